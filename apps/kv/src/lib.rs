@@ -1,0 +1,1 @@
+//! A key-value store with Redis commands, deterministic and total.

@@ -1,0 +1,1 @@
+//! Hashes, statements, claims, certificates and the keys that mint verified statements.

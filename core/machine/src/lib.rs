@@ -1,0 +1,1 @@
+//! The machine contract: events, turns, effects, nesting, recovery and the durability gate.

@@ -1,0 +1,1 @@
+//! Members, sets of members, quorum arithmetic and vote sets.

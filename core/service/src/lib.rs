@@ -1,0 +1,1 @@
+//! Applications, sessions, exactly-once execution, state transfer and reply matching.

@@ -1,0 +1,1 @@
+//! Bounded collections: queue, map, bitmap window.

@@ -1,0 +1,1 @@
+//! Canonical encoding with limits: the only crate that names the codec library.

@@ -1,0 +1,1 @@
+//! Genesis, node configuration, layers and the catalogue of SYN codes.

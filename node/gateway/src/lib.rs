@@ -1,0 +1,1 @@
+//! RESP and HTTP listeners, metrics and health.

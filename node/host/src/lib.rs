@@ -1,0 +1,1 @@
+//! Plans: which machines a node hosts and how their outputs reach inputs.

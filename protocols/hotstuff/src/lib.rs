@@ -1,0 +1,1 @@
+//! HotStuff: one core of block tree, certificates and pacemaker with several rule packs.

@@ -1,0 +1,1 @@
+//! The journal of promises: segments, slots, group commit, recovery.

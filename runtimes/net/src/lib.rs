@@ -1,0 +1,1 @@
+//! The network runtime: reactor, TLS links, quotas, job pool and journal thread.

@@ -1,0 +1,1 @@
+//! A StateStore over redb.

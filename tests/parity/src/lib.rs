@@ -1,0 +1,1 @@
+//! The same contract and scenarios on every runtime.

@@ -1,0 +1,1 @@
+//! Scenarios: named simulator runs, one file each.

@@ -1,0 +1,2 @@
+//! The binary `synod`.
+fn main() {}

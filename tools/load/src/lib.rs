@@ -1,0 +1,1 @@
+//! Load generators, open and closed loop, with an audit.

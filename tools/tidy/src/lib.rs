@@ -1,0 +1,1 @@
+//! Checks of structure and style that run as a test.

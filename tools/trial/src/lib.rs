@@ -1,0 +1,1 @@
+//! Systems, scenarios, strategies, oracles and plants for the simulator.

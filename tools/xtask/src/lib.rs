@@ -1,0 +1,1 @@
+//! Gates, conformance and measurements.
