@@ -1,0 +1,128 @@
+//! Reading: a cursor over shared bytes that never allocates from a length field.
+
+use bytes::{Buf, Bytes};
+use commonware_codec::{Error, FixedSize, Read, varint::UInt};
+
+use crate::{Malformed, Why};
+
+/// What a decoder may accept before looking at any field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest input, in bytes.
+    pub frame_max: u32,
+}
+
+impl Default for Limits {
+    /// The largest frame any queue carries: 16 MiB.
+    fn default() -> Self {
+        Self { frame_max: 16 << 20 }
+    }
+}
+
+/// A cursor over one frame. Slices taken from it share the frame's memory.
+pub struct Reader {
+    rest: Bytes,
+    length: usize,
+}
+
+impl Reader {
+    /// Starts at the first byte of `bytes`, or refuses it as too large.
+    ///
+    /// # Errors
+    /// [`Why::TooLarge`] when `bytes` is longer than `limits.frame_max`.
+    pub fn new(bytes: Bytes, limits: &Limits) -> Result<Self, Malformed> {
+        let length = bytes.len();
+        let reader = Self { rest: bytes, length };
+        match u32::try_from(length) {
+            Ok(length) if length <= limits.frame_max => Ok(reader),
+            _ => Err(Malformed { at: 0, why: Why::TooLarge }),
+        }
+    }
+
+    /// A refusal that names the present position.
+    #[must_use]
+    pub fn refuse(&self, why: Why) -> Malformed {
+        let at = self.length.saturating_sub(self.rest.len());
+        Malformed { at: u32::try_from(at).unwrap_or(u32::MAX), why }
+    }
+
+    /// Bytes not yet read.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Takes `count` bytes, sharing the frame's memory.
+    ///
+    /// # Errors
+    /// [`Why::Short`] when fewer remain.
+    pub fn take(&mut self, count: usize) -> Result<Bytes, Malformed> {
+        if count > self.rest.len() {
+            return Err(self.refuse(Why::Short));
+        }
+        Ok(self.rest.split_to(count))
+    }
+
+    /// Takes exactly `N` bytes by value.
+    ///
+    /// # Errors
+    /// [`Why::Short`] when fewer remain.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let mut out = [0; N];
+        if N > self.rest.len() {
+            return Err(self.refuse(Why::Short));
+        }
+        self.rest.copy_to_slice(&mut out);
+        Ok(out)
+    }
+
+    /// Reads a fixed-width value through the codec library.
+    pub(crate) fn fixed<T: Read<Cfg = ()> + FixedSize>(&mut self) -> Result<T, Malformed> {
+        let refusal = self.refuse(Why::Short);
+        T::read_cfg(&mut self.rest, &()).map_err(|error| Malformed { why: translate(&error), ..refusal })
+    }
+
+    /// Reads a minimal varint.
+    ///
+    /// # Errors
+    /// [`Why::BadVarint`] when it is padded or too wide, [`Why::Short`] when the input ends in it.
+    pub fn varint(&mut self) -> Result<u64, Malformed> {
+        let refusal = self.refuse(Why::Short);
+        let UInt(value) = UInt::<u64>::read_cfg(&mut self.rest, &())
+            .map_err(|error| Malformed { why: translate(&error), ..refusal })?;
+        Ok(value)
+    }
+
+    /// Reads the count of a sequence and checks it against `max` and against what remains, so that it can be
+    /// trusted as a loop bound.
+    ///
+    /// # Errors
+    /// [`Why::TooLong`] above `max`, [`Why::Short`] when even one byte per element is missing.
+    pub fn count(&mut self, max: usize) -> Result<usize, Malformed> {
+        let refusal = self.refuse(Why::TooLong);
+        let count = usize::try_from(self.varint()?).map_err(|_| refusal)?;
+        if count > max {
+            return Err(refusal);
+        }
+        if count > self.remaining() {
+            return Err(Malformed { why: Why::Short, ..refusal });
+        }
+        Ok(count)
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// [`Why::Trailing`] when bytes remain.
+    pub fn finish(self) -> Result<(), Malformed> {
+        if self.rest.is_empty() { Ok(()) } else { Err(self.refuse(Why::Trailing)) }
+    }
+}
+
+fn translate(error: &Error) -> Why {
+    match error {
+        Error::EndOfBuffer => Why::Short,
+        Error::InvalidBool => Why::BadBool,
+        _ => Why::BadVarint,
+    }
+}

@@ -1,0 +1,104 @@
+//! Writing, and the trait that every value on a wire or in a record implements.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use commonware_codec::{Write, varint::UInt};
+
+use crate::{Limits, Malformed, Reader};
+
+/// A value with one canonical encoding.
+pub trait Wire: Sized {
+    /// Appends the encoding.
+    fn write(&self, out: &mut Writer);
+
+    /// Reads one value, leaving the reader behind it.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are not the encoding of a value.
+    fn read(input: &mut Reader) -> Result<Self, Malformed>;
+
+    /// Capacity to reserve for the encoding, in bytes; a hint, exactness is not required.
+    fn size_hint(&self) -> usize {
+        64
+    }
+
+    /// Encodes into fresh bytes.
+    fn encode(&self) -> Bytes {
+        let mut out = Writer::with_capacity(self.size_hint());
+        self.write(&mut out);
+        out.freeze()
+    }
+
+    /// Decodes a whole input.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the input is over its limits, not canonical, or has bytes behind the value.
+    fn decode(bytes: Bytes, limits: &Limits) -> Result<Self, Malformed> {
+        let mut input = Reader::new(bytes, limits)?;
+        let value = Self::read(&mut input)?;
+        input.finish()?;
+        Ok(value)
+    }
+}
+
+/// The bytes of an encoding under construction.
+#[derive(Default)]
+pub struct Writer {
+    out: BytesMut,
+}
+
+impl Writer {
+    /// Starts empty, with room for `capacity` bytes.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { out: BytesMut::with_capacity(capacity) }
+    }
+
+    /// Appends raw bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.out.put_slice(bytes);
+    }
+
+    /// Appends one byte.
+    pub fn byte(&mut self, byte: u8) {
+        self.out.put_u8(byte);
+    }
+
+    /// Appends a minimal varint.
+    pub fn varint(&mut self, value: u64) {
+        UInt(value).write(&mut self.out);
+    }
+
+    /// Appends the count of a sequence.
+    pub fn count(&mut self, count: usize) {
+        self.varint(count as u64);
+    }
+
+    /// Appends a fixed-width value through the codec library.
+    pub(crate) fn fixed<T: Write>(&mut self, value: &T) {
+        value.write(&mut self.out);
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether nothing was written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// What was written, without ending the writing.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// Ends the writing.
+    #[must_use]
+    pub fn freeze(self) -> Bytes {
+        self.out.freeze()
+    }
+}
