@@ -1,0 +1,84 @@
+//! BLAKE3 digests.
+
+use core::fmt;
+
+use synod_wire::{Wire, wire};
+
+wire! {
+    /// A BLAKE3 digest of 32 bytes.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    pub struct Hash(pub [u8; 32]);
+}
+
+impl Hash {
+    /// The digest of nothing known: 32 zero bytes. No input is known to have it.
+    pub const ZERO: Self = Self([0; 32]);
+
+    /// The plain digest of `bytes`: names blobs and content.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// The digest of a value's canonical encoding within `domain`, so that values of different kinds never share
+    /// a digest.
+    #[must_use]
+    pub fn of_value<T: Wire>(domain: &'static str, value: &T) -> Self {
+        let mut hasher = Hasher::new(domain);
+        hasher.add(&value.encode());
+        hasher.finish()
+    }
+
+    /// The first eight bytes as a number, for tie-breaks and names in logs.
+    #[must_use]
+    pub fn short(&self) -> u64 {
+        self.0.first_chunk::<8>().map_or(0, |head| u64::from_le_bytes(*head))
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0.iter().take(4) {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in &self.0 {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Hashes parts within a domain; each part is preceded by its length, so no two lists of parts collide.
+pub struct Hasher {
+    inner: blake3::Hasher,
+}
+
+impl Hasher {
+    /// Starts in `domain`, a name that no other use of hashing shares.
+    #[must_use]
+    pub fn new(domain: &'static str) -> Self {
+        let mut inner = blake3::Hasher::new();
+        inner.update(&(domain.len() as u64).to_le_bytes());
+        inner.update(domain.as_bytes());
+        Self { inner }
+    }
+
+    /// Adds one part.
+    pub fn add(&mut self, part: &[u8]) -> &mut Self {
+        self.inner.update(&(part.len() as u64).to_le_bytes());
+        self.inner.update(part);
+        self
+    }
+
+    /// The digest of all parts.
+    #[must_use]
+    pub fn finish(&self) -> Hash {
+        Hash(*self.inner.finalize().as_bytes())
+    }
+}

@@ -1,0 +1,97 @@
+//! Merkle trees: leaf and node domains, index bound, an odd node promoted, length checked.
+//!
+//! A path proves that a leaf stands at an index of a list of known length; the length is part of the root, so a
+//! tree cannot be passed off as one of another size.
+
+use crate::{Hash, Hasher};
+
+/// Hashes one leaf.
+#[must_use]
+pub fn leaf(bytes: &[u8]) -> Hash {
+    Hasher::new("synod merkle leaf").add(bytes).finish()
+}
+
+fn node(left: &Hash, right: &Hash) -> Hash {
+    Hasher::new("synod merkle node").add(&left.0).add(&right.0).finish()
+}
+
+fn bind(count: u32, top: &Hash) -> Hash {
+    Hasher::new("synod merkle root").add(&count.to_le_bytes()).add(&top.0).finish()
+}
+
+/// A tree over leaf hashes; keeps every level, so paths cost no hashing.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    levels: Vec<Vec<Hash>>,
+}
+
+impl Tree {
+    /// Builds the tree over `leaves`, which [`leaf`] hashed.
+    #[must_use]
+    pub fn new(leaves: Vec<Hash>) -> Self {
+        let mut levels = vec![leaves];
+        while let Some(last) = levels.last().filter(|level| level.len() > 1) {
+            let above = last.chunks(2).map(pair).collect();
+            levels.push(above);
+        }
+        Self { levels }
+    }
+
+    /// Number of leaves.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.levels.first().map_or(0, |leaves| u32::try_from(leaves.len()).unwrap_or(u32::MAX))
+    }
+
+    /// The root, which binds the number of leaves.
+    #[must_use]
+    pub fn root(&self) -> Hash {
+        let top = self.levels.last().and_then(|level| level.first()).copied().unwrap_or(Hash::ZERO);
+        bind(self.count(), &top)
+    }
+
+    /// The siblings from the leaf at `index` up to the root; `None` beyond the last leaf.
+    #[must_use]
+    pub fn path(&self, index: u32) -> Option<Vec<Hash>> {
+        if index >= self.count() {
+            return None;
+        }
+        let mut at = usize::try_from(index).ok()?;
+        let mut path = Vec::new();
+        for level in &self.levels {
+            if let Some(sibling) = level.get(at ^ 1) {
+                path.push(*sibling);
+            }
+            at /= 2;
+        }
+        Some(path)
+    }
+}
+
+fn pair(nodes: &[Hash]) -> Hash {
+    match nodes {
+        [left, right] => node(left, right),
+        [odd] => *odd,
+        _ => unreachable!("chunks of two hold one or two nodes"),
+    }
+}
+
+/// Whether `path` proves that `leaf` stands at `index` of the `count` leaves under `root`.
+#[must_use]
+pub fn proves(root: &Hash, count: u32, index: u32, leaf: Hash, path: &[Hash]) -> bool {
+    if index >= count {
+        return false;
+    }
+    let (mut at, mut width, mut top) = (index, count, leaf);
+    let mut siblings = path.iter();
+    while width > 1 {
+        let has_sibling = at ^ 1 < width;
+        if has_sibling {
+            let Some(sibling) = siblings.next() else { return false };
+            top = if at % 2 == 0 { node(&top, sibling) } else { node(sibling, &top) };
+        }
+        at /= 2;
+        width = width.div_ceil(2);
+    }
+    siblings.next().is_none() && bind(count, &top) == *root
+}

@@ -1,0 +1,278 @@
+//! Promises of signatures, certificates, keys and Merkle proofs.
+
+use synod_crypto::{
+    BadKey, Certificate, Claim, Evidence, Group, Hash, Keys, PublicKey, Refusal, Scope, Seed, Signature,
+    Statement, Threshold, check_key, merkle, toy, verify_all, verify_evidence,
+};
+use synod_quorum::{Epoch, Member, NodeId, Roster};
+use synod_wire::{Bytes, Drawn, Limits, Wire, wire};
+
+wire! {
+    /// A statement of two kinds.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Say {
+        /// Yes.
+        0 = Yes(u64),
+        /// No, with the same content.
+        1 = No(u64),
+    }
+}
+
+impl Statement for Say {
+    const PROTOCOL: u8 = 250;
+    const VERSION: u8 = 1;
+    fn kind(&self) -> u16 {
+        match self {
+            Self::Yes(_) => 7,
+            Self::No(_) => 8,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Agreed(Certificate<Say>, Epoch);
+
+impl Evidence for Agreed {
+    type Statement = Say;
+    fn epoch(&self) -> Epoch {
+        self.1
+    }
+    fn groups(&self) -> Result<Vec<Group<Say>>, Refusal> {
+        Ok(vec![self.0.group(Threshold::Quorum)])
+    }
+}
+
+const CLUSTER: Hash = Hash([9; 32]);
+
+fn scope() -> Scope {
+    Scope { cluster: CLUSTER, epoch: Epoch(2) }
+}
+
+fn real(name: u8) -> Keys {
+    Keys::ed25519(&Seed::new([name; 32]), [3; 32])
+}
+
+fn toys(name: u8) -> Keys {
+    toy::Universe::new(1).keys(u64::from(name))
+}
+
+fn claims(make: fn(u8) -> Keys, count: u8) -> Vec<Claim<Say>> {
+    (0..count)
+        .map(|n| make(n).sign(scope(), NodeId(u32::from(n)), Say::Yes(u64::from(n))).into_inner())
+        .collect()
+}
+
+fn roster(make: fn(u8) -> Keys, n: u8) -> Roster {
+    let members = (0..n).map(|i| Member { key: make(i).public(), power: 1 }).collect();
+    Roster::new(Epoch(2), members).expect("distinct keys")
+}
+
+fn agreed(make: fn(u8) -> Keys, signers: &[u8]) -> Agreed {
+    let votes = signers.iter().map(|&n| {
+        let claim = make(n).sign(scope(), NodeId(u32::from(n)), Say::Yes(1)).into_inner();
+        (claim.signer, claim.signature)
+    });
+    Agreed(Certificate::assemble(Say::Yes(1), votes), Epoch(2))
+}
+
+#[test]
+fn a_signature_is_good_only_where_it_was_made() {
+    for make in [real as fn(u8) -> Keys, toys] {
+        let claim = claims(make, 1).remove(0);
+        assert!(claim.clone().verify(&make(5)).is_ok());
+        let changes: [fn(&mut Claim<Say>); 5] = [
+            |c| c.scope.cluster = Hash([8; 32]),
+            |c| c.scope.epoch = Epoch(3),
+            |c| c.statement = Say::No(0),
+            |c| c.statement = Say::Yes(1),
+            |c| c.signature.0[9] ^= 1,
+        ];
+        for change in changes {
+            let mut other = claim.clone();
+            change(&mut other);
+            assert!(other.verify(&make(5)).is_err());
+        }
+        let stolen = Claim { key: make(1).public(), ..claim };
+        assert!(stolen.verify(&make(5)).is_err());
+    }
+}
+
+#[test]
+fn a_batch_finds_exactly_the_forged_ones() {
+    let mut from = Drawn::new(4);
+    for make in [real as fn(u8) -> Keys, toys] {
+        for _ in 0..20 {
+            let mut batch = claims(make, 13);
+            let forged: Vec<usize> = (0..13).filter(|_| from.below(4) == 0).collect();
+            for &at in &forged {
+                batch[at].signature.0[40] ^= 0x10;
+            }
+            let verdicts = verify_all(batch, &make(0));
+            let refused: Vec<usize> =
+                verdicts.iter().enumerate().filter(|(_, v)| v.is_err()).map(|(at, _)| at).collect();
+            assert_eq!(refused, forged);
+        }
+    }
+    assert!(verify_all::<Say>(Vec::new(), &real(0)).is_empty());
+}
+
+/// The eight encodings of small-order points a signer could pass off as a key or nonce.
+fn torsion() -> Vec<[u8; 32]> {
+    [
+        "0100000000000000000000000000000000000000000000000000000000000000",
+        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "0000000000000000000000000000000000000000000000000000000000000000",
+        "0000000000000000000000000000000000000000000000000000000000000080",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+    ]
+    .iter()
+    .map(|hex| {
+        let mut out = [0; 32];
+        for (at, byte) in out.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hexadecimal");
+        }
+        out
+    })
+    .collect()
+}
+
+#[test]
+fn single_and_batch_agree_on_torsion() {
+    // Under ZIP-215 a small-order key with a small-order nonce and s = 0 signs everything. What matters is that
+    // one check and a batch of many say the same, or replicas would disagree.
+    let mut accepted = 0;
+    for key in torsion() {
+        for nonce in torsion() {
+            let mut signature = [0; 64];
+            signature[..32].copy_from_slice(&nonce);
+            let claim = Claim {
+                statement: Say::Yes(3),
+                scope: scope(),
+                signer: NodeId(0),
+                key: PublicKey(key),
+                signature: Signature(signature),
+            };
+            let single = claim.clone().verify(&real(0)).is_ok();
+            let mut batch = claims(real, 3);
+            batch.push(claim);
+            let many = verify_all(batch, &real(0)).pop().expect("four verdicts").is_ok();
+            assert_eq!(single, many);
+            accepted += u32::from(single);
+        }
+    }
+    assert_eq!(accepted, 64);
+}
+
+#[test]
+fn small_order_and_non_canonical_keys_are_refused_at_registration() {
+    for key in torsion() {
+        assert_eq!(check_key(&PublicKey(key)), Err(BadKey::SmallOrder));
+    }
+    let mut padded = [0xff; 32];
+    padded[0] = 0xf0;
+    padded[31] = 0x7f;
+    assert_eq!(check_key(&PublicKey(padded)), Err(BadKey::NonCanonical));
+    let mut from = Drawn::new(8);
+    let refused = (0..64)
+        .filter(|_| {
+            let mut key: [u8; 32] = synod_wire::Draw::draw(&mut from);
+            key[31] &= 0x3f;
+            check_key(&PublicKey(key)) == Err(BadKey::NoPoint)
+        })
+        .count();
+    assert!(refused > 10, "about half of random encodings are no points: {refused}");
+    assert_eq!(check_key(&real(1).public()), Ok(()));
+}
+
+#[test]
+fn a_certificate_needs_distinct_members_of_enough_power() {
+    for make in [real as fn(u8) -> Keys, toys] {
+        let roster = roster(make, 4);
+        let keys = make(0);
+        let verdict = |e: Agreed| verify_evidence(e, &keys, CLUSTER, &roster).map(|_| ());
+        assert_eq!(verdict(agreed(make, &[0, 1, 3])), Ok(()));
+        assert_eq!(verdict(agreed(make, &[0, 1, 2, 3])), Ok(()));
+        assert_eq!(verdict(agreed(make, &[0, 3])), Err(Refusal::TooWeak));
+        assert_eq!(verdict(agreed(make, &[])), Err(Refusal::TooWeak));
+        assert_eq!(verdict(agreed(make, &[0, 1, 4])), Err(Refusal::Stranger(NodeId(4))));
+        let stale = Agreed(agreed(make, &[0, 1, 2]).0, Epoch(1));
+        assert_eq!(verdict(stale), Err(Refusal::Epoch));
+        let wrong_cluster = verify_evidence(agreed(make, &[0, 1, 2]), &keys, Hash::ZERO, &roster);
+        assert_eq!(wrong_cluster.map(|_| ()), Err(Refusal::Forged(NodeId(0))));
+    }
+}
+
+#[test]
+fn one_signer_cannot_stand_for_two() {
+    struct Doubled(Vec<(NodeId, Say, Signature)>);
+    impl Evidence for Doubled {
+        type Statement = Say;
+        fn epoch(&self) -> Epoch {
+            Epoch(2)
+        }
+        fn groups(&self) -> Result<Vec<Group<Say>>, Refusal> {
+            Ok(vec![Group { threshold: Threshold::Weak, signed: self.0.clone() }])
+        }
+    }
+    let claim = real(1).sign(scope(), NodeId(1), Say::Yes(1)).into_inner();
+    let one = (claim.signer, claim.statement, claim.signature);
+    let doubled = Doubled(vec![one.clone(), one]);
+    let verdict = verify_evidence(doubled, &real(0), CLUSTER, &roster(real, 4)).map(|_| ());
+    assert_eq!(verdict, Err(Refusal::Repeated(NodeId(1))));
+}
+
+#[test]
+fn a_cut_certificate_does_not_decode() {
+    let bytes = agreed(toys, &[0, 1, 2]).0.encode();
+    assert!(Certificate::<Say>::decode(bytes.clone(), &Limits::default()).is_ok());
+    for cut in 0..bytes.len() {
+        assert!(Certificate::<Say>::decode(bytes.slice(..cut), &Limits::default()).is_err());
+    }
+    let mut more = bytes.to_vec();
+    more[3] |= 8;
+    assert!(Certificate::<Say>::decode(Bytes::from(more), &Limits::default()).is_err());
+}
+
+#[test]
+fn a_merkle_path_proves_its_leaf_at_its_index_and_nothing_else() {
+    for count in 1..=33_u32 {
+        let leaves: Vec<Hash> = (0..count).map(|n| merkle::leaf(&n.to_le_bytes())).collect();
+        let tree = merkle::Tree::new(leaves.clone());
+        let root = tree.root();
+        for (index, leaf) in (0..count).zip(&leaves) {
+            let path = tree.path(index).expect("inside");
+            assert!(merkle::proves(&root, count, index, *leaf, &path));
+            assert!(!merkle::proves(&root, count + 1, index, *leaf, &path));
+            assert!(!merkle::proves(&root, count, count, *leaf, &path));
+            assert!(!merkle::proves(&root, count, index, merkle::leaf(b"other"), &path));
+            if count > 1 {
+                assert!(!merkle::proves(&root, count, (index + 1) % count, *leaf, &path));
+                assert!(!merkle::proves(&root, count, index, *leaf, &path[..path.len() - 1]));
+            }
+            let mut longer = path.clone();
+            longer.push(Hash::ZERO);
+            assert!(!merkle::proves(&root, count, index, *leaf, &longer));
+        }
+        assert!(tree.path(count).is_none());
+    }
+}
+
+#[test]
+fn toy_tags_need_the_handle_of_their_key() {
+    let (a, b) = (toy::Universe::new(1), toy::Universe::new(2));
+    let claim = a.keys(0).sign(scope(), NodeId(0), Say::Yes(1)).into_inner();
+    assert!(claim.clone().verify(&a.keys(9)).is_ok());
+    assert!(claim.verify(&b.keys(0)).is_err());
+    assert_ne!(a.keys(0).public(), a.keys(1).public());
+}
+
+#[test]
+fn no_secret_shows_in_debug_output() {
+    let keys = real(0x5a);
+    assert!(!format!("{keys:?}").contains("5a5a"));
+}
+
+synod_wire::conformance!(Hash, Signature, Scope);
