@@ -1,1 +1,5 @@
 //! Applications, sessions, exactly-once execution, state transfer and reply matching.
+
+mod app;
+
+pub use app::{App, At, CHUNK_MAX, Replies, Request};

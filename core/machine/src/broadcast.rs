@@ -1,0 +1,198 @@
+//! Contracts between protocols: atomic broadcast and reliable broadcast.
+
+use synod_crypto::Hash;
+use synod_quorum::NodeId;
+use synod_wire::{Blob, Bytes, wire};
+
+use crate::{Machine, Wall};
+
+wire! {
+    /// A place in the agreed order: 1, 2, 3, ... without holes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    pub struct Position(pub u64);
+
+    /// The user's name for a submission, local to the node.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    pub struct Ticket(pub u64);
+
+    /// The state at a position, certified by a quorum.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Checkpoint {
+        /// The position.
+        pub position: Position,
+        /// The root of the state there.
+        pub root: Hash,
+        /// Proof that a quorum has this root; opaque to the user.
+        pub certificate: Blob<{ 16 << 10 }>,
+    }
+}
+
+/// What the user of an atomic broadcast asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Submit {
+    /// Orders a payload. Not refused means: it becomes an entry, unless this node restarts first; the user
+    /// submits again after a restart.
+    Payload {
+        /// Returned in [`Origin::Local`] or in the refusal.
+        ticket: Ticket,
+        /// One request, or a client's frame of requests.
+        payload: Bytes,
+    },
+    /// The user applied everything up to `position`, with the root where one is due.
+    Applied {
+        /// The last position applied.
+        position: Position,
+        /// The state root, at positions divisible by `checkpoint_every`.
+        root: Option<Hash>,
+    },
+    /// Asks for a transferable proof of an entry.
+    Prove(Position),
+    /// Comes back behind every entry that could have been committed by what this node knows now.
+    Barrier(Ticket),
+}
+
+/// What an atomic broadcast tells its user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivered {
+    /// The next entry.
+    Entry(Entry),
+    /// A checkpoint is certified; what lies below it may go.
+    Stable(Checkpoint),
+    /// This node is behind what peers retain: fetch the state of this root, then report `Applied`.
+    Jump(Checkpoint),
+    /// The answer to `Prove`.
+    Proof {
+        /// Of this entry.
+        position: Position,
+        /// The proof, if there can be one.
+        proof: Option<Bytes>,
+    },
+    /// The answer to `Barrier`.
+    Barrier(Ticket),
+    /// The submission was not taken.
+    Refused {
+        /// Which one.
+        ticket: Ticket,
+        /// Why.
+        why: Refusal,
+    },
+}
+
+/// One entry of the agreed order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place.
+    pub position: Position,
+    /// Agreed time, never decreasing.
+    pub time: Wall,
+    /// Whether it closes its block or batch.
+    pub last: bool,
+    /// Where it came from, as far as this node knows.
+    pub origin: Origin,
+    /// What was submitted; empty payloads are the layer's own: count their position and skip them.
+    pub payload: Bytes,
+    /// A transferable proof, if it is at hand.
+    pub proof: Option<Bytes>,
+}
+
+/// Where an entry came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Submitted at this node under this ticket.
+    Local(Ticket),
+    /// Proposed by this member.
+    Member(NodeId),
+    /// Sent in a client session.
+    Session {
+        /// The session.
+        id: u64,
+        /// The sequence number within it.
+        sequence: u64,
+    },
+}
+
+/// Why a request was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Over a budget; try again after this many milliseconds.
+    Busy {
+        /// Queued bytes over drain rate.
+        retry_ms: u32,
+    },
+    /// The node is recovering or not ready.
+    NotReady,
+    /// The payload is larger than any block.
+    TooLarge,
+    /// Behind what this node still knows.
+    Stale,
+}
+
+/// Total order. Blanket-implemented.
+pub trait AtomicBroadcast: Machine<Input = Submit, Output = Delivered> {}
+impl<M: Machine<Input = Submit, Output = Delivered>> AtomicBroadcast for M {}
+
+/// One broadcast of one source: (source, sequence).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot {
+    /// Who broadcasts.
+    pub source: NodeId,
+    /// Its sequence number.
+    pub sequence: u64,
+}
+
+/// What the user of a reliable broadcast asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// Broadcasts a payload in this node's next slot.
+    Broadcast {
+        /// What to broadcast.
+        payload: Bytes,
+    },
+    /// Answers `Proposed`: this node endorses the payload except the listed items.
+    Judge {
+        /// Which slot.
+        slot: Slot,
+        /// Which payload.
+        digest: Hash,
+        /// Items this node does not endorse; normally none.
+        except: Vec<u32>,
+    },
+}
+
+/// What a reliable broadcast tells its user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broadcast {
+    /// May this node endorse the payload? Nothing is promised before `Judge`.
+    Proposed {
+        /// Which slot.
+        slot: Slot,
+        /// The payload.
+        payload: Bytes,
+    },
+    /// The slot's payload, the same at every correct node.
+    Delivered {
+        /// Which slot.
+        slot: Slot,
+        /// The payload.
+        payload: Bytes,
+        /// A transferable proof, where the broadcast gives one.
+        proof: Option<Bytes>,
+    },
+    /// The source signed two payloads for one slot.
+    Conflict {
+        /// Which slot.
+        slot: Slot,
+        /// Both, with their signatures.
+        evidence: Bytes,
+    },
+    /// The offer was not taken.
+    Refused {
+        /// Why.
+        why: Refusal,
+    },
+}
+
+/// Consistent broadcast per slot. Blanket-implemented.
+pub trait ReliableBroadcast: Machine<Input = Offer, Output = Broadcast> {}
+impl<M: Machine<Input = Offer, Output = Broadcast>> ReliableBroadcast for M {}

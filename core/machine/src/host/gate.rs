@@ -1,0 +1,82 @@
+//! The durability gate: what was issued after a record leaves after it.
+
+use core::any::Any;
+use std::collections::VecDeque;
+
+use synod_wire::Bytes;
+
+use super::{Lsn, Platform};
+use crate::{Queue, To};
+
+/// Most effects that wait for durability before the machine pauses.
+pub const HELD_MAX: usize = 4_096;
+/// Most bytes that wait for durability before the machine pauses.
+pub const HELD_BYTES_MAX: u64 = 16 << 20;
+
+enum Held {
+    Send { to: To, queue: Queue, body: Bytes },
+    Output(Box<dyn Any + Send>),
+}
+
+/// Sends and outputs in order, released as the lane becomes durable.
+#[derive(Default)]
+pub(super) struct Gate {
+    issued: Lsn,
+    durable: Lsn,
+    held: VecDeque<(Lsn, Held)>,
+    bytes: u64,
+}
+
+impl Gate {
+    /// A record or blob was appended at `lsn`.
+    pub(super) fn issued(&mut self, lsn: Lsn) {
+        assert!(lsn > self.issued, "lane positions rise");
+        self.issued = lsn;
+    }
+
+    pub(super) fn send(&mut self, to: To, queue: Queue, body: Bytes, platform: &mut dyn Platform) {
+        if self.open() {
+            platform.send(to, queue, body);
+        } else {
+            self.bytes += body.len() as u64;
+            self.held.push_back((self.issued, Held::Send { to, queue, body }));
+        }
+    }
+
+    pub(super) fn output(&mut self, output: Box<dyn Any + Send>, platform: &mut dyn Platform) {
+        if self.open() {
+            platform.output(output);
+        } else {
+            self.held.push_back((self.issued, Held::Output(output)));
+        }
+    }
+
+    /// Releases from the front what `lsn` covers.
+    pub(super) fn durable(&mut self, lsn: Lsn, platform: &mut dyn Platform) {
+        assert!(lsn <= self.issued, "nothing is durable before it was issued");
+        self.durable = self.durable.max(lsn);
+        while self.held.front().is_some_and(|(needs, _)| *needs <= self.durable) {
+            match self.held.pop_front() {
+                Some((_, Held::Send { to, queue, body })) => {
+                    self.bytes -= body.len() as u64;
+                    platform.send(to, queue, body);
+                }
+                Some((_, Held::Output(output))) => platform.output(output),
+                None => {}
+            }
+        }
+    }
+
+    /// Whether the machine must pause.
+    pub(super) fn full(&self) -> bool {
+        self.held.len() > HELD_MAX || self.bytes > HELD_BYTES_MAX
+    }
+
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn open(&self) -> bool {
+        self.issued <= self.durable && self.held.is_empty()
+    }
+}
