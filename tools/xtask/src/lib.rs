@@ -1,1 +1,0 @@
-//! Gates, conformance and measurements.
