@@ -1,5 +1,7 @@
 //! What a machine can say should happen, and where it says it.
 
+use core::fmt;
+
 use synod_crypto::Hash;
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Bytes;
@@ -28,7 +30,6 @@ impl From<NodeSet> for To {
 }
 
 /// One effect, as tests compare them.
-#[derive(Clone, Debug, PartialEq)]
 pub enum Effect<M: Machine> {
     /// Best effort to one node or a set.
     Send {
@@ -76,6 +77,58 @@ pub enum Effect<M: Machine> {
     Applied(Rule),
     /// Something an operator may want to see.
     Note(Note),
+}
+
+impl<M: Machine> fmt::Debug for Effect<M>
+where
+    M::Message: fmt::Debug,
+    M::Record: fmt::Debug,
+    M::Job: fmt::Debug,
+    M::Output: fmt::Debug,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send { to, message } => write!(f, "send {to:?} {message:?}"),
+            Self::Arm { timer, after } => write!(f, "arm {timer:?} after {after}"),
+            Self::Disarm(timer) => write!(f, "disarm {timer:?}"),
+            Self::Persist(record) => write!(f, "persist {record:?}"),
+            Self::Compact => f.write_str("compact"),
+            Self::Store { name, bytes } => write!(f, "store {name:?} of {} bytes", bytes.len()),
+            Self::Load(name) => write!(f, "load {name:?}"),
+            Self::Erase(name) => write!(f, "erase {name:?}"),
+            Self::Compute(job) => write!(f, "compute {job:?}"),
+            Self::Output(output) => write!(f, "output {output:?}"),
+            Self::Blame { peer, fault } => write!(f, "blame {peer} for {}", fault.name),
+            Self::Applied(rule) => write!(f, "applied {}", rule.name),
+            Self::Note(note) => write!(f, "note {} {:?}", note.name, note.values),
+        }
+    }
+}
+
+impl<M: Machine> PartialEq for Effect<M>
+where
+    M::Message: PartialEq,
+    M::Record: PartialEq,
+    M::Job: PartialEq,
+    M::Output: PartialEq,
+{
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Send { to, message }, Self::Send { to: t, message: m }) => to == t && message == m,
+            (Self::Arm { timer, after }, Self::Arm { timer: t, after: a }) => timer == t && after == a,
+            (Self::Disarm(a), Self::Disarm(b)) => a == b,
+            (Self::Persist(a), Self::Persist(b)) => a == b,
+            (Self::Compact, Self::Compact) => true,
+            (Self::Store { name, bytes }, Self::Store { name: n, bytes: b }) => name == n && bytes == b,
+            (Self::Load(a), Self::Load(b)) | (Self::Erase(a), Self::Erase(b)) => a == b,
+            (Self::Compute(a), Self::Compute(b)) => a == b,
+            (Self::Output(a), Self::Output(b)) => a == b,
+            (Self::Blame { peer, fault }, Self::Blame { peer: p, fault: f }) => peer == p && fault == f,
+            (Self::Applied(a), Self::Applied(b)) => a == b,
+            (Self::Note(a), Self::Note(b)) => a == b,
+            _ => false,
+        }
+    }
 }
 
 /// Where effects go, one method per verb, in program order.

@@ -79,19 +79,27 @@ fn seed(name: &str) -> u64 {
     u64::from_le_bytes(*first)
 }
 
-/// Lists types and checks them against the crate's `conformance.toml`; with `SYNOD_BLESS=1` rewrites it.
+/// Compares `entries` with the `conformance.toml` in `folder`; with `SYNOD_BLESS` set, rewrites it first.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "test harness: the stored hashes are a file of the crate")]
+pub fn compare(folder: &str, entries: &[Entry]) -> Vec<String> {
+    let path = std::path::Path::new(folder).join("conformance.toml");
+    if std::env::var_os("SYNOD_BLESS").is_some()
+        && let Err(error) = std::fs::write(&path, render(entries))
+    {
+        return vec![format!("{}: {error}", path.display())];
+    }
+    check(&std::fs::read_to_string(&path).unwrap_or_default(), entries)
+}
+
+/// Lists types and checks them against the crate's `conformance.toml`; with `SYNOD_BLESS` set rewrites it.
 #[macro_export]
 macro_rules! conformance {
     ($($type:ty),* $(,)?) => {
         #[test]
         fn formats_have_not_moved() {
             let entries = [ $( $crate::conformance::entry::<$type>(stringify!($type)) ),* ];
-            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance.toml");
-            if option_env!("SYNOD_BLESS").is_some() || std::env::var_os("SYNOD_BLESS").is_some() {
-                std::fs::write(path, $crate::conformance::render(&entries)).expect("the crate's folder is writable");
-            }
-            let stored = std::fs::read_to_string(path).unwrap_or_default();
-            let findings = $crate::conformance::check(&stored, &entries);
+            let findings = $crate::conformance::compare(env!("CARGO_MANIFEST_DIR"), &entries);
             assert!(findings.is_empty(), "{findings:#?}");
         }
     };
