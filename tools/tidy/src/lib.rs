@@ -1,6 +1,6 @@
 //! Checks of structure and style that run as a test.
 //!
-//! What it gives: [`Tree::load`] reads a checkout, [`check`] applies every rule to it and returns
+//! What it gives: [`Tree::load`] reads a checkout, [`check()`] applies every rule to it and returns
 //! [`Finding`]s. A refusal fails `cargo test --workspace`; a warning is printed.
 //!
 //! Why a program: layer edges, the dependency table, sizes, words, links and purity are promises a

@@ -9,7 +9,7 @@ const RULE: &str = "edges";
 /// A layer of the workspace, named by its top directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
-    /// Pure building blocks, ordered by [`CORE`].
+    /// Pure building blocks, ordered by the table `CORE`.
     Core,
     /// Protocol machines.
     Protocols,
@@ -17,7 +17,7 @@ pub enum Layer {
     Runtimes,
     /// Deterministic applications.
     Apps,
-    /// Composition, ordered by [`NODE`].
+    /// Composition, ordered by the table `NODE`.
     Node,
     /// Programs and their libraries.
     Tools,
