@@ -10,7 +10,7 @@ use synod_wire::Bytes;
 use crate::register::{RegisterOp, RegisterReply};
 use crate::{Cost, Fault, Keep, Link, Note, Queue, QueueSpec, Rule, Time, To, Wall};
 
-/// A place in a lane of the journal; rises by one per record, blob or erasure.
+/// A place in the journal; rises with every record, blob or erasure. Lanes may share one numbering.
 pub type Lsn = u64;
 
 /// The name of the fault for a frame that does not decode: SYN-4001. The third closes the link.
