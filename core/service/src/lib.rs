@@ -3,3 +3,4 @@
 mod app;
 
 pub use app::{App, At, CHUNK_MAX, Replies, Request};
+pub use synod_machine::{Unrecoverable, Wall, broadcast::Position};

@@ -1,0 +1,36 @@
+//! Every bound of the store in one place, with what happens at it.
+
+/// Longest key, in bytes; a longer one is refused with SYN-3002.
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+
+/// Longest string value, member, field or element, in bytes; a longer one is refused with SYN-3002.
+pub const VALUE_BYTES_MAX: usize = 512 << 10;
+
+/// Most arguments of one command, its name included; more are malformed.
+pub const ARGUMENTS_MAX: usize = 1_024;
+
+/// Most commands of one transaction; more are malformed.
+pub const COMMANDS_MAX: usize = 1_024;
+
+/// Most watched keys of one transaction; more are malformed.
+pub const WATCHED_MAX: usize = 1_024;
+
+/// Longest operation, in bytes: one client frame, with room for the frame's own fields.
+pub const OPERATION_BYTES_MAX: usize = 768 << 10;
+
+/// Longest reply to one operation, in bytes; a command whose reply would be longer is refused with SYN-3002
+/// and changes nothing.
+pub const REPLY_BYTES_MAX: usize = 4 << 20;
+
+/// Largest encoding of one key with its value, in bytes; an element that would pass it is refused with SYN-3002.
+pub const ENTRY_BYTES_MAX: u64 = 64 << 20;
+
+/// Most keys looked at by one SCAN or range question.
+pub const SCAN_MAX: usize = 1_024;
+
+/// Size of a full chunk of the state, in bytes; the last chunk of a leaf is shorter.
+pub const CHUNK_BYTES: usize = 64 << 10;
+
+const _: () = assert!(VALUE_BYTES_MAX < OPERATION_BYTES_MAX);
+const _: () = assert!(KEY_BYTES_MAX <= VALUE_BYTES_MAX);
+const _: () = assert!(VALUE_BYTES_MAX < REPLY_BYTES_MAX);
