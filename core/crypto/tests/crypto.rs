@@ -275,4 +275,4 @@ fn no_secret_shows_in_debug_output() {
     assert!(!format!("{keys:?}").contains("5a5a"));
 }
 
-synod_wire::conformance!(Hash, Signature, Scope);
+synod_wire::conformance!(Hash, Signature, Scope, Certificate<Say>);

@@ -1,6 +1,6 @@
 //! Conformance: a hash over many drawn encodings per type, so that a format cannot move unnoticed.
 //!
-//! Each crate with wire or record types keeps a `conformance.toml` of lines `Type = "hash"` and a test that
+//! Each crate with wire or record types keeps a `conformance.toml` of lines `"Type" = "hash"` and a test that
 //! calls [`check`]. Regenerating is a deliberate act (`SYNOD_BLESS=1`), a change of its own.
 
 use std::collections::BTreeMap;
@@ -63,14 +63,14 @@ pub fn check(stored: &str, entries: &[Entry]) -> Vec<String> {
 /// The text of a `conformance.toml` with these entries.
 #[must_use]
 pub fn render(entries: &[Entry]) -> String {
-    let mut lines: Vec<String> = entries.iter().map(|e| format!("{} = \"{}\"", e.name, e.hash)).collect();
+    let mut lines: Vec<String> = entries.iter().map(|e| format!("\"{}\" = \"{}\"", e.name, e.hash)).collect();
     lines.sort();
     lines.join("\n") + "\n"
 }
 
 fn line(text: &str) -> Option<(&str, &str)> {
     let (name, hash) = text.split_once('=')?;
-    Some((name.trim(), hash.trim().trim_matches('"')))
+    Some((name.trim().trim_matches('"'), hash.trim().trim_matches('"')))
 }
 
 fn seed(name: &str) -> u64 {

@@ -37,17 +37,21 @@ macro_rules! wire {
         $(#[$meta])*
         $vis struct $name { $( $(#[$fmeta])* $fvis $field: $type ),* }
         impl $crate::Wire for $name {
-            #[allow(unused_variables, reason = "a type without fields writes nothing")]
-            fn write(&self, out: &mut $crate::Writer) { $( $crate::Wire::write(&self.$field, out); )* }
-            #[allow(unused_variables, reason = "a type without fields reads nothing")]
+            fn write(&self, out: &mut $crate::Writer) {
+                let _ = &out;
+                $( $crate::Wire::write(&self.$field, out); )*
+            }
             fn read(input: &mut $crate::Reader) -> Result<Self, $crate::Malformed> {
+                let _ = &input;
                 Ok(Self { $( $field: $crate::Wire::read(input)? ),* })
             }
             fn size_hint(&self) -> usize { 0 $( + $crate::Wire::size_hint(&self.$field) )* }
         }
         impl $crate::Draw for $name {
-            #[allow(unused_variables, reason = "a type without fields draws nothing")]
-            fn draw(from: &mut $crate::Drawn) -> Self { Self { $( $field: $crate::Draw::draw(from) ),* } }
+            fn draw(from: &mut $crate::Drawn) -> Self {
+                let _ = &from;
+                Self { $( $field: $crate::Draw::draw(from) ),* }
+            }
         }
         $crate::wire! { $($rest)* }
     };

@@ -152,7 +152,7 @@ fn a_moved_format_and_a_forgotten_type_are_found() {
     let entries = [conformance::entry::<Sample>("Sample"), conformance::entry::<Choice>("Choice")];
     let stored = conformance::render(&entries);
     assert!(conformance::check(&stored, &entries).is_empty());
-    let moved = stored.replace("Sample = \"", "Sample = \"0");
+    let moved = stored.replace("\"Sample\" = \"", "\"Sample\" = \"0");
     assert_eq!(conformance::check(&moved, &entries), vec!["Sample: the format moved"]);
     assert_eq!(conformance::check(&stored, &entries[..1]), vec!["Choice: stored but no longer drawn"]);
     assert_eq!(conformance::check("", &entries).len(), 2);

@@ -170,7 +170,7 @@ where
     }
 
     fn tick(&mut self, at: At, platform: &mut dyn Platform) {
-        // At most as many firings as were armed when the tick began: a timer re-armed for now fires next time.
+        // At most as many firings as were armed when the tick began: a timer re-armed for this instant fires at the next tick.
         for _ in 0..self.out.timers.count() {
             match self.out.timers.pop_due(at.now) {
                 Some(timer) => self.step(Event::Timer(timer), at, platform),
