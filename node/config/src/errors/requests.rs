@@ -1,0 +1,103 @@
+//! Ranges 30 (requests, access), 34 (availability), 35 (unknown outcome) and 36 (membership).
+
+super::rows! { REQUESTS;
+    3001 MALFORMED "malformed" (Rejected, Some(400), Permanent)
+        "the request is malformed: {problem}"
+        ["wrong number of arguments", "a number, key or encoding is not of the required form"]
+        "correct the request; the message says where";
+    3002 TOO_LARGE "too_large" (Rejected, Some(413), Permanent)
+        "{what} has {size}, the limit is {limit}"
+        ["a value, command or body is above its limit"]
+        "split it, or raise limits.request_max within the block size of the genesis";
+    3003 UNSUPPORTED "unsupported" (Rejected, Some(501), Permanent)
+        "{verb} is not supported"
+        ["the command is unknown, or refused on purpose (scripts, publish and subscribe, blocking commands)"]
+        "use one of the commands in the reference";
+    3004 WRONG_TYPE "wrong_type" (Rejected, Some(409), Permanent)
+        "{key} holds {found}, the command needs {needed}"
+        ["the key was written by a command of another type"]
+        "use another key, or delete this one first";
+    3005 CONDITION_FAILED "condition_failed" (Rejected, Some(412), Permanent)
+        "the condition on {key} does not hold"
+        ["another client wrote the key since it was read"]
+        "read again and decide on the new version";
+    3006 OUTSIDE_WINDOW "outside_window" (Rejected, Some(409), Temporary)
+        "sequence {sequence} is outside the session's window of {window}"
+        ["too many requests are in flight", "the answer is older than the session keeps"]
+        "wait for earlier answers, then send again";
+    3007 ID_REUSED "id_reused" (Rejected, Some(409), Permanent)
+        "request id {id} was used for other bytes"
+        ["an id was drawn twice, or a request was changed before it was sent again"]
+        "send changed bytes under a new id";
+    3008 PROOF_UNAVAILABLE "proof_unavailable" (Rejected, Some(409), Temporary)
+        "no proof for {what} exists yet"
+        ["the certificate or checkpoint that covers it is not complete"]
+        "ask again after the next checkpoint";
+    3011 NO_CREDENTIALS "no_credentials" (Rejected, Some(401), Permanent)
+        "credentials are required"
+        ["no password or bearer token was sent"]
+        "send AUTH or an Authorization header with the token of the node's token file";
+    3012 WRONG_CREDENTIALS "wrong_credentials" (Rejected, Some(401), Permanent)
+        "the credentials are wrong"
+        ["the token or password is that of another node or an older deployment"]
+        "read the current one from the node's token file";
+    3013 NOT_PERMITTED "not_permitted" (Rejected, Some(403), Permanent)
+        "{what} is not permitted here"
+        ["fault injection needs drill = true in the genesis", "the operation needs an operator's key"]
+        "use a deployment made by demo or up, or sign as an operator";
+    3014 SESSION_UNKNOWN "session_unknown" (Rejected, Some(403), Temporary)
+        "session {session} is not open"
+        ["it was closed as the longest idle one", "it was opened at another cluster"]
+        "open a new session; what is in flight must be asked for by id";
+
+    3401 NO_QUORUM "no_quorum" (NoQuorum, Some(503), Temporary)
+        "no quorum: {have} of {need} members answer, missing {names}"
+        ["members are down or cut off"]
+        "start or reconnect the members named; `synod why` says what the cluster waits for";
+    3402 BUSY "busy" (Rejected, Some(429), Temporary)
+        "the cluster is over budget; try again in {retry_ms} ms"
+        ["requests arrive faster than they are ordered", "the session has no send credit"]
+        "send less at a time; the pause is part of the answer";
+    3403 REPLAYING "replaying" (NoQuorum, Some(503), Temporary)
+        "{name} replays its journal ({done} of {all})"
+        ["the node has just started"]
+        "wait, or ask another node";
+    3404 VIEW_CHANGE "view_change" (NoQuorum, Some(503), Temporary)
+        "the leader is being replaced (view {view})"
+        ["the leader stopped, is slow or is cut off"]
+        "send again; if it lasts, `synod why` names who is missing";
+    3405 DRAINING "draining" (NoQuorum, Some(503), Temporary)
+        "{name} is draining and takes no new requests"
+        ["an operator is about to stop it"]
+        "ask another node";
+
+    3501 DEADLINE_PASSED "deadline_passed" (Unknown, Some(504), Unknown)
+        "no outcome for {id} before its deadline of {deadline}"
+        ["the cluster has no quorum or changes its leader", "the answers were lost"]
+        "ask with `synod client wait` and the id; do not send the operation under a new id";
+    3502 CONNECTION_LOST "connection_lost" (Unknown, Some(504), Unknown)
+        "the connection was lost before the outcome of {id} was known"
+        ["the node or proxy stopped after the request was sent"]
+        "ask with `synod client wait` and the id; do not send the operation under a new id";
+
+    3601 BREAKS_QUORUM_NOW "breaks_quorum_now" (Rejected, Some(409), Permanent)
+        "{change} would leave {have} of {need} members alive"
+        ["members that are down now would be needed for every later decision"]
+        "repair or replace the dead members first";
+    3602 LEARNER_BEHIND "learner_behind" (Rejected, Some(409), Temporary)
+        "{name} is {lag} blocks behind; the bound is {bound}"
+        ["the learner still copies state"]
+        "wait until its lag in `synod status` is below the bound";
+    3603 ENDORSEMENTS_MISSING "endorsements_missing" (Rejected, Some(409), Permanent)
+        "the change has {have} of {need} endorsements"
+        ["too few operators signed it"]
+        "collect the missing signatures and submit it again";
+    3604 UNKNOWN_MEMBER "unknown_member" (Rejected, Some(409), Permanent)
+        "{name} is not a member"
+        ["the name is misspelt", "the member was removed in an earlier epoch"]
+        "`synod member ls` prints the members of the current epoch";
+    3605 LOSES_TOLERANCE "loses_tolerance" (Rejected, Some(409), Permanent)
+        "{change} lowers f from {before} to {after}"
+        ["the cluster would tolerate fewer faulty members than its genesis promises"]
+        "add a member in the same change, or say --accept that f falls";
+}

@@ -1,0 +1,26 @@
+//! `genesis.toml`: all that the members of a cluster must agree on.
+//!
+//! [`Genesis::parse`] reads and checks a file, [`Genesis::build`] checks one that is being made, and
+//! [`Genesis::to_toml`] writes it. The cluster id is the BLAKE3 digest of [`Genesis::encode`], which holds every
+//! value after defaults were resolved: two files with the same meaning have the same id.
+//!
+//! Bounds: 1 MiB per file, 1 to 128 members, 16 operators.
+
+mod build;
+mod canonical;
+mod keys;
+mod member;
+mod parameters;
+mod read;
+mod write;
+
+pub use build::{Cluster, Genesis, Protocol};
+pub use keys::GENESIS_KEYS;
+pub use member::{Member, Operator};
+pub use parameters::{Bodies, ClientAuth, Complaints, Filter, Parameters, Rules, Scheme, Votes};
+
+/// Most members of a cluster.
+pub const MEMBERS_MAX: usize = 128;
+
+#[cfg(test)]
+mod tests;

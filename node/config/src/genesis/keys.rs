@@ -1,0 +1,158 @@
+//! The keys of `genesis.toml`.
+
+use super::build::Protocol;
+use super::parameters::{Bodies, ClientAuth, Complaints, Filter, Rules, Scheme, Votes};
+use crate::table::{Key, Kind};
+
+const KI: u64 = 1 << 10;
+const MI: u64 = 1 << 20;
+
+/// Every key of `genesis.toml` for protocol hotstuff. Defaults are words: some depend on the members.
+pub const GENESIS_KEYS: &[Key] = &[
+    Key::new("format", Kind::Count(1, 1), "", "Format of the file; this release reads 1. Required."),
+    Key::new("cluster.name", Kind::Name(32), "", "Name of the cluster. Required."),
+    Key::new("cluster.protocol", Kind::Choice(Protocol::WORDS), "", "The ordering protocol. Required."),
+    Key::new("cluster.app", Kind::Choice(&["kv"]), "kv", "The application that executes what is ordered."),
+    Key::new(
+        "cluster.f",
+        Kind::Count(0, (1 << 63) - 1),
+        "derived",
+        "Power that may be faulty: (P - 1) / 3 of the total stake P, rounded down. Checked if given.",
+    ),
+    Key::new(
+        "cluster.epoch",
+        Kind::Count(0, 0),
+        "0",
+        "Epoch the file describes; later ones are certified by the cluster.",
+    ),
+    Key::new(
+        "cluster.drill",
+        Kind::Flag,
+        "false",
+        "Whether faults may be injected and lab-only parameters used. Set by demo and up only.",
+    ),
+    Key::new(
+        "protocol.rules",
+        Kind::Choice(Rules::WORDS),
+        "chain2+order",
+        "The rule pack. hs2, naive2 and paper need cluster.drill.",
+    ),
+    Key::new(
+        "protocol.term_views",
+        Kind::Count(1, 1_024),
+        "32 with chain2 and chain2+order, else 1",
+        "Views a leader keeps its turn.",
+    ),
+    Key::new(
+        "protocol.votes",
+        Kind::Choice(Votes::WORDS),
+        "broadcast up to 32 members, else leader",
+        "Whom votes are sent to. leader with chain3 needs term_views of 4 or more.",
+    ),
+    Key::new(
+        "protocol.complaints",
+        Kind::Choice(Complaints::WORDS),
+        "broadcast up to 32 members, else leader-first",
+        "Whom complaints are sent to first; from the second expiry on, to all.",
+    ),
+    Key::new(
+        "protocol.scheme",
+        Kind::Choice(Scheme::WORDS),
+        "ed25519 up to 40 members, else bls",
+        "Signatures inside certificates. bls needs member.bls of every member.",
+    ),
+    Key::new(
+        "protocol.reputation",
+        Kind::Flag,
+        "true from 4 members with chain2 and chain2+order, else false",
+        "Whether leaders that failed sit out. Only with chain2 and chain2+order.",
+    ),
+    Key::new(
+        "protocol.block_bytes",
+        Kind::Size(4 * KI, 2 * MI),
+        "1Mi",
+        "Payload of a block; half a proposal frame at most.",
+    ),
+    Key::new(
+        "protocol.block_items",
+        Kind::Count(0, MI),
+        "16384",
+        "Items of a block; 0 is unlimited and needs cluster.drill.",
+    ),
+    Key::new(
+        "protocol.filter",
+        Kind::Choice(Filter::WORDS),
+        "branch",
+        "Which repeated items a proposer leaves out. Others than branch need cluster.drill.",
+    ),
+    Key::new(
+        "protocol.bodies",
+        Kind::Choice(Bodies::WORDS),
+        "digest",
+        "How payloads travel. Others than digest need cluster.drill.",
+    ),
+    Key::new(
+        "protocol.pool_items",
+        Kind::Count(1, 1 << 24),
+        "262144",
+        "Items accepted and not yet in a block; at least block_items.",
+    ),
+    Key::new(
+        "protocol.view_window",
+        Kind::Count(8, 4_096),
+        "64",
+        "Views a member keeps messages for, around its own.",
+    ),
+    Key::new(
+        "protocol.checkpoint_every",
+        Kind::Count(16, 1 << 24),
+        "65536",
+        "Positions between two certified checkpoints.",
+    ),
+    Key::new(
+        "protocol.retain_blocks",
+        Kind::Count(64, 1 << 20),
+        "4096",
+        "Blocks kept below the last stable checkpoint; at least view_window.",
+    ),
+    Key::new(
+        "protocol.executor_lag_max",
+        Kind::Count(1, 4_096),
+        "64",
+        "Blocks the executor may be behind before pipelining stops.",
+    ),
+    Key::new(
+        "protocol.client_auth",
+        Kind::Choice(ClientAuth::WORDS),
+        "signed",
+        "Whether clients sign frames or are trusted on their channel.",
+    ),
+    Key::new(
+        "protocol.session_window",
+        Kind::Count(64, 4_096),
+        "1024",
+        "Requests of a session that may be in flight; a power of two.",
+    ),
+    Key::new("member.name", Kind::Name(63), "", "Name of the member, unique. Required."),
+    Key::new("member.addresses.peer", Kind::Address, "", "Where the other members connect. Required."),
+    Key::new("member.addresses.client", Kind::AddressOrOff, "", "Where binary clients connect."),
+    Key::new("member.addresses.http", Kind::AddressOrOff, "", "Where HTTP clients connect."),
+    Key::new("member.addresses.resp", Kind::AddressOrOff, "", "Where RESP clients connect."),
+    Key::new(
+        "member.ed25519",
+        Kind::Hex(32),
+        "",
+        "Public key: transport identity and signatures. Required, unique.",
+    ),
+    Key::new("member.x25519", Kind::Hex(32), "", "Public key of pairwise tags."),
+    Key::new("member.bls", Kind::Hex(48), "", "Public key of aggregate signatures; with member.pop."),
+    Key::new("member.pop", Kind::Hex(96), "", "Proof that the member holds the secret of member.bls."),
+    Key::new("member.stake", Kind::Count(1, (1 << 63) - 1), "1", "Voting power."),
+    Key::new("operator.name", Kind::Name(63), "", "Name of a person or team. Required."),
+    Key::new(
+        "operator.ed25519",
+        Kind::Hex(32),
+        "",
+        "Public key that signs membership changes. Required, unique.",
+    ),
+];

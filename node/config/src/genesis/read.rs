@@ -1,0 +1,97 @@
+//! Reading `genesis.toml`.
+
+use super::MEMBERS_MAX;
+use super::build::{Cluster, Genesis, Protocol};
+use super::keys::GENESIS_KEYS;
+use super::member::{Member, Operator, invalid};
+use super::parameters::Parameters;
+use crate::address::Address;
+use crate::errors::SynError;
+use crate::files;
+use crate::keys::from_hex;
+use crate::node::broken;
+use crate::table::Section;
+use std::path::Path;
+use synod_crypto::PublicKey;
+
+/// Largest `genesis.toml` in bytes.
+pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
+/// The format this release reads and writes.
+pub(super) const FORMAT: i64 = 1;
+/// Most operators.
+const OPERATORS_MAX: usize = 16;
+
+impl Genesis {
+    /// Reads and checks the text of a genesis; `file` names it in messages.
+    ///
+    /// # Errors
+    /// SYN-1101 (no TOML, or above 1 MiB), SYN-1102 (unknown key), SYN-1103 (bad value), SYN-1105 (members),
+    /// SYN-1106 (relation), SYN-1110 (newer format).
+    pub fn parse(file: &str, text: &str) -> Result<Self, SynError> {
+        let mut top = Section::top_of_format(file, text, GENESIS_KEYS, (FORMAT, FILE_BYTES_MAX))?;
+        let section = top.section("cluster", "cluster")?;
+        let cluster = Cluster {
+            name: section.required("name")?,
+            protocol: section
+                .choice::<Protocol>("protocol")?
+                .ok_or_else(|| section.refusal("protocol", "missing"))?,
+            app: section.text("app")?.unwrap_or_else(|| "kv".to_owned()),
+            drill: section.flag("drill")?.unwrap_or(false),
+        };
+        let (stated_f, _epoch_zero) = (section.number("f")?, section.number("epoch")?);
+        let mut members = Vec::new();
+        for mut section in top.list("member", MEMBERS_MAX)? {
+            members.push(member(file, &mut section)?);
+        }
+        let mut operators = Vec::new();
+        for section in top.list("operator", OPERATORS_MAX)? {
+            let ed25519 = PublicKey(
+                hex(file, &section, "ed25519")?.ok_or_else(|| section.refusal("ed25519", "missing"))?,
+            );
+            operators.push(Operator { name: section.required("name")?, ed25519 });
+        }
+        let parameters = Parameters::read(&top.section("protocol", "protocol")?, members.len())?;
+        let genesis = Self::checked(file, (cluster, parameters), members, operators)?;
+        match stated_f.filter(|stated| *stated != genesis.f()) {
+            None => Ok(genesis),
+            Some(stated) => {
+                let found = format!("f is {stated}, the members' stake gives {}", genesis.f());
+                Err(broken("cluster.f", "member.stake", &found))
+            }
+        }
+    }
+
+    /// Reads and checks the file at `path`, at most 1 MiB.
+    ///
+    /// # Errors
+    /// Those of [`Self::parse`].
+    pub fn read(path: &Path) -> Result<Self, SynError> {
+        Self::parse(&files::shown(path), &files::read_text(path, FILE_BYTES_MAX)?)
+    }
+}
+
+fn member(file: &str, section: &mut Section<'_>) -> Result<Member, SynError> {
+    let addresses = section.section("addresses", "member.addresses")?;
+    let address =
+        |leaf: &str| Ok::<_, SynError>(addresses.text(leaf)?.and_then(|text| Address::parse(&text)));
+    Ok(Member {
+        name: section.required("name")?,
+        peer: address("peer")?.ok_or_else(|| addresses.refusal("peer", "missing"))?,
+        client: address("client")?,
+        http: address("http")?,
+        resp: address("resp")?,
+        ed25519: PublicKey(
+            hex(file, section, "ed25519")?.ok_or_else(|| section.refusal("ed25519", "missing"))?,
+        ),
+        x25519: hex(file, section, "x25519")?,
+        bls: hex(file, section, "bls")?,
+        pop: hex(file, section, "pop")?,
+        stake: section.number("stake")?.unwrap_or(1),
+    })
+}
+
+fn hex<const N: usize>(file: &str, section: &Section<'_>, leaf: &str) -> Result<Option<[u8; N]>, SynError> {
+    let Some(text) = section.text(leaf)? else { return Ok(None) };
+    let bytes = from_hex(&text).ok_or_else(|| invalid(file, &format!("{leaf} is not {N} bytes of hex")))?;
+    Ok(Some(bytes))
+}

@@ -1,0 +1,111 @@
+//! Writing `genesis.toml`, and naming the first place where two of them differ.
+
+use super::build::Genesis;
+use super::read::FORMAT;
+use crate::errors::SynError;
+use crate::files;
+use crate::keys::to_hex;
+use crate::units::format_size;
+use rustix::fs::Mode;
+use std::fmt::Write as _;
+use std::path::Path;
+
+impl Genesis {
+    /// Every value as (section, key, TOML literal), in the order of the file. Lists repeat their section.
+    fn fields(&self) -> Vec<(String, &'static str, String)> {
+        let text = |text: &str| toml::Value::String(text.to_owned()).to_string();
+        let (cluster, parameters) = (self.cluster(), self.parameters());
+        let mut fields = vec![(String::new(), "format", FORMAT.to_string())];
+        let cluster_fields = [
+            ("name", text(&cluster.name)),
+            ("protocol", text(cluster.protocol.as_str())),
+            ("app", text(&cluster.app)),
+            ("f", self.f().to_string()),
+            ("epoch", "0".to_owned()),
+            ("drill", cluster.drill.to_string()),
+        ];
+        fields.extend(cluster_fields.map(|(key, value)| ("cluster".to_owned(), key, value)));
+        let protocol_fields = [
+            ("rules", text(parameters.rules.as_str())),
+            ("term_views", parameters.term_views.to_string()),
+            ("votes", text(parameters.votes.as_str())),
+            ("complaints", text(parameters.complaints.as_str())),
+            ("scheme", text(parameters.scheme.as_str())),
+            ("reputation", parameters.reputation.to_string()),
+            ("block_bytes", text(&format_size(u64::from(parameters.block_bytes)))),
+            ("block_items", parameters.block_items.to_string()),
+            ("filter", text(parameters.filter.as_str())),
+            ("bodies", text(parameters.bodies.as_str())),
+            ("pool_items", parameters.pool_items.to_string()),
+            ("view_window", parameters.view_window.to_string()),
+            ("checkpoint_every", parameters.checkpoint_every.to_string()),
+            ("retain_blocks", parameters.retain_blocks.to_string()),
+            ("executor_lag_max", parameters.executor_lag_max.to_string()),
+            ("client_auth", text(parameters.client_auth.as_str())),
+            ("session_window", parameters.session_window.to_string()),
+        ];
+        fields.extend(protocol_fields.map(|(key, value)| ("protocol".to_owned(), key, value)));
+        for (at, member) in self.members().iter().enumerate() {
+            let section = format!("member[{at}]");
+            let stated =
+                member.addresses().into_iter().filter_map(|(key, address)| Some((key, address?.to_string())));
+            let addresses: Vec<String> =
+                stated.map(|(key, address)| format!("{key} = {}", text(&address))).collect();
+            fields.push((section.clone(), "name", text(&member.name)));
+            fields.push((section.clone(), "addresses", format!("{{ {} }}", addresses.join(", "))));
+            fields.push((section.clone(), "ed25519", text(&to_hex(&member.ed25519.0))));
+            let optional = [
+                ("x25519", member.x25519.map(|key| to_hex(&key))),
+                ("bls", member.bls.map(|key| to_hex(&key))),
+                ("pop", member.pop.map(|proof| to_hex(&proof))),
+            ];
+            fields.extend(
+                optional.into_iter().filter_map(|(key, hex)| Some((section.clone(), key, text(&hex?)))),
+            );
+            fields.push((section, "stake", member.stake.to_string()));
+        }
+        for (at, operator) in self.operators().iter().enumerate() {
+            let section = format!("operator[{at}]");
+            fields.push((section.clone(), "name", text(&operator.name)));
+            fields.push((section, "ed25519", text(&to_hex(&operator.ed25519.0))));
+        }
+        fields
+    }
+
+    /// The text of the file: every value, also those that are defaults. Read back, it gives an equal genesis.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let mut text = format!("# Cluster id {}. Every member needs exactly this file.\n", self.id());
+        let mut open = String::new();
+        for (section, key, value) in self.fields() {
+            if section != open {
+                let header = match section.split_once('[') {
+                    Some((list, _)) => format!("[[{list}]]"),
+                    None => format!("[{section}]"),
+                };
+                let _infallible = writeln!(text, "\n{header}");
+                open = section;
+            }
+            let _infallible = writeln!(text, "{key} = {value}");
+        }
+        text
+    }
+
+    /// Writes the file; nothing is overwritten.
+    ///
+    /// # Errors
+    /// SYN-1109 if something stands at the path, SYN-1101 if the system refuses.
+    pub fn write_new(&self, path: &Path) -> Result<(), SynError> {
+        let readable = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+        files::write_new(path, self.to_toml().as_bytes(), readable)
+    }
+
+    /// The first key whose value differs, for SYN-2103; `None` if both say the same.
+    #[must_use]
+    pub fn first_difference(&self, other: &Self) -> Option<String> {
+        let (mine, theirs) = (self.fields(), other.fields());
+        let at = (0..mine.len().max(theirs.len())).find(|at| mine.get(*at) != theirs.get(*at))?;
+        let (section, key, _) = mine.get(at).or_else(|| theirs.get(at))?;
+        Some(if section.is_empty() { (*key).to_owned() } else { format!("{section}.{key}") })
+    }
+}

@@ -1,0 +1,167 @@
+//! Names of the metrics, by area. Units are base units; labels are member names or closed sets of words, never
+//! text a peer chose.
+
+use crate::choice::choices;
+
+choices! {
+    /// What a metric tells about.
+    Area {
+        /// The process itself.
+        Process = "process",
+        /// Ordering.
+        Consensus = "consensus",
+        /// What must never happen, and who tried.
+        Safety = "safety",
+        /// The disk.
+        Journal = "journal",
+        /// Peers.
+        Network = "network",
+        /// Requests.
+        Clients = "clients",
+    }
+}
+
+choices! {
+    /// How a metric behaves.
+    MetricKind {
+        /// Only rises.
+        Counter = "counter",
+        /// Rises and falls.
+        Gauge = "gauge",
+        /// A distribution.
+        Histogram = "histogram",
+    }
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Full name, with the prefix `synod_`.
+    pub name: &'static str,
+    /// What it tells about.
+    pub area: Area,
+    /// How it behaves.
+    pub kind: MetricKind,
+    /// Base unit of the value; empty for plain counts and states.
+    pub unit: &'static str,
+    /// Names of its labels.
+    pub labels: &'static [&'static str],
+    /// The HELP line.
+    pub help: &'static str,
+}
+
+macro_rules! metrics {
+    ($($area:ident: $($name:literal $kind:ident $unit:literal [$($label:literal),*] $help:literal;)+)+) => {
+        /// Every metric of the first release, by area.
+        pub const METRICS: &[Metric] = &[$($(
+            Metric {
+                name: concat!("synod_", $name),
+                area: Area::$area,
+                kind: MetricKind::$kind,
+                unit: $unit,
+                labels: &[$($label),*],
+                help: $help,
+            },
+        )+)+];
+    };
+}
+
+metrics! {
+    Process:
+        "build_info" Gauge "" ["commit", "version", "features"] "Always 1; the labels name the build.";
+        "uptime_seconds" Gauge "seconds" [] "Time since the process started.";
+        "memory_bytes" Gauge "bytes" ["pool"] "Memory held, by bounded pool.";
+        "tasks_lag_seconds" Gauge "seconds" [] "How late the host loop runs.";
+        "cpu_seconds_total" Counter "seconds" ["role"] "Processor time, by thread role.";
+    Consensus:
+        "consensus_view" Gauge "" [] "Current view.";
+        "consensus_leader" Gauge "" [] "Member index of the current leader.";
+        "consensus_height" Gauge "blocks" [] "Height of the last committed block.";
+        "consensus_executed_height" Gauge "blocks" [] "Height of the last executed block.";
+        "consensus_view_changes_total" Counter "" ["reason"] "Views entered without a commit, by reason.";
+        "consensus_commit_latency_seconds" Histogram "seconds" [] "From proposal to commit at this node.";
+        "consensus_stage_seconds" Histogram "seconds" ["stage"] "Time a block spends in each stage.";
+        "consensus_batch_ops" Histogram "operations" [] "Items per committed block.";
+        "consensus_batch_bytes" Histogram "bytes" [] "Payload per committed block.";
+        "rule_applied_total" Counter "" ["rule"] "How often each rule of the protocol was applied.";
+    Safety:
+        "equivocations_total" Counter "" ["peer"] "Conflicting statements one member signed.";
+        "blames_total" Counter "" ["peer", "fault"] "Faults of peers, by kind.";
+        "evidence_files" Gauge "files" [] "Evidence kept on disk.";
+        "divergence_alarm" Gauge "" [] "1 while this node's state differs from a certified one.";
+    Journal:
+        "wal_fsync_seconds" Histogram "seconds" [] "Duration of one sync.";
+        "wal_records_per_sync" Histogram "records" [] "Records that shared one sync.";
+        "wal_bytes_total" Counter "bytes" [] "Bytes written to the journal.";
+        "wal_segments" Gauge "files" [] "Segments on disk.";
+        "snapshot_seconds" Histogram "seconds" [] "Duration of one snapshot.";
+        "disk_free_bytes" Gauge "bytes" [] "Free space of the data directory's file system.";
+    Network:
+        "net_sent_bytes_total" Counter "bytes" ["peer", "class"] "Bytes sent, by queue class.";
+        "net_received_bytes_total" Counter "bytes" ["peer", "class"] "Bytes received, by queue class.";
+        "net_rtt_seconds" Gauge "seconds" ["peer"] "Smoothed round-trip time.";
+        "net_queue_bytes" Gauge "bytes" ["peer"] "Bytes waiting to be sent.";
+        "net_reconnects_total" Counter "" ["peer", "reason"] "Connections made again, by reason.";
+        "handshake_failures_total" Counter "" ["code"] "Refused handshakes, by SYN code.";
+        "verify_seconds" Histogram "seconds" ["kind"] "Duration of one verification job.";
+    Clients:
+        "requests_total" Counter "" ["api", "code"] "Requests answered; code is ok or a SYN code.";
+        "request_seconds" Histogram "seconds" ["api"] "From receipt to answer.";
+        "inflight_requests" Gauge "requests" ["api"] "Requests without an answer yet.";
+        "mempool_bytes" Gauge "bytes" [] "Requests accepted and not yet in a block.";
+        "sessions" Gauge "sessions" [] "Open sessions.";
+        "gateway_bytes" Gauge "bytes" [] "Memory of all gateway connections.";
+        "connections" Gauge "connections" ["api"] "Open client connections.";
+        "proxy_mismatch_total" Counter "" ["peer"] "Replies that contradict the accepted result.";
+}
+
+/// A metric by its full name.
+#[must_use]
+pub fn metric(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_prefixed_and_end_in_their_unit() {
+        let mut names = BTreeSet::new();
+        for metric in METRICS {
+            assert!(names.insert(metric.name), "{} stands twice", metric.name);
+            assert!(metric.name.starts_with("synod_"));
+            assert!(
+                metric.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'),
+                "{}",
+                metric.name
+            );
+            let base = metric.name.strip_suffix("_total").unwrap_or(metric.name);
+            if matches!(metric.unit, "seconds" | "bytes") {
+                assert!(base.ends_with(metric.unit), "{} lacks its unit", metric.name);
+            }
+            let total = metric.name.ends_with("_total");
+            assert_eq!(total, metric.kind == MetricKind::Counter, "{}", metric.name);
+            assert!(metric.help.ends_with('.'), "{}", metric.name);
+        }
+        assert_eq!(METRICS.len(), 40);
+    }
+
+    #[test]
+    fn labels_come_from_a_closed_set() {
+        let closed = [
+            "api", "class", "code", "commit", "fault", "features", "kind", "peer", "pool", "reason", "role",
+            "rule", "stage", "version",
+        ];
+        for label in METRICS.iter().flat_map(|metric| metric.labels) {
+            assert!(closed.contains(label), "{label}");
+        }
+    }
+
+    #[test]
+    fn a_metric_is_found_by_its_full_name_only() {
+        assert_eq!(metric("synod_wal_fsync_seconds").map(|metric| metric.area), Some(Area::Journal));
+        assert!(metric("wal_fsync_seconds").is_none());
+    }
+}

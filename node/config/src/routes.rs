@@ -1,0 +1,255 @@
+//! The HTTP routes, and `/openapi.json` made from them.
+
+use crate::choice::choices;
+use serde_json::{Map, Value, json};
+
+choices! {
+    /// Method of a request.
+    Method {
+        /// Reads; never changes state.
+        Get = "GET",
+        /// Writes a value under its key.
+        Put = "PUT",
+        /// Submits.
+        Post = "POST",
+        /// Removes.
+        Delete = "DELETE",
+    }
+}
+
+/// One route. Parts of the path in braces are parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Method.
+    pub method: Method,
+    /// Path, with `{name}` for a parameter.
+    pub path: &'static str,
+    /// Name of the operation, unique.
+    pub name: &'static str,
+    /// What it does.
+    pub does: &'static str,
+    /// Query parameters it takes.
+    pub query: &'static [&'static str],
+    /// Headers of the request it honours.
+    pub headers: &'static [&'static str],
+    /// Codes it may answer with, besides those of availability and access.
+    pub codes: &'static [u16],
+}
+
+const DEADLINE: &str = "Synod-Deadline-Ms";
+const REQUEST_ID: &str = "Synod-Request-Id";
+
+/// Every route of the first release that this release serves.
+pub const ROUTES: &[Route] = &[
+    Route {
+        method: Method::Get,
+        path: "/v1/kv/{key}",
+        name: "kv_get",
+        does: "Reads the value of a key.",
+        query: &["read", "proof"],
+        headers: &[DEADLINE],
+        codes: &[3001, 3004, 3008],
+    },
+    Route {
+        method: Method::Put,
+        path: "/v1/kv/{key}",
+        name: "kv_put",
+        does: "Writes the value of a key; If-Match makes it conditional on the version.",
+        query: &[],
+        headers: &[DEADLINE, REQUEST_ID, "If-Match"],
+        codes: &[3001, 3002, 3005, 3006, 3007],
+    },
+    Route {
+        method: Method::Delete,
+        path: "/v1/kv/{key}",
+        name: "kv_delete",
+        does: "Removes a key; If-Match makes it conditional on the version.",
+        query: &[],
+        headers: &[DEADLINE, REQUEST_ID, "If-Match"],
+        codes: &[3001, 3005, 3006, 3007],
+    },
+    Route {
+        method: Method::Get,
+        path: "/v1/kv",
+        name: "kv_scan",
+        does: "Lists keys with a prefix in byte order, behind a key, up to a limit.",
+        query: &["prefix", "after", "limit", "read"],
+        headers: &[DEADLINE],
+        codes: &[3001, 3002],
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/txn",
+        name: "kv_txn",
+        does: "Compares versions and, if all hold, applies the writes as one step.",
+        query: &[],
+        headers: &[DEADLINE, REQUEST_ID],
+        codes: &[3001, 3002, 3005, 3006, 3007],
+    },
+    Route {
+        method: Method::Get,
+        path: "/v1/requests/{id}",
+        name: "request",
+        does: "Tells the outcome of a request id.",
+        query: &[],
+        headers: &[DEADLINE],
+        codes: &[3001, 3014],
+    },
+    Route {
+        method: Method::Get,
+        path: "/v1/status",
+        name: "status",
+        does: "Tells epoch, view, leader, height, quorum, and the state of each node.",
+        query: &[],
+        headers: &[],
+        codes: &[],
+    },
+    Route {
+        method: Method::Get,
+        path: "/v1/why",
+        name: "why",
+        does: "Tells what the cluster waits for.",
+        query: &[],
+        headers: &[],
+        codes: &[],
+    },
+    Route {
+        method: Method::Get,
+        path: "/v1/members",
+        name: "members",
+        does: "Lists the members of the current epoch.",
+        query: &[],
+        headers: &[],
+        codes: &[],
+    },
+    Route {
+        method: Method::Get,
+        path: "/v1/views",
+        name: "views",
+        does: "Lists views from one on: leader, how it was entered, what it committed.",
+        query: &["from"],
+        headers: &[],
+        codes: &[3001],
+    },
+    Route {
+        method: Method::Get,
+        path: "/openapi.json",
+        name: "openapi",
+        does: "This description.",
+        query: &[],
+        headers: &[],
+        codes: &[],
+    },
+    Route {
+        method: Method::Get,
+        path: "/version",
+        name: "version",
+        does: "Tells commit, toolchain, features and the versions of protocols and formats.",
+        query: &[],
+        headers: &[],
+        codes: &[],
+    },
+];
+
+impl Route {
+    /// Names of the parameters in the path, in order.
+    pub fn parameters(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    fn to_openapi(self) -> Value {
+        let parameter = |place: &str, name: &str, required: bool| json!({ "name": name, "in": place, "required": required, "schema": { "type": "string" } });
+        let mut parameters: Vec<Value> =
+            self.parameters().map(|name| parameter("path", name, true)).collect();
+        parameters.extend(self.query.iter().map(|name| parameter("query", name, false)));
+        parameters.extend(self.headers.iter().map(|name| parameter("header", name, false)));
+        let mut responses = Map::new();
+        responses.insert("200".to_owned(), json!({ "description": "The answer." }));
+        for code in self.codes {
+            let Some(entry) = crate::errors::explain(crate::errors::Code::new(*code)) else { continue };
+            let status = entry.http.unwrap_or(500).to_string();
+            let known = responses.get(&status).and_then(|response| response["description"].as_str());
+            let line = format!("{} {}", entry.code, entry.name);
+            let description = known.map_or(line.clone(), |known| format!("{known}; {line}"));
+            responses.insert(status, problem(&description));
+        }
+        responses.insert("default".to_owned(), problem("Access, availability or an unknown outcome."));
+        json!({
+            "operationId": self.name,
+            "summary": self.does,
+            "parameters": parameters,
+            "responses": responses,
+        })
+    }
+}
+
+fn problem(description: &str) -> Value {
+    let schema = json!({ "$ref": "#/components/schemas/Problem" });
+    json!({ "description": description, "content": { "application/problem+json": { "schema": schema } } })
+}
+
+/// The document served as `/openapi.json` (OpenAPI 3.1).
+#[must_use]
+pub fn openapi_json() -> Value {
+    let mut paths = Map::new();
+    for route in ROUTES {
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_ascii_lowercase()] = route.to_openapi();
+    }
+    let string = json!({ "type": "string" });
+    json!({
+        "openapi": "3.1.0",
+        "info": { "title": "Synod", "version": env!("CARGO_PKG_VERSION") },
+        "paths": paths,
+        "security": [{ "bearer": [] }],
+        "components": {
+            "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer" } },
+            "schemas": { "Problem": {
+                "type": "object",
+                "required": ["type", "title", "status", "code", "outcome", "retry", "fix", "causes"],
+                "properties": {
+                    "type": string, "title": string, "status": { "type": "integer" }, "detail": string,
+                    "instance": string, "code": string, "outcome": { "enum": ["rejected", "unknown"] },
+                    "retry": { "enum": ["P", "T", "D", "U"] }, "retry_after_ms": { "type": "integer" },
+                    "fix": string, "causes": { "type": "array", "items": string },
+                },
+            } },
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn routes_are_unique_and_name_codes_of_the_catalogue() {
+        let (mut seen, mut names) = (BTreeSet::new(), BTreeSet::new());
+        for route in ROUTES {
+            assert!(seen.insert((route.path, route.method.as_str())), "{} {}", route.method, route.path);
+            assert!(names.insert(route.name), "{}", route.name);
+            for number in route.codes {
+                let entry = crate::explain(crate::Code::new(*number)).expect("the code is in the catalogue");
+                assert!(entry.http.is_some(), "{} has no status", entry.code);
+            }
+        }
+        assert!(
+            ROUTES.iter().all(|route| route.method != Method::Get || !route.headers.contains(&REQUEST_ID))
+        );
+    }
+
+    #[test]
+    fn the_description_holds_every_route_with_its_parameters() {
+        let document = openapi_json();
+        for route in ROUTES {
+            let operation = &document["paths"][route.path][route.method.as_str().to_ascii_lowercase()];
+            assert_eq!(operation["operationId"], route.name);
+            let count = operation["parameters"].as_array().expect("a list").len();
+            assert_eq!(count, route.parameters().count() + route.query.len() + route.headers.len());
+        }
+        let put = &document["paths"]["/v1/kv/{key}"]["put"]["responses"];
+        assert_eq!(put["409"]["description"], "SYN-3006 outside_window; SYN-3007 id_reused");
+        assert_eq!(put["412"]["description"], "SYN-3005 condition_failed");
+    }
+}
