@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// Memory of an entry beside its encoding, in bytes: boxes, both indexes, allocator overhead.
-const ENTRY_OVERHEAD: u64 = 256;
+pub(crate) const ENTRY_OVERHEAD: u64 = 256;
 /// Memory of an element beside its encoding, in bytes.
-const ELEMENT_OVERHEAD: u64 = 96;
+pub(crate) const ELEMENT_OVERHEAD: u64 = 96;
 
 /// What an edit did to a value.
 pub(crate) enum Edit<R> {

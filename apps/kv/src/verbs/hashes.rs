@@ -10,9 +10,6 @@ use crate::{
     verbs::{bulk_bytes, integer},
 };
 
-/// Most bytes of an integer as text, with its length.
-const INTEGER_BYTES: u64 = 24;
-
 fn fields<'a>(store: &'a Store, key: &[u8]) -> Result<Option<&'a Fields>, Denied> {
     match store.get(key).map(|entry| &entry.value) {
         None => Ok(None),
@@ -90,7 +87,7 @@ pub(super) fn add(
 ) -> Result<(), Denied> {
     let by = integer(arguments.at(2))?;
     let field = arguments.at(1);
-    let sum = store.edit(arguments.at(0), growth + INTEGER_BYTES, Some(fresh), |value| match value {
+    let sum = store.edit(arguments.at(0), growth, Some(fresh), |value| match value {
         Value::Fields(fields) => {
             let old = match fields.get(field) {
                 Some(text) => number::parse(text).ok_or(FIELD_NOT_INTEGER)?,

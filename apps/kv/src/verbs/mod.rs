@@ -18,12 +18,30 @@ use crate::{
     number,
     operation::Arguments,
     reply::Answer,
-    store::Store,
-    value::LENGTH_BYTES,
+    store::{ELEMENT_OVERHEAD, ENTRY_OVERHEAD, Store},
+    tree::ENTRY_FIXED_BYTES,
+    value::{End, LENGTH_BYTES},
 };
 
 /// Bytes of encoding that one argument can add beside its own length: its length field and a score.
 const ARGUMENT_OVERHEAD: u64 = LENGTH_BYTES + 8;
+/// Bytes that a counter can add: an integer as text, with its length.
+const COUNTER_BYTES: u64 = LENGTH_BYTES + 20;
+
+/// The most bytes by which a command can lengthen the encoding of an entry.
+fn growth(verb: Verb, arguments: &Arguments<'_>) -> u64 {
+    match verb.command().access {
+        Access::Grow => arguments.bytes() + arguments.len() as u64 * ARGUMENT_OVERHEAD + COUNTER_BYTES,
+        Access::Read | Access::Write => 0,
+    }
+}
+
+/// The most bytes by which a command of that growth can lengthen the store's account of its memory.
+fn footprint(verb: Verb, arguments: &Arguments<'_>, growth: u64) -> u64 {
+    let keys = verb.command().key_positions(arguments.len()).count() as u64;
+    let elements = arguments.len() as u64;
+    growth + keys * (ENTRY_OVERHEAD + ENTRY_FIXED_BYTES) + elements * ELEMENT_OVERHEAD
+}
 
 /// What a writing command may use.
 pub(crate) struct Writing<'a> {
@@ -92,11 +110,8 @@ pub(crate) fn write(
         return read(verb, writing.store, arguments, answer);
     }
     admit(verb, arguments)?;
-    let growth = match verb.command().access {
-        Access::Grow => arguments.bytes() + arguments.len() as u64 * ARGUMENT_OVERHEAD,
-        Access::Read | Access::Write => 0,
-    };
-    if growth > 0 && writing.store.bytes() + growth > writing.bytes_max {
+    let growth = growth(verb, arguments);
+    if growth > 0 && writing.store.bytes() + footprint(verb, arguments, growth) > writing.bytes_max {
         return Err(FULL);
     }
     let store = &mut *writing.store;
@@ -116,8 +131,8 @@ pub(crate) fn write(
         Verb::Persist => keys::persist(store, arguments, answer),
         Verb::LPush => lists::push(store, arguments, answer, lists::Push::left(growth)),
         Verb::RPush => lists::push(store, arguments, answer, lists::Push::right(growth)),
-        Verb::LPop => lists::pop(store, arguments, answer, crate::value::End::Left),
-        Verb::RPop => lists::pop(store, arguments, answer, crate::value::End::Right),
+        Verb::LPop => lists::pop(store, arguments, answer, End::Left),
+        Verb::RPop => lists::pop(store, arguments, answer, End::Right),
         Verb::SAdd => sets::add(store, arguments, answer, growth),
         Verb::SRem => sets::remove(store, arguments, answer),
         Verb::SPop => sets::pop(store, writing.draw, arguments, answer),

@@ -9,11 +9,8 @@ use crate::{
     store::{Deadline, Edit, Store},
     tree::Entry,
     value::Value,
-    verbs::{bulk_bytes, integer},
+    verbs::{COUNTER_BYTES, bulk_bytes, integer},
 };
-
-/// Most bytes of an integer as text.
-const INTEGER_BYTES: u64 = 20;
 
 fn text(value: &Value) -> Result<&Vec<u8>, Denied> {
     match value {
@@ -197,7 +194,7 @@ pub(super) fn add(
     answer: &mut Answer<'_>,
     by: i64,
 ) -> Result<(), Denied> {
-    let sum = store.edit(arguments.at(0), INTEGER_BYTES, Some(|| Value::Text(b"0".to_vec())), |value| {
+    let sum = store.edit(arguments.at(0), COUNTER_BYTES, Some(|| Value::Text(b"0".to_vec())), |value| {
         let text = text_mut(value)?;
         let sum = number::parse(text).ok_or(NOT_INTEGER)?.checked_add(by).ok_or(OVERFLOW)?;
         text.clear();
