@@ -1,3 +1,5 @@
+//! Tests of contexts: selection, bounds, round trips, bad files.
+
 use super::*;
 use crate::files::scratch::Scratch;
 use std::os::unix::fs::PermissionsExt as _;

@@ -99,5 +99,5 @@ super::rows! { REQUESTS;
     3605 LOSES_TOLERANCE "loses_tolerance" (Rejected, Some(409), Permanent)
         "{change} lowers f from {before} to {after}"
         ["the cluster would tolerate fewer faulty members than its genesis promises"]
-        "add a member in the same change, or say --accept that f falls";
+        "add a member in the same change, so that f stays";
 }

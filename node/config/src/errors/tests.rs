@@ -1,3 +1,5 @@
+//! Tests of the catalogue: complete, unique, and shown alike in all forms.
+
 use super::*;
 use crate::exits::EXITS;
 use std::collections::BTreeSet;

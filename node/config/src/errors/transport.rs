@@ -54,7 +54,7 @@ super::rows! { TRANSPORT;
     2108 WRONG_ROLE "wrong_role" (Invalid, Some(421), Permanent)
         "the peer acts as {theirs}, expected {mine}"
         ["a client port was given where a peer port belongs, or the reverse"]
-        "compare the port with base + 10 x index + offset; `synod status` lists them";
+        "compare the port with base + 10 x index + offset; ports.json lists those in use";
     2109 SECOND_INSTANCE "second_instance" (Invalid, Some(421), Permanent)
         "another process is connected with the key of {name}"
         ["the node was started twice", "its key file was copied"]

@@ -5,6 +5,7 @@ use super::parameters::{Parameters, Scheme};
 use crate::choice::choices;
 use crate::errors::SynError;
 use crate::node::broken;
+use crate::table::bad_value;
 use synod_crypto::{Hash, Scope};
 use synod_quorum::{Epoch, NodeId, Roster};
 
@@ -61,12 +62,7 @@ impl Genesis {
     ) -> Result<Self, SynError> {
         check_members(file, &members, &operators)?;
         parameters.check(cluster.drill)?;
-        if parameters.scheme == Scheme::Bls
-            && let Some(member) = members.iter().find(|member| member.bls.is_none())
-        {
-            let found = format!("{} states no BLS key; add one, or set the scheme to ed25519", member.name);
-            return Err(broken("protocol.scheme", "member.bls", &found));
-        }
+        check_scheme(file, parameters.scheme, &members)?;
         let seats =
             members.iter().map(|member| synod_quorum::Member { key: member.ed25519, power: member.stake });
         let roster = Roster::new(Epoch(0), seats.collect())
@@ -126,5 +122,24 @@ impl Genesis {
     #[must_use]
     pub fn scope(&self) -> Scope {
         Scope { cluster: self.id(), epoch: self.roster.epoch() }
+    }
+}
+
+/// Aggregate signatures are not built: their keys' proofs of possession could not be checked, and a key without
+/// that proof can forge for others.
+fn check_scheme(file: &str, scheme: Scheme, members: &[Member]) -> Result<(), SynError> {
+    if scheme == Scheme::Ed25519 {
+        return Ok(());
+    }
+    match members.iter().find(|member| member.bls.is_none()) {
+        Some(member) => {
+            let found = format!("{} states no BLS key; set the scheme to ed25519", member.name);
+            Err(broken("protocol.scheme", "member.bls", &found))
+        }
+        None => Err(bad_value(
+            file,
+            "protocol.scheme",
+            "bls, which this program does not verify; set it to ed25519",
+        )),
     }
 }

@@ -59,7 +59,7 @@ pub const GENESIS_KEYS: &[Key] = &[
         "protocol.scheme",
         Kind::Choice(Scheme::WORDS),
         "ed25519 up to 40 members, else bls",
-        "Signatures inside certificates. bls needs member.bls of every member.",
+        "Signatures inside certificates. bls is refused: this release does not verify it, so above 40 members state ed25519.",
     ),
     Key::new(
         "protocol.reputation",
@@ -145,7 +145,12 @@ pub const GENESIS_KEYS: &[Key] = &[
         "Public key: transport identity and signatures. Required, unique.",
     ),
     Key::new("member.x25519", Kind::Hex(32), "", "Public key of pairwise tags."),
-    Key::new("member.bls", Kind::Hex(48), "", "Public key of aggregate signatures; with member.pop."),
+    Key::new(
+        "member.bls",
+        Kind::Hex(48),
+        "",
+        "Public key of aggregate signatures, with member.pop; kept but not used by this release.",
+    ),
     Key::new("member.pop", Kind::Hex(96), "", "Proof that the member holds the secret of member.bls."),
     Key::new("member.stake", Kind::Count(1, (1 << 63) - 1), "1", "Voting power."),
     Key::new("operator.name", Kind::Name(63), "", "Name of a person or team. Required."),

@@ -1,3 +1,5 @@
+//! Tests of the genesis: every key, every relation, its id.
+
 use super::*;
 use crate::address::Address;
 use crate::errors::{Code, SynError, code};
@@ -369,6 +371,21 @@ fn a_cluster_has_1_to_128_members_and_a_file_at_most_1_mib() {
     );
     let long = text("", "") + "#" + &"x".repeat(1 << 20);
     assert_eq!(refusal(&long).code(), code::CONFIG_UNREADABLE);
+}
+
+#[test]
+fn aggregate_signatures_are_refused_even_with_keys_since_nothing_verifies_them() {
+    let mut members = members(4);
+    for (number, member) in (1_u8..).zip(&mut members) {
+        (member.bls, member.pop) = (Some([number; 48]), Some([number; 96]));
+    }
+    let parameters = |scheme| Parameters { scheme, ..Parameters::defaults(Rules::Chain2, 4) };
+    let build = |scheme| Genesis::build(cluster(), parameters(scheme), members.clone(), Vec::new());
+    let error = build(Scheme::Bls).expect_err("nothing verifies the proofs");
+    assert_eq!(error.code(), code::BAD_VALUE);
+    assert!(error.message().starts_with("genesis.toml: protocol.scheme is bls"), "{error}");
+    let stated = build(Scheme::Ed25519).expect("unused keys may be stated");
+    assert_eq!(parse(&stated.to_toml()), Ok(stated));
 }
 
 #[test]

@@ -152,3 +152,10 @@ fn content(member: &Member) -> Hash {
     hasher.add(&member.ed25519.0);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Introduced;
+
+    synod_wire::conformance!(Introduced);
+}

@@ -1,3 +1,5 @@
+//! Tests of key files, cards and exported keys.
+
 use super::file::{parse, unsafe_because};
 use super::*;
 use crate::address::Address;

@@ -138,7 +138,7 @@ pub const KEYS: &[Key] = &[
     Key::new(
         "runtime.poll",
         Kind::Choice(Poll::WORDS),
-        "park",
+        "yield",
         "What a shared-memory poller does when it found nothing.",
     ),
     Key::new("runtime.pin", Kind::Flag, "false", "Whether each thread stays on one core."),

@@ -1,3 +1,5 @@
+//! Tests of node.toml: every key, every layer, every relation.
+
 use super::*;
 use crate::address::Address;
 use crate::errors::{SynError, code};
@@ -188,7 +190,7 @@ fn later_layers_win_and_each_value_keeps_its_origin() {
         ("log.level", "\"trace\"", Origin::Flag),
         ("runtime.jobs", "3", Origin::Environment("SYNOD_RUNTIME__JOBS".to_owned())),
         ("runtime.pin", "true", Origin::File("node.toml".to_owned())),
-        ("runtime.poll", "\"park\"", Origin::Default),
+        ("runtime.poll", "\"yield\"", Origin::Default),
     ];
     for (key, value, origin) in origins {
         assert_eq!(row(&effective, key), Row { key, value: value.to_owned(), origin });
