@@ -1,1 +1,3 @@
 //! Systems, scenarios, strategies, oracles and plants for the simulator.
+
+pub mod oracle;

@@ -1,0 +1,47 @@
+//! H-S1 and H-S2: one log, equal at all correct replicas, never shrinking, across restarts.
+
+use std::collections::BTreeMap;
+
+use synod_crypto::Hash;
+
+use super::sighting::{Seen, Sighting};
+use super::{Blocks, Oracle, Verdict, breach};
+
+/// Watches what is delivered.
+#[derive(Default)]
+pub struct Agreement {
+    agreed: BTreeMap<u64, (Hash, u32)>,
+    reached: BTreeMap<(u32, u32), u64>,
+}
+
+impl Agreement {
+    /// Number of positions anybody delivered.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.agreed.last_key_value().map_or(0, |(position, _)| *position)
+    }
+}
+
+impl Oracle for Agreement {
+    fn see(&mut self, sighting: &Sighting, _: &Blocks) -> Verdict {
+        let Seen::Delivered { position, content } = sighting.seen else { return Ok(()) };
+        if !sighting.honest {
+            return Ok(());
+        }
+        let (first, by) = *self.agreed.entry(position).or_insert((content, sighting.node));
+        if first != content {
+            let node = sighting.node;
+            return breach(
+                "H-S1",
+                format!("position {position}: n{node} delivered {content}, n{by} {first}"),
+            );
+        }
+        let key = (sighting.node, sighting.incarnation);
+        if let Some(last) = self.reached.insert(key, position)
+            && position != last + 1
+        {
+            return breach("H-S2", format!("n{} delivered {position} after {last}", sighting.node));
+        }
+        Ok(())
+    }
+}
