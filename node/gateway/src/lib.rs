@@ -1,1 +1,3 @@
 //! RESP and HTTP listeners, metrics and health.
+
+pub mod resp;

@@ -1,0 +1,34 @@
+//! RESP2 and RESP3: parser, renderer, and the state machine of one connection. Pure: no socket, no clock.
+//!
+//! *What it gives.* [`Connection`] takes the bytes that a client sent and gives [`Ask`]s, each one operation of
+//! the key-value store, ordered or not; it takes [`Answer`]s in any order and gives the bytes to send, replies in
+//! the order of the commands. Connection commands (HELLO, AUTH, CLIENT, ...) are answered here. MULTI to EXEC
+//! becomes one operation, with the versions that WATCH read.
+//!
+//! *Order.* A read is unordered (a quorum read) only while no ordered operation of this connection is
+//! unanswered and none follows in the same burst; a write waits until unordered reads before it are answered.
+//! So a pipeline reads what it wrote, and never what it writes later.
+//!
+//! *Limits* ([`Limits`]). Lengths are refused when they are announced, before anything is kept for them; memory
+//! grows with received bytes only. After a refusal of the protocol the connection sends what it owes and closes.
+//!
+//! *Use.* Feed [`Connection::receive`] while [`Connection::wants_input`]; submit what [`Connection::take_asks`]
+//! gives; hand results to [`Connection::answer`]; write [`Connection::output`] and report
+//! [`Connection::sent`]; close when [`Connection::is_finished`] or [`Connection::overdue`] says why.
+
+mod catalogue;
+mod connection;
+mod limits;
+mod local;
+mod multi;
+mod parser;
+mod render;
+mod replies;
+#[cfg(test)]
+mod tests;
+
+pub use connection::{Answer, Ask, Connection, Now, Overdue, Settings, Trust};
+pub use limits::Limits;
+pub use parser::{Arguments, Parser, Refused};
+pub use render::{Protocol, render};
+pub use replies::Slot;
