@@ -125,7 +125,7 @@ impl BitWindow {
     }
 
     fn place(&self, number: u64) -> (usize, u64) {
-        let at = usize::try_from(number / 64 % self.words.len() as u64);
+        let at = usize::try_from((number / 64) & (self.words.len() as u64 - 1));
         (at.unwrap_or(0), 1 << (number % 64))
     }
 }
