@@ -63,7 +63,7 @@ pub(crate) const ENTRY_TOO_LARGE: Denied =
     fixed("ERR SYN-3002 value exceeds maximum allowed size (67108864 bytes)");
 /// The reply would pass its limit.
 pub(crate) const REPLY_TOO_LARGE: Denied =
-    fixed("ERR SYN-3002 reply exceeds maximum allowed size (4194304 bytes)");
+    fixed("ERR SYN-3002 reply exceeds maximum allowed size (2097152 bytes)");
 /// The operation does not decode, or is over the limits of its format.
 pub(crate) const MALFORMED: Denied = fixed("ERR SYN-3001 malformed operation");
 /// The store is full.

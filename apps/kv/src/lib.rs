@@ -33,7 +33,7 @@
 //! sums.
 //!
 //! *Bounds.* Keys 64 KiB, values and elements 512 KiB, an entry 64 MiB, 1,024 arguments or commands, an
-//! operation 768 KiB, a reply 4 MiB, the whole store [`Config::bytes_max`] by its own account (`App::bytes`);
+//! operation 767 KiB, a reply 2 MiB, the whole store [`Config::bytes_max`] by its own account (`App::bytes`);
 //! each is refused before anything is changed or reserved.
 //!
 //! ```

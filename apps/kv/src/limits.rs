@@ -15,12 +15,15 @@ pub const COMMANDS_MAX: usize = 1_024;
 /// Most watched keys of one transaction; more are malformed.
 pub const WATCHED_MAX: usize = 1_024;
 
-/// Longest operation, in bytes: one client frame, with room for the frame's own fields.
-pub const OPERATION_BYTES_MAX: usize = 768 << 10;
+/// Longest operation, in bytes: a client frame of 768 KiB less 1 KiB for the frame's own fields.
+pub const OPERATION_BYTES_MAX: usize = (768 << 10) - 1_024;
 
-/// Longest reply to one operation, in bytes; a command whose reply would be longer is refused with SYN-3002
-/// and changes nothing.
-pub const REPLY_BYTES_MAX: usize = 4 << 20;
+/// Longest reply to one command, in bytes; a command whose reply would be longer is refused with SYN-3002 and
+/// changes nothing. With what a transaction may add, it fits the body in which a node answers a frame.
+pub const REPLY_BYTES_MAX: usize = 2 << 20;
+
+/// Bytes that the error text of one command may add to the reply of a transaction that is full.
+const ERROR_BYTES_MAX: usize = 256;
 
 /// Largest encoding of one key with its value, in bytes; an element that would pass it is refused with SYN-3002.
 pub const ENTRY_BYTES_MAX: u64 = 64 << 20;
@@ -34,3 +37,7 @@ pub const CHUNK_BYTES: usize = 64 << 10;
 const _: () = assert!(VALUE_BYTES_MAX < OPERATION_BYTES_MAX);
 const _: () = assert!(KEY_BYTES_MAX <= VALUE_BYTES_MAX);
 const _: () = assert!(VALUE_BYTES_MAX < REPLY_BYTES_MAX);
+const _: () =
+    assert!(REPLY_BYTES_MAX + VALUE_BYTES_MAX + COMMANDS_MAX * ERROR_BYTES_MAX < synod_service::BODY_MAX);
+const _: () = assert!(OPERATION_BYTES_MAX < synod_service::COMMANDS_BYTES_MAX);
+const _: () = assert!(CHUNK_BYTES == synod_service::CHUNK_MAX);

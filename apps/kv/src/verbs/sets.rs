@@ -83,36 +83,31 @@ pub(super) fn pop(
     };
     let length = set.members().len();
     let number = wanted.unwrap_or(1).min(length);
-    // Which members go is only known while they go, so the room is asked for the largest ones.
-    answer.fits(largest(set, number))?;
-    if wanted.is_some() {
+    let flat = wanted.is_none();
+    let popped = store.edit(key, 0, None, |value| {
+        let Value::Set(set) = value else { return Err(WRONG_TYPE) };
+        let mut popped: Vec<Bytes> = Vec::new();
+        let mut size = 0;
+        for pop in 0..number {
+            let rank = if number == length { 0 } else { choice(draw, key, pop as u64, length - pop) };
+            popped.extend(set.remove_nth(rank));
+            size += popped.last().map_or(0, |member| bulk_bytes(member.len()));
+            // Which members go is only known while they go, so a reply that does not fit puts them back.
+            if let Err(denied) = answer.fits(size) {
+                for member in &popped {
+                    set.add(member);
+                }
+                return Err(denied);
+            }
+        }
+        popped.sort_unstable();
+        Ok(if number > 0 { Edit::Changed(popped) } else { Edit::Kept(popped) })
+    })?;
+    if !flat {
         answer.set(number);
     }
-    if number == 0 {
-        return Ok(());
-    }
-    store.edit(key, 0, None, |value| {
-        let Value::Set(set) = value else { return Err(WRONG_TYPE) };
-        let popped = (0..number).filter_map(|pop| {
-            let rank = if number == length { 0 } else { choice(draw, key, pop as u64, length - pop) };
-            set.remove_nth(rank)
-        });
-        let mut popped: Vec<Bytes> = popped.collect();
-        popped.sort_unstable();
-        popped.iter().for_each(|member| answer.bulk(member));
-        Ok(Edit::Changed(()))
-    })?;
+    popped.iter().flatten().for_each(|member| answer.bulk(member));
     Ok(())
-}
-
-/// Bytes of the reply that holds the `number` largest members, from above.
-fn largest(set: &Set, number: usize) -> u64 {
-    if number <= 1 {
-        return 0;
-    }
-    let mut lengths: Vec<usize> = set.members().iter().map(|member| member.len()).collect();
-    lengths.sort_unstable();
-    lengths.iter().rev().take(number).map(|length| bulk_bytes(*length)).sum()
 }
 
 pub(super) fn is_member(
