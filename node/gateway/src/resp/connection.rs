@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use synod_crypto::Hash;
 use synod_kv::{Denied, Reply, Verb, operation};
+use synod_service::QUESTION_MAX;
 
 use crate::resp::{
     Limits,
@@ -358,13 +359,13 @@ impl Core {
 
     fn command(&mut self, arguments: &Arguments<'_>, now: Now) {
         let name = arguments.at(0);
-        let (found, fits, row_name) = match (Verb::find(name), LocalCommand::find(name)) {
-            (Some(verb), _) => {
-                let command = verb.command();
-                (Found::Data(verb), command.fits(arguments.len() - 1), command.name)
-            }
-            (None, Some(row)) => (Found::Local(row.local), row.fits(arguments.len()), row.name),
-            (None, None) => return self.refuse(&unknown(arguments)),
+        let (found, fits, row_name) = if let Some(verb) = Verb::find(name) {
+            let command = verb.command();
+            (Found::Data(verb), command.fits(arguments.len() - 1), command.name)
+        } else if let Some(row) = LocalCommand::find(name) {
+            (Found::Local(row.local), row.fits(arguments.len()), row.name)
+        } else {
+            return self.refuse(&unknown(arguments));
         };
         if !fits {
             return self.refuse(&error(Denied::arity(row_name).text().to_owned()));
@@ -389,6 +390,8 @@ impl Core {
     }
 
     fn ask(&mut self, operation: Vec<u8>, purpose: Purpose, ordered: bool) -> Slot {
+        // A question longer than a read may carry is ordered instead.
+        let ordered = ordered || operation.len() > QUESTION_MAX;
         let slot = self.replies.wait(self.session.protocol, purpose, ordered);
         self.burst.push(Ask { slot, operation: Bytes::from(operation), ordered });
         slot

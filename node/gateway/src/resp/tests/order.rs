@@ -44,6 +44,18 @@ fn reads_alone_are_unordered() {
 }
 
 #[test]
+fn a_read_too_long_for_a_question_is_ordered() {
+    let get = |length: usize| {
+        let mut connection = connection();
+        connection.receive(&multibulk(&[b"GET", &vec![b'k'; length]]), at(0));
+        ordered(&connection.take_asks())
+    };
+    let overhead = 1 + 1 + 1 + 3;
+    assert_eq!(get(synod_service::QUESTION_MAX - overhead), [false]);
+    assert_eq!(get(synod_service::QUESTION_MAX - overhead + 1), [true]);
+}
+
+#[test]
 fn a_read_behind_a_write_is_ordered_behind_it() {
     let mut connection = connection();
     connection.receive(b"SET a 1\r\nGET a\r\n", at(0));
