@@ -1,1 +1,48 @@
-//! The network runtime: reactor, TLS links, quotas, job pool and journal thread.
+//! The network runtime: reactors, links, handshake, quotas, job pool and the way to the journal.
+//!
+//! *What it gives.* [`Node`] hosts machines and speaks for them: frames over TLS 1.3 between members, inputs from and
+//! outputs to the rest of the process, jobs, timers, records. It keeps the runtime contract: one event at a time per
+//! machine, peer order per queue, order is durability, `from` authenticated by the transport. It names no protocol.
+//!
+//! *Trust.* A peer is its Ed25519 key, pinned to the roster on both sides. Members listen for members; guests, whose
+//! keys are unknown, come in by another listener and get ids from 128 on. A refused handshake has a name
+//! ([`Refusal`]) that both sides learn.
+//!
+//! *Threads.* Reactor 0 owns the sockets and the ordering machines; further reactors host executors; k threads run
+//! jobs. Threads meet in bounded mailboxes only.
+//!
+//! *Bounds.* [`Limits`] lists them. Per member at most `peer_bytes_max` to send and `inbox_bytes_max` plus one frame
+//! per connection received; per stranger 64 KiB and a place among `handshakes_max`.
+//!
+//! *Not built.* UDP sessions of Chop Chop clients, and rosters that change while the node runs: a new epoch needs a
+//! restart.
+
+mod builder;
+mod clock;
+mod config;
+mod connector;
+mod counters;
+mod dial;
+mod error;
+mod frames;
+mod handshake;
+mod journal;
+mod link;
+mod listen;
+mod mailbox;
+mod node;
+mod observer;
+mod outgoing;
+mod pool;
+mod quotas;
+mod reactor;
+mod tls;
+
+pub use builder::{Hosting, NodeBuilder};
+pub use config::{Address, Config, Limits, Listener, Role, Transport};
+pub use connector::{Connector, Deliveries};
+pub use counters::{Counter, Counters, PeerCounters, QUEUE_CLASSES};
+pub use error::{Busy, Error, Failure, Refusal};
+pub use journal::{Fatal, Lane, LaneWriter, Reports, Volatile};
+pub use node::{Handle, Node};
+pub use observer::{Observer, Silent};

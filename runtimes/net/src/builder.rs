@@ -1,0 +1,485 @@
+//! From a description to running threads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use synod_crypto::Keys;
+use synod_machine::host::Hosted;
+use synod_machine::{QueueSpec, Wall};
+use synod_quorum::NodeId;
+use synod_wire::List;
+use tokio::sync::watch;
+
+use crate::Error;
+use crate::clock::Clock;
+use crate::config::{Address, Bound, Config, Listener, Role, Transport};
+use crate::connector::{Connector, Deliveries};
+use crate::counters::Counters;
+use crate::dial::{Call, keep};
+use crate::frames::QueueTable;
+use crate::handshake::{Hello, Line, Local, Registry, hello_name, nonce, versions};
+use crate::journal::{Fatal, Lane, Reports, Volatile};
+use crate::listen::{Welcome, listen};
+use crate::mailbox::{Exchange, Gauge, Home, Mailbox};
+use crate::node::{Handle, Node};
+use crate::observer::{Observer, Silent};
+use crate::pool::Pool;
+use crate::quotas::Door;
+use crate::reactor::{Guests, Lines, Net, NetParts, Reactor, ReactorParts, Slot, SlotParts, Wires};
+use crate::tls::{Pins, Tls};
+
+/// One machine of a node's plan.
+pub struct Hosting {
+    number: u8,
+    hosted: Box<dyn Hosted>,
+    lane: Lane,
+    reactor: usize,
+    memory: Option<(u8, Vec<QueueSpec>)>,
+}
+
+impl Hosting {
+    /// Hosts `hosted` under its fixed number, which peers know it by, on reactor 0 and with a volatile lane.
+    #[must_use]
+    pub fn new(number: u8, hosted: Box<dyn Hosted>) -> Self {
+        Self { number, hosted, lane: Volatile::lane(), reactor: 0, memory: None }
+    }
+
+    /// Writes the machine's records to this lane.
+    #[must_use]
+    pub fn lane(mut self, lane: Lane) -> Self {
+        self.lane = lane;
+        self
+    }
+
+    /// Runs the machine on reactor `number`: 0 is the one with the sockets, each other is a thread of its own.
+    #[must_use]
+    pub const fn reactor(mut self, number: usize) -> Self {
+        self.reactor = number;
+        self
+    }
+
+    /// Sends the machine's register operations to machine `number` of the memory nodes, on queues like these.
+    #[must_use]
+    pub fn memory(mut self, number: u8, queues: Vec<QueueSpec>) -> Self {
+        self.memory = Some((number, queues));
+        self
+    }
+}
+
+/// Describes a node: machines, connectors, addresses. [`NodeBuilder::start`] makes its threads.
+///
+/// ```no_run
+/// # fn example(config: synod_net::Config, replica: Box<dyn synod_machine::host::Hosted>,
+/// #     executor: Box<dyn synod_machine::host::Hosted>, keys: synod_crypto::Keys) -> Result<(), synod_net::Error> {
+/// use synod_net::{Hosting, Listener, Node};
+/// let listener = Listener::tcp("127.0.0.1:0")?;
+/// let node = Node::builder(config)
+///     .listen(listener)
+///     .keys(keys)
+///     .pool(1)
+///     .machine(Hosting::new(0, replica))
+///     .machine(Hosting::new(1, executor).reactor(1))
+///     .connector(|machine, output: Box<dyn core::any::Any + Send>, deliveries: &mut synod_net::Deliveries<'_>| {
+///         if machine == 0 && let Ok(entry) = output.downcast::<u64>() {
+///             deliveries.input(1, *entry);
+///         }
+///     })
+///     .start()?;
+/// node.handle().input(0, 7_u64).map_err(|_| synod_net::Error::Config("busy".to_owned()))?;
+/// node.stop()
+/// # }
+/// ```
+pub struct NodeBuilder {
+    config: Config,
+    machines: Vec<Hosting>,
+    connector: Arc<dyn Connector>,
+    observer: Arc<dyn Observer>,
+    fatal: Fatal,
+    keys: Option<Keys>,
+    threads: u32,
+    peers: Option<Listener>,
+    guests: Option<Listener>,
+    addresses: BTreeMap<NodeId, Address>,
+}
+
+impl NodeBuilder {
+    pub(crate) fn new(config: Config) -> Self {
+        Self {
+            config,
+            machines: Vec::new(),
+            connector: Arc::new(|_: u8, _: Box<dyn core::any::Any + Send>, _: &mut Deliveries<'_>| {}),
+            observer: Arc::new(Silent),
+            fatal: Arc::new(|error| {
+                tracing::error!(%error, "the node stops");
+                std::process::exit(9);
+            }),
+            keys: None,
+            threads: 0,
+            peers: None,
+            guests: None,
+            addresses: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a machine; numbers are distinct and below 255.
+    #[must_use]
+    pub fn machine(mut self, hosting: Hosting) -> Self {
+        self.machines.push(hosting);
+        self
+    }
+
+    /// Says where outputs go; without it they are dropped.
+    #[must_use]
+    pub fn connector(mut self, connector: impl Connector + 'static) -> Self {
+        self.connector = Arc::new(connector);
+        self
+    }
+
+    /// Says who hears faults, notes and links.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// Says how the process ends when a journal fails.
+    #[must_use]
+    pub fn fatal(mut self, fatal: Fatal) -> Self {
+        self.fatal = fatal;
+        self
+    }
+
+    /// The keys jobs see; by default Ed25519 keys of the node's own secret.
+    #[must_use]
+    pub fn keys(mut self, keys: Keys) -> Self {
+        self.keys = Some(keys);
+        self
+    }
+
+    /// Threads for jobs; 0 runs them on the reactor.
+    #[must_use]
+    pub const fn pool(mut self, threads: u32) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Listens for members.
+    #[must_use]
+    pub fn listen(mut self, listener: Listener) -> Self {
+        self.peers = Some(listener);
+        self
+    }
+
+    /// Listens for guests.
+    #[must_use]
+    pub fn listen_guests(mut self, listener: Listener) -> Self {
+        self.guests = Some(listener);
+        self
+    }
+
+    /// Says where a member listens; a guest's node gives client listeners here.
+    #[must_use]
+    pub fn address(mut self, member: NodeId, address: Address) -> Self {
+        self.addresses.insert(member, address);
+        self
+    }
+
+    /// Starts the node's threads.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when the description contradicts itself, [`Error::Thread`] when a thread cannot start.
+    pub fn start(mut self) -> Result<Node, Error> {
+        let reactors = self.check()?;
+        let table = self.table()?;
+        let clock = Clock::start();
+        let counters = Arc::new(Counters::new(self.config.roster.size()));
+        let mailboxes: Vec<Arc<Mailbox>> = (0..reactors).map(|_| Arc::default()).collect();
+        let exchange = Arc::new(self.exchange(&mailboxes));
+        let local = Arc::new(self.local(clock, table.clone())?);
+        let keys = self.keys.take().unwrap_or_else(|| Keys::ed25519(&self.config.seed, nonce()));
+        let (pool, workers) = Pool::start(self.threads, Arc::new(keys), counters.clone())?;
+
+        let size = self.config.roster.size();
+        let (signals, lines): (Vec<_>, Vec<_>) = (0..size).map(|_| watch::channel(Lines::default())).unzip();
+        let (addresses, wanted): (Vec<_>, Vec<_>) =
+            (0..size).map(|at| watch::channel(self.addresses.get(&NodeId(at)).cloned())).unzip();
+        let guests = Guests::default();
+        let net = Net::new(NetParts {
+            role: self.config.role,
+            members: size,
+            limits: self.config.limits,
+            table,
+            counters: counters.clone(),
+            registry: local.registry.clone(),
+            guests: guests.clone(),
+            signals,
+            observer: self.observer.clone(),
+            bell: mailboxes[0].bell.clone(),
+        });
+        let outside = self.outside(&local, &mailboxes[0], &counters)?.with_calls(lines, wanted);
+        let handle = Handle {
+            exchange: exchange.clone(),
+            counters: counters.clone(),
+            guests,
+            addresses: Arc::new(addresses),
+        };
+        let mut threads = Vec::new();
+        let (mut net, mut outside) = (Some(net), Some(outside));
+        for (number, slots) in self.slots(&exchange, &mailboxes).into_iter().enumerate() {
+            let wires = match net.take() {
+                Some(net) => Wires::Own(Box::new(net)),
+                None => Wires::Remote(mailboxes[0].clone()),
+            };
+            let parts = ReactorParts {
+                number,
+                clock,
+                slots,
+                wires,
+                mailbox: mailboxes[number].clone(),
+                exchange: exchange.clone(),
+                connector: self.connector.clone(),
+                observer: self.observer.clone(),
+                pool: pool.clone(),
+                counters: counters.clone(),
+            };
+            threads.push(spawn(parts, outside.take())?);
+        }
+        Ok(Node { handle, reactors: threads, workers, pool })
+    }
+
+    /// The number of reactors.
+    fn check(&self) -> Result<usize, Error> {
+        let wrong = |why: &str| Err(Error::Config(why.to_owned()));
+        let (own, size) = (self.config.own, self.config.roster.size());
+        match self.config.role {
+            Role::Member if self.config.roster.member(own).is_none() => return wrong("own is no member"),
+            Role::Member => {
+                let key = self.config.roster.member(own).map(|member| member.key);
+                if key != Some(self.config.seed.public()) {
+                    return wrong("the secret is not that of the member's key");
+                }
+            }
+            Role::Guest if own.is_member() => return wrong("a guest's id is no member's"),
+            Role::Guest if self.peers.is_some() || self.guests.is_some() => {
+                return wrong("a guest does not listen");
+            }
+            Role::Guest => {}
+        }
+        if self.addresses.keys().any(|member| member.0 >= size || *member == own) {
+            return wrong("an address is of another member");
+        }
+        let used: BTreeSet<usize> = self.machines.iter().map(|hosting| hosting.reactor).collect();
+        let last = used.last().copied().unwrap_or(0);
+        if (1..=last).any(|number| !used.contains(&number)) {
+            return wrong("reactors are numbered without holes");
+        }
+        Ok(last + 1)
+    }
+
+    fn table(&self) -> Result<Arc<QueueTable>, Error> {
+        let mut machines: Vec<(u8, &[QueueSpec])> = Vec::new();
+        for hosting in &self.machines {
+            machines.push((hosting.number, hosting.hosted.queues()));
+            if let Some((number, queues)) = &hosting.memory {
+                machines.push((*number, queues));
+            }
+        }
+        let taken = || Error::Config("machine numbers are distinct and below 255".to_owned());
+        QueueTable::new(&machines).map(Arc::new).ok_or_else(taken)
+    }
+
+    fn exchange(&self, mailboxes: &[Arc<Mailbox>]) -> Exchange {
+        let homes = self.machines.iter().map(|hosting| {
+            let gauge = Gauge::default();
+            gauge.room.store(hosting.hosted.room(), Ordering::Relaxed);
+            let mailbox = mailboxes[hosting.reactor].clone();
+            (hosting.number, Home { mailbox, gauge: Arc::new(gauge) })
+        });
+        Exchange {
+            machines: homes.collect(),
+            mailboxes: mailboxes.to_vec(),
+            inputs_max: self.config.limits.inputs_max,
+            halted: AtomicBool::new(false),
+        }
+    }
+
+    fn local(&self, clock: Clock, table: Arc<QueueTable>) -> Result<Local, Error> {
+        let config = &self.config;
+        let numbers: Vec<u8> = self.machines.iter().map(|hosting| hosting.number).collect();
+        let machines =
+            List::try_from(numbers).map_err(|_| Error::Config("at most 64 machines".to_owned()))?;
+        let (oldest, newest) = versions();
+        let [a, b, c, d, e, f, g, h, ..] = nonce();
+        let hello = Hello {
+            oldest,
+            newest,
+            cluster: config.cluster,
+            name: hello_name(&config.cluster_name)?,
+            epoch: config.roster.epoch(),
+            role: config.role,
+            line: Line::Main,
+            machines,
+            instance: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            wall: Wall(0),
+            key: config.seed.public(),
+        };
+        Ok(Local {
+            hello,
+            own: config.own,
+            roster: config.roster.clone(),
+            keys: Arc::new(Keys::ed25519(&config.seed, nonce())),
+            registry: Registry::default(),
+            clock,
+            table,
+            skew_ms: config.limits.clock_skew.map(synod_machine::Span::as_millis),
+        })
+    }
+
+    fn slots(&mut self, exchange: &Arc<Exchange>, mailboxes: &[Arc<Mailbox>]) -> Vec<Vec<Slot>> {
+        let mut slots: Vec<Vec<Slot>> = mailboxes.iter().map(|_| Vec::new()).collect();
+        for hosting in self.machines.drain(..) {
+            let Hosting { number, hosted, lane, reactor, memory } = hosting;
+            let reports = Arc::new(Reports {
+                machine: number,
+                durable: Default::default(),
+                mailbox: mailboxes[reactor].clone(),
+                exchange: exchange.clone(),
+                fatal: self.fatal.clone(),
+            });
+            slots[reactor].push(Slot::new(SlotParts {
+                number,
+                hosted,
+                lane: lane(reports.clone()),
+                reports,
+                gauge: exchange.machines[&number].gauge.clone(),
+                jobs_per_second: self.config.limits.jobs_per_second,
+                memory: memory.map(|(number, _)| number),
+            }));
+        }
+        slots
+    }
+
+    fn outside(
+        &mut self,
+        local: &Arc<Local>,
+        mailbox: &Arc<Mailbox>,
+        counters: &Arc<Counters>,
+    ) -> Result<Outside, Error> {
+        let config = &self.config;
+        let within = Duration::from_nanos(config.limits.handshake.0);
+        let tls = match config.transport {
+            Transport::Tls => Some(Tls::new(&config.seed)?),
+            Transport::InsecurePlain => None,
+        };
+        let members: BTreeSet<_> = config.roster.members().iter().map(|member| member.key).collect();
+        let open = Arc::new(AtomicU32::new(0));
+        let mut doors = Vec::new();
+        let listeners = [
+            (self.peers.take(), Role::Member, Pins::Only(members)),
+            (self.guests.take(), Role::Guest, Pins::Anyone),
+        ];
+        for (listener, role, pins) in listeners {
+            let Some(Listener(bound)) = listener else { continue };
+            let welcome = Welcome {
+                local: local.clone(),
+                tls: tls.as_ref().map(|tls| tls.listener(pins)).transpose()?,
+                role,
+                within,
+                mailbox: mailbox.clone(),
+                counters: counters.clone(),
+                observer: self.observer.clone(),
+            };
+            let limits = &config.limits;
+            let door = Door::new(open.clone(), limits.handshakes_max, limits.connections_per_address);
+            doors.push((bound, door, Arc::new(welcome)));
+        }
+        let mut calls = Vec::new();
+        for (peer, member) in (0..).map(NodeId).zip(config.roster.members()) {
+            if peer == config.own {
+                continue;
+            }
+            let tls = tls.as_ref().map(|tls| tls.dial(member.key)).transpose()?;
+            let (_, address) = watch::channel(None);
+            let (_, lines) = watch::channel(Lines::default());
+            calls.push(Call {
+                peer,
+                key: member.key,
+                address,
+                lines,
+                local: local.clone(),
+                tls,
+                role: config.role,
+                within,
+                mailbox: mailbox.clone(),
+                counters: counters.clone(),
+                observer: self.observer.clone(),
+            });
+        }
+        Ok(Outside { doors, calls })
+    }
+}
+
+/// The tasks beside reactor 0: listeners and diallers.
+struct Outside {
+    doors: Vec<(Bound, Door, Arc<Welcome>)>,
+    calls: Vec<Call>,
+}
+
+impl Outside {
+    fn with_calls(
+        mut self,
+        lines: Vec<watch::Receiver<Lines>>,
+        addresses: Vec<watch::Receiver<Option<Address>>>,
+    ) -> Self {
+        for (peer, (lines, address)) in (0..).map(NodeId).zip(lines.into_iter().zip(addresses)) {
+            if let Some(call) = self.calls.iter_mut().find(|call| call.peer == peer) {
+                call.lines = lines;
+                call.address = address;
+            }
+        }
+        self
+    }
+
+    fn spawn(self) {
+        for (bound, door, welcome) in self.doors {
+            tokio::spawn(async move {
+                if let Err(error) = listen(bound, door, welcome).await {
+                    tracing::error!(%error, "a listener ended");
+                }
+            });
+        }
+        for call in self.calls {
+            tokio::spawn(keep(call));
+        }
+    }
+}
+
+fn spawn(parts: ReactorParts, outside: Option<Outside>) -> Result<JoinHandle<()>, Error> {
+    let failed = |error: std::io::Error| Error::Thread(error.to_string());
+    // The runtime is made here, so that its failure is an error of the start and not a silent thread.
+    let (made, told) = mpsc::sync_channel(1);
+    let name = format!("synod-reactor-{}", parts.number);
+    let thread = std::thread::Builder::new().name(name).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(made.send(Err(error))),
+        };
+        let _ = made.send(Ok(()));
+        runtime.block_on(async move {
+            if let Some(outside) = outside {
+                outside.spawn();
+            }
+            Reactor::new(parts).run().await;
+        });
+    });
+    let thread = thread.map_err(failed)?;
+    match told.recv() {
+        Ok(Ok(())) => Ok(thread),
+        Ok(Err(error)) => Err(failed(error)),
+        Err(_) => Err(Error::Thread("a reactor ended before it began".to_owned())),
+    }
+}

@@ -1,0 +1,158 @@
+//! What one peer may ask of this node.
+//!
+//! *What it gives.* [`Bucket`] is a rate with a burst; [`Door`] bounds handshakes under way and connections per
+//! address. Neither ever allocates for a stranger beyond its fixed table.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use synod_machine::{Span, Time};
+
+/// A token bucket: `rate` tokens per second, at most one second's worth saved up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    rate: u64,
+    tokens: u64,
+    at: Time,
+}
+
+const SECOND: u128 = 1_000_000_000;
+
+impl Bucket {
+    pub(crate) const fn new(rate: u64, now: Time) -> Self {
+        Self { rate, tokens: rate, at: now }
+    }
+
+    /// Adds what time brought.
+    pub(crate) fn refill(&mut self, now: Time) {
+        let since = u128::from(now.since(self.at).0);
+        let more = u64::try_from(since * u128::from(self.rate) / SECOND).unwrap_or(u64::MAX);
+        // Time is only spent when it bought a token, or slow buckets would never fill.
+        if more > 0 {
+            self.tokens = self.tokens.saturating_add(more).min(self.rate);
+            self.at = now;
+        }
+    }
+
+    /// Takes `count` tokens; the bucket may run into debt by one take.
+    pub(crate) fn take(&mut self, count: u64) {
+        self.tokens = self.tokens.saturating_sub(count);
+    }
+
+    /// Whether tokens are left.
+    pub(crate) const fn open(&self) -> bool {
+        self.tokens > 0
+    }
+
+    /// When an empty bucket has a token again.
+    pub(crate) fn opens(&self) -> Time {
+        let wait = SECOND.div_ceil(u128::from(self.rate.max(1)));
+        self.at + Span(u64::try_from(wait).unwrap_or(u64::MAX))
+    }
+}
+
+const ADDRESSES_MAX: usize = 4_096;
+
+/// Guards a listener.
+pub(crate) struct Door {
+    open: Arc<AtomicU32>,
+    max: u32,
+    per_address: u64,
+    addresses: BTreeMap<IpAddr, Bucket>,
+}
+
+/// One handshake's place; given back on drop.
+pub(crate) struct Place {
+    open: Arc<AtomicU32>,
+}
+
+impl Door {
+    /// Doors that share `open` share its bound.
+    pub(crate) fn new(open: Arc<AtomicU32>, max: u32, per_address: u32) -> Self {
+        Self { open, max, per_address: u64::from(per_address), addresses: BTreeMap::new() }
+    }
+
+    /// A place for one more handshake, or none.
+    pub(crate) fn enter(&self) -> Option<Place> {
+        let taken = self.open.fetch_add(1, Ordering::Relaxed);
+        let place = Place { open: self.open.clone() };
+        (taken < self.max).then_some(place)
+    }
+
+    /// Whether another connection from `address` is within its rate. Loopback is not limited; when the table is
+    /// full the address seen longest ago is forgotten.
+    pub(crate) fn admits(&mut self, address: Option<IpAddr>, now: Time) -> bool {
+        let Some(address) = address.filter(|address| !address.is_loopback()) else { return true };
+        if !self.addresses.contains_key(&address) && self.addresses.len() >= ADDRESSES_MAX {
+            let oldest = self.addresses.iter().min_by_key(|(_, b)| b.at).map(|(address, _)| *address);
+            oldest.map(|address| self.addresses.remove(&address));
+        }
+        let bucket = self.addresses.entry(address).or_insert(Bucket::new(self.per_address, now));
+        bucket.refill(now);
+        let open = bucket.open();
+        bucket.take(1);
+        open
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_gives_its_rate_and_no_more() {
+        let mut bucket = Bucket::new(10, Time::ZERO);
+        let mut taken = 0;
+        for ms in 0..3_000 {
+            bucket.refill(Time::ZERO + Span::millis(ms));
+            while bucket.open() {
+                bucket.take(1);
+                taken += 1;
+            }
+        }
+        assert_eq!(taken, 10 + 29, "one burst and ten a second");
+    }
+
+    #[test]
+    fn an_empty_bucket_says_when_it_opens() {
+        let mut bucket = Bucket::new(4, Time::ZERO);
+        bucket.take(100);
+        assert!(!bucket.open());
+        let opens = bucket.opens();
+        bucket.refill(Time(opens.0 - 1));
+        assert!(!bucket.open());
+        bucket.refill(opens);
+        assert!(bucket.open());
+    }
+
+    #[test]
+    fn the_door_bounds_handshakes_and_gives_places_back() {
+        let door = Door::new(Arc::default(), 2, 1);
+        let (first, second) = (door.enter(), door.enter());
+        assert!(first.is_some() && second.is_some());
+        assert!(door.enter().is_none());
+        drop(first);
+        assert!(door.enter().is_some());
+    }
+
+    #[test]
+    fn one_address_cannot_use_up_the_door_and_the_table_is_bounded() {
+        let mut door = Door::new(Arc::default(), 2, 3);
+        let noisy = IpAddr::from([10, 0, 0, 1]);
+        let admitted = (0..100).filter(|_| door.admits(Some(noisy), Time::ZERO)).count();
+        assert_eq!(admitted, 3);
+        for n in 0..5_000_u32 {
+            assert!(door.admits(Some(IpAddr::from((n + (11 << 24)).to_be_bytes())), Time(u64::from(n))));
+        }
+        assert_eq!(door.addresses.len(), ADDRESSES_MAX);
+        assert!((0..100).all(|_| door.admits(Some(IpAddr::from([127, 0, 0, 1])), Time::ZERO)));
+    }
+}

@@ -1,0 +1,440 @@
+//! A machine that does what it is told, and small clusters of it over loopback.
+
+use std::any::Any;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use synod_crypto::{Hash, Keys, Seed};
+use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
+use synod_machine::{
+    Bounded, Condition, Event, Fault, Full, Job, Link, Log, Machine, Message, Queue, QueueSpec, Record,
+    Recover, Span, Turn, Unrecoverable,
+};
+use synod_net::{
+    Address, Config, Deliveries, Failure, Handle, Hosting, Lane, Limits, Listener, Node, NodeBuilder,
+    Observer, Role, Transport,
+};
+use synod_quorum::{Epoch, Member, NodeId, NodeSet, Roster};
+use synod_wire::{Blob, Bytes, wire};
+
+/// A guard against hanging, never waited for.
+pub(crate) const GUARD: Duration = Duration::from_secs(30);
+
+wire! {
+    /// What probes say to each other.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Word {
+        /// The queue it travels in.
+        pub queue: u8,
+        /// Names the word.
+        pub tag: u64,
+        /// Ballast.
+        pub body: Blob<{ 1 << 20 }>,
+    }
+
+    /// What probes keep.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Kept(pub u64);
+}
+
+impl Message for Word {
+    fn queue(&self) -> Queue {
+        Queue(self.queue)
+    }
+}
+
+impl Record for Kept {}
+
+/// Answers its number.
+pub(crate) struct Work {
+    pub(crate) number: u64,
+    pub(crate) peer: Option<NodeId>,
+}
+
+impl Job for Work {
+    type Done = (u64, usize);
+    fn run(self, _: &Keys) -> Self::Done {
+        (self.number, 1)
+    }
+    fn run_all(jobs: Vec<Self>, _: &Keys) -> Vec<Self::Done> {
+        let size = jobs.len();
+        jobs.into_iter().map(|job| (job.number, size)).collect()
+    }
+    fn peer(&self) -> Option<NodeId> {
+        self.peer
+    }
+}
+
+/// One thing a probe is told to do.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    Send { to: NodeSet, queue: u8, tag: u64, size: usize },
+    Answer { to: NodeId, tag: u64 },
+    Persist(u64),
+    Arm(u64, Span),
+    Disarm(u64),
+    Compute(u64, Option<NodeId>),
+    Say(u64),
+    Draw,
+    Store(Bytes),
+    Load(Hash),
+    Pass(u64),
+}
+
+/// What a probe tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Started,
+    Heard {
+        from: NodeId,
+        tag: u64,
+        size: usize,
+    },
+    Fired(u64),
+    Done {
+        number: u64,
+        batch: usize,
+    },
+    Link(NodeId, Link),
+    Said(u64),
+    Drew(u64),
+    Loaded(Hash, Option<Bytes>),
+    /// The connector makes this `Act::Say` at machine 1.
+    Passed(u64),
+}
+
+/// How a probe behaves.
+#[derive(Clone)]
+pub(crate) struct Script {
+    pub(crate) queues: Vec<QueueSpec>,
+    /// Sends every word it hears back with this added to the tag.
+    pub(crate) echo: Option<u64>,
+    pub(crate) room: u32,
+    /// Tells of words heard.
+    pub(crate) tells: bool,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self { queues: QueueSpec::standard(), echo: None, room: u32::MAX, tells: true }
+    }
+}
+
+/// Does what it is told and tells what happens to it.
+pub(crate) struct Probe {
+    script: Script,
+    inside: bool,
+}
+
+impl Probe {
+    fn act(&mut self, act: Act, turn: &mut Turn<'_, Self>) {
+        match act {
+            Act::Send { to, queue, tag, size } => turn.send(to, word(queue, tag, size)),
+            Act::Answer { to, tag } => turn.send(to, word(0, tag, 0)),
+            Act::Persist(n) => turn.persist(Kept(n)),
+            Act::Arm(n, after) => turn.arm(n, after),
+            Act::Disarm(n) => turn.disarm(n),
+            Act::Compute(number, peer) => turn.compute(Work { number, peer }),
+            Act::Say(n) => turn.output(Told::Said(n)),
+            Act::Draw => {
+                let drawn = turn.rng().draw();
+                turn.output(Told::Drew(drawn));
+            }
+            Act::Store(bytes) => turn.store(Hash::of(&bytes), bytes),
+            Act::Load(name) => turn.load(name),
+            Act::Pass(n) => turn.output(Told::Passed(n)),
+        }
+    }
+}
+
+pub(crate) fn word(queue: u8, tag: u64, size: usize) -> Word {
+    Word { queue, tag, body: Blob::try_from(Bytes::from(vec![7; size])).expect("ballast below a MiB") }
+}
+
+impl Machine for Probe {
+    type Input = Vec<Act>;
+    type Message = Word;
+    type Timer = u64;
+    type Record = Kept;
+    type Job = Work;
+    type Output = Told;
+
+    fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
+        assert!(!self.inside, "one event at a time");
+        self.inside = true;
+        match event {
+            Event::Start => turn.output(Told::Started),
+            Event::Input(acts) => acts.into_iter().for_each(|act| self.act(act, turn)),
+            Event::Message { from, message } => {
+                let Word { queue, tag, body } = message;
+                if let Some(add) = self.script.echo {
+                    turn.send(from, Word { queue, tag: tag + add, body: body.clone() });
+                }
+                if self.script.tells {
+                    turn.output(Told::Heard { from, tag, size: body.len() });
+                }
+            }
+            Event::Timer(n) => turn.output(Told::Fired(n)),
+            Event::Done((number, batch)) => turn.output(Told::Done { number, batch }),
+            Event::Loaded { name, bytes } => turn.output(Told::Loaded(name, bytes)),
+            Event::Link { peer, link } => turn.output(Told::Link(peer, link)),
+        }
+        self.inside = false;
+    }
+
+    fn room(&self) -> u32 {
+        self.script.room
+    }
+}
+
+impl Bounded for Probe {
+    fn bytes(&self) -> u64 {
+        1
+    }
+    fn bytes_max(&self) -> u64 {
+        1
+    }
+}
+
+impl Recover for Probe {
+    type Config = Script;
+    fn queues(config: &Script) -> Vec<QueueSpec> {
+        config.queues.clone()
+    }
+    fn recover(script: Script, _: Log<'_, Kept>) -> Result<Self, Unrecoverable> {
+        Ok(Self { script, inside: false })
+    }
+    fn snapshot(&self, _: &mut dyn FnMut(Kept)) {}
+}
+
+/// A probe ready to be hosted as machine `number` of `own`.
+pub(crate) fn probe(own: NodeId, number: u8, script: Script) -> Box<dyn Hosted> {
+    let config = HostConfig { own, machine: number, seed: 42, jobs_max: 4_096, checked: true };
+    let log = LaneLog { condition: Condition::Fresh, records: Vec::new() };
+    Box::new(Host::<Probe>::open(config, script, log).expect("a probe recovers from nothing"))
+}
+
+/// What an observer saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Blamed(NodeId, u16),
+    Link(NodeId, Link),
+    Failed(Failure),
+}
+
+/// Passes what it sees to a channel.
+pub(crate) struct Watcher(Mutex<Sender<Seen>>);
+
+impl Watcher {
+    pub(crate) fn new() -> (Arc<Self>, Receiver<Seen>) {
+        let (sender, receiver) = channel();
+        (Arc::new(Self(Mutex::new(sender))), receiver)
+    }
+
+    fn tell(&self, seen: Seen) {
+        // A test that is over no longer listens.
+        let _ = self.0.lock().expect("no thread panics with the lock").send(seen);
+    }
+}
+
+impl Observer for Watcher {
+    fn blame(&self, _: u8, peer: NodeId, fault: &Fault) {
+        self.tell(Seen::Blamed(peer, fault.code));
+    }
+    fn link(&self, peer: NodeId, link: Link) {
+        self.tell(Seen::Link(peer, link));
+    }
+    fn failed(&self, failure: &Failure) {
+        self.tell(Seen::Failed(failure.clone()));
+    }
+}
+
+pub(crate) fn secret(n: u32) -> Seed {
+    let mut bytes = [0x51; 32];
+    bytes[..4].copy_from_slice(&n.to_le_bytes());
+    Seed::new(bytes)
+}
+
+pub(crate) fn roster(epoch: u32, members: u32) -> Roster {
+    let members = (0..members).map(|n| Member { key: secret(n).public(), power: 1 }).collect();
+    Roster::new(Epoch(epoch), members).expect("distinct keys")
+}
+
+pub(crate) fn config(own: u32, members: u32) -> Config {
+    Config {
+        own: NodeId(own),
+        role: if own < 128 { Role::Member } else { Role::Guest },
+        seed: secret(own),
+        cluster_name: "test".to_owned(),
+        cluster: Hash::of(b"test cluster"),
+        roster: roster(1, members),
+        transport: Transport::Tls,
+        limits: Limits::default(),
+    }
+}
+
+/// A running node and what it tells.
+pub(crate) struct Rig {
+    pub(crate) own: NodeId,
+    pub(crate) node: Node,
+    pub(crate) told: Receiver<(u8, Told)>,
+    pub(crate) seen: Receiver<Seen>,
+    pub(crate) peers_at: Option<Address>,
+    pub(crate) guests_at: Option<Address>,
+}
+
+/// How a rig is built.
+pub(crate) struct Plan {
+    pub(crate) config: Config,
+    pub(crate) machines: Vec<(u8, Script, usize, Option<Lane>)>,
+    pub(crate) threads: u32,
+    pub(crate) listens: bool,
+    pub(crate) fatal: Option<Sender<u16>>,
+}
+
+impl Plan {
+    pub(crate) fn new(config: Config) -> Self {
+        let listens = config.role == Role::Member;
+        Self { config, machines: vec![(0, Script::default(), 0, None)], threads: 0, listens, fatal: None }
+    }
+
+    pub(crate) fn script(mut self, script: Script) -> Self {
+        self.machines[0].1 = script;
+        self
+    }
+
+    pub(crate) fn lane(mut self, lane: Lane) -> Self {
+        self.machines[0].3 = Some(lane);
+        self
+    }
+
+    pub(crate) fn start(self) -> Rig {
+        self.start_with(|builder| builder)
+    }
+
+    pub(crate) fn start_with(self, also: impl FnOnce(NodeBuilder) -> NodeBuilder) -> Rig {
+        let own = self.config.own;
+        let (tell, told) = channel();
+        let (observer, seen) = Watcher::new();
+        let tell = Mutex::new(tell);
+        let connector = move |machine: u8, output: Box<dyn Any + Send>, deliveries: &mut Deliveries<'_>| {
+            let output = *output.downcast::<Told>().expect("probes tell");
+            if let Told::Passed(n) = output {
+                return deliveries.input(1, vec![Act::Say(n)]);
+            }
+            let _ = tell.lock().expect("no thread panics with the lock").send((machine, output));
+        };
+        let mut builder =
+            Node::builder(self.config).connector(connector).observer(observer).pool(self.threads);
+        for (number, script, reactor, lane) in self.machines {
+            let hosting = Hosting::new(number, probe(own, number, script)).reactor(reactor);
+            builder = builder.machine(match lane {
+                Some(lane) => hosting.lane(lane),
+                None => hosting,
+            });
+        }
+        if let Some(fatal) = self.fatal {
+            let fatal = Mutex::new(fatal);
+            builder = builder.fatal(Arc::new(move |error| {
+                let _ = fatal.lock().expect("no thread panics with the lock").send(error.code());
+            }));
+        }
+        let (mut peers_at, mut guests_at) = (None, None);
+        if self.listens {
+            let (peers, guests) = (listener(), listener());
+            peers_at = Some(peers.address().expect("bound"));
+            guests_at = Some(guests.address().expect("bound"));
+            builder = builder.listen(peers).listen_guests(guests);
+        }
+        let node = also(builder).start().expect("the plan is sound");
+        Rig { own, node, told, seen, peers_at, guests_at }
+    }
+}
+
+pub(crate) fn listener() -> Listener {
+    Listener::tcp("127.0.0.1:0").expect("loopback has a free port")
+}
+
+impl Rig {
+    pub(crate) fn handle(&self) -> &Handle {
+        self.node.handle()
+    }
+
+    pub(crate) fn act(&self, acts: Vec<Act>) {
+        self.act_at(0, acts);
+    }
+
+    pub(crate) fn act_at(&self, machine: u8, acts: Vec<Act>) {
+        self.handle().input(machine, acts).map_err(|_| ()).expect("the probe has room");
+    }
+
+    /// The next thing a machine of this node tells.
+    pub(crate) fn next(&self) -> Told {
+        self.told.recv_timeout(GUARD).expect("a probe tells in time").1
+    }
+
+    /// Waits for one thing, letting others pass.
+    pub(crate) fn wait_for(&self, wanted: &Told) {
+        while &self.next() != wanted {}
+    }
+
+    /// Waits for a link to come up or go down, letting other things pass.
+    pub(crate) fn wait_link(&self, peer: u32, link: Link) {
+        self.wait_for(&Told::Link(NodeId(peer), link));
+    }
+
+    /// The tags of the next `count` words heard.
+    pub(crate) fn hear(&self, count: usize) -> Vec<u64> {
+        let mut tags = Vec::new();
+        while tags.len() < count {
+            if let Told::Heard { tag, .. } = self.next() {
+                tags.push(tag);
+            }
+        }
+        tags
+    }
+
+    /// The first failure seen with a code.
+    pub(crate) fn failure(&self) -> Failure {
+        loop {
+            if let Seen::Failed(failure) = self.seen.recv_timeout(GUARD).expect("a failure is seen in time") {
+                return failure;
+            }
+        }
+    }
+
+    /// Whether nothing was told until now.
+    pub(crate) fn quiet(&self) -> bool {
+        matches!(self.told.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout))
+    }
+
+    pub(crate) fn dial(&self, other: &Self) {
+        let address = if self.own.is_member() { &other.peers_at } else { &other.guests_at };
+        self.handle().set_address(other.own, address.clone());
+    }
+}
+
+/// Members `0..count`, all linked.
+pub(crate) fn cluster(count: u32, plan: impl Fn(u32) -> Plan) -> Vec<Rig> {
+    let rigs: Vec<Rig> = (0..count).map(|own| plan(own).start()).collect();
+    for a in &rigs {
+        for b in rigs.iter().filter(|b| b.own != a.own) {
+            a.dial(b);
+        }
+    }
+    for a in &rigs {
+        let mut missing: Vec<NodeId> = rigs.iter().map(|b| b.own).filter(|own| *own != a.own).collect();
+        while !missing.is_empty() {
+            if let Told::Link(peer, Link::Up) = a.next() {
+                missing.retain(|id| *id != peer);
+            }
+        }
+    }
+    rigs
+}
+
+/// A queue of this depth and rule with frames up to a MiB.
+pub(crate) const fn queue(depth: u32, full: Full) -> QueueSpec {
+    QueueSpec { depth, frame_max: 2 << 20, full }
+}
