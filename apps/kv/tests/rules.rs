@@ -1,13 +1,13 @@
 //! Expiry, choices, transactions, scanning and limits.
 
-mod common;
+mod workbench;
 
 use std::collections::BTreeSet;
 
-use common::{Bench, Numbers, command, line, transaction, version};
 use synod_crypto::Hash;
 use synod_kv::{ARGUMENTS_MAX, Config, KEY_BYTES_MAX, Kv, VALUE_BYTES_MAX, Verb, operation};
 use synod_service::{App, At, Position, Replies, Request, Wall};
+use workbench::{Bench, Numbers, command, line, transaction, version};
 
 #[test]
 fn what_has_expired_is_gone_before_the_first_command_of_the_block() {

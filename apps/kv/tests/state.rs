@@ -1,12 +1,12 @@
 //! Determinism, the root, chunks and restoring (TV2).
 
-mod common;
+mod workbench;
 
 use bytes::Bytes;
-use common::{Bench, Numbers, chunks, command, line, transaction};
 use synod_crypto::merkle;
 use synod_kv::{CHUNK_BYTES, Config, Kv};
 use synod_service::App;
+use workbench::{Bench, Numbers, chunks, command, line, transaction};
 
 /// One scattered operation over a small space of keys, so that types collide and keys come and go.
 fn operation(numbers: &mut Numbers) -> Vec<u8> {

@@ -2,9 +2,9 @@
 //!
 //! A transcript is lines of `> command` with the reply below, line ends shown as spaces; `@ ms` moves agreed time.
 
-mod common;
+mod workbench;
 
-use common::Bench;
+use workbench::Bench;
 
 /// Plays a transcript on an empty store.
 fn play(transcript: &str) {

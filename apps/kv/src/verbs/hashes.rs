@@ -7,7 +7,7 @@ use crate::{
     reply::Answer,
     store::{Edit, Store},
     value::{Fields, Value},
-    verbs::{bulk_bytes, integer},
+    verbs::parse::{bulk_bytes, integer},
 };
 
 fn fields<'a>(store: &'a Store, key: &[u8]) -> Result<Option<&'a Fields>, Denied> {

@@ -8,7 +8,7 @@ use crate::{
     operation::Arguments,
     reply::Answer,
     store::Store,
-    verbs::{bulk_bytes, integer},
+    verbs::parse::{bulk_bytes, integer},
 };
 
 pub(super) fn del(

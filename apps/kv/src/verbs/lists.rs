@@ -8,7 +8,7 @@ use crate::{
     reply::Answer,
     store::{Edit, Store},
     value::{End, List, Value},
-    verbs::{bulk_bytes, count, integer, window},
+    verbs::parse::{bulk_bytes, count, integer, window},
 };
 
 /// How LPUSH and RPUSH differ.

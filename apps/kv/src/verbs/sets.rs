@@ -9,7 +9,7 @@ use crate::{
     reply::Answer,
     store::{Edit, Store},
     value::{Set, Value},
-    verbs::{bulk_bytes, count},
+    verbs::parse::{bulk_bytes, count},
 };
 
 fn set<'a>(store: &'a Store, key: &[u8]) -> Result<Option<&'a Set>, Denied> {

@@ -10,7 +10,7 @@ use crate::{
     score::Score,
     store::{Edit, Store},
     value::{Sorted, Value},
-    verbs::{bulk_bytes, count, integer, window},
+    verbs::parse::{bulk_bytes, count, integer, window},
 };
 
 /// Most bytes of a score in a reply.

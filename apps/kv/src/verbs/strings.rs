@@ -9,7 +9,10 @@ use crate::{
     store::{Deadline, Edit, Store},
     tree::Entry,
     value::Value,
-    verbs::{COUNTER_BYTES, bulk_bytes, integer},
+    verbs::{
+        dispatch::COUNTER_BYTES,
+        parse::{bulk_bytes, integer},
+    },
 };
 
 fn text(value: &Value) -> Result<&Vec<u8>, Denied> {

@@ -6,7 +6,7 @@ use synod_kv::{Keys, Reply};
 
 use crate::resp::{
     catalogue::{self, bulk},
-    connection::{Now, Settings, Trust},
+    exchange::{Now, Settings, Trust},
     parser::Arguments,
     render::Protocol,
 };

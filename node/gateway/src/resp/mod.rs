@@ -18,6 +18,7 @@
 
 mod catalogue;
 mod connection;
+mod exchange;
 mod limits;
 mod local;
 mod multi;
@@ -27,7 +28,8 @@ mod replies;
 #[cfg(test)]
 mod tests;
 
-pub use connection::{Answer, Ask, Connection, Now, Overdue, Settings, Trust};
+pub use connection::Connection;
+pub use exchange::{Answer, Ask, Now, Overdue, Settings, Trust};
 pub use limits::Limits;
 pub use parser::{Arguments, Parser, Refused};
 pub use render::{Protocol, render};
