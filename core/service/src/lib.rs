@@ -1,13 +1,16 @@
 //! Applications, sessions, exactly-once execution, state transfer and reply matching.
 
 mod app;
+pub mod client;
 pub mod executor;
 mod frame;
+pub mod matching;
 mod message;
 pub mod sessions;
 mod state_store;
 
 pub use app::{App, At, CHUNK_MAX, Replies, Request};
+pub use client::{Client, ClientConfig, ClientInput, ClientOutput, Command, Outcome};
 pub use executor::{
     ClientAuth, Executor, ExecutorConfig, ExecutorInput, ExecutorLimits, ExecutorOutput, ServiceFault,
     StateSummary,

@@ -1,0 +1,224 @@
+//! Commands on their way: queue, frames, sending and sending again.
+
+use synod_machine::{Span, Time, Turn};
+use synod_quorum::{NodeId, NodeSet};
+use synod_wire::{Blob, Bytes, List};
+
+use super::latency::back_off;
+use super::open::reject;
+use super::{
+    Client, ClientOutput, ClientTimer, Command, Doubt, Outcome, Rejection, RequestId, SendMode, Waiting,
+};
+use crate::frame::{COMMANDS_BYTES_MAX, COMMANDS_MAX, ClientFrame, Item, UNSIGNED};
+use crate::matching::Matching;
+use crate::message::ClientMessage;
+use synod_crypto::Hash;
+
+/// One frame in flight.
+#[derive(Debug)]
+pub(super) struct Flight {
+    /// The caller's names for its commands.
+    pub(super) tags: Vec<u64>,
+    /// The signed item; the same bytes on every retry.
+    payload: Option<Bytes>,
+    pub(super) bytes: u64,
+    pub(super) matching: Matching<Hash>,
+    /// When it was first sent.
+    pub(super) sent: Time,
+    /// Whether all nodes were asked.
+    pub(super) escalated: bool,
+    wait: Span,
+    /// The member named for the body.
+    pub(super) full: NodeId,
+}
+
+impl Client {
+    /// Takes commands; those that do not fit are rejected at once.
+    pub(super) fn on_submit(&mut self, commands: Vec<Command>, deadline: Span, turn: &mut Turn<'_, Self>) {
+        let due = turn.now() + deadline;
+        for Command { tag, body } in commands {
+            let bytes = body.len() as u64;
+            let why = match () {
+                () if self.closed => Some(Rejection::Closed),
+                () if deadline == Span::ZERO => Some(Rejection::Malformed),
+                () if body.len() > COMMANDS_BYTES_MAX => Some(Rejection::TooLarge),
+                () if self.queue.len() as u64 >= u64::from(self.config.queue) => Some(Rejection::Busy),
+                () if self.queue_bytes + self.flight_bytes + bytes > self.config.queue_bytes => {
+                    Some(Rejection::Busy)
+                }
+                () => None,
+            };
+            match why {
+                Some(why) => reject(tag, why, turn),
+                None => self.enqueue(Waiting { tag, body, due }, turn),
+            }
+        }
+    }
+
+    /// Appends a command that fits; the turn's commands leave together.
+    pub(super) fn enqueue(&mut self, waiting: Waiting, turn: &mut Turn<'_, Self>) {
+        if self.queue.is_empty() {
+            turn.arm(ClientTimer::Flush, Span::ZERO);
+            turn.arm(ClientTimer::Queue, waiting.due.since(turn.now()));
+        }
+        self.queue_bytes += waiting.body.len() as u64;
+        self.queue.push_back(waiting);
+    }
+
+    /// Puts what waits into frames, as far as the window reaches.
+    pub(super) fn on_flush(&mut self, turn: &mut Turn<'_, Self>) {
+        if self.queue.is_empty() {
+            return;
+        }
+        self.ensure_open(turn);
+        let Some(session) = self.session() else { return };
+        while let Some((commands, tags, due)) = self.next_commands() {
+            let full = self.preferred();
+            let first = self.next;
+            self.next += tags.len() as u64;
+            let acked = self.flights.keys().next().copied().unwrap_or(first);
+            let bytes: u64 = commands.iter().map(|command| command.len() as u64).sum();
+            let Ok(commands) = List::try_from(commands) else {
+                unreachable!("a frame is cut at its maximum")
+            };
+            let wait = self.latency.escalate(self.config.escalate_min);
+            let flight = Flight {
+                tags,
+                payload: None,
+                bytes,
+                matching: Matching::default(),
+                sent: turn.now(),
+                escalated: false,
+                wait,
+                full,
+            };
+            self.flight_bytes += bytes;
+            self.flights.insert(first, flight);
+            turn.arm(ClientTimer::Deadline(first), due.since(turn.now()));
+            let full = full.member().unwrap_or_default();
+            let frame = ClientFrame { session, first, acked, full, commands, signature: UNSIGNED };
+            self.sign(Item::Frame(frame), turn);
+        }
+        match self.queue.front() {
+            Some(oldest) => turn.arm(ClientTimer::Queue, oldest.due.since(turn.now())),
+            None => turn.disarm(ClientTimer::Queue),
+        }
+    }
+
+    /// The commands of the next frame: within the window and the frame's maxima, and due at the same time.
+    fn next_commands(&mut self) -> Option<(Vec<Blob<COMMANDS_BYTES_MAX>>, Vec<u64>, Time)> {
+        let lowest = self.flights.keys().next().copied().unwrap_or(self.next);
+        let reach = lowest + u64::from(self.config.window) - self.next;
+        let room = usize::try_from(reach).unwrap_or(usize::MAX).min(COMMANDS_MAX);
+        let due = self.queue.front()?.due;
+        let (mut commands, mut tags, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while commands.len() < room {
+            let fits =
+                |waiting: &Waiting| waiting.due == due && bytes + waiting.body.len() <= COMMANDS_BYTES_MAX;
+            if !self.queue.front().is_some_and(fits) {
+                break;
+            }
+            let Some(Waiting { tag, body, .. }) = self.queue.pop_front() else { break };
+            bytes += body.len();
+            self.queue_bytes -= body.len() as u64;
+            let Ok(body) = Blob::try_from(body) else {
+                unreachable!("its size was checked when it was taken")
+            };
+            commands.push(body);
+            tags.push(tag);
+        }
+        (!commands.is_empty()).then_some((commands, tags, due))
+    }
+
+    pub(super) fn on_frame_signed(
+        &mut self,
+        session: u64,
+        first: u64,
+        payload: Bytes,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        if self.session() != Some(session) {
+            return;
+        }
+        let Some(flight) = self.flights.get_mut(&first).filter(|flight| flight.payload.is_none()) else {
+            return;
+        };
+        flight.payload = Some(payload);
+        flight.sent = turn.now();
+        turn.arm(ClientTimer::Retry(first), flight.wait);
+        let to = match self.config.send {
+            SendMode::One => NodeSet::only(self.preferred()),
+            SendMode::All => self.config.trust.nodes(),
+        };
+        self.transmit(first, to, turn);
+    }
+
+    fn transmit(&mut self, first: u64, to: NodeSet, turn: &mut Turn<'_, Self>) {
+        let Some(payload) = self.flights.get(&first).and_then(|flight| flight.payload.clone()) else {
+            return;
+        };
+        let Ok(item) = Blob::try_from(payload) else { unreachable!("a frame fits an item") };
+        for node in to.iter() {
+            turn.send(node, ClientMessage::Item(item.clone()));
+        }
+    }
+
+    /// No result was accepted in time: the same bytes go to all, and nodes that are silent are told where to reply.
+    pub(super) fn on_late(&mut self, first: u64, turn: &mut Turn<'_, Self>) {
+        let trust = self.config.trust.clone();
+        let Some(flight) = self.flights.get_mut(&first) else { return };
+        // The member that was named did not send a body: other frames name, and go to, another.
+        self.missed.insert(flight.full);
+        flight.escalated = true;
+        let silent = trust.nodes().minus(flight.matching.answered());
+        turn.arm(ClientTimer::Retry(first), flight.wait);
+        flight.wait = back_off(flight.wait, turn.rng());
+        self.transmit(first, trust.nodes(), turn);
+        for node in silent.iter() {
+            self.attach(node, turn);
+        }
+    }
+
+    /// Sends again after this pause.
+    pub(super) fn pause(&self, first: u64, pause: Span, turn: &mut Turn<'_, Self>) {
+        if self.flights.contains_key(&first) {
+            let jitter = Span(turn.rng().below(pause.0 / 4 + 1));
+            turn.arm(ClientTimer::Retry(first), Span(pause.0.saturating_add(jitter.0)));
+        }
+    }
+
+    /// Takes a frame out of flight; the window may reach further then.
+    pub(super) fn land(&mut self, first: u64, turn: &mut Turn<'_, Self>) -> Option<Flight> {
+        let flight = self.flights.remove(&first)?;
+        self.flight_bytes -= flight.bytes;
+        turn.disarm(ClientTimer::Retry(first));
+        turn.disarm(ClientTimer::Deadline(first));
+        if !self.queue.is_empty() {
+            turn.arm(ClientTimer::Flush, Span::ZERO);
+        }
+        Some(flight)
+    }
+
+    /// The outcome of a frame's commands stays unknown.
+    pub(super) fn give_up(&mut self, first: u64, doubt: Doubt, turn: &mut Turn<'_, Self>) {
+        let session = self.session().unwrap_or_default();
+        let Some(flight) = self.land(first, turn) else { return };
+        for (sequence, tag) in (first..).zip(flight.tags) {
+            let id = RequestId { session, sequence };
+            let outcome = Outcome::Unknown(id, doubt);
+            turn.output(ClientOutput::Outcome { tag, id, outcome });
+        }
+    }
+
+    /// Commands that waited until their deadline were never sent: they are rejected.
+    pub(super) fn on_queue_due(&mut self, turn: &mut Turn<'_, Self>) {
+        let now = turn.now();
+        while let Some(waiting) = self.queue.pop_front_if(|waiting| waiting.due <= now) {
+            self.queue_bytes -= waiting.body.len() as u64;
+            reject(waiting.tag, Rejection::NoQuorum, turn);
+        }
+        if let Some(oldest) = self.queue.front() {
+            turn.arm(ClientTimer::Queue, oldest.due.since(now));
+        }
+    }
+}
