@@ -64,10 +64,16 @@ impl Reports {
         self.mailbox.push(Mail::Loaded { machine: self.machine, name, bytes });
     }
 
+    /// Asks for the lane's snapshot; [`LaneWriter::compact`] brings it.
+    pub fn snapshot(&self) {
+        self.mailbox.push(Mail::Snapshot { machine: self.machine });
+    }
+
     /// A write or sync failed. Nothing leaves the node any more; the process ends.
     pub fn failed(&self, why: &str) {
-        self.exchange.halt();
-        (self.fatal)(&Error::Journal { machine: self.machine, why: why.to_owned() });
+        if self.exchange.halt() {
+            (self.fatal)(&Error::Journal { machine: self.machine, why: why.to_owned() });
+        }
     }
 }
 

@@ -18,6 +18,7 @@
 //! restart.
 
 mod builder;
+mod client;
 mod clock;
 mod config;
 mod connector;
@@ -27,6 +28,7 @@ mod error;
 mod frames;
 mod handshake;
 mod journal;
+mod keeper;
 mod link;
 mod listen;
 mod mailbox;
@@ -39,10 +41,12 @@ mod reactor;
 mod tls;
 
 pub use builder::{Hosting, NodeBuilder};
+pub use client::Guest;
 pub use config::{Address, Config, Limits, Listener, Role, Transport};
 pub use connector::{Connector, Deliveries};
 pub use counters::{Counter, Counters, PeerCounters, QUEUE_CLASSES};
 pub use error::{Busy, Error, Failure, Refusal};
 pub use journal::{Fatal, Lane, LaneWriter, Reports, Volatile};
+pub use keeper::{Keeper, Synced, keep};
 pub use node::{Handle, Node};
 pub use observer::{Observer, Silent};

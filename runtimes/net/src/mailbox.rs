@@ -32,6 +32,7 @@ pub(crate) enum Mail {
     Send { machine: u8, to: To, queue: Queue, body: Bytes },
     Done { machine: u8, done: Vec<ErasedDone> },
     Loaded { machine: u8, name: Hash, bytes: Option<Bytes> },
+    Snapshot { machine: u8 },
     Strike { peer: NodeId },
     Joined(Box<Established>),
     Stop,
@@ -125,9 +126,11 @@ impl Exchange {
         self.halted.load(Ordering::Acquire)
     }
 
-    pub(crate) fn halt(&self) {
-        self.halted.store(true, Ordering::Release);
+    /// Stops every reactor; whether this was the first call.
+    pub(crate) fn halt(&self) -> bool {
+        let first = !self.halted.swap(true, Ordering::AcqRel);
         self.mailboxes.iter().for_each(|mailbox| mailbox.ring());
+        first
     }
 }
 

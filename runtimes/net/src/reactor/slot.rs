@@ -71,6 +71,7 @@ pub(crate) struct Slot {
     /// Machines that its outputs became inputs of.
     pub(crate) feeds: BTreeSet<u8>,
     pub(crate) memory: Option<u8>,
+    issued: Lsn,
     reported: Lsn,
     flush: bool,
 }
@@ -89,6 +90,7 @@ impl Slot {
             frames: VecDeque::new(),
             feeds: BTreeSet::new(),
             memory,
+            issued: 0,
             reported: 0,
             flush: false,
         }
@@ -107,21 +109,28 @@ impl Slot {
             observer: desk.observer,
             compact: &mut compact,
             flush: &mut self.flush,
+            issued: &mut self.issued,
         };
         call(&mut *self.hosted, &mut desk);
-        let durable = self.reports.durable.get();
+        // A lane also counts erasures, which the machine's gate does not know of.
+        let durable = self.reports.durable.get().min(*desk.issued);
         if durable > self.reported {
             self.reported = durable;
             self.hosted.durable(durable, &mut desk);
         }
         if compact {
-            self.lane.compact(self.hosted.snapshot());
+            self.snapshot();
         }
     }
 
     /// Whether the journal reported more than the machine was told.
     pub(crate) fn has_news(&self) -> bool {
-        self.reports.durable.get() > self.reported
+        self.reports.durable.get().min(self.issued) > self.reported
+    }
+
+    /// Gives the journal records equivalent to the whole lane.
+    pub(crate) fn snapshot(&mut self) {
+        self.lane.compact(self.hosted.snapshot());
     }
 
     /// Lets the journal commit what this wake-up appended.
@@ -150,6 +159,16 @@ pub(crate) struct Desk<'a> {
     observer: &'a dyn Observer,
     compact: &'a mut bool,
     flush: &'a mut bool,
+    issued: &'a mut Lsn,
+}
+
+impl Desk<'_> {
+    fn issue(&mut self, lsn: Lsn) -> Lsn {
+        assert!(lsn > *self.issued, "places of a lane rise");
+        *self.flush = true;
+        *self.issued = lsn;
+        lsn
+    }
 }
 
 impl Platform for Desk<'_> {
@@ -168,13 +187,13 @@ impl Platform for Desk<'_> {
     }
 
     fn append(&mut self, keep: Keep, record: Bytes) -> Lsn {
-        *self.flush = true;
-        self.lane.append(keep, record)
+        let lsn = self.lane.append(keep, record);
+        self.issue(lsn)
     }
 
     fn store(&mut self, name: Hash, bytes: Bytes) -> Lsn {
-        *self.flush = true;
-        self.lane.store(name, bytes)
+        let lsn = self.lane.store(name, bytes);
+        self.issue(lsn)
     }
 
     fn erase(&mut self, name: Hash) {

@@ -140,6 +140,11 @@ impl Reactor {
                     self.step(index, |hosted, desk| hosted.loaded(name, bytes, at, desk));
                 }
             }
+            Mail::Snapshot { machine } => {
+                if let Some(slot) = self.slot_of(machine).and_then(|index| self.parts.slots.get_mut(index)) {
+                    slot.snapshot();
+                }
+            }
             Mail::Link { peer, link } => self.link(peer, link),
             Mail::Send { machine, to, queue, body } => {
                 if let Wires::Own(net) = &mut self.parts.wires {

@@ -16,23 +16,45 @@ use synod_net::{
     Observer, Role, Transport,
 };
 use synod_quorum::{Epoch, Member, NodeId, NodeSet, Roster};
-use synod_wire::{Blob, Bytes, wire};
+use synod_wire::{Blob, Bytes, Malformed, Reader, Wire, Writer, wire};
 
 /// A guard against hanging, never waited for.
 pub(crate) const GUARD: Duration = Duration::from_secs(30);
 
-wire! {
-    /// What probes say to each other.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Word {
-        /// The queue it travels in.
-        pub queue: u8,
-        /// Names the word.
-        pub tag: u64,
-        /// Ballast.
-        pub body: Blob<{ 1 << 20 }>,
+/// The tag of words that are encoded with a byte too many.
+const GARBLED: u64 = u64::MAX - 1;
+
+/// What probes say to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    /// The queue it travels in.
+    pub(crate) queue: u8,
+    /// Names the word.
+    pub(crate) tag: u64,
+    /// Ballast.
+    pub(crate) body: Blob<{ 1 << 20 }>,
+}
+
+impl Wire for Word {
+    fn write(&self, out: &mut Writer) {
+        self.queue.write(out);
+        self.tag.write(out);
+        self.body.write(out);
+        if self.tag == GARBLED {
+            out.byte(0);
+        }
     }
 
+    fn read(input: &mut Reader) -> Result<Self, Malformed> {
+        Ok(Self { queue: Wire::read(input)?, tag: Wire::read(input)?, body: Wire::read(input)? })
+    }
+
+    fn size_hint(&self) -> usize {
+        16 + self.body.len()
+    }
+}
+
+wire! {
     /// What probes keep.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Kept(pub u64);
@@ -69,8 +91,20 @@ impl Job for Work {
 /// One thing a probe is told to do.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    Send { to: NodeSet, queue: u8, tag: u64, size: usize },
-    Answer { to: NodeId, tag: u64 },
+    Send {
+        to: NodeSet,
+        queue: u8,
+        tag: u64,
+        size: usize,
+    },
+    /// A frame that does not decode.
+    Garble {
+        to: NodeSet,
+    },
+    Answer {
+        to: NodeId,
+        tag: u64,
+    },
     Persist(u64),
     Arm(u64, Span),
     Disarm(u64),
@@ -131,6 +165,7 @@ impl Probe {
     fn act(&mut self, act: Act, turn: &mut Turn<'_, Self>) {
         match act {
             Act::Send { to, queue, tag, size } => turn.send(to, word(queue, tag, size)),
+            Act::Garble { to } => turn.send(to, word(0, GARBLED, 0)),
             Act::Answer { to, tag } => turn.send(to, word(0, tag, 0)),
             Act::Persist(n) => turn.persist(Kept(n)),
             Act::Arm(n, after) => turn.arm(n, after),
