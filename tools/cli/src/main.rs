@@ -1,2 +1,23 @@
 //! The binary `synod`.
-fn main() {}
+//!
+//! One tree of verbs ([`tree`]) gives the command line, its help, the completions and the manual. A verb is one
+//! file under [`verbs`]; it answers through [`output`] and fails with a code of the catalogue, which [`exit`]
+//! turns into text and an exit code.
+
+mod cluster;
+mod exit;
+mod health;
+mod hex;
+mod http;
+mod layout;
+mod output;
+mod session;
+mod tree;
+mod verbs;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    exit::report_bugs();
+    tree::main()
+}

@@ -1,0 +1,259 @@
+//! What each node of a deployment says about itself on its metrics port: health lines and a few metrics.
+//!
+//! Every node is asked at the same time and none can delay the others beyond the deadline. A node speaks for
+//! itself only; nothing here is verified, and nothing is concluded from one node about another.
+
+use crate::http;
+use crate::layout::PORTS_FILE;
+use crate::session::usage;
+use std::time::Duration;
+use synod_config::{Address, Context, Genesis, Ports, Service, SynError, code};
+
+/// A health check of a node that did not pass: `[-]name CODE reason`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Alarm {
+    /// Name of the check.
+    pub(crate) check: String,
+    /// The rest of the line: code and reason.
+    pub(crate) reason: String,
+}
+
+/// What a node answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Vitals {
+    /// Whether it takes requests.
+    pub(crate) ready: bool,
+    /// Its checks that do not pass.
+    pub(crate) alarms: Vec<Alarm>,
+    /// Its current view.
+    pub(crate) view: Option<u64>,
+    /// The leader of that view, by member id.
+    pub(crate) leader: Option<u64>,
+    /// Height of its last committed block.
+    pub(crate) height: Option<u64>,
+    /// Height of its last executed block.
+    pub(crate) executed: Option<u64>,
+    /// Its release.
+    pub(crate) version: Option<String>,
+    /// 99 of 100 syncs took at most this long, in seconds, by the bounds of the histogram.
+    pub(crate) fsync_p99: Option<String>,
+    /// Whether its state differs from a certified one.
+    pub(crate) diverged: bool,
+}
+
+/// A node and what became of asking it.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// Name of the member.
+    pub(crate) name: String,
+    /// Its vitals, or why there are none.
+    pub(crate) vitals: Result<Vitals, SynError>,
+}
+
+/// All nodes of a deployment.
+#[derive(Clone, Debug)]
+pub(crate) struct Survey {
+    /// Their genesis.
+    pub(crate) genesis: Genesis,
+    /// One per member, in the order of the genesis.
+    pub(crate) nodes: Vec<Node>,
+}
+
+impl Survey {
+    /// Asks every node of the deployment behind a context.
+    ///
+    /// # Errors
+    /// SYN-1001 if the context names no directory, the errors of its files, SYN-2005 if nobody answers.
+    pub(crate) fn take(context: &Context, patience: Duration) -> Result<Self, SynError> {
+        let Some(directory) = &context.directory else {
+            let problem = format!(
+                "context {} names no deployment directory, where the metrics ports stand",
+                context.name
+            );
+            return Err(
+                usage(&problem).because("add the context with --dir on the machine of the deployment")
+            );
+        };
+        let genesis = Genesis::read(&context.genesis)?;
+        let stale = || {
+            let values = [("context", &*context.name), ("origin", &*directory.display().to_string())];
+            SynError::of(code::CONTEXT_STALE, &values)
+        };
+        let ports = Ports::read(&directory.join(PORTS_FILE)).map_err(|error| stale().because(error))?;
+        let survey = Self::ask(genesis, &ports, patience);
+        if survey.nodes.iter().all(|node| node.vitals.is_err()) {
+            let reasons = survey.nodes.iter().filter_map(|node| node.vitals.as_ref().err());
+            return Err(reasons.take(4).fold(stale(), SynError::because));
+        }
+        Ok(survey)
+    }
+
+    fn ask(genesis: Genesis, ports: &Ports, patience: Duration) -> Self {
+        let names: Vec<String> = genesis.members().iter().map(|member| member.name.clone()).collect();
+        let asked: Vec<Result<Vitals, SynError>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = names
+                .iter()
+                .map(|name| scope.spawn(move || vitals(&metrics_address(ports, name)?, patience)))
+                .collect();
+            threads.into_iter().map(|thread| thread.join().expect("asking a node does not panic")).collect()
+        });
+        let nodes = names.into_iter().zip(asked).map(|(name, vitals)| Node { name, vitals }).collect();
+        Self { genesis, nodes }
+    }
+
+    /// Nodes that answered.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = (&str, &Vitals)> {
+        self.nodes.iter().filter_map(|node| Some((node.name.as_str(), node.vitals.as_ref().ok()?)))
+    }
+
+    /// Members whose votes a decision needs: with equal stake more than two thirds.
+    pub(crate) fn need(&self) -> u64 {
+        let members = u64::try_from(self.nodes.len()).expect("at most 128 members");
+        members - self.genesis.f()
+    }
+
+    /// Members that are ready.
+    pub(crate) fn have(&self) -> u64 {
+        u64::try_from(self.answers().filter(|(_, vitals)| vitals.ready).count()).expect("at most 128 members")
+    }
+
+    /// The highest value any node states.
+    pub(crate) fn highest(&self, of: impl Fn(&Vitals) -> Option<u64>) -> Option<u64> {
+        self.answers().filter_map(|(_, vitals)| of(vitals)).max()
+    }
+
+    /// Name of the leader that the node in the highest view states.
+    pub(crate) fn leader(&self) -> Option<&str> {
+        let (_, newest) = self.answers().max_by_key(|(_, vitals)| vitals.view)?;
+        let id = usize::try_from(newest.leader?).ok()?;
+        self.nodes.get(id).map(|node| node.name.as_str())
+    }
+}
+
+fn metrics_address(ports: &Ports, name: &str) -> Result<Address, SynError> {
+    let node = ports.nodes.iter().find(|node| node.name == name);
+    let port = node.and_then(|node| node.ports.get(&Service::Metrics));
+    port.map(|port| Address::loopback(*port)).ok_or_else(|| {
+        let problem = format!("without a metrics port for {name}");
+        SynError::of(code::BAD_VALUE, &[("file", PORTS_FILE), ("key", "nodes"), ("problem", &problem)])
+    })
+}
+
+/// Asks one node.
+pub(crate) fn vitals(metrics: &Address, patience: Duration) -> Result<Vitals, SynError> {
+    let health = http::get(metrics, "/readyz?verbose", patience)?;
+    let scrape = http::get(metrics, "/metrics", patience)?;
+    let gauge = |name: &str| sample(&scrape.body, name)?.parse().ok();
+    Ok(Vitals {
+        ready: health.status == 200,
+        alarms: alarms(&health.body),
+        view: gauge("synod_consensus_view"),
+        leader: gauge("synod_consensus_leader"),
+        height: gauge("synod_consensus_height"),
+        executed: gauge("synod_consensus_executed_height"),
+        version: label(&scrape.body, "synod_build_info", "version"),
+        fsync_p99: p99(&scrape.body, "synod_wal_fsync_seconds"),
+        diverged: sample(&scrape.body, "synod_divergence_alarm").is_some_and(|value| value != "0"),
+    })
+}
+
+fn alarms(body: &str) -> Vec<Alarm> {
+    let failed = body.lines().filter_map(|line| line.strip_prefix("[-]"));
+    let split = failed.map(|line| line.split_once(' ').unwrap_or((line, "")));
+    split
+        .map(|(check, reason)| Alarm { check: check.to_owned(), reason: reason.to_owned() })
+        .take(64)
+        .collect()
+}
+
+/// The value of a metric without labels.
+fn sample<'a>(scrape: &'a str, name: &str) -> Option<&'a str> {
+    scrape.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+}
+
+/// The value of a label of the first sample of a metric.
+fn label(scrape: &str, name: &str, label: &str) -> Option<String> {
+    let labels = scrape.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('{'))?;
+    let (_, value) = labels.split_once(&format!("{label}=\""))?;
+    value.split_once('"').map(|(value, _)| value.to_owned())
+}
+
+/// The bound of the first bucket that holds 99 of 100 observations.
+fn p99(scrape: &str, name: &str) -> Option<String> {
+    let prefix = format!("{name}_bucket{{");
+    let buckets: Vec<(&str, u64)> = scrape
+        .lines()
+        .filter_map(|line| {
+            let (labels, count) = line.strip_prefix(&prefix)?.rsplit_once(' ')?;
+            let (_, bound) = labels.split_once("le=\"")?;
+            Some((bound.split_once('"')?.0, count.parse().ok()?))
+        })
+        .collect();
+    let total = buckets.iter().map(|(_, count)| *count).max().filter(|total| *total > 0)?;
+    let wanted = u128::from(total) * 99;
+    let reached = buckets.iter().find(|(_, count)| u128::from(*count) * 100 >= wanted);
+    reached.map(|(bound, _)| (*bound).to_owned())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::http::fake;
+
+    const SCRAPE: &str = "# HELP synod_consensus_view Current view.\n# TYPE synod_consensus_view gauge\n\
+        synod_consensus_view 7\nsynod_consensus_view_changes_total{reason=\"x\"} 99\nsynod_consensus_leader 1\n\
+        synod_consensus_height 120\nsynod_consensus_executed_height 118\nsynod_divergence_alarm 0\n\
+        synod_build_info{commit=\"abc\",version=\"0.1.0\",features=\"\"} 1\n\
+        synod_wal_fsync_seconds_bucket{le=\"0.002\"} 98\nsynod_wal_fsync_seconds_bucket{le=\"0.004\"} 99\n\
+        synod_wal_fsync_seconds_bucket{le=\"+Inf\"} 100\n";
+
+    #[test]
+    fn a_node_is_read_from_its_health_lines_and_metrics() {
+        let lines = "[+]journal\n[-]quorum SYN-3401 2 of 3\n".to_owned();
+        let pages = vec![("/readyz?verbose", 503, lines), ("/metrics", 200, SCRAPE.to_owned())];
+        let vitals = vitals(&fake::serve(pages), Duration::from_secs(20)).expect("the node answers");
+        let alarm = Alarm { check: "quorum".to_owned(), reason: "SYN-3401 2 of 3".to_owned() };
+        let expected = Vitals {
+            ready: false,
+            alarms: vec![alarm],
+            view: Some(7),
+            leader: Some(1),
+            height: Some(120),
+            executed: Some(118),
+            version: Some("0.1.0".to_owned()),
+            fsync_p99: Some("0.004".to_owned()),
+            diverged: false,
+        };
+        assert_eq!(vitals, expected);
+    }
+
+    #[test]
+    fn a_metric_is_not_taken_for_another_with_the_same_beginning() {
+        assert_eq!(
+            sample("synod_consensus_view_x 3\nsynod_consensus_view 4\n", "synod_consensus_view"),
+            Some("4")
+        );
+        assert_eq!(sample("synod_consensus_view{a=\"b\"} 3\n", "synod_consensus_view"), None);
+    }
+
+    #[test]
+    fn no_observation_has_no_percentile() {
+        assert_eq!(p99("", "synod_wal_fsync_seconds"), None);
+        assert_eq!(p99("synod_wal_fsync_seconds_bucket{le=\"+Inf\"} 0\n", "synod_wal_fsync_seconds"), None);
+    }
+
+    #[test]
+    fn every_metric_read_here_is_in_the_table() {
+        for name in [
+            "synod_consensus_view",
+            "synod_consensus_leader",
+            "synod_consensus_height",
+            "synod_consensus_executed_height",
+            "synod_build_info",
+            "synod_wal_fsync_seconds",
+            "synod_divergence_alarm",
+        ] {
+            assert!(synod_config::metric(name).is_some(), "{name}");
+        }
+    }
+}

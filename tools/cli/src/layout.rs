@@ -1,0 +1,29 @@
+//! Where the files of a cluster and of a node stand.
+//!
+//! A *node directory* holds `node.toml`, `genesis.toml`, `keys/node.key` and `data/`; all paths in `node.toml`
+//! are relative to it, so that it can be copied to its machine as it is. A *data directory* holds `VERSION` and
+//! `wal/`, the journal.
+
+use std::path::{Path, PathBuf};
+
+/// File with the keys a node chooses alone.
+pub(crate) const NODE_FILE: &str = "node.toml";
+/// File that all members share.
+pub(crate) const GENESIS_FILE: &str = "genesis.toml";
+/// File with the ports a deployment really uses.
+pub(crate) const PORTS_FILE: &str = "ports.json";
+/// The private key, below the node directory.
+pub(crate) const KEY_FILE: &str = "keys/node.key";
+/// The data directory, below the node directory.
+pub(crate) const DATA_DIRECTORY: &str = "data";
+/// File with the format of a data directory.
+pub(crate) const VERSION_FILE: &str = "VERSION";
+/// The format of a data directory.
+pub(crate) const DATA_FORMAT: u32 = 1;
+/// Lanes of the journal: the replica and the executor.
+pub(crate) const LANES: u8 = 2;
+
+/// The directory of the journal.
+pub(crate) fn journal(data: &Path) -> PathBuf {
+    data.join("wal")
+}

@@ -1,0 +1,161 @@
+//! `synod keys`: private keys, what may be shown of them, and cards.
+
+use crate::exit::Done;
+use crate::hex::hex;
+use crate::output::Report;
+use crate::session::{Session, usage};
+use crate::verbs::ctx::address;
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use synod_config::{Address, Card, Exit, Member, NodeKey, SynError, code, spki_pem};
+
+/// Keys: make one, show its public half, sign a card with it.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  synod keys show node.key")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    New(New),
+    /// Shows the public half of a key; the secret is never printed.
+    #[command(after_help = "Example:\n  synod keys show node.key")]
+    Show {
+        /// The key file.
+        file: PathBuf,
+    },
+    Card(CardOf),
+    Export(Export),
+    /// Refused: proofs of possession belong to aggregate (BLS) keys, which this release does not make.
+    #[command(after_help = "Example:\n  synod keys pop node.key")]
+    Pop {
+        /// The key file.
+        file: PathBuf,
+    },
+    /// Refused: a member's key changes only together with the membership, which is fixed in this release.
+    #[command(after_help = "Example:\n  synod keys rotate node.key")]
+    Rotate {
+        /// The key file.
+        file: PathBuf,
+    },
+}
+
+/// Makes a key from the randomness of the system, in a new file of mode 0600.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  synod keys new --out fresh.key")]
+struct New {
+    /// The file, which must not exist.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// What the key is for.
+    #[arg(long, value_enum, default_value = "ed25519")]
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    /// Signatures and transport identity.
+    Ed25519,
+}
+
+/// Writes a card: name, addresses and public key, signed by the key. It is public.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  synod keys card node.key --name n0 --peer 10.0.0.1:7100 --out fresh.card"
+)]
+struct CardOf {
+    /// The key file.
+    file: PathBuf,
+    /// Name of the member.
+    #[arg(long)]
+    name: String,
+    /// Where the other members connect.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    peer: Address,
+    /// Where binary clients connect.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    client: Option<Address>,
+    /// Where HTTP clients connect.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    http: Option<Address>,
+    /// Where RESP clients connect.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    resp: Option<Address>,
+    /// The card, which must not exist.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+/// Prints the public half in a form other programs read.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  synod keys export --spki node.key")]
+struct Export {
+    /// The key file.
+    file: PathBuf,
+    /// As SubjectPublicKeyInfo in PEM, for TLS libraries and openssl.
+    #[arg(long)]
+    spki: bool,
+}
+
+impl Arguments {
+    pub(crate) fn run(self, session: &Session) -> Done {
+        let report = match self.verb {
+            Verb::New(New { out, kind: Kind::Ed25519 }) => {
+                let key = NodeKey::generate()?;
+                key.write_new(&out)?;
+                shown(&key).field("file", out.display().to_string())
+            }
+            Verb::Show { file } => shown(&NodeKey::read(&file)?).field("file", file.display().to_string()),
+            Verb::Card(card) => card.write()?,
+            Verb::Export(export) => export.report()?,
+            Verb::Pop { .. } => {
+                return Err(unsupported(
+                    "keys pop",
+                    "it proves possession of a BLS key; ed25519 cards carry their own proof",
+                ));
+            }
+            Verb::Rotate { .. } => {
+                return Err(unsupported(
+                    "keys rotate",
+                    "the genesis names the key of each member, and the members are fixed",
+                ));
+            }
+        };
+        session.output.print(&report)?;
+        Ok(Exit::Success)
+    }
+}
+
+fn unsupported(verb: &str, why: &str) -> SynError {
+    SynError::of(code::UNSUPPORTED, &[("verb", verb)]).because(why)
+}
+
+fn shown(key: &NodeKey) -> Report {
+    Report::new("synod-key/1").field("kind", "ed25519").field("public", hex(&key.public().0))
+}
+
+impl CardOf {
+    fn write(self) -> Result<Report, SynError> {
+        let key = NodeKey::read(&self.file)?;
+        let mut member = Member::new(&self.name, self.peer, key.public());
+        (member.client, member.http, member.resp) = (self.client, self.http, self.resp);
+        let card = Card::sign(member, &key)?;
+        // What is written is read back first: a name that no genesis takes is found here, not there.
+        Card::parse(&self.out.display().to_string(), &card.to_toml())?;
+        card.write_new(&self.out)?;
+        Ok(shown(&key).field("name", self.name).field("file", self.out.display().to_string()))
+    }
+}
+
+impl Export {
+    fn report(self) -> Result<Report, SynError> {
+        if !self.spki {
+            return Err(usage("say in which form: --spki"));
+        }
+        let key = NodeKey::read(&self.file)?;
+        let pem = spki_pem(&key.public());
+        Ok(shown(&key).field("spki", pem.clone()).page(pem))
+    }
+}

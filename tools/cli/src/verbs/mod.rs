@@ -1,0 +1,49 @@
+//! The verbs, one file each. A file gives `Arguments` with `run(self, &Session) -> Done`; adding a verb is that
+//! file, its `mod` line and its line in the table below.
+
+mod completions;
+mod config;
+mod ctx;
+mod explain;
+mod init;
+mod keys;
+mod man;
+mod node;
+mod status;
+mod version;
+
+use crate::exit::Done;
+use crate::session::Session;
+use clap::Subcommand;
+
+macro_rules! verbs {
+    ($($variant:ident $module:ident;)+) => {
+        /// A verb with its arguments.
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Verb {
+            $($variant($module::Arguments),)+
+        }
+
+        impl Verb {
+            /// Does what was asked.
+            pub(crate) fn run(self, session: &Session) -> Done {
+                match self {
+                    $(Self::$variant(arguments) => arguments.run(session),)+
+                }
+            }
+        }
+    };
+}
+
+verbs! {
+    Init init;
+    Node node;
+    Keys keys;
+    Ctx ctx;
+    Status status;
+    Config config;
+    Explain explain;
+    Completions completions;
+    Man man;
+    Version version;
+}

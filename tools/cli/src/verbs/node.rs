@@ -1,0 +1,44 @@
+//! `synod node`: one node of a cluster.
+
+use crate::exit::Done;
+use crate::session::Session;
+use clap::{Args, Subcommand};
+use synod_config::Exit;
+
+mod genesis;
+mod wal;
+
+/// One node: look at what it holds.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  synod node inspect genesis --data cluster/n0")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Reads a node's files offline; nothing is written, and the node may run meanwhile.
+    #[command(after_help = "Example:\n  synod node inspect genesis --data cluster/n0")]
+    Inspect {
+        #[command(subcommand)]
+        what: Inspect,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum Inspect {
+    Genesis(genesis::Arguments),
+    Wal(wal::Arguments),
+}
+
+impl Arguments {
+    pub(crate) fn run(self, session: &Session) -> Done {
+        let report = match self.verb {
+            Verb::Inspect { what: Inspect::Genesis(what) } => what.report()?,
+            Verb::Inspect { what: Inspect::Wal(what) } => what.report()?,
+        };
+        session.output.print(&report)?;
+        Ok(Exit::Success)
+    }
+}

@@ -1,0 +1,85 @@
+//! `synod status`: the cluster and each of its nodes, as the nodes state it.
+
+use crate::exit::Done;
+use crate::health::{Node, Survey};
+use crate::output::Report;
+use crate::session::{Session, no_context};
+use clap::Args;
+use serde_json::Value;
+use std::time::Duration;
+use synod_config::Exit;
+
+/// How long a node may take, unless --timeout says otherwise.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// View, leader, height and quorum of the cluster, and the state of each node.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  synod status")]
+pub(crate) struct Arguments {
+    /// Prints again every second until interrupted.
+    #[arg(short, long)]
+    watch: bool,
+}
+
+impl Arguments {
+    pub(crate) fn run(self, session: &Session) -> Done {
+        let context = session.chosen()?.ok_or_else(no_context)?;
+        let patience = session.timeout.unwrap_or(PATIENCE);
+        loop {
+            session.tell(&format!("asking the nodes of context {}", context.name));
+            let survey = Survey::take(&context, patience)?;
+            session.output.print(&report(&context.name, &survey))?;
+            if !self.watch {
+                return Ok(Exit::Success);
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+}
+
+fn report(context: &str, survey: &Survey) -> Report {
+    let cluster = survey.genesis.cluster();
+    let height = survey.highest(|vitals| vitals.height);
+    let rows = survey.nodes.iter().map(|node| row(node, height));
+    let columns = ["node", "state", "view", "height", "executed", "lag", "version", "fsync_p99_s", "alarms"];
+    Report::new("synod-status/1")
+        .field("context", context)
+        .field("cluster", cluster.name.clone())
+        .field("kind", cluster.protocol.as_str())
+        .field("epoch", survey.genesis.roster().epoch().0)
+        .field("view", survey.highest(|vitals| vitals.view))
+        .field("leader", survey.leader())
+        .field("height", height)
+        .field("f", survey.genesis.f())
+        .field("quorum_have", survey.have())
+        .field("quorum_need", survey.need())
+        .list("nodes", &columns, rows.collect())
+}
+
+fn row(node: &Node, highest: Option<u64>) -> Vec<Value> {
+    let name = Value::from(node.name.clone());
+    let vitals = match &node.vitals {
+        Ok(vitals) => vitals,
+        Err(error) => {
+            let mut row = vec![name, Value::from("unreachable")];
+            row.resize(8, Value::Null);
+            row.push(Value::from(error.to_string()));
+            return row;
+        }
+    };
+    let state = if vitals.ready { "ready" } else { "not ready" };
+    // A node that states no height has an unknown lag, not a lag of 0.
+    let lag = vitals.height.zip(highest).map(|(own, highest)| highest.saturating_sub(own));
+    let alarms = vitals.alarms.iter().map(|alarm| Value::from(format!("{} {}", alarm.check, alarm.reason)));
+    vec![
+        name,
+        Value::from(state),
+        Value::from(vitals.view),
+        Value::from(vitals.height),
+        Value::from(vitals.executed),
+        Value::from(lag),
+        Value::from(vitals.version.clone()),
+        Value::from(vitals.fsync_p99.clone()),
+        alarms.collect(),
+    ]
+}

@@ -1,0 +1,6 @@
+//! The binary from outside: every verb as a user runs it.
+#![expect(clippy::panic, reason = "a test says what it saw and fails")]
+
+mod files;
+mod rig;
+mod surface;

@@ -1,0 +1,188 @@
+//! The tree as users meet it: help, examples, pipes, completions, manual, speed.
+
+use crate::rig::{Rig, verbs};
+use std::collections::BTreeSet;
+
+/// The example at the end of a help text, without `synod`.
+fn example(help: &str) -> String {
+    let (_, tail) = help.split_once("\nExample:\n").unwrap_or_else(|| panic!("no example in: {help}"));
+    let words: Vec<&str> = tail.split_whitespace().collect();
+    assert_eq!(words.first(), Some(&"synod"), "{tail}");
+    words[1..].join(" ")
+}
+
+/// Examples of verbs that are refused on purpose, and of those that need a running node.
+fn outcome(verb: &str) -> i32 {
+    match verb {
+        "keys pop" | "keys rotate" => 5,
+        "status" => 4,
+        _ => 0,
+    }
+}
+
+#[test]
+fn the_example_of_every_help_runs() {
+    let rig = Rig::furnished();
+    let mut run = BTreeSet::new();
+    for (verb, help) in verbs(&rig) {
+        let line = example(&help);
+        if run.insert(line.clone()) {
+            let ran = rig.run(&line);
+            assert_eq!(ran.code, outcome(&verb), "{verb}: synod {line}: {}{}", ran.out, ran.err);
+        }
+    }
+    assert!(run.len() >= 18, "only {} examples ran", run.len());
+}
+
+#[test]
+fn every_verb_is_plain_when_piped_and_its_json_is_one_object() {
+    let rig = Rig::furnished();
+    let raw = ["completions", "man"];
+    let mut parsed = 0;
+    for (verb, help) in verbs(&rig) {
+        let rig = if verb.is_empty() { &rig } else { &Rig::furnished() };
+        let line = example(&help);
+        let plain = rig.run(&line);
+        assert!(
+            !plain.out.contains('\u{1b}') && !plain.err.contains('\u{1b}'),
+            "synod {line} prints escapes"
+        );
+        let first = verb.split(' ').next().unwrap_or_default();
+        if outcome(&verb) != 0 || raw.contains(&first) {
+            continue;
+        }
+        let rig = Rig::furnished();
+        let object = rig.json(&line);
+        let schema = object["schema"].as_str().unwrap_or_default();
+        assert!(schema.starts_with("synod") && schema.ends_with("/1"), "synod {line}: {object}");
+        parsed += 1;
+    }
+    assert!(parsed >= 15, "only {parsed} verbs printed an object");
+}
+
+#[test]
+fn bare_synod_names_a_next_step_that_works() {
+    let rig = Rig::new();
+    let out = rig.ok("");
+    let step = out.lines().find_map(|line| line.strip_prefix("next: synod ")).expect("a next step is named");
+    assert_eq!(rig.json("")["next"][0], format!("synod {step}"));
+    let help = format!("{} --help", step.split(' ').next().unwrap_or_default());
+    rig.ok(&help);
+}
+
+#[test]
+fn every_verb_is_in_the_manual_and_in_the_completions() {
+    let rig = Rig::new();
+    let page = rig.ok("man").replace("\\-", "-");
+    let shells: Vec<String> =
+        ["bash", "zsh", "fish"].iter().map(|shell| rig.ok(&format!("completions {shell}"))).collect();
+    let mut seen = 0;
+    for (verb, _) in verbs(&rig).iter().filter(|(verb, _)| !verb.is_empty()) {
+        assert!(page.contains(&format!("synod {verb}\\fR")), "{verb} is not in the manual");
+        let last = verb.rsplit(' ').next().unwrap_or_default();
+        for script in &shells {
+            assert!(script.contains(last), "{verb} is not completed");
+        }
+        seen += 1;
+    }
+    assert!(seen >= 20, "only {seen} verbs");
+}
+
+#[test]
+fn the_manual_is_written_as_one_page_per_verb() {
+    let rig = Rig::new();
+    rig.ok("man --out pages");
+    for page in ["synod.1", "synod-init.1", "synod-keys-new.1"] {
+        assert!(crate::rig::read(&rig.path("pages").join(page)).contains(".TH"), "{page}");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_a_usage_error_that_suggests() {
+    let rig = Rig::new();
+    assert!(rig.refused("verison", "SYN-1001", 2).contains("cause: the nearest is version"));
+    assert!(rig.refused("keys", "SYN-1001", 2).contains("new, show, card"));
+    assert!(rig.refused("version --verbos", "SYN-1001", 2).contains("--verbose"));
+    rig.refused("version --timeout 0", "SYN-1001", 2);
+    rig.refused("explain 1", "SYN-1001", 2);
+    rig.refused("keys new", "SYN-1001", 2);
+}
+
+#[test]
+fn every_code_is_explained() {
+    let rig = Rig::new();
+    let catalogue = rig.json("explain");
+    let codes = catalogue["codes"].as_array().expect("a list");
+    assert_eq!(codes.len(), synod_config::ERRORS.len());
+    for row in codes {
+        let code = row["code"].as_str().expect("a code");
+        let page = rig.ok(&format!("explain {code}"));
+        assert!(page.starts_with(&format!("{code} ")), "{page}");
+        assert!(
+            page.contains("\nmeaning: ") && page.contains("\ncause: ") && page.contains("\nfix: "),
+            "{page}"
+        );
+    }
+    let one = rig.json("explain syn-2103");
+    assert_eq!((&one["code"], &one["exit"]), (&"SYN-2103".into(), &3.into()));
+}
+
+#[test]
+fn version_tells_what_was_built() {
+    let rig = Rig::new();
+    assert_eq!(rig.ok("version"), format!("synod {}\n", env!("CARGO_PKG_VERSION")));
+    let facts = rig.json("version --verbose");
+    for key in ["commit", "rustc", "target", "build", "target_features"] {
+        assert!(facts[key].as_str().is_some_and(|text| !text.is_empty()) || facts[key].is_array(), "{key}");
+    }
+}
+
+#[test]
+fn the_formats_that_version_names_are_those_that_are_written() {
+    let rig = Rig::furnished();
+    let facts = rig.json("version --verbose");
+    let stated = |name: &str| {
+        let rows = facts["formats"].as_array().expect("a list");
+        let row = rows.iter().find(|row| row["format"] == name).expect("the format is named");
+        row["version"].as_u64().expect("a number")
+    };
+    for (file, path) in [
+        ("genesis.toml", "cluster/genesis.toml"),
+        ("card", "node.card"),
+        ("contexts.toml", "xdg/synod/contexts.toml"),
+    ] {
+        assert!(
+            crate::rig::read(&rig.path(path)).contains(&format!("format = {}\n", stated(file))),
+            "{file}"
+        );
+    }
+    assert!(
+        crate::rig::read(&rig.path("node.key")).starts_with(&format!("synod-key-{} ", stated("key file")))
+    );
+    let version = crate::rig::read(&rig.path("cluster/n0/data/VERSION"));
+    assert_eq!(version, format!("{}\n", stated("data directory")));
+    let segment = std::fs::read(rig.path("cluster/n0/data/wal/0000000000000001.seg")).expect("a segment");
+    let format = u32::from_le_bytes([segment[8], segment[9], segment[10], segment[11]]);
+    assert_eq!(u64::from(format), stated("journal"));
+    let ports = synod_config::Ports::new(Vec::new()).to_json();
+    assert!(ports.contains(&format!("\"synod-ports/{}\"", stated("ports.json"))));
+}
+
+#[test]
+fn csv_has_a_header_and_the_rows_of_the_table() {
+    let rig = Rig::furnished();
+    let csv = rig.ok("ctx ls -o csv");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines[0], "selected,name,genesis,addresses");
+    assert_eq!(lines.len(), 3);
+    assert!(lines[2].starts_with("*,shop,"), "{csv}");
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let rig = Rig::new();
+    let mut command = rig.command("man");
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("the binary starts");
+    drop(child.stdout.take());
+    assert!(child.wait().expect("it ends").success());
+}
