@@ -200,7 +200,6 @@ impl NodeBuilder {
         let exchange = Arc::new(self.exchange(&mailboxes));
         let local = Arc::new(self.local(clock, table.clone())?);
         let keys = self.keys.take().unwrap_or_else(|| Keys::ed25519(&self.config.seed, nonce()));
-        let (pool, workers) = Pool::start(self.threads, Arc::new(keys), counters.clone())?;
 
         let size = self.config.roster.size();
         let (signals, lines): (Vec<_>, Vec<_>) = (0..size).map(|_| watch::channel(Lines::default())).unzip();
@@ -226,7 +225,9 @@ impl NodeBuilder {
             guests,
             addresses: Arc::new(addresses),
         };
-        let mut threads = Vec::new();
+        let (pool, workers) = Pool::start(self.threads, Arc::new(keys), counters.clone())?;
+        // From here on an early return drops the node, which ends the threads that already run.
+        let mut node = Node { handle, reactors: Vec::new(), workers, pool };
         let (mut net, mut outside) = (Some(net), Some(outside));
         for (number, slots) in self.slots(&exchange, &mailboxes).into_iter().enumerate() {
             let wires = match net.take() {
@@ -242,12 +243,12 @@ impl NodeBuilder {
                 exchange: exchange.clone(),
                 connector: self.connector.clone(),
                 observer: self.observer.clone(),
-                pool: pool.clone(),
+                pool: node.pool.clone(),
                 counters: counters.clone(),
             };
-            threads.push(spawn(parts, outside.take())?);
+            node.reactors.push(spawn(parts, outside.take())?);
         }
-        Ok(Node { handle, reactors: threads, workers, pool })
+        Ok(node)
     }
 
     /// The number of reactors.

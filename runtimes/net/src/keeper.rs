@@ -79,6 +79,7 @@ impl Shared {
                 }
             }
             Report::Compacted { .. } => self.round.store(false, Ordering::Release),
+            Report::Marked { .. } => {}
             Report::SnapshotDropped { lane } => {
                 if let Some(reports) = self.lane(lane) {
                     reports.snapshot();

@@ -50,14 +50,24 @@ impl Outgoing {
         Self { queues, link: VecDeque::new(), bytes: 0, bytes_max, frames: 0, next: 0 }
     }
 
+    /// Whether the next body of `length` bytes meets the rule of a full queue.
+    pub(crate) fn is_full(&self, index: usize, length: usize, table: &QueueTable) -> bool {
+        let (Some(waiting), Some((_, spec))) = (self.queues.get(index), table.specs().get(index)) else {
+            return true;
+        };
+        let depth = usize::try_from(spec.depth).unwrap_or(usize::MAX);
+        let size = (HEADER + length) as u64;
+        waiting.frames.len() >= depth || self.bytes.saturating_add(size) > self.bytes_max
+    }
+
     /// Queues a body at a position of the table.
     pub(crate) fn put(&mut self, index: usize, body: Bytes, table: &QueueTable) -> Put {
+        let full = self.is_full(index, body.len(), table);
         let (Some(waiting), Some((_, spec))) = (self.queues.get_mut(index), table.specs().get(index)) else {
             return Put::Dropped;
         };
         let size = (HEADER + body.len()) as u64;
         let depth = usize::try_from(spec.depth).unwrap_or(usize::MAX);
-        let full = waiting.frames.len() >= depth || self.bytes.saturating_add(size) > self.bytes_max;
         if !full {
             waiting.frames.push_back(body);
             self.bytes += size;

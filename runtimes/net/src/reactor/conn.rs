@@ -233,6 +233,10 @@ impl Conn {
         if self.out.is_empty() && !self.channel.wants_write() {
             self.progress = around.now;
         }
+        if self.out.is_full(index, body.len(), around.table) {
+            // The rule is for readers that lag, not for a turn that says much.
+            self.flush(around)?;
+        }
         match self.out.put(index, body, around.table) {
             Put::Queued => {}
             Put::Evicted { frames } => around.counters.dropped_frames.add(frames),
