@@ -1,0 +1,47 @@
+//! The service against an ideal ordering loop: sessions, execution, clients, reads, state transfer.
+
+mod board;
+mod clients;
+mod exactly_once;
+mod executing;
+mod items;
+mod matching;
+mod reads;
+mod sessions;
+mod store;
+mod transfer;
+mod world;
+
+use synod_service::executor::{ExecutorRecord, SnapshotRecord};
+use synod_service::sessions::{CachedRecord, SessionRecord, TableHeader};
+use synod_service::{
+    Answer, Answered, Attach, ClientFrame, ClientMessage, CommandResult, FetchState, Item, Opening, Part,
+    Query, ReadMode, Refused, Reply, ReplyBatch, Results, Said, StateChunk, StateSummary,
+};
+
+synod_wire::conformance!(
+    Answer,
+    Answered,
+    Attach,
+    CachedRecord,
+    ClientFrame,
+    ClientMessage,
+    CommandResult,
+    ExecutorRecord,
+    FetchState,
+    Item,
+    Opening,
+    Part,
+    Query,
+    ReadMode,
+    Refused,
+    Reply,
+    ReplyBatch,
+    Results,
+    Said,
+    SessionRecord,
+    SnapshotRecord,
+    StateChunk,
+    StateSummary,
+    TableHeader,
+);
