@@ -203,7 +203,12 @@ fn go_on(mut disk: Box<dyn Disk>, config: Config, recovery: Recovery, end: &End)
     let cursor = recovery.cursor;
     let header = &end.header;
     let name = segment::name(header.number);
-    // What was read may so far be only in the kernel's memory.
+    settle_seal(&mut *disk, &recovery, end)?;
+    // What was read may be only in the kernel's memory, and after a failed sync be called clean there:
+    // only writing it again makes the sync mean something.
+    if !end.tail.is_empty() {
+        writer::write(&mut *disk, &name, end.unproven, &end.tail)?;
+    }
     writer::sync(&mut *disk, &name)?;
     if end.walked.end < end.dirty {
         let zeros = vec![0; config::index(end.dirty - end.walked.end)];
@@ -219,7 +224,7 @@ fn go_on(mut disk: Box<dyn Disk>, config: Config, recovery: Recovery, end: &End)
     let slots = recovery.lanes.iter().map(|lane| LaneSlots {
         newest: lane.newest.clone(),
         which: lane.which,
-        due: lane.slot_stale,
+        due: lane.slot_stale || lane.newest.as_ref().is_some_and(|newest| newest.lsn > cursor.marks),
     });
     let mut journal = Journal::assemble(Parts {
         disk,
@@ -240,6 +245,20 @@ fn go_on(mut disk: Box<dyn Disk>, config: Config, recovery: Recovery, end: &End)
     journal.rescue(rescued)?;
     journal.write_mark()?;
     Ok(journal)
+}
+
+/// Before the first record of a segment, makes durable the mark that closed the one before it: the
+/// process may have died between writing and syncing it.
+fn settle_seal(disk: &mut dyn Disk, recovery: &Recovery, end: &End) -> Result<(), Error> {
+    let unused = end.walked.end == segment::data_at(end.header.lanes);
+    match &recovery.seal {
+        Some((number, at, seal)) if unused && number + 1 == end.header.number => {
+            let name = segment::name(*number);
+            writer::write(disk, &name, *at, seal)?;
+            writer::sync(disk, &name)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Leaves what was read as it is and goes on in a new segment.

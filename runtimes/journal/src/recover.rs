@@ -15,6 +15,7 @@ use crate::record::{Chain, Found, Kind};
 use crate::segment::{Header, Kept, Origin, Slot, SlotRecord};
 use crate::survey::{Survey, read_image};
 use crate::walk::{Cursor, Ending, Image, Standing, Walked, walk};
+use crate::writer::SEAL_BYTES;
 
 /// A place in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,10 @@ pub(crate) struct End {
     pub(crate) walked: Walked,
     /// Behind the end stand bytes to be zeroed, up to here.
     pub(crate) dirty: u64,
+    /// The bytes from here to the end of the log are not known to be synced.
+    pub(crate) unproven: u64,
+    /// Those bytes.
+    pub(crate) tail: Vec<u8>,
 }
 
 /// Everything recovery read.
@@ -55,6 +60,8 @@ pub(crate) struct Recovery {
     pub(crate) torn: Option<Spot>,
     pub(crate) cursor: Cursor,
     pub(crate) end: Option<End>,
+    /// The mark that closes the segment before the end: the segment, the offset, the bytes.
+    pub(crate) seal: Option<(u64, u64, Vec<u8>)>,
     /// Any record or blob was read.
     pub(crate) used: bool,
     /// Bytes of records in the log's segments.
@@ -73,6 +80,7 @@ impl Recovery {
             torn: None,
             cursor,
             end: None,
+            seal: None,
             used: false,
             log_bytes: 0,
         };
@@ -108,7 +116,7 @@ impl Recovery {
         cursor.epoch = 0;
         cursor.marks = 0;
         let number = kept.number;
-        let walked = walk(&image, Standing::Inner, &mut cursor, &mut |at, found| {
+        let walked = walk(&image, Standing::Kept(kept.lsn, kept.chain), &mut cursor, &mut |at, found| {
             if found.head.kind != Kind::Record {
                 self.take(number, at, found);
             }
@@ -182,19 +190,33 @@ impl Recovery {
         }
         let mut cursor = self.cursor;
         let number = header.number;
-        let walked = walk(image, standing, &mut cursor, &mut |at, found| self.take(number, at, found))?;
+        let mut places = Vec::new();
+        let walked = walk(image, standing, &mut cursor, &mut |at, found| {
+            places.push((found.head.lsn, at));
+            self.take(number, at, found);
+        })?;
         self.cursor = cursor;
         self.hold(image, &walked);
         self.log_bytes += walked.end - crate::segment::data_at(header.lanes);
         if let Some(offset) = walked.damage {
             self.damaged_at(number, offset);
         }
+        if let Ending::Sealed(next) = walked.ending
+            && next == number.saturating_add(1)
+        {
+            let seal = image.bytes.get(config::index(walked.end)..).unwrap_or(&[]);
+            let seal = seal.get(..config::index(SEAL_BYTES)).unwrap_or(&[]);
+            self.seal = Some((number, walked.end, seal.to_vec()));
+        }
         if walked.ending == Ending::Torn {
             self.torn = Some(Spot { segment: number, offset: walked.end });
         }
         self.reconcile(number, &slots);
         let dirty = image.bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| config::bytes(last + 1));
-        self.end = Some(End { header: header.clone(), walked, dirty });
+        let unproven = places.iter().find(|(lsn, _)| *lsn > cursor.marks).map_or(walked.end, |(_, at)| *at);
+        let tail =
+            image.bytes.get(config::index(unproven)..config::index(walked.end)).unwrap_or(&[]).to_vec();
+        self.end = Some(End { header: header.clone(), walked, dirty, unproven, tail });
         Ok(walked)
     }
 

@@ -54,6 +54,11 @@ pub struct Durable {
 pub enum Report {
     /// A sync returned.
     Durable(Durable),
+    /// The thread was idle and wrote a mark: everything up to here can no longer be taken for a torn tail.
+    Marked {
+        /// The highest durable position.
+        lsn: Lsn,
+    },
     /// The answer to a load.
     Loaded {
         /// Who asked.
@@ -358,7 +363,9 @@ impl Committer {
                     mark_due = true;
                 }
                 Work::Idle => {
-                    self.journal.mark()?;
+                    if self.journal.mark()? {
+                        (self.report)(Report::Marked { lsn: self.journal.durable() });
+                    }
                     mark_due = false;
                 }
                 Work::Close => return self.journal.mark().map(drop),

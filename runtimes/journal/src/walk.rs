@@ -96,6 +96,8 @@ pub(crate) enum Standing {
     Newest,
     /// Another one follows: all of it was synced.
     Inner,
+    /// It is kept for its blobs and ends at this lsn and chain value, whatever a crash left behind them.
+    Kept(u64, Chain),
 }
 
 /// What reading a segment found.
@@ -122,6 +124,9 @@ pub(crate) fn walk(
     let mut damage = None;
     loop {
         let last = (cursor.lsn, cursor.chain);
+        if standing == Standing::Kept(cursor.lsn, cursor.chain) {
+            return Ok(Walked { ending: Ending::Open, end: at, last, damage });
+        }
         let rest = image.bytes.get(config::index(at)..).unwrap_or(&[]);
         let decoded = record::decode(seed, rest);
         match decoded {

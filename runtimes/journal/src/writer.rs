@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use synod_machine::planted;
 
 use crate::blobs::{Blobs, Place};
 use crate::config::{self, Config, Keep, Lsn, QUEUE_BYTES_MAX, SyncMode};
@@ -410,7 +411,11 @@ impl Journal {
         self.counters.syncs += 1;
         self.active.group += 1;
         if self.config.mode.syncs() {
-            sync(&mut *self.disk, &self.active.name)?;
+            let done = sync(&mut *self.disk, &self.active.name);
+            let retried = done.is_err() && planted!(G3) && sync(&mut *self.disk, &self.active.name).is_ok();
+            if !retried && !planted!(H10) {
+                done?;
+            }
             self.synced = self.written;
         }
         Ok(())

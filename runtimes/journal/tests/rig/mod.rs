@@ -1,11 +1,13 @@
 //! What the journal's tests share: small configurations, bodies, draws, exhaustive choices, and a model.
 #![expect(dead_code, reason = "each test binary uses its own part of the rig")]
 
+pub(crate) mod life;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use synod_journal::memory::{Fate, MemDisk, Unsynced};
-use synod_journal::{Config, Error, Journal, Keep, Opened, Snapshot};
+use synod_journal::{Condition, Config, Error, Journal, Keep, LaneLog, Opened, Snapshot};
 
 /// A configuration with segments of 20 KiB beside the slots.
 pub(crate) fn config(lanes: u8) -> Config {
@@ -121,7 +123,7 @@ impl Choices {
     pub(crate) fn fate(&mut self, unsynced: Unsynced<'_>) -> Fate {
         match unsynced {
             Unsynced::Entry { .. } => [Fate::Keep, Fate::Drop][self.pick(2)],
-            Unsynced::Write { sectors, .. } if sectors <= 5 => {
+            Unsynced::Write { sectors, .. } if sectors <= 6 => {
                 let subsets = 1usize << sectors;
                 Fate::Torn(u64::try_from(self.pick(subsets)).expect("small"))
             }
@@ -149,8 +151,8 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    pub(crate) fn of(opened: &Opened, universe: &BTreeMap<[u8; 32], Bytes>, journal: &mut Journal) -> Self {
-        let lanes = (0u8..).zip(&opened.lanes).map(|(lane, log)| (lane, log.records.clone()));
+    pub(crate) fn of(lanes: &[LaneLog], universe: &BTreeMap<[u8; 32], Bytes>, journal: &mut Journal) -> Self {
+        let lanes = (0u8..).zip(lanes).map(|(lane, log)| (lane, log.records.clone()));
         let mut contents = Contents { lanes: lanes.collect(), blobs: BTreeSet::new() };
         for lane in contents.lanes.keys() {
             for (name, bytes) in universe {
@@ -190,9 +192,57 @@ pub(crate) struct Model {
     pub(crate) base: Contents,
     pub(crate) deeds: Vec<Deed>,
     pub(crate) synced: usize,
+    /// What may be found instead, because a compaction was under way.
+    pub(crate) instead: Option<Contents>,
 }
 
 impl Model {
+    /// A model of what a journal with this many lanes holds at first.
+    pub(crate) fn new(lanes: u8) -> Self {
+        let base =
+            Contents { lanes: (0..lanes).map(|lane| (lane, Vec::new())).collect(), ..Contents::default() };
+        Model { base, ..Model::default() }
+    }
+
+    pub(crate) fn append(&mut self, journal: &mut Journal, keep: Keep, body: Bytes) -> Result<(), Error> {
+        self.perform(journal, Deed::Append { lane: 0, keep, body })
+    }
+
+    pub(crate) fn compact(&mut self, journal: &mut Journal, snapshots: &[Snapshot]) -> Result<(), Error> {
+        let after = self.all().compacted(snapshots);
+        self.instead = Some(after.clone());
+        journal.compact(snapshots)?;
+        *self = Model { base: after, ..Model::default() };
+        Ok(())
+    }
+
+    /// Every blob the model has ever heard of since its base, and `more`.
+    pub(crate) fn universe(&self, more: &[Bytes]) -> BTreeMap<[u8; 32], Bytes> {
+        let stored = self.deeds.iter().filter_map(|deed| match deed {
+            Deed::Store { bytes, .. } => Some(bytes.clone()),
+            Deed::Append { .. } | Deed::Erase { .. } => None,
+        });
+        stored.chain(more.iter().cloned()).map(|bytes| (name_of(&bytes), bytes)).collect()
+    }
+
+    /// Asserts that a journal opened after a crash keeps every promise, and that it is of use: what is
+    /// written to it now is there when it is opened again.
+    pub(crate) fn check(&self, disk: &MemDisk, config: &Config, blobs: &[Bytes]) {
+        let mut opened = open(disk, config).expect("a crash leaves a journal that opens");
+        assert!(opened.lanes.iter().all(|lane| lane.condition == Condition::Clean), "{:?}", opened.damage);
+        let (mut journal, lanes) = (opened.journal, std::mem::take(&mut opened.lanes));
+        let found = Contents::of(&lanes, &self.universe(blobs), &mut journal);
+        assert!(self.allows(&found), "found {found:?}\nallowed {self:?}");
+        let mut next = Model { base: found, ..Model::default() };
+        next.append(&mut journal, Keep::LogAndSlot, body(99, 100)).expect("the journal takes a record");
+        next.sync(&mut journal).expect("the journal syncs");
+        drop(journal);
+        let again = open(disk, config).expect("the journal opens again");
+        let mut journal = again.journal;
+        assert_eq!(Contents::of(&again.lanes, &self.universe(blobs), &mut journal), next.all());
+        assert_eq!(again.lanes[0].condition, Condition::Clean);
+    }
+
     pub(crate) fn perform(&mut self, journal: &mut Journal, deed: Deed) -> Result<(), Error> {
         self.deeds.push(deed.clone());
         match deed {
@@ -226,6 +276,9 @@ impl Model {
     /// Property J-S1: a prefix, not shorter than the last successful sync; a lane may end with a safety
     /// record of the unsynced rest, which its slot kept.
     pub(crate) fn allows(&self, found: &Contents) -> bool {
+        if self.instead.as_ref() == Some(found) {
+            return true;
+        }
         (self.synced..=self.deeds.len()).any(|length| {
             let expected = self.prefix(length);
             expected.blobs == found.blobs
