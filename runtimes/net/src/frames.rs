@@ -179,7 +179,6 @@ impl Assembler {
 }
 
 #[cfg(test)]
-#[expect(clippy::indexing_slicing, clippy::expect_used, clippy::arithmetic_side_effects, reason = "tests")]
 mod tests {
     use super::*;
     use synod_machine::Full;

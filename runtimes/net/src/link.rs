@@ -6,6 +6,13 @@
 //! *Copies.* Without TLS a body above 1 KiB goes from the machine's encoding to the socket without a copy; with TLS
 //! the copy is the encryption. Shorter bodies are staged behind their headers, which costs less than a vector entry.
 
+#![deny(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::as_conversions
+)]
+
 use std::collections::VecDeque;
 use std::io::{self, BufRead, IoSlice, Write};
 use std::task::{Context, Poll};
@@ -126,7 +133,7 @@ impl Chunks {
     /// Appends a frame; false when the body is longer than any frame can be.
     pub(crate) fn put(&mut self, route: Route, body: Bytes) -> bool {
         let Some(header) = header(route, body.len()) else { return false };
-        self.bytes += HEADER + body.len();
+        self.bytes = self.bytes.saturating_add(HEADER).saturating_add(body.len());
         self.staged.extend_from_slice(&header);
         if body.len() <= STAGED_BODY_MAX {
             self.staged.extend_from_slice(&body);
@@ -154,7 +161,7 @@ impl Chunks {
         let mut slices = Vec::with_capacity(self.ready.len().min(count));
         for chunk in self.ready.iter().take(count) {
             let part = chunk.get(..left.min(chunk.len())).unwrap_or_default();
-            left -= part.len();
+            left = left.saturating_sub(part.len());
             slices.push(IoSlice::new(part));
             if left == 0 {
                 break;
@@ -164,11 +171,11 @@ impl Chunks {
     }
 
     fn advance(&mut self, mut taken: usize) {
-        self.bytes -= taken;
+        self.bytes = self.bytes.saturating_sub(taken);
         while let Some(chunk) = self.ready.front_mut() {
             let part = taken.min(chunk.len());
             chunk.advance(part);
-            taken -= part;
+            taken = taken.saturating_sub(part);
             if !chunk.is_empty() {
                 break;
             }

@@ -1,5 +1,12 @@
 //! The conversation itself, on either side of a fresh connection.
 
+#![deny(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::as_conversions
+)]
+
 use std::sync::Arc;
 use std::time::Duration;
 

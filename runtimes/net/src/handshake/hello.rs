@@ -1,5 +1,12 @@
 //! The words of the handshake and the pure rules that judge them.
 
+#![deny(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::as_conversions
+)]
+
 use synod_crypto::{Claim, Hash, Keys, PublicKey, Scope, Signature, Statement};
 use synod_machine::Wall;
 use synod_quorum::{Epoch, NodeId};

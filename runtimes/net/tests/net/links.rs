@@ -207,13 +207,10 @@ fn a_guest_comes_in_by_the_client_listener_and_is_known_by_its_key() {
     let guest = Plan::new(config(777, 1)).start();
     guest.dial(&node);
     guest.wait_link(0, Link::Up);
-    let Told::Link(id, Link::Up) = (loop {
-        match node.next() {
-            link @ Told::Link(..) => break link,
-            _ => {}
+    let id = loop {
+        if let Told::Link(id, Link::Up) = node.next() {
+            break id;
         }
-    }) else {
-        unreachable!("the first link event is Up")
     };
     assert!(!id.is_member());
     assert_eq!(node.handle().guest(id), Some(secret(777).public()));
