@@ -166,9 +166,10 @@ fn alarms(body: &str) -> Vec<Alarm> {
         .collect()
 }
 
-/// The value of a metric without labels.
+/// The value of a metric without labels. Whole numbers may be written as `7.0`.
 fn sample<'a>(scrape: &'a str, name: &str) -> Option<&'a str> {
-    scrape.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+    let value = scrape.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    Some(value.strip_suffix(".0").unwrap_or(value))
 }
 
 /// The value of a label of the first sample of a metric.
@@ -202,7 +203,7 @@ pub(crate) mod tests {
 
     const SCRAPE: &str = "# HELP synod_consensus_view Current view.\n# TYPE synod_consensus_view gauge\n\
         synod_consensus_view 7\nsynod_consensus_view_changes_total{reason=\"x\"} 99\nsynod_consensus_leader 1\n\
-        synod_consensus_height 120\nsynod_consensus_executed_height 118\nsynod_divergence_alarm 0\n\
+        synod_consensus_height 120.0\nsynod_consensus_executed_height 118\nsynod_divergence_alarm 0\n\
         synod_build_info{commit=\"abc\",version=\"0.1.0\",features=\"\"} 1\n\
         synod_wal_fsync_seconds_bucket{le=\"0.002\"} 98\nsynod_wal_fsync_seconds_bucket{le=\"0.004\"} 99\n\
         synod_wal_fsync_seconds_bucket{le=\"+Inf\"} 100\n";

@@ -92,7 +92,11 @@ pub(crate) mod fake {
 
     /// Starts answering on a free port; ends with the test process. Paths not listed get 404.
     pub(crate) fn serve(pages: Vec<(&'static str, u16, String)>) -> Address {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        serve_on(TcpListener::bind("127.0.0.1:0").expect("a port is free"), pages)
+    }
+
+    /// Starts answering on a listener.
+    pub(crate) fn serve_on(listener: TcpListener, pages: Vec<(&'static str, u16, String)>) -> Address {
         let port = listener.local_addr().expect("the listener has an address").port();
         std::thread::spawn(move || {
             for stream in listener.incoming() {

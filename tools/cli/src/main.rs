@@ -5,6 +5,8 @@
 //! turns into text and an exit code.
 
 mod cluster;
+#[cfg(test)]
+mod deployment;
 mod exit;
 mod health;
 mod hex;

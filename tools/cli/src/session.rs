@@ -24,13 +24,7 @@ impl Session {
     /// # Errors
     /// SYN-1101 if neither variable names an absolute path.
     pub(crate) fn directory() -> Result<PathBuf, SynError> {
-        let absolute =
-            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let base = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
-        base.map(|base| base.join("synod")).ok_or_else(|| {
-            SynError::of(code::CONFIG_UNREADABLE, &[("file", "contexts.toml")])
-                .because("neither XDG_CONFIG_HOME nor HOME names an absolute directory")
-        })
+        home("XDG_CONFIG_HOME", ".config", "contexts.toml")
     }
 
     /// All contexts of this user.
@@ -59,6 +53,16 @@ impl Session {
             crate::output::progress(line);
         }
     }
+}
+
+/// The directory `synod` in a place of the user: the one that `variable` names, else `place` below home.
+pub(crate) fn home(variable: &str, place: &str, wanted: &str) -> Result<PathBuf, SynError> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute(variable).or_else(|| Some(absolute("HOME")?.join(place)));
+    base.map(|base| base.join("synod")).ok_or_else(|| {
+        SynError::of(code::CONFIG_UNREADABLE, &[("file", wanted)])
+            .because(format!("neither {variable} nor HOME names an absolute directory"))
+    })
 }
 
 /// An absolute form of a path that a later process with another working directory can use.

@@ -6,11 +6,13 @@ mod config;
 mod ctx;
 mod explain;
 mod init;
+
 mod keys;
 mod man;
 mod node;
 mod status;
 mod version;
+mod why;
 
 use crate::exit::Done;
 use crate::session::Session;
@@ -41,6 +43,7 @@ verbs! {
     Keys keys;
     Ctx ctx;
     Status status;
+    Why why;
     Config config;
     Explain explain;
     Completions completions;

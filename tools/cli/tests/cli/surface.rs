@@ -15,49 +15,47 @@ fn example(help: &str) -> String {
 fn outcome(verb: &str) -> i32 {
     match verb {
         "keys pop" | "keys rotate" => 5,
-        "status" => 4,
+        "status" | "why" => 4,
         _ => 0,
     }
 }
 
+/// Verbs whose output has a form of its own.
+const RAW: [&str; 2] = ["completions", "man"];
+
 #[test]
-fn the_example_of_every_help_runs() {
+fn the_example_of_every_help_runs_and_prints_no_escapes() {
     let rig = Rig::furnished();
     let mut run = BTreeSet::new();
     for (verb, help) in verbs(&rig) {
+        assert!(!help.contains('\u{1b}'), "the help of {verb} has escapes");
         let line = example(&help);
         if run.insert(line.clone()) {
             let ran = rig.run(&line);
             assert_eq!(ran.code, outcome(&verb), "{verb}: synod {line}: {}{}", ran.out, ran.err);
+            assert!(
+                !ran.out.contains('\u{1b}') && !ran.err.contains('\u{1b}'),
+                "synod {line} prints escapes"
+            );
         }
     }
     assert!(run.len() >= 18, "only {} examples ran", run.len());
 }
 
 #[test]
-fn every_verb_is_plain_when_piped_and_its_json_is_one_object() {
+fn the_json_of_every_verb_is_one_object_with_a_schema() {
     let rig = Rig::furnished();
-    let raw = ["completions", "man"];
-    let mut parsed = 0;
+    let mut parsed = BTreeSet::new();
     for (verb, help) in verbs(&rig) {
-        let rig = if verb.is_empty() { &rig } else { &Rig::furnished() };
         let line = example(&help);
-        let plain = rig.run(&line);
-        assert!(
-            !plain.out.contains('\u{1b}') && !plain.err.contains('\u{1b}'),
-            "synod {line} prints escapes"
-        );
         let first = verb.split(' ').next().unwrap_or_default();
-        if outcome(&verb) != 0 || raw.contains(&first) {
-            continue;
+        if outcome(&verb) == 0 && !RAW.contains(&first) && parsed.insert(line.clone()) {
+            let object = rig.json(&line);
+            let schema = object["schema"].as_str().unwrap_or_default();
+            assert!(schema.starts_with("synod") && schema.ends_with("/1"), "synod {line}: {object}");
         }
-        let rig = Rig::furnished();
-        let object = rig.json(&line);
-        let schema = object["schema"].as_str().unwrap_or_default();
-        assert!(schema.starts_with("synod") && schema.ends_with("/1"), "synod {line}: {object}");
-        parsed += 1;
     }
-    assert!(parsed >= 15, "only {parsed} verbs printed an object");
+    assert!(parsed.len() >= 14, "only {} verbs printed an object", parsed.len());
 }
 
 #[test]

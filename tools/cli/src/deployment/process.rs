@@ -1,0 +1,189 @@
+//! One process of a deployment, named so that it cannot be mistaken for another.
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+use synod_config::{SynError, code};
+
+/// Pause between two looks at a process that is ending.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long a killed process may take to disappear; longer means the system is stuck.
+const AFTER_KILL: Duration = Duration::from_secs(10);
+
+/// A node's process: number and start time together are unique until the machine restarts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Running {
+    /// Name of the node.
+    pub(crate) name: String,
+    /// Its process id.
+    pub(crate) pid: u32,
+    /// When it started, in clock ticks since the machine did.
+    pub(crate) start: u64,
+}
+
+impl Running {
+    /// The process of this number that runs now, if there is one.
+    pub(crate) fn of(name: &str, pid: u32) -> Option<Self> {
+        Some(Self { name: name.to_owned(), pid, start: start_time(pid)? })
+    }
+
+    /// Whether exactly this process still runs.
+    pub(crate) fn is_alive(&self) -> bool {
+        start_time(self.pid) == Some(self.start)
+    }
+
+    /// A handle that stays with this process even if its number is given away.
+    fn handle(&self) -> Result<Option<OwnedFd>, SynError> {
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            // The check comes after the handle: what passes it is what the handle holds.
+            Ok(handle) => Ok(self.is_alive().then_some(handle)),
+            Err(rustix::io::Errno::SRCH) => Ok(None),
+            Err(error) => Err(self.refused(error)),
+        }
+    }
+
+    fn signal(&self, handle: &OwnedFd, signal: Signal) -> Result<(), SynError> {
+        match pidfd_send_signal(handle, signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(self.refused(error)),
+        }
+    }
+
+    fn refused(&self, error: rustix::io::Errno) -> SynError {
+        let what = format!("ending process {} of node {}", self.pid, self.name);
+        SynError::of(code::NOT_PERMITTED, &[("what", &what)]).because(error)
+    }
+}
+
+/// When a process started; `None` if there is none or it has ended and only waits to be noticed.
+fn start_time(pid: u32) -> Option<u64> {
+    let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name stands in brackets and may itself hold brackets and spaces.
+    let (_, fields) = line.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?;
+    // The state is field 3, the start time field 22.
+    (!matches!(state, "Z" | "X")).then(|| fields.nth(18)?.parse().ok()).flatten()
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It was gone already.
+    Before,
+    /// After SIGTERM.
+    Asked,
+    /// After SIGKILL.
+    Killed,
+}
+
+impl Ended {
+    /// The word for reports.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Before => "had ended",
+            Self::Asked => "stopped",
+            Self::Killed => "killed",
+        }
+    }
+}
+
+/// Ends exactly these processes: SIGTERM to all, SIGKILL to those that remain after `grace`.
+///
+/// # Errors
+/// SYN-3013 if the system does not allow it.
+pub(crate) fn stop(processes: &[Running], grace: Duration) -> Result<Vec<Ended>, SynError> {
+    let handles = processes.iter().map(Running::handle).collect::<Result<Vec<_>, _>>()?;
+    let held =
+        || processes.iter().zip(&handles).filter_map(|(process, handle)| Some((process, handle.as_ref()?)));
+    for (process, handle) in held() {
+        process.signal(handle, Signal::TERM)?;
+    }
+    wait(processes, grace);
+    let outlived: Vec<bool> = processes.iter().map(Running::is_alive).collect();
+    for (process, handle) in held().filter(|(process, _)| process.is_alive()) {
+        process.signal(handle, Signal::KILL)?;
+    }
+    wait(processes, AFTER_KILL);
+    let ended = handles.iter().zip(outlived).map(|(handle, outlived)| match (handle, outlived) {
+        (None, _) => Ended::Before,
+        (Some(_), false) => Ended::Asked,
+        (Some(_), true) => Ended::Killed,
+    });
+    Ok(ended.collect())
+}
+
+fn wait(processes: &[Running], patience: Duration) {
+    let deadline = Instant::now() + patience;
+    while processes.iter().any(Running::is_alive) && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Child, Command, Stdio};
+
+    /// A shell that says when it is ready, then waits for its input to end.
+    fn child(prelude: &str) -> (Child, Running) {
+        let script = format!("{prelude}; echo ready; while :; do read line || sleep 0.01; done");
+        let mut command = Command::new("sh");
+        let mut child = command
+            .args(["-c", &script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell starts");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("its output is a pipe");
+        BufReader::new(output).read_line(&mut line).expect("it is ready");
+        let running = Running::of("n0", child.id()).expect("it runs");
+        (child, running)
+    }
+
+    #[test]
+    fn a_process_is_asked_first() {
+        let (mut polite, running) = child("trap 'exit 0' TERM");
+        // The call returns as soon as the process has ended, however long it might have taken.
+        let grace = Duration::from_secs(60);
+        assert_eq!(stop(std::slice::from_ref(&running), grace), Ok(vec![Ended::Asked]));
+        assert!(!running.is_alive());
+        assert!(polite.wait().expect("it ended").success());
+        assert_eq!(stop(&[running], grace), Ok(vec![Ended::Before]));
+    }
+
+    #[test]
+    fn a_process_that_does_not_listen_is_killed() {
+        let (mut deaf, running) = child("trap '' TERM");
+        assert_eq!(stop(std::slice::from_ref(&running), Duration::from_millis(20)), Ok(vec![Ended::Killed]));
+        assert!(!running.is_alive());
+        assert!(!deaf.wait().expect("it ended").success());
+    }
+
+    #[test]
+    fn a_process_of_the_same_number_but_another_start_is_left_alone() {
+        let (mut bystander, running) = child(":");
+        let mistaken = Running { start: running.start + 1, ..running.clone() };
+        assert!(!mistaken.is_alive());
+        assert_eq!(stop(&[mistaken], Duration::from_secs(1)), Ok(vec![Ended::Before]));
+        assert!(running.is_alive());
+        bystander.kill().expect("it still runs");
+        assert!(!running.is_alive() || bystander.wait().is_ok());
+        assert!(!running.is_alive());
+    }
+
+    #[test]
+    fn what_has_ended_and_was_not_noticed_does_not_run() {
+        let mut child = Command::new("sh").args(["-c", "exit 0"]).spawn().expect("a shell starts");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while Running::of("n0", child.id()).is_some() && Instant::now() < deadline {
+            std::thread::sleep(LOOK);
+        }
+        assert_eq!(Running::of("n0", child.id()), None);
+        assert!(child.wait().expect("it ended").success());
+    }
+}

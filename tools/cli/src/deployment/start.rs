@@ -1,0 +1,151 @@
+//! Starting the nodes of a deployment and waiting until they take requests.
+
+use super::process::Running;
+use crate::cluster::unwritable;
+use crate::layout::{GENESIS_FILE, NODE_FILE};
+use std::fs::File;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use synod_config::{Address, Effective, Genesis, NodeConfig, NodePorts, Ports, Service, SynError, code};
+
+/// Pause between two looks at a node that starts.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long one look may take.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Last bytes of a log that are searched for the reason a node ended.
+const LOG_TAIL: usize = 16 << 10;
+
+/// The names of the nodes of a deployment, in the order of its genesis.
+///
+/// # Errors
+/// Those of [`Genesis::read`].
+pub(crate) fn node_names(directory: &Path) -> Result<Vec<String>, SynError> {
+    let genesis = Genesis::read(&directory.join(GENESIS_FILE))?;
+    Ok(genesis.members().iter().map(|member| member.name.clone()).collect())
+}
+
+/// Where a node's standard output and error go.
+pub(crate) fn log_file(directory: &Path, name: &str) -> PathBuf {
+    directory.join("logs").join(format!("{name}.log"))
+}
+
+fn node_config(directory: &Path, name: &str) -> Result<NodeConfig, SynError> {
+    Effective::read(&directory.join(name).join(NODE_FILE), [], [])?.config()
+}
+
+/// The ports of every node, from their configuration.
+///
+/// # Errors
+/// The errors of the files.
+pub(crate) fn describe_ports(directory: &Path) -> Result<Ports, SynError> {
+    let genesis = Genesis::read(&directory.join(GENESIS_FILE))?;
+    let mut nodes = Vec::new();
+    for (index, member) in (0_u16..).zip(genesis.members()) {
+        let listen = node_config(directory, &member.name)?.listen;
+        let on = [
+            (Service::Peer, Some(listen.peer)),
+            (Service::Client, listen.client),
+            (Service::Http, listen.http),
+            (Service::Resp, listen.resp),
+            (Service::Metrics, listen.metrics),
+        ];
+        let ports =
+            on.into_iter().filter_map(|(service, address)| Some((service, address?.port()))).collect();
+        nodes.push(NodePorts {
+            cluster: genesis.cluster().name.clone(),
+            name: member.name.clone(),
+            index,
+            ports,
+        });
+    }
+    Ok(Ports::new(nodes))
+}
+
+/// Starts the process of a node, in a process group of its own so that Ctrl-C reaches only who started it.
+///
+/// # Errors
+/// SYN-1101 if its log cannot be opened or the program cannot be started.
+pub(crate) fn start(program: &Path, directory: &Path, name: &str) -> Result<(Child, Running), SynError> {
+    let path = log_file(directory, name);
+    let open = || {
+        std::fs::create_dir_all(directory.join("logs"))?;
+        let log = File::options().create(true).append(true).open(&path)?;
+        Ok((log.try_clone()?, log))
+    };
+    let (output, errors) = open().map_err(|error| unwritable(&path, &error))?;
+    let mut command = Command::new(program);
+    command.args(["node", "run", "--data"]).arg(directory.join(name));
+    command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
+    let child = command.spawn().map_err(|error| unwritable(program, &error))?;
+    match Running::of(name, child.id()) {
+        Some(running) => Ok((child, running)),
+        None => Err(ended(directory, name)),
+    }
+}
+
+/// Waits until each of these nodes says that it is ready.
+///
+/// # Errors
+/// The error a node left in its log when it ended; SYN-2003 for the first that is not ready by the deadline.
+pub(crate) fn await_ready(directory: &Path, nodes: &[Running], patience: Duration) -> Result<(), SynError> {
+    let deadline = Instant::now() + patience;
+    for node in nodes {
+        let Some(metrics) = node_config(directory, &node.name)?.listen.metrics else { continue };
+        while !is_ready(&metrics) {
+            if !node.is_alive() {
+                return Err(ended(directory, &node.name));
+            }
+            if Instant::now() >= deadline {
+                let values = [("address", &*metrics.to_string()), ("stage", "ready")];
+                let error =
+                    SynError::of(code::NO_ANSWER, &values).because(format!("node {} runs", node.name));
+                return Err(
+                    error.because(format!("its log is {}", log_file(directory, &node.name).display()))
+                );
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+    Ok(())
+}
+
+fn is_ready(metrics: &Address) -> bool {
+    crate::http::get(metrics, "/readyz", PATIENCE).is_ok_and(|answer| answer.status == 200)
+}
+
+/// Why a node ended: the last error in its log, under the same code.
+fn ended(directory: &Path, name: &str) -> SynError {
+    let path = log_file(directory, name);
+    let log = std::fs::read(&path).unwrap_or_default();
+    let tail = String::from_utf8_lossy(log.get(log.len().saturating_sub(LOG_TAIL)..).unwrap_or_default())
+        .into_owned();
+    let told = |error: SynError| error.because(format!("node {name} ended; its log is {}", path.display()));
+    match last_error(&tail) {
+        Some(error) => told(error),
+        None => told(SynError::of(code::REFUSED, &[("address", &format!("node {name}"))])),
+    }
+}
+
+fn last_error(log: &str) -> Option<SynError> {
+    let (code, message) = log.lines().rev().find_map(|line| {
+        let (code, message) = line.strip_prefix("error ")?.split_once(": ")?;
+        Some((synod_config::Code::parse(code)?, message))
+    })?;
+    Some(SynError::with_message(code, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_a_node_ended_is_the_last_error_of_its_log() {
+        let log =
+            "INFO started\nerror SYN-2004: a:1 is taken by b\nfix: x\nerror SYN-1112: d is in use\nfix: y\n";
+        let error = last_error(log).expect("there is one");
+        assert_eq!((error.code().number(), error.message()), (1112, "d is in use"));
+        assert_eq!(last_error("INFO nothing wrong\n"), None);
+    }
+}
