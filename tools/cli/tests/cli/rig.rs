@@ -32,14 +32,21 @@ impl Rig {
     /// The command `synod` with these arguments, as a shell would split them.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_synod"));
-        command.args(line.split_whitespace()).current_dir(&self.0);
+        command.args(line.split_whitespace());
+        self.furnish(&mut command);
+        command
+    }
+
+    /// Gives a command the directory and the environment of this rig.
+    pub(crate) fn furnish(&self, command: &mut Command) {
+        command.current_dir(&self.0);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("SYNOD_") {
                 command.env_remove(name);
             }
         }
-        command.env_remove("NO_COLOR").env("XDG_CONFIG_HOME", self.path("xdg")).env("HOME", &self.0);
-        command
+        command.env_remove("NO_COLOR").env("HOME", &self.0);
+        command.env("XDG_CONFIG_HOME", self.path("xdg")).env("XDG_DATA_HOME", self.path("share"));
     }
 
     pub(crate) fn run(&self, line: &str) -> Ran {

@@ -1,0 +1,51 @@
+//! Commands in `docs/operating` are run as they stand, in order, in an empty directory.
+
+use crate::rig::{Rig, read};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn page(name: &str) -> String {
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating").join(name))
+}
+
+/// The lines of the `sh` blocks.
+fn commands(page: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut inside = false;
+    for line in page.lines() {
+        match line {
+            "```sh" => inside = true,
+            _ if line.starts_with("```") => inside = false,
+            _ if inside => lines.push(line.to_owned()),
+            _ => {}
+        }
+    }
+    lines
+}
+
+/// Runs the commands of a page in a shell whose `synod` is the binary under test.
+fn run(name: &str, at_least: usize) {
+    let rig = Rig::new();
+    let lines = commands(&page(name));
+    assert!(lines.len() >= at_least, "{name} holds only {} commands", lines.len());
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_synod"));
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", binary.parent().expect("the binary is in a directory").display());
+    for line in lines {
+        let mut shell = Command::new("sh");
+        rig.furnish(&mut shell);
+        let ran = shell.args(["-ec", &line]).env("PATH", &path).output();
+        let ran = ran.expect("a shell starts");
+        assert!(ran.status.success(), "{name}: {line}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+}
+
+#[test]
+fn the_commands_of_keys_run() {
+    run("keys.md", 8);
+}
+
+#[test]
+fn the_commands_of_install_run() {
+    run("install.md", 9);
+}
