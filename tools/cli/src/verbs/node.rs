@@ -6,9 +6,10 @@ use clap::{Args, Subcommand};
 use synod_config::Exit;
 
 mod genesis;
+mod recover;
 mod wal;
 
-/// One node: look at what it holds.
+/// One node: look at what it holds, or say that it lost it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod node inspect genesis --data cluster/n0")]
 pub(crate) struct Arguments {
@@ -18,6 +19,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Recover(recover::Arguments),
     /// Reads a node's files offline; nothing is written, and the node may run meanwhile.
     #[command(after_help = "Example:\n  synod node inspect genesis --data cluster/n0")]
     Inspect {
@@ -35,6 +37,7 @@ enum Inspect {
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         let report = match self.verb {
+            Verb::Recover(recover) => recover.report()?,
             Verb::Inspect { what: Inspect::Genesis(what) } => what.report()?,
             Verb::Inspect { what: Inspect::Wal(what) } => what.report()?,
         };

@@ -226,3 +226,18 @@ fn damage_in_the_journal_is_named_and_nothing_is_written() {
     std::fs::remove_file(&segment).expect("it was there");
     rig.refused("node inspect wal --data cluster/n0", "SYN-5001", 9);
 }
+
+#[test]
+fn a_recovered_node_is_damaged_and_never_new() {
+    let rig = Rig::furnished();
+    assert_eq!(rig.json("node inspect wal --data cluster/n0")["damaged_lanes"], 0);
+    rig.ok("node recover --data cluster/n0");
+    assert_eq!(rig.json("node inspect wal --data cluster/n0")["damaged_lanes"], 2);
+
+    std::fs::remove_dir_all(rig.path("cluster/n0/data/wal")).expect("the disk is lost");
+    rig.refused("node inspect wal --data cluster/n0", "SYN-1101", 3);
+    rig.ok("node recover --data cluster/n0");
+    let wal = rig.json("node inspect wal --data cluster/n0");
+    assert_eq!((&wal["damaged_lanes"], &wal["segments"][0]["origin"]), (&2.into(), &"restarted".into()));
+    rig.refused("init --name shop --nodes 1 --out cluster", "SYN-1109", 3);
+}
