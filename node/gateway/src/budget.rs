@@ -165,7 +165,11 @@ impl Share {
                 () = freed => {}
                 () = self.evicted() => return false,
                 () = tokio::time::sleep(PAUSE_MAX) => {
-                    // A reservation may fail with no holder left to close: then it alone is too large.
+                    // Bytes may have come free at the same moment.
+                    if self.reserve(bytes) {
+                        return true;
+                    }
+                    // Alone it is too large: closing others would not help.
                     if bytes.saturating_sub(FREE_BYTES) > self.budget.bytes_max {
                         return false;
                     }

@@ -8,14 +8,23 @@
 mod access;
 mod bind;
 mod budget;
+mod http;
+mod metrics;
+mod problem;
 pub mod resp;
 mod resp_server;
 mod shared;
 mod stop;
 mod traffic;
+mod web;
 
 pub use access::{Secret, Shown};
 pub use budget::{Budget, FREE_BYTES, PAUSE_MAX, Share};
+pub use http::{HttpServer, HttpSettings};
+pub use metrics::{
+    Build, Check, Disk, Distribution, Health, Label, Lag, MetricsServer, MetricsSettings, Page, Quorum,
+    Replay, SERIES_FIXED, SERIES_PER_MEMBER, Sources,
+};
 pub use resp_server::{RespServer, RespSettings};
 pub use shared::{DEADLINE, Shared};
 pub use stop::{Stop, Stopper};

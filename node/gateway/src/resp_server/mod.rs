@@ -14,4 +14,5 @@ mod client;
 mod outcome;
 mod server;
 
+pub(crate) use outcome::reply_code;
 pub use server::{RespServer, RespSettings};

@@ -2,13 +2,15 @@
 
 #![expect(dead_code, reason = "each test file and the example use their part")]
 
+pub(crate) mod web;
 pub(crate) mod wire;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use synod_crypto::Hash;
-use synod_host::{Backend, Call, Mode, Outcome, RequestId};
+use synod_host::{Backend, Call, Mode, Operation, Outcome, RequestId};
 use synod_kv::{Config, Kv};
 use synod_service::{App, At, Position, Replies, Request, Wall};
 use tokio::sync::oneshot;
@@ -81,6 +83,22 @@ impl Solo {
     /// What was asked since the last time.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.lock().seen)
+    }
+
+    /// Executes a command that clients of the interface under test cannot give.
+    pub(crate) fn run(&self, verb: synod_kv::Verb, words: &[&[u8]]) {
+        let mut body = Vec::new();
+        synod_kv::operation::write_command(verb, words.iter().copied(), &mut body);
+        let operations = vec![Operation { body: body.into(), mode: Mode::Ordered }];
+        let (reply, _) = oneshot::channel();
+        let call = Call { lane: 0, operations, deadline: Duration::from_secs(1), reply };
+        let outcomes = self.lock().execute(&call, Wall(self.time_ms.load(Ordering::Relaxed)));
+        assert_eq!(outcomes.len(), 1);
+    }
+
+    /// The digest of the state.
+    pub(crate) fn root(&self) -> Hash {
+        self.lock().kv.root()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
