@@ -1,0 +1,100 @@
+//! What a node's disk offers the simulator, as a trait: the seam between the record level and the block level.
+//!
+//! [`RecordJournal`](crate::RecordJournal) keeps records in memory and is what every seed uses unless a plan gives
+//! another [`Storage`], such as the real journal over a simulated disk.
+
+use synod_crypto::Hash;
+use synod_machine::host::{LaneLog, Lsn};
+use synod_machine::{Keep, Unrecoverable};
+use synod_wire::Bytes;
+
+use crate::draw::Stream;
+
+/// One thing written to a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// A record.
+    Record(Keep, Bytes),
+    /// A blob.
+    Blob(Hash, Bytes),
+    /// The release of a blob.
+    Erase(Hash),
+}
+
+/// What a crash leaves of the writes that were not yet durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// A prefix of drawn length; the record behind it may be torn, and is then dropped on recovery.
+    Drawn,
+    /// Only what was durable.
+    Durable,
+    /// Everything that was written.
+    Nothing,
+    /// What was durable and this many writes more.
+    Keep(u32),
+}
+
+/// What a crash took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Writes that were not yet durable.
+    pub unsynced: u64,
+    /// Those of them that are gone.
+    pub lost: u64,
+    /// Whether the first write that is gone was torn rather than missing.
+    pub torn: bool,
+}
+
+/// The data directory of one node: one lane per hosted machine, one sync for all lanes.
+pub trait Storage {
+    /// What the node finds when it starts: one log per lane.
+    ///
+    /// # Errors
+    /// When the directory refuses to open: a newer format or another owner.
+    fn open(&mut self) -> Result<Vec<LaneLog>, Unrecoverable>;
+
+    /// The place of the next write to `lane`; rises with every call. Nothing is written yet.
+    fn reserve(&mut self, lane: u8) -> Lsn;
+
+    /// Writes to `lane`, at a place that was reserved before.
+    fn write(&mut self, lane: u8, lsn: Lsn, what: Written);
+
+    /// Replaces what `lane` holds by `records`, together with the blobs it did not erase, at the next sync.
+    fn compact(&mut self, lane: u8, records: Vec<(Keep, Bytes)>);
+
+    /// Starts a sync of everything written so far; false when there is nothing to sync.
+    fn begin(&mut self) -> bool;
+
+    /// Ends the sync: per lane that moved, the highest record or blob that is durable now.
+    fn commit(&mut self) -> Vec<(u8, Lsn)>;
+
+    /// Reads a blob of `lane`; `None` when it is missing or its content is not what its name says.
+    fn read(&mut self, lane: u8, name: Hash) -> Option<Bytes>;
+
+    /// The node dies. Draws from `stream` only for [`Loss::Drawn`].
+    fn crash(&mut self, loss: Loss, stream: &mut Stream) -> Lost;
+
+    /// Does to the disk what an incident asks for; false when this storage cannot.
+    fn harm(&mut self, harm: Harm) -> bool;
+
+    /// Bytes held, for the simulator's own bound.
+    fn bytes(&self) -> u64;
+}
+
+/// What can happen to a disk besides a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Harm {
+    /// Everything is gone; the next start finds a lane whose promises may be missing.
+    Wipe,
+    /// Everything is gone and the next start takes itself for the first: amnesia.
+    Forget,
+    /// The present durable content is remembered as an image.
+    Image,
+    /// The remembered image comes back, as if it were the newest; nothing without an image.
+    Rollback,
+    /// From now on syncs report success and make nothing durable, or no longer do.
+    Lie(bool),
+    /// Blobs read back damaged from now on, or no longer do.
+    Rot(bool),
+}

@@ -1,0 +1,22 @@
+//! The world: nodes, links, disks and time in one deterministic loop.
+//!
+//! `setup` says what it is made of, `node` is one running instance, `run` is the loop, `turn` is one call of one
+//! machine, `effects` carries out what the call asked for, `life` starts and ends nodes, `jobs` runs jobs, `faults`
+//! is what a test can do to the world, `incident` what a scenario does.
+
+mod effects;
+mod faults;
+mod incident;
+mod jobs;
+mod life;
+mod node;
+mod phases;
+mod run;
+mod setup;
+mod turn;
+
+pub use node::Status;
+pub use run::World;
+pub use setup::{
+    Connector, Disks, Factory, Links, Names, Options, Route, Routed, Seat, Setup, Strategies, Twins,
+};

@@ -1,0 +1,211 @@
+//! What a world is built from.
+
+use core::any::Any;
+
+use synod_machine::host::{Hosted, LaneLog};
+use synod_machine::{Span, Unrecoverable};
+use synod_quorum::NodeId;
+
+use crate::checker::Checker;
+use crate::faulty::Strategy;
+use crate::journal::RecordJournal;
+use crate::network::{Latency, Mode};
+use crate::prices::Prices;
+use crate::scenario::Incident;
+use crate::storage::Storage;
+use crate::toy::Crypto;
+
+/// One node of the world and the machines it hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Its id; unique in the world, except that a pair of twins shares one.
+    pub id: NodeId,
+    /// 0, or 1 for the second of two twins.
+    pub twin: u8,
+    /// The numbers of its machines, in the order in which they recover: users before providers. Each has its own
+    /// lane of the node's journal.
+    pub machines: Vec<u8>,
+    /// Where it stands; see [`Latency::regions`].
+    pub region: u32,
+}
+
+impl Seat {
+    /// A node with these machines, in the region of its id.
+    #[must_use]
+    pub fn new(id: NodeId, machines: &[u8]) -> Self {
+        Self { id, twin: 0, machines: machines.to_vec(), region: id.0 }
+    }
+}
+
+/// Builds a machine from its lane: (node, machine, log, incarnation).
+///
+/// A refusal keeps the node down. It is a violation unless the node's disk was tampered with.
+pub type Factory = dyn Fn(NodeId, u8, LaneLog, u32) -> Result<Box<dyn Hosted>, Unrecoverable>;
+
+/// Where an output goes.
+pub enum Routed {
+    /// An input of another machine of the same node, by its number.
+    Machine(u8, Box<dyn Any + Send>),
+    /// To the harness.
+    Harness(Box<dyn Any + Send>),
+}
+
+/// Routes the outputs of machines: (node, machine, output).
+pub type Connector = dyn Fn(NodeId, u8, Box<dyn Any + Send>) -> Vec<Routed>;
+
+/// How two nodes are linked; asked once per unordered pair.
+pub type Links = dyn Fn(NodeId, NodeId) -> Option<Mode>;
+
+/// The number of the machine at the receiver: (sender, sender's machine, receiver).
+pub type Route = dyn Fn(NodeId, u8, NodeId) -> u8;
+
+/// Makes the disk of a node with this many lanes.
+pub type Disks = dyn Fn(NodeId, usize) -> Box<dyn Storage>;
+
+/// The strategy of a Byzantine incident; `None` when there is none for it.
+pub type Strategies = dyn Fn(&Incident) -> Option<Box<dyn Strategy>>;
+
+/// Ids as nodes use them, where they differ from the world's: linked clusters, each with members 0, 1, 2, ...
+pub trait Names {
+    /// The node that `viewer` calls `local`, by its id in the world; `None` when it knows none by that name.
+    fn global(&self, viewer: NodeId, local: NodeId) -> Option<NodeId>;
+    /// What `viewer` calls the node `global`.
+    fn local(&self, viewer: NodeId, global: NodeId) -> NodeId;
+}
+
+/// Which recipients a twin speaks with, by rounds of equal length; the last round stays for ever.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Twins {
+    /// The id both twins have.
+    pub id: NodeId,
+    /// Length of a round.
+    pub round: Span,
+    /// Per round, whom the first and the second twin reach and hear. The sets may overlap.
+    pub masks: Vec<[Vec<NodeId>; 2]>,
+}
+
+impl Twins {
+    /// Whether twin number `twin` and `peer` are joined at `now` nanoseconds.
+    #[must_use]
+    pub fn joined(&self, twin: u8, peer: NodeId, now: u64) -> bool {
+        let round = usize::try_from(now / self.round.0.max(1)).unwrap_or(usize::MAX);
+        let mask = self.masks.get(round.min(self.masks.len().saturating_sub(1)));
+        mask.is_some_and(|masks| masks[usize::from(twin.min(1))].contains(&peer))
+    }
+}
+
+/// Numbers of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Determines every draw.
+    pub seed: u64,
+    /// `system:seed:options@commit`; printed with every failure.
+    pub token: String,
+    /// Toy or real signatures.
+    pub crypto: Crypto,
+    /// Distances between regions.
+    pub latency: Latency,
+    /// Mean of the exponential jitter of each frame.
+    pub jitter: Span,
+    /// Bytes per second a node can send; 0 is unlimited.
+    pub egress: u64,
+    /// What work costs.
+    pub prices: Prices,
+    /// Workers for jobs per node; 0 runs them between events.
+    pub pool: u32,
+    /// The shortest sync of a journal.
+    pub sync_floor: Span,
+    /// Mean of the exponential part of a sync.
+    pub sync_mean: Span,
+    /// Nodes start within this time.
+    pub start_within: Span,
+    /// Most events of a run; more is a violation called `runaway`.
+    pub events_max: u64,
+    /// Whether every event is kept as text; the last 200 always are.
+    pub trace: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            token: String::new(),
+            crypto: Crypto::Toy,
+            latency: Latency::Lan,
+            jitter: Span::micros(20),
+            egress: 0,
+            prices: Prices::default(),
+            pool: 1,
+            sync_floor: Span::micros(1_500),
+            sync_mean: Span::micros(700),
+            start_within: Span::millis(2),
+            events_max: 10_000_000,
+            trace: false,
+        }
+    }
+}
+
+/// Everything a world is built from. Start from [`Setup::new`] and replace what differs.
+pub struct Setup {
+    /// The nodes.
+    pub seats: Vec<Seat>,
+    /// Builds machines.
+    pub factory: Box<Factory>,
+    /// Routes outputs.
+    pub connector: Box<Connector>,
+    /// Joins nodes.
+    pub links: Box<Links>,
+    /// Finds the receiving machine.
+    pub route: Box<Route>,
+    /// Ids as nodes use them.
+    pub names: Option<Box<dyn Names>>,
+    /// Makes disks.
+    pub disks: Box<Disks>,
+    /// What must hold.
+    pub checkers: Vec<Box<dyn Checker>>,
+    /// The masks of twins, one per pair.
+    pub twins: Vec<Twins>,
+    /// The strategies of Byzantine incidents; those that need no protocol by default.
+    pub strategies: Box<Strategies>,
+    /// Numbers of the run.
+    pub options: Options,
+}
+
+impl Setup {
+    /// Nodes joined by connections (guests, ids from 128 on, only with members), machines that speak with their
+    /// own number at the peer, outputs to the harness, journals in memory, no further checkers.
+    #[must_use]
+    pub fn new(
+        seats: Vec<Seat>,
+        factory: impl Fn(NodeId, u8, LaneLog, u32) -> Result<Box<dyn Hosted>, Unrecoverable> + 'static,
+    ) -> Self {
+        Self {
+            seats,
+            factory: Box::new(factory),
+            connector: Box::new(|_, _, output| vec![Routed::Harness(output)]),
+            links: Box::new(|a, b| (a.is_member() || b.is_member()).then_some(Mode::Connection)),
+            route: Box::new(|_, machine, _| machine),
+            names: None,
+            disks: Box::new(|_, lanes| Box::new(RecordJournal::new(lanes))),
+            checkers: Vec::new(),
+            twins: Vec::new(),
+            strategies: Box::new(crate::faulty::generic),
+            options: Options::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twins_reach_whom_their_mask_names_and_keep_the_last_mask() {
+        let (a, b) = (NodeId(0), NodeId(1));
+        let twins =
+            Twins { id: NodeId(3), round: Span(100), masks: vec![[vec![a], vec![b]], [vec![a, b], vec![]]] };
+        assert!(twins.joined(0, a, 0) && !twins.joined(0, b, 99) && twins.joined(1, b, 0));
+        assert!(twins.joined(0, b, 100) && !twins.joined(1, b, 100));
+        assert!(twins.joined(0, b, 1 << 40), "the last round stays");
+    }
+}

@@ -1,0 +1,12 @@
+//! The simulator, tested with small machines: the runtime contract, faults, checkers, determinism.
+
+mod checkers;
+mod contract;
+mod counter;
+mod determinism;
+mod disks;
+mod incidents;
+mod network;
+mod probe;
+mod process;
+mod strategies;
