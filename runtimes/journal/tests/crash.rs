@@ -108,6 +108,37 @@ fn every_moment_of_a_compaction_keeps_every_promise() {
 }
 
 #[test]
+fn old_segments_go_only_after_the_name_of_the_new_one_is_durable() {
+    let config = config(1);
+    let prepare = || {
+        let (disk, opened) = fresh(&config);
+        let (mut journal, mut model) = (opened.journal, Model::new(1));
+        model.append(&mut journal, Keep::LogAndSlot, body(1, 100)).expect("taken");
+        model.sync(&mut journal).expect("synced");
+        // The process dies between the rename and the sync of the directory.
+        disk.fail(Strike::SyncDir, 0, Failure::Error);
+        let snapshot = vec![(Keep::LogAndSlot, body(2, 100))];
+        model.compact(&mut journal, &[snapshot]).expect_err("the directory sync fails");
+        drop(journal);
+        (disk, model)
+    };
+    let (disk, _) = prepare();
+    let before = disk.operations();
+    drop(open(&disk, &config).expect("opens"));
+    let mut crashes = 0;
+    for stop in 0..disk.operations() - before {
+        crashes += explore(&mut |choices: &mut Choices| {
+            let (disk, model) = prepare();
+            disk.fail(Strike::Any, stop, Failure::Stop);
+            open(&disk, &config).expect_err("the power fails in recovery");
+            let disk = disk.crash(&mut |unsynced| choices.fate(unsynced));
+            model.check(&disk, &config, &[]);
+        });
+    }
+    assert!(crashes > 10, "{crashes} combinations are too few");
+}
+
+#[test]
 fn every_moment_of_recovery_can_crash_and_recovery_starts_over() {
     let config = config(1);
     // Two power failures: the first leaves a torn tail, the second comes while it is being cut.

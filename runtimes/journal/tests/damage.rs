@@ -4,7 +4,7 @@ use bytes::Bytes;
 use synod_journal::memory::{Fate, MemDisk, Unsynced};
 use synod_journal::record::{self, Chain, Decoded, Head, Kind, Seed};
 use synod_journal::segment::{self, Header, Kept};
-use synod_journal::{Condition, Config, Disk, Error, Keep, Opened};
+use synod_journal::{Condition, Config, Disk, Error, Keep, Opened, SyncMode};
 
 mod rig;
 use rig::{Draw, body, config, fresh, name_of, open};
@@ -204,6 +204,65 @@ fn a_record_written_to_the_wrong_place_is_damage() {
     assert!(opened.lanes[0].records.len() < bodies.len());
 }
 
+#[test]
+fn a_misdirected_write_over_the_last_record_is_damage_even_before_a_mark() {
+    let config = config(1);
+    let (disk, opened) = fresh(&config);
+    let mut journal = opened.journal;
+    for tag in 0..2 {
+        journal.append(0, Keep::Log, body(tag, 60)).expect("taken");
+        journal.sync().expect("synced");
+    }
+    drop(journal);
+    let places = records(&disk, 1);
+    let [.., (from, _, size), (to, ..)] = places[..] else { unreachable!("there are three records") };
+    let bytes = disk.contents(&segment::name(1)).expect("there");
+    let mut disk = disk.fork();
+    disk.write_at(&segment::name(1), wide(to), &bytes[from..from + size]).expect("written");
+    assert_eq!(condition(&open(&disk, &config).expect("opens")), Condition::Damaged);
+}
+
+#[test]
+fn a_record_exchanged_for_one_with_valid_checksums_breaks_the_chain() {
+    let config = config(1);
+    let (disk, _) = written(&config);
+    let bytes = disk.contents(&segment::name(1)).expect("there");
+    let seed = Header::decode(&bytes).expect("whole").seed();
+    let mut previous = Header::decode(&bytes).expect("whole").chain;
+    for (at, head, size) in records(&disk, 1) {
+        let Decoded::Record(found) = record::decode(seed, &bytes[at..]) else { unreachable!("it decoded") };
+        if head.kind == Kind::Record {
+            // The right position, group and chain before it: only the record behind it can tell.
+            let mut forged = Vec::new();
+            record::encode(&mut forged, seed, previous, &head, [&body(500, found.body.len()), &[]]);
+            assert_eq!(forged.len(), size);
+            let mut disk = disk.fork();
+            disk.write_at(&segment::name(1), wide(at), &forged).expect("written");
+            assert_eq!(condition(&open(&disk, &config).expect("opens")), Condition::Damaged, "{}", head.lsn);
+        }
+        previous = found.chain;
+    }
+}
+
+#[test]
+fn without_syncs_a_hole_before_a_later_group_is_damage_too() {
+    let config = Config { mode: SyncMode::NoneUnsafe, ..config(1) };
+    let (disk, opened) = fresh(&config);
+    let mut journal = opened.journal;
+    for tag in 0..3 {
+        journal.append(0, Keep::Log, body(tag, 600)).expect("taken");
+        journal.sync().expect("written");
+    }
+    drop(journal);
+    let mut nth = 0;
+    let disk = disk.crash(&mut |_| {
+        nth += 1;
+        if nth == 2 { Fate::Drop } else { Fate::Keep }
+    });
+    assert_eq!(nth, 4, "neither the mark of the opening nor three groups were synced");
+    assert_eq!(condition(&open(&disk, &config).expect("opens")), Condition::Damaged);
+}
+
 /// Writes two groups, synced in memory only as far as `fates` says.
 fn unsynced_tail(config: &Config, bodies: &[Bytes], fate: &mut dyn FnMut(u64) -> Fate) -> (MemDisk, Opened) {
     let (disk, opened) = fresh(config);
@@ -340,6 +399,12 @@ fn a_damaged_kept_segment_is_damage() {
     let mut torn = disk.fork();
     torn.write_at(&segment::name(1), wide(last + 30), &[0x5a; 34]).expect("written");
     assert_eq!(condition(&open(&torn, &config).expect("opens")), Condition::Clean);
+    // Its blob is gone without a trace: it ends too early.
+    let mut zeroed = disk.fork();
+    let (blob_at, ..) =
+        records(&disk, 1).into_iter().find(|(_, head, _)| head.kind == Kind::Blob).expect("the blob");
+    zeroed.write_at(&segment::name(1), wide(blob_at), &vec![0; last + size - blob_at]).expect("written");
+    assert_eq!(condition(&open(&zeroed, &config).expect("opens")), Condition::Damaged);
     let rotten = disk.fork();
     rotten.rot(&segment::name(1), segment::data_at(1) + 5000, 1);
     assert_eq!(condition(&open(&rotten, &config).expect("opens")), Condition::Damaged);

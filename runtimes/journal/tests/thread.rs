@@ -42,7 +42,7 @@ impl Running {
                         return seen;
                     }
                 }
-                Report::Failed(error) => panic!("the journal failed: {error}"),
+                Report::Failed(error) => unreachable!("the journal failed: {error}"),
                 Report::Marked { .. }
                 | Report::Loaded { .. }
                 | Report::Compacted { .. }
