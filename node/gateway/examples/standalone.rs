@@ -3,8 +3,8 @@
 //! `cargo run --release -p synod-gateway --example standalone -- [RESP-PORT [HTTP-PORT]]`, then for example
 //! `redis-benchmark -p PORT -t set,get -n 1000000 -c 50 -P 16`. Port 0, the default, lets the system choose.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
+#[path = "../tests/solo/mod.rs"]
+mod solo;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -29,7 +29,7 @@ fn port(at: usize) -> Address {
 }
 
 async fn serve() -> Result<(), SynError> {
-    let store = common::Solo::quiet();
+    let store = solo::Solo::quiet();
     let (stopper, stop) = Stopper::new();
     let shared = Shared::new(Arc::clone(&store) as Arc<dyn synod_host::Backend>, &LIMITS, stop);
     let settings = RespSettings { reads: Mode::Local, ..RespSettings::default() };

@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use synod_config::{SynError, code};
+use synod_config::{Access, SynError, code};
 use synod_crypto::Hash;
 
 /// Longest token or password file, in bytes.
@@ -92,6 +92,15 @@ impl Secret {
     }
 }
 
+/// Refuses a plain listener of clients that other machines can reach: it would need TLS, which these listeners do
+/// not have, whatever secret they ask for.
+///
+/// # Errors
+/// SYN-1111 naming `key`, the configuration key of the listener.
+pub(crate) fn loopback_only(address: SocketAddr, key: &str) -> Result<(), SynError> {
+    guarded(address, None, (key, "TLS; put a proxy that ends TLS before it"))
+}
+
 /// Refuses a listener that other machines can reach and that asks for no secret.
 ///
 /// # Errors
@@ -108,10 +117,28 @@ pub(crate) fn guarded(
     Err(SynError::of(code::INSECURE_LISTENER, &[("key", key), ("address", &shown), ("missing", missing)]))
 }
 
+/// Refuses a configuration that asks client listeners for TLS.
+///
+/// # Errors
+/// SYN-1003.
+pub(crate) fn without_tls(access: &Access) -> Result<(), SynError> {
+    match access.https_cert {
+        Some(_) => Err(SynError::of(code::FEATURE_MISSING, &[("feature", "https")])),
+        None => Ok(()),
+    }
+}
+
+/// Reads the secret of `file`, a path relative to `directory`, if one is named.
+///
+/// # Errors
+/// Those of [`Secret::read`].
+pub(crate) fn named(file: Option<&PathBuf>, directory: &Path) -> Result<Option<Secret>, SynError> {
+    file.map(|file| Secret::read(&directory.join(file))).transpose()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     const TOKEN: &[u8] = b"0123456789abcdef";
@@ -177,8 +204,26 @@ mod tests {
     }
 
     #[test]
+    fn a_configuration_with_tls_is_refused_and_files_are_found_beside_it() {
+        let scratch = Scratch::new();
+        let file = scratch.file(TOKEN, 0o600);
+        let name = file.file_name().map(PathBuf::from);
+        assert_eq!(named(name.as_ref(), &scratch.0), Ok(Some(Secret::of(TOKEN))));
+        assert_eq!(named(None, &scratch.0), Ok(None));
+        let access = |https_cert| Access {
+            http_token_file: None,
+            resp_password_file: None,
+            https_key: None,
+            https_cert,
+        };
+        assert_eq!(without_tls(&access(None)), Ok(()));
+        let refusal = without_tls(&access(Some(file))).map_err(|error| error.code());
+        assert_eq!(refusal, Err(code::FEATURE_MISSING));
+    }
+
+    #[test]
     fn a_listener_off_loopback_needs_a_secret() {
-        let keys = ("listen.http", "access.http_token_file");
+        let keys = ("listen.metrics", "metrics.token_file");
         let open: SocketAddr = "0.0.0.0:0".parse().expect("an address");
         let local: SocketAddr = "[::1]:0".parse().expect("an address");
         let refusal = guarded(open, None, keys).expect_err("it is reachable");

@@ -1,16 +1,16 @@
 //! HTTP/JSON over a socket: what clients see.
 
-mod common;
+mod solo;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use common::{
+use serde_json::{Value, json};
+use solo::{
     Behaviour, Solo,
     web::{Http, Reply},
     wire::LIMITS,
 };
-use serde_json::{Value, json};
 use synod_config::{Address, Method, ROUTES, code};
 use synod_gateway::{Api, HttpServer, HttpSettings, Secret, Shared, Stopper};
 use synod_host::{Backend, Mode};
@@ -373,11 +373,14 @@ async fn without_a_token_only_this_machine_is_a_host() {
 }
 
 #[tokio::test]
-async fn a_listener_off_loopback_needs_a_token() {
+async fn a_plain_listener_off_loopback_is_refused_even_with_a_token() {
     let server = Web::start().await;
     let open = Address::parse("0.0.0.0:0").expect("an address");
-    let bound = HttpServer::bind(&open, HttpSettings::default(), server.shared.clone()).await;
-    assert_eq!(bound.map(|_| ()).map_err(|error| error.code()), Err(code::INSECURE_LISTENER));
+    for token in [None, Some(Secret::of(b"secret-token"))] {
+        let settings = HttpSettings { token, ..HttpSettings::default() };
+        let bound = HttpServer::bind(&open, settings, server.shared.clone()).await;
+        assert_eq!(bound.map(|_| ()).map_err(|error| error.code()), Err(code::INSECURE_LISTENER));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,11 @@
 //! Metrics and health over a socket: what scrapers and supervisors see.
 
-mod common;
+mod solo;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use common::{
+use solo::{
     Solo,
     web::{Http, Reply},
     wire::LIMITS,

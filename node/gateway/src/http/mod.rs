@@ -18,7 +18,7 @@
 //! id with the same operation has the same answer, with another operation SYN-3007. Temporary refusals do not
 //! bind an id. The last 4,096 ids are kept.
 //!
-//! *Access.* With a token, every route needs it. Without one the listener is on loopback and takes requests for an
+//! *Access.* The listener is plain, so it binds on loopback only. With a token, every route needs it. Without one it takes requests for an
 //! address or `localhost` only, so that no web page can reach it through a name of its own; `POST` must say
 //! `application/json`, which a page cannot send unasked. No CORS headers are ever sent.
 //!

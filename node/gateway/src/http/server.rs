@@ -1,6 +1,7 @@
 //! Binding, routing, access, and the headers of every answer.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +13,12 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use synod_config::{Address, SynError, code};
+use synod_config::{Address, NodeConfig, SynError, code};
 use synod_host::Mode;
 use tokio::net::TcpListener;
 
 use crate::{
-    access::{Secret, Shown, guarded},
+    access::{Secret, Shown, loopback_only, named, without_tls},
     bind::bind,
     http::{
         ask::{Ask, Told},
@@ -67,6 +68,19 @@ impl Default for HttpSettings {
     }
 }
 
+impl HttpSettings {
+    /// What a node's file says; `directory` is where that file is.
+    ///
+    /// # Errors
+    /// SYN-1003 if it asks for TLS, else those of [`Secret::read`].
+    pub fn from_config(config: &NodeConfig, directory: &Path) -> Result<Self, SynError> {
+        without_tls(&config.access)?;
+        let token = named(config.access.http_token_file.as_ref(), directory)?;
+        let request_max = usize::try_from(config.limits.request_max).unwrap_or(usize::MAX);
+        Ok(Self { token, request_max, ..Self::default() })
+    }
+}
+
 /// What the handlers share.
 pub(super) struct Front {
     pub(super) shared: Shared,
@@ -90,11 +104,11 @@ impl HttpServer {
     /// Binds `address`; port 0 lets the system choose.
     ///
     /// # Errors
-    /// SYN-2004 if the port is taken, SYN-1111 if other machines can reach it and there is no token.
+    /// SYN-2004 if the port is taken, SYN-1111 if other machines can reach it: HTTP here is plain.
     pub async fn bind(address: &Address, settings: HttpSettings, shared: Shared) -> Result<Self, SynError> {
         assert!(!settings.deadline.is_zero(), "a deadline of zero answers nothing");
         let (listener, local) = bind(address, "listen.http").await?;
-        guarded(local, settings.token.as_ref(), ("listen.http", "access.http_token_file"))?;
+        loopback_only(local, "listen.http")?;
         let front = Front {
             shared: shared.clone(),
             deadline: settings.deadline,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
@@ -14,11 +15,11 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use synod_config::{Address, SynError, code};
+use synod_config::{Address, NodeConfig, SynError, code};
 use tokio::time::Instant;
 
 use crate::{
-    access::{Secret, Shown, guarded},
+    access::{Secret, Shown, guarded, named},
     bind::bind,
     budget::Budget,
     metrics::{
@@ -82,6 +83,17 @@ pub struct MetricsSettings {
     pub build: Build,
     /// Names of the members, by index.
     pub members: Vec<String>,
+}
+
+impl MetricsSettings {
+    /// What a node's file says; `directory` is where that file is.
+    ///
+    /// # Errors
+    /// Those of [`Secret::read`].
+    pub fn from_config(config: &NodeConfig, directory: &Path) -> Result<Self, SynError> {
+        let token = named(config.metrics.token_file.as_ref(), directory)?;
+        Ok(Self { token, ..Self::default() })
+    }
 }
 
 /// A bound listener.

@@ -1,16 +1,17 @@
 //! Binding, accepting, stopping.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use synod_config::{Address, SynError};
+use synod_config::{Address, NodeConfig, SynError};
 use synod_host::Mode;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::{
-    access::{Secret, guarded},
+    access::{Secret, loopback_only, named, without_tls},
     bind::{accept, bind},
     resp::{Limits, Settings, Trust},
     resp_server::client::{Client, Manner},
@@ -49,6 +50,21 @@ impl Default for RespSettings {
     }
 }
 
+impl RespSettings {
+    /// What a node's file says; `directory` is where that file is.
+    ///
+    /// # Errors
+    /// SYN-1003 if it asks for TLS, else those of [`Secret::read`].
+    pub fn from_config(config: &NodeConfig, directory: &Path) -> Result<Self, SynError> {
+        without_tls(&config.access)?;
+        let password = named(config.access.resp_password_file.as_ref(), directory)?;
+        let mut settings = Self { password, ..Self::default() };
+        let request_max = usize::try_from(config.limits.request_max).unwrap_or(usize::MAX);
+        settings.limits.request_bytes_max = settings.limits.request_bytes_max.min(request_max);
+        Ok(settings)
+    }
+}
+
 /// A bound listener.
 pub struct RespServer {
     listener: TcpListener,
@@ -61,11 +77,11 @@ impl RespServer {
     /// Binds `address`; port 0 lets the system choose.
     ///
     /// # Errors
-    /// SYN-2004 if the port is taken, SYN-1111 if other machines can reach it and there is no password.
+    /// SYN-2004 if the port is taken, SYN-1111 if other machines can reach it: RESP here is plain.
     pub async fn bind(address: &Address, settings: RespSettings, shared: Shared) -> Result<Self, SynError> {
         assert!(!settings.deadline.is_zero(), "a deadline of zero answers nothing");
         let (listener, local) = bind(address, "listen.resp").await?;
-        guarded(local, settings.password.as_ref(), ("listen.resp", "access.resp_password_file"))?;
+        loopback_only(local, "listen.resp")?;
         let trust = match shared.backend.trust() {
             "verified" => Trust::Verified,
             _ => Trust::Gateway,
