@@ -36,8 +36,8 @@ pub(super) struct Transfer {
     ask: u32,
     take: u32,
     arrived: BTreeMap<u32, Bytes>,
-    /// Chunks asked of peers.
-    remote: BTreeMap<u32, NodeId>,
+    /// Chunks asked of peers, or of nobody while all have lied.
+    remote: BTreeMap<u32, Option<NodeId>>,
     sessions: Vec<Bytes>,
     chunks: Vec<(Hash, Hash)>,
     /// Blobs that this transfer stored.
@@ -74,11 +74,8 @@ impl Transfer {
         }
     }
 
-    /// The next member to ask: round robin over those that did not lie; over all once nobody is left.
+    /// The next member to ask: round robin over those that did not lie; nobody when all did, until patience ends.
     fn source(&mut self, others: NodeSet) -> Option<NodeId> {
-        if others.minus(self.refused).is_empty() {
-            self.refused = NodeSet::EMPTY;
-        }
         let good = others.minus(self.refused);
         let at = self.turns.checked_rem(good.count())?;
         self.turns = self.turns.wrapping_add(1);
@@ -156,6 +153,10 @@ impl<P: App + 'static> Executor<P> {
 
     /// Nobody answered for a while: asks others.
     pub(super) fn on_patience(&mut self, turn: &mut Turn<'_, Self>) {
+        let others = self.settings.roster.others(self.settings.own);
+        if let Some(transfer) = self.transfer.as_mut().filter(|transfer| others.within(transfer.refused)) {
+            transfer.refused = NodeSet::EMPTY;
+        }
         self.ask_again(None, turn);
     }
 
@@ -166,7 +167,7 @@ impl<P: App + 'static> Executor<P> {
         match transfer.summary {
             None => self.pull(turn),
             Some(summary) => {
-                let asked = transfer.remote.iter().filter(|(_, source)| of.is_none_or(|of| of == **source));
+                let asked = transfer.remote.iter().filter(|(_, source)| of.is_none() || of == **source);
                 let late: Vec<u32> = asked.map(|(place, _)| *place).collect();
                 for place in late {
                     ask(transfer, place, summary.part(place), others, turn);
@@ -315,8 +316,9 @@ fn ask<P: App + 'static>(
     turn: &mut Turn<'_, Executor<P>>,
 ) {
     let position = transfer.position;
-    if let Some(source) = transfer.source(others) {
-        transfer.remote.insert(place, source);
+    let source = transfer.source(others);
+    transfer.remote.insert(place, source);
+    if let Some(source) = source {
         turn.send(source, ClientMessage::FetchState(FetchState { position, part }));
     }
     turn.arm(ExecutorTimer::Fetch, PATIENCE);

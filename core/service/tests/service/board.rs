@@ -9,7 +9,7 @@ use synod_service::{App, At, CHUNK_MAX, Replies, Request};
 use synod_wire::{Bytes, Limits, Reader, Wire, Writer};
 
 /// `put K V`, `get K`, `inc K`, `big N`; anything else is answered `?`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Board {
     pub(crate) values: BTreeMap<String, String>,
     /// (session, sequence) of every command, in order of execution.
@@ -18,6 +18,18 @@ pub(crate) struct Board {
     raw: Vec<u8>,
     /// Makes the replies of a lying executor wrong without touching its state.
     pub(crate) lies: bool,
+}
+
+impl core::fmt::Debug for Board {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "{} values, {} executed, {:?}",
+            self.values.len(),
+            self.executed.len(),
+            Hash::of(&self.encoded())
+        )
+    }
 }
 
 impl Board {
@@ -45,6 +57,7 @@ impl Board {
         }
         input.finish().ok()?;
         (self.values, self.executed) = (values, executed);
+        self.raw.clear();
         Some(())
     }
 

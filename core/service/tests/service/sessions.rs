@@ -193,7 +193,8 @@ fn no_drawn_history_executes_a_sequence_twice() {
         let (mut executed, mut highest_base) = (BTreeSet::new(), 0);
         let mut model: BTreeMap<u64, bool> = BTreeMap::new();
         for _ in 0..400 {
-            let frame = frame(id, 1 + from.below(200), 1 + from.length(5), from.below(150));
+            let near = table.get(id).expect("open").window().base().saturating_sub(6);
+            let frame = frame(id, 1 + near + from.below(75), 1 + from.length(5), near + from.below(10));
             for (sequence, fate) in (frame.first..).zip(begin(&mut table, &frame)) {
                 let base = table.get(id).expect("open").window().base();
                 assert!(base >= highest_base);
