@@ -95,6 +95,7 @@ impl Hosting {
 pub struct NodeBuilder {
     config: Config,
     machines: Vec<Hosting>,
+    plan: Option<Vec<u8>>,
     connector: Arc<dyn Connector>,
     observer: Arc<dyn Observer>,
     fatal: Fatal,
@@ -102,6 +103,7 @@ pub struct NodeBuilder {
     threads: u32,
     peers: Option<Listener>,
     guests: Option<Listener>,
+    for_guests: Vec<u8>,
     addresses: BTreeMap<NodeId, Address>,
 }
 
@@ -110,6 +112,7 @@ impl NodeBuilder {
         Self {
             config,
             machines: Vec::new(),
+            plan: None,
             connector: Arc::new(|_: u8, _: Box<dyn core::any::Any + Send>, _: &mut Deliveries<'_>| {}),
             observer: Arc::new(Silent),
             fatal: Arc::new(|error| {
@@ -120,6 +123,7 @@ impl NodeBuilder {
             threads: 0,
             peers: None,
             guests: None,
+            for_guests: Vec::new(),
             addresses: BTreeMap::new(),
         }
     }
@@ -128,6 +132,14 @@ impl NodeBuilder {
     #[must_use]
     pub fn machine(mut self, hosting: Hosting) -> Self {
         self.machines.push(hosting);
+        self
+    }
+
+    /// Names the machines of the whole plan, in an order all nodes share; by default those hosted here. Members whose
+    /// plans differ refuse each other, so nodes that host different parts of one plan name all of it.
+    #[must_use]
+    pub fn plan(mut self, machines: &[u8]) -> Self {
+        self.plan = Some(machines.to_vec());
         self
     }
 
@@ -173,10 +185,11 @@ impl NodeBuilder {
         self
     }
 
-    /// Listens for guests.
+    /// Listens for guests, who may speak to `machines` and to no other.
     #[must_use]
-    pub fn listen_guests(mut self, listener: Listener) -> Self {
+    pub fn listen_guests(mut self, listener: Listener, machines: &[u8]) -> Self {
         self.guests = Some(listener);
+        self.for_guests = machines.to_vec();
         self
     }
 
@@ -289,7 +302,7 @@ impl NodeBuilder {
             }
         }
         let taken = || Error::Config("machine numbers are distinct and below 255".to_owned());
-        QueueTable::new(&machines).map(Arc::new).ok_or_else(taken)
+        QueueTable::new(&machines).map(|table| Arc::new(table.open(&self.for_guests))).ok_or_else(taken)
     }
 
     fn exchange(&self, mailboxes: &[Arc<Mailbox>]) -> Exchange {
@@ -309,7 +322,8 @@ impl NodeBuilder {
 
     fn local(&self, clock: Clock, table: Arc<QueueTable>) -> Result<Local, Error> {
         let config = &self.config;
-        let numbers: Vec<u8> = self.machines.iter().map(|hosting| hosting.number).collect();
+        let hosted = || self.machines.iter().map(|hosting| hosting.number).collect();
+        let numbers = self.plan.clone().unwrap_or_else(hosted);
         let machines =
             List::try_from(numbers).map_err(|_| Error::Config("at most 64 machines".to_owned()))?;
         let (oldest, newest) = versions();

@@ -64,6 +64,10 @@ pub struct Limits {
     pub peer_bytes_max: u64,
     /// Bytes that wait to be sent to one guest.
     pub guest_bytes_max: u64,
+    /// Bytes of one guest that wait for machines; one frame more may be complete.
+    pub guest_inbox_bytes_max: u64,
+    /// Largest frame body of a guest, where its queue allows more.
+    pub guest_frame_max: u32,
     /// Guests connected at once.
     pub guests_max: u32,
     /// A heartbeat is sent after this long without traffic.
@@ -94,7 +98,9 @@ impl Default for Limits {
             inbox_frames_max: 1_024,
             inbox_bytes_max: 4 << 20,
             peer_bytes_max: 64 << 20,
-            guest_bytes_max: 4 << 20,
+            guest_bytes_max: 1 << 20,
+            guest_inbox_bytes_max: 256 << 10,
+            guest_frame_max: 1 << 20,
             guests_max: 1_024,
             heartbeat: Span::secs(1),
             silence: Span::secs(5),

@@ -1,10 +1,11 @@
 //! The dialling side: one task per member keeps its lines up.
 //!
 //! The lower member dials at once; the higher one gives it a moment first, so that simultaneous dials are rare, and
-//! dials then, so that a one-way firewall does not part the two. Failures wait 50 ms, doubling to 5 s, with jitter.
+//! dials then, so that a one-way firewall does not part the two. Failures wait 50 ms, doubling to 5 s, with jitter; a
+//! line that ends within 2 s of its handshake counts as a failure.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 use synod_crypto::PublicKey;
@@ -24,6 +25,8 @@ use crate::{Error, tls};
 
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// A line that lives this long is no failure.
+const STABLE: Duration = Duration::from_secs(2);
 /// How long the higher member leaves the dialling to the lower one.
 const COURTESY: Duration = Duration::from_millis(400);
 
@@ -46,15 +49,25 @@ pub(crate) struct Call {
 pub(crate) async fn keep(mut call: Call) {
     let lower = call.role == Role::Guest || call.local.own < call.peer;
     let mut wait = FIRST_WAIT;
+    let mut joined: [Option<Instant>; 2] = [None; 2];
     loop {
         let Some(line) = call.missing().await else { return };
+        let since = &mut joined[usize::from(line == Line::Bulk)];
+        if let Some(since) = since.take() {
+            if since.elapsed() >= STABLE {
+                wait = FIRST_WAIT;
+            }
+            tokio::time::sleep(jitter(wait)).await;
+            wait = wait.saturating_mul(2).min(LONGEST_WAIT);
+            continue;
+        }
         if !lower && call.waited(COURTESY).await {
             continue;
         }
         match call.attempt(line).await {
-            Ok(Some(joined)) => {
-                wait = FIRST_WAIT;
-                call.mailbox.push(Mail::Joined(Box::new(joined)));
+            Ok(Some(established)) => {
+                *since = Some(Instant::now());
+                call.mailbox.push(Mail::Joined(Box::new(established)));
                 // The reactor takes it over before the next look.
                 call.waited(LONGEST_WAIT).await;
             }

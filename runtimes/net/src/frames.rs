@@ -61,14 +61,29 @@ pub(crate) struct QueueTable {
     first: Vec<Option<u16>>,
     count: Vec<u8>,
     order: Vec<u8>,
+    for_guests: Vec<bool>,
+}
+
+/// Who speaks on a connection, and so what it may say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// A member: every machine, up to the caps of its queues.
+    Member,
+    /// A guest: the machines opened to guests, and no frame above this many bytes.
+    Guest { frame_max: u32 },
 }
 
 impl QueueTable {
     /// Lists `machines` with their queues; `None` when a number is taken twice, is [`LINK`], or the table is
     /// longer than 65,535 queues.
     pub(crate) fn new(machines: &[(u8, &[QueueSpec])]) -> Option<Self> {
-        let mut table =
-            Self { specs: Vec::new(), first: vec![None; 256], count: vec![0; 256], order: Vec::new() };
+        let mut table = Self {
+            specs: Vec::new(),
+            first: vec![None; 256],
+            count: vec![0; 256],
+            order: Vec::new(),
+            for_guests: vec![false; 256],
+        };
         for (machine, specs) in machines {
             let first = u16::try_from(table.specs.len()).ok()?;
             let slot = table.first.get_mut(usize::from(*machine))?;
@@ -83,6 +98,16 @@ impl QueueTable {
             }
         }
         Some(table)
+    }
+
+    /// Opens machines to guests.
+    pub(crate) fn open(mut self, machines: &[u8]) -> Self {
+        for machine in machines {
+            if let Some(open) = self.for_guests.get_mut(usize::from(*machine)) {
+                *open = true;
+            }
+        }
+        self
     }
 
     /// The position of a queue in the table.
@@ -102,11 +127,18 @@ impl QueueTable {
         &self.order
     }
 
-    fn cap(&self, route: Route) -> Option<u32> {
+    fn cap(&self, route: Route, speaker: Speaker) -> Option<u32> {
         if route.machine == LINK {
             return Some(LINK_MAX);
         }
-        self.specs.get(self.index(route)?).map(|(_, spec)| spec.frame_max)
+        let cap = self.specs.get(self.index(route)?).map(|(_, spec)| spec.frame_max)?;
+        match speaker {
+            Speaker::Member => Some(cap),
+            Speaker::Guest { frame_max } => {
+                let open = self.for_guests.get(usize::from(route.machine))?;
+                open.then_some(cap.min(frame_max))
+            }
+        }
     }
 }
 
@@ -133,7 +165,11 @@ impl Assembler {
     ///
     /// # Errors
     /// [`BadFrame`] as soon as the header is here.
-    pub(crate) fn next(&mut self, table: &QueueTable) -> Result<Option<(Route, Bytes)>, BadFrame> {
+    pub(crate) fn next(
+        &mut self,
+        table: &QueueTable,
+        speaker: Speaker,
+    ) -> Result<Option<(Route, Bytes)>, BadFrame> {
         let Some(header) = self.buffer.first_chunk::<HEADER>() else { return Ok(None) };
         let [a, b, c, d, queue, machine, flag_low, flag_high] = *header;
         let route = Route { machine, queue };
@@ -141,7 +177,7 @@ impl Assembler {
         if flag_low != 0 || flag_high != 0 {
             return Err(BadFrame::Flags(route));
         }
-        match table.cap(route) {
+        match table.cap(route, speaker) {
             None => return Err(BadFrame::Unknown(route)),
             Some(cap) if length > cap => return Err(BadFrame::TooLarge(route)),
             Some(_) => {}
@@ -203,7 +239,9 @@ mod tests {
             let (mut assembler, mut seen) = (Assembler::default(), Vec::new());
             for piece in stream.chunks(cut) {
                 assembler.push(piece);
-                while let Some((route, body)) = assembler.next(&table()).expect("good frames") {
+                while let Some((route, body)) =
+                    assembler.next(&table(), Speaker::Member).expect("good frames")
+                {
                     assert_eq!(route, Route { machine: 3, queue: 0 });
                     seen.push(body.to_vec());
                 }
@@ -221,7 +259,7 @@ mod tests {
             let mut head = header(route, 0).expect("short");
             head[..4].copy_from_slice(&length.to_le_bytes());
             assembler.push(&head);
-            assert_eq!(assembler.next(&table()).is_ok(), good, "length {length}");
+            assert_eq!(assembler.next(&table(), Speaker::Member).is_ok(), good, "length {length}");
             assert!(assembler.capacity() <= 2 * STEP, "a length field reserves nothing");
         }
     }
@@ -237,7 +275,23 @@ mod tests {
             head[6] = flags;
             let mut assembler = Assembler::default();
             assembler.push(&head);
-            assert_eq!(assembler.next(&table()), Err(want));
+            assert_eq!(assembler.next(&table(), Speaker::Member), Err(want));
+        }
+    }
+
+    #[test]
+    fn guests_reach_open_machines_only_and_within_their_own_cap() {
+        let specs = [QueueSpec::BULK];
+        let table = QueueTable::new(&[(0, &specs), (1, &specs)]).expect("two machines").open(&[1]);
+        let guest = Speaker::Guest { frame_max: 1_000 };
+        for (machine, length, good) in [(1, 1_000, true), (1, 1_001, false), (0, 10, false)] {
+            let mut head = header(Route { machine, queue: 0 }, 0).expect("short");
+            head[..4].copy_from_slice(&u32::to_le_bytes(length));
+            for (speaker, good) in [(guest, good), (Speaker::Member, true)] {
+                let mut assembler = Assembler::default();
+                assembler.push(&head);
+                assert_eq!(assembler.next(&table, speaker).is_ok(), good, "{speaker:?} {machine} {length}");
+            }
         }
     }
 
@@ -247,11 +301,11 @@ mod tests {
         let mut assembler = Assembler::default();
         assembler.push(&frame(route, &vec![7; 1 << 20]));
         let inside = assembler.buffer.as_ptr_range();
-        let (_, body) = assembler.next(&table()).expect("good").expect("whole");
+        let (_, body) = assembler.next(&table(), Speaker::Member).expect("good").expect("whole");
         assert!(inside.contains(&body.as_ptr()));
         assembler.push(&frame(route, &[1; 10]));
         let inside = assembler.buffer.as_ptr_range();
-        let (_, body) = assembler.next(&table()).expect("good").expect("whole");
+        let (_, body) = assembler.next(&table(), Speaker::Member).expect("good").expect("whole");
         assert!(!inside.contains(&body.as_ptr()));
     }
 

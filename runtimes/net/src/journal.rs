@@ -34,6 +34,9 @@ pub trait LaneWriter: Send {
     fn load(&mut self, name: Hash);
     /// Replaces the lane by `snapshot` at the journal's leisure.
     fn compact(&mut self, snapshot: Vec<(Keep, Bytes)>);
+    /// The machine of a damaged lane has rejoined; the snapshot that follows makes the lane clean. A lane that is
+    /// never damaged has nothing to do.
+    fn readmit(&mut self) {}
     /// The wake-up is over: what was appended may be committed as one group.
     fn flush(&mut self);
 }

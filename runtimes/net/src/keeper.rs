@@ -179,6 +179,12 @@ impl LaneWriter for Kept {
         self.shared.ask(Some(self.number));
     }
 
+    fn readmit(&mut self) {
+        if let Err(error) = self.lane.readmit() {
+            self.shared.fail(&error);
+        }
+    }
+
     fn flush(&mut self) {
         // The thread commits what is queued as soon as the disk is free; a wake-up has nothing to add.
     }

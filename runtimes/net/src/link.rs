@@ -21,7 +21,7 @@ use bytes::{Buf, BytesMut};
 use synod_wire::Bytes;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::frames::{Assembler, BadFrame, HEADER, QueueTable, Route, STEP, header};
+use crate::frames::{Assembler, BadFrame, HEADER, QueueTable, Route, STEP, Speaker, header};
 use crate::{Error, tls};
 
 /// A connected socket.
@@ -265,8 +265,12 @@ impl Channel {
     ///
     /// # Errors
     /// [`BadFrame`] when the framing is broken.
-    pub(crate) fn frame(&mut self, table: &QueueTable) -> Result<Option<(Route, Bytes)>, BadFrame> {
-        self.inward.next(table)
+    pub(crate) fn frame(
+        &mut self,
+        table: &QueueTable,
+        speaker: Speaker,
+    ) -> Result<Option<(Route, Bytes)>, BadFrame> {
+        self.inward.next(table, speaker)
     }
 
     /// Whether bytes wait for the socket.

@@ -2,7 +2,7 @@
 //!
 //! *Bounds.* Inputs from outside are counted against the machine's room and `inputs_max` and refused beyond; answers
 //! are as many as were asked for; frames for a machine of another reactor are at most 256 under way; what connectors
-//! deliver pauses its source above 1,024. One lock is taken per push and one per wake-up; nothing is called under it.
+//! deliver pauses its source above 1,024, and so do 8,192 sends of another reactor. One lock is taken per push and one per wake-up; nothing is called under it.
 
 use core::any::Any;
 use std::collections::BTreeMap;
@@ -24,6 +24,9 @@ pub(crate) const FRAMES_UNDER_WAY: u32 = 256;
 /// Inputs that wait for a machine before the machines that feed it pause.
 pub(crate) const INPUTS_HIGH: u32 = 1_024;
 
+/// Sends under way to reactor 0 before the machines that send pause.
+pub(crate) const SENDS_HIGH: u32 = 8_192;
+
 /// One message to a reactor.
 pub(crate) enum Mail {
     Input { machine: u8, input: Box<dyn Any + Send> },
@@ -33,6 +36,7 @@ pub(crate) enum Mail {
     Done { machine: u8, done: Vec<ErasedDone> },
     Loaded { machine: u8, name: Hash, bytes: Option<Bytes> },
     Snapshot { machine: u8 },
+    Readmit { machine: u8 },
     Strike { peer: NodeId },
     Joined(Box<Established>),
     Stop,
@@ -44,6 +48,8 @@ pub(crate) struct Mailbox {
     mail: Mutex<Vec<Mail>>,
     pub(crate) bell: Arc<Notify>,
     waiting: AtomicBool,
+    /// Sends of other reactors under way to this one.
+    pub(crate) sends: AtomicU32,
 }
 
 impl Mailbox {

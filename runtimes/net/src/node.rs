@@ -110,6 +110,14 @@ impl Handle {
         })
     }
 
+    /// Says that the machine of a damaged lane has rejoined by its protocol's rule: the next compaction makes its lane
+    /// clean.
+    pub fn readmit(&self, machine: u8) {
+        if let Some(home) = self.exchange.machines.get(&machine) {
+            home.mailbox.push(Mail::Readmit { machine });
+        }
+    }
+
     /// Bytes a machine holds and its formula's value, sampled some times a second.
     #[must_use]
     pub fn memory(&self, machine: u8) -> Option<(u64, u64)> {

@@ -10,35 +10,40 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use synod_machine::{Span, Time};
 
-/// A token bucket: `rate` tokens per second, at most one second's worth saved up.
+/// A token bucket: `rate` tokens per second, at most one second's worth saved up. The last take may run into debt,
+/// which is paid off before the bucket opens again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     rate: u64,
-    tokens: u64,
+    tokens: i128,
     at: Time,
 }
 
-const SECOND: u128 = 1_000_000_000;
+const SECOND: i128 = 1_000_000_000;
 
 impl Bucket {
     pub(crate) const fn new(rate: u64, now: Time) -> Self {
-        Self { rate, tokens: rate, at: now }
+        Self { rate, tokens: rate as i128, at: now }
     }
 
     /// Adds what time brought.
     pub(crate) fn refill(&mut self, now: Time) {
-        let since = u128::from(now.since(self.at).0);
-        let more = u64::try_from(since * u128::from(self.rate) / SECOND).unwrap_or(u64::MAX);
-        // Time is only spent when it bought a token, or slow buckets would never fill.
-        if more > 0 {
-            self.tokens = self.tokens.saturating_add(more).min(self.rate);
+        let rate = i128::from(self.rate);
+        let more = i128::from(now.since(self.at).0) * rate / SECOND;
+        self.tokens += more;
+        if self.tokens >= rate {
+            self.tokens = rate;
             self.at = now;
+        } else {
+            // Only the time that bought tokens is spent, or a bucket that is asked often would never fill.
+            let spent = more * SECOND / rate.max(1);
+            self.at = self.at + Span(u64::try_from(spent).unwrap_or(0));
         }
     }
 
-    /// Takes `count` tokens; the bucket may run into debt by one take.
+    /// Takes `count` tokens.
     pub(crate) fn take(&mut self, count: u64) {
-        self.tokens = self.tokens.saturating_sub(count);
+        self.tokens -= i128::from(count);
     }
 
     /// Whether tokens are left.
@@ -48,8 +53,9 @@ impl Bucket {
 
     /// When an empty bucket has a token again.
     pub(crate) fn opens(&self) -> Time {
-        let wait = SECOND.div_ceil(u128::from(self.rate.max(1)));
-        self.at + Span(u64::try_from(wait).unwrap_or(u64::MAX))
+        let missing = (1 - self.tokens).max(0) * SECOND;
+        let rate = i128::from(self.rate.max(1));
+        self.at + Span(u64::try_from((missing + rate - 1) / rate).unwrap_or(u64::MAX))
     }
 }
 
@@ -92,7 +98,9 @@ impl Door {
         let bucket = self.addresses.entry(address).or_insert(Bucket::new(self.per_address, now));
         bucket.refill(now);
         let open = bucket.open();
-        bucket.take(1);
+        if open {
+            bucket.take(1);
+        }
         open
     }
 }
@@ -124,9 +132,10 @@ mod tests {
     #[test]
     fn an_empty_bucket_says_when_it_opens() {
         let mut bucket = Bucket::new(4, Time::ZERO);
-        bucket.take(100);
+        bucket.take(10);
         assert!(!bucket.open());
         let opens = bucket.opens();
+        assert_eq!(opens, Time::ZERO + Span::millis(1_750), "seven tokens at four a second");
         bucket.refill(Time(opens.0 - 1));
         assert!(!bucket.open());
         bucket.refill(opens);

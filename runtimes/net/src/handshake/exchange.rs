@@ -18,7 +18,7 @@ use super::hello::{Expected, Greeting, Hello, Introduction, Verdict, introduce, 
 use super::registry::{Applicant, Denied};
 use super::{Claim, Line, Registry, Role};
 use crate::clock::Clock;
-use crate::frames::{LINK, LINK_MAX, QueueTable, Route};
+use crate::frames::{LINK, LINK_MAX, QueueTable, Route, Speaker};
 use crate::link::{Channel, Read, Socket};
 use crate::{Error, Refusal, tls};
 
@@ -279,7 +279,7 @@ impl<'a> Talk<'a> {
     }
 
     fn word(&mut self) -> Result<Option<Bytes>, Error> {
-        match self.channel.frame(&self.local.table) {
+        match self.channel.frame(&self.local.table, Speaker::Member) {
             Ok(Some((Route { machine: LINK, queue: 0 }, body))) => Ok(Some(body)),
             Ok(None) => Ok(None),
             Ok(Some((route, _))) => {

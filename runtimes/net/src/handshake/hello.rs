@@ -55,7 +55,7 @@ wire! {
         pub role: Role,
         /// Which connection this is.
         pub line: Line,
-        /// The machines it hosts.
+        /// The machines of its plan.
         pub machines: List<u8, 64>,
         /// Drawn at start; tells two lives of a key apart.
         pub instance: u64,

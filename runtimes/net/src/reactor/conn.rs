@@ -13,7 +13,7 @@ use synod_wire::{Bytes, Limits as WireLimits, Wire};
 use super::waker::ConnWaker;
 use crate::config::Limits;
 use crate::counters::PeerCounters;
-use crate::frames::{BadFrame, LINK, LINK_MAX, QueueTable};
+use crate::frames::{BadFrame, LINK, LINK_MAX, QueueTable, Speaker};
 use crate::handshake::{Beat, Claim, Line};
 use crate::link::{Channel, Read};
 use crate::outgoing::{Outgoing, Put};
@@ -60,6 +60,7 @@ pub(crate) struct Conn {
     channel: Channel,
     _claim: Claim,
     out: Outgoing,
+    speaker: Speaker,
     inbox: Vec<VecDeque<Frame>>,
     waiting: usize,
     inbox_bytes: u64,
@@ -92,7 +93,11 @@ impl Conn {
     pub(crate) fn new(parts: ConnParts, waker: Arc<ConnWaker>, around: &Around<'_>) -> Self {
         let ConnParts { peer, key, line, channel, claim } = parts;
         let Around { table, limits, now, .. } = *around;
-        let bytes_max = if peer.is_member() { limits.peer_bytes_max } else { limits.guest_bytes_max };
+        let (speaker, bytes_max) = if peer.is_member() {
+            (Speaker::Member, limits.peer_bytes_max)
+        } else {
+            (Speaker::Guest { frame_max: limits.guest_frame_max }, limits.guest_bytes_max)
+        };
         Self {
             peer,
             key,
@@ -100,6 +105,7 @@ impl Conn {
             channel,
             _claim: claim,
             out: Outgoing::new(table, bytes_max),
+            speaker,
             inbox: table.machines().iter().map(|_| VecDeque::new()).collect(),
             waiting: 0,
             inbox_bytes: 0,
@@ -161,8 +167,8 @@ impl Conn {
 
     /// Cuts frames out of what was read, as far as the inbox has room.
     fn sort(&mut self, around: &Around<'_>) -> Result<(), Close> {
-        while !self.full(around.limits) {
-            let (route, body) = match self.channel.frame(around.table) {
+        while !self.full(around.limits) && self.frames.open() {
+            let (route, body) = match self.channel.frame(around.table, self.speaker) {
                 Ok(Some(frame)) => frame,
                 Ok(None) => return Ok(()),
                 Err(BadFrame::TooLarge(_)) => return Err(Close::Misbehaved("oversized_frame")),
@@ -197,7 +203,11 @@ impl Conn {
 
     fn full(&self, limits: &Limits) -> bool {
         let max = usize::try_from(limits.inbox_frames_max).unwrap_or(usize::MAX);
-        self.inbox_bytes >= limits.inbox_bytes_max || self.inbox.iter().any(|inbox| inbox.len() >= max)
+        let bytes_max = match self.speaker {
+            Speaker::Member => limits.inbox_bytes_max,
+            Speaker::Guest { .. } => limits.guest_inbox_bytes_max,
+        };
+        self.inbox_bytes >= bytes_max || self.inbox.iter().any(|inbox| inbox.len() >= max)
     }
 
     /// The next frame for a machine that is ready, machines in turn.

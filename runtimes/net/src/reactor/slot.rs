@@ -3,6 +3,7 @@
 use core::any::Any;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use synod_crypto::Hash;
 use synod_machine::host::{ErasedJob, Frame, Hosted, Lsn, Platform, UNDECODABLE};
@@ -32,7 +33,10 @@ impl Wires {
     fn send(&mut self, machine: u8, to: To, queue: Queue, body: Bytes) {
         match self {
             Self::Own(net) => net.send(machine, to, queue, &body),
-            Self::Remote(mailbox) => mailbox.push(Mail::Send { machine, to, queue, body }),
+            Self::Remote(mailbox) => {
+                mailbox.sends.fetch_add(1, Ordering::Relaxed);
+                mailbox.push(Mail::Send { machine, to, queue, body });
+            }
         }
     }
 

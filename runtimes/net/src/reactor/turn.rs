@@ -13,7 +13,7 @@ use super::Wires;
 use super::net::Class;
 use super::run::TEND_EVERY;
 use super::slot::{Desk, Office, REGISTER_VERSION};
-use crate::mailbox::{FRAMES_UNDER_WAY, Mail};
+use crate::mailbox::{FRAMES_UNDER_WAY, Gauge, INPUTS_HIGH, Mail, SENDS_HIGH};
 use crate::pool::Batch;
 
 /// Frames of members handled in one turn.
@@ -107,10 +107,14 @@ impl Reactor {
     fn post(&mut self) {
         let mut mail = core::mem::take(&mut self.mail);
         self.parts.mailbox.take(&mut mail);
+        let before = self.parts.mailbox.sends.load(Ordering::Relaxed);
         for item in mail.drain(..) {
             self.open(item);
         }
         self.mail = mail;
+        if before > SENDS_HIGH {
+            self.relieve();
+        }
     }
 
     fn open(&mut self, item: Mail) {
@@ -145,8 +149,15 @@ impl Reactor {
                     slot.snapshot();
                 }
             }
+            Mail::Readmit { machine } => {
+                if let Some(slot) = self.slot_of(machine).and_then(|index| self.parts.slots.get_mut(index)) {
+                    slot.lane.readmit();
+                    slot.snapshot();
+                }
+            }
             Mail::Link { peer, link } => self.link(peer, link),
             Mail::Send { machine, to, queue, body } => {
+                self.parts.mailbox.sends.fetch_sub(1, Ordering::Relaxed);
                 if let Wires::Own(net) = &mut self.parts.wires {
                     net.send(machine, to, queue, &body);
                 }
@@ -203,16 +214,30 @@ impl Reactor {
         }
     }
 
-    /// Whether what `slot` feeds is so far behind that it must wait.
+    /// Whether what a machine feeds, or the way to the wire, is so far behind that it must wait.
     fn congested(&self, index: usize) -> bool {
+        if let Wires::Remote(mailbox) = &self.parts.wires
+            && mailbox.sends.load(Ordering::Relaxed) > SENDS_HIGH
+        {
+            return true;
+        }
         let feeds = self.parts.slots.get(index).map(|slot| &slot.feeds);
         feeds.is_some_and(|feeds| feeds.iter().any(|machine| self.parts.exchange.congested(*machine)))
+    }
+
+    /// Wakes the other reactors: what they waited for may have room.
+    fn relieve(&self) {
+        let others = self.parts.exchange.mailboxes.iter().enumerate();
+        others.filter(|(at, _)| *at != self.parts.number).for_each(|(_, mailbox)| mailbox.ring());
     }
 
     fn inputs(&mut self) -> bool {
         let at = self.at;
         let mut more = false;
         for index in 0..self.parts.slots.len() {
+            let gauge = self.parts.slots.get(index).map(|slot| slot.gauge.clone());
+            let waiting = |gauge: &Gauge| gauge.inputs.load(Ordering::Relaxed);
+            let before = gauge.as_deref().map_or(0, waiting);
             for _ in 0..INPUTS {
                 let Some(slot) = self.parts.slots.get_mut(index).filter(|slot| slot.hosted.room() > 0) else {
                     break;
@@ -220,6 +245,9 @@ impl Reactor {
                 let Some(input) = slot.inputs.pop_front() else { break };
                 slot.gauge.inputs.fetch_sub(1, Ordering::Relaxed);
                 self.step(index, |hosted, desk| hosted.input(input, at, desk));
+            }
+            if before > INPUTS_HIGH && gauge.as_deref().map_or(0, waiting) <= INPUTS_HIGH {
+                self.relieve();
             }
             let slot = self.parts.slots.get(index);
             more |= slot.is_some_and(|slot| !slot.inputs.is_empty() && slot.hosted.room() > 0);
@@ -385,8 +413,10 @@ impl Reactor {
     }
 
     fn publish(&self) {
-        for slot in &self.parts.slots {
-            slot.gauge.room.store(slot.hosted.room(), Ordering::Relaxed);
+        for (index, slot) in self.parts.slots.iter().enumerate() {
+            // Inputs of connectors go on, or machines that feed each other could wait for ever.
+            let room = if self.congested(index) { 0 } else { slot.hosted.room() };
+            slot.gauge.room.store(room, Ordering::Relaxed);
         }
     }
 }

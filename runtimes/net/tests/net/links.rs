@@ -9,7 +9,9 @@ use synod_machine::{Full, Link, QueueSpec, Span};
 use synod_net::{Address, Hosting, Limits, Listener, Transport};
 use synod_quorum::{NodeId, NodeSet};
 
-use crate::rig::{Act, GUARD, Plan, Rig, Script, Seen, Told, cluster, config, probe, queue, roster, secret};
+use crate::rig::{
+    Act, GUARD, Plan, Script, Seen, Stalled, Told, cluster, config, probe, queue, roster, secret,
+};
 
 fn to(node: u32) -> NodeSet {
     NodeSet::only(NodeId(node))
@@ -216,7 +218,7 @@ fn a_guest_comes_in_by_the_client_listener_and_is_known_by_its_key() {
     assert_eq!(node.handle().guest(id), Some(secret(777).public()));
     guest.act(vec![Act::Send { to: to(0), queue: 0, tag: 3, size: 4 }]);
     node.wait_for(&Told::Heard { from: id, tag: 3, size: 4 });
-    node.act(vec![Act::Answer { to: id, tag: 9 }]);
+    node.act(vec![Act::Answer { to: id, tag: 9, size: 0 }]);
     guest.wait_for(&Told::Heard { from: NodeId(0), tag: 9, size: 0 });
     guest.node.stop().expect("no thread panicked");
     node.wait_for(&Told::Link(id, Link::Down));
@@ -315,39 +317,6 @@ fn a_full_queue_that_resets_closes_the_link_of_a_reader_that_stalls_and_no_other
     }
     assert!(a.handle().counters().peer(NodeId(2)).resets.get() == 1);
     drop(stalled);
-}
-
-/// A member whose process stops reading once its links are up.
-struct Stalled {
-    _rig: Rig,
-    release: std::sync::mpsc::Sender<()>,
-}
-
-impl Stalled {
-    fn member(own: u32, members: u32, dialled: &Rig, specs: &[QueueSpec]) -> Self {
-        let (release, wait) = std::sync::mpsc::channel::<()>();
-        let wait = std::sync::Mutex::new(wait);
-        let mut plan = Plan::new(config(own, members));
-        plan.machines[0].1 = Script { queues: specs.to_vec(), ..Script::default() };
-        let rig = plan.start_with(|builder| {
-            builder.connector(
-                move |_: u8, output: Box<dyn std::any::Any + Send>, _: &mut synod_net::Deliveries<'_>| {
-                    if matches!(output.downcast_ref(), Some(Told::Link(_, Link::Up))) {
-                        // Holds the reactor until the test is over.
-                        let _ = wait.lock().expect("no panics").recv();
-                    }
-                },
-            )
-        });
-        rig.dial(dialled);
-        Self { _rig: rig, release }
-    }
-}
-
-impl Drop for Stalled {
-    fn drop(&mut self) {
-        let _ = self.release.send(());
-    }
 }
 
 #[test]

@@ -12,8 +12,8 @@ use synod_machine::{
     Recover, Span, Turn, Unrecoverable,
 };
 use synod_net::{
-    Address, Config, Deliveries, Failure, Handle, Hosting, Lane, Limits, Listener, Node, NodeBuilder,
-    Observer, Role, Transport,
+    Address, Config, Connector, Deliveries, Failure, Handle, Hosting, Lane, Limits, Listener, Node,
+    NodeBuilder, Observer, Role, Transport,
 };
 use synod_quorum::{Epoch, Member, NodeId, NodeSet, Roster};
 use synod_wire::{Blob, Bytes, Malformed, Reader, Wire, Writer, wire};
@@ -104,6 +104,7 @@ pub(crate) enum Act {
     Answer {
         to: NodeId,
         tag: u64,
+        size: usize,
     },
     Persist(u64),
     Arm(u64, Span),
@@ -166,7 +167,7 @@ impl Probe {
         match act {
             Act::Send { to, queue, tag, size } => turn.send(to, word(queue, tag, size)),
             Act::Garble { to } => turn.send(to, word(0, GARBLED, 0)),
-            Act::Answer { to, tag } => turn.send(to, word(0, tag, 0)),
+            Act::Answer { to, tag, size } => turn.send(to, word(0, tag, size)),
             Act::Persist(n) => turn.persist(Kept(n)),
             Act::Arm(n, after) => turn.arm(n, after),
             Act::Disarm(n) => turn.disarm(n),
@@ -326,12 +327,21 @@ pub(crate) struct Plan {
     pub(crate) threads: u32,
     pub(crate) listens: bool,
     pub(crate) fatal: Option<Sender<u16>>,
+    /// Stops the reactor at its first link until the other end is dropped.
+    pub(crate) held: Option<Receiver<()>>,
 }
 
 impl Plan {
     pub(crate) fn new(config: Config) -> Self {
         let listens = config.role == Role::Member;
-        Self { config, machines: vec![(0, Script::default(), 0, None)], threads: 0, listens, fatal: None }
+        Self {
+            config,
+            machines: vec![(0, Script::default(), 0, None)],
+            threads: 0,
+            listens,
+            fatal: None,
+            held: None,
+        }
     }
 
     pub(crate) fn script(mut self, script: Script) -> Self {
@@ -348,18 +358,27 @@ impl Plan {
         self.start_with(|builder| builder)
     }
 
-    pub(crate) fn start_with(self, also: impl FnOnce(NodeBuilder) -> NodeBuilder) -> Rig {
-        let own = self.config.own;
-        let (tell, told) = channel();
-        let (observer, seen) = Watcher::new();
-        let tell = Mutex::new(tell);
-        let connector = move |machine: u8, output: Box<dyn Any + Send>, deliveries: &mut Deliveries<'_>| {
+    fn connector(&mut self, tell: Sender<(u8, Told)>) -> impl Connector + 'static {
+        let (tell, held) = (Mutex::new(tell), Mutex::new(self.held.take()));
+        move |machine: u8, output: Box<dyn Any + Send>, deliveries: &mut Deliveries<'_>| {
             let output = *output.downcast::<Told>().expect("probes tell");
+            if let Told::Link(_, Link::Up) = output
+                && let Some(held) = held.lock().expect("no thread panics with the lock").take()
+            {
+                let _ = held.recv();
+            }
             if let Told::Passed(n) = output {
                 return deliveries.input(1, vec![Act::Say(n)]);
             }
             let _ = tell.lock().expect("no thread panics with the lock").send((machine, output));
-        };
+        }
+    }
+
+    pub(crate) fn start_with(mut self, also: impl FnOnce(NodeBuilder) -> NodeBuilder) -> Rig {
+        let own = self.config.own;
+        let (tell, told) = channel();
+        let (observer, seen) = Watcher::new();
+        let connector = self.connector(tell);
         let mut builder =
             Node::builder(self.config).connector(connector).observer(observer).pool(self.threads);
         for (number, script, reactor, lane) in self.machines {
@@ -380,7 +399,7 @@ impl Plan {
             let (peers, guests) = (listener(), listener());
             peers_at = Some(peers.address().expect("bound"));
             guests_at = Some(guests.address().expect("bound"));
-            builder = builder.listen(peers).listen_guests(guests);
+            builder = builder.listen(peers).listen_guests(guests, &[0]);
         }
         let node = also(builder).start().expect("the plan is sound");
         Rig { own, node, told, seen, peers_at, guests_at }
@@ -444,9 +463,55 @@ impl Rig {
         matches!(self.told.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout))
     }
 
+    /// The id of the next guest that comes in.
+    pub(crate) fn next_guest(&self) -> NodeId {
+        loop {
+            match self.next() {
+                Told::Link(guest, Link::Up) if !guest.is_member() => return guest,
+                _ => {}
+            }
+        }
+    }
+
     pub(crate) fn dial(&self, other: &Self) {
         let address = if self.own.is_member() { &other.peers_at } else { &other.guests_at };
         self.handle().set_address(other.own, address.clone());
+    }
+}
+
+/// A node whose reactor stands still from its first link on, until it is released.
+pub(crate) struct Stalled {
+    pub(crate) rig: Rig,
+    hold: Option<Sender<()>>,
+}
+
+impl Stalled {
+    pub(crate) fn member(own: u32, members: u32, dialled: &Rig, specs: &[QueueSpec]) -> Self {
+        let script = Script { queues: specs.to_vec(), ..Script::default() };
+        Self::start(Plan::new(config(own, members)).script(script), dialled)
+    }
+
+    pub(crate) fn guest(own: u32, members: u32, dialled: &Rig) -> Self {
+        Self::start(Plan::new(config(own, members)), dialled)
+    }
+
+    fn start(mut plan: Plan, dialled: &Rig) -> Self {
+        let (hold, held) = channel();
+        plan.held = Some(held);
+        let rig = plan.start();
+        rig.dial(dialled);
+        Self { rig, hold: Some(hold) }
+    }
+
+    /// Lets it go on.
+    pub(crate) fn release(&mut self) {
+        self.hold = None;
+    }
+}
+
+impl Drop for Stalled {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 

@@ -1,0 +1,193 @@
+//! Register operations travel to a memory node's machine and their answers come back as ordinary messages.
+
+use std::any::Any;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
+use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
+use synod_machine::register::{RegisterOp, RegisterReply};
+use synod_machine::{
+    Bounded, Condition, Event, Link, Log, Machine, Message, Never, Queue, QueueSpec, Recover, Turn,
+    Unrecoverable,
+};
+use synod_net::{Deliveries, Hosting, Node};
+use synod_quorum::NodeId;
+use synod_wire::{Blob, Bytes, Malformed, Reader, Why, Wire, Writer};
+
+use crate::rig::{GUARD, config, listener};
+
+const QUEUES: [QueueSpec; 1] = [QueueSpec::CONTROL];
+
+/// What the replica says: only register operations.
+struct Ask(RegisterOp);
+/// What the replica hears.
+enum Said {
+    Ask(Ask),
+    Reply(RegisterReply),
+}
+
+impl Wire for Said {
+    fn write(&self, _: &mut Writer) {
+        unreachable!("operations travel in the register vocabulary")
+    }
+    fn read(input: &mut Reader) -> Result<Self, Malformed> {
+        Err(input.refuse(Why::UnknownTag(0)))
+    }
+}
+
+impl Message for Said {
+    fn queue(&self) -> Queue {
+        Queue::CONTROL
+    }
+    fn register(&self) -> Option<&RegisterOp> {
+        match self {
+            Self::Ask(Ask(op)) => Some(op),
+            Self::Reply(_) => None,
+        }
+    }
+    fn registered(reply: RegisterReply) -> Option<Self> {
+        Some(Self::Reply(reply))
+    }
+}
+
+/// Writes a register of node 1 when it comes up, then reads it.
+struct Replica;
+
+impl Machine for Replica {
+    type Input = ();
+    type Message = Said;
+    type Timer = u64;
+    type Record = Never;
+    type Job = Never;
+    type Output = RegisterReply;
+
+    fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
+        match event {
+            Event::Link { peer, link: Link::Up } => {
+                let bytes = Blob::try_from(Bytes::from_static(b"locked")).expect("short");
+                turn.send(peer, Said::Ask(Ask(RegisterOp::Write { tag: 1, region: 4, offset: 0, bytes })));
+                turn.send(peer, Said::Ask(Ask(RegisterOp::Read { tag: 2, region: 4, offset: 0, length: 6 })));
+            }
+            Event::Message { message: Said::Reply(reply), from: NodeId(1) } => turn.output(reply),
+            _ => {}
+        }
+    }
+}
+
+/// What the memory node hears and says.
+enum Served {
+    Op(RegisterOp),
+    Reply(RegisterReply),
+}
+
+impl Wire for Served {
+    fn write(&self, out: &mut Writer) {
+        match self {
+            Self::Reply(reply) => reply.write(out),
+            Self::Op(_) => unreachable!("a memory node asks nothing"),
+        }
+    }
+    fn read(input: &mut Reader) -> Result<Self, Malformed> {
+        RegisterOp::read(input).map(Self::Op)
+    }
+}
+
+impl Message for Served {
+    fn queue(&self) -> Queue {
+        Queue::CONTROL
+    }
+}
+
+/// One region.
+#[derive(Default)]
+struct Memory {
+    region: Vec<u8>,
+}
+
+impl Machine for Memory {
+    type Input = ();
+    type Message = Served;
+    type Timer = u64;
+    type Record = Never;
+    type Job = Never;
+    type Output = RegisterReply;
+
+    fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
+        let Event::Message { from, message: Served::Op(op) } = event else { return };
+        let reply = match op {
+            RegisterOp::Write { tag, bytes, .. } => {
+                self.region = bytes.to_vec();
+                RegisterReply::Written { tag, boot: 1 }
+            }
+            RegisterOp::Read { tag, .. } => {
+                let bytes = Blob::try_from(Bytes::from(self.region.clone())).expect("short");
+                RegisterReply::Value { tag, boot: 1, bytes }
+            }
+        };
+        turn.send(from, Served::Reply(reply));
+    }
+}
+
+macro_rules! without_state {
+    ($machine:ty, $make:expr) => {
+        impl Bounded for $machine {
+            fn bytes(&self) -> u64 {
+                0
+            }
+            fn bytes_max(&self) -> u64 {
+                0
+            }
+        }
+        impl Recover for $machine {
+            type Config = ();
+            fn queues((): &()) -> Vec<QueueSpec> {
+                QUEUES.to_vec()
+            }
+            fn recover((): (), _: Log<'_, Never>) -> Result<Self, Unrecoverable> {
+                Ok($make)
+            }
+            fn snapshot(&self, _: &mut dyn FnMut(Never)) {}
+        }
+    };
+}
+
+without_state!(Replica, Replica);
+without_state!(Memory, Memory::default());
+
+fn hosting(own: u32, machine: u8) -> (HostConfig, LaneLog) {
+    let host = HostConfig { own: NodeId(own), machine, seed: 1, jobs_max: 1, checked: true };
+    (host, LaneLog { condition: Condition::Fresh, records: Vec::new() })
+}
+
+#[test]
+fn a_replica_writes_and_reads_a_memory_nodes_register() {
+    let (tell, told) = channel();
+    let tell = Mutex::new(tell);
+    let at = listener();
+    let address = at.address().expect("bound");
+
+    let (host, log) = hosting(1, 6);
+    let memory: Box<dyn Hosted> = Box::new(Host::<Memory>::open(host, (), log).expect("nothing to recover"));
+    let plan = [0, 6];
+    let memory = Node::builder(config(1, 2)).plan(&plan).listen(at).machine(Hosting::new(6, memory)).start();
+    let memory = memory.expect("a sound plan");
+
+    let (host, log) = hosting(0, 0);
+    let replica: Box<dyn Hosted> =
+        Box::new(Host::<Replica>::open(host, (), log).expect("nothing to recover"));
+    let replica = Node::builder(config(0, 2))
+        .plan(&plan)
+        .address(NodeId(1), address)
+        .connector(move |_: u8, output: Box<dyn Any + Send>, _: &mut Deliveries<'_>| {
+            let reply = output.downcast::<RegisterReply>().expect("a replica tells replies");
+            let _ = tell.lock().expect("no panics").send(*reply);
+        })
+        .machine(Hosting::new(0, replica).memory(6, QUEUES.to_vec()))
+        .start()
+        .expect("a sound plan");
+    let next = || told.recv_timeout(GUARD).expect("the memory node answers");
+    assert_eq!(next(), RegisterReply::Written { tag: 1, boot: 1 });
+    let bytes = Blob::try_from(Bytes::from_static(b"locked")).expect("short");
+    assert_eq!(next(), RegisterReply::Value { tag: 2, boot: 1, bytes });
+    drop((memory, replica));
+}
