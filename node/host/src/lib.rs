@@ -1,5 +1,24 @@
 //! Plans: which machines a node hosts and how their outputs reach inputs; and the client library.
+//!
+//! *What it gives.* [`Server`] runs one member of a cluster from its data directory. [`ClusterClient`] is a session
+//! with a cluster that believes nobody alone; gateways, the command line and load generators speak to a [`Backend`].
+//!
+//! *Bounds.* A call holds at most [`OPERATIONS_MAX`] operations; what waits is bounded by the client machine.
 
 mod backend;
+mod client;
+mod drill;
+mod error;
+mod lane;
+mod plan;
+mod random;
+mod server;
+mod settings;
+mod watch;
 
 pub use backend::{Backend, Call, Mode, Operation, Outcome, RequestId};
+pub use client::{ClientSetup, ClusterClient, OPERATIONS_MAX};
+pub use drill::Drill;
+pub use plan::EXECUTOR;
+pub use server::{Server, Setup, journal_config};
+pub use watch::{Seen, Watch};

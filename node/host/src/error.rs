@@ -1,0 +1,24 @@
+//! Errors of the world, with their codes.
+
+use synod_config::{SynError, code};
+
+/// A configuration that contradicts itself.
+pub(crate) fn invalid(why: &str) -> SynError {
+    SynError::of(code::RELATION_BROKEN, &[]).because(why)
+}
+
+/// What the network runtime says.
+pub(crate) fn network(error: &synod_net::Error) -> SynError {
+    match error {
+        synod_net::Error::PortTaken { .. } => SynError::of(code::PORT_TAKEN, &[]).because(error.to_string()),
+        _ => SynError::of(code::BUG, &[]).because(error.to_string()),
+    }
+}
+
+/// What the journal says, under its own code.
+pub(crate) fn storage(error: &synod_journal::Error) -> SynError {
+    match synod_config::Code::new(error.code()) {
+        Some(code) => SynError::of(code, &[]).because(error.to_string()),
+        None => SynError::of(code::BUG, &[]).because(error.to_string()),
+    }
+}

@@ -1,0 +1,281 @@
+//! One member of a cluster, running: machines, journal, sockets.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use synod_config::{Effective, Genesis, NodeConfig, NodeKey, SynError, Sync};
+use synod_journal::thread::JournalThread;
+use synod_journal::{self as journal, Journal, OsDisk, SyncMode};
+use synod_machine::Condition;
+use synod_machine::host::LaneLog;
+use synod_net::{Address, Handle, Hosting, Lane, Listener, Node, Role, Transport};
+use synod_quorum::NodeId;
+use synod_service::ExecutorInput;
+
+use crate::drill::{Drill, Drilled};
+use crate::error::{network, storage};
+use crate::lane::Switchboard;
+use crate::plan::{self, EXECUTOR, LANES, REPLICA};
+use crate::random;
+use crate::watch::{Seen, Watch};
+
+/// What a member is started from, read and checked.
+pub struct Setup {
+    /// The cluster.
+    pub genesis: Genesis,
+    /// This node's own choices.
+    pub node: NodeConfig,
+    /// This node's key.
+    pub key: NodeKey,
+    /// Which member it is.
+    pub own: NodeId,
+    /// Where the journal lies.
+    pub data: PathBuf,
+}
+
+impl Setup {
+    /// Reads `node.toml` in `folder` with its layers, and what it names.
+    ///
+    /// # Errors
+    /// The code of the file, key or relation that is wrong.
+    pub fn read(
+        folder: &Path,
+        env: impl IntoIterator<Item = (String, String)>,
+        flags: &[(String, String)],
+    ) -> Result<Self, SynError> {
+        let effective = Effective::read(&folder.join("node.toml"), env, flags.iter().cloned())?;
+        let node = effective.config().clone();
+        let genesis = Genesis::read(&folder.join(&node.node.genesis))?;
+        let key = NodeKey::read(&folder.join(&node.node.key_file))?;
+        let own = node.check(&genesis, &key.public())?;
+        let data = folder.join(&node.node.data_dir);
+        Ok(Self { genesis, node, key, own, data })
+    }
+
+    fn sync(&self) -> SyncMode {
+        match self.node.storage.sync {
+            Sync::Always => SyncMode::Always,
+            Sync::NoneUnsafe => SyncMode::NoneUnsafe,
+            Sync::VolatileUnsafe => SyncMode::VolatileUnsafe,
+            _ => SyncMode::Group,
+        }
+    }
+
+    /// The journal's layout for this member.
+    #[must_use]
+    pub fn journal(&self) -> journal::Config {
+        journal_config(&self.genesis, self.own, self.sync())
+    }
+}
+
+/// How the journal of member `own` is laid out; `synod init` makes it, a node opens it.
+#[must_use]
+pub fn journal_config(genesis: &Genesis, own: NodeId, mode: SyncMode) -> journal::Config {
+    let mut config = journal::Config::new(genesis.id().0, own.0, LANES);
+    config.mode = mode;
+    config.salt = random::number();
+    config
+}
+
+/// A running member.
+pub struct Server {
+    node: Option<Node>,
+    handle: Handle,
+    journal: Option<JournalThread>,
+    /// Holds the directory's lock in mode `volatile-UNSAFE`.
+    locked: Option<Journal>,
+    watch: Arc<Watch>,
+    drill: Option<Arc<Drill>>,
+    genesis: Genesis,
+    own: NodeId,
+    durability: &'static str,
+    peer: Address,
+    client: Option<Address>,
+}
+
+impl Server {
+    /// Recovers the journal and the machines, binds the listeners and starts the threads. A failed write or sync
+    /// ends the process with exit code 9.
+    ///
+    /// # Errors
+    /// The code of whatever refused: journal, port, configuration.
+    pub fn start(setup: Setup) -> Result<Self, SynError> {
+        let config = setup.journal();
+        let disk = OsDisk::open(&setup.data.join("wal"))
+            .map_err(|e| storage(&journal::Error::write("open", "wal", e)))?;
+        let opened = Journal::open(Box::new(disk), config).map_err(|e| storage(&e))?;
+        if let Some(damage) = &opened.damage {
+            tracing::error!(?damage, "the journal is damaged: this node listens until it can rejoin");
+        }
+        let lanes = machine_logs(opened.lanes)?;
+        let machines = plan::recover(&setup.genesis, &setup.node, setup.own, lanes)?;
+        let drill = setup.genesis.cluster().drill.then(Arc::<Drill>::default);
+        let mut hosted = [machines.replica, machines.executor].map(|machine| match &drill {
+            Some(drill) => Some(Drilled::wrap(machine, drill)),
+            None => Some(machine),
+        });
+        let (journal, locked, mut writers) = lanes_of(opened.journal, setup.sync())?;
+
+        let peer = Listener::tcp(&setup.node.listen.peer.to_string()).map_err(|e| network(&e))?;
+        let client = match &setup.node.listen.client {
+            Some(address) => Some(Listener::tcp(&address.to_string()).map_err(|e| network(&e))?),
+            None => None,
+        };
+        let peer_address = peer.address().map_err(|e| network(&e))?;
+        let client_address = client.as_ref().map(Listener::address).transpose().map_err(|e| network(&e))?;
+
+        let watch = Arc::new(Watch::default());
+        let mut builder = Node::builder(net_config(&setup))
+            .listen(peer)
+            .pool(setup.node.runtime.jobs)
+            .observer(watch.clone())
+            .connector(plan::connect(&watch));
+        if let Some(client) = client {
+            builder = builder.listen_guests(client);
+        }
+        for (number, reactor) in [(REPLICA, 0), (EXECUTOR, 1)] {
+            let at = usize::from(number);
+            let (Some(machine), Some(lane)) = (hosted[at].take(), writers[at].take()) else { continue };
+            builder = builder.machine(Hosting::new(number, machine).lane(lane).reactor(reactor));
+        }
+        for (id, member) in (0_u32..).map(NodeId).zip(setup.genesis.members()) {
+            if id != setup.own && member.peer.port() != 0 {
+                builder = builder.address(id, Address::Tcp(member.peer.to_string()));
+            }
+        }
+        let node = builder.start().map_err(|e| network(&e))?;
+        Ok(Self {
+            handle: node.handle().clone(),
+            node: Some(node),
+            journal,
+            locked,
+            watch,
+            drill,
+            durability: setup.sync().durability(),
+            genesis: setup.genesis,
+            own: setup.own,
+            peer: peer_address,
+            client: client_address,
+        })
+    }
+
+    /// Where members reach this node.
+    #[must_use]
+    pub const fn peer_address(&self) -> &Address {
+        &self.peer
+    }
+
+    /// Where binary clients reach this node.
+    #[must_use]
+    pub const fn client_address(&self) -> Option<&Address> {
+        self.client.as_ref()
+    }
+
+    /// Which member this is.
+    #[must_use]
+    pub const fn own(&self) -> NodeId {
+        self.own
+    }
+
+    /// The cluster.
+    #[must_use]
+    pub const fn genesis(&self) -> &Genesis {
+        &self.genesis
+    }
+
+    /// The runtime's handle: counters, memory, inputs.
+    #[must_use]
+    pub const fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// `fsync`, `nosync` or `volatile`, as results label it.
+    #[must_use]
+    pub const fn durability(&self) -> &'static str {
+        self.durability
+    }
+
+    /// The faults this node can be told to have; `None` unless the genesis is for drills.
+    #[must_use]
+    pub const fn drill(&self) -> Option<&Arc<Drill>> {
+        self.drill.as_ref()
+    }
+
+    /// What the node's machines told so far; asks the executor for news.
+    #[must_use]
+    pub fn look(&self) -> Seen {
+        // Without room the last answer stands: a look never waits.
+        let _ = self.handle.input(EXECUTOR, ExecutorInput::Status);
+        self.watch.look()
+    }
+
+    /// Stops the threads and closes the journal.
+    ///
+    /// # Errors
+    /// What ended a thread or the journal.
+    pub fn stop(mut self) -> Result<(), SynError> {
+        if let Some(node) = self.node.take() {
+            node.stop().map_err(|e| network(&e))?;
+        }
+        drop(self.locked.take());
+        match self.journal.take() {
+            Some(journal) => journal.close().map_err(|e| storage(&e)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn machine_logs(lanes: Vec<journal::LaneLog>) -> Result<[LaneLog; LANES as usize], SynError> {
+    let logs: Vec<LaneLog> = lanes
+        .into_iter()
+        .map(|lane| LaneLog {
+            condition: match lane.condition {
+                journal::Condition::Fresh => Condition::Fresh,
+                journal::Condition::Clean => Condition::Clean,
+                journal::Condition::Damaged => Condition::Damaged,
+            },
+            records: lane.records,
+        })
+        .collect();
+    logs.try_into()
+        .map_err(|_| crate::error::invalid("the journal has another number of lanes than the plan"))
+}
+
+type Writers = [Option<Lane>; LANES as usize];
+
+/// The journal thread and its lanes, or lanes that forget.
+fn lanes_of(
+    journal: Journal,
+    mode: SyncMode,
+) -> Result<(Option<JournalThread>, Option<Journal>, Writers), SynError> {
+    if mode == SyncMode::VolatileUnsafe {
+        let forget = || Some(synod_net::Volatile::lane());
+        return Ok((None, Some(journal), [forget(), forget()]));
+    }
+    let board = Switchboard::new(LANES);
+    let reports = board.clone();
+    let (thread, lanes) = journal::thread::spawn(journal, Box::new(move |report| reports.report(&report)))
+        .map_err(|e| storage(&e))?;
+    let mut writers: Writers = [None, None];
+    for ((number, lane), place) in (0_u8..).zip(lanes).zip(&mut writers) {
+        let board = board.clone();
+        let make: Lane = Box::new(move |reports| board.attach(number, lane, reports));
+        *place = Some(make);
+    }
+    Ok((Some(thread), None, writers))
+}
+
+fn net_config(setup: &Setup) -> synod_net::Config {
+    let mut limits = synod_net::Limits::default();
+    limits.guests_max = setup.node.limits.clients_max;
+    synod_net::Config {
+        own: setup.own,
+        role: Role::Member,
+        seed: setup.key.seed().clone(),
+        cluster_name: setup.genesis.cluster().name.clone(),
+        cluster: setup.genesis.id(),
+        roster: setup.genesis.roster().clone(),
+        transport: Transport::Tls,
+        limits,
+    }
+}

@@ -1,0 +1,53 @@
+//! What processes used, as the system counts it.
+
+use std::time::Duration;
+
+/// CPU time and memory of one process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// User and system time.
+    pub cpu: Duration,
+    /// The largest resident memory so far, in bytes.
+    pub rss_peak_bytes: u64,
+}
+
+/// The usage of process `pid`; `None` when it is gone.
+#[must_use]
+pub fn usage(pid: u32) -> Option<Usage> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let ticks = rustix::param::clock_ticks_per_second();
+    parse(&stat, &status, ticks)
+}
+
+fn parse(stat: &str, status: &str, ticks_per_second: u64) -> Option<Usage> {
+    // The name in parentheses may hold spaces; fields are counted behind it.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    let micros = (user + system).saturating_mul(1_000_000) / ticks_per_second.max(1);
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = peak.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(Usage { cpu: Duration::from_micros(micros), rss_peak_bytes: kib << 10 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse, usage};
+    use std::time::Duration;
+
+    #[test]
+    fn fields_are_found_behind_a_name_with_spaces() {
+        let stat = "7 (a b) c) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 100 1 1";
+        let found = parse(stat, "Name:\tx\nVmHWM:\t  2048 kB\n", 100).expect("both are well formed");
+        assert_eq!((found.cpu, found.rss_peak_bytes), (Duration::from_secs(3), 2 << 20));
+        assert_eq!(parse("7 (x", "", 100), None);
+    }
+
+    #[test]
+    fn this_process_uses_something_and_no_process_uses_nothing() {
+        assert!(usage(std::process::id()).is_some_and(|u| u.rss_peak_bytes > 0));
+        assert_eq!(usage(u32::MAX), None);
+    }
+}
