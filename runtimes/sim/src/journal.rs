@@ -12,7 +12,7 @@ use synod_machine::{Condition, Keep, Unrecoverable};
 use synod_wire::Bytes;
 
 use crate::draw::Stream;
-use crate::storage::{Harm, Loss, Lost, Storage, Written};
+use crate::storage::{Harm, Loss, Lost, Storage, WriteFailed, Written};
 
 #[derive(Clone)]
 struct Entry {
@@ -26,6 +26,10 @@ struct Lane {
     issued: Lsn,
     written: Lsn,
     blobs: BTreeMap<Hash, Bytes>,
+    /// Promises may be missing from it.
+    damaged: bool,
+    /// The next compaction ends the damage.
+    readmitted: bool,
 }
 
 /// A snapshot that replaces its lane's first entries once a sync covered it.
@@ -45,10 +49,12 @@ pub struct RecordJournal {
     reported: usize,
     syncing: Option<usize>,
     compactions: Vec<Compaction>,
-    condition: Condition,
+    /// Made and never opened.
+    fresh: bool,
     image: Option<Vec<Entry>>,
     lies: bool,
     rots: bool,
+    full: bool,
 }
 
 impl RecordJournal {
@@ -62,10 +68,11 @@ impl RecordJournal {
             reported: 0,
             syncing: None,
             compactions: Vec::new(),
-            condition: Condition::Fresh,
+            fresh: true,
             image: None,
             lies: false,
             rots: false,
+            full: false,
         }
     }
 
@@ -83,6 +90,8 @@ impl RecordJournal {
 
     fn replace(&mut self, compaction: Compaction) {
         let Compaction { lane, covers, records } = compaction;
+        let place = self.lane(lane);
+        place.damaged &= !place.readmitted;
         let covered = |at: usize, entry: &Entry| at < covers && entry.lane == lane;
         let last = self.log.iter().take(covers).filter(|e| e.lane == lane).map(|e| e.lsn).max().unwrap_or(0);
         let mut alive = BTreeMap::new();
@@ -121,8 +130,9 @@ impl RecordJournal {
 
     /// The log becomes `log`, all of it durable; lanes and blobs follow from it.
     fn restore(&mut self, log: Vec<Entry>) {
-        let lanes = self.lanes.len();
-        self.lanes = vec![Lane::default(); lanes];
+        for lane in &mut self.lanes {
+            *lane = Lane { damaged: lane.damaged, ..Lane::default() };
+        }
         self.durable = log.len();
         self.reported = self.durable;
         self.syncing = None;
@@ -143,14 +153,14 @@ impl RecordJournal {
 
 impl Storage for RecordJournal {
     fn open(&mut self) -> Result<Vec<LaneLog>, Unrecoverable> {
-        let condition = self.condition;
-        // A journal that was opened once is never fresh again; a damaged one stays so until it is wiped by hand
-        // or its machines have written their readmission, which is theirs to judge.
-        if condition == Condition::Fresh {
-            self.condition = Condition::Clean;
-        }
-        let mut logs: Vec<LaneLog> =
-            self.lanes.iter().map(|_| LaneLog { condition, records: Vec::new() }).collect();
+        let fresh = core::mem::replace(&mut self.fresh, false);
+        let condition = |lane: &Lane| match (lane.damaged, fresh) {
+            (true, _) => Condition::Damaged,
+            (false, true) => Condition::Fresh,
+            (false, false) => Condition::Clean,
+        };
+        let log = |lane: &Lane| LaneLog { condition: condition(lane), records: Vec::new() };
+        let mut logs: Vec<LaneLog> = self.lanes.iter().map(log).collect();
         for entry in &self.log {
             if let Written::Record(_, bytes) = &entry.what {
                 logs[usize::from(entry.lane)].records.push(bytes.clone());
@@ -177,10 +187,17 @@ impl Storage for RecordJournal {
         self.log.push(Entry { lane, lsn, what });
     }
 
-    fn compact(&mut self, lane: u8, records: Vec<(Keep, Bytes)>) {
-        let covers = self.log.len();
-        self.compactions.retain(|c| c.lane != lane || self.syncing.is_some_and(|s| c.covers <= s));
-        self.compactions.push(Compaction { lane, covers, records });
+    fn compact(&mut self, snapshots: Vec<Vec<(Keep, Bytes)>>) {
+        assert_eq!(snapshots.len(), self.lanes.len(), "every lane gives its snapshot");
+        let (covers, syncing) = (self.log.len(), self.syncing);
+        self.compactions.retain(|c| syncing.is_some_and(|upto| c.covers <= upto));
+        for (lane, records) in (0_u8..).zip(snapshots) {
+            self.compactions.push(Compaction { lane, covers, records });
+        }
+    }
+
+    fn readmit(&mut self, lane: u8) {
+        self.lane(lane).readmitted = true;
     }
 
     fn begin(&mut self) -> bool {
@@ -192,8 +209,11 @@ impl Storage for RecordJournal {
         false
     }
 
-    fn commit(&mut self) -> Vec<(u8, Lsn)> {
-        let Some(upto) = self.syncing.take() else { return Vec::new() };
+    fn commit(&mut self) -> Result<Vec<(u8, Lsn)>, WriteFailed> {
+        let Some(upto) = self.syncing.take() else { return Ok(Vec::new()) };
+        if core::mem::take(&mut self.full) {
+            return Err(WriteFailed("no space left".to_owned()));
+        }
         let mut moved = BTreeMap::new();
         for entry in self.log.iter().take(upto).skip(self.reported) {
             if !matches!(entry.what, Written::Erase(_)) {
@@ -205,7 +225,7 @@ impl Storage for RecordJournal {
             self.durable = upto;
             self.settle();
         }
-        moved.into_iter().collect()
+        Ok(moved.into_iter().collect())
     }
 
     fn read(&mut self, lane: u8, name: Hash) -> Option<Bytes> {
@@ -233,7 +253,8 @@ impl Storage for RecordJournal {
         match harm {
             Harm::Wipe | Harm::Forget => {
                 self.restore(Vec::new());
-                self.condition = if harm == Harm::Wipe { Condition::Damaged } else { Condition::Fresh };
+                self.fresh = harm == Harm::Forget;
+                self.lanes.iter_mut().for_each(|lane| lane.damaged = harm == Harm::Wipe);
             }
             Harm::Image => self.image = Some(self.log.iter().take(self.durable).cloned().collect()),
             Harm::Rollback => match self.image.clone() {
@@ -242,6 +263,7 @@ impl Storage for RecordJournal {
             },
             Harm::Lie(on) => self.lies = on,
             Harm::Rot(on) => self.rots = on,
+            Harm::Full(on) => self.full = on,
         }
         true
     }

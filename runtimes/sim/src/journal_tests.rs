@@ -31,7 +31,7 @@ fn found(journal: &mut RecordJournal) -> Vec<Vec<u8>> {
 
 fn sync(journal: &mut RecordJournal) -> Vec<(u8, Lsn)> {
     assert!(journal.begin());
-    journal.commit()
+    journal.commit().expect("the disk takes it")
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_sync_covers_what_was_written_when_it_began() {
     assert!(journal.begin());
     write(&mut journal, 0, record(3));
     assert!(!journal.begin(), "one sync at a time");
-    assert_eq!(journal.commit(), [(0, 1), (1, 1)]);
+    assert_eq!(journal.commit(), Ok(vec![(0, 1), (1, 1)]));
     journal.crash(Loss::Durable, &mut stream(0));
     assert_eq!(found(&mut journal), [vec![1], vec![2]]);
 }
@@ -116,8 +116,8 @@ fn a_blob_whose_bytes_are_not_its_name_reads_as_missing() {
 }
 
 #[test]
-fn a_compaction_replaces_the_lane_at_the_next_sync_and_not_before() {
-    let snapshot = || vec![(Keep::Log, Bytes::from_static(&[99]))];
+fn a_compaction_replaces_the_log_at_the_next_sync_and_not_before() {
+    let snapshot = |value| vec![(Keep::Log, Bytes::from(vec![value]))];
     let (name, blob) = (Hash::of(b"kept"), Bytes::from_static(b"kept"));
     let (gone, other) = (Hash::of(b"gone"), Bytes::from_static(b"gone"));
     for settled in [false, true] {
@@ -129,7 +129,7 @@ fn a_compaction_replaces_the_lane_at_the_next_sync_and_not_before() {
         write(&mut journal, 0, Written::Erase(gone));
         sync(&mut journal);
         let before = journal.bytes();
-        journal.compact(0, snapshot());
+        journal.compact(vec![snapshot(98), snapshot(99)]);
         write(&mut journal, 0, record(3));
         if settled {
             assert_eq!(sync(&mut journal), [(0, 5)]);
@@ -137,7 +137,7 @@ fn a_compaction_replaces_the_lane_at_the_next_sync_and_not_before() {
         }
         write(&mut journal, 1, record(4));
         journal.crash(Loss::Durable, &mut stream(0));
-        let expected = if settled { [vec![99, 3], vec![2]] } else { [vec![1], vec![2]] };
+        let expected = if settled { [vec![98, 3], vec![99]] } else { [vec![1], vec![2]] };
         assert_eq!(found(&mut journal), expected);
         assert_eq!(journal.read(0, name), Some(blob.clone()));
         assert_eq!(journal.read(0, gone), None);
@@ -145,20 +145,33 @@ fn a_compaction_replaces_the_lane_at_the_next_sync_and_not_before() {
 }
 
 #[test]
-fn compactions_of_two_lanes_in_one_sync_keep_all_that_came_later() {
+fn two_compactions_in_one_sync_keep_all_that_came_later() {
+    let snapshot = |value| vec![(Keep::Log, Bytes::from(vec![value]))];
     let mut journal = RecordJournal::new(2);
     for value in 0..10 {
         write(&mut journal, value % 2, record(value));
     }
-    journal.compact(0, vec![(Keep::Log, Bytes::from_static(&[100]))]);
+    assert!(journal.begin());
+    journal.compact(vec![snapshot(100), snapshot(101)]);
     write(&mut journal, 0, record(10));
-    journal.compact(1, vec![(Keep::Log, Bytes::from_static(&[101]))]);
+    journal.compact(vec![snapshot(102), snapshot(103)]);
     write(&mut journal, 1, record(11));
+    journal.commit().expect("the disk takes it");
     sync(&mut journal);
     write(&mut journal, 0, record(12));
-    assert_eq!(found(&mut journal), [vec![100, 10, 12], vec![101, 11]]);
+    assert_eq!(found(&mut journal), [vec![102, 12], vec![103, 11]]);
     journal.crash(Loss::Durable, &mut stream(0));
-    assert_eq!(found(&mut journal), [vec![100, 10], vec![101, 11]]);
+    assert_eq!(found(&mut journal), [vec![102], vec![103, 11]]);
+}
+
+#[test]
+fn a_full_disk_fails_the_sync_and_reports_nothing() {
+    let mut journal = RecordJournal::new(1);
+    write(&mut journal, 0, record(1));
+    journal.harm(Harm::Full(true));
+    assert!(journal.begin() && journal.commit().is_err());
+    journal.crash(Loss::Durable, &mut stream(0));
+    assert_eq!(found(&mut journal), [[] as [u8; 0]]);
 }
 
 #[test]
@@ -198,4 +211,23 @@ fn a_lying_disk_reports_success_once_and_keeps_nothing() {
     assert_eq!(sync(&mut journal), [(0, 2)]);
     journal.crash(Loss::Durable, &mut stream(0));
     assert_eq!(found(&mut journal), [[] as [u8; 0]]);
+}
+
+#[test]
+fn a_damaged_lane_is_clean_after_readmission_and_a_compaction_and_not_before() {
+    let mut journal = RecordJournal::new(2);
+    journal.open().expect("opens");
+    journal.harm(Harm::Wipe);
+    let condition = |journal: &mut RecordJournal| {
+        journal.crash(Loss::Durable, &mut stream(0));
+        journal.open().expect("opens").iter().map(|log| log.condition).collect::<Vec<_>>()
+    };
+    assert_eq!(condition(&mut journal), [Condition::Damaged; 2]);
+    journal.compact(vec![Vec::new(), Vec::new()]);
+    sync(&mut journal);
+    assert_eq!(condition(&mut journal), [Condition::Damaged; 2], "nobody readmitted it");
+    journal.readmit(0);
+    journal.compact(vec![Vec::new(), Vec::new()]);
+    sync(&mut journal);
+    assert_eq!(condition(&mut journal), [Condition::Clean, Condition::Damaged]);
 }

@@ -76,6 +76,7 @@
 //! ```
 
 mod audit;
+mod block;
 mod checker;
 mod clock;
 mod deed;
@@ -98,6 +99,7 @@ mod trace;
 mod world;
 
 pub use audit::{Audit, Digest};
+pub use block::BlockJournal;
 pub use checker::{Checker, Moment, Violation};
 pub use deed::{Deed, Seen};
 pub use draw::{Draws, PPM, Stream};
@@ -113,7 +115,7 @@ pub use repeat::twice;
 pub use scenario::{FAMILIES, Family, Incident, Scenario, Swarm, Unreadable};
 pub use shrink::{Shrunk, shrink};
 pub use stats::{Effective, NetStats, Stats};
-pub use storage::{Harm, Loss, Lost, Storage, Written};
+pub use storage::{Harm, Loss, Lost, Storage, WriteFailed, Written};
 pub use toy::{Crypto, Keyring};
 pub use trace::{LAST, Line, Trace};
 pub use world::{

@@ -59,14 +59,21 @@ pub trait Storage {
     /// Writes to `lane`, at a place that was reserved before.
     fn write(&mut self, lane: u8, lsn: Lsn, what: Written);
 
-    /// Replaces what `lane` holds by `records`, together with the blobs it did not erase, at the next sync.
-    fn compact(&mut self, lane: u8, records: Vec<(Keep, Bytes)>);
+    /// Replaces what the lanes hold by `snapshots`, one per lane, together with the blobs they did not erase, at the
+    /// next sync.
+    fn compact(&mut self, snapshots: Vec<Vec<(Keep, Bytes)>>);
+
+    /// The machine of a damaged lane has rejoined: the next compaction makes the lane clean for good.
+    fn readmit(&mut self, lane: u8);
 
     /// Starts a sync of everything written so far; false when there is nothing to sync.
     fn begin(&mut self) -> bool;
 
     /// Ends the sync: per lane that moved, the highest record or blob that is durable now.
-    fn commit(&mut self) -> Vec<(u8, Lsn)>;
+    ///
+    /// # Errors
+    /// The write or the sync failed: the process ends, nothing is tried again.
+    fn commit(&mut self) -> Result<Vec<(u8, Lsn)>, WriteFailed>;
 
     /// Reads a blob of `lane`; `None` when it is missing or its content is not what its name says.
     fn read(&mut self, lane: u8, name: Hash) -> Option<Bytes>;
@@ -80,6 +87,10 @@ pub trait Storage {
     /// Bytes held, for the simulator's own bound.
     fn bytes(&self) -> u64;
 }
+
+/// A write or a sync that failed, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteFailed(pub String);
 
 /// What can happen to a disk besides a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +106,8 @@ pub enum Harm {
     Rollback,
     /// From now on syncs report success and make nothing durable, or no longer do.
     Lie(bool),
+    /// There is no space for the next write, or there is again.
+    Full(bool),
     /// Blobs read back damaged from now on, or no longer do.
     Rot(bool),
 }

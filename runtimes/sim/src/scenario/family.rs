@@ -117,6 +117,8 @@ families! {
     ByzBatches = "byz.B15",
     /// Lies to those who catch up; needs the protocol's strategy.
     ByzSync = "byz.B16",
+    /// The next write finds no space and the process ends, as it must; restarts after `lasts`.
+    DiskFull = "disk.full",
 }
 
 impl Family {

@@ -157,7 +157,7 @@ const fn longest(family: Family) -> Span {
         Family::NetClog => Span::secs(5),
         Family::NodePause => Span::secs(30),
         Family::NodeStorm => Span::secs(2),
-        Family::NodeCrash | Family::DiskSyncFail => Span::secs(10),
+        Family::NodeCrash | Family::DiskSyncFail | Family::DiskFull => Span::secs(10),
         _ => Span::secs(60),
     }
 }

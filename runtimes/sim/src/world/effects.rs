@@ -105,9 +105,9 @@ impl World {
         }
         if compact && call.crash.is_none() {
             let node = &mut self.nodes[place as usize];
-            if let Some(hosted) = &node.slots[usize::from(slot)].hosted {
-                node.storage.compact(slot, hosted.snapshot());
-            }
+            let hosted = node.slots.iter().filter_map(|slot| slot.hosted.as_ref());
+            let snapshots: Vec<_> = hosted.map(|hosted| hosted.snapshot()).collect();
+            node.storage.compact(snapshots);
         }
     }
 

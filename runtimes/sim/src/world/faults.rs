@@ -140,10 +140,21 @@ impl World {
         for place in self.places_of(node) {
             let node = &mut self.nodes[place as usize];
             let could = node.storage.harm(harm);
-            node.tainted |= could && !matches!(harm, Harm::Image | Harm::Rot(_) | Harm::Lie(false));
+            node.tainted |=
+                could && !matches!(harm, Harm::Image | Harm::Rot(_) | Harm::Lie(false) | Harm::Full(_));
             done &= could;
         }
         done
+    }
+
+    /// States that a machine whose lane was damaged has rejoined; its next compaction makes the lane clean.
+    pub fn readmit(&mut self, node: NodeId, machine: u8) {
+        for place in self.places_of(node) {
+            let node = &mut self.nodes[place as usize];
+            if let Some(lane) = node.slot_of(machine) {
+                node.storage.readmit(lane);
+            }
+        }
     }
 
     /// Stops frames from `from` to `to` until as many unblocks as blocks.
@@ -232,6 +243,7 @@ impl World {
             let node = &mut self.nodes[place as usize];
             node.crash = None;
             node.sync_fails = None;
+            node.storage.harm(Harm::Full(false));
             if inside[place as usize] {
                 self.mend(place);
             } else {

@@ -220,6 +220,10 @@ impl World {
                 (Family::DiskSyncFail, BEGIN) => {
                     self.nodes[place as usize].sync_fails = restart.map(|span| span.0);
                 }
+                (Family::DiskFull, BEGIN) => {
+                    self.nodes[place as usize].write_restart = incident.lasts.0.max(1_000_000);
+                    self.harm(id, Harm::Full(true));
+                }
                 (Family::DiskLie, BEGIN) => drop(self.harm(id, Harm::Lie(true))),
                 (Family::DiskLie, END) => {
                     self.crash(id, Loss::Durable, Some(Span::millis(100)));

@@ -145,7 +145,12 @@ impl World {
             // Nobody knows which of the pages reached the disk, so the process ends and sends nothing.
             return self.crash_place(place, Loss::Drawn, Some(restart));
         }
-        for (lane, lsn) in node.storage.commit() {
+        let (outcome, restart) = (node.storage.commit(), node.write_restart);
+        let Ok(moved) = outcome else {
+            return self.crash_place(place, Loss::Drawn, Some(restart));
+        };
+        let node = &mut self.nodes[place as usize];
+        for (lane, lsn) in moved {
             node.backlog.push_back((0, lane, Work::Durable(lsn)));
         }
         self.sync(place);

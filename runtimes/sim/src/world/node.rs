@@ -102,6 +102,8 @@ pub(super) struct Node {
     pub(super) crash: Option<Crash>,
     /// The next sync fails; nanoseconds until the restart.
     pub(super) sync_fails: Option<u64>,
+    /// Nanoseconds until the restart after a failed write.
+    pub(super) write_restart: u64,
     /// Outside the healed core: it starts no more.
     pub(super) frozen: bool,
     /// Recipients and writes since the beginning, over all lives.
@@ -146,6 +148,7 @@ impl Node {
             working: 0,
             crash: None,
             sync_fails: None,
+            write_restart: 1_000_000_000,
             frozen: false,
             boundaries: 0,
             slow_percent: 100,

@@ -109,8 +109,8 @@ pub(crate) fn decoded(bytes: &synod_wire::Bytes) -> Option<Promise> {
 /// T1: no honest node says one number with two nonces. T2: a promise has its record before it.
 #[derive(Default)]
 pub(crate) struct Promises {
-    said: BTreeMap<(NodeId, u64), u64>,
-    kept: BTreeMap<NodeId, BTreeSet<u64>>,
+    pub(crate) said: BTreeMap<(NodeId, u64), u64>,
+    pub(crate) kept: BTreeMap<NodeId, BTreeSet<u64>>,
     pub(crate) gate: bool,
 }
 

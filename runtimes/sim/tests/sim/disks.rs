@@ -2,8 +2,9 @@
 
 use synod_machine::{Condition, Span, Time};
 use synod_quorum::NodeId;
-use synod_sim::{Family, Harm, Incident, Loss};
+use synod_sim::{BlockJournal, Family, Harm, Incident, Loss, Setup, World};
 
+use crate::counter::{Manner, run};
 use crate::probe::{Do, Said, said, tell, world};
 
 fn started(all: &[(u32, Time, Said)]) -> Option<(Condition, Vec<u64>)> {
@@ -105,4 +106,48 @@ fn a_compacted_lane_recovers_to_the_same_state() {
     world.crash(NodeId(0), Loss::Durable, Some(Span::millis(1)));
     let kept = started(&said(&mut world, Span::millis(50)));
     assert_eq!(kept, Some((Condition::Clean, (0..50).collect())));
+}
+
+#[test]
+fn a_world_on_the_real_journal_keeps_every_promise_over_many_crashes() {
+    let (mut lost, mut crashes) = (0, 0);
+    for seed in 0..10 {
+        let options = synod_sim::Options { seed, ..synod_sim::Options::default() };
+        let mut world = counters_on(options);
+        world.load(&storms(seed));
+        let world = run(world, Span::secs(10)).unwrap_or_else(|v| unreachable!("seed {seed}: {v}"));
+        lost += world.stats().lost_suffixes;
+        crashes += world.stats().crashes;
+    }
+    assert!(crashes > 100 && lost > 20, "{crashes} crashes, {lost} lost a suffix");
+}
+
+fn counters_on(options: synod_sim::Options) -> World {
+    let seats = (0..4).map(|id| synod_sim::Seat::new(NodeId(id), &[0])).collect();
+    let base = Setup::new(seats, |node, _, log, _| crate::counter::hosted(Manner::Careful, node, log));
+    let promises = crate::counter::Promises { gate: true, ..Default::default() };
+    World::new(Setup {
+        disks: Box::new(|node, lanes| Box::new(BlockJournal::new(node, lanes))),
+        checkers: vec![Box::new(promises)],
+        options,
+        ..base
+    })
+}
+
+fn storms(seed: u64) -> Vec<Incident> {
+    let everywhere = |id: u32, family, at: u64, lasts| Incident {
+        id,
+        family,
+        at: Span::millis(at),
+        lasts,
+        nodes: if family == Family::DiskFull { vec![id % 4] } else { vec![] },
+        amount: 0,
+    };
+    let mut incidents = vec![everywhere(1, Family::DiskUnsynced, 0, Span::secs(60))];
+    for id in 2..8 {
+        let at = 1_000 * u64::from(id) + seed * 17;
+        incidents.push(everywhere(id, Family::NodeStorm, at, Span::millis(200)));
+        incidents.push(everywhere(100 + id, Family::DiskFull, at + 500, Span::millis(100)));
+    }
+    incidents
 }
