@@ -135,10 +135,11 @@ impl Client {
             }
         }
         let local = read.mode == ReadMode::Local;
-        let all = read.answered == trust.nodes();
+        // Everybody answered: waiting longer helps nobody in the first rounds; later ones keep their pace.
+        let over = read.answered == trust.nodes() && (read.round < ROUNDS || read.fallback.is_some());
         match read.matching.verdict(|set| if local { !set.is_empty() } else { trust.reads(set) }) {
             Verdict::Accepted(digest, value) => self.accept_read(id, digest, value, turn),
-            Verdict::Open | Verdict::Bodiless(_) | Verdict::Gone(_) if all => self.on_read_late(id, turn),
+            Verdict::Open | Verdict::Bodiless(_) | Verdict::Gone(_) if over => self.on_read_late(id, turn),
             _ => {}
         }
     }
