@@ -1,7 +1,7 @@
 //! The connections of a node: which peer has which lines, who is up, what is to be written.
 //!
 //! *Links.* A member is up when its main and its bulk connection are; when either ends, both do, and machines hear
-//! Down, then Up. A guest has one connection.
+//! Down, then Up. No frame of a member is handled before its link is up. A guest has one connection.
 //!
 //! *Bounds.* Two connections per member and `guests_max` guests. Guest ids are never reused within a process.
 
@@ -146,6 +146,10 @@ impl Net {
     }
 
     fn mark_busy(&mut self, token: usize, peer: NodeId) {
+        // Frames wait until the link is up on this side too, or their answers would find no way back.
+        if self.member(peer).is_some_and(|member| !member.up) {
+            return;
+        }
         let Some(conn) = self.conns.get_mut(token).and_then(Option::as_mut) else { return };
         if !conn.busy {
             conn.busy = true;
@@ -330,12 +334,15 @@ impl Net {
         let again = news && member.met;
         member.up = complete;
         member.met |= complete;
+        let member = *member;
         self.signal(peer);
         if again {
             self.parts.counters.peer(peer).reconnects.add(1);
         }
+        let lines = [member.main, member.bulk];
         if news {
             self.up(peer);
+            lines.into_iter().flatten().for_each(|token| self.give_back(token));
         }
     }
 
