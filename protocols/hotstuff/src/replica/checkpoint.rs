@@ -1,0 +1,230 @@
+//! Checkpoints (4.12): attesting states, making them stable, pruning below, and jumping when peers retain no more.
+
+use std::sync::Arc;
+
+use synod_crypto::{Hash, Signature, Verified};
+use synod_machine::Turn;
+use synod_machine::broadcast::{Checkpoint, Delivered, Position};
+use synod_quorum::NodeId;
+use synod_wire::{Blob, Wire};
+
+use super::state::Core;
+use crate::certificate::Anchor;
+use crate::chain::Link;
+use crate::checkpoint::Attesting;
+use crate::job::Task;
+use crate::outbox::After;
+use crate::statement::Attested;
+use crate::sync::Key;
+use crate::trace::{Note, NoteName};
+use crate::{CheckpointCert, Fault, Header, Message, Record, Rule, Statement};
+
+impl Core {
+    /// The user applied everything up to `position`, with the root where one is due.
+    pub(crate) fn on_applied(&mut self, position: Position, root: Option<Hash>, turn: &mut Turn<'_, Self>) {
+        let lagged = self.is_lagging();
+        while self.delivery.unapplied.front().is_some_and(|last| *last <= position) {
+            self.delivery.unapplied.pop_front();
+        }
+        if lagged && !self.is_lagging() {
+            turn.applied(Rule::Deliver);
+        }
+        if let Some(anchor) = self.checkpoints.jumping()
+            && anchor.certificate.state().position == position
+        {
+            return self.land(&anchor, turn);
+        }
+        if let Some(root) = root.filter(|_| self.checkpoints.is_due(position)) {
+            self.reach(position, root, turn);
+        }
+    }
+
+    fn reach(&mut self, position: Position, root: Hash, turn: &mut Turn<'_, Self>) {
+        if position <= self.checkpoints.stable_position() || position > self.delivery.position {
+            return;
+        }
+        let Some(link) = self.chain.holding(position) else { return };
+        let index = u32::try_from(position.0 - link.before().0).unwrap_or(u32::MAX);
+        let state = Attested { position, view: link.header.view, digest: link.digest, index, root };
+        self.checkpoints.reach(state);
+        if self.may_act() {
+            turn.applied(Rule::Attest);
+            self.out.sign.push(Statement::Checkpoint(state));
+        }
+        if let Some(certificate) = self.checkpoints.certified() {
+            self.settle_checkpoint(&certificate, turn);
+        }
+    }
+
+    /// An own attestation is signed: it counts here and goes to all.
+    pub(crate) fn on_signed_attestation(
+        &mut self,
+        state: Attested,
+        signature: Signature,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        if self.checkpoints.own(state.position) == Some(&state) {
+            let others = self.others();
+            if !others.is_empty() {
+                turn.send(others, Message::Attest { state, signature });
+            }
+            self.checkpoints.add(self.own(), state, signature);
+            self.count_attestations(&state, turn);
+        }
+    }
+
+    /// A member attests a state.
+    pub(crate) fn on_attest(
+        &mut self,
+        from: NodeId,
+        state: Attested,
+        signature: Signature,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        if !self.checkpoints.is_due(state.position) {
+            return turn.blame(from, Fault::MisplacedAttestation.with(&state));
+        }
+        match self.checkpoints.add(from, state, signature) {
+            Attesting::New => self.count_attestations(&state, turn),
+            Attesting::Nothing => {}
+            Attesting::Conflict(first) => {
+                turn.blame(from, Fault::EquivocatedAttestation.with(&(first, state)));
+            }
+        }
+    }
+
+    fn count_attestations(&mut self, state: &Attested, turn: &mut Turn<'_, Self>) {
+        let (epoch, roster) = (self.safety.epoch, self.config.roster());
+        if let Some(certificate) = self.checkpoints.assemble(state, epoch, roster) {
+            self.compute(Task::Attestations(certificate), turn);
+        }
+    }
+
+    /// Attestations of quorum power were checked.
+    pub(crate) fn on_checked_attestations(
+        &mut self,
+        certificate: &Arc<CheckpointCert>,
+        checked: Result<Verified<Arc<CheckpointCert>>, Vec<NodeId>>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let state = *certificate.state();
+        match checked {
+            Ok(verified) => {
+                self.checkpoints.checked(&state, &[]);
+                let certificate = verified.into_inner();
+                self.checkpoints.certify(Arc::clone(&certificate));
+                self.settle_checkpoint(&certificate, turn);
+            }
+            Err(forgers) => {
+                self.checkpoints.checked(&state, &forgers);
+                for forger in forgers {
+                    turn.blame(forger, Fault::ForgedAttestation.with(&state));
+                }
+                self.count_attestations(&state, turn);
+            }
+        }
+    }
+
+    /// Acts on a certificate once this member's own state of that position is known: equal makes it stable, unequal
+    /// stops this member.
+    fn settle_checkpoint(&mut self, certificate: &Arc<CheckpointCert>, turn: &mut Turn<'_, Self>) {
+        let state = *certificate.state();
+        let Some(own) = self.checkpoints.own(state.position).copied() else { return };
+        if own != state {
+            return self.halt(NoteName::Divergence, [state.position.0, 0, 0], own.root, turn);
+        }
+        let Some(link) = self.chain.holding(state.position).filter(|link| link.digest == state.digest) else {
+            return;
+        };
+        let anchor = Anchor { certificate: CheckpointCert::clone(certificate), header: Header::clone(&link.header) };
+        self.stabilise(Arc::new(anchor), turn);
+        self.out.after.push(After::Compact);
+    }
+
+    fn stabilise(&mut self, anchor: Arc<Anchor>, turn: &mut Turn<'_, Self>) {
+        let state = *anchor.certificate.state();
+        if state.position <= self.checkpoints.stable_position() {
+            return;
+        }
+        turn.applied(Rule::Stable);
+        turn.note(Note { name: NoteName::Stable, values: [state.position.0, 0, 0], digest: state.root });
+        self.out.keep(Record::Checkpoint(Anchor::clone(&anchor)));
+        self.checkpoints.set_stable(Arc::clone(&anchor));
+        if let Some(checkpoint) = told(&anchor) {
+            self.out.output(Delivered::Stable(checkpoint));
+        }
+        self.prune_chain();
+    }
+
+    /// Below the stable checkpoint only the newest blocks are kept, for peers slightly behind.
+    pub(crate) fn prune_chain(&mut self) {
+        let stable = self.checkpoints.stable_position();
+        let top = self.chain.top().header.height;
+        let retain = self.config.parameters().retain_blocks;
+        let delivered = self.delivery.height;
+        let dropped = self.chain.prune(|link| {
+            let height = link.header.height;
+            link.last < stable && height + retain < top && height < delivered
+        });
+        for name in dropped.into_iter().filter_map(|link| link.name) {
+            self.release_blob(name);
+        }
+    }
+
+    /// A peer retains nothing of what is missing, but a certified state above it: the user must fetch that state.
+    pub(crate) fn on_anchor(&mut self, from: NodeId, anchor: Arc<Anchor>, turn: &mut Turn<'_, Self>) {
+        for height in self.sync.get().ranges_of(from) {
+            self.settle_want(Key::Range(height), None, turn);
+        }
+        let position = anchor.certificate.state().position;
+        let ahead = position > self.delivery.position && position > self.chain.top().last;
+        let further = self.checkpoints.jumping().is_none_or(|a| a.certificate.state().position < position);
+        if !ahead || !further || !self.checkpoints.is_due(position) {
+            return;
+        }
+        turn.applied(Rule::Jump);
+        turn.note(Note { name: NoteName::Jump, values: [position.0, 0, 0], digest: anchor.header.digest() });
+        if let Some(checkpoint) = told(&anchor) {
+            self.checkpoints.set_jumping(Some(anchor));
+            self.out.output(Delivered::Jump(checkpoint));
+        }
+    }
+
+    /// The user holds the state of the anchor: the chain starts again there.
+    fn land(&mut self, anchor: &Arc<Anchor>, turn: &mut Turn<'_, Self>) {
+        let state = *anchor.certificate.state();
+        self.checkpoints.set_jumping(None);
+        let header = Arc::new(anchor.header.clone());
+        let last = Position(state.position.0 + u64::from(header.count - state.index));
+        let whole = state.index == header.count;
+        let height = header.height;
+        let fallen = self.tree.reset(state.digest, Arc::clone(&header));
+        let (digest, name, commitment) = (state.digest, None, None);
+        let body = None;
+        let link = Link { digest, header: Arc::clone(&header), last, body, name, commitment };
+        let dropped = self.chain.reset(link);
+        let loose = fallen.into_iter().filter(|b| b.stored).filter_map(|b| b.name);
+        for name in loose.chain(dropped.into_iter().filter_map(|link| link.name)) {
+            self.release_blob(name);
+        }
+        self.delivery.height = if whole { height } else { height.saturating_sub(1) };
+        self.delivery.position = state.position;
+        self.delivery.unapplied.clear();
+        self.delivery.tickets.clear();
+        self.pending_commit = None;
+        self.ordered = None;
+        self.filter.prune(&self.tree, &mut self.pool);
+        self.out.keep(Record::Block { header: Header::clone(&header), body: None });
+        self.out.keep(Record::Commit { digest, last });
+        self.stabilise(Arc::clone(anchor), turn);
+        self.on_direct_commit(crate::View::GENESIS, turn);
+        self.want_key(Key::Range(height + 1), self.others(), turn);
+    }
+}
+
+/// The checkpoint as the user sees it.
+fn told(anchor: &Anchor) -> Option<Checkpoint> {
+    let state = anchor.certificate.state();
+    let certificate = Blob::try_from(anchor.certificate.encode()).ok()?;
+    Some(Checkpoint { position: state.position, root: state.root, certificate })
+}

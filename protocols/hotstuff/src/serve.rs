@@ -1,0 +1,100 @@
+//! Answers to questions of peers behind, while their bodies are read back from blobs.
+//!
+//! *Bounds.* At most [`ANSWERS_MAX`] answers per asker under way, each of at most 256 blocks and 4 MiB.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use synod_crypto::Hash;
+use synod_quorum::NodeId;
+use synod_wire::{Blob, Bytes, List};
+
+use crate::Header;
+use crate::message::{Blocks, Piece, RANGE_MAX};
+use crate::proof::CommitProof;
+
+/// Answers under way for one asker.
+pub(crate) const ANSWERS_MAX: usize = 2;
+/// Bytes of bodies in one answer.
+pub(crate) const ANSWER_BYTES_MAX: u64 = 4 << 20;
+
+/// An answer that waits for blobs.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// Who asked.
+    pub(crate) asker: NodeId,
+    /// The headers, oldest first.
+    pub(crate) headers: Vec<Header>,
+    /// Proof of the last header of a range.
+    pub(crate) proof: Option<CommitProof>,
+    /// Bodies at hand, by root.
+    pub(crate) bodies: Vec<(Hash, Bytes)>,
+    /// Bodies to be read: blob name to root.
+    pub(crate) missing: BTreeMap<Hash, Hash>,
+}
+
+impl Answer {
+    /// An answer without anything yet.
+    pub(crate) const fn to(asker: NodeId) -> Self {
+        Self { asker, headers: Vec::new(), proof: None, bodies: Vec::new(), missing: BTreeMap::new() }
+    }
+
+    /// The message, once nothing is missing.
+    pub(crate) fn blocks(self) -> Blocks {
+        let pieces = self.bodies.into_iter().filter_map(|(root, bytes)| {
+            Blob::try_from(bytes).ok().map(|bytes| Piece { root, bytes })
+        });
+        let pieces: Vec<Piece> = pieces.take(RANGE_MAX).collect();
+        Blocks {
+            headers: List::try_from(self.headers).unwrap_or_default(),
+            bodies: List::try_from(pieces).unwrap_or_default(),
+            proof: self.proof,
+            anchor: None,
+        }
+    }
+
+    fn memory(&self) -> u64 {
+        let bodies: u64 = self.bodies.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        let headers: u64 = self.headers.iter().map(Header::memory).sum();
+        bodies + headers + 64 * self.missing.len() as u64
+    }
+}
+
+/// The answers under way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Serving {
+    answers: Vec<Answer>,
+}
+
+impl Serving {
+    /// Whether one more answer may be prepared for `asker`.
+    pub(crate) fn has_room(&self, asker: NodeId) -> bool {
+        self.answers.iter().filter(|answer| answer.asker == asker).count() < ANSWERS_MAX
+    }
+
+    /// Parks an answer; gives the blobs to read.
+    pub(crate) fn park(&mut self, answer: Answer) -> BTreeSet<Hash> {
+        let names = answer.missing.keys().copied().collect();
+        self.answers.push(answer);
+        names
+    }
+
+    /// A blob was read or is missing; gives the answers that are complete now.
+    pub(crate) fn loaded(&mut self, name: &Hash, bytes: Option<&Bytes>) -> Vec<Answer> {
+        for answer in &mut self.answers {
+            if let Some(root) = answer.missing.remove(name)
+                && let Some(bytes) = bytes
+            {
+                answer.bodies.push((root, bytes.clone()));
+            }
+        }
+        let (ready, waiting) =
+            core::mem::take(&mut self.answers).into_iter().partition(|answer| answer.missing.is_empty());
+        self.answers = waiting;
+        ready
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.answers.iter().map(Answer::memory).sum()
+    }
+}

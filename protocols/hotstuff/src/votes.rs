@@ -1,0 +1,187 @@
+//! Votes and orders waiting for a quorum: one slot per member and kind for the previous view, the current view and
+//! one view beyond (I4). A member therefore occupies at most 4 kinds x 3 slots.
+
+use std::collections::BTreeMap;
+
+use synod_crypto::{Hash, Signature};
+use synod_machine::planted;
+use synod_quorum::{NodeId, NodeSet};
+
+use crate::{Kind, View};
+
+/// Bytes of one slot, for the memory formula.
+pub(crate) const SLOT_BYTES: u64 = 160;
+/// Slots of one member: the kinds of a pack times previous, current and beyond.
+pub(crate) const SLOTS_MAX: u64 = 4 * 3;
+
+/// One vote as it was received, unverified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ballot {
+    /// The view.
+    pub(crate) view: View,
+    /// The block.
+    pub(crate) digest: Hash,
+    /// Not verified yet.
+    pub(crate) signature: Signature,
+}
+
+/// What came of a vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Added {
+    /// It counts.
+    New,
+    /// The same vote stands already, or a higher one took its slot, or the slot is closed.
+    Nothing,
+    /// The member voted for another block in this view and kind: both ballots are evidence.
+    Conflict(Ballot),
+}
+
+/// The slots of all members.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Votes {
+    slots: BTreeMap<(Kind, NodeId), Vec<Ballot>>,
+    closed: BTreeMap<(Kind, NodeId), View>,
+}
+
+impl Votes {
+    /// Records the vote of `from`, seen from view `current`.
+    pub(crate) fn add(&mut self, kind: Kind, from: NodeId, ballot: Ballot, current: View) -> Added {
+        if self.closed.get(&(kind, from)).is_some_and(|view| *view >= ballot.view) {
+            return Added::Nothing;
+        }
+        let slots = self.slots.entry((kind, from)).or_default();
+        if let Some(first) = slots.iter().find(|b| b.view == ballot.view) {
+            return if first.digest == ballot.digest { Added::Nothing } else { Added::Conflict(*first) };
+        }
+        slots.push(ballot);
+        trim(slots, current);
+        if slots.contains(&ballot) { Added::New } else { Added::Nothing }
+    }
+
+    /// Who voted for this block.
+    pub(crate) fn tally(&self, kind: Kind, view: View, digest: &Hash) -> NodeSet {
+        let read = if planted!(H23) { view.next() } else { view };
+        self.ballots(kind).filter(|(_, b)| b.view == read && b.digest == *digest).map(|(id, _)| id).collect()
+    }
+
+    /// The votes for this block in member order.
+    pub(crate) fn collect(&self, kind: Kind, view: View, digest: &Hash) -> Vec<(NodeId, Signature)> {
+        self.ballots(kind)
+            .filter(|(_, b)| b.view == view && b.digest == *digest)
+            .map(|(id, b)| (id, b.signature))
+            .collect()
+    }
+
+    /// The blocks voted for in `view`, each once.
+    pub(crate) fn candidates(&self, kind: Kind, view: View) -> Vec<Hash> {
+        let mut digests: Vec<Hash> =
+            self.ballots(kind).filter(|(_, b)| b.view == view).map(|(_, b)| b.digest).collect();
+        digests.sort_unstable();
+        digests.dedup();
+        digests
+    }
+
+    /// The newest ballot of a member, of any kind.
+    pub(crate) fn newest(&self, from: NodeId) -> Option<(Kind, Ballot)> {
+        let own = self.slots.iter().filter(|((_, id), _)| *id == from);
+        own.flat_map(|((kind, _), slots)| slots.iter().map(|b| (*kind, *b))).max_by_key(|(_, b)| b.view)
+    }
+
+    /// Drops the ballot of a forger and keeps its slots up to `view` closed.
+    pub(crate) fn close(&mut self, kind: Kind, view: View, forger: NodeId) {
+        if let Some(slots) = self.slots.get_mut(&(kind, forger)) {
+            slots.retain(|b| b.view != view);
+        }
+        let closed = self.closed.entry((kind, forger)).or_default();
+        *closed = (*closed).max(view);
+    }
+
+    /// Forgets what lies before the view before `current`, and all but the highest beyond it.
+    pub(crate) fn advance(&mut self, current: View) {
+        self.slots.values_mut().for_each(|slots| trim(slots, current));
+        self.slots.retain(|_, slots| !slots.is_empty());
+        self.closed.retain(|_, view| view.next() >= current);
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> u64 {
+        let slots: usize = self.slots.values().map(Vec::len).sum();
+        SLOT_BYTES * slots as u64 + 48 * self.closed.len() as u64
+    }
+
+    fn ballots(&self, kind: Kind) -> impl Iterator<Item = (NodeId, &Ballot)> {
+        let of_kind = self.slots.range((kind, NodeId(0))..=(kind, NodeId(u32::MAX)));
+        of_kind.flat_map(|((_, id), slots)| slots.iter().map(|b| (*id, b)))
+    }
+}
+
+fn trim(slots: &mut Vec<Ballot>, current: View) {
+    let highest = slots.iter().map(|b| b.view).max().unwrap_or_default();
+    slots.retain(|b| {
+        let near = b.view == current || b.view.next() == current;
+        near || (b.view > current && (b.view == highest || planted!(H17)))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Added, Ballot, Votes};
+    use crate::{Kind, View};
+    use synod_crypto::{Hash, Signature};
+    use synod_quorum::{NodeId, Weights};
+
+    fn ballot(view: u64, block: u8) -> Ballot {
+        Ballot { view: View(view), digest: Hash([block; 32]), signature: Signature([block; 64]) }
+    }
+
+    #[test]
+    fn a_repeated_signer_never_completes_a_quorum() {
+        let mut votes = Votes::default();
+        let weights = Weights::equal(4);
+        for _ in 0..5 {
+            votes.add(Kind::Generic, NodeId(1), ballot(3, 7), View(3));
+        }
+        votes.add(Kind::Generic, NodeId(2), ballot(3, 7), View(3));
+        assert!(!weights.is_quorum(votes.tally(Kind::Generic, View(3), &Hash([7; 32]))));
+        votes.add(Kind::Generic, NodeId(3), ballot(3, 7), View(3));
+        assert!(weights.is_quorum(votes.tally(Kind::Generic, View(3), &Hash([7; 32]))));
+    }
+
+    #[test]
+    fn a_second_vote_for_another_block_is_evidence_and_does_not_count() {
+        let mut votes = Votes::default();
+        assert_eq!(votes.add(Kind::Generic, NodeId(1), ballot(3, 7), View(3)), Added::New);
+        let conflict = votes.add(Kind::Generic, NodeId(1), ballot(3, 8), View(3));
+        assert_eq!(conflict, Added::Conflict(ballot(3, 7)));
+        assert!(votes.tally(Kind::Generic, View(3), &Hash([8; 32])).is_empty());
+    }
+
+    #[test]
+    fn kinds_are_counted_apart() {
+        let mut votes = Votes::default();
+        votes.add(Kind::Generic, NodeId(1), ballot(3, 7), View(3));
+        votes.add(Kind::Order, NodeId(2), ballot(3, 7), View(3));
+        assert_eq!(votes.tally(Kind::Generic, View(3), &Hash([7; 32])).count(), 1);
+    }
+
+    #[test]
+    fn previous_current_and_one_beyond_are_kept_whatever_is_sent() {
+        let mut votes = Votes::default();
+        for view in 0..1_000 {
+            votes.add(Kind::Generic, NodeId(1), ballot(view, 7), View(10));
+        }
+        let kept: Vec<u64> = votes.slots[&(Kind::Generic, NodeId(1))].iter().map(|b| b.view.0).collect();
+        assert_eq!(kept, [9, 10, 999]);
+        votes.advance(View(999));
+        assert_eq!(votes.slots[&(Kind::Generic, NodeId(1))].len(), 1);
+    }
+
+    #[test]
+    fn a_forgers_slot_stays_closed_for_the_view() {
+        let mut votes = Votes::default();
+        votes.add(Kind::Generic, NodeId(1), ballot(3, 7), View(3));
+        votes.close(Kind::Generic, View(3), NodeId(1));
+        assert_eq!(votes.add(Kind::Generic, NodeId(1), ballot(3, 7), View(3)), Added::Nothing);
+        assert_eq!(votes.add(Kind::Generic, NodeId(1), ballot(4, 7), View(3)), Added::New);
+    }
+}
