@@ -11,7 +11,8 @@
 //! The page cache has the size given at opening.
 //!
 //! ```
-//! use synod_service::{Change, Position, StateStore};
+//! use synod_machine::broadcast::Position;
+//! use synod_service::{Change, StateStore};
 //! use synod_store::{Options, Store};
 //! # let folder = std::env::temp_dir().join(format!("synod-store-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder).expect("a temporary folder");

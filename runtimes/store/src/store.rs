@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition};
-use synod_service::{Change, Position, StateStore};
+use synod_machine::broadcast::Position;
+use synod_service::{Change, StateStore};
 use synod_wire::Bytes;
 
 use crate::Error;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use synod_service::{Change, MemoryStore, Position, StateStore};
+use synod_machine::broadcast::Position;
+use synod_service::{Change, MemoryStore, StateStore};
 use synod_store::{Options, Pace, Store};
 use synod_wire::{Bytes, Drawn};
 

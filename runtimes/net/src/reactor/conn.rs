@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use synod_crypto::PublicKey;
-use synod_machine::host::Frame;
+use synod_machine::host::{Frame, UNDECODABLE};
 use synod_machine::{Queue, Span, Time};
 use synod_quorum::NodeId;
 use synod_wire::{Bytes, Limits as WireLimits, Wire};
@@ -30,7 +30,7 @@ pub(crate) enum Close {
     /// The other side closed, or the socket failed.
     Broken,
     /// The framing is broken, or undecodable frames reached their limit.
-    Misbehaved(&'static str),
+    Misbehaved(Wrong),
     /// Nothing came for too long.
     Silent,
     /// A queue whose rule says so is full.
@@ -41,6 +41,20 @@ pub(crate) enum Close {
     Replaced,
     /// The node stops.
     Stopped,
+}
+
+/// The rule a peer broke, by its SYN code and name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub(crate) code: u16,
+    pub(crate) name: &'static str,
+}
+
+impl Wrong {
+    const UNDECODABLE: Self = Self { code: UNDECODABLE, name: "undecodable_frame" };
+    const TOO_LARGE: Self = Self { code: 4_002, name: "frame_too_large" };
+    const UNKNOWN: Self = Self { code: 4_003, name: "unknown_machine" };
+    const FLAGS: Self = Self { code: 4_004, name: "reserved_flags" };
 }
 
 /// What a connection is made from.
@@ -171,9 +185,9 @@ impl Conn {
             let (route, body) = match self.channel.frame(around.table, self.speaker) {
                 Ok(Some(frame)) => frame,
                 Ok(None) => return Ok(()),
-                Err(BadFrame::TooLarge(_)) => return Err(Close::Misbehaved("oversized_frame")),
-                Err(BadFrame::Unknown(_)) => return Err(Close::Misbehaved("unknown_queue")),
-                Err(BadFrame::Flags(_)) => return Err(Close::Misbehaved("unknown_flags")),
+                Err(BadFrame::TooLarge(_)) => return Err(Close::Misbehaved(Wrong::TOO_LARGE)),
+                Err(BadFrame::Unknown(_)) => return Err(Close::Misbehaved(Wrong::UNKNOWN)),
+                Err(BadFrame::Flags(_)) => return Err(Close::Misbehaved(Wrong::FLAGS)),
             };
             self.frames.take(1);
             if route.machine == LINK {
@@ -183,7 +197,7 @@ impl Conn {
             around.counters.received(route.queue);
             let slot = around.table.machines().iter().position(|m| *m == route.machine);
             let Some(inbox) = slot.and_then(|slot| self.inbox.get_mut(slot)) else {
-                return Err(Close::Misbehaved("unknown_queue"));
+                return Err(Close::Misbehaved(Wrong::UNKNOWN));
             };
             self.inbox_bytes += body.len() as u64;
             self.waiting += 1;
@@ -196,7 +210,7 @@ impl Conn {
         match Beat::decode(body, &WireLimits { frame_max: LINK_MAX }) {
             Ok(Beat::Ask(at)) => self.out.put_word(Beat::Answer(at).encode()),
             Ok(Beat::Answer(at)) => around.counters.rtt_ns.set(around.now.since(Time(at)).0),
-            Err(_) => return Err(Close::Misbehaved("undecodable_beat")),
+            Err(_) => return Err(Close::Misbehaved(Wrong::UNDECODABLE)),
         }
         Ok(())
     }
@@ -299,7 +313,7 @@ impl Conn {
     /// A frame of this connection did not decode.
     pub(crate) fn strike(&mut self, limits: &Limits) -> Result<(), Close> {
         self.strikes += 1;
-        if self.strikes >= limits.strikes_max { Err(Close::Misbehaved("undecodable_frames")) } else { Ok(()) }
+        if self.strikes >= limits.strikes_max { Err(Close::Misbehaved(Wrong::UNDECODABLE)) } else { Ok(()) }
     }
 
     /// Looks after a connection on which nothing may be happening.

@@ -14,7 +14,7 @@ use synod_quorum::NodeId;
 use synod_wire::Bytes;
 use tokio::sync::{Notify, watch};
 
-use super::conn::{Around, Close, Conn, ConnParts};
+use super::conn::{Around, Close, Conn, ConnParts, Wrong};
 use super::waker::ReadyList;
 use crate::Failure;
 use crate::config::{Limits, Role};
@@ -374,12 +374,13 @@ impl Net {
         let counters = self.parts.counters.peer(peer);
         counters.dropped_frames.add(conn.queue_frames() as u64);
         match &close {
-            Close::Misbehaved(what) => {
+            Close::Misbehaved(wrong) => {
+                let Wrong { code, name } = *wrong;
                 counters.strikes.add(1);
                 let penalty = self.parts.registry.punish(key, self.parts.limits.penalty, self.now);
-                tracing::warn!(%peer, what, penalty_ms = penalty.as_millis(), "disconnected for misbehaviour");
-                let text = format!("SYN-4001 {what}: disconnected");
-                self.parts.observer.failed(&Failure { peer: Some(peer), code: 4_001, text });
+                tracing::warn!(%peer, code, name, penalty_ms = penalty.as_millis(), "disconnected for misbehaviour");
+                let text = format!("SYN-{code} {name}: disconnected for {} ms", penalty.as_millis());
+                self.parts.observer.failed(&Failure { peer: Some(peer), code, text });
             }
             Close::Full | Close::Stalled | Close::Silent => counters.resets.add(1),
             Close::Broken | Close::Replaced | Close::Stopped => {}

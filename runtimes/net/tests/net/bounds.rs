@@ -111,7 +111,7 @@ fn a_guest_may_not_speak_to_machines_that_are_not_open_to_it() {
     guest.wait_link(0, Link::Up);
     guest.act_at(1, vec![Act::Send { to: to(0), queue: 0, tag: 1, size: 0 }]);
     guest.wait_link(0, Link::Down);
-    assert_eq!(node.failure().code, 4_001);
+    assert_eq!(node.failure().code, 4_003);
 }
 
 #[test]

@@ -5,4 +5,5 @@ mod contract;
 mod identity;
 mod links;
 mod memory;
+mod probe;
 mod rig;
