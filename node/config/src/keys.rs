@@ -6,6 +6,7 @@
 
 mod card;
 mod file;
+mod pkcs8;
 mod spki;
 
 pub use card::Card;

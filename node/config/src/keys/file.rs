@@ -81,6 +81,21 @@ impl NodeKey {
     /// SYN-1101 if it cannot be read, SYN-1104 if it is a link, no regular file, not of mode 0600 or of another
     /// user, SYN-1103 if its content is not an ed25519 key.
     pub fn read(path: &Path) -> Result<Self, SynError> {
+        Self::read_as(path, |content| parse(content, KeyKind::Ed25519))
+    }
+
+    /// Reads a secret that was made elsewhere: Ed25519 in PKCS #8, unencrypted, in PEM, at most 256 bytes.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub fn read_pkcs8(path: &Path) -> Result<Self, SynError> {
+        Self::read_as(path, super::pkcs8::parse)
+    }
+
+    fn read_as(
+        path: &Path,
+        parse: impl Fn(&[u8]) -> Result<Zeroizing<[u8; 32]>, &'static str>,
+    ) -> Result<Self, SynError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let descriptor = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| {
             if error == rustix::io::Errno::LOOP {
@@ -96,8 +111,7 @@ impl NodeKey {
         let mut file = File::from(descriptor);
         let content = files::read_bounded(&mut file, FILE_BYTES_MAX)
             .map_err(|error| failed(code::CONFIG_UNREADABLE, path, error))?;
-        let mut secret =
-            parse(&content, KeyKind::Ed25519).map_err(|why| bad_value(&shown(path), "the key", why))?;
+        let mut secret = parse(&content).map_err(|why| bad_value(&shown(path), "the key", why))?;
         let seed = Seed::new(*secret);
         secret.zeroize();
         Ok(Self { seed })

@@ -28,6 +28,7 @@ enum Verb {
     },
     Card(CardOf),
     Export(Export),
+    Import(Import),
     /// Refused: proofs of possession belong to aggregate (BLS) keys, which this release does not make.
     #[command(after_help = "Example:\n  synod keys pop node.key")]
     Pop {
@@ -99,6 +100,17 @@ struct Export {
     spki: bool,
 }
 
+/// Takes over a key made elsewhere, such as by openssl, into a new key file.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  synod keys import made.pem --out imported.key")]
+struct Import {
+    /// Ed25519 in PKCS #8, unencrypted, in PEM; mode 0600, own user, no link.
+    file: PathBuf,
+    /// The key file, which must not exist.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         let report = match self.verb {
@@ -110,6 +122,11 @@ impl Arguments {
             Verb::Show { file } => shown(&NodeKey::read(&file)?).field("file", file.display().to_string()),
             Verb::Card(card) => card.write()?,
             Verb::Export(export) => export.report()?,
+            Verb::Import(Import { file, out }) => {
+                let key = NodeKey::read_pkcs8(&file)?;
+                key.write_new(&out)?;
+                shown(&key).field("file", out.display().to_string())
+            }
             Verb::Pop { .. } => {
                 return Err(unsupported(
                     "keys pop",

@@ -203,6 +203,10 @@ fn keys_show_public_halves_only() {
     assert!(rig.ok("keys export --spki node.key").starts_with("-----BEGIN PUBLIC KEY-----\n"));
     rig.refused("keys new --out node.key", "SYN-1109", 3);
     assert_eq!(read(&rig.path("node.key")), file);
+    rig.ok("keys import made.pem --out imported.key");
+    let public = "19bf44096984cdfe8541bac167dc3b96c85086aa30b6b6cb0c5c38ad703166e1";
+    assert_eq!(rig.json("keys show imported.key")["public"], public);
+    rig.refused("keys import node.key --out other.key", "SYN-1103", 3);
     rig.refused("keys pop node.key", "SYN-3003", 5);
     rig.refused("keys rotate node.key", "SYN-3003", 5);
     rig.refused("keys export node.key", "SYN-1001", 2);

@@ -1,9 +1,16 @@
 //! Runs the binary in a directory of its own: its configuration, its working directory, no colours from outside.
 
 use serde_json::Value;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The private key of RFC 8410, section 10.3, as openssl would write it.
+const MADE: &str = "-----BEGIN PRIVATE KEY-----\n\
+    MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
+    -----END PRIVATE KEY-----\n";
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -86,11 +93,18 @@ impl Rig {
         ran.err
     }
 
-    /// A cluster of one node in `cluster/`, the key `node.key`, the card `node.card`, contexts `shop` and `old`.
+    /// Writes a file of mode 0600.
+    pub(crate) fn write_private(&self, name: &str, text: &str) {
+        let opened = std::fs::File::options().write(true).create_new(true).mode(0o600).open(self.path(name));
+        opened.and_then(|mut file| file.write_all(text.as_bytes())).expect("the file is new");
+    }
+
+    /// A cluster of one node in `cluster/`, the key `node.key`, the foreign key `made.pem`, the card `node.card`, contexts `shop` and `old`.
     pub(crate) fn furnished() -> Self {
         let rig = Self::new();
         rig.ok("init --name shop --nodes 1 --out cluster");
         rig.ok("keys new --out node.key");
+        rig.write_private("made.pem", MADE);
         rig.ok("keys card node.key --name n0 --peer 127.0.0.1:7100 --out node.card");
         rig.ok("ctx add old --genesis cluster/genesis.toml");
         rig.ok("ctx add shop --genesis cluster/genesis.toml --dir cluster");
