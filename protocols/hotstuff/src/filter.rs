@@ -61,6 +61,13 @@ impl Filter {
         Followed { complete, fell }
     }
 
+    /// Marks an item that came after a block with it was marked.
+    pub(crate) fn admit(&self, id: &Hash, pool: &mut Pool) {
+        if self.marked.iter().any(|(_, body)| body.contains(id)) {
+            pool.mark(id);
+        }
+    }
+
     /// Marks the items of a proposal for good: the paper's Algorithm 3.
     pub(crate) fn see(policy: Policy, body: &Body, pool: &mut Pool) {
         if policy == Policy::Seen {

@@ -42,6 +42,7 @@ impl Core {
             None => self.empty_item(),
         };
         if self.pool.add(item.clone(), Source::Local(ticket))? {
+            self.filter.admit(&item.id, &mut self.pool);
             self.unforwarded.push(item);
         }
         Ok(())

@@ -59,9 +59,11 @@ impl Core {
             if !item.is_sound() || item.payload.len() > max {
                 return turn.blame(from, Fault::BadForward.with(&item.id));
             }
+            let id = item.id;
             if self.may_act() && self.pool.add(item, Source::Member(from)).is_err() {
                 return;
             }
+            self.filter.admit(&id, &mut self.pool);
         }
     }
 

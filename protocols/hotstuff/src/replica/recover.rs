@@ -1,0 +1,371 @@
+//! Building a replica: fresh, or from its log; and the records and bytes of one that runs.
+//!
+//! A replica comes back with every promise it made (`Safety`), the certificates those promises rest on, the committed
+//! chain above its oldest retained block, and the blocks it voted for. Bodies stay in the journal until they are needed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use synod_crypto::Hash;
+use synod_machine::broadcast::Position;
+use synod_machine::{Condition, Log, Nested, Span, Time, Unrecoverable};
+use synod_quorum::NodeSet;
+
+use super::state::{Core, Delivery, Mode};
+use crate::block::{BODY_MAX, Header, ITEMS_MAX};
+use crate::certificate::Anchor;
+use crate::chain::{Blobs, Chain, Link, RECENT_MAX};
+use crate::checkpoint::Checkpoints;
+use crate::config::Complaints;
+use crate::filter::Filter;
+use crate::job::Domain;
+use crate::leader::Leaders;
+use crate::outbox::Outbox;
+use crate::pacemaker::{Pacemaker, Reason, Temper};
+use crate::pool::{Budget, Pool};
+use crate::proven::Certificates;
+use crate::record::{Mark, Safety};
+use crate::rules::Rules;
+use crate::serve::Serving;
+use crate::sync::BlockSync;
+use crate::tree::{Block, Tree};
+use crate::votes::Votes;
+use crate::{Config, Qc, Record, Tc, View};
+
+/// How long the first question of block sync waits for its answer.
+const SYNC_PATIENCE: Span = Span::millis(250);
+
+/// What the records of a log add up to.
+struct Replay {
+    safety: Safety,
+    qcs: BTreeMap<(View, Hash), Arc<Qc>>,
+    tc: Option<Arc<Tc>>,
+    blocks: BTreeMap<Hash, (Arc<Header>, Option<Hash>)>,
+    chain: Vec<Link>,
+    anchor: Option<Arc<Anchor>>,
+    listening: bool,
+}
+
+impl Replay {
+    fn new(genesis: &Link, safety: Safety) -> Self {
+        Self {
+            safety,
+            qcs: BTreeMap::new(),
+            tc: None,
+            blocks: BTreeMap::new(),
+            chain: vec![genesis.clone()],
+            anchor: None,
+            listening: false,
+        }
+    }
+
+    fn take(&mut self, record: Record) -> Result<(), Unrecoverable> {
+        match record {
+            Record::Safety(safety) => self.safety = safety,
+            Record::Qc(qc) => drop(self.qcs.insert((qc.view, qc.digest), Arc::new(qc))),
+            Record::Tc(tc) => {
+                if self.tc.as_ref().is_none_or(|held| held.view < tc.view) {
+                    self.tc = Some(Arc::new(tc));
+                }
+            }
+            Record::Block { header, body } => {
+                let digest = header.digest();
+                let named = self.blocks.get(&digest).and_then(|(_, name)| *name);
+                self.blocks.insert(digest, (Arc::new(header), body.or(named)));
+                let link = self.chain.iter_mut().rev().find(|link| link.digest == digest);
+                if let Some(link) = link.filter(|link| link.name.is_none()) {
+                    link.name = body;
+                }
+            }
+            Record::Commit { digest, last } => self.commit(digest, last)?,
+            Record::Checkpoint(anchor) => self.anchor = Some(Arc::new(anchor)),
+            Record::Listening => self.listening = true,
+            Record::Rejoined => self.listening = false,
+        }
+        Ok(())
+    }
+
+    /// Links the branch of a committed block to the chain. A block whose ancestors are not in the log starts the chain
+    /// anew: it was installed by a checkpoint, or is the oldest one a snapshot kept.
+    fn commit(&mut self, digest: Hash, last: Position) -> Result<(), Unrecoverable> {
+        let top = self.chain.last().map(|link| (link.digest, link.header.height));
+        let Some((top, height)) = top else { return Err(Unrecoverable("a chain without a block".to_owned())) };
+        let mut branch = Vec::new();
+        let (mut at, mut position) = (digest, last);
+        while at != top {
+            let Some((header, name)) = self.blocks.get(&at).cloned() else { break };
+            let link = Link { digest: at, header, last: position, body: None, name, commitment: None };
+            position = link.before();
+            at = link.header.parent;
+            branch.push(link);
+        }
+        let Some(oldest) = branch.last() else {
+            return if digest == top { Ok(()) } else { Err(Unrecoverable("a commit of an unknown block".to_owned())) };
+        };
+        if at != top {
+            if oldest.header.height <= height && height > 0 {
+                return Err(Unrecoverable("a commit beside the committed chain".to_owned()));
+            }
+            self.chain.clear();
+        }
+        branch.iter().for_each(|link| drop(self.blocks.remove(&link.digest)));
+        self.chain.extend(branch.into_iter().rev());
+        Ok(())
+    }
+}
+
+fn link_of_genesis(genesis: &Arc<Header>) -> Link {
+    let digest = genesis.digest();
+    Link { digest, header: Arc::clone(genesis), last: Position(0), body: None, name: None, commitment: None }
+}
+
+impl Core {
+    /// A replica before its first promise.
+    fn fresh(config: Config, rules: Rules) -> Self {
+        let parameters = config.parameters().clone();
+        let roster = config.roster().clone();
+        let epoch = roster.epoch();
+        let kind = rules.pack.kind();
+        let header = Arc::new(Header::genesis(epoch, kind));
+        let genesis = header.digest();
+        let terms = config.terms();
+        let paper = parameters.complaints == Complaints::LeaderOnly;
+        let temper = Temper {
+            base: parameters.timeout_base,
+            max: parameters.timeout_max,
+            adaptive: !paper,
+            insistent: !paper,
+        };
+        let budget = Budget {
+            bytes: parameters.mempool_bytes,
+            items: u64::from(parameters.pool_items),
+            session_bytes: parameters.session_bytes,
+            session_items: u64::from(parameters.session_items),
+        };
+        let others = roster.others(config.own());
+        let pacemaker = Pacemaker::new(config.own(), epoch, roster.weights().clone(), terms, temper);
+        Self {
+            rules,
+            domain: Arc::new(Domain { cluster: config.identity().cluster, roster: roster.clone() }),
+            leaders: Leaders::new(roster.weights(), terms, parameters.reputation),
+            terms,
+            genesis,
+            mode: Mode::Acting,
+            safety: Safety::fresh(epoch, genesis, kind),
+            high: Arc::new(Qc::empty(epoch, kind, genesis)),
+            tc: None,
+            decided: None,
+            view: View::GENESIS,
+            reason: Reason::Start,
+            entered_at: Time::ZERO,
+            leader: None,
+            newviews: BTreeMap::new(),
+            complaining: None,
+            tree: Tree::new(genesis, Arc::clone(&header)),
+            chain: Chain::new(link_of_genesis(&header)),
+            blobs: Blobs::default(),
+            early: BTreeMap::new(),
+            proposals: BTreeMap::new(),
+            pending_commit: None,
+            ordered: None,
+            shown: None,
+            votes: Votes::default(),
+            checking: BTreeSet::new(),
+            formed: BTreeMap::new(),
+            announce: None,
+            certificates: Certificates::new(genesis),
+            bodies_in_check: BTreeMap::new(),
+            far: BTreeMap::new(),
+            helped: BTreeMap::new(),
+            pool: Pool::new(budget),
+            filter: Filter::default(),
+            linger: crate::batch::Linger::default(),
+            linger_due: None,
+            unforwarded: Vec::new(),
+            forward_again: false,
+            empties: 0,
+            pacemaker: Nested::new(pacemaker),
+            working: false,
+            sync: Nested::new(BlockSync::new(others, SYNC_PATIENCE)),
+            delivery: Delivery {
+                height: 0,
+                position: Position(0),
+                unapplied: VecDeque::new(),
+                tickets: BTreeMap::new(),
+                loading: BTreeSet::new(),
+                barriers: Vec::new(),
+                proving: BTreeSet::new(),
+            },
+            checkpoints: Checkpoints::new(parameters.checkpoint_every),
+            serving: Serving::default(),
+            proof_waiters: NodeSet::EMPTY,
+            quiet: false,
+            out: Outbox::default(),
+            restart: Vec::new(),
+            config,
+        }
+    }
+
+    /// Rebuilds a replica from its log.
+    ///
+    /// # Errors
+    /// [`Unrecoverable`] when the log contradicts itself or the user's durable position.
+    pub(crate) fn recover(config: Config, rules: Rules, log: Log<'_, Record>) -> Result<Self, Unrecoverable> {
+        let damaged = log.condition == Condition::Damaged;
+        let mut core = Self::fresh(config, rules);
+        let mut replay = Replay::new(core.chain.top(), core.safety.clone());
+        for record in log.records {
+            let taken = replay.take(record);
+            // A damaged log may lack records that later ones rest on: what can be read is used, nothing is promised.
+            if !damaged {
+                taken?;
+            }
+        }
+        if damaged || replay.listening {
+            core.mode = Mode::Listening { shown: BTreeMap::new() };
+        }
+        core.install(replay);
+        core.resume()?;
+        Ok(core)
+    }
+
+    fn install(&mut self, replay: Replay) {
+        let mut links = replay.chain.into_iter();
+        if let Some(first) = links.next() {
+            self.tree = Tree::new(first.digest, Arc::clone(&first.header));
+            self.chain = Chain::new(first);
+        }
+        for link in links {
+            self.tree = Tree::new(link.digest, Arc::clone(&link.header));
+            self.chain.push(link);
+        }
+        if let Some(anchor) = replay.anchor {
+            self.checkpoints.set_stable(anchor);
+        }
+        for name in self.chain.iter().filter_map(|link| link.name) {
+            self.blobs.retain(name);
+        }
+        let mut blocks: Vec<_> = replay.blocks.into_iter().collect();
+        blocks.sort_by_key(|(_, (header, _))| header.height);
+        let root = self.tree.root_header().height;
+        for (digest, (header, name)) in blocks {
+            let above = header.height > root && self.tree.get(&header.parent).is_some();
+            if above {
+                let mut block = Block::new(header);
+                block.stored = true;
+                block.name = name;
+                block.qc = replay.qcs.values().find(|qc| qc.digest == digest).cloned();
+                if self.tree.insert(digest, block, &[]).is_ok()
+                    && let Some(name) = name
+                {
+                    self.blobs.retain(name);
+                    self.restart.push(name);
+                }
+            }
+        }
+        self.safety = replay.safety;
+        self.tc = replay.tc.filter(|tc| tc.view <= self.safety.tc);
+        let high = self.safety.high;
+        if let Some(qc) = replay.qcs.get(&(high.view, high.digest)) {
+            self.high = Arc::clone(qc);
+        } else {
+            self.safety.high = Mark { view: self.high.view, digest: self.high.digest };
+        }
+        for qc in replay.qcs.values() {
+            self.certificates.remember(qc.name());
+        }
+        if let Some(tc) = &self.tc {
+            self.certificates.remember(tc.name());
+        }
+    }
+
+    /// Delivery goes on behind what the user holds durably.
+    fn resume(&mut self) -> Result<(), Unrecoverable> {
+        let resume = self.config.resume();
+        let (floor, top) = (self.chain.floor(), self.chain.top());
+        if resume > top.last {
+            let why = format!("the user holds position {} and the log ends at {}", resume.0, top.last.0);
+            return if self.mode == Mode::Acting { Err(Unrecoverable(why)) } else { Ok(()) };
+        }
+        let whole = self.chain.iter().rev().find(|link| link.last <= resume);
+        self.delivery.height = match whole {
+            Some(link) => link.header.height,
+            None => floor.header.height.saturating_sub(1),
+        };
+        self.delivery.position = resume.max(floor.before());
+        Ok(())
+    }
+
+    /// Records equivalent to the whole log: the retained chain, the stable checkpoint, the blocks above, the
+    /// certificates that the promises name, the promises.
+    pub(crate) fn snapshot(&self, put: &mut dyn FnMut(Record)) {
+        let kept = self.chain.iter().filter(|link| link.header.view > View::GENESIS);
+        for link in kept {
+            put(Record::Block { header: Header::clone(&link.header), body: link.name });
+            if link.digest == self.chain.floor().digest {
+                put(Record::Commit { digest: link.digest, last: link.last });
+            }
+        }
+        let top = self.chain.top();
+        if top.header.view > View::GENESIS {
+            put(Record::Commit { digest: top.digest, last: top.last });
+        }
+        if let Some(anchor) = self.checkpoints.stable() {
+            put(Record::Checkpoint(Anchor::clone(&anchor)));
+        }
+        let mut above: Vec<&Block> = self.tree.iter().map(|(_, block)| block).filter(|block| block.stored).collect();
+        above.sort_by_key(|block| block.header.height);
+        for block in above.into_iter().filter(|block| block.header.height > top.header.height) {
+            put(Record::Block { header: Header::clone(&block.header), body: block.name });
+        }
+        if self.high.view > View::GENESIS {
+            put(Record::Qc(Qc::clone(&self.high)));
+        }
+        if let Some(tc) = &self.tc {
+            put(Record::Tc(Tc::clone(tc)));
+        }
+        if matches!(self.mode, Mode::Listening { .. }) {
+            put(Record::Listening);
+        }
+        put(Record::Safety(self.safety.clone()));
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> u64 {
+        let early: u64 = self.early.values().map(|body| body.memory()).sum();
+        let small = 256 * (self.proposals.len() + self.checking.len() + self.newviews.len()) as u64
+            + 128 * (self.delivery.tickets.len() + self.delivery.loading.len()) as u64
+            + 64 * (self.delivery.barriers.len() + self.delivery.proving.len() + self.delivery.unapplied.len()) as u64
+            + self.unforwarded.iter().map(|item| item.cost() as u64).sum::<u64>();
+        self.tree.bytes()
+            + self.chain.bytes()
+            + self.blobs.bytes()
+            + early
+            + self.votes.bytes()
+            + self.certificates.bytes()
+            + self.pool.memory()
+            + self.pacemaker.get().bytes()
+            + self.sync.get().bytes()
+            + self.checkpoints.bytes()
+            + self.serving.bytes()
+            + small
+    }
+
+    /// The formula of the configuration (specification 8.1): bodies of the tree and of the recent chain, headers of the
+    /// retained chain, the pool, and per member votes, complaints, certificates and one early body.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        let p = self.config.parameters();
+        let n = u64::from(self.config.roster().size());
+        let items = if p.block_items == 0 { ITEMS_MAX as u64 } else { u64::from(p.block_items) };
+        let body = u64::from(p.block_bytes).min(BODY_MAX as u64) + 128 * items;
+        let header = 1_024 + 512 * n;
+        let window = p.view_window + 256;
+        let tree = window * (body + 2 * header);
+        let recent = (RECENT_MAX as u64 + p.executor_lag_max + 64) * body;
+        let chain = (2 * p.retain_blocks + p.checkpoint_every + 4_096) * (header + 256);
+        let pool = 2 * p.mempool_bytes + u64::from(p.pool_items) * 1_024;
+        let per_member = n * (body + 64 * header + (64 << 10));
+        let serving = 16 * BODY_MAX as u64;
+        tree + recent + chain + pool + per_member + serving + (16 << 20)
+    }
+}
