@@ -17,8 +17,10 @@ pub(crate) fn network(error: &synod_net::Error) -> SynError {
 
 /// What the journal says, under its own code.
 pub(crate) fn storage(error: &synod_journal::Error) -> SynError {
-    match synod_config::Code::new(error.code()) {
-        Some(code) => SynError::of(code, &[]).because(error.to_string()),
-        None => SynError::of(code::BUG, &[]).because(error.to_string()),
-    }
+    SynError::of(synod_config::Code::new(error.code()), &[]).because(error.to_string())
+}
+
+/// The journal's directory cannot be opened.
+pub(crate) fn unreadable(path: &std::path::Path, error: &std::io::Error) -> SynError {
+    SynError::of(code::CONFIG_UNREADABLE, &[("file", &path.display().to_string())]).because(error)
 }

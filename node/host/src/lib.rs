@@ -9,7 +9,6 @@ mod backend;
 mod client;
 mod drill;
 mod error;
-mod lane;
 mod plan;
 mod random;
 mod server;

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use synod_config::{Genesis, NodeConfig, SynError};
-use synod_hotstuff::{self as hotstuff, Pack, Replica};
+use synod_hotstuff::Replica;
 use synod_kv::Kv;
 use synod_machine::broadcast::{Delivered, Position};
 use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
@@ -60,24 +60,7 @@ fn replica(
 ) -> Result<Box<dyn Hosted>, SynError> {
     let (resume, host, log) = with;
     let config = settings::replica(genesis, node, own, resume)?;
-    match config.parameters().rules {
-        Pack::Basic => open::<hotstuff::Basic>(host, config, log),
-        Pack::Chain3 => open::<hotstuff::Chain3>(host, config, log),
-        Pack::Chain2 => open::<hotstuff::Chain2>(host, config, log),
-        Pack::Chain2Order => open::<hotstuff::Chain2Order>(host, config, log),
-        Pack::Hs2 => open::<hotstuff::Hs2>(host, config, log),
-        Pack::Naive2 => open::<hotstuff::Naive2>(host, config, log),
-        Pack::Paper => open::<hotstuff::Paper>(host, config, log),
-    }
-    .map_err(damaged)
-}
-
-fn open<R: hotstuff::Ruleset + Send + 'static>(
-    host: HostConfig,
-    config: hotstuff::Config,
-    log: LaneLog,
-) -> Result<Box<dyn Hosted>, Unrecoverable> {
-    Ok(Box::new(Host::<Replica<R>>::open(host, config, log)?))
+    Ok(Box::new(Host::<Replica>::open(host, config, log).map_err(damaged)?))
 }
 
 fn damaged(why: Unrecoverable) -> SynError {

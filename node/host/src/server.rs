@@ -4,20 +4,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use synod_config::{Effective, Genesis, NodeConfig, NodeKey, SynError, Sync};
-use synod_journal::thread::JournalThread;
 use synod_journal::{self as journal, Journal, OsDisk, SyncMode};
 use synod_machine::Condition;
 use synod_machine::host::LaneLog;
-use synod_net::{Address, Handle, Hosting, Lane, Listener, Node, Role, Transport};
+use synod_net::{Address, Handle, Hosting, Keeper, Lane, Listener, Node, Role, Transport};
 use synod_quorum::NodeId;
 use synod_service::ExecutorInput;
 
 use crate::drill::{Drill, Drilled};
-use crate::error::{network, storage};
-use crate::lane::Switchboard;
+use crate::error::{network, storage, unreadable};
 use crate::plan::{self, EXECUTOR, LANES, REPLICA};
 use crate::random;
 use crate::watch::{Seen, Watch};
+
+/// Log behind the last snapshot above which the journal is compacted, at least and at most.
+const LOG_BYTES_MIN: u64 = 256 << 20;
+const LOG_BYTES_MAX: u64 = 1 << 30;
 
 /// What a member is started from, read and checked.
 pub struct Setup {
@@ -44,7 +46,7 @@ impl Setup {
         flags: &[(String, String)],
     ) -> Result<Self, SynError> {
         let effective = Effective::read(&folder.join("node.toml"), env, flags.iter().cloned())?;
-        let node = effective.config().clone();
+        let node = effective.config()?.clone();
         let genesis = Genesis::read(&folder.join(&node.node.genesis))?;
         let key = NodeKey::read(&folder.join(&node.node.key_file))?;
         let own = node.check(&genesis, &key.public())?;
@@ -81,7 +83,7 @@ pub fn journal_config(genesis: &Genesis, own: NodeId, mode: SyncMode) -> journal
 pub struct Server {
     node: Option<Node>,
     handle: Handle,
-    journal: Option<JournalThread>,
+    journal: Option<Keeper>,
     /// Holds the directory's lock in mode `volatile-UNSAFE`.
     locked: Option<Journal>,
     watch: Arc<Watch>,
@@ -101,8 +103,8 @@ impl Server {
     /// The code of whatever refused: journal, port, configuration.
     pub fn start(setup: Setup) -> Result<Self, SynError> {
         let config = setup.journal();
-        let disk = OsDisk::open(&setup.data.join("wal"))
-            .map_err(|e| storage(&journal::Error::write("open", "wal", e)))?;
+        let wal = setup.data.join("wal");
+        let disk = OsDisk::open(&wal).map_err(|e| unreadable(&wal, &e))?;
         let opened = Journal::open(Box::new(disk), config).map_err(|e| storage(&e))?;
         if let Some(damage) = &opened.damage {
             tracing::error!(?damage, "the journal is damaged: this node listens until it can rejoin");
@@ -114,7 +116,7 @@ impl Server {
             Some(drill) => Some(Drilled::wrap(machine, drill)),
             None => Some(machine),
         });
-        let (journal, locked, mut writers) = lanes_of(opened.journal, setup.sync())?;
+        let (journal, locked, mut writers) = lanes_of(opened.journal, &setup)?;
 
         let peer = Listener::tcp(&setup.node.listen.peer.to_string()).map_err(|e| network(&e))?;
         let client = match &setup.node.listen.client {
@@ -131,7 +133,7 @@ impl Server {
             .observer(watch.clone())
             .connector(plan::connect(&watch));
         if let Some(client) = client {
-            builder = builder.listen_guests(client);
+            builder = builder.listen_guests(client, &[EXECUTOR]);
         }
         for (number, reactor) in [(REPLICA, 0), (EXECUTOR, 1)] {
             let at = usize::from(number);
@@ -219,7 +221,7 @@ impl Server {
         }
         drop(self.locked.take());
         match self.journal.take() {
-            Some(journal) => journal.close().map_err(|e| storage(&e)),
+            Some(journal) => journal.close().map_err(|e| network(&e)),
             None => Ok(()),
         }
     }
@@ -243,26 +245,20 @@ fn machine_logs(lanes: Vec<journal::LaneLog>) -> Result<[LaneLog; LANES as usize
 
 type Writers = [Option<Lane>; LANES as usize];
 
-/// The journal thread and its lanes, or lanes that forget.
-fn lanes_of(
-    journal: Journal,
-    mode: SyncMode,
-) -> Result<(Option<JournalThread>, Option<Journal>, Writers), SynError> {
-    if mode == SyncMode::VolatileUnsafe {
+/// The journal's thread and its lanes, or lanes that forget.
+fn lanes_of(journal: Journal, setup: &Setup) -> Result<(Option<Keeper>, Option<Journal>, Writers), SynError> {
+    if setup.sync() == SyncMode::VolatileUnsafe {
         let forget = || Some(synod_net::Volatile::lane());
         return Ok((None, Some(journal), [forget(), forget()]));
     }
-    let board = Switchboard::new(LANES);
-    let reports = board.clone();
-    let (thread, lanes) = journal::thread::spawn(journal, Box::new(move |report| reports.report(&report)))
-        .map_err(|e| storage(&e))?;
+    let log_bytes_max = setup.node.storage.retain_bytes.clamp(LOG_BYTES_MIN, LOG_BYTES_MAX);
+    let (keeper, lanes) =
+        synod_net::keep(journal, log_bytes_max, Box::new(|_| {})).map_err(|e| network(&e))?;
     let mut writers: Writers = [None, None];
-    for ((number, lane), place) in (0_u8..).zip(lanes).zip(&mut writers) {
-        let board = board.clone();
-        let make: Lane = Box::new(move |reports| board.attach(number, lane, reports));
-        *place = Some(make);
+    for (lane, place) in lanes.into_iter().zip(&mut writers) {
+        *place = Some(lane);
     }
-    Ok((Some(thread), None, writers))
+    Ok((Some(keeper), None, writers))
 }
 
 fn net_config(setup: &Setup) -> synod_net::Config {

@@ -108,6 +108,6 @@ impl Observer for Watch {
     }
 
     fn failed(&self, failure: &Failure) {
-        tracing::debug!(%failure, "a handshake or dial failed");
+        tracing::debug!(code = failure.code, text = %failure.text, "a handshake or dial failed");
     }
 }
