@@ -2,8 +2,8 @@
 
 use synod_crypto::Hash;
 use synod_trial::oracle::{
-    Agreement, Blocks, CertSeen, Commits, HeaderSeen, MarkSeen, Oracle, Pack, Phase, Promises, SafetySeen,
-    Seen, Sighting, Votes, faults, quorum, weak,
+    Agreement, Blocks, CertSeen, Commits, ExecutedSeen, Execution, HeaderSeen, MarkSeen, Oracle, Pack, Phase,
+    Promises, SafetySeen, Seen, Sighting, Views, Votes, faults, quorum, weak,
 };
 
 fn digest(name: u8) -> Hash {
@@ -31,6 +31,7 @@ fn header(view: u64, name: u8, parent: u8, justify: u64) -> Seen {
 fn safety(voted: MarkSeen, lock: u64, high: MarkSeen) -> Seen {
     Seen::Safety(SafetySeen {
         voted: (voted, Phase::Generic),
+        proposed: mark(0, 0),
         ordered: mark(0, 0),
         complained: 0,
         lock: mark(lock, 1),
@@ -101,16 +102,105 @@ fn a_promise_below_a_complaint_is_found() {
     }
 }
 
+fn certificate(view: u64, name: u8, signers: u128) -> Sighting {
+    by(3, Seen::Certificate(CertSeen { phase: Phase::Generic, of: mark(view, name), signers }))
+}
+
+/// The votes of members 0 to 2 in view 1 for a block, `honest` or not.
+fn cast(name: u8, honest: bool) -> impl Iterator<Item = Sighting> {
+    (0..3).map(move |n| Sighting { honest, ..by(n, Seen::Voted(mark(1, name), Phase::Generic)) })
+}
+
 #[test]
 fn weak_foreign_and_conflicting_certificates_are_found() {
-    let cert = |view, name, signers| {
-        by(0, Seen::Certificate(CertSeen { phase: Phase::Generic, of: mark(view, name), signers }))
+    let judge = |votes: Vec<Sighting>, certs: &[Sighting]| {
+        let all: Vec<Sighting> = votes.into_iter().chain(certs.iter().copied()).collect();
+        run(&mut Votes::new(4), &all)
     };
-    assert_eq!(run(&mut Votes::new(4), &[cert(1, 1, 0b0111), cert(1, 1, 0b1110), cert(0, 9, 0)]), None);
-    assert_eq!(run(&mut Votes::new(4), &[cert(1, 1, 0b0011)]), Some("H-S9"));
-    assert_eq!(run(&mut Votes::new(4), &[cert(1, 1, 0b1_0011)]), Some("H-S9"));
-    assert_eq!(run(&mut Votes::new(4), &[cert(1, 1, 0b0111), cert(1, 2, 0b0111)]), Some("H-S4"));
-    assert_eq!(run(&mut Votes::new(4), &[by(0, Seen::GaveUp { view: 3, signers: 0b11 })]), Some("H-S9"));
+    let honest = || cast(1, true).collect::<Vec<_>>();
+    assert_eq!(judge(honest(), &[certificate(1, 1, 0b0111), certificate(0, 9, 0)]), None);
+    assert_eq!(judge(honest(), &[certificate(1, 1, 0b0011)]), Some("H-S9"));
+    assert_eq!(judge(honest(), &[certificate(1, 1, 0b1_0011)]), Some("H-S9"));
+    let both: Vec<Sighting> = cast(1, false).chain(cast(2, false)).collect();
+    assert_eq!(judge(both, &[certificate(1, 1, 0b0111), certificate(1, 2, 0b0111)]), Some("H-S4"));
+    let gave_up = |signers| by(3, Seen::GaveUp { view: 3, signers, high: 0 });
+    let complaints: Vec<Sighting> = (0..3).map(|n| by(n, Seen::Complained { view: 3, high: 0 })).collect();
+    assert_eq!(judge(complaints.clone(), &[gave_up(0b111)]), None);
+    assert_eq!(judge(complaints.clone(), &[gave_up(0b11)]), Some("H-S9"));
+    assert_eq!(judge(complaints[..2].to_vec(), &[gave_up(0b111)]), Some("H-S9"), "member 2 never complained");
+}
+
+#[test]
+fn a_certificate_of_votes_nobody_cast_is_found() {
+    let invented = [certificate(1, 1, 0b0111)];
+    assert_eq!(run(&mut Votes::new(4), &invented), Some("H-S9"));
+    let elsewhere: Vec<Sighting> = cast(2, true).chain(invented).collect();
+    assert_eq!(run(&mut Votes::new(4), &elsewhere), Some("H-S9"));
+    let liars: Vec<Sighting> = cast(2, false).chain(invented).collect();
+    assert_eq!(run(&mut Votes::new(4), &liars), None, "who breaks its protocol may have signed anything");
+}
+
+#[test]
+fn a_view_nobody_ended_is_found() {
+    let enter = |view| by(3, Seen::Entered(view));
+    let judge = |all: &[Sighting]| run(&mut Views::new(4), all);
+    let votes: Vec<Sighting> = cast(1, true).collect();
+    assert_eq!(judge(&[&votes[..], &[enter(1), enter(2)]].concat()), None);
+    assert_eq!(judge(&[&votes[..2], &[enter(1), enter(2)]].concat()), Some("H-S8"));
+    assert_eq!(judge(&[&votes[..], &[enter(2), enter(1)]].concat()), Some("H-S8"), "views only rise");
+    let complaints: Vec<Sighting> = (0..3).map(|n| by(n, Seen::Complained { view: 7, high: 0 })).collect();
+    assert_eq!(judge(&[&complaints[..], &[enter(8)]].concat()), None);
+    assert_eq!(judge(&[&complaints[..], &[enter(9)]].concat()), Some("H-S8"));
+}
+
+fn executed(position: u64, sequence: u64, name: u8) -> ExecutedSeen {
+    let name = digest(name);
+    ExecutedSeen { position, session: 1, sequence, body: name, reply: name, state: name }
+}
+
+/// An oracle that knows session 1 of client 128, which asked for bodies 5 and 6.
+fn execution() -> Execution {
+    let mut oracle = Execution::default();
+    oracle.asked(128, 1, digest(5));
+    oracle.asked(128, 1, digest(6));
+    oracle.opened(128, 1, 1).expect("the first to open it");
+    oracle
+}
+
+fn fired(verdict: Result<(), synod_trial::oracle::Breach>) -> Option<&'static str> {
+    verdict.err().map(|breach| breach.checker)
+}
+
+#[test]
+fn a_command_executed_twice_unasked_or_out_of_order_is_found() {
+    let mut oracle = execution();
+    assert_eq!(fired(oracle.executed(0, 1, &executed(2, 1, 5))), None);
+    assert_eq!(fired(oracle.executed(1, 1, &executed(2, 1, 5))), None, "another node, the same place");
+    assert_eq!(fired(oracle.executed(0, 2, &executed(2, 1, 5))), None, "replayed after a restart");
+    assert_eq!(fired(oracle.executed(0, 1, &executed(3, 1, 5))), Some("H-S3"), "twice");
+    assert_eq!(fired(oracle.executed(1, 1, &executed(3, 2, 7))), Some("H-S3"), "nobody asked");
+    assert_eq!(
+        fired(execution().executed(0, 1, &ExecutedSeen { session: 9, ..executed(2, 1, 5) })),
+        Some("H-S3")
+    );
+    assert_eq!(fired(oracle.executed(0, 1, &executed(1, 2, 6))), Some("H-S10"), "an older position");
+    let other = ExecutedSeen { state: digest(8), ..executed(2, 1, 5) };
+    assert_eq!(fired(oracle.executed(2, 1, &other)), Some("X9"));
+    assert_eq!(fired(oracle.root(0, 64, digest(1))), None);
+    assert_eq!(fired(oracle.root(1, 64, digest(2))), Some("X9"));
+}
+
+#[test]
+fn an_answer_that_nobody_executed_is_found() {
+    let mut oracle = execution();
+    assert_eq!(fired(oracle.believed(128, (1, 1), digest(5), digest(5))), Some("J4"), "too early");
+    oracle.executed(0, 1, &executed(2, 1, 5)).expect("asked for");
+    assert_eq!(fired(oracle.believed(128, (1, 1), digest(5), digest(5))), None);
+    assert_eq!(fired(oracle.believed(128, (1, 1), digest(5), digest(6))), Some("J4"), "another reply");
+    assert_eq!(fired(oracle.believed(128, (1, 1), digest(6), digest(5))), Some("J4"), "another command");
+    assert_eq!(fired(oracle.rejected(128, (1, 1))), Some("J4"), "it was executed");
+    assert_eq!(fired(oracle.rejected(128, (1, 2))), None);
+    assert_eq!(fired(oracle.executed(0, 1, &executed(3, 2, 6))), Some("J4"), "it was rejected");
 }
 
 #[test]

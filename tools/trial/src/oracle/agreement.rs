@@ -24,10 +24,17 @@ impl Agreement {
 
 impl Oracle for Agreement {
     fn see(&mut self, sighting: &Sighting, _: &Blocks) -> Verdict {
-        let Seen::Delivered { position, content } = sighting.seen else { return Ok(()) };
         if !sighting.honest {
             return Ok(());
         }
+        let (position, content) = match sighting.seen {
+            Seen::Delivered { position, content } => (position, content),
+            Seen::Jumped(position) => {
+                self.reached.insert((sighting.node, sighting.incarnation), position);
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
         let (first, by) = *self.agreed.entry(position).or_insert((content, sighting.node));
         if first != content {
             let node = sighting.node;

@@ -1,4 +1,4 @@
-//! Every header anybody sent, and every vote anybody cast.
+//! Every header anybody sent, and every promise honest members made.
 
 use std::collections::BTreeMap;
 
@@ -6,33 +6,51 @@ use synod_crypto::Hash;
 
 use super::sighting::{HeaderSeen, Phase, Seen, Sighting};
 
-/// The union of all that was on the wire or in a journal.
+/// The union of all that was on the wire or in a journal. Votes and complaints are learned from those who cast them,
+/// never from certificates; a member that was faulty at any time counts as having signed everything.
 #[derive(Default)]
 pub struct Blocks {
     headers: BTreeMap<Hash, HeaderSeen>,
     children: BTreeMap<Hash, Vec<Hash>>,
     votes: BTreeMap<(Phase, u64, Hash), u128>,
+    complaints: BTreeMap<u64, u128>,
+    faulty: u128,
 }
 
 impl Blocks {
     /// Adds what a sighting shows.
     pub fn learn(&mut self, sighting: &Sighting) {
         let own = 1_u128.checked_shl(sighting.node).unwrap_or(0);
+        if !sighting.honest {
+            self.faulty |= own;
+        }
         match sighting.seen {
             Seen::Header(header) => self.header(header),
-            Seen::Voted(mark, phase) => self.votes(phase, mark.view, mark.digest, own),
-            Seen::Certificate(cert) => self.votes(cert.phase, cert.of.view, cert.of.digest, cert.signers),
+            Seen::Voted(mark, phase) => self.vote(phase, mark.view, mark.digest, own),
+            Seen::Complained { view, .. } => {
+                *self.complaints.entry(view).or_default() |= own;
+            }
             Seen::Safety(safety) => {
                 let (voted, phase) = safety.voted;
-                self.votes(phase, voted.view, voted.digest, own);
-                self.votes(Phase::Order, safety.ordered.view, safety.ordered.digest, own);
+                self.vote(phase, voted.view, voted.digest, own);
+                self.vote(Phase::Order, safety.ordered.view, safety.ordered.digest, own);
+                *self.complaints.entry(safety.complained).or_default() |= own;
             }
-            Seen::Proposed(_)
-            | Seen::Complained { .. }
+            Seen::Reopened
+            | Seen::Started
+            | Seen::Entered(_)
+            | Seen::Jumped(_)
+            | Seen::Proposed(_)
+            | Seen::Certificate(_)
             | Seen::GaveUp { .. }
             | Seen::Committed(_)
             | Seen::Delivered { .. } => {}
         }
+    }
+
+    /// The member breaks its protocol from now on: it may have signed anything.
+    pub fn fault(&mut self, node: u32) {
+        self.faulty |= 1_u128.checked_shl(node).unwrap_or(0);
     }
 
     fn header(&mut self, header: HeaderSeen) {
@@ -41,8 +59,14 @@ impl Blocks {
         }
     }
 
-    fn votes(&mut self, phase: Phase, view: u64, digest: Hash, who: u128) {
+    fn vote(&mut self, phase: Phase, view: u64, digest: Hash, who: u128) {
         *self.votes.entry((phase, view, digest)).or_default() |= who;
+    }
+
+    /// Number of different headers seen.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.headers.len()
     }
 
     /// The header of a digest, if it was ever sent.
@@ -57,11 +81,30 @@ impl Blocks {
         self.children.get(digest).map_or(&[], Vec::as_slice)
     }
 
-    /// How many members were seen to vote in this phase for this block in its view.
+    /// Who voted in this phase and view for this block, the faulty always among them.
+    #[must_use]
+    pub fn voters(&self, phase: Phase, view: u64, digest: &Hash) -> u128 {
+        self.votes.get(&(phase, view, *digest)).copied().unwrap_or(0) | self.faulty
+    }
+
+    /// How many members voted in this phase for this block in its view.
     #[must_use]
     pub fn support(&self, phase: Phase, digest: &Hash) -> u32 {
         let view = self.headers.get(digest).map(|h| h.own.view);
-        view.and_then(|view| self.votes.get(&(phase, view, *digest))).map_or(0, |who| who.count_ones())
+        view.map_or(0, |view| self.voters(phase, view, digest).count_ones())
+    }
+
+    /// The most members that voted in this phase for one block of this view.
+    #[must_use]
+    pub fn best(&self, phase: Phase, view: u64) -> u32 {
+        let of_view = self.votes.range((phase, view, Hash([0; 32]))..=(phase, view, Hash([255; 32])));
+        of_view.map(|(_, who)| (*who | self.faulty).count_ones()).max().unwrap_or(0)
+    }
+
+    /// Who complained about the term that ends with this view, the faulty always among them.
+    #[must_use]
+    pub fn complainers(&self, view: u64) -> u128 {
+        self.complaints.get(&view).copied().unwrap_or(0) | self.faulty
     }
 
     /// Whether `ancestor` is `digest` or on its branch.

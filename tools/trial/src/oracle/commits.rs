@@ -38,7 +38,7 @@ impl Commits {
         let two = || self.certified(digest, blocks) && self.next(digest, blocks).next().is_some();
         match self.pack {
             Pack::Basic => blocks.support(Phase::Commit, digest) >= quorum(self.members),
-            Pack::Chain2 => two(),
+            Pack::Chain2 | Pack::Lab2 => two(),
             Pack::Chain2Order => blocks.support(Phase::Order, digest) >= quorum(self.members) || two(),
             Pack::Chain3 => {
                 let chained = |child: &Hash| self.next(child, blocks).next().is_some();

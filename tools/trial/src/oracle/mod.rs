@@ -4,17 +4,21 @@
 mod agreement;
 mod blocks;
 mod commits;
+mod execution;
 mod promises;
 mod sighting;
 mod tables;
+mod views;
 mod votes;
 
 pub use agreement::Agreement;
 pub use blocks::Blocks;
 pub use commits::Commits;
+pub use execution::{ExecutedSeen, Execution};
 pub use promises::Promises;
 pub use sighting::{CertSeen, HeaderSeen, MarkSeen, Pack, Phase, SafetySeen, Seen, Sighting};
 pub use tables::{faults, quorum, weak};
+pub use views::Views;
 pub use votes::Votes;
 
 /// A property that a run broke.

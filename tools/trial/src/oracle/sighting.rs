@@ -14,6 +14,8 @@ pub enum Pack {
     Chain2,
     /// Two-chain commit or order votes.
     Chain2Order,
+    /// Lab: two-chain commit; the rules of its votes are not judged.
+    Lab2,
 }
 
 /// What a vote is for.
@@ -71,6 +73,8 @@ pub struct HeaderSeen {
 pub struct SafetySeen {
     /// The last vote and its phase.
     pub voted: (MarkSeen, Phase),
+    /// The last proposal.
+    pub proposed: MarkSeen,
     /// The last order vote.
     pub ordered: MarkSeen,
     /// The highest view complained about.
@@ -84,6 +88,14 @@ pub struct SafetySeen {
 /// One thing seen.
 #[derive(Clone, Copy, Debug)]
 pub enum Seen {
+    /// The node was rebuilt from its journal; the records it found follow.
+    Reopened,
+    /// The node's first event: everything its journal held was shown.
+    Started,
+    /// The node armed the timer of this view.
+    Entered(u64),
+    /// The node goes on behind this position, whose state it fetches.
+    Jumped(u64),
     /// A header inside any frame.
     Header(HeaderSeen),
     /// The node proposed a block.
@@ -105,6 +117,8 @@ pub enum Seen {
         view: u64,
         /// The signers, one bit per member.
         signers: u128,
+        /// The highest view it lists.
+        high: u64,
     },
     /// A safety record was written.
     Safety(SafetySeen),

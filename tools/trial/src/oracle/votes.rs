@@ -1,5 +1,5 @@
 //! H-S4, H-S5 and H-S9: one vote per view and phase, rising; no promise below a complaint; certificates of enough
-//! distinct members, one per view and phase.
+//! distinct members that signed what it says, one per view and phase.
 
 use std::collections::BTreeMap;
 
@@ -65,17 +65,33 @@ impl Votes {
         breach("H-S5", format!("n{node} proposed twice in view {}", mark.view))
     }
 
-    fn certificate(&mut self, node: u32, cert: &CertSeen) -> Verdict {
+    fn signers(&self, node: u32, what: &str, signers: u128) -> Verdict {
+        let strangers = self.members < 128 && signers >> self.members != 0;
+        if strangers || signers.count_ones() < quorum(self.members) {
+            let count = signers.count_ones();
+            return breach("H-S9", format!("n{node} holds {what} by {count}"));
+        }
+        Ok(())
+    }
+
+    fn certificate(&mut self, node: u32, cert: &CertSeen, blocks: &Blocks) -> Verdict {
         let CertSeen { phase, of, signers } = *cert;
         if of.view == 0 {
             return Ok(());
         }
-        let strangers = self.members < 128 && signers >> self.members != 0;
-        if strangers || signers.count_ones() < quorum(self.members) {
-            let count = signers.count_ones();
+        self.signers(node, &format!("a {phase:?} certificate of view {}", of.view), signers)?;
+        let invented = signers & !blocks.voters(phase, of.view, &of.digest);
+        if invented != 0 {
+            let who = invented.trailing_zeros();
             return breach(
                 "H-S9",
-                format!("n{node} sent a {phase:?} certificate of view {} by {count}", of.view),
+                format!("n{node} holds a {phase:?} vote of n{who} in view {} that was never cast", of.view),
+            );
+        }
+        if blocks.get(&of.digest).is_some_and(|header| header.own.view != of.view) {
+            return breach(
+                "H-S9",
+                format!("n{node} holds a certificate of view {} for a block of another", of.view),
             );
         }
         let first = *self.certified.entry((phase, of.view)).or_insert(of.digest);
@@ -84,10 +100,20 @@ impl Votes {
         }
         breach("H-S4", format!("view {} {phase:?} certified both {first} and {}", of.view, of.digest))
     }
+
+    fn gave_up(&self, node: u32, view: u64, signers: u128, blocks: &Blocks) -> Verdict {
+        self.signers(node, &format!("a timeout certificate of {view}"), signers)?;
+        let invented = signers & !blocks.complainers(view);
+        if invented == 0 {
+            return Ok(());
+        }
+        let who = invented.trailing_zeros();
+        breach("H-S9", format!("n{node} holds a complaint of n{who} about {view} that was never made"))
+    }
 }
 
 impl Oracle for Votes {
-    fn see(&mut self, sighting: &Sighting, _: &Blocks) -> Verdict {
+    fn see(&mut self, sighting: &Sighting, blocks: &Blocks) -> Verdict {
         if !sighting.honest {
             return Ok(());
         }
@@ -100,12 +126,12 @@ impl Oracle for Votes {
                 voter.complained = voter.complained.max(view);
                 Ok(())
             }
-            Seen::Certificate(cert) => self.certificate(node, &cert),
-            Seen::GaveUp { view, signers } if signers.count_ones() < quorum(self.members) => breach(
-                "H-S9",
-                format!("n{node} sent a timeout certificate of {view} by {}", signers.count_ones()),
-            ),
-            Seen::GaveUp { .. }
+            Seen::Certificate(cert) => self.certificate(node, &cert, blocks),
+            Seen::GaveUp { view, signers, .. } => self.gave_up(node, view, signers, blocks),
+            Seen::Reopened
+            | Seen::Started
+            | Seen::Entered(_)
+            | Seen::Jumped(_)
             | Seen::Header(_)
             | Seen::Safety(_)
             | Seen::Committed(_)

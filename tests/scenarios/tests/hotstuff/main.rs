@@ -1,0 +1,11 @@
+//! Named runs of HotStuff, fresh seeds, and the stored replays of former failures.
+
+mod hidden_lock;
+mod lagging;
+mod leader_killed;
+mod one_dead;
+mod paper_stalls;
+mod quiet;
+mod replays;
+mod restart_of_all;
+mod smoke;

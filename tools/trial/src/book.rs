@@ -1,0 +1,114 @@
+//! What one run knows about itself: who asked for what, who delivered what. The workload and the checker share it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use synod_crypto::Hash;
+use synod_machine::Span;
+use synod_quorum::NodeId;
+use synod_service::{ClientInput, Command};
+use synod_wire::Bytes;
+
+/// The first id of a guest.
+pub const GUESTS: u32 = 128;
+
+/// One command of one client.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Its client.
+    pub guest: u32,
+    /// The client's life at that time.
+    pub life: u32,
+    /// Digest of the command.
+    pub body: Hash,
+    /// Whether an outcome is still due.
+    pub open: bool,
+    /// Whether it must be accepted in the end: its deadline lies beyond the run.
+    pub patient: bool,
+}
+
+/// How far one member got.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reach {
+    /// The last position delivered in the present life.
+    pub delivered: u64,
+    /// The last position applied in the present life.
+    pub applied: u64,
+    /// Virtual nanoseconds of the last vote.
+    pub voted: u64,
+}
+
+/// The shared notes of a run.
+#[derive(Default)]
+pub struct Book {
+    /// Commands by tag.
+    pub asked: Vec<Asked>,
+    /// Lives of the guests.
+    pub lives: BTreeMap<u32, u32>,
+    /// Members.
+    pub reach: BTreeMap<u32, Reach>,
+    /// The highest position an honest member delivered, and when it rose last.
+    pub highest: (u64, u64),
+    /// Commands accepted by their clients.
+    pub accepted: u64,
+    /// The highest view an honest member entered.
+    pub view: u64,
+    /// Different commands executed by honest members.
+    pub executed: u64,
+    /// Different headers seen.
+    pub blocks: u64,
+}
+
+/// The notes, as both sides hold them.
+pub type Shared = Rc<RefCell<Book>>;
+
+impl Book {
+    /// Registers commands of a guest and gives the input that asks for them.
+    pub fn ask(&mut self, guest: NodeId, bodies: Vec<Bytes>, deadline: Option<Span>) -> ClientInput {
+        let life = self.lives.get(&guest.0).copied().unwrap_or(0);
+        let mut commands = Vec::with_capacity(bodies.len());
+        for body in bodies {
+            let tag = self.asked.len() as u64;
+            let asked = Asked {
+                guest: guest.0,
+                life,
+                body: Hash::of(&body),
+                open: true,
+                patient: deadline.is_none(),
+            };
+            self.asked.push(asked);
+            commands.push(Command { tag, body });
+        }
+        // Beyond every run, but within what timers can count.
+        let deadline = deadline.unwrap_or(Span::secs(1_000_000));
+        ClientInput::Submit { commands, deadline }
+    }
+
+    /// The command of this tag.
+    #[must_use]
+    pub fn get(&self, tag: u64) -> Option<Asked> {
+        self.asked.get(usize::try_from(tag).ok()?).copied()
+    }
+
+    /// An outcome came, or none will come.
+    pub fn close(&mut self, tag: u64) {
+        if let Some(asked) = usize::try_from(tag).ok().and_then(|at| self.asked.get_mut(at)) {
+            asked.open = false;
+        }
+    }
+
+    /// A guest begins a life: nothing its former lives asked for is answered.
+    pub fn born(&mut self, guest: u32, life: u32) {
+        self.lives.insert(guest, life);
+        for asked in self.asked.iter_mut().filter(|asked| asked.guest == guest && asked.life < life) {
+            asked.open = false;
+        }
+    }
+
+    /// Commands whose outcome is due.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.asked.iter().filter(|asked| asked.open).count()
+    }
+}

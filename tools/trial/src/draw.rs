@@ -1,0 +1,152 @@
+//! Drawing scenarios for HotStuff: sizes, parameters, workload, and faults within the budget. It knows nothing of any
+//! planted bug.
+
+use synod_machine::Span;
+use synod_sim::{Crypto, Draws, Family, Latency, Mode, Scenario, Stream, Swarm};
+
+use crate::oracle::{faults, weak};
+use crate::params::pack_of;
+use crate::token::RunOptions;
+
+/// Families every seed may have.
+const FAMILIES: &[Family] = &[
+    Family::NetReset,
+    Family::NetClog,
+    Family::NetBand,
+    Family::NetDelay,
+    Family::NetSpike,
+    Family::NetSplit,
+    Family::NetOneWay,
+    Family::NetFlap,
+    Family::NodeCrash,
+    Family::NodeStorm,
+    Family::NodePause,
+    Family::NodeSlow,
+    Family::ClockOffset,
+    Family::ClockDrift,
+    Family::ClockStep,
+    Family::DiskUnsynced,
+    Family::DiskSyncFail,
+    Family::DiskSlow,
+    Family::DiskRot,
+    Family::DiskLie,
+    Family::DiskRollback,
+    Family::DiskWipe,
+    Family::JobDelay,
+    Family::ByzSilent,
+    Family::ByzDelay,
+    Family::ByzReplay,
+    Family::ByzEquivocate,
+    Family::ByzMutate,
+    Family::ByzAcks,
+    Family::ByzAmnesia,
+    Family::ByzForge,
+    Family::ByzFlood,
+    Family::ByzShave,
+    Family::ByzCollude,
+    Family::ByzCrash,
+    Family::ByzBatches,
+    Family::ByzSync,
+];
+
+/// Families that only links without connections know.
+const DATAGRAMS: &[Family] = &[Family::NetLoss, Family::NetDup, Family::NetReorder];
+
+/// The scenario of a seed.
+///
+/// # Errors
+/// The system is unknown.
+pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenario, String> {
+    let pack = pack_of(system).ok_or_else(|| format!("no system is called {system}"))?;
+    let draws = Draws::new(seed);
+    let mut stream = draws.stream("hotstuff", 0);
+    let drawn = if stream.chance(600_000) { 4 } else { 7 };
+    let nodes = options.nodes.unwrap_or(drawn);
+    let datagrams = stream.chance(150_000);
+    let mut families = FAMILIES.to_vec();
+    if datagrams {
+        families.extend(DATAGRAMS);
+    }
+    let horizon = Span(stream.log_uniform(Span::secs(2).0, Span::secs(12).0));
+    let swarm = Swarm {
+        system: system.to_owned(),
+        nodes,
+        guests: u32::try_from(stream.between(1, 3)).unwrap_or(1),
+        requests: u32::try_from(stream.log_uniform(8, 120)).unwrap_or(8),
+        faulty_max: if options.over_budget { weak(nodes) } else { faults(nodes) },
+        horizon,
+        mode: if datagrams { Mode::Datagram } else { Mode::Connection },
+        families,
+        incidents_max: 6,
+    };
+    let mut scenario = swarm.scenario(seed);
+    if let Some(crypto) = options.crypto {
+        scenario.crypto = crypto;
+    }
+    if scenario.crypto == Crypto::Real {
+        scenario.requests = scenario.requests.min(20);
+    }
+    numbers(&mut scenario, pack.has_terms(), &mut draws.stream("hotstuff", 1));
+    spread(&mut scenario, &mut draws.stream("hotstuff", 2));
+    if options.safety_only {
+        scenario.options.insert("safety_only".to_owned(), 1);
+    }
+    Ok(scenario)
+}
+
+/// Draws parameters and workload.
+fn numbers(scenario: &mut Scenario, terms: bool, stream: &mut Stream) {
+    let far = scenario.latency.largest().0 / 1_000_000;
+    let base = stream.log_uniform(30, 400);
+    let wanted = (16 * far + 200).max(4 * base);
+    let largest = if stream.chance(100_000) { 200_000 } else { 3_000 };
+    let mut set = |key: &str, value: u64| {
+        scenario.options.insert(key.to_owned(), i64::try_from(value).unwrap_or(i64::MAX));
+    };
+    set("timeout_base_ms", base);
+    set("timeout_max_ms", stream.between(wanted, 2 * wanted));
+    if terms {
+        set("term_views", *stream.pick(&[1, 2, 3, 8, 32]).unwrap_or(&32));
+        set("reputation", stream.below(2));
+    }
+    set("complaints_first", u64::from(stream.chance(200_000)));
+    set("checkpoint_every", stream.log_uniform(16, 256));
+    set("retain_blocks", stream.log_uniform(4, 64));
+    set("block_items", stream.log_uniform(2, 256));
+    set("executor_lag_max", stream.log_uniform(2, 64));
+    set("view_window", stream.log_uniform(4, 64));
+    set("batch_wait_us", stream.log_uniform(1, 20_000));
+    set("burst", stream.log_uniform(1, 32));
+    set("closed", u64::from(stream.chance(250_000)));
+    set("send_all", u64::from(stream.chance(200_000)));
+    set("largest", stream.log_uniform(100, largest));
+    set("sync_floor_us", stream.log_uniform(10, 3_000));
+    set("sync_mean_us", stream.log_uniform(10, 3_000));
+    set("pool", stream.below(3));
+}
+
+/// Byzantine members lie from the start or from a drawn time, most of them for ever; guests crash too.
+fn spread(scenario: &mut Scenario, stream: &mut Stream) {
+    let (nodes, guests) = (u64::from(scenario.nodes), u64::from(scenario.guests));
+    for incident in &mut scenario.incidents {
+        if incident.family.is_byzantine() && incident.family != Family::ByzAmnesia {
+            if stream.chance(600_000) {
+                incident.at = Span::ZERO;
+            }
+            if stream.chance(800_000) {
+                incident.lasts = Span::ZERO;
+            }
+        }
+        if incident.family == Family::NodeCrash && stream.chance(150_000) {
+            incident.nodes = vec![u32::try_from(nodes + stream.below(guests)).unwrap_or(0)];
+        }
+        // A fault that hits everybody for seconds leaves nothing to see.
+        if matches!(incident.family, Family::NetDelay | Family::NetSpike) {
+            incident.amount = incident.amount.min(300_000);
+        }
+    }
+    if scenario.latency == Latency::World && stream.chance(500_000) {
+        scenario.jitter = Span::millis(1);
+    }
+    scenario.incidents.sort_by_key(|incident| incident.at);
+}

@@ -1,0 +1,88 @@
+//! Running again: by token, by scenario file, and smaller.
+
+use serde::Serialize;
+use synod_sim::{Scenario, Violation, shrink};
+
+use crate::draw;
+use crate::report::{Outcome, RunReport};
+use crate::run::{Manner, run_scenario};
+use crate::token::Token;
+
+/// Most runs of one shrink.
+const RUNS_MAX: u32 = 400;
+
+/// What shrinking made of a failing run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShrinkReport {
+    /// Format of this object.
+    pub schema: &'static str,
+    /// The checker that fires before and after.
+    pub checker: String,
+    /// What it sees in the small run.
+    pub what: String,
+    /// Events of the run that was given.
+    pub events_before: u64,
+    /// Events of the small run.
+    pub events_after: u64,
+    /// Members of the small run.
+    pub nodes: u32,
+    /// Faults of the small run.
+    pub faults: u64,
+    /// Runs it took.
+    pub runs: u32,
+    /// Real seconds.
+    pub wall_s: u64,
+    /// The small scenario, as a file of `tests/replays` holds it.
+    pub scenario: String,
+}
+
+/// The scenario a token or the text of a scenario file stands for, and a name for it.
+///
+/// # Errors
+/// It is neither.
+pub fn scenario_of(text: &str) -> Result<(Scenario, String), String> {
+    if text.contains('\n') {
+        let scenario = Scenario::from_toml(text).map_err(|e| e.to_string())?;
+        let name = format!("{}:{:x}:file", scenario.system, scenario.seed);
+        return Ok((scenario, name));
+    }
+    let token: Token = text.trim().parse().map_err(|e: crate::token::BadToken| e.to_string())?;
+    Ok((draw::scenario(&token.system, token.seed, &token.options)?, token.to_string()))
+}
+
+/// Runs a token or the text of a scenario file again.
+///
+/// # Errors
+/// It is neither, or its system is unknown.
+pub fn replay(text: &str, manner: Manner) -> Result<RunReport, String> {
+    let (scenario, name) = scenario_of(text)?;
+    run_scenario(&scenario, &name, manner)
+}
+
+/// Makes a failing token or scenario small; the same checker keeps firing.
+///
+/// # Errors
+/// It is neither a token nor a scenario, or it does not fail.
+pub fn shrunk(text: &str) -> Result<ShrinkReport, String> {
+    let started = std::time::Instant::now();
+    let (scenario, name) = scenario_of(text)?;
+    let before = run_scenario(&scenario, &name, Manner::default())?;
+    let small = shrink(&scenario, RUNS_MAX, |candidate| {
+        let report = run_scenario(candidate, &name, Manner::default()).ok()?;
+        (report.verdict != Outcome::Pass).then(|| Violation::new(&report.checker, report.what))
+    })
+    .ok_or_else(|| "the run does not fail".to_owned())?;
+    let after = run_scenario(&small.scenario, &name, Manner::default())?;
+    Ok(ShrinkReport {
+        schema: "synod-sim-shrink/1",
+        checker: after.checker,
+        what: after.what,
+        events_before: before.events,
+        events_after: after.events,
+        nodes: small.scenario.nodes,
+        faults: after.faults,
+        runs: small.runs,
+        wall_s: started.elapsed().as_secs(),
+        scenario: small.scenario.to_toml(),
+    })
+}

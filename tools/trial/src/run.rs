@@ -1,0 +1,286 @@
+//! One run: safety phase, healing, liveness phase, report.
+
+use std::time::Instant;
+
+use synod_crypto::Hash;
+use synod_hotstuff::Rule;
+use synod_machine::{Span, Time};
+use synod_quorum::NodeId;
+use synod_sim::{Draws, Loss, Scenario, Violation};
+
+use crate::book::GUESTS;
+use crate::draw;
+use crate::oracle::{faults, quorum};
+use crate::params::{number, timeout_max};
+use crate::report::{Coverage, EffectiveReport, Outcome, RunReport};
+use crate::systems::hotstuff::{Trial, build};
+use crate::token::{RunOptions, Token};
+use crate::workload::CLIENT;
+
+/// Rules that mark a change of view or path.
+const CHANGES: &[&str] = &["M2_complain", "M3_join", "M5_advance_by_tc", "S_range", "S_pull"];
+/// The production systems of HotStuff.
+pub const SYSTEMS: [&str; 4] =
+    ["hotstuff/basic", "hotstuff/chain3", "hotstuff/chain2", "hotstuff/chain2+order"];
+/// Between two looks at a world in its liveness phase.
+const SLICE: Span = Span::millis(100);
+
+/// How to run a scenario.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// Keep every event as a JSON line.
+    pub trace: bool,
+}
+
+/// The commit a token names: `SYNOD_COMMIT`, or `worktree`.
+#[must_use]
+pub fn commit() -> String {
+    std::env::var("SYNOD_COMMIT").unwrap_or_else(|_| "worktree".to_owned())
+}
+
+/// Runs the scenario of a seed.
+///
+/// # Errors
+/// The system is unknown.
+pub fn run(system: &str, seed: u64, options: &RunOptions, manner: Manner) -> Result<RunReport, String> {
+    let scenario = draw::scenario(system, seed, options)?;
+    let token = Token { system: system.to_owned(), seed, options: options.clone(), commit: commit() };
+    run_scenario(&scenario, &token.to_string(), manner)
+}
+
+/// Runs a scenario. `token` names it in reports.
+///
+/// # Errors
+/// The scenario is not one the system can run.
+pub fn run_scenario(scenario: &Scenario, token: &str, manner: Manner) -> Result<RunReport, String> {
+    let started = Instant::now();
+    let mut trial = build(scenario, token, manner.trace)?;
+    let verdict = phases(&mut trial, scenario);
+    let verdict = verdict.and_then(|()| trial.world.finish());
+    Ok(report(&trial, scenario, token, (verdict.err(), started)))
+}
+
+/// Runs a scenario twice; a difference is the verdict `nondeterminism`.
+///
+/// # Errors
+/// The scenario is not one the system can run.
+pub fn run_twice(scenario: &Scenario, token: &str) -> Result<RunReport, String> {
+    let first = run_scenario(scenario, token, Manner::default())?;
+    let mut second = run_scenario(scenario, token, Manner::default())?;
+    if first.audit != second.audit {
+        second.verdict = Outcome::Nondeterminism;
+        "X5".clone_into(&mut second.checker);
+        second.what = format!("two runs have audits {} and {}", first.audit, second.audit);
+    }
+    Ok(second)
+}
+
+fn phases(trial: &mut Trial, scenario: &Scenario) -> Result<(), Violation> {
+    let dead = number(scenario, "dead", 0);
+    if dead > 0 {
+        trial.world.run(Time(Span::millis(3).0), &mut trial.workload)?;
+        for id in (0..scenario.nodes).filter(|id| dead >> id & 1 == 1) {
+            trial.world.crash(NodeId(id), Loss::Nothing, None);
+        }
+    }
+    trial.world.run(Time(scenario.horizon.0), &mut trial.workload)?;
+    if number(scenario, "safety_only", 0) == 1 {
+        return Ok(());
+    }
+    let Some(core) = core(trial, scenario, dead) else { return Ok(()) };
+    let guests = (0..scenario.guests).map(|id| NodeId(GUESTS + id));
+    let whole: Vec<NodeId> = core.iter().copied().chain(guests).collect();
+    trial.world.heal(&whole);
+    liveness(trial, scenario, &core)
+}
+
+/// Draws the legal core: n - f honest members; none when the run is over its budget.
+fn core(trial: &Trial, scenario: &Scenario, dead: u64) -> Option<Vec<NodeId>> {
+    let alive = |id: &NodeId| trial.world.honest(*id) && dead >> id.0 & 1 == 0;
+    let mut honest: Vec<NodeId> = (0..scenario.nodes).map(NodeId).filter(alive).collect();
+    let wanted = quorum(scenario.nodes) as usize;
+    if honest.len() < wanted {
+        return None;
+    }
+    let mut stream = Draws::new(scenario.seed).stream("core", 0);
+    stream.shuffle(&mut honest);
+    // Sometimes everybody honest is well, sometimes no more than must be.
+    if stream.chance(700_000) {
+        honest.truncate(wanted);
+    }
+    honest.sort_unstable();
+    Some(honest)
+}
+
+/// The longest one-way delay that frames usually have.
+fn delay(scenario: &Scenario) -> u64 {
+    scenario.latency.largest().0 + 8 * scenario.jitter.0
+}
+
+/// H-L1: how long the next commit may take once the core is whole.
+fn commit_bound(scenario: &Scenario) -> Span {
+    let views = u64::from(scenario.nodes) + 4 + u64::from(faults(scenario.nodes));
+    let turns = 40 * delay(scenario) + 200 * disk(scenario);
+    Span((views + 4) * timeout_max(scenario).0 + turns + Span::secs(2).0)
+}
+
+fn disk(scenario: &Scenario) -> u64 {
+    1_000 * (number(scenario, "sync_floor_us", 1_500) + number(scenario, "sync_mean_us", 700))
+}
+
+fn liveness(trial: &mut Trial, scenario: &Scenario, core: &[NodeId]) -> Result<(), Violation> {
+    let healed = trial.world.now();
+    ask(trial, scenario);
+    let before = trial.book.borrow().highest.0;
+    let bound = commit_bound(scenario);
+    let committed = |trial: &Trial| trial.book.borrow().highest.0 > before;
+    wait(trial, healed + bound, committed, |trial| {
+        let view = trial.book.borrow().view;
+        format!("no commit within {} ms after healing; position {before}, view {view}", bound.0 / 1_000_000)
+    })
+    .map_err(|what| named("H-L1", what))?;
+    // Clients retry with pauses of up to 12.5 s; a member that lay low for long catches up by ranges.
+    let bound = Span(3 * bound.0 + Span::secs(60).0 + 40 * delay(scenario) * u64::from(scenario.requests));
+    let deadline = trial.world.now() + bound;
+    let answered = |trial: &Trial| trial.book.borrow().open() == 0;
+    wait(trial, deadline, answered, |trial| {
+        let open = trial.book.borrow().open();
+        format!("{open} commands of correct clients have no outcome {} ms after healing", bound.0 / 1_000_000)
+    })
+    .map_err(|what| named("H-L2", what))?;
+    rejoined(trial, scenario, core, bound)
+}
+
+/// H-L4: every member of the core executes and votes like the others.
+fn rejoined(trial: &mut Trial, scenario: &Scenario, core: &[NodeId], bound: Span) -> Result<(), Violation> {
+    let since = trial.world.now().0;
+    let deadline = trial.world.now() + bound;
+    let together = |trial: &Trial| {
+        let book = trial.book.borrow();
+        let highest = book.highest.0;
+        core.iter().all(|id| {
+            let reach = book.reach.get(&id.0).copied().unwrap_or_default();
+            reach.voted >= since && reach.applied >= highest
+        })
+    };
+    // Commands keep the chain moving while the last members come back.
+    while !together(trial) {
+        if trial.world.now() >= deadline {
+            let book = trial.book.borrow();
+            let behind: Vec<String> = core
+                .iter()
+                .map(|id| {
+                    let reach = book.reach.get(&id.0).copied().unwrap_or_default();
+                    let voted = reach.voted >= since;
+                    format!("n{} applied {} of {} voted {voted}", id.0, reach.applied, book.highest.0)
+                })
+                .collect();
+            return Err(named("H-L4", Err(behind.join(", "))));
+        }
+        ask(trial, scenario);
+        let until = trial.world.now() + Span(4 * SLICE.0 + 20 * delay(scenario));
+        wait_quietly(trial, until, &together)?;
+    }
+    Ok(())
+}
+
+/// A broken safety property as it is; a passed bound under the name of its liveness property.
+fn named(checker: &str, what: Result<Violation, String>) -> Violation {
+    what.unwrap_or_else(|what| Violation::new(checker, what))
+}
+
+/// Each guest asks for one more command.
+fn ask(trial: &mut Trial, scenario: &Scenario) {
+    for id in 0..scenario.guests {
+        let guest = NodeId(GUESTS + id);
+        let body = vec![format!("more {}", trial.world.now().0).into_bytes().into()];
+        let input = trial.book.borrow_mut().ask(guest, body, None);
+        trial.world.input(guest, CLIENT, Span::ZERO, Box::new(input));
+    }
+}
+
+fn wait(
+    trial: &mut Trial,
+    deadline: Time,
+    done: impl Fn(&Trial) -> bool,
+    late: impl Fn(&Trial) -> String,
+) -> Result<(), Result<Violation, String>> {
+    wait_quietly(trial, deadline, &done).map_err(Ok)?;
+    if done(trial) { Ok(()) } else { Err(Err(late(trial))) }
+}
+
+fn wait_quietly(trial: &mut Trial, deadline: Time, done: &impl Fn(&Trial) -> bool) -> Result<(), Violation> {
+    while !done(trial) && trial.world.now() < deadline {
+        let until = Time((trial.world.now() + SLICE).0.min(deadline.0));
+        trial.world.run(until, &mut trial.workload)?;
+    }
+    Ok(())
+}
+
+fn outcome(violation: Option<&Violation>) -> Outcome {
+    match violation.map(|violation| violation.checker.as_str()) {
+        None => Outcome::Pass,
+        Some("X1") => Outcome::Panic,
+        Some("X5") => Outcome::Nondeterminism,
+        Some(checker) if checker.starts_with("H-L") => Outcome::Stall,
+        Some(_) => Outcome::Violation,
+    }
+}
+
+/// Which rules of the protocol `applied` covers.
+#[must_use]
+pub fn coverage(applied: &[&str]) -> Coverage {
+    let missed: Vec<String> = Rule::ALL
+        .iter()
+        .map(|rule| rule.name())
+        .filter(|name| !applied.contains(name))
+        .map(str::to_owned)
+        .collect();
+    let of = Rule::ALL.len() as u64;
+    Coverage { hit: of - missed.len() as u64, of, missed }
+}
+
+fn report(
+    trial: &Trial,
+    scenario: &Scenario,
+    token: &str,
+    (violation, started): (Option<Violation>, Instant),
+) -> RunReport {
+    let (world, book) = (&trial.world, trial.book.borrow());
+    let stats = world.stats();
+    let effective = stats.effective(CHANGES);
+    let applied: Vec<&'static str> =
+        stats.rules.keys().filter(|rule| rule.protocol == "hotstuff").map(|rule| rule.name).collect();
+    RunReport {
+        schema: "synod-sim-run/1",
+        verdict: outcome(violation.as_ref()),
+        checker: violation.as_ref().map(|v| v.checker.clone()).unwrap_or_default(),
+        what: violation.as_ref().map(ToString::to_string).unwrap_or_default(),
+        token: token.to_owned(),
+        scenario_hash: Hash::of(scenario.to_toml().as_bytes()).to_string(),
+        audit: world.digest().to_string(),
+        events: stats.events,
+        virtual_ms: world.now().0 / 1_000_000,
+        virtual_s: world.now().0 / 1_000_000_000,
+        wall_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        families: stats.families.iter().map(|family| family.name().to_owned()).collect(),
+        faults: stats.incidents,
+        effective: EffectiveReport {
+            view_change: effective.view_change,
+            lost_suffix: effective.lost_suffix,
+            byzantine: effective.byzantine,
+        },
+        rules: coverage(&applied),
+        bytes_permille_max: stats.bytes_permille_max,
+        nodes: scenario.nodes,
+        wan: scenario.latency.largest() >= Span::millis(1),
+        views: book.view,
+        blocks: book.blocks,
+        delivered: book.highest.0,
+        executed: book.executed,
+        accepted: book.accepted,
+        columns: if violation.is_some() { world.trace().columns() } else { String::new() },
+        lines: world.trace().lines().map(<[String]>::to_vec).unwrap_or_default(),
+        applied,
+    }
+}

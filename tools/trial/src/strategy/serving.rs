@@ -1,0 +1,107 @@
+//! Lies to those who catch up, and to clients.
+
+use synod_hotstuff::{Blocks, Message, Status, View};
+use synod_machine::{Message as _, To};
+use synod_service::{Answered, ClientMessage, Reply};
+use synod_sim::{Act, Deed};
+use synod_wire::{Bytes, Limits, Wire, Writer};
+
+use super::{Edited, Lie, Move};
+
+/// Answers ranges with holes, statuses with false heights.
+pub(super) struct FalseBlocks;
+
+impl Move for FalseBlocks {
+    fn play(&mut self, lie: &mut Lie<'_, '_>) -> bool {
+        let choice = lie.act.draws.draw();
+        lie.edit(|_, _, message| match message {
+            Message::Blocks(blocks) => {
+                let mut headers: Vec<_> = blocks.headers.iter().cloned().collect();
+                let mut bodies: Vec<_> = blocks.bodies.iter().cloned().collect();
+                let at = usize::try_from(choice / 4 % (headers.len().max(1) as u64)).unwrap_or(0);
+                match choice % 4 {
+                    0 if headers.len() > 1 => drop(headers.remove(at.min(headers.len() - 2))),
+                    1 if !bodies.is_empty() => bodies.clear(),
+                    2 => headers.reverse(),
+                    _ => return Edited::Nothing,
+                }
+                let (Ok(headers), Ok(bodies)) = (headers.try_into(), bodies.try_into()) else {
+                    return Edited::Nothing;
+                };
+                Edited::Other(vec![Message::Blocks(Blocks { headers, bodies, ..blocks })])
+            }
+            Message::Status(status) => {
+                let (height, view) = (status.height + choice % 5_000, View(status.view.0 + choice % 3));
+                Edited::Other(vec![Message::Status(Status { height, view, ..status })])
+            }
+            _ => Edited::Same,
+        })
+    }
+}
+
+/// The executor of a liar answers clients falsely, and keeps chunks of state to itself.
+pub(super) fn lie(act: &mut Act<'_>, name: &str) -> bool {
+    let choice = act.draws.below(4);
+    if choice == 0 || name == "byz.B1" {
+        return false;
+    }
+    act.split_sends();
+    let mut changed = false;
+    for deed in act.deeds.iter_mut() {
+        if let Deed::Send { to: To::Node(_), body, .. } = deed
+            && let Some(other) = altered(body)
+        {
+            *body = other;
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// The frame with every result changed; `None` when it holds none.
+fn altered(body: &Bytes) -> Option<Bytes> {
+    let limits = Limits { frame_max: 16 << 20 };
+    let message = (body.first() == Some(&ClientMessage::VERSION))
+        .then(|| ClientMessage::decode(body.slice(1..), &limits).ok())
+        .flatten()?;
+    let message = match message {
+        ClientMessage::Replies(mut batch) => {
+            let mut replies: Vec<Reply> = batch.replies.iter().cloned().collect();
+            for reply in &mut replies {
+                match reply {
+                    Reply::Executed { answer, .. } => *answer = falsified(answer)?,
+                    Reply::Opened { session, .. } => *session += 1,
+                    Reply::Refused { .. } => {}
+                }
+            }
+            batch.replies = replies.try_into().ok()?;
+            ClientMessage::Replies(batch)
+        }
+        ClientMessage::StateChunk(mut chunk) => {
+            chunk.bytes = flipped(&chunk.bytes)?.try_into().ok()?;
+            ClientMessage::StateChunk(chunk)
+        }
+        _ => return None,
+    };
+    let mut out = Writer::with_capacity(1 + message.size_hint());
+    out.byte(ClientMessage::VERSION);
+    message.write(&mut out);
+    Some(out.freeze())
+}
+
+fn flipped(bytes: &[u8]) -> Option<Bytes> {
+    let mut bytes = bytes.to_vec();
+    *bytes.last_mut()? ^= 1;
+    Some(Bytes::from(bytes))
+}
+
+fn falsified(answer: &Answered) -> Option<Answered> {
+    Some(match answer {
+        Answered::Digest(digest) | Answered::Gone(digest) => {
+            let mut other = *digest;
+            other.0[0] ^= 1;
+            Answered::Digest(other)
+        }
+        Answered::Body(body) => Answered::Body(flipped(body)?.try_into().ok()?),
+    })
+}

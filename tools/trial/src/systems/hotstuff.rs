@@ -1,0 +1,241 @@
+//! HotStuff: members host the executor (machine 1) and the replica (machine 0), guests a client (machine 1).
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use synod_crypto::{Hash, PublicKey};
+use synod_hotstuff::{Config, Identity, Pack, Replica};
+use synod_machine::broadcast::{Delivered, Position};
+use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
+use synod_machine::{Span, Unrecoverable};
+use synod_quorum::{Epoch, Member, NodeId, Roster, Weights};
+use synod_service::client::SendMode;
+use synod_service::matching::Trust;
+use synod_service::sessions::SessionLimits;
+use synod_service::{
+    Client, ClientAuth, ClientConfig, Executor, ExecutorConfig, ExecutorInput, ExecutorLimits, ExecutorOutput,
+};
+use synod_sim::{Keyring, Options, Routed, Scenario, Seat, Setup, Twins, World};
+
+use crate::app::{Executions, RecordingApp};
+use crate::book::{Book, GUESTS, Shared};
+use crate::oracle;
+use crate::params::{number, pack_of, parameters};
+use crate::sight::REPLICA;
+use crate::strategy;
+use crate::watch::Watch;
+use crate::workload::{CLIENT, Workload};
+
+/// The executor's machine number.
+const EXECUTOR: u8 = CLIENT;
+/// Commands a session may have in flight.
+const WINDOW: u32 = 256;
+
+/// A world, its user, and what both know.
+pub struct Trial {
+    /// The world.
+    pub world: World,
+    /// Its user.
+    pub workload: Workload,
+    /// What both know.
+    pub book: Shared,
+}
+
+/// What machines are built from.
+struct Plan {
+    scenario: Scenario,
+    pack: Pack,
+    cluster: Hash,
+    roster: Roster,
+    keyring: Keyring,
+    executions: Executions,
+    /// Executors recover before their replicas and leave here where those resume.
+    resume: RefCell<BTreeMap<NodeId, Position>>,
+}
+
+/// The oracles' name of a pack.
+#[must_use]
+pub const fn judged(pack: Pack) -> oracle::Pack {
+    match pack {
+        Pack::Basic => oracle::Pack::Basic,
+        Pack::Chain3 | Pack::Paper => oracle::Pack::Chain3,
+        Pack::Chain2 => oracle::Pack::Chain2,
+        Pack::Chain2Order => oracle::Pack::Chain2Order,
+        Pack::Hs2 | Pack::Naive2 => oracle::Pack::Lab2,
+    }
+}
+
+/// Builds the world of a scenario. `trace` keeps every event as text.
+///
+/// # Errors
+/// The system is unknown or a parameter is outside its range.
+pub fn build(scenario: &Scenario, token: &str, trace: bool) -> Result<Trial, String> {
+    let pack = pack_of(&scenario.system).ok_or_else(|| format!("no system is called {}", scenario.system))?;
+    if !(1..=31).contains(&scenario.nodes) || scenario.guests == 0 {
+        return Err("a HotStuff scenario has 1 to 31 members and at least one guest".to_owned());
+    }
+    let keyring = Keyring::new(scenario.crypto, scenario.seed);
+    let key = |id: u32| Member { key: keyring.public(u64::from(id)), power: 1 };
+    let roster = Roster::new(Epoch(0), (0..scenario.nodes).map(key).collect()).map_err(|e| e.to_string())?;
+    let executions = Executions::default();
+    let plan = Plan {
+        scenario: scenario.clone(),
+        pack,
+        cluster: cluster(),
+        roster,
+        keyring,
+        executions: executions.clone(),
+        resume: RefCell::default(),
+    };
+    plan.config(NodeId(0), Position(0)).map_err(|e| e.0)?;
+    let book: Shared = Rc::new(RefCell::new(Book::default()));
+    let members = (0..scenario.nodes).flat_map(|id| members_of(scenario, NodeId(id)));
+    let guests = (0..scenario.guests).map(|id| Seat::new(NodeId(GUESTS + id), &[CLIENT]));
+    let seats = members.chain(guests).collect();
+    let mode = scenario.mode;
+    let secrets = strategy::Secrets { cluster: cluster(), pack, members: scenario.nodes };
+    let setup = Setup {
+        connector: Box::new(connect),
+        links: Box::new(move |a, b| (a.is_member() || b.is_member()).then_some(mode)),
+        checkers: vec![Box::new(Watch::new(judged(pack), scenario.nodes, executions, book.clone()))],
+        strategies: Box::new(move |incident| strategy::of(incident, secrets)),
+        twins: twins(scenario).into_iter().collect(),
+        options: options(scenario, token, trace),
+        ..Setup::new(seats, move |node, machine, log, life| plan.machine(node, machine, log, life))
+    };
+    let mut world = World::new(setup);
+    world.load(&scenario.incidents);
+    Ok(Trial { world, workload: Workload::new(scenario, book.clone()), book })
+}
+
+/// The seats of a member: one, or two for the pair of twins.
+fn members_of(scenario: &Scenario, id: NodeId) -> Vec<Seat> {
+    let seat = Seat::new(id, &[EXECUTOR, REPLICA]);
+    let twin = Seat { twin: 1, ..seat.clone() };
+    if number(scenario, "twin", 0) == u64::from(id.0) + 1 { vec![seat, twin] } else { vec![seat] }
+}
+
+/// Whom the twins reach: per round one number, whose digits to base three say for each other member whether it
+/// hears the first twin, the second, or both.
+fn twins(scenario: &Scenario) -> Option<Twins> {
+    let id = u32::try_from(number(scenario, "twin", 0)).ok()?.checked_sub(1)?;
+    let guests = (0..scenario.guests).map(|guest| NodeId(GUESTS + guest));
+    let mut masks = Vec::new();
+    for round in 0..number(scenario, "twin_rounds", 1) {
+        let mut way = number(scenario, &format!("twin_{round:02}"), 0);
+        let mut mask: [Vec<NodeId>; 2] = [guests.clone().collect(), guests.clone().collect()];
+        for other in (0..scenario.nodes).filter(|other| *other != id) {
+            let digit = way % 3;
+            way /= 3;
+            if digit != 1 {
+                mask[0].push(NodeId(other));
+            }
+            if digit != 0 {
+                mask[1].push(NodeId(other));
+            }
+        }
+        masks.push(mask);
+    }
+    Some(Twins { id: NodeId(id), round: Span::millis(number(scenario, "twin_round_ms", 100)), masks })
+}
+
+/// The cluster all trials speak of.
+#[must_use]
+pub fn cluster() -> Hash {
+    Hash::of(b"synod trial cluster")
+}
+
+fn options(scenario: &Scenario, token: &str, trace: bool) -> Options {
+    let micros = |key: &str, default: u64| Span::micros(number(scenario, key, default));
+    Options {
+        sync_floor: micros("sync_floor_us", 1_500),
+        sync_mean: micros("sync_mean_us", 700),
+        pool: u32::try_from(number(scenario, "pool", 1)).unwrap_or(1),
+        egress: number(scenario, "egress", 0),
+        events_max: number(scenario, "events_max", 4_000_000),
+        trace,
+        ..scenario.world_options(token)
+    }
+}
+
+/// What a machine says goes to its neighbour, or to the user.
+fn connect(node: NodeId, machine: u8, output: Box<dyn core::any::Any + Send>) -> Vec<Routed> {
+    if node.0 >= GUESTS {
+        return vec![Routed::Harness(output)];
+    }
+    let routed = match machine {
+        REPLICA => output
+            .downcast::<Delivered>()
+            .map(|delivered| Routed::Machine(EXECUTOR, Box::new(ExecutorInput::Delivered(*delivered)))),
+        _ => output.downcast::<ExecutorOutput>().map(|output| match *output {
+            ExecutorOutput::Submit(submit) => Routed::Machine(REPLICA, Box::new(submit)),
+            other => Routed::Harness(Box::new(other)),
+        }),
+    };
+    vec![routed.unwrap_or_else(Routed::Harness)]
+}
+
+impl Plan {
+    fn config(&self, own: NodeId, resume: Position) -> Result<Config, synod_hotstuff::Invalid> {
+        let identity = Identity { own, cluster: self.cluster, roster: self.roster.clone() };
+        Config::new(identity, parameters(&self.scenario, self.pack), resume)
+    }
+
+    fn machine(
+        &self,
+        node: NodeId,
+        machine: u8,
+        log: LaneLog,
+        life: u32,
+    ) -> Result<Box<dyn Hosted>, Unrecoverable> {
+        let config = HostConfig {
+            own: node,
+            machine,
+            seed: self.scenario.seed ^ u64::from(life) << 48,
+            jobs_max: 4_096,
+            checked: true,
+        };
+        if node.0 >= GUESTS {
+            return Ok(Box::new(Host::<Client>::open(config, self.client(node, life), log)?));
+        }
+        if machine == EXECUTOR {
+            let host = Host::<Executor<RecordingApp>>::open(config, self.executor(node), log)?;
+            self.resume.borrow_mut().insert(node, host.machine().resume_position());
+            return Ok(Box::new(host));
+        }
+        let resume = self.resume.borrow().get(&node).copied().unwrap_or_default();
+        let replica = self.config(node, resume).map_err(|e| Unrecoverable(e.0.to_owned()))?;
+        Ok(Box::new(Host::<Replica>::open(config, replica, log)?))
+    }
+
+    fn executor(&self, own: NodeId) -> ExecutorConfig<RecordingApp> {
+        let sessions = SessionLimits { sessions_max: 256, window: WINDOW, ..SessionLimits::default() };
+        let checkpoint_every = parameters(&self.scenario, self.pack).checkpoint_every;
+        ExecutorConfig {
+            app: RecordingApp::new(self.executions.clone()),
+            own,
+            roster: self.roster.clone(),
+            cluster: self.cluster,
+            auth: ClientAuth::Signed,
+            limits: ExecutorLimits {
+                sessions,
+                checkpoint_every,
+                app_bytes: 1 << 20,
+                ..ExecutorLimits::default()
+            },
+        }
+    }
+
+    fn client(&self, node: NodeId, life: u32) -> ClientConfig {
+        let trust = Trust::Members(Weights::equal(self.scenario.nodes));
+        let key: PublicKey = self.keyring.public(u64::from(node.0));
+        let all = number(&self.scenario, "send_all", 0) == 1;
+        ClientConfig {
+            window: WINDOW,
+            send: if all { SendMode::All } else { SendMode::One },
+            nearest: NodeId(node.0 % self.scenario.nodes),
+            ..ClientConfig::new(trust, self.cluster, key, u64::from(life))
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The systems a trial can run, one module each.
+
+pub mod hotstuff;

@@ -1,0 +1,130 @@
+//! The one line that names a run: `system:seed:options@commit`.
+
+use core::fmt;
+use core::str::FromStr;
+
+use synod_sim::Crypto;
+
+/// What a run may be told besides system and seed. As text: comma-separated, in this order, nothing for defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Number of members; drawn when not given. Text: `n=7`.
+    pub nodes: Option<u32>,
+    /// Signatures; drawn when not given. Text: `crypto=toy` or `crypto=real`.
+    pub crypto: Option<Crypto>,
+    /// Whether the run ends with the safety phase. Text: `safety`.
+    pub safety_only: bool,
+    /// Whether one member more than allowed is faulty; agreement and liveness are not judged then. Text: `over`.
+    pub over_budget: bool,
+}
+
+/// A run by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// The system.
+    pub system: String,
+    /// The seed.
+    pub seed: u64,
+    /// The options.
+    pub options: RunOptions,
+    /// The commit it was found at; a run is a function of all four.
+    pub commit: String,
+}
+
+/// A text that is no token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadToken(pub String);
+
+impl fmt::Display for BadToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not system:seed:options@commit", self.0)
+    }
+}
+
+impl core::error::Error for BadToken {}
+
+impl fmt::Display for RunOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.nodes.map(|nodes| format!("n={nodes}"));
+        let crypto = self.crypto.map(|crypto| match crypto {
+            Crypto::Toy => "crypto=toy".to_owned(),
+            Crypto::Real => "crypto=real".to_owned(),
+        });
+        let safety = self.safety_only.then(|| "safety".to_owned());
+        let over = self.over_budget.then(|| "over".to_owned());
+        let parts: Vec<String> = [nodes, crypto, safety, over].into_iter().flatten().collect();
+        f.write_str(&parts.join(","))
+    }
+}
+
+impl FromStr for RunOptions {
+    type Err = BadToken;
+
+    fn from_str(text: &str) -> Result<Self, BadToken> {
+        let mut options = Self::default();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            match part.split_once('=') {
+                Some(("n", nodes)) => options.nodes = nodes.parse().ok().filter(|n| (1..=31).contains(n)),
+                Some(("crypto", "toy")) => options.crypto = Some(Crypto::Toy),
+                Some(("crypto", "real")) => options.crypto = Some(Crypto::Real),
+                None if part == "safety" => options.safety_only = true,
+                None if part == "over" => options.over_budget = true,
+                _ => return Err(BadToken(text.to_owned())),
+            }
+            if part.starts_with("n=") && options.nodes.is_none() {
+                return Err(BadToken(text.to_owned()));
+            }
+        }
+        Ok(options)
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{:x}:{}@{}", self.system, self.seed, self.options, self.commit)
+    }
+}
+
+impl FromStr for Token {
+    type Err = BadToken;
+
+    fn from_str(text: &str) -> Result<Self, BadToken> {
+        let bad = || BadToken(text.to_owned());
+        let (run, commit) = text.split_once('@').unwrap_or((text, ""));
+        let mut parts = run.splitn(3, ':');
+        let (system, seed) = (parts.next().ok_or_else(bad)?, parts.next().ok_or_else(bad)?);
+        Ok(Self {
+            system: system.to_owned(),
+            seed: u64::from_str_radix(seed, 16).map_err(|_| bad())?,
+            options: parts.next().unwrap_or("").parse()?,
+            commit: commit.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_as_it_was_written() {
+        let options =
+            RunOptions { nodes: Some(7), crypto: Some(Crypto::Real), safety_only: true, over_budget: true };
+        for options in [RunOptions::default(), options] {
+            let token = Token {
+                system: "hotstuff/chain2+order".to_owned(),
+                seed: 0xbeef,
+                options,
+                commit: "abc".to_owned(),
+            };
+            assert_eq!(token.to_string().parse(), Ok(token));
+        }
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        for text in ["", "hotstuff", "hotstuff:xyz:", "hotstuff:1:m=2@c", "hotstuff:1:n=99@c"] {
+            assert!(text.parse::<Token>().is_err(), "{text}");
+        }
+    }
+}

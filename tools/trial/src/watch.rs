@@ -1,0 +1,158 @@
+//! The checker of a HotStuff run: shows every moment to every oracle and writes down how far each node got.
+
+use synod_crypto::Hash;
+use synod_machine::broadcast::Submit;
+use synod_service::{ClientOutput, ExecutorOutput, Outcome};
+use synod_sim::{Checker, Deed, Moment, Violation};
+
+use crate::app::Executions;
+use crate::book::{GUESTS, Shared};
+use crate::oracle::{
+    Agreement, Blocks, Breach, Commits, Execution, Oracle, Pack, Promises, Seen, Sighting, Verdict, Views,
+    Votes,
+};
+use crate::sight::{REPLICA, Sight};
+
+/// All oracles of one run.
+pub struct Watch {
+    blocks: Blocks,
+    oracles: Vec<Box<dyn Oracle>>,
+    execution: Execution,
+    executions: Executions,
+    book: Shared,
+    asked: usize,
+    sightings: Vec<Sighting>,
+}
+
+fn violation(breach: Breach) -> Violation {
+    Violation::new(breach.checker, breach.what)
+}
+
+impl Watch {
+    /// Watches a cluster of `members` under `pack`.
+    #[must_use]
+    pub fn new(pack: Pack, members: u32, executions: Executions, book: Shared) -> Self {
+        let oracles: Vec<Box<dyn Oracle>> = vec![
+            Box::new(Agreement::default()),
+            Box::new(Votes::new(members)),
+            Box::new(Promises::new(pack)),
+            Box::new(Commits::new(pack, members)),
+            Box::new(Views::new(members)),
+        ];
+        Self {
+            blocks: Blocks::default(),
+            oracles,
+            execution: Execution::default(),
+            executions,
+            book,
+            asked: 0,
+            sightings: Vec::new(),
+        }
+    }
+
+    fn replica(&mut self, moment: &Moment<'_>) -> Verdict {
+        let mut sightings = core::mem::take(&mut self.sightings);
+        sightings.clear();
+        Sight::of(moment, &mut sightings);
+        let verdict = sightings.iter().try_for_each(|sighting| {
+            self.blocks.learn(sighting);
+            self.reach(sighting);
+            self.oracles.iter_mut().try_for_each(|oracle| oracle.see(sighting, &self.blocks))
+        });
+        self.sightings = sightings;
+        verdict
+    }
+
+    fn reach(&self, sighting: &Sighting) {
+        let mut book = self.book.borrow_mut();
+        book.blocks = self.blocks.count() as u64;
+        let reach = book.reach.entry(sighting.node).or_default();
+        match sighting.seen {
+            Seen::Reopened => *reach = crate::book::Reach { voted: reach.voted, ..Default::default() },
+            Seen::Voted(..) => reach.voted = sighting.at,
+            Seen::Entered(view) if sighting.honest => book.view = book.view.max(view),
+            Seen::Jumped(position) | Seen::Delivered { position, .. } => {
+                reach.delivered = position;
+                if sighting.honest && position > book.highest.0 {
+                    book.highest = (position, sighting.at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn executor(&mut self, moment: &Moment<'_>) -> Verdict {
+        let (node, life) = (moment.node.0, moment.incarnation);
+        let executed = match self.executions.lock() {
+            Ok(mut executed) => core::mem::take(&mut *executed),
+            Err(_) => unreachable!("a run has one thread"),
+        };
+        if !moment.honest {
+            return Ok(());
+        }
+        executed.iter().try_for_each(|seen| self.execution.executed(node, life, seen))?;
+        self.book.borrow_mut().executed = self.execution.count() as u64;
+        for deed in moment.deeds {
+            let Deed::Output(output) = deed else { continue };
+            let Some(ExecutorOutput::Submit(submit)) = output.downcast_ref::<ExecutorOutput>() else {
+                continue;
+            };
+            let Submit::Applied { position, root } = submit else { continue };
+            self.book.borrow_mut().reach.entry(node).or_default().applied = position.0;
+            if let Some(root) = root {
+                self.execution.root(node, position.0, *root)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn client(&mut self, moment: &Moment<'_>) -> Verdict {
+        let (guest, life) = (moment.node.0, moment.incarnation);
+        for deed in moment.deeds {
+            let Deed::Output(output) = deed else { continue };
+            let Some(output) = output.downcast_ref::<ClientOutput>() else { continue };
+            match output {
+                ClientOutput::Ready { session } => self.execution.opened(guest, life, *session)?,
+                ClientOutput::Outcome { tag, id, outcome } => {
+                    let Some(asked) = self.book.borrow().get(*tag) else { continue };
+                    let name = (id.session, id.sequence);
+                    match outcome {
+                        Outcome::Accepted { value, .. } => {
+                            self.book.borrow_mut().accepted += 1;
+                            self.execution.believed(guest, name, asked.body, Hash::of(value))?;
+                        }
+                        Outcome::Rejected(_) if id.sequence > 0 => self.execution.rejected(guest, name)?,
+                        Outcome::Rejected(_) | Outcome::Unknown(..) => {}
+                    }
+                }
+                ClientOutput::Closed => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands new commands of clients to the execution oracle.
+    fn learn_asked(&mut self) {
+        let book = self.book.borrow();
+        for asked in &book.asked[self.asked..] {
+            self.execution.asked(asked.guest, asked.life, asked.body);
+        }
+        self.asked = book.asked.len();
+    }
+}
+
+impl Checker for Watch {
+    fn see(&mut self, moment: &Moment<'_>) -> Result<(), Violation> {
+        self.learn_asked();
+        let verdict = match (moment.node.0, moment.machine) {
+            (GUESTS.., _) => self.client(moment),
+            (node, machine) => {
+                if !moment.honest {
+                    self.blocks.fault(node);
+                }
+                if machine == REPLICA { self.replica(moment) } else { self.executor(moment) }
+            }
+        };
+        verdict.map_err(violation)
+    }
+}
