@@ -5,9 +5,7 @@
 //! an empty directory is refused with SYN-1109, so nothing is ever overwritten, and an interrupted call leaves
 //! nothing that looks finished.
 
-use crate::layout::{
-    self, DATA_DIRECTORY, DATA_FORMAT, GENESIS_FILE, KEY_FILE, LANES, NODE_FILE, VERSION_FILE,
-};
+use crate::layout::{self, DATA_DIRECTORY, DATA_FORMAT, GENESIS_FILE, KEY_FILE, NODE_FILE, VERSION_FILE};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -16,8 +14,7 @@ use synod_config::{
     Address, Cluster, Effective, Genesis, Member, NodeKey, Parameters, Protocol, Rules, Service, SynError,
     code,
 };
-use synod_crypto::Hash;
-use synod_journal::{Config, Journal, OsDisk};
+use synod_journal::{Journal, OsDisk, SyncMode};
 
 /// A member to be, and where its node listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +83,17 @@ pub(crate) enum Purpose {
 /// # Errors
 /// SYN-1105 for members that make no cluster.
 pub(crate) fn genesis(name: &str, purpose: Purpose, members: Vec<Member>) -> Result<Genesis, SynError> {
-    let parameters = Parameters::defaults(Rules::Chain2Order, members.len());
+    genesis_with(name, purpose, members, &|_| {})
+}
+
+fn genesis_with(
+    name: &str,
+    purpose: Purpose,
+    members: Vec<Member>,
+    adjust: &dyn Fn(&mut Parameters),
+) -> Result<Genesis, SynError> {
+    let mut parameters = Parameters::defaults(Rules::Chain2Order, members.len());
+    adjust(&mut parameters);
     let drill = purpose == Purpose::Drill;
     let cluster =
         Cluster { name: name.to_owned(), protocol: Protocol::Hotstuff, app: "kv".to_owned(), drill };
@@ -100,10 +107,24 @@ pub(crate) fn genesis(name: &str, purpose: Purpose, members: Vec<Member>) -> Res
 /// # Errors
 /// SYN-1109 if something stands at `out`; the errors of [`genesis`] and of writing.
 pub(crate) fn found(name: &str, purpose: Purpose, seats: &[Seat], out: &Path) -> Result<Genesis, SynError> {
+    found_with(name, purpose, seats, out, &|_| {})
+}
+
+/// As [`found`], with other protocol parameters than the defaults.
+///
+/// # Errors
+/// As [`found`].
+pub(crate) fn found_with(
+    name: &str,
+    purpose: Purpose,
+    seats: &[Seat],
+    out: &Path,
+    adjust: &dyn Fn(&mut Parameters),
+) -> Result<Genesis, SynError> {
     let staged = Staged::new(out)?;
     let keys = seats.iter().map(|_| NodeKey::generate()).collect::<Result<Vec<_>, _>>()?;
     let members = seats.iter().zip(&keys).map(|(seat, key)| seat.member(key)).collect();
-    let genesis = genesis(name, purpose, members)?;
+    let genesis = genesis_with(name, purpose, members, adjust)?;
     genesis.write_new(&staged.path.join(GENESIS_FILE))?;
     for (seat, key) in seats.iter().zip(&keys) {
         furnish(&staged.path.join(&seat.name), seat, &genesis, key)?;
@@ -168,7 +189,7 @@ fn fill(directory: &Path, seat: &Seat, genesis: &Genesis, key: &NodeKey) -> Resu
     let data = directory.join(DATA_DIRECTORY);
     make_directory(&data)?;
     write_new(&data.join(VERSION_FILE), &format!("{DATA_FORMAT}\n"))?;
-    let journal = Config { salt: salt()?, ..Config::new(genesis.id().0, id.0, LANES) };
+    let journal = synod_host::journal_config(genesis, id, SyncMode::Group);
     let wal = layout::journal(&data);
     let disk = OsDisk::open(&wal).map_err(|error| unwritable(&wal, &error))?;
     Journal::create(Box::new(disk), &journal).map_err(|error| from_journal(&error, &wal))
@@ -193,11 +214,6 @@ fn key_of(service: Service) -> &'static str {
         Service::Link => "listen.link",
         Service::Datagram => "listen.datagram",
     }
-}
-
-/// A number nobody can guess: from the public half of a key that is thrown away.
-fn salt() -> Result<u64, SynError> {
-    Ok(Hash::of(&NodeKey::generate()?.public().0).short())
 }
 
 /// The error of a journal as the catalogue shows it.

@@ -33,6 +33,11 @@ pub(crate) fn show(error: &SynError, format: Format) {
     drop(std::io::stderr().write_all(text.as_bytes()));
 }
 
+/// Something of this process or the system that no user can mend.
+pub(crate) fn bug(what: &str, error: &dyn std::fmt::Display) -> SynError {
+    SynError::of(code::BUG, &[("bundle", what)]).because(error)
+}
+
 /// Makes a panic say SYN-9001, leave its details in a file and end the process with 134.
 pub(crate) fn report_bugs() {
     std::panic::set_hook(Box::new(|info| {

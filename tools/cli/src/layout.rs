@@ -20,8 +20,6 @@ pub(crate) const DATA_DIRECTORY: &str = "data";
 pub(crate) const VERSION_FILE: &str = "VERSION";
 /// The format of a data directory.
 pub(crate) const DATA_FORMAT: u32 = 1;
-/// Lanes of the journal: the replica and the executor.
-pub(crate) const LANES: u8 = 2;
 
 /// The directory of the journal.
 pub(crate) fn journal(data: &Path) -> PathBuf {

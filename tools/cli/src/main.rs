@@ -4,8 +4,9 @@
 //! file under [`verbs`]; it answers through [`output`] and fails with a code of the catalogue, which [`exit`]
 //! turns into text and an exit code.
 
+mod bench;
 mod cluster;
-#[cfg(test)]
+mod context;
 mod deployment;
 mod exit;
 mod health;
@@ -13,7 +14,9 @@ mod hex;
 mod http;
 mod layout;
 mod output;
+mod serve;
 mod session;
+mod sources;
 mod tree;
 mod verbs;
 

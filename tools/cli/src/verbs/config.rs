@@ -68,13 +68,16 @@ fn setting(text: &str) -> Result<(String, String), String> {
         .ok_or_else(|| "not of the form KEY=VALUE".to_owned())
 }
 
+/// The environment, without what is not text: names and values of ours are.
+pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
 impl Source {
     /// Joins the four layers.
     pub(crate) fn effective(&self) -> Result<Effective, SynError> {
-        // Variables that are not text cannot be ours: names and values of ours are.
-        let environment = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        Effective::read(&self.data.join(NODE_FILE), environment, self.set.clone())
+        Effective::read(&self.data.join(NODE_FILE), environment(), self.set.clone())
     }
 
     /// The configuration and the genesis of the node, compared with each other and with its key.

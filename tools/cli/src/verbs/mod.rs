@@ -1,16 +1,21 @@
 //! The verbs, one file each. A file gives `Arguments` with `run(self, &Session) -> Done`; adding a verb is that
 //! file, its `mod` line and its line in the table below.
 
+mod bench;
 mod completions;
 mod config;
 mod ctx;
+mod down;
 mod explain;
 mod init;
 
 mod keys;
+mod logs;
 mod man;
 mod node;
+mod restart;
 mod status;
+mod up;
 mod version;
 mod why;
 
@@ -38,6 +43,11 @@ macro_rules! verbs {
 }
 
 verbs! {
+    Up up;
+    Down down;
+    Logs logs;
+    Restart restart;
+    Bench bench;
     Init init;
     Node node;
     Keys keys;

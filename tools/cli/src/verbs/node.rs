@@ -7,9 +7,10 @@ use synod_config::Exit;
 
 mod genesis;
 mod recover;
+mod run;
 mod wal;
 
-/// One node: look at what it holds, or say that it lost it.
+/// One node: run it, look at what it holds, or say that it lost it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod node inspect genesis --data cluster/n0")]
 pub(crate) struct Arguments {
@@ -19,6 +20,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Run(run::Arguments),
     Recover(recover::Arguments),
     /// Reads a node's files offline; nothing is written, and the node may run meanwhile.
     #[command(after_help = "Example:\n  synod node inspect genesis --data cluster/n0")]
@@ -37,6 +39,7 @@ enum Inspect {
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         let report = match self.verb {
+            Verb::Run(run) => return run.run(session),
             Verb::Recover(recover) => recover.report()?,
             Verb::Inspect { what: Inspect::Genesis(what) } => what.report()?,
             Verb::Inspect { what: Inspect::Wal(what) } => what.report()?,

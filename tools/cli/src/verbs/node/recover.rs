@@ -1,12 +1,12 @@
 //! `synod node recover`: a node whose promises are lost or not to be trusted.
 
 use crate::cluster::{from_journal, unwritable};
-use crate::layout::{self, LANES};
+use crate::layout;
 use crate::output::Report;
 use crate::verbs::config::Source;
 use clap::Args;
 use synod_config::SynError;
-use synod_journal::{Config, Journal, OsDisk};
+use synod_journal::{Journal, OsDisk, SyncMode};
 
 /// Marks the journal of a stopped node as damaged, or makes an empty damaged one where it is gone.
 ///
@@ -26,7 +26,7 @@ impl Arguments {
             genesis.member(&config.node.name).expect("the configuration was checked against it");
         let directory = layout::journal(&self.source.data.join(&config.node.data_dir));
         let disk = OsDisk::open(&directory).map_err(|error| unwritable(&directory, &error))?;
-        Journal::reset_damaged(Box::new(disk), Config::new(genesis.id().0, id.0, LANES))
+        Journal::reset_damaged(Box::new(disk), synod_host::journal_config(&genesis, id, SyncMode::Group))
             .map_err(|error| from_journal(&error, &directory))?;
         Ok(Report::new("synod-recover/1")
             .field("node", member.name.clone())

@@ -1,0 +1,138 @@
+//! After a run: was every acknowledged write executed exactly once, and do all members hold the same state?
+//!
+//! The store numbers every change from one counter, which is part of the state. A marker is written before and after
+//! the load; between the two versions of it lie exactly as many changes as writes were executed.
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use synod_config::{Genesis, SynError};
+use synod_crypto::{Hash, Hasher};
+use synod_host::{Backend, ClientSetup, ClusterClient, Mode, Operation, Outcome};
+use synod_kv::operation::{Range, write_command, write_fetch, write_range};
+use synod_kv::{Reply, Verb};
+use synod_load::Tally;
+use synod_quorum::NodeId;
+
+const MARKER: &[u8] = b"synod:audit";
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Keys asked for at a time.
+const PAGE: u32 = 500;
+
+/// What the audit found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Audit {
+    /// Acknowledged writes that the state does not show.
+    pub(crate) lost: u64,
+    /// Executions beyond those acknowledged or unknown.
+    pub(crate) duplicated: u64,
+    /// Whether all members that answered hold the same keys and values.
+    pub(crate) state_hash_equal: bool,
+    /// Members compared.
+    pub(crate) members: usize,
+    /// Keys compared at each.
+    pub(crate) keys: u64,
+}
+
+impl Audit {
+    /// Whether nothing is wrong.
+    pub(crate) fn ok(&self) -> bool {
+        self.lost == 0 && self.duplicated == 0 && self.state_hash_equal
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "lost": self.lost, "duplicated": self.duplicated, "state_hash_equal": self.state_hash_equal,
+            "members": self.members, "keys": self.keys, "ok": self.ok(),
+        })
+    }
+
+    /// Compares the number of changes with what clients were told.
+    pub(crate) fn count(changes: u64, told: Tally) -> (u64, u64) {
+        let least = told.accepted;
+        let most = told.accepted + told.unknown;
+        (least.saturating_sub(changes), changes.saturating_sub(most))
+    }
+}
+
+fn command(verb: &str, arguments: &[&[u8]]) -> bytes::Bytes {
+    let mut body = Vec::new();
+    let verb = Verb::find(verb.as_bytes()).expect("the store has the verbs of its audit");
+    write_command(verb, arguments.iter().copied(), &mut body);
+    body.into()
+}
+
+async fn value(client: &ClusterClient, body: bytes::Bytes, mode: Mode) -> Option<Reply> {
+    match client.ask(vec![Operation { body, mode }], DEADLINE).await.pop()? {
+        Outcome::Accepted { value, .. } => Reply::decode(&value),
+        Outcome::Rejected { .. } | Outcome::Unknown(_) => None,
+    }
+}
+
+/// Writes the marker and gives its version: the number of changes so far.
+pub(crate) async fn mark(client: &ClusterClient) -> Option<u64> {
+    value(client, command("SET", &[MARKER, b"here"]), Mode::Ordered).await?;
+    let mut question = Vec::new();
+    write_fetch(MARKER, &mut question);
+    match value(client, question.into(), Mode::Quorum).await? {
+        Reply::Array(parts) => match parts.as_slice() {
+            [_, Reply::Integer(version)] => u64::try_from(*version).ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The digest of everything one member holds, and the number of keys; `None` if it does not answer.
+pub(crate) async fn state(
+    genesis: &Genesis,
+    member: NodeId,
+    address: String,
+) -> Result<Option<(Hash, u64)>, SynError> {
+    let client = ClusterClient::connect(&ClientSetup {
+        genesis: genesis.clone(),
+        addresses: vec![(member, address)],
+        send_all: false,
+        trust: "gateway",
+        nearest: member,
+        sessions: 1,
+        believe: Some(member),
+    })?;
+    let client = Arc::new(client);
+    assert_eq!(client.trust(), "gateway", "an audit of one member believes that member");
+    let mut digest = Hasher::new("synod audit");
+    let (mut after, mut keys) = (Vec::new(), 0_u64);
+    loop {
+        let mut question = Vec::new();
+        write_range(&Range { prefix: b"", after: &after, limit: PAGE }, &mut question);
+        let Some(Reply::Array(page)) = value(&client, question.into(), Mode::Local).await else {
+            return Ok(None);
+        };
+        let names: Vec<&[u8]> =
+            page.iter().filter_map(|k| if let Reply::Bulk(k) = k { Some(&k[..]) } else { None }).collect();
+        let Some(last) = names.last() else { return Ok(Some((digest.finish(), keys))) };
+        after = last.to_vec();
+        keys += names.len() as u64;
+        let Some(values) = value(&client, command("MGET", &names), Mode::Local).await else {
+            return Ok(None);
+        };
+        names.iter().for_each(|name| drop(digest.add(name)));
+        let mut encoded = Vec::new();
+        values.write(&mut encoded);
+        digest.add(&encoded);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Audit, Tally};
+
+    #[test]
+    fn lost_and_duplicated_writes_are_counted_around_the_unknown_ones() {
+        let told = Tally { accepted: 100, rejected: 7, unknown: 5 };
+        assert_eq!(Audit::count(100, told), (0, 0));
+        assert_eq!(Audit::count(105, told), (0, 0));
+        assert_eq!(Audit::count(99, told), (1, 0));
+        assert_eq!(Audit::count(106, told), (0, 1));
+    }
+}

@@ -1,0 +1,115 @@
+//! A cluster of separate processes for one run, in a directory that goes with it.
+
+use crate::cluster::{self, Purpose};
+use crate::deployment::{Running, await_ready, free_seats, start, stop};
+use crate::layout::NODE_FILE;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::Duration;
+use synod_config::{Effective, Genesis, Parameters, SynError};
+
+/// How long the processes may take to become ready.
+const READY: Duration = Duration::from_secs(20);
+
+/// The running members. Dropping it kills them and removes the directory.
+pub(crate) struct Processes {
+    program: PathBuf,
+    directory: PathBuf,
+    pub(crate) genesis: Genesis,
+    names: Vec<String>,
+    members: Vec<Option<(Child, Running)>>,
+}
+
+impl Processes {
+    /// Makes and starts a cluster of `nodes` members with these parameters; `flags` are keys of node.toml.
+    ///
+    /// # Errors
+    /// The error of the file, port or node that refused.
+    pub(crate) fn start(
+        name: &str,
+        nodes: u16,
+        parameters: &dyn Fn(&mut Parameters),
+        flags: &[(String, String)],
+    ) -> Result<Self, SynError> {
+        let directory = std::env::temp_dir().join(format!("synod-{name}-{}", std::process::id()));
+        let seats = free_seats(nodes)?;
+        let genesis = cluster::found_with(name, Purpose::Drill, &seats, &directory, parameters)?;
+        let program = std::env::current_exe().map_err(|e| cluster::unwritable(Path::new("synod"), &e))?;
+        let names: Vec<String> = seats.iter().map(|seat| seat.name.clone()).collect();
+        for member in &names {
+            set(&directory.join(member).join(NODE_FILE), flags)?;
+        }
+        let members = names.iter().map(|_| None).collect();
+        let mut cluster = Self { program, directory, genesis, names, members };
+        for index in 0..usize::from(nodes) {
+            cluster.launch(index)?;
+        }
+        cluster.await_all()?;
+        Ok(cluster)
+    }
+
+    /// Starts one member.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub(crate) fn launch(&mut self, index: usize) -> Result<(), SynError> {
+        let started = start(&self.program, &self.directory, &self.names[index])?;
+        self.members[index] = Some(started);
+        Ok(())
+    }
+
+    /// Waits until every member that runs says it is ready.
+    ///
+    /// # Errors
+    /// The error a member left, or that it is not ready in time.
+    pub(crate) fn await_all(&self) -> Result<(), SynError> {
+        let running: Vec<Running> =
+            self.members.iter().flatten().map(|(_, running)| running.clone()).collect();
+        await_ready(&self.directory, &running, READY)
+    }
+
+    /// Kills one member with SIGKILL.
+    pub(crate) fn kill(&mut self, index: usize) {
+        if let Some((mut child, _)) = self.members[index].take() {
+            // A process that has gone already is as dead as one that was killed.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Process numbers of the members that run.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.members.iter().flatten().map(|(child, _)| child.id()).collect()
+    }
+
+    /// Which members run.
+    pub(crate) fn alive(&self) -> Vec<usize> {
+        (0..self.members.len()).filter(|at| self.members[*at].is_some()).collect()
+    }
+
+    /// The directory of the deployment.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        let running: Vec<Running> =
+            self.members.iter().flatten().map(|(_, running)| running.clone()).collect();
+        // What is left after this is reported by nobody who could act on it.
+        let _ = stop(&running, Duration::from_secs(3));
+        for (child, _) in self.members.iter_mut().flatten() {
+            let _ = child.wait();
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Rewrites a node.toml with other values of some keys.
+fn set(file: &Path, flags: &[(String, String)]) -> Result<(), SynError> {
+    let text = std::fs::read_to_string(file).map_err(|e| cluster::unwritable(file, &e))?;
+    let shown = file.display().to_string();
+    let effective = Effective::load(Some((shown.as_str(), text.as_str())), [], flags.iter().cloned())?;
+    std::fs::write(file, effective.to_toml()).map_err(|e| cluster::unwritable(file, &e))
+}

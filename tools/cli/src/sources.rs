@@ -1,0 +1,184 @@
+//! What a running node tells on its metrics port.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use synod_config::{Code, Genesis, NodeConfig};
+use synod_gateway::{Disk, Health, Label, Lag, Page, Quorum, Replay, Sources};
+use synod_host::{Seen, Server};
+use synod_quorum::NodeId;
+
+/// Blocks of lag from which on its duration is measured.
+const LAG_BLOCKS: u64 = 100;
+
+/// A node that starts, runs and stops, as its health and metrics see it.
+pub(crate) struct NodeSources {
+    members: Vec<String>,
+    own: NodeId,
+    need: u32,
+    data: PathBuf,
+    reserve: u64,
+    draining: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    server: Option<Server>,
+    /// Turns of the reactors when they were last seen to move, and when that was.
+    turns: (u64, Instant),
+    /// Since when execution is far behind.
+    behind: Option<Instant>,
+}
+
+impl NodeSources {
+    pub(crate) fn new(genesis: &Genesis, node: &NodeConfig, own: NodeId, directory: &Path) -> Arc<Self> {
+        let members: Vec<String> = genesis.members().iter().map(|member| member.name.clone()).collect();
+        let count = u32::try_from(members.len()).expect("a genesis holds at most 128 members");
+        let faulty = u32::try_from(genesis.f()).unwrap_or(count);
+        let state = State { server: None, turns: (0, Instant::now()), behind: None };
+        Arc::new(Self {
+            members,
+            own,
+            need: count.saturating_sub(faulty),
+            data: directory.join(&node.node.data_dir),
+            reserve: node.storage.disk_reserve_bytes,
+            draining: AtomicBool::new(false),
+            state: Mutex::new(state),
+        })
+    }
+
+    /// The member recovered and runs.
+    pub(crate) fn is_up(&self, server: Server) {
+        self.state().server = Some(server);
+    }
+
+    /// From here on the node is not ready.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Looks at the member, if it runs.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&Server) -> T) -> Option<T> {
+        self.state().server.as_ref().map(look)
+    }
+
+    /// Takes the member back to stop it.
+    pub(crate) fn take(&self) -> Option<Server> {
+        self.state().server.take()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn disk(&self) -> Disk {
+        let free =
+            rustix::fs::statvfs(&self.data).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
+        Disk { free, reserve: self.reserve }
+    }
+
+    fn quorum(&self, seen: &Seen) -> Quorum {
+        let is_up = |id: &u32| *id == self.own.0 || seen.up.get(id).copied().unwrap_or(false);
+        let ids = (0_u32..).zip(&self.members);
+        let missing: Vec<String> = ids.filter(|(id, _)| !is_up(id)).map(|(_, name)| name.clone()).collect();
+        let all = self.members.len();
+        let have = u32::try_from(all.saturating_sub(missing.len())).unwrap_or(u32::MAX);
+        Quorum { have, need: self.need, missing }
+    }
+}
+
+impl State {
+    /// How long ago the reactors last moved. Asking wakes them, so that an idle node is not a stalled one.
+    fn turned_ago(&mut self, turns: u64) -> Duration {
+        if turns != self.turns.0 {
+            self.turns = (turns, Instant::now());
+        }
+        self.turns.1.elapsed()
+    }
+
+    fn lag(&mut self, blocks: u64) -> Lag {
+        self.behind = (blocks > LAG_BLOCKS).then(|| self.behind.unwrap_or_else(Instant::now));
+        Lag { blocks, time: self.behind.map_or(Duration::ZERO, |since| since.elapsed()) }
+    }
+}
+
+impl Sources for NodeSources {
+    fn health(&self) -> Health {
+        let mut state = self.state();
+        let disk = self.disk();
+        let draining = self.draining.load(Ordering::Relaxed);
+        let Some(server) = &state.server else {
+            let replay = Some(Replay { done: 0, all: 0 });
+            return Health { replay, disk, draining, ..Health::default() };
+        };
+        let turns = server.handle().counters().turns.get();
+        let seen = server.look();
+        Health {
+            turned_ago: state.turned_ago(turns),
+            journal_failed: None,
+            replay: None,
+            quorum: self.quorum(&seen),
+            lag: state.lag(seen.executor.as_ref().map_or(0, |executor| executor.lag)),
+            disk,
+            draining,
+        }
+    }
+
+    fn sample(&self, page: &mut Page) {
+        page.count("synod_disk_free_bytes", &[], self.disk().free);
+        let state = self.state();
+        let Some(server) = &state.server else { return };
+        let seen = server.look();
+        page.count("synod_consensus_view", &[], seen.view);
+        if let Some(leader) = seen.leader {
+            page.count("synod_consensus_leader", &[], u64::from(leader));
+        }
+        page.count("synod_consensus_height", &[], seen.height);
+        page.count("synod_divergence_alarm", &[], u64::from(seen.alarms.contains(&"state_divergence")));
+        for (rule, times) in &seen.rules {
+            page.count("synod_rule_applied_total", &[Label::Word(rule)], *times);
+        }
+        for ((peer, fault), times) in &seen.faults {
+            page.count("synod_blames_total", &[member(*peer), Label::Word(fault)], *times);
+        }
+        page.count("synod_consensus_view_changes_total", &[Label::Word("timeout")], seen.given_up);
+        for refusal in synod_net::Refusal::ALL {
+            let times = server.handle().counters().refused(refusal);
+            page.count("synod_handshake_failures_total", &[Label::Code(Code::new(refusal.code()))], times);
+        }
+        if let Some(executor) = &seen.executor {
+            page.count("synod_sessions", &[], executor.sessions);
+            page.count("synod_mempool_bytes", &[], executor.pool_bytes);
+        }
+        self.network(server, page);
+    }
+}
+
+impl NodeSources {
+    fn network(&self, server: &Server, page: &mut Page) {
+        let counters = server.handle().counters();
+        for id in (0_u32..).take(self.members.len()).filter(|id| *id != self.own.0) {
+            let peer = counters.peer(NodeId(id));
+            let all = [member(id), Label::Word("all")];
+            page.count("synod_net_sent_bytes_total", &all, peer.sent_bytes.get());
+            page.count("synod_net_received_bytes_total", &all, peer.received_bytes.get());
+            page.count("synod_net_queue_bytes", &[member(id)], peer.queue_bytes.get());
+            page.seconds("synod_net_rtt_seconds", &[member(id)], Duration::from_nanos(peer.rtt_ns.get()));
+            page.count(
+                "synod_net_reconnects_total",
+                &[member(id), Label::Word("lost")],
+                peer.reconnects.get(),
+            );
+        }
+        for (machine, pool) in [(0, "replica"), (synod_host::EXECUTOR, "executor")] {
+            if let Some((bytes, _)) = server.handle().memory(machine) {
+                page.count("synod_memory_bytes", &[Label::Word(pool)], bytes);
+            }
+        }
+    }
+}
+
+fn member(id: u32) -> Label {
+    Label::Member(usize::try_from(id).unwrap_or(usize::MAX))
+}

@@ -1,0 +1,308 @@
+//! `synod up`: a cluster of separate processes on this machine.
+
+use crate::cluster::{self, Purpose};
+use crate::deployment::{
+    Ended, GRACE, READY, Record, Running, await_ready, describe_ports, free_seats, log_file, node_names,
+    refuse_taken, start, stop,
+};
+use crate::exit::Done;
+use crate::layout::{GENESIS_FILE, PORTS_FILE};
+use crate::output::{Report, progress};
+use crate::session::{Session, absolute, home, usage};
+use crate::verbs::init::local_seats;
+use clap::Args;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+use synod_config::{Address, BASE_PORT, Context, Contexts, Exit, Genesis, Ports, Service, SynError, code};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Pause between two looks at the nodes while they run.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Starts a cluster of separate processes on this machine, waits until it is ready and selects its context.
+///
+/// The cluster stays until Ctrl-C or `synod down`, and its directory until you remove it: the next `up` goes on
+/// with the same data. Faults may be injected into it.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  synod up --ephemeral --base-port 0 --detach")]
+pub(crate) struct Arguments {
+    /// Number of nodes; 4 if the directory is new. 3f + 1 of them tolerate f faulty ones.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128))]
+    nodes: Option<u16>,
+    /// Name of the cluster and of its context.
+    #[arg(long, default_value = "main")]
+    name: String,
+    /// The directory of the deployment; by default one per name in the user's data directory.
+    #[arg(long, value_name = "DIR", conflicts_with = "ephemeral")]
+    dir: Option<PathBuf>,
+    /// First port of a new deployment; node i takes ten ports from here + 10 i on. 0 takes free ones.
+    #[arg(long, value_name = "PORT")]
+    base_port: Option<u16>,
+    /// In a temporary directory that goes with the cluster.
+    #[arg(long)]
+    ephemeral: bool,
+    /// Writes the ports to this file as well.
+    #[arg(long, value_name = "FILE")]
+    ports_file: Option<PathBuf>,
+    /// Returns once the cluster is ready; `synod down` ends it.
+    #[arg(long)]
+    detach: bool,
+}
+
+/// A deployment that has been started.
+struct Up {
+    directory: PathBuf,
+    ephemeral: bool,
+    children: Vec<(Child, Running)>,
+    context: String,
+}
+
+impl Arguments {
+    pub(crate) fn run(self, session: &Session) -> Done {
+        let begun = Instant::now();
+        let directory = self.directory()?;
+        let genesis = self.prepare(&directory)?;
+        let ports = describe_ports(&directory)?;
+        ports.write(&directory.join(PORTS_FILE))?;
+        refuse_taken(&addresses(&ports))?;
+
+        let up = self.start(session, &directory, &genesis, &ports);
+        let up = match up {
+            Ok(up) => up,
+            Err(error) => {
+                self.give_up(&directory);
+                return Err(error);
+            }
+        };
+        if let Some(file) = &self.ports_file {
+            ports.write(file)?;
+        }
+        let ready = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        session.output.print(&described(&up, &genesis, &ports, ready))?;
+        if self.detach { Ok(Exit::Success) } else { stay(up) }
+    }
+
+    fn directory(&self) -> Result<PathBuf, SynError> {
+        match &self.dir {
+            Some(directory) => absolute(directory),
+            None if self.ephemeral => {
+                Ok(std::env::temp_dir().join(format!("synod-up-{}-{}", self.name, std::process::id())))
+            }
+            None => {
+                Ok(home("XDG_DATA_HOME", ".local/share", "the directory of deployments")?.join(&self.name))
+            }
+        }
+    }
+
+    /// The genesis of the deployment: of the one that is there, else of a new one.
+    fn prepare(&self, directory: &Path) -> Result<Genesis, SynError> {
+        if !directory.join(GENESIS_FILE).exists() {
+            let count = self.nodes.unwrap_or(4);
+            let base = self.base_port.unwrap_or(BASE_PORT);
+            let seats = if base == 0 { free_seats(count)? } else { local_seats(count, base)? };
+            return cluster::found(&self.name, Purpose::Drill, &seats, directory);
+        }
+        let genesis = Genesis::read(&directory.join(GENESIS_FILE))?;
+        let there = genesis.members().len();
+        if self.nodes.is_some_and(|wanted| usize::from(wanted) != there) {
+            let problem = format!("{} holds a cluster of {there} nodes", directory.display());
+            return Err(usage(&problem).because("leave --nodes out, or give another --dir"));
+        }
+        if self.base_port.is_some() {
+            let problem = format!("{} has its ports already", directory.display());
+            return Err(usage(&problem).because("leave --base-port out, or give another --dir"));
+        }
+        if let Some(running) = alive(directory)? {
+            let values =
+                [("directory", &*directory.display().to_string()), ("pid", &*running.pid.to_string())];
+            return Err(SynError::of(code::DATA_DIR_LOCKED, &values).because("the deployment is up"));
+        }
+        Ok(genesis)
+    }
+
+    fn start(
+        &self,
+        session: &Session,
+        directory: &Path,
+        genesis: &Genesis,
+        ports: &Ports,
+    ) -> Result<Up, SynError> {
+        let program =
+            std::env::current_exe().map_err(|error| cluster::unwritable(Path::new("synod"), &error))?;
+        let mut children = Vec::new();
+        let mut record = Record::new("", self.ephemeral, Vec::new());
+        for name in node_names(directory)? {
+            session.tell(&format!("starting {name}"));
+            let (child, running) = start(&program, directory, &name)?;
+            children.push((child, running.clone()));
+            record.nodes.push(running);
+            record.write(directory)?;
+        }
+        await_ready(directory, &record.nodes, session.timeout.unwrap_or(READY))?;
+        record.context = select(directory, genesis, ports)?;
+        record.write(directory)?;
+        Ok(Up {
+            directory: directory.to_owned(),
+            ephemeral: self.ephemeral,
+            children,
+            context: record.context,
+        })
+    }
+
+    /// Ends what a failed start left.
+    fn give_up(&self, directory: &Path) {
+        if let Err(error) = take_down(directory) {
+            progress(&error.to_text());
+        }
+        if self.ephemeral {
+            drop(std::fs::remove_dir_all(directory));
+        }
+    }
+}
+
+/// A process of the deployment that runs.
+fn alive(directory: &Path) -> Result<Option<Running>, SynError> {
+    Ok(Record::read(directory)?.and_then(|record| record.nodes.into_iter().find(Running::is_alive)))
+}
+
+fn addresses(ports: &Ports) -> Vec<Address> {
+    ports.nodes.iter().flat_map(|node| node.ports.values()).map(|port| Address::loopback(*port)).collect()
+}
+
+/// Ends the processes of a deployment and, if it is ephemeral, removes its context and its directory.
+pub(crate) fn take_down(directory: &Path) -> Result<Vec<(String, &'static str)>, SynError> {
+    let Some(record) = Record::read(directory)? else { return Ok(Vec::new()) };
+    let ended = stop(&record.nodes, GRACE)?;
+    Record::remove(directory)?;
+    if record.ephemeral {
+        forget(&record.context)?;
+        std::fs::remove_dir_all(directory).map_err(|error| cluster::unwritable(directory, &error))?;
+    }
+    let names = record.nodes.into_iter().map(|node| node.name);
+    Ok(names.zip(ended.into_iter().map(Ended::as_str)).collect())
+}
+
+/// Removes a context and goes back to the one before.
+fn forget(name: &str) -> Result<(), SynError> {
+    let configuration = Session::directory()?;
+    let mut contexts = Contexts::read(&configuration)?;
+    if contexts.get(name).is_none() {
+        return Ok(());
+    }
+    let selected = contexts.current().is_some_and(|current| current.name == name);
+    contexts.remove(name)?;
+    if selected && contexts.previous().is_some() {
+        contexts.select_previous()?;
+    }
+    contexts.write(&configuration)
+}
+
+/// Adds and selects the context of the deployment. A context of that name for another directory is left alone.
+fn select(directory: &Path, genesis: &Genesis, ports: &Ports) -> Result<String, SynError> {
+    let configuration = Session::directory()?;
+    let mut contexts = Contexts::read(&configuration)?;
+    let cluster = &genesis.cluster().name;
+    let candidates =
+        std::iter::once(cluster.clone()).chain((2..).map(|number| format!("{cluster}-{number}")));
+    let is_ours = |context: &Context| context.directory.as_deref() == Some(directory);
+    let free = |name: &String| contexts.get(name).is_none_or(is_ours);
+    let name = candidates.take(synod_config::CONTEXTS_MAX + 1).find(free).unwrap_or_else(|| cluster.clone());
+    if contexts.get(&name).is_some() {
+        contexts.remove(&name)?;
+    }
+    let of = |service| {
+        let found = ports.nodes.iter().filter_map(move |node| node.ports.get(&service));
+        found.map(|port| Address::loopback(*port))
+    };
+    contexts.add(Context {
+        name: name.clone(),
+        genesis: directory.join(GENESIS_FILE),
+        addresses: of(Service::Client).collect(),
+        directory: Some(directory.to_owned()),
+        resp: of(Service::Resp).next(),
+        http: of(Service::Http).next(),
+    })?;
+    contexts.select(&name)?;
+    contexts.write(&configuration)?;
+    Ok(name)
+}
+
+fn described(up: &Up, genesis: &Genesis, ports: &Ports, ready_ms: u64) -> Report {
+    let rows = ports.nodes.iter().zip(&up.children).map(|(node, (_, running))| {
+        let port = |service| Value::from(node.ports.get(&service).copied());
+        vec![
+            Value::from(node.name.clone()),
+            Value::from(running.pid),
+            port(Service::Client),
+            port(Service::Http),
+            port(Service::Resp),
+            port(Service::Metrics),
+            Value::from(log_file(&up.directory, &node.name).display().to_string()),
+        ]
+    });
+    Report::new("synod-up/1")
+        .field("cluster", genesis.cluster().name.clone())
+        .field("context", up.context.clone())
+        .field("f", genesis.f())
+        .field("ready_ms", ready_ms)
+        .field("directory", up.directory.display().to_string())
+        .field("next", crate::tree::next_steps(true))
+        .list("nodes", &["node", "pid", "client", "http", "resp", "metrics", "log"], rows.collect())
+}
+
+/// Stays until a signal, `synod down`, or the end of every node.
+fn stay(mut up: Up) -> Done {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| cluster::unwritable(&up.directory, &error))?;
+    let exit = runtime.block_on(watch(&mut up));
+    let taken = take_down(&up.directory);
+    for (child, _) in &mut up.children {
+        // The process has ended; this only lets the system forget it.
+        drop(child.wait());
+    }
+    if up.ephemeral && up.directory.exists() {
+        drop(std::fs::remove_dir_all(&up.directory));
+    }
+    taken?;
+    exit
+}
+
+async fn watch(up: &mut Up) -> Done {
+    let listen = |kind| signal(kind).map_err(|error| cluster::unwritable(Path::new("signals"), &error));
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut hangup = listen(SignalKind::hangup())?;
+    let mut told: Vec<u32> = Vec::new();
+    loop {
+        tokio::select! {
+            () = next(&mut interrupt) => return Ok(Exit::Interrupted),
+            () = next(&mut terminate) => return Ok(Exit::Terminated),
+            () = next(&mut hangup) => return Ok(Exit::Terminated),
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        let Some(record) = Record::read(&up.directory)? else { return Ok(Exit::Success) };
+        for (child, running) in &mut up.children {
+            let ended = child.try_wait().ok().flatten().filter(|_| !told.contains(&running.pid));
+            if let Some(status) = ended {
+                told.push(running.pid);
+                let expected = record.node(&running.name) != Some(running);
+                if !expected {
+                    progress(&format!(
+                        "node {} ended ({status}); `synod restart {0}` starts it again",
+                        running.name
+                    ));
+                }
+            }
+        }
+        if !record.nodes.iter().any(Running::is_alive) {
+            return Err(SynError::of(code::CONTEXT_STALE, &[("context", &up.context), ("origin", "up")])
+                .because("every node has ended"));
+        }
+    }
+}
+
+async fn next(signal: &mut Signal) {
+    signal.recv().await;
+}

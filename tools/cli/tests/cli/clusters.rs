@@ -1,0 +1,155 @@
+//! Clusters of real processes: `up`, what is asked of them, and their end.
+
+use crate::rig::{Rig, read};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// Ends the deployment of a rig even when an assertion fails first.
+struct Deployed(Rig);
+
+impl Drop for Deployed {
+    fn drop(&mut self) {
+        drop(self.0.command("down --dir cluster").output());
+    }
+}
+
+impl std::ops::Deref for Deployed {
+    type Target = Rig;
+
+    fn deref(&self) -> &Rig {
+        &self.0
+    }
+}
+
+fn processes(up: &Value) -> Vec<u64> {
+    let nodes = up["nodes"].as_array().expect("a list of nodes");
+    nodes.iter().map(|node| node["pid"].as_u64().expect("a number")).collect()
+}
+
+/// Whether a process runs, zombies not counted.
+fn runs(pid: u64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, fields)| !fields.trim_start().starts_with('Z'))
+}
+
+fn end(child: &mut Child, signal: Signal) -> Option<i32> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+    kill_process(pid, signal).expect("it is our child");
+    child.wait().expect("it ends").code()
+}
+
+#[test]
+fn a_cluster_comes_up_is_looked_at_and_goes_down() {
+    let rig = Deployed(Rig::new());
+    let up = rig.json("up --dir cluster --base-port 0 --detach --ports-file ports.json");
+    assert_eq!((&up["context"], &up["f"]), (&"main".into(), &1.into()));
+    assert_eq!(read(&rig.path("ports.json")), read(&rig.path("cluster/ports.json")));
+    let before = processes(&up);
+    assert_eq!(before.len(), 4);
+    assert!(before.iter().all(|pid| runs(*pid)));
+
+    let status = rig.json("status");
+    assert_eq!((&status["quorum_need"], &status["quorum_have"]), (&3.into(), &4.into()), "{status}");
+    assert!(status["leader"].is_string() && status["view"].as_u64().is_some(), "{status}");
+    assert_eq!(rig.json("why")["cause"], "healthy");
+    rig.refused("up --dir cluster", "SYN-1112", 3);
+    rig.refused("up --dir cluster --nodes 7", "SYN-1001", 2);
+
+    let again = rig.json("restart n2");
+    assert!(!runs(before[2]) && runs(again["pid"].as_u64().expect("a number")));
+    assert!(runs(before[0]) && runs(before[1]) && runs(before[3]), "the others were left alone");
+    assert!(rig.ok("logs n2").lines().all(|line| line.starts_with("n2 ")));
+    rig.refused("restart n9", "SYN-1001", 2);
+
+    let down = rig.json("down");
+    assert_eq!(down["nodes"].as_array().map(Vec::len), Some(4));
+    assert!(before.iter().all(|pid| !runs(*pid)));
+    rig.refused("status", "SYN-2005", 4);
+    assert_eq!(rig.json("down")["nodes"], Value::Array(Vec::new()), "a second time finds nothing to end");
+}
+
+#[test]
+fn a_cluster_without_a_quorum_says_who_is_missing() {
+    let rig = Deployed(Rig::new());
+    let up = rig.json("up --dir cluster --base-port 0 --detach");
+    for pid in &processes(&up)[2..] {
+        let pid = i32::try_from(*pid).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, Signal::KILL).expect("it is ours");
+    }
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let why = loop {
+        let ran = rig.run("why --json");
+        let why: Value = serde_json::from_str(&ran.out).expect("one object");
+        if ran.code != 0 || Instant::now() > deadline {
+            assert_eq!(ran.code, 4, "{why}");
+            break why;
+        }
+    };
+    assert!(why["cause"].as_str().is_some_and(|cause| cause.contains("n2 is unreachable")), "{why}");
+    assert_eq!(why["code"], "SYN-2001");
+}
+
+#[test]
+fn one_node_is_a_cluster_and_says_that_it_tolerates_nothing() {
+    let rig = Deployed(Rig::new());
+    let up = rig.json("up --dir cluster --nodes 1 --base-port 0 --detach");
+    assert_eq!(up["f"], 0);
+    for line in ["status", "why", "logs n0", "restart n0", "down"] {
+        rig.ok(line);
+    }
+    let mut command = rig.command("node run --data cluster/n0");
+    let mut node = command.stderr(Stdio::null()).spawn().expect("the binary starts");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while rig.run("why").code != 0 && Instant::now() < deadline {
+        assert!(node.try_wait().expect("it is our child").is_none(), "the node ended");
+    }
+    assert_eq!(rig.json("why")["cause"], "healthy");
+    rig.refused("node recover --data cluster/n0", "SYN-1112", 3);
+    assert_eq!(end(&mut node, Signal::TERM), Some(143));
+}
+
+#[test]
+fn an_interrupted_cluster_leaves_no_process_no_file_and_no_context() {
+    let rig = Rig::new();
+    let mut command = rig.command("up --ephemeral --nodes 1 --base-port 0 --json");
+    let mut up = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
+    let mut line = String::new();
+    BufReader::new(up.stdout.take().expect("a pipe")).read_line(&mut line).expect("it says that it is ready");
+    let told: Value = serde_json::from_str(&line).expect("one object");
+    let directory = told["directory"].as_str().expect("a text").to_owned();
+    assert_eq!(rig.json("ctx show")["name"], "main");
+    assert!(std::path::Path::new(&directory).is_dir());
+    assert_eq!(end(&mut up, Signal::INT), Some(130));
+    assert!(processes(&told).iter().all(|pid| !runs(*pid)));
+    assert!(!std::path::Path::new(&directory).exists());
+    rig.refused("ctx show", "SYN-1001", 2);
+}
+
+#[test]
+fn a_taken_port_is_refused_with_its_owner_and_nothing_starts() {
+    let rig = Deployed(Rig::new());
+    rig.ok("up --dir cluster --nodes 1 --base-port 0 --detach");
+    rig.ok("down");
+    let ports = synod_config::Ports::read(&rig.path("cluster/ports.json")).expect("it was written");
+    let port = ports.nodes[0].ports[&synod_config::Service::Resp];
+    let listener = std::net::TcpListener::bind(("127.0.0.1", port)).expect("the node is gone");
+    let refusal = rig.refused("up --dir cluster --detach", "SYN-2004", 4);
+    assert!(refusal.contains(&format!("process {} (", std::process::id())), "{refusal}");
+    drop(listener);
+}
+
+#[test]
+fn a_second_up_of_one_directory_goes_on_with_its_data() {
+    let rig = Deployed(Rig::new());
+    rig.ok("up --dir cluster --nodes 1 --base-port 0 --detach");
+    rig.ok("down");
+    let genesis = read(&rig.path("cluster/genesis.toml"));
+    let up = rig.json("up --dir cluster --detach");
+    assert_eq!(up["context"], "main");
+    assert_eq!(read(&rig.path("cluster/genesis.toml")), genesis);
+    let wal = rig.json("node inspect wal --data cluster/n0");
+    assert_eq!(wal["damaged_lanes"], 0);
+}
