@@ -26,18 +26,37 @@ fn commands(page: &str) -> Vec<String> {
 /// Runs the commands of a page in a shell whose `synod` is the binary under test.
 fn run(name: &str, at_least: usize) {
     let rig = Rig::new();
-    let lines = commands(&page(name));
+    let rig = Deployed(rig);
+    let mut lines = commands(&page(name));
+    // Pages use the usual ports; here the system chooses them.
+    if let Some(up) = lines.iter_mut().find(|line| line.starts_with("synod up")) {
+        up.push_str(" --base-port 0");
+    }
     assert!(lines.len() >= at_least, "{name} holds only {} commands", lines.len());
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_synod"));
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", binary.parent().expect("the binary is in a directory").display());
     for line in lines {
         let mut shell = Command::new("sh");
-        rig.furnish(&mut shell);
+        rig.0.furnish(&mut shell);
         let ran = shell.args(["-ec", &line]).env("PATH", &path).output();
         let ran = ran.expect("a shell starts");
         assert!(ran.status.success(), "{name}: {line}: {}", String::from_utf8_lossy(&ran.stderr));
     }
+}
+
+/// Ends the deployment that a page started, even when one of its commands fails.
+struct Deployed(Rig);
+
+impl Drop for Deployed {
+    fn drop(&mut self) {
+        drop(self.0.command("down").output());
+    }
+}
+
+#[test]
+fn the_commands_of_the_first_cluster_run() {
+    run("first-cluster.md", 10);
 }
 
 #[test]
