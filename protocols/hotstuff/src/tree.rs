@@ -100,7 +100,12 @@ impl Tree {
 
     /// Adds a block above the root; `keep` names branches that must not give way. Returns the block that gave way,
     /// or gives the new one back as `Err` when nothing may.
-    pub(crate) fn insert(&mut self, digest: Hash, block: Block, keep: &[Hash]) -> Result<Option<Block>, Block> {
+    pub(crate) fn insert(
+        &mut self,
+        digest: Hash,
+        block: Block,
+        keep: &[Hash],
+    ) -> Result<Option<Block>, Block> {
         assert!(!self.blocks.contains_key(&digest), "a block is inserted once");
         let mut evicted = None;
         if self.blocks.len() >= BLOCKS_MAX {
@@ -203,14 +208,16 @@ impl Tree {
             path.iter().filter_map(|d| self.blocks.get(d).map(|b| (*d, b.clone()))).collect();
         let height = self.header(&tip).map_or(0, |h| h.height);
         let view = self.header(&tip).map_or(View::GENESIS, |h| h.view);
-        self.root = tip;
-        let above: Vec<Hash> = self.blocks.keys().copied().filter(|d| self.may_stay(*d, height, view)).collect();
+        // The old root is not fallen: it stays committed, and the chain holds it.
+        let old = core::mem::replace(&mut self.root, tip);
+        let above: Vec<Hash> =
+            self.blocks.keys().copied().filter(|d| self.may_stay(*d, height, view)).collect();
         let all = core::mem::take(&mut self.blocks);
         let mut fallen = Vec::new();
         for (digest, block) in all {
             if digest == tip || above.contains(&digest) {
                 self.blocks.insert(digest, block);
-            } else if !path.contains(&digest) {
+            } else if digest != old && !path.contains(&digest) {
                 fallen.push(block);
             }
         }
@@ -220,9 +227,10 @@ impl Tree {
     /// Starts anew from another committed block. Gives the blocks that fell off.
     pub(crate) fn reset(&mut self, root: Hash, header: Arc<Header>) -> Vec<Block> {
         let all = core::mem::take(&mut self.blocks);
-        self.root = root;
+        let old = core::mem::replace(&mut self.root, root);
         self.blocks.insert(root, Block::new(header));
-        all.into_iter().filter(|(digest, _)| *digest != root).map(|(_, block)| block).collect()
+        let fallen = all.into_iter().filter(|(digest, _)| *digest != root && *digest != old);
+        fallen.map(|(_, block)| block).collect()
     }
 
     /// Connected above the new root, or not connected and possibly above it.
@@ -301,6 +309,8 @@ mod tests {
         assert_eq!(fallen.len(), 2);
         assert!(grown.tree.get(&c.digest()).is_some() && grown.tree.get(&on_fork.digest()).is_none());
         assert_eq!((grown.tree.root(), grown.tree.count()), (b.digest(), 1));
+        let (_, fallen) = grown.tree.commit(c.digest());
+        assert!(fallen.is_empty(), "the block committed before stays committed");
     }
 
     #[test]

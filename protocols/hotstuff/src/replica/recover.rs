@@ -30,7 +30,7 @@ use crate::serve::Serving;
 use crate::sync::BlockSync;
 use crate::tree::{Block, Tree};
 use crate::votes::Votes;
-use crate::{Config, Qc, Record, Tc, View};
+use crate::{Config, Kind, Qc, Record, Tc, View};
 
 /// How long the first question of block sync waits for its answer.
 const SYNC_PATIENCE: Span = Span::millis(250);
@@ -38,7 +38,7 @@ const SYNC_PATIENCE: Span = Span::millis(250);
 /// What the records of a log add up to.
 struct Replay {
     safety: Safety,
-    qcs: BTreeMap<(View, Hash), Arc<Qc>>,
+    qcs: BTreeMap<(Kind, View, Hash), Arc<Qc>>,
     tc: Option<Arc<Tc>>,
     blocks: BTreeMap<Hash, (Arc<Header>, Option<Hash>)>,
     chain: Vec<Link>,
@@ -62,7 +62,7 @@ impl Replay {
     fn take(&mut self, record: Record) -> Result<(), Unrecoverable> {
         match record {
             Record::Safety(safety) => self.safety = safety,
-            Record::Qc(qc) => drop(self.qcs.insert((qc.view, qc.digest), Arc::new(qc))),
+            Record::Qc(qc) => drop(self.qcs.insert((qc.kind, qc.view, qc.digest), Arc::new(qc))),
             Record::Tc(tc) => {
                 if self.tc.as_ref().is_none_or(|held| held.view < tc.view) {
                     self.tc = Some(Arc::new(tc));
@@ -89,7 +89,9 @@ impl Replay {
     /// anew: it was installed by a checkpoint, or is the oldest one a snapshot kept.
     fn commit(&mut self, digest: Hash, last: Position) -> Result<(), Unrecoverable> {
         let top = self.chain.last().map(|link| (link.digest, link.header.height));
-        let Some((top, height)) = top else { return Err(Unrecoverable("a chain without a block".to_owned())) };
+        let Some((top, height)) = top else {
+            return Err(Unrecoverable("a chain without a block".to_owned()));
+        };
         let mut branch = Vec::new();
         let (mut at, mut position) = (digest, last);
         while at != top {
@@ -100,7 +102,11 @@ impl Replay {
             branch.push(link);
         }
         let Some(oldest) = branch.last() else {
-            return if digest == top { Ok(()) } else { Err(Unrecoverable("a commit of an unknown block".to_owned())) };
+            return if digest == top {
+                Ok(())
+            } else {
+                Err(Unrecoverable("a commit of an unknown block".to_owned()))
+            };
         };
         if at != top {
             if oldest.header.height <= height && height > 0 {
@@ -248,13 +254,17 @@ impl Core {
         let mut blocks: Vec<_> = replay.blocks.into_iter().collect();
         blocks.sort_by_key(|(_, (header, _))| header.height);
         let root = self.tree.root_header().height;
+        let kind = self.rules.pack.kind();
         for (digest, (header, name)) in blocks {
             let above = header.height > root && self.tree.get(&header.parent).is_some();
             if above {
                 let mut block = Block::new(header);
                 block.stored = true;
                 block.name = name;
-                block.qc = replay.qcs.values().find(|qc| qc.digest == digest).cloned();
+                // A certificate above the recovered high QC was logged in a turn whose promises the crash took.
+                let view = block.header.view;
+                let qc = replay.qcs.get(&(kind, view, digest)).filter(|_| view <= replay.safety.high.view);
+                block.qc = qc.cloned();
                 if self.tree.insert(digest, block, &[]).is_ok()
                     && let Some(name) = name
                 {
@@ -266,11 +276,14 @@ impl Core {
         self.safety = replay.safety;
         self.tc = replay.tc.filter(|tc| tc.view <= self.safety.tc);
         let high = self.safety.high;
-        if let Some(qc) = replay.qcs.get(&(high.view, high.digest)) {
+        if let Some(qc) = replay.qcs.get(&(kind, high.view, high.digest)) {
             self.high = Arc::clone(qc);
         } else {
             self.safety.high = Mark { view: self.high.view, digest: self.high.digest };
         }
+        let decided = self.safety.decided;
+        let decides = |qc: &&Arc<Qc>| qc.kind == Kind::Commit && qc.view == decided;
+        self.decided = replay.qcs.values().find(decides).cloned();
         for qc in replay.qcs.values() {
             self.certificates.remember(qc.name());
         }
@@ -313,13 +326,17 @@ impl Core {
         if let Some(anchor) = self.checkpoints.stable() {
             put(Record::Checkpoint(Anchor::clone(&anchor)));
         }
-        let mut above: Vec<&Block> = self.tree.iter().map(|(_, block)| block).filter(|block| block.stored).collect();
+        let mut above: Vec<&Block> =
+            self.tree.iter().map(|(_, block)| block).filter(|block| block.stored).collect();
         above.sort_by_key(|block| block.header.height);
         for block in above.into_iter().filter(|block| block.header.height > top.header.height) {
             put(Record::Block { header: Header::clone(&block.header), body: block.name });
         }
         if self.high.view > View::GENESIS {
             put(Record::Qc(Qc::clone(&self.high)));
+        }
+        if let Some(decided) = &self.decided {
+            put(Record::Qc(Qc::clone(decided)));
         }
         if let Some(tc) = &self.tc {
             put(Record::Tc(Tc::clone(tc)));
@@ -335,7 +352,9 @@ impl Core {
         let early: u64 = self.early.values().map(|body| body.memory()).sum();
         let small = 256 * (self.proposals.len() + self.checking.len() + self.newviews.len()) as u64
             + 128 * (self.delivery.tickets.len() + self.delivery.loading.len()) as u64
-            + 64 * (self.delivery.barriers.len() + self.delivery.proving.len() + self.delivery.unapplied.len()) as u64
+            + 64 * (self.delivery.barriers.len()
+                + self.delivery.proving.len()
+                + self.delivery.unapplied.len()) as u64
             + self.unforwarded.iter().map(|item| item.cost() as u64).sum::<u64>();
         self.tree.bytes()
             + self.chain.bytes()
