@@ -7,6 +7,7 @@
 mod bench;
 mod cluster;
 mod context;
+mod demo;
 mod deployment;
 mod exit;
 mod health;

@@ -160,6 +160,11 @@ pub(crate) struct Output {
 }
 
 impl Output {
+    /// Whether standard output carries one JSON object.
+    pub(crate) fn is_json(self) -> bool {
+        self.format == Format::Json
+    }
+
     /// `plain` forbids escape sequences; `NO_COLOR` and a standard output that is no terminal do as well.
     pub(crate) fn new(format: Format, plain: bool) -> Self {
         let asked = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use synod_config::{Genesis, SynError};
+use synod_config::{Effective, Genesis, Limits, SynError};
 use synod_gateway::{
     Build, HttpServer, HttpSettings, MetricsServer, MetricsSettings, RespServer, RespSettings, Shared, Stop,
 };
@@ -37,6 +37,15 @@ pub(crate) struct Served {
     /// Where metrics and health are read.
     pub(crate) metrics: Option<SocketAddr>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+/// The limits of a gateway that no node.toml describes.
+///
+/// # Errors
+/// Never for the defaults, which are checked like any other values.
+pub(crate) fn default_limits() -> Result<Limits, SynError> {
+    let name = ("node.name".to_owned(), "proxy".to_owned());
+    Ok(Effective::load(None, [], [name])?.config()?.limits)
 }
 
 /// Opens a session with a cluster that believes nobody alone.

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use synod_config::{Genesis, SynError};
 use synod_crypto::{Hash, Hasher};
 use synod_host::{Backend, ClientSetup, ClusterClient, Mode, Operation, Outcome};
@@ -18,6 +18,8 @@ const MARKER: &[u8] = b"synod:audit";
 const DEADLINE: Duration = Duration::from_secs(20);
 /// Keys asked for at a time.
 const PAGE: u32 = 500;
+/// Pause between two looks at members that are not equal yet.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the audit found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,9 +125,44 @@ pub(crate) async fn state(
     }
 }
 
+/// The states of these members once all are equal, or as they are when patience ends. Some member holds all that
+/// was acknowledged, so equal states hold it too; a member that is behind gets time to catch up, whichever it is.
+pub(crate) async fn settled(
+    genesis: &Genesis,
+    members: &[(NodeId, String)],
+    patience: Duration,
+) -> Result<Vec<(Hash, u64)>, SynError> {
+    let until = Instant::now() + patience;
+    loop {
+        let mut states = Vec::new();
+        for (member, address) in members {
+            states.extend(state(genesis, *member, address.clone()).await?);
+        }
+        if are_settled(&states, members.len()) || Instant::now() > until {
+            return Ok(states);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Whether all members told their state and all states are equal.
+pub(crate) fn are_settled(states: &[(Hash, u64)], members: usize) -> bool {
+    states.len() == members && states.windows(2).all(|pair| pair[0] == pair[1])
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Audit, Tally};
+    use super::{Audit, Tally, are_settled};
+    use synod_crypto::Hash;
+
+    #[test]
+    fn one_member_that_is_behind_or_silent_unsettles_all() {
+        let state = |text: &[u8]| (Hash::of(text), 3);
+        assert!(are_settled(&[state(b"a"), state(b"a")], 2));
+        for states in [vec![state(b"a"), state(b"b")], vec![state(b"b"), state(b"a")], vec![state(b"a")]] {
+            assert!(!are_settled(&states, 2));
+        }
+    }
 
     #[test]
     fn lost_and_duplicated_writes_are_counted_around_the_unknown_ones() {

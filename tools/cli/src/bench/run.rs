@@ -139,23 +139,11 @@ async fn judge(
 ) -> Result<Audit, SynError> {
     let only_writes = matches!(plan.target, Target::Order | Target::Kv { reads: 0, .. });
     let (lost, duplicated) = if only_writes { Audit::count(changes, measured.whole) } else { (0, 0) };
-    let mut states = Vec::new();
     let addresses = crate::context::client_addresses(&processes.genesis);
-    for index in processes.alive() {
-        let Some((member, address)) = addresses.get(index).cloned() else { continue };
-        let until = Instant::now() + DEADLINE;
-        // A member may still execute what others have acknowledged: it gets time to catch up.
-        loop {
-            let state = audit::state(&processes.genesis, member, address.clone()).await?;
-            let settled = state.is_some() && states.first().is_none_or(|first| Some(first) == state.as_ref());
-            if settled || Instant::now() > until {
-                states.extend(state);
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
-    let equal = states.len() == processes.alive().len() && states.windows(2).all(|pair| pair[0] == pair[1]);
+    let alive = processes.alive();
+    let members: Vec<_> = alive.iter().filter_map(|index| addresses.get(*index).cloned()).collect();
+    let states = audit::settled(&processes.genesis, &members, DEADLINE).await?;
+    let equal = audit::are_settled(&states, alive.len());
     let keys = states.first().map_or(0, |(_, keys)| *keys);
     Ok(Audit { lost, duplicated, state_hash_equal: equal, members: states.len(), keys })
 }

@@ -7,12 +7,15 @@ mod config;
 mod ctx;
 mod down;
 mod explain;
-mod init;
+pub(crate) mod init;
 
+mod demo;
 mod keys;
+mod kv;
 mod logs;
 mod man;
 mod node;
+mod proxy;
 mod restart;
 mod status;
 mod up;
@@ -43,6 +46,9 @@ macro_rules! verbs {
 }
 
 verbs! {
+    Kv kv;
+    Demo demo;
+    Proxy proxy;
     Up up;
     Down down;
     Logs logs;

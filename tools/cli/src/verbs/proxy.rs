@@ -1,0 +1,96 @@
+//! `synod proxy`: Redis and HTTP clients beside their user, believing nobody.
+
+use crate::exit::{Done, bug};
+use crate::serve::{BUILD, client};
+use crate::session::{Session, usage};
+use clap::Args;
+use std::path::PathBuf;
+use synod_config::{Address, Exit, Genesis, SynError};
+use synod_gateway::{HttpServer, HttpSettings, RespServer, RespSettings, Shared, Stopper};
+use synod_host::{Backend, Mode};
+use synod_quorum::NodeId;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Serves RESP and HTTP on this machine and accepts a result only when f + 1 members give it.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  synod proxy --help")]
+pub(crate) struct Arguments {
+    /// The genesis of the cluster; by default that of the context.
+    #[arg(long, value_name = "FILE")]
+    genesis: Option<PathBuf>,
+    /// Where RESP clients connect; port 0 takes a free one.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6400", value_parser = address)]
+    resp: Address,
+    /// Where HTTP clients connect.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    http: Option<Address>,
+    /// How reads are carried out.
+    #[arg(long, value_enum, default_value = "linearizable")]
+    read: Read,
+    /// Sessions with the cluster; connections are spread over them.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    sessions: u16,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Read {
+    /// By a quorum without ordering; ordered when the quorum does not agree.
+    Linearizable,
+    /// Ordered like a write.
+    Ordered,
+}
+
+fn address(text: &str) -> Result<Address, String> {
+    Address::parse(text).ok_or_else(|| "not of the form HOST:PORT".to_owned())
+}
+
+impl Arguments {
+    pub(crate) fn run(self, session: &Session) -> Done {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|error| bug("runtime", &error))?.block_on(self.serve(session))
+    }
+
+    fn genesis(&self, session: &Session) -> Result<Genesis, SynError> {
+        match &self.genesis {
+            Some(file) => Genesis::read(file),
+            None => crate::context::genesis(session)?
+                .ok_or_else(|| usage("which cluster? give --genesis, or select a context")),
+        }
+    }
+
+    async fn serve(self, session: &Session) -> Done {
+        let genesis = self.genesis(session)?;
+        let backend = client(&genesis, "verified", NodeId(0), usize::from(self.sessions))?;
+        let backend: std::sync::Arc<dyn Backend> = backend;
+        let reads = match self.read {
+            Read::Linearizable => Mode::Quorum,
+            Read::Ordered => Mode::Ordered,
+        };
+        let mut interrupted = signal(SignalKind::interrupt()).map_err(|error| bug("signals", &error))?;
+        let mut terminated = signal(SignalKind::terminate()).map_err(|error| bug("signals", &error))?;
+        let (stopper, stop) = Stopper::new();
+        let shared = Shared::new(backend, &crate::serve::default_limits()?, stop);
+        let resp =
+            RespServer::bind(&self.resp, RespSettings { reads, ..RespSettings::default() }, shared.clone())
+                .await?;
+        let mut lines = vec![format!("resp {}", resp.local())];
+        let mut tasks = vec![tokio::spawn(resp.run())];
+        if let Some(address) = &self.http {
+            let settings = HttpSettings { reads, build: BUILD, ..HttpSettings::default() };
+            let http = HttpServer::bind(address, settings, shared).await?;
+            lines.push(format!("http {}", http.local()));
+            tasks.push(tokio::spawn(http.run()));
+        }
+        lines.iter().for_each(|line| crate::output::progress(line));
+        let exit = tokio::select! {
+            _ = interrupted.recv() => Exit::Interrupted,
+            _ = terminated.recv() => Exit::Terminated,
+        };
+        stopper.stop();
+        for task in tasks {
+            // A connection that takes longer is cut with the process.
+            let _ = tokio::time::timeout(std::time::Duration::from_secs(2), task).await;
+        }
+        Ok(exit)
+    }
+}
