@@ -9,6 +9,9 @@ use crate::happening::Plan;
 
 const MS: u64 = 1_000_000;
 
+/// Undecodable frames of one connection until the receiver closes it.
+const STRIKES: u32 = 3;
+
 impl Network {
     /// A place started: connections to everything alive are made soon.
     pub(crate) fn rise(&mut self, place: u32, now: u64, plan: &mut Plan) {
@@ -46,6 +49,16 @@ impl Network {
             self.stats.resets += 1;
             self.sever(pair, now, plan);
             self.again(pair, now, plan);
+        }
+    }
+
+    /// A frame of `from` did not decode at `to`; the third of a connection closes it.
+    pub(crate) fn strike(&mut self, from: u32, to: u32, now: u64, plan: &mut Plan) {
+        let Some(dir) = self.dir(from, to) else { return };
+        let strikes = &mut self.pairs[Dir::pair(dir) as usize].strikes[usize::from(dir % 2 == 1)];
+        *strikes += 1;
+        if *strikes == STRIKES {
+            self.reset(from, to, now, plan);
         }
     }
 
@@ -107,6 +120,7 @@ impl Network {
         }
         let pair = &mut self.pairs[pair_at as usize];
         pair.up = true;
+        pair.strikes = [0; 2];
         let keeps = pair.keeps;
         self.notice(pair_at, now, Link::Up, plan);
         for dir in [forth, back] {

@@ -137,6 +137,8 @@ pub(crate) struct Pair {
     pub(crate) keeps: bool,
     /// The latest `Down` notice; the connection is not made again before.
     pub(crate) noticed: u64,
+    /// Undecodable frames of this connection, by direction.
+    pub(crate) strikes: [u32; 2],
     pub(crate) stream: Stream,
 }
 

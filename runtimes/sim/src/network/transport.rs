@@ -92,7 +92,7 @@ impl Network {
         let entity = place(a) as u64 * (1 << 32) + u64::from(place(b));
         let stream = config.draws.stream("pair", entity);
         let up = mode == Mode::Datagram;
-        self.pairs.push(Pair { mode, up, generation: 0, keeps: true, noticed: 0, stream });
+        self.pairs.push(Pair { mode, up, generation: 0, keeps: true, noticed: 0, strikes: [0; 2], stream });
     }
 
     pub(crate) fn dir(&self, from: u32, to: u32) -> Option<u32> {

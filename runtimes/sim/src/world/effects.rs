@@ -2,7 +2,8 @@
 
 use core::any::Any;
 
-use synod_machine::{Queue, Time, To};
+use synod_machine::host::UNDECODABLE;
+use synod_machine::{Fault, Queue, Time, To};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Bytes;
 
@@ -87,7 +88,7 @@ impl World {
                     let output = core::mem::replace(output, Box::new(()));
                     self.output(place, slot, cause, output);
                 }
-                Deed::Blame { peer, fault } => self.blamed(place, *peer, fault.name),
+                Deed::Blame { peer, fault } => self.blamed(place, *peer, fault),
                 Deed::Applied(rule) => *self.stats.rules.entry(*rule).or_insert(0) += 1,
                 Deed::Timer { name, at } => {
                     let timers = &mut self.nodes[place as usize].slots[usize::from(slot)].timers;
@@ -200,20 +201,25 @@ impl World {
         }
     }
 
-    /// X6: an honest node blames no honest one.
-    fn blamed(&mut self, place: u32, peer: NodeId, name: &str) {
-        let node = &self.nodes[place as usize];
-        if !node.honest() {
-            return;
-        }
-        self.stats.blames += 1;
-        let id = node.id;
+    /// A frame that did not decode is a strike against its link. X6: an honest node blames no honest one.
+    fn blamed(&mut self, place: u32, peer: NodeId, fault: &Fault) {
+        let id = self.nodes[place as usize].id;
         let global = match &self.names {
             Some(names) => names.global(id, peer),
             None => Some(peer),
         };
-        let accused = global.and_then(|id| self.places.get(&id));
-        let honest = accused.is_some_and(|all| all.iter().all(|at| self.nodes[*at as usize].honest()));
+        let accused = global.and_then(|id| self.places.get(&id)).cloned().unwrap_or_default();
+        if fault.code == UNDECODABLE {
+            for from in &accused {
+                self.network.strike(*from, place, self.now, &mut self.plan);
+            }
+        }
+        if !self.nodes[place as usize].honest() {
+            return;
+        }
+        self.stats.blames += 1;
+        let honest = !accused.is_empty() && accused.iter().all(|at| self.nodes[*at as usize].honest());
+        let name = fault.name;
         if honest && !name.starts_with("suspected") {
             let what = format!("blames honest node {} for {name}", peer.0);
             self.violate(Violation::new("X6", what), Some(id));

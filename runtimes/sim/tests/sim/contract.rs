@@ -205,6 +205,25 @@ fn item_8_what_does_not_decode_is_blamed_by_the_host_and_not_seen_by_the_machine
     assert_eq!(blames.collect::<Vec<_>>(), [(0, "undecodable_frame")]);
 }
 
+#[test]
+fn item_8_the_third_undecodable_frame_closes_the_link_and_the_next_link_counts_anew() {
+    let mut world = world(2, 3);
+    let noise = synod_sim::Mutate { share_ppm: synod_sim::PPM, mutator: Some(Box::new(Garbage)) };
+    world.corrupt_node(NodeId(0), Box::new(noise));
+    let downs = |all: &[(u32, Time, Said)]| {
+        all.iter().filter(|(who, _, said)| *who == 1 && *said == Said::Linked(NodeId(0), false)).count()
+    };
+    for _ in 0..2 {
+        for _ in 0..2 {
+            tell(&mut world, 0, vec![Do::Send(only(1), 1)]);
+            assert_eq!(downs(&said(&mut world, Span::millis(500))), 0, "two are forgiven");
+        }
+        tell(&mut world, 0, vec![Do::Send(only(1), 1)]);
+        assert_eq!(downs(&said(&mut world, Span::secs(12))), 1, "the third is not");
+        assert!(world.linked(NodeId(0), NodeId(1)), "the link comes up again");
+    }
+}
+
 struct Garbage;
 
 impl synod_sim::Mutator for Garbage {
