@@ -198,7 +198,8 @@ impl Body {
     /// [`BadBody`] names the rule it breaks.
     pub fn open(root: Hash, bytes: Bytes) -> Result<Self, BadBody> {
         let limits = Limits { frame_max: 4 << 20 };
-        let list = List::<Item, ITEMS_MAX>::decode(bytes.clone(), &limits).map_err(|_| BadBody::Undecodable)?;
+        let list =
+            List::<Item, ITEMS_MAX>::decode(bytes.clone(), &limits).map_err(|_| BadBody::Undecodable)?;
         if !list.iter().all(Item::is_sound) {
             return Err(BadBody::Id);
         }
@@ -234,7 +235,8 @@ impl Body {
     /// Whether `header` binds this body.
     #[must_use]
     pub fn fits(&self, header: &Header) -> bool {
-        let (bytes, count) = if self.items.is_empty() { (0, 0) } else { (self.bytes.len(), self.items.len()) };
+        let (bytes, count) =
+            if self.items.is_empty() { (0, 0) } else { (self.bytes.len(), self.items.len()) };
         self.root == header.root
             && u32::try_from(bytes) == Ok(header.bytes)
             && u32::try_from(count) == Ok(header.count)
@@ -276,12 +278,16 @@ mod tests {
     fn another_root_a_wrong_id_and_a_repeated_item_are_refused() {
         let body = Body::pack(items(&["a", "b"]));
         assert_eq!(Body::open(Hash::ZERO, body.bytes).map(|b| b.root), Err(BadBody::Root));
-        let forged = Item { id: Hash::of(b"x"), payload: Blob::try_from(Bytes::from_static(b"y")).expect("short") };
+        let forged =
+            Item { id: Hash::of(b"x"), payload: Blob::try_from(Bytes::from_static(b"y")).expect("short") };
         let body = Body::pack(vec![forged]);
         assert_eq!(Body::open(body.root, body.bytes).map(|b| b.root), Err(BadBody::Id));
         let body = Body::pack(items(&["a", "a"]));
         assert_eq!(Body::open(body.root, body.bytes).map(|b| b.root), Err(BadBody::Repeated));
-        assert_eq!(Body::open(Hash::ZERO, Bytes::from_static(&[7])).map(|b| b.root), Err(BadBody::Undecodable));
+        assert_eq!(
+            Body::open(Hash::ZERO, Bytes::from_static(&[7])).map(|b| b.root),
+            Err(BadBody::Undecodable)
+        );
     }
 
     #[test]

@@ -214,7 +214,8 @@ impl Evidence for CheckpointCert {
 
     fn groups(&self) -> Result<Vec<Group<Statement>>, Refusal> {
         let statement = Statement::Checkpoint(*self.state());
-        let signed = self.attested.signed().map(|(id, signature)| (id, statement.clone(), signature)).collect();
+        let signed =
+            self.attested.signed().map(|(id, signature)| (id, statement.clone(), signature)).collect();
         Ok(vec![Group { threshold: Threshold::Quorum, signed }])
     }
 }

@@ -94,7 +94,11 @@ impl Chain {
 
     /// Appends the next block.
     pub(crate) fn push(&mut self, link: Link) {
-        assert_eq!(link.header.height, self.top().header.height + 1, "blocks are committed one above the other");
+        assert_eq!(
+            link.header.height,
+            self.top().header.height + 1,
+            "blocks are committed one above the other"
+        );
         assert_eq!(link.header.parent, self.top().digest, "a committed block links to the last one");
         self.bytes += link.memory();
         self.links.push_back(link);
@@ -210,7 +214,14 @@ mod tests {
             },
         };
         let last = Position(parent.map_or(0, |p| p.last.0) + u64::from(header.count));
-        Link { digest: header.digest(), header: Arc::new(header), last, body: None, name: None, commitment: None }
+        Link {
+            digest: header.digest(),
+            header: Arc::new(header),
+            last,
+            body: None,
+            name: None,
+            commitment: None,
+        }
     }
 
     fn chain() -> Chain {

@@ -164,8 +164,14 @@ impl Config {
         let rules = [
             (identity.roster.member(identity.own).is_some(), "this node is a member of the roster"),
             (matches!(p.term_views, 1..=1_024), "term_views is 1 to 1024"),
-            (p.rules.has_terms() || p.term_views == 1 || p.rules.is_chain3(), "this pack has terms of one view"),
-            (!p.rules.is_basic() || p.votes == Votes::Leader || p.term_views == 1, "basic has terms of one view"),
+            (
+                p.rules.has_terms() || p.term_views == 1 || p.rules.is_chain3(),
+                "this pack has terms of one view",
+            ),
+            (
+                !p.rules.is_basic() || p.votes == Votes::Leader || p.term_views == 1,
+                "basic has terms of one view",
+            ),
             (
                 !(p.rules == Pack::Chain3 && p.votes == Votes::Leader) || p.term_views >= 4,
                 "chain3 with votes to the leader needs term_views of 4 or more",

@@ -31,7 +31,12 @@ impl Domain {
 
     /// The claim that `signer` said `statement`; `None` if it is no member.
     #[must_use]
-    pub fn claim(&self, signer: NodeId, statement: Statement, signature: Signature) -> Option<Claim<Statement>> {
+    pub fn claim(
+        &self,
+        signer: NodeId,
+        statement: Statement,
+        signature: Signature,
+    ) -> Option<Claim<Statement>> {
         let key = self.roster.member(signer)?.key;
         Some(Claim { statement, scope: self.scope(), signer, key, signature })
     }
@@ -227,7 +232,8 @@ impl Work for Job {
             }
             Task::Commit(from, proof) => Done::Commit(*from, self.prove(proof, keys)),
             Task::Range(from, range) => {
-                let bodies = range.bodies.iter().filter_map(|p| Body::open(p.root, p.bytes.bytes().clone()).ok());
+                let bodies =
+                    range.bodies.iter().filter_map(|p| Body::open(p.root, p.bytes.bytes().clone()).ok());
                 let bodies = bodies.map(Arc::new).collect();
                 Done::Range(*from, Arc::clone(range), self.prove(range, keys), bodies)
             }
@@ -243,7 +249,8 @@ impl Work for Job {
 
     fn cost(&self) -> Cost {
         let none = Cost::default();
-        let batch = |signers: usize| Cost { batch_verify: u32::try_from(signers).unwrap_or(u32::MAX), ..none };
+        let batch =
+            |signers: usize| Cost { batch_verify: u32::try_from(signers).unwrap_or(u32::MAX), ..none };
         let qc = |qc: &Qc| batch(usize::try_from(qc.votes.signers().count()).unwrap_or(0));
         let tc = |tc: &Tc| batch(tc.complaints.len()) + qc(&tc.high);
         match &self.task {

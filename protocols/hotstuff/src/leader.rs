@@ -50,9 +50,13 @@ impl Leaders {
         if !self.terms.is_first(view) {
             return parent.proposer();
         }
-        let benched = |id: &NodeId| parent.list.iter().any(|s| NodeId::from(s.member) == *id && s.until > term);
+        let benched =
+            |id: &NodeId| parent.list.iter().any(|s| NodeId::from(s.member) == *id && s.until > term);
         let period = self.slots.len() as u64;
-        (0..period).map(|step| self.slot(term + step)).find(|id| !benched(id)).unwrap_or_else(|| self.plain(term))
+        (0..period)
+            .map(|step| self.slot(term + step))
+            .find(|id| !benched(id))
+            .unwrap_or_else(|| self.plain(term))
     }
 
     /// The leader of a block's view by the evidence in the block; `parent` is the block its justify certifies.

@@ -24,6 +24,8 @@ mod checkpoint;
 mod config;
 mod fault;
 mod filter;
+#[cfg(test)]
+mod formats;
 mod job;
 mod leader;
 mod message;

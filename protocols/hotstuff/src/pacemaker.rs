@@ -105,7 +105,13 @@ pub(crate) struct Pacemaker {
 
 impl Pacemaker {
     /// A pacemaker at the start, in view 0.
-    pub(crate) const fn new(own: NodeId, epoch: Epoch, weights: Weights, terms: Terms, temper: Temper) -> Self {
+    pub(crate) const fn new(
+        own: NodeId,
+        epoch: Epoch,
+        weights: Weights,
+        terms: Terms,
+        temper: Temper,
+    ) -> Self {
         Self {
             own,
             epoch,
@@ -281,8 +287,7 @@ impl Pacemaker {
         let held: Vec<(NodeId, Held)> =
             self.complaints.iter().filter_map(|(id, slots)| about(slots).map(|h| (*id, h))).collect();
         let members: NodeSet = held.iter().map(|(id, _)| *id).collect();
-        let enough =
-            self.weights.is_quorum(members) || (planted!(H1) && self.weights.is_weak(members));
+        let enough = self.weights.is_quorum(members) || (planted!(H1) && self.weights.is_weak(members));
         if !enough || self.in_check.contains(&view) {
             return;
         }

@@ -364,7 +364,8 @@ mod tests {
     use synod_machine::broadcast::{Refusal, Ticket};
     use synod_wire::Bytes;
 
-    const BUDGET: Budget = Budget { bytes: 1 << 20, items: 1_000, session_bytes: 600 << 10, session_items: 20 };
+    const BUDGET: Budget =
+        Budget { bytes: 1 << 20, items: 1_000, session_bytes: 600 << 10, session_items: 20 };
 
     fn item(session: u8, number: u8, size: usize) -> Item {
         let mut payload = vec![session, number];
@@ -381,7 +382,7 @@ mod tests {
         let mut pool = Pool::new(BUDGET);
         (0..20).for_each(|n| assert_eq!(add(&mut pool, item(1, n, 10_000)), Ok(true)));
         (0..2).for_each(|n| assert_eq!(add(&mut pool, item(2, n, 10_000)), Ok(true)));
-        let sessions: Vec<u8> = pool.batch(45_000, 100).iter().map(|i| i.payload[0]).collect();
+        let sessions: Vec<u8> = pool.batch(60_000, 100).iter().map(|i| i.payload[0]).collect();
         assert_eq!(sessions.iter().filter(|s| **s == 2).count(), 2, "{sessions:?}");
     }
 

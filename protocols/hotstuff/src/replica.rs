@@ -19,9 +19,7 @@ mod vote;
 use core::marker::PhantomData;
 
 use synod_machine::broadcast::{Delivered, Submit};
-use synod_machine::{
-    Bounded, Event, Lift, Log, Machine, Nested, QueueSpec, Recover, Turn, Unrecoverable,
-};
+use synod_machine::{Bounded, Event, Lift, Log, Machine, Nested, QueueSpec, Recover, Turn, Unrecoverable};
 
 use crate::rules::{Rules, Ruleset};
 use crate::{Config, Job, Message, Record};

@@ -40,9 +40,10 @@ impl Answer {
 
     /// The message, once nothing is missing.
     pub(crate) fn blocks(self) -> Blocks {
-        let pieces = self.bodies.into_iter().filter_map(|(root, bytes)| {
-            Blob::try_from(bytes).ok().map(|bytes| Piece { root, bytes })
-        });
+        let pieces = self
+            .bodies
+            .into_iter()
+            .filter_map(|(root, bytes)| Blob::try_from(bytes).ok().map(|bytes| Piece { root, bytes }));
         let pieces: Vec<Piece> = pieces.take(RANGE_MAX).collect();
         Blocks {
             headers: List::try_from(self.headers).unwrap_or_default(),

@@ -138,7 +138,8 @@ impl BlockSync {
             return;
         }
         let ranges = self.wants.keys().filter(|k| k.is_range()).count();
-        if self.wants.len() >= WANTS_MAX || (key.is_range() && ranges >= RANGES_MAX) || self.others.is_empty() {
+        if self.wants.len() >= WANTS_MAX || (key.is_range() && ranges >= RANGES_MAX) || self.others.is_empty()
+        {
             return;
         }
         let number = self.next;
@@ -159,7 +160,9 @@ impl BlockSync {
     fn ask(&mut self, key: Key, turn: &mut Turn<'_, Self>) {
         let Some(asked) = self.wants.get(&key) else { return };
         let busy: NodeSet = match key.is_range() {
-            true => self.wants.iter().filter(|(k, _)| k.is_range() && **k != key).map(|(_, a)| a.peer).collect(),
+            true => {
+                self.wants.iter().filter(|(k, _)| k.is_range() && **k != key).map(|(_, a)| a.peer).collect()
+            }
             false => NodeSet::EMPTY,
         };
         let hinted = asked.hints.minus(asked.tried);

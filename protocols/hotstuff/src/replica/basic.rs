@@ -34,12 +34,13 @@ impl Core {
                 self.raise_high(qc, turn);
                 self.vote_phase(qc, Kind::Precommit, Rule::BasicPrecommit, turn);
             }
-            Kind::Precommit => {
+            // Who missed the first certificate of the view does not lock: the lock never passes the high QC.
+            Kind::Precommit if self.high.view >= qc.view => {
                 self.raise_lock(qc, turn);
                 self.vote_phase(qc, Kind::Commit, Rule::BasicCommit, turn);
             }
             Kind::Commit => self.decide_on(qc, turn),
-            Kind::Generic | Kind::Order => {}
+            Kind::Precommit | Kind::Generic | Kind::Order => {}
         }
     }
 

@@ -275,7 +275,8 @@ impl Core {
             Added::New => self.certify(kind, ballot.view, ballot.digest, turn),
             Added::Nothing => {}
             Added::Conflict(first) => {
-                let fault = if kind == Kind::Order { Fault::EquivocatedOrder } else { Fault::EquivocatedVote };
+                let fault =
+                    if kind == Kind::Order { Fault::EquivocatedOrder } else { Fault::EquivocatedVote };
                 let of = |b: &Ballot| ((b.view, b.digest), b.signature);
                 turn.blame(from, fault.with(&(kind, (of(&first), of(&ballot)))));
             }
@@ -393,7 +394,13 @@ impl Core {
     }
 
     /// Enters a view; nothing but a certificate calls this.
-    pub(crate) fn enter(&mut self, view: View, reason: Reason, led: Option<NodeId>, turn: &mut Turn<'_, Self>) {
+    pub(crate) fn enter(
+        &mut self,
+        view: View,
+        reason: Reason,
+        led: Option<NodeId>,
+        turn: &mut Turn<'_, Self>,
+    ) {
         assert!(view > self.view, "views only rise");
         let new_term = self.terms.of(view) != self.terms.of(self.view);
         turn.disarm(crate::Timer::Linger(self.view));

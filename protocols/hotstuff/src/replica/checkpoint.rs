@@ -136,7 +136,8 @@ impl Core {
         let Some(link) = self.chain.holding(state.position).filter(|link| link.digest == state.digest) else {
             return;
         };
-        let anchor = Anchor { certificate: CheckpointCert::clone(certificate), header: Header::clone(&link.header) };
+        let anchor =
+            Anchor { certificate: CheckpointCert::clone(certificate), header: Header::clone(&link.header) };
         self.stabilise(Arc::new(anchor), turn);
         self.out.after.push(After::Compact);
     }

@@ -43,7 +43,8 @@ impl Core {
         let Some(gap) = self.tree.gap(digest) else {
             return self.commit_branch(digest, proof, rule, turn);
         };
-        let lowest = self.tree.ancestors(digest).last().and_then(|d| self.tree.get(d)).map(|b| b.header.height);
+        let lowest =
+            self.tree.ancestors(digest).last().and_then(|d| self.tree.get(d)).map(|b| b.header.height);
         if lowest.is_some_and(|height| height <= self.tree.root_header().height) || self.is_committed(&gap) {
             let values = [header.height, header.view.0, self.tree.root_header().view.0];
             return self.halt(NoteName::Conflict, values, digest, turn);
@@ -77,7 +78,14 @@ impl Core {
             let ahead = height > self.delivery.height + AHEAD_MAX && block.name.is_some();
             let commitment = if d == digest { proof.clone() } else { None };
             let body = block.body.clone();
-            self.chain.push(Link { digest: d, header: block.header, last, body, name: block.name, commitment });
+            self.chain.push(Link {
+                digest: d,
+                header: block.header,
+                last,
+                body,
+                name: block.name,
+                commitment,
+            });
             self.take_items(height);
             if ahead {
                 self.chain.update(height, |link| link.body = None);
@@ -271,7 +279,10 @@ impl Core {
         let (child, digest, qc) = self.certified_child(&link.header, link.digest)?;
         let child_box = Box::new(Header::clone(&child));
         if !pack.is_chain3() {
-            return Some(CommitProof { header, commitment: Commitment::TwoChain { child: child_box, qc: Qc::clone(&qc) } });
+            return Some(CommitProof {
+                header,
+                commitment: Commitment::TwoChain { child: child_box, qc: Qc::clone(&qc) },
+            });
         }
         let (grandchild, _, qc) = self.certified_child(&child, digest)?;
         let grandchild = Box::new(Header::clone(&grandchild));
@@ -303,7 +314,9 @@ impl Core {
     /// Has the order votes of the last committed block verified; whether they are in check.
     fn verify_orders(&mut self, turn: &mut Turn<'_, Self>) -> bool {
         let top = self.chain.top().digest;
-        let Some(ordered) = self.ordered.as_ref().filter(|o| !o.verified && o.qc.digest == top) else { return false };
+        let Some(ordered) = self.ordered.as_ref().filter(|o| !o.verified && o.qc.digest == top) else {
+            return false;
+        };
         let qc = Arc::clone(&ordered.qc);
         if self.checking.insert((qc.kind, qc.view, qc.digest)) {
             self.compute(Task::Votes(qc), turn);
@@ -354,7 +367,12 @@ impl Core {
                     self.delivery.proving.remove(&position);
                     self.out.output(Delivered::Proof { position, proof: Some(proof.encode()) });
                 }
-                None => unproved |= self.chain.holding(position).is_some_and(|l| self.proof_from(l.header.height).is_none()),
+                None => {
+                    unproved |= self
+                        .chain
+                        .holding(position)
+                        .is_some_and(|l| self.proof_from(l.header.height).is_none())
+                }
             }
         }
         if unproved && move_on && !self.verify_orders(turn) {
@@ -373,7 +391,8 @@ impl Core {
         let index = u32::try_from(position.0 - before.0 - 1).ok()?;
         let id = usize::try_from(index).ok().and_then(|i| body.items.get(i)).map(|item| item.id)?;
         let path = List::try_from(body.path(index)?).ok()?;
-        let headers = (height..at).filter_map(|h| self.chain.at(h)).map(|l| Header::clone(&l.header)).collect();
+        let headers =
+            (height..at).filter_map(|h| self.chain.at(h)).map(|l| Header::clone(&l.header)).collect();
         let headers = List::try_from(Vec::from_iter::<Vec<Header>>(headers)).ok()?;
         Some(EntryProof { position, index, id, path, headers, proof })
     }

@@ -75,7 +75,11 @@ impl Core {
         self.complaining = Some((Arc::clone(&high), times));
         self.out.promise(Statement::Complain { view: named, high: high.view });
         self.tell(Pace::GaveUp(named), turn);
-        turn.note(Note { name: NoteName::GaveUp, values: [named.0, high.view.0, self.view.0], digest: high.digest });
+        turn.note(Note {
+            name: NoteName::GaveUp,
+            values: [named.0, high.view.0, self.view.0],
+            digest: high.digest,
+        });
     }
 
     /// An own complaint is signed: it counts here and goes out with its certificate.
@@ -143,7 +147,8 @@ impl Core {
         let tc = self.tc.clone().filter(|tc| tc.view >= view);
         let qc = (self.high.view >= view || self.high.view > high).then(|| Arc::clone(&self.high));
         let committed = self.chain.top().header.view;
-        let proof = (committed >= high && committed > View::GENESIS).then(|| self.newest_proof(from, turn)).flatten();
+        let proof =
+            (committed >= high && committed > View::GENESIS).then(|| self.newest_proof(from, turn)).flatten();
         if tc.is_none() && qc.is_none() && proof.is_none() {
             return;
         }

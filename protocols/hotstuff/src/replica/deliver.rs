@@ -8,13 +8,13 @@ use synod_machine::broadcast::{Delivered, Entry, Origin, Position};
 use synod_wire::Bytes;
 
 use super::state::Core;
+use crate::Rule;
 use crate::block::{Body, Header};
 use crate::chain::{Link, RECENT_MAX};
 use crate::job::Task;
 use crate::outbox::Kept;
 use crate::record::Record;
 use crate::trace::{Note, NoteName};
-use crate::Rule;
 
 /// Bodies read back ahead of the delivery.
 const PREFETCH_MAX: u64 = 8;
@@ -48,7 +48,11 @@ impl Core {
 
     fn deliver_block(&mut self, link: &Link, body: &Body, turn: &mut Turn<'_, Self>) {
         assert_eq!(link.header.height, self.delivery.height + 1, "blocks are delivered one above the other");
-        assert_eq!(u64::from(link.header.count), body.items.len() as u64, "a block has the items its header states");
+        assert_eq!(
+            u64::from(link.header.count),
+            body.items.len() as u64,
+            "a block has the items its header states"
+        );
         let height = link.header.height;
         let mut position = link.before();
         let mut given = false;
@@ -182,7 +186,8 @@ impl Core {
         if self.chain.count() > max {
             let delivered = self.delivery.height;
             let floor = self.chain.top().header.height.saturating_sub(max);
-            let dropped = self.chain.prune(|link| link.header.height < floor && link.header.height < delivered);
+            let dropped =
+                self.chain.prune(|link| link.header.height < floor && link.header.height < delivered);
             for name in dropped.into_iter().filter_map(|link| link.name) {
                 self.release_blob(name);
             }

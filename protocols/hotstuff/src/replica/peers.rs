@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use synod_machine::Turn;
 use synod_machine::Event;
+use synod_machine::Turn;
 use synod_quorum::{NodeId, NodeSet};
 
 use super::state::Core;
@@ -35,10 +35,14 @@ impl Core {
             }
             Message::Phase(qc) => self.on_phase(from, qc, turn),
             Message::NewView { view, high } => self.on_new_view(from, view, high, turn),
-            Message::Complain { view, high, signature } => self.on_complain(from, view, high, signature, turn),
+            Message::Complain { view, high, signature } => {
+                self.on_complain(from, view, high, signature, turn)
+            }
             Message::Advance(Proof::Tc(tc)) => self.take_tc(from, Arc::new(tc), turn),
             Message::Advance(Proof::Qc(qc)) => self.on_advance_qc(from, qc, turn),
-            Message::Advance(Proof::Commit(proof)) => self.compute(Task::Commit(from, Arc::new(*proof)), turn),
+            Message::Advance(Proof::Commit(proof)) => {
+                self.compute(Task::Commit(from, Arc::new(*proof)), turn)
+            }
             Message::Status(status) => self.on_status(from, status, turn),
             Message::Fetch(want) => self.on_fetch(from, want, turn),
             Message::Blocks(blocks) => self.on_blocks(from, blocks, turn),
@@ -85,7 +89,9 @@ impl Core {
             Done::Body(from, root, body) => self.on_checked_body(from, root, body, turn),
             Done::Commit(from, Ok(proof)) => self.on_proof(from, &proof.into_inner(), turn),
             Done::Commit(from, Err(_)) => turn.blame(from, Fault::BadCommitProof),
-            Done::Range(from, range, checked, bodies) => self.on_checked_range(from, &range, checked, bodies, turn),
+            Done::Range(from, range, checked, bodies) => {
+                self.on_checked_range(from, &range, checked, bodies, turn)
+            }
             Done::Anchor(from, Ok(anchor)) => self.on_anchor(from, anchor.into_inner(), turn),
             Done::Anchor(from, Err(_)) => turn.blame(from, Fault::BadAnchor),
             Done::Own(from, checked) => self.on_checked_own(from, checked, turn),
@@ -127,7 +133,12 @@ impl Core {
     }
 
     /// A block is missing.
-    pub(crate) fn want_block(&mut self, digest: synod_crypto::Hash, hints: NodeSet, turn: &mut Turn<'_, Self>) {
+    pub(crate) fn want_block(
+        &mut self,
+        digest: synod_crypto::Hash,
+        hints: NodeSet,
+        turn: &mut Turn<'_, Self>,
+    ) {
         self.want_key(Key::Block(digest), hints, turn);
     }
 

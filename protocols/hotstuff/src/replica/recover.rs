@@ -16,7 +16,7 @@ use crate::block::{BODY_MAX, Header, ITEMS_MAX};
 use crate::certificate::Anchor;
 use crate::chain::{Blobs, Chain, Link, RECENT_MAX};
 use crate::checkpoint::Checkpoints;
-use crate::config::Complaints;
+use crate::config::{Complaints, Parameters};
 use crate::filter::Filter;
 use crate::job::Domain;
 use crate::leader::Leaders;
@@ -125,6 +125,33 @@ fn link_of_genesis(genesis: &Arc<Header>) -> Link {
     Link { digest, header: Arc::clone(genesis), last: Position(0), body: None, name: None, commitment: None }
 }
 
+fn temper(parameters: &Parameters) -> Temper {
+    let paper = parameters.complaints == Complaints::LeaderOnly;
+    let (base, max) = (parameters.timeout_base, parameters.timeout_max);
+    Temper { base, max, adaptive: !paper, insistent: !paper }
+}
+
+fn budget(parameters: &Parameters) -> Budget {
+    Budget {
+        bytes: parameters.mempool_bytes,
+        items: u64::from(parameters.pool_items),
+        session_bytes: parameters.session_bytes,
+        session_items: u64::from(parameters.session_items),
+    }
+}
+
+fn nothing_delivered() -> Delivery {
+    Delivery {
+        height: 0,
+        position: Position(0),
+        unapplied: VecDeque::new(),
+        tickets: BTreeMap::new(),
+        loading: BTreeSet::new(),
+        barriers: Vec::new(),
+        proving: BTreeSet::new(),
+    }
+}
+
 impl Core {
     /// A replica before its first promise.
     fn fresh(config: Config, rules: Rules) -> Self {
@@ -135,20 +162,8 @@ impl Core {
         let header = Arc::new(Header::genesis(epoch, kind));
         let genesis = header.digest();
         let terms = config.terms();
-        let paper = parameters.complaints == Complaints::LeaderOnly;
-        let temper = Temper {
-            base: parameters.timeout_base,
-            max: parameters.timeout_max,
-            adaptive: !paper,
-            insistent: !paper,
-        };
-        let budget = Budget {
-            bytes: parameters.mempool_bytes,
-            items: u64::from(parameters.pool_items),
-            session_bytes: parameters.session_bytes,
-            session_items: u64::from(parameters.session_items),
-        };
         let others = roster.others(config.own());
+        let temper = temper(&parameters);
         let pacemaker = Pacemaker::new(config.own(), epoch, roster.weights().clone(), terms, temper);
         Self {
             rules,
@@ -183,7 +198,7 @@ impl Core {
             bodies_in_check: BTreeMap::new(),
             far: BTreeMap::new(),
             helped: BTreeMap::new(),
-            pool: Pool::new(budget),
+            pool: Pool::new(budget(&parameters)),
             filter: Filter::default(),
             linger: crate::batch::Linger::default(),
             linger_due: None,
@@ -193,15 +208,7 @@ impl Core {
             pacemaker: Nested::new(pacemaker),
             working: false,
             sync: Nested::new(BlockSync::new(others, SYNC_PATIENCE)),
-            delivery: Delivery {
-                height: 0,
-                position: Position(0),
-                unapplied: VecDeque::new(),
-                tickets: BTreeMap::new(),
-                loading: BTreeSet::new(),
-                barriers: Vec::new(),
-                proving: BTreeSet::new(),
-            },
+            delivery: nothing_delivered(),
             checkpoints: Checkpoints::new(parameters.checkpoint_every),
             serving: Serving::default(),
             proof_waiters: NodeSet::EMPTY,

@@ -38,7 +38,8 @@ impl Core {
     }
 
     fn serve_certificate(&self, from: NodeId, view: View, turn: &mut Turn<'_, Self>) {
-        let of_view = self.tree.in_view(view).into_iter().filter_map(|d| self.tree.get(&d)?.qc.clone()).next();
+        let of_view =
+            self.tree.in_view(view).into_iter().filter_map(|d| self.tree.get(&d)?.qc.clone()).next();
         let qc = of_view.or_else(|| (self.high.view >= view).then(|| Arc::clone(&self.high)));
         if let Some(qc) = qc.filter(|qc| qc.view > View::GENESIS) {
             turn.send(from, Message::Advance(Proof::Qc(Qc::clone(&qc))));
@@ -127,7 +128,8 @@ impl Core {
         }
         let mut answer = Answer::to(asker);
         for root in roots {
-            let in_tree = self.tree.iter().filter_map(|(_, b)| b.body.clone()).find(|body| body.root == *root);
+            let in_tree =
+                self.tree.iter().filter_map(|(_, b)| b.body.clone()).find(|body| body.root == *root);
             let body = in_tree.or_else(|| self.early.values().find(|body| body.root == *root).cloned());
             let link = self.chain.by_root(root);
             if let Some(body) = body.or_else(|| link.and_then(|link| link.body.clone())) {
@@ -151,7 +153,12 @@ impl Core {
     }
 
     /// A blob was read: answers may be complete.
-    pub(crate) fn on_loaded_to_serve(&mut self, name: Hash, bytes: Option<&Bytes>, turn: &mut Turn<'_, Self>) {
+    pub(crate) fn on_loaded_to_serve(
+        &mut self,
+        name: Hash,
+        bytes: Option<&Bytes>,
+        turn: &mut Turn<'_, Self>,
+    ) {
         for answer in self.serving.loaded(&name, bytes) {
             turn.send(answer.asker, Message::Blocks(answer.blocks()));
         }
@@ -205,9 +212,10 @@ impl Core {
 
     /// A wanted block lies at or below the committed height: it is committed here, or something waits for a conflict.
     fn on_low_block(&mut self, header: &Header, digest: Hash, turn: &mut Turn<'_, Self>) {
-        let waits = self.pending_commit.as_ref().is_some_and(|(mark, _)| {
-            self.tree.gap(mark.digest) == Some(digest) || mark.digest == digest
-        });
+        let waits = self
+            .pending_commit
+            .as_ref()
+            .is_some_and(|(mark, _)| self.tree.gap(mark.digest) == Some(digest) || mark.digest == digest);
         if waits && self.chain.by_digest(&digest).is_none() && self.chain.at(header.height).is_some() {
             let values = [header.height, header.view.0, self.tree.root_header().view.0];
             self.halt(crate::trace::NoteName::Conflict, values, digest, turn);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use synod_crypto::{Hash, Signature};
 use synod_machine::broadcast::{Delivered, Position, Submit, Ticket};
-use synod_machine::{Event, Lift, Link, Machine, Never, Nested, Time, Turn, planted};
+use synod_machine::{Event, Lift, Link, Machine, Nested, Never, Time, Turn, planted};
 use synod_quorum::{NodeId, NodeSet};
 
 use crate::block::{Body, Item};
@@ -233,7 +233,10 @@ impl Machine for Core {
     fn invariants(&self) {
         assert!(self.high.view >= self.safety.lock.view || !self.may_act() || planted!(H11));
         assert!(self.safety.ordered.view <= self.high.view || !self.may_act() || planted!(H11));
-        assert!(self.filter.marked().all(|digest| self.tree.get(digest).is_some()), "marks name blocks of the tree");
+        assert!(
+            self.filter.marked().all(|digest| self.tree.get(digest).is_some()),
+            "marks name blocks of the tree"
+        );
         assert!(self.delivery.height <= self.chain.top().header.height);
         assert_eq!(self.chain.top().digest, self.tree.root(), "the tree grows on the committed chain");
         self.pacemaker.get().invariants();

@@ -85,9 +85,8 @@ impl Core {
         let vote = self.votes.newest(peer);
         let vote = vote.map(|(kind, b)| (b.view, (Statement::vote(kind, b.view, b.digest), b.signature)));
         let held = self.pacemaker.get().newest(peer);
-        let complaint = held.map(|h| {
-            (h.view, (Statement::Complain { view: h.view, high: h.high.view }, h.signature))
-        });
+        let complaint =
+            held.map(|h| (h.view, (Statement::Complain { view: h.view, high: h.high.view }, h.signature)));
         vote.into_iter().chain(complaint).max_by_key(|(view, _)| *view).map(|(_, statement)| statement)
     }
 

@@ -162,7 +162,12 @@ impl Core {
         if self.tree.get(&digest).is_some() {
             return true;
         }
-        let keep = [self.high.digest, self.safety.voted.digest, self.safety.lock.digest, self.safety.proposed.digest];
+        let keep = [
+            self.high.digest,
+            self.safety.voted.digest,
+            self.safety.lock.digest,
+            self.safety.proposed.digest,
+        ];
         match self.tree.insert(digest, block, &keep) {
             Ok(evicted) => {
                 if let Some(name) = evicted.and_then(|b| b.name.filter(|_| b.stored)) {
