@@ -8,11 +8,11 @@ use synod_wire::{Blob, Bytes, Limits, List, Wire, wire};
 use crate::{Kind, Qc, Tc, View};
 
 /// Longest encoded body, in bytes: half of the largest proposal frame.
-pub const BODY_MAX: usize = 2 << 20;
+pub(crate) const BODY_MAX: usize = 2 << 20;
 /// Most items of a block, whatever the configuration says.
-pub const ITEMS_MAX: usize = 65_536;
+pub(crate) const ITEMS_MAX: usize = 65_536;
 /// Bytes that an item costs beyond its payload: its id and its length.
-pub const ITEM_OVERHEAD: usize = 36;
+pub(crate) const ITEM_OVERHEAD: usize = 36;
 
 wire! {
     /// What a header remembers about one member as a leader.

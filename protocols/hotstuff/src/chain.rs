@@ -6,9 +6,9 @@ use std::sync::Arc;
 use synod_crypto::Hash;
 use synod_machine::broadcast::Position;
 
+use crate::Header;
 use crate::block::Body;
 use crate::proof::Commitment;
-use crate::{Header, View};
 
 /// Committed bodies kept in memory for peers slightly behind; older ones are read from their blobs.
 pub(crate) const RECENT_MAX: usize = 16;
@@ -108,12 +108,6 @@ impl Chain {
     pub(crate) fn holding(&self, position: Position) -> Option<&Link> {
         let index = self.links.partition_point(|link| link.last < position);
         self.links.get(index).filter(|link| link.before() < position)
-    }
-
-    /// The block of `digest`, found by its view.
-    pub(crate) fn find(&self, view: View, digest: &Hash) -> Option<&Link> {
-        let index = self.links.partition_point(|link| link.header.view < view);
-        self.links.get(index).filter(|link| link.digest == *digest)
     }
 
     /// The block of `digest`.

@@ -99,5 +99,6 @@ fn mark(body: &Body, pool: &mut Pool) {
 
 /// Whether any item of the body is still pending.
 fn unmark(body: &Body, pool: &mut Pool) -> bool {
-    body.items.iter().fold(false, |any, item| pool.unmark(&item.id) || any)
+    let fallen = body.items.iter().filter(|item| pool.unmark(&item.id)).count();
+    fallen > 0
 }

@@ -13,11 +13,11 @@ use crate::statement::Attested;
 use crate::{Header, Kind, Qc, Statement, Tc, View};
 
 /// Most blocks in one answer.
-pub const RANGE_MAX: usize = 256;
+pub(crate) const RANGE_MAX: usize = 256;
 /// Most digests in one question.
-pub const WANTED_MAX: usize = 64;
+pub(crate) const WANTED_MAX: usize = 64;
 /// Most items in one `Forward`.
-pub const FORWARD_MAX: usize = 16_384;
+pub(crate) const FORWARD_MAX: usize = 16_384;
 
 wire! {
     /// Evidence that moves whoever lacks it.

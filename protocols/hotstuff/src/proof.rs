@@ -9,7 +9,7 @@ use crate::block::Item;
 use crate::{Header, Kind, Qc, Statement};
 
 /// Most headers between a proved block and the directly committed one above it.
-pub const PATH_MAX: usize = 256;
+pub(crate) const PATH_MAX: usize = 256;
 
 wire! {
     /// Why a block is committed.

@@ -267,7 +267,6 @@ mod tests {
     use crate::record::Mark;
     use crate::{Header, Kind, View};
     use std::sync::Arc;
-    use synod_crypto::Hash;
     use synod_quorum::Epoch;
 
     struct Grown {

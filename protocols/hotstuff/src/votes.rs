@@ -11,8 +11,6 @@ use crate::{Kind, View};
 
 /// Bytes of one slot, for the memory formula.
 pub(crate) const SLOT_BYTES: u64 = 160;
-/// Slots of one member: the kinds of a pack times previous, current and beyond.
-pub(crate) const SLOTS_MAX: u64 = 4 * 3;
 
 /// One vote as it was received, unverified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,15 +68,6 @@ impl Votes {
             .filter(|(_, b)| b.view == view && b.digest == *digest)
             .map(|(id, b)| (id, b.signature))
             .collect()
-    }
-
-    /// The blocks voted for in `view`, each once.
-    pub(crate) fn candidates(&self, kind: Kind, view: View) -> Vec<Hash> {
-        let mut digests: Vec<Hash> =
-            self.ballots(kind).filter(|(_, b)| b.view == view).map(|(_, b)| b.digest).collect();
-        digests.sort_unstable();
-        digests.dedup();
-        digests
     }
 
     /// The newest ballot of a member, of any kind.

@@ -317,7 +317,9 @@ impl Core {
         let view = header.view;
         let now = if self.rules.pack.is_basic() { view == self.view } else { view >= self.view };
         let last = self.safety.voted;
-        let fresh = view > last.view || (view == last.view && *digest == last.digest) || planted!(H2);
+        // The very same again, but not below a later phase of its view.
+        let same = view == last.view && *digest == last.digest && self.safety.phase == self.rules.pack.kind();
+        let fresh = view > last.view || same || planted!(H2);
         now && fresh && (view > self.safety.complained || planted!(O2))
     }
 
