@@ -45,6 +45,8 @@ pub enum Went<T> {
     Told(T),
     /// To another machine of the node.
     Passed(Passed),
+    /// Both.
+    Both(T, Passed),
     /// Nowhere.
     Dropped,
 }
@@ -92,6 +94,12 @@ impl<T> Plan<T> {
     #[must_use]
     pub fn members(&self) -> usize {
         self.seats.iter().filter(|seat| seat.id.is_member()).count()
+    }
+
+    /// The machines that guests speak to: those of their own numbers.
+    pub(crate) fn for_guests(&self) -> Vec<u8> {
+        let guests = self.seats.iter().filter(|seat| !seat.id.is_member());
+        guests.flat_map(|seat| seat.machines.iter().copied()).collect()
     }
 
     /// Links a node has when everybody is up: members with all, guests with members.

@@ -195,6 +195,9 @@ impl<T: Clone + Debug + Send + 'static> SimRig<T> {
             connector: Box::new(move |node, machine, output| match route(node, machine, output) {
                 Went::Told(told) => vec![Routed::Harness(Box::new(told))],
                 Went::Passed(passed) => vec![Routed::Machine(passed.machine, passed.input)],
+                Went::Both(told, passed) => {
+                    vec![Routed::Harness(Box::new(told)), Routed::Machine(passed.machine, passed.input)]
+                }
                 Went::Dropped => Vec::new(),
             }),
             disks: Box::new(move |id, lanes| {

@@ -125,6 +125,10 @@ impl<T: Clone + Debug + Send> Connector for Listening<T> {
         match (self.0.route)(self.0.own, machine, output) {
             Went::Told(told) => self.0.write(|log| log.told.push(self.0.entry(machine, told))),
             Went::Passed(passed) => passed.deliver(deliveries),
+            Went::Both(told, passed) => {
+                self.0.write(|log| log.told.push(self.0.entry(machine, told)));
+                passed.deliver(deliveries);
+            }
             Went::Dropped => {}
         }
     }

@@ -134,7 +134,7 @@ impl<T: Clone + Debug + Send + 'static> Member<T> {
         let [at, door] =
             [0, 1].map(|n: usize| listeners[n].address().expect("a bound socket has an address"));
         let [peers, guests] = listeners;
-        let machines = self.ground.seat().machines.clone();
+        let for_guests = plan.for_guests();
         let mut builder = Node::builder(self.config())
             .keys(self.ground.keys())
             .pool(plan.pool)
@@ -142,7 +142,7 @@ impl<T: Clone + Debug + Send + 'static> Member<T> {
             .connector(Listening(ears.clone()))
             .fatal(fatal)
             .listen(peers)
-            .listen_guests(guests, &machines);
+            .listen_guests(guests, &for_guests);
         for hosting in hostings {
             builder = builder.machine(hosting);
         }
