@@ -81,6 +81,8 @@ pub struct Client {
     flights: BTreeMap<u64, Flight>,
     flight_bytes: u64,
     next: u64,
+    /// What the session's base is at least, by the results accepted.
+    base: u64,
     decided: TailMap<u64, Hash>,
     reads: BTreeMap<u64, Read>,
     next_read: u64,
@@ -246,6 +248,7 @@ impl Recover for Client {
             flights: BTreeMap::new(),
             flight_bytes: 0,
             next: 1,
+            base: 1,
             decided: TailMap::evicting(DECIDED_MAX),
             reads: BTreeMap::new(),
             next_read: 1,

@@ -22,6 +22,8 @@ pub(super) struct Flight {
     /// The signed item; the same bytes on every retry.
     payload: Option<Bytes>,
     pub(super) bytes: u64,
+    /// What it acknowledges.
+    acked: u64,
     pub(super) matching: Matching<Hash>,
     /// When it was first sent.
     pub(super) sent: Time,
@@ -70,6 +72,9 @@ impl Client {
         if self.queue.is_empty() {
             return;
         }
+        if self.is_used_up() {
+            self.lose_session(turn);
+        }
         self.ensure_open(turn);
         let Some(session) = self.session() else { return };
         while let Some((commands, tags, due)) = self.next_commands() {
@@ -86,6 +91,7 @@ impl Client {
                 tags,
                 payload: None,
                 bytes,
+                acked,
                 matching: Matching::default(),
                 sent: turn.now(),
                 escalated: false,
@@ -105,11 +111,28 @@ impl Client {
         }
     }
 
+    /// The first sequence that may not be sent: an executed frame moves the base by at most one window, whatever it
+    /// acknowledges.
+    fn reach(&self) -> u64 {
+        let window = u64::from(self.config.window);
+        let lowest = self.flights.keys().next().copied().unwrap_or(self.next);
+        lowest.min(self.base + window) + window
+    }
+
+    /// Whether so much was given up without an answer that the session takes nothing any more.
+    fn is_used_up(&self) -> bool {
+        self.session().is_some() && self.flights.is_empty() && self.next == self.reach()
+    }
+
+    /// A frame was executed: the base followed what it acknowledged.
+    pub(super) fn rebase(&mut self, flight: &Flight) {
+        let farthest = self.base + u64::from(self.config.window);
+        self.base = self.base.max(flight.acked.min(farthest));
+    }
+
     /// The commands of the next frame: within the window and the frame's maxima, and due at the same time.
     fn next_commands(&mut self) -> Option<(Vec<Blob<COMMANDS_BYTES_MAX>>, Vec<u64>, Time)> {
-        let lowest = self.flights.keys().next().copied().unwrap_or(self.next);
-        let reach = lowest + u64::from(self.config.window) - self.next;
-        let room = usize::try_from(reach).unwrap_or(usize::MAX).min(COMMANDS_MAX);
+        let room = usize::try_from(self.reach() - self.next).unwrap_or(usize::MAX).min(COMMANDS_MAX);
         let due = self.queue.front()?.due;
         let (mut commands, mut tags, mut bytes) = (Vec::new(), Vec::new(), 0);
         while commands.len() < room {

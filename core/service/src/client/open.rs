@@ -129,6 +129,7 @@ impl Client {
         self.config.nonce = self.config.nonce.wrapping_add(1);
         self.opened = Opened::Not(self.config.nonce);
         self.next = 1;
+        self.base = 1;
         self.attachments = 0;
         self.attached.clear();
         self.decided.clear();

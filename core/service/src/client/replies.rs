@@ -1,6 +1,7 @@
 //! What nodes answer to items: matching, accepting, naming who contradicts.
 
 use synod_crypto::Hash;
+use synod_machine::broadcast::Position;
 use synod_machine::{Span, Turn};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, Limits, Wire};
@@ -38,7 +39,7 @@ impl Client {
         let room = self.config.bodies_bytes.saturating_sub(self.bodies_held());
         let body = body.filter(|body| body.len() as u64 <= room);
         let Some(flight) = self.flights.get_mut(&first) else {
-            return self.on_late_result(from, first, say, turn);
+            return self.on_late_result(from, first, (say, body), turn);
         };
         if flight.matching.hear(from, say, body) == Heard::Equivocated {
             turn.blame(from, ServiceFault::EquivocatedResult(Bytes::new()));
@@ -47,8 +48,19 @@ impl Client {
     }
 
     /// A result of a frame that is decided: only a contradiction matters.
-    fn on_late_result(&mut self, from: NodeId, first: u64, say: Say<Hash>, turn: &mut Turn<'_, Self>) {
+    fn on_late_result(
+        &mut self,
+        from: NodeId,
+        first: u64,
+        (say, body): (Say<Hash>, Option<Bytes>),
+        turn: &mut Turn<'_, Self>,
+    ) {
         let (Say::Result(digest) | Say::Gone(digest)) = say else { return };
+        // A retry that arrives when the results were acknowledged is answered by marks, which name no position.
+        let marks = body.and_then(|body| Results::decode(body, &Limits::default()).ok());
+        if marks.is_some_and(|marks| marks.position == Position(0)) {
+            return;
+        }
         if self.decided.get(&first).is_some_and(|decided| *decided != digest) {
             self.name_deviant(from, digest, turn);
         }
@@ -107,6 +119,7 @@ impl Client {
 
     fn accept(&mut self, first: u64, digest: Hash, body: Bytes, turn: &mut Turn<'_, Self>) {
         let Some(flight) = self.land(first, turn) else { return };
+        self.rebase(&flight);
         let session = self.session().unwrap_or_default();
         let by = flight.matching.agreeing(digest);
         if !flight.escalated {

@@ -129,11 +129,17 @@ impl<P: App + 'static> Executor<P> {
 
     fn screen_frame(&self, frame: &ClientFrame, payload: &Bytes) -> Screened {
         let Some(session) = self.sessions.get(frame.session) else {
-            return Screened::Refused(Refused::UnknownSession);
+            // A session's id is the position of its opening: one that lies ahead is opened when this node gets there.
+            let ahead = frame.session > self.executed.0;
+            return Screened::Refused(if ahead { Refused::NotReady } else { Refused::UnknownSession });
         };
         let in_flight = self.pool.get(Name::Frame(frame.session, frame.first));
         if planted!(K3) && in_flight.is_some() || session.is_repeat_of(frame) {
             return Screened::Repeat(session.key());
+        }
+        if frame.acked > session.window().end() {
+            // The client had answers that this node has not executed yet.
+            return Screened::Refused(Refused::NotReady);
         }
         if frame.end() > session.reach(frame.acked) {
             return Screened::Refused(Refused::OutsideWindow);

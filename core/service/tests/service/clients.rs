@@ -3,7 +3,9 @@
 use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
 use synod_service::client::{Doubt, Rejection};
-use synod_service::{Answered, ClientInput, ClientMessage, ExecutorLimits, Outcome, Refused, Reply, Results};
+use synod_service::{
+    Answered, ClientInput, ClientMessage, ExecutorLimits, Item, Outcome, Refused, Reply, Results,
+};
 use synod_wire::{Blob, Bytes, Limits, List, Wire};
 
 use crate::world::{Lie, Setup, World};
@@ -97,6 +99,42 @@ fn one_liar_that_knows_no_session_causes_no_failure_and_no_new_session() {
         }
         assert_eq!(world.guests[0].machine.session(), session);
     }
+}
+
+#[test]
+fn nodes_that_have_not_come_to_the_opening_lose_no_session() {
+    let mut world = World::new(Setup::default());
+    world.nodes[2].paused = true;
+    world.nodes[3].paused = true;
+    let tags = world.submit(0, &["inc n"]);
+    world.run_until("the session", |world| world.guests[0].machine.session().is_some());
+    let session = world.guests[0].machine.session();
+    world.orders = false;
+    let more = world.submit(0, &["inc n"]);
+    world.run_for(Span::secs(2));
+    world.orders = true;
+    world.run_until("the answers", |world| world.all_answered(0, &tags) && world.all_answered(0, &more));
+    assert_eq!(world.value(0, more[0]), Some("2".to_owned()));
+    assert_eq!(world.guests[0].machine.session(), session);
+}
+
+#[test]
+fn a_client_that_gave_up_windows_of_commands_is_served_again() {
+    let mut setup = Setup { window: 64, ..Setup::default() };
+    setup.limits.sessions.window = 64;
+    let mut world = opened(setup);
+    world.orders = false;
+    for _ in 0..3 {
+        let tags = world.submit_within(0, &["inc lost"; 64], Span::secs(1));
+        world.run_until("the deadline", |world| world.all_answered(0, &tags));
+        assert!(tags.iter().all(|tag| world.value(0, *tag).is_none()));
+    }
+    // The ordering layer lost every frame, but no opening.
+    world.submitted.retain(|payload| matches!(Item::parse(payload), Ok(Item::Open(_))));
+    world.orders = true;
+    let tags = world.submit_within(0, &["inc n"], Span::secs(5));
+    world.run_until("the answer", |world| world.all_answered(0, &tags));
+    assert_eq!(world.value(0, tags[0]), Some("1".to_owned()));
 }
 
 /// A member that owes 10 KiB bodies and does not send them costs one wait, not one per request.

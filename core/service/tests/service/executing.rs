@@ -352,8 +352,21 @@ fn sequences_outside_the_window_other_bytes_and_unknown_sessions_are_refused() {
     assert_eq!(refuse(&mut alone, frame(1_024, 0, &["inc n"])), None);
     assert_eq!(refuse(&mut alone, frame(1_024, 0, &["inc m"])), Some(Refused::Reused));
     let Item::Frame(own) = frame(1, 0, &["inc n"]) else { unreachable!("a frame") };
-    let foreign = Item::Frame(ClientFrame { session: 9, ..own });
+    alone.entry(&signed(frame(1, 0, &["inc n"]), 100));
+    let foreign = Item::Frame(ClientFrame { session: 2, ..own });
     assert_eq!(refuse(&mut alone, foreign), Some(Refused::UnknownSession));
+}
+
+#[test]
+fn what_lies_ahead_of_a_node_is_refused_for_the_moment_only() {
+    let mut alone = Alone::open(Setup::default());
+    let refuse = |alone: &mut Alone, item_of: Item| refused(&alone.say(GUEST, item(&signed(item_of, 100))));
+    let Item::Frame(own) = frame(1, 0, &["inc n"]) else { unreachable!("a frame") };
+    let at = |first, acked| Item::Frame(ClientFrame { first, acked, ..own.clone() });
+    let unopened = Item::Frame(ClientFrame { session: 9, ..own.clone() });
+    assert_eq!(refuse(&mut alone, unopened), Some(Refused::NotReady));
+    assert_eq!(refuse(&mut alone, at(1_026, 1_026)), Some(Refused::NotReady));
+    assert_eq!(refuse(&mut alone, at(1_025, 1_025)), None);
 }
 
 #[test]
