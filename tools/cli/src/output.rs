@@ -5,6 +5,7 @@
 
 use clap::ValueEnum;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal as _, Write};
 use synod_config::{SynError, code};
@@ -32,7 +33,7 @@ struct List {
 #[derive(Debug)]
 pub(crate) struct Report {
     schema: &'static str,
-    fields: Vec<(&'static str, Value)>,
+    fields: Vec<(Cow<'static, str>, Value)>,
     list: Option<List>,
     page: Option<String>,
 }
@@ -44,8 +45,8 @@ impl Report {
     }
 
     /// Adds a field.
-    pub(crate) fn field(mut self, name: &'static str, value: impl Into<Value>) -> Self {
-        self.fields.push((name, value.into()));
+    pub(crate) fn field(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) -> Self {
+        self.fields.push((name.into(), value.into()));
         self
     }
 
@@ -71,7 +72,7 @@ impl Report {
         let mut object = Map::new();
         object.insert("schema".to_owned(), Value::from(self.schema));
         for (name, value) in &self.fields {
-            object.insert((*name).to_owned(), value.clone());
+            object.insert(name.to_string(), value.clone());
         }
         if let Some(list) = &self.list {
             let rows = list.rows.iter().map(|row| {
@@ -91,7 +92,7 @@ impl Report {
             text.extend(list.rows.iter().map(|row| line(row.iter().map(quoted).collect())));
             return text;
         }
-        let names = self.fields.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let names = self.fields.iter().map(|(name, _)| name.to_string()).collect();
         line(names) + &line(self.fields.iter().map(|(_, value)| quoted(value)).collect())
     }
 

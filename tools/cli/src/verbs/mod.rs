@@ -2,11 +2,13 @@
 //! file, its `mod` line and its line in the table below.
 
 mod bench;
+mod chaos;
 mod completions;
 mod config;
 mod ctx;
 mod down;
 mod explain;
+pub(crate) mod fault;
 pub(crate) mod init;
 
 mod demo;
@@ -17,6 +19,7 @@ mod man;
 mod node;
 mod proxy;
 mod restart;
+mod sim;
 mod status;
 mod up;
 mod version;
@@ -46,6 +49,7 @@ macro_rules! verbs {
 }
 
 verbs! {
+    Sim sim;
     Kv kv;
     Demo demo;
     Proxy proxy;
@@ -54,6 +58,8 @@ verbs! {
     Logs logs;
     Restart restart;
     Bench bench;
+    Chaos chaos;
+    Fault fault;
     Init init;
     Node node;
     Keys keys;
