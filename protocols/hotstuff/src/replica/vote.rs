@@ -320,7 +320,10 @@ impl Core {
         // The very same again, but not below a later phase of its view.
         let same = view == last.view && *digest == last.digest && self.safety.phase == self.rules.pack.kind();
         let fresh = view > last.view || same || planted!(H2);
-        now && fresh && (view > self.safety.complained || planted!(O2))
+        // A block found in the log after a restart is voted for only if its certificates were acted on, for the lock rests
+        // on them.
+        let learned = header.justify.view <= self.high.view;
+        now && fresh && learned && (view > self.safety.complained || planted!(O2))
     }
 
     /// The body is here, and every ancestor down to the last committed block.
