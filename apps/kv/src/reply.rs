@@ -101,7 +101,8 @@ fn read(rest: &mut Bytes, depth: u8) -> Option<Reply> {
         b'+' => Reply::Simple(text),
         b'-' => Reply::Error(text),
         b':' => Reply::Integer(number::parse(&text)?),
-        b',' => Reply::Double(Score::parse(&text)?),
+        // A score has many texts and one that is written: replicas compare bytes.
+        b',' => Reply::Double(Score::parse(&text).filter(|score| score.text().as_bytes() == text)?),
         b'_' if text.is_empty() => Reply::Null,
         b'^' if text.is_empty() => Reply::NullArray,
         b'$' => {
@@ -290,6 +291,16 @@ mod tests {
         }
         assert_eq!(Reply::decode(&Bytes::from_static(b"+OK\r\n+OK\r\n")), None);
         assert_eq!(Reply::decode(&Bytes::from_static(b"*9000000000000000000\r\n:1\r\n")), None);
+    }
+
+    #[test]
+    fn a_score_has_one_text_in_a_reply() {
+        for (text, good) in
+            [("1.5", true), ("1.50", false), ("+1", false), ("1e0", false), ("inf", true), ("-0", false)]
+        {
+            let reply = Bytes::from(format!(",{text}\r\n"));
+            assert_eq!(Reply::decode(&reply).is_some(), good, "{text}");
+        }
     }
 
     #[test]
