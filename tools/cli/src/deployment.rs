@@ -10,7 +10,7 @@ mod record;
 mod start;
 
 pub(crate) use ports::{free_seats, refuse_taken};
-pub(crate) use process::{Ended, Running, stop};
+pub(crate) use process::{Blow, Ended, Running, stop};
 pub(crate) use record::{Record, directory_of};
 pub(crate) use start::{await_ready, describe_ports, log_file, node_names, start};
 

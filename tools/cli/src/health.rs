@@ -37,6 +37,8 @@ pub(crate) struct Vitals {
     pub(crate) version: Option<String>,
     /// 99 of 100 syncs took at most this long, in seconds, by the bounds of the histogram.
     pub(crate) fsync_p99: Option<String>,
+    /// Votes since its process started.
+    pub(crate) votes: u64,
     /// Whether its state differs from a certified one.
     pub(crate) diverged: bool,
 }
@@ -153,8 +155,19 @@ pub(crate) fn vitals(metrics: &Address, patience: Duration) -> Result<Vitals, Sy
         executed: gauge("synod_consensus_executed_height"),
         version: label(&scrape.body, "synod_build_info", "version"),
         fsync_p99: p99(&scrape.body, "synod_wal_fsync_seconds"),
+        votes: votes(&scrape.body),
         diverged: sample(&scrape.body, "synod_divergence_alarm").is_some_and(|value| value != "0"),
     })
+}
+
+/// How often the voting rules of the packs were applied (R3, BR3).
+fn votes(scrape: &str) -> u64 {
+    let applied = scrape.lines().filter_map(|line| {
+        let (labels, count) = line.strip_prefix("synod_rule_applied_total{")?.rsplit_once("} ")?;
+        let is_vote = labels.contains("\"R3_vote\"") || labels.contains("\"BR3_vote_precommit\"");
+        is_vote.then(|| count.parse::<u64>().ok()).flatten()
+    });
+    applied.sum()
 }
 
 fn alarms(body: &str) -> Vec<Alarm> {
@@ -204,6 +217,7 @@ pub(crate) mod tests {
     const SCRAPE: &str = "# HELP synod_consensus_view Current view.\n# TYPE synod_consensus_view gauge\n\
         synod_consensus_view 7\nsynod_consensus_view_changes_total{reason=\"x\"} 99\nsynod_consensus_leader 1\n\
         synod_consensus_height 120.0\nsynod_consensus_executed_height 118\nsynod_divergence_alarm 0\n\
+        synod_rule_applied_total{rule=\"R3_vote\"} 12\nsynod_rule_applied_total{rule=\"R3_vote_again\"} 3\n\
         synod_build_info{commit=\"abc\",version=\"0.1.0\",features=\"\"} 1\n\
         synod_wal_fsync_seconds_bucket{le=\"0.002\"} 98\nsynod_wal_fsync_seconds_bucket{le=\"0.004\"} 99\n\
         synod_wal_fsync_seconds_bucket{le=\"+Inf\"} 100\n";
@@ -223,6 +237,7 @@ pub(crate) mod tests {
             executed: Some(118),
             version: Some("0.1.0".to_owned()),
             fsync_p99: Some("0.004".to_owned()),
+            votes: 12,
             diverged: false,
         };
         assert_eq!(vitals, expected);

@@ -4,7 +4,9 @@
 //! file under [`verbs`]; it answers through [`output`] and fails with a code of the catalogue, which [`exit`]
 //! turns into text and an exit code.
 
+mod admin;
 mod bench;
+mod chaos;
 mod cluster;
 mod context;
 mod demo;

@@ -18,6 +18,7 @@ pub(crate) struct Processes {
     pub(crate) genesis: Genesis,
     names: Vec<String>,
     members: Vec<Option<(Child, Running)>>,
+    kept: bool,
 }
 
 impl Processes {
@@ -40,7 +41,7 @@ impl Processes {
             set(&directory.join(member).join(NODE_FILE), flags)?;
         }
         let members = names.iter().map(|_| None).collect();
-        let mut cluster = Self { program, directory, genesis, names, members };
+        let mut cluster = Self { program, directory, genesis, names, members, kept: false };
         for index in 0..usize::from(nodes) {
             cluster.launch(index)?;
         }
@@ -77,6 +78,21 @@ impl Processes {
         }
     }
 
+    /// The process of a member, if it runs.
+    pub(crate) fn running(&self, index: usize) -> Option<&Running> {
+        self.members.get(index)?.as_ref().map(|(_, running)| running)
+    }
+
+    /// Name of a member.
+    pub(crate) fn name(&self, index: usize) -> &str {
+        self.names.get(index).map_or("?", String::as_str)
+    }
+
+    /// Leaves the directory behind when the processes end.
+    pub(crate) fn keep(&mut self) {
+        self.kept = true;
+    }
+
     /// Process numbers of the members that run.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.members.iter().flatten().map(|(child, _)| child.id()).collect()
@@ -102,7 +118,9 @@ impl Drop for Processes {
         for (child, _) in self.members.iter_mut().flatten() {
             let _ = child.wait();
         }
-        let _ = std::fs::remove_dir_all(&self.directory);
+        if !self.kept {
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
     }
 }
 

@@ -51,8 +51,23 @@ impl Running {
         }
     }
 
+    /// Strikes exactly this process; says whether it ran.
+    ///
+    /// # Errors
+    /// SYN-3013 if the system does not allow it.
+    pub(crate) fn strike(&self, blow: Blow) -> Result<bool, SynError> {
+        let Some(handle) = self.handle()? else { return Ok(false) };
+        let signal = match blow {
+            Blow::Kill => Signal::KILL,
+            Blow::Pause => Signal::STOP,
+            Blow::Resume => Signal::CONT,
+        };
+        self.signal(&handle, signal)?;
+        Ok(true)
+    }
+
     fn refused(&self, error: rustix::io::Errno) -> SynError {
-        let what = format!("ending process {} of node {}", self.pid, self.name);
+        let what = format!("signalling process {} of node {}", self.pid, self.name);
         SynError::of(code::NOT_PERMITTED, &[("what", &what)]).because(error)
     }
 }
@@ -66,6 +81,17 @@ fn start_time(pid: u32) -> Option<u64> {
     let state = fields.next()?;
     // The state is field 3, the start time field 22.
     (!matches!(state, "Z" | "X")).then(|| fields.nth(18)?.parse().ok()).flatten()
+}
+
+/// What a drill does to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blow {
+    /// SIGKILL.
+    Kill,
+    /// SIGSTOP.
+    Pause,
+    /// SIGCONT.
+    Resume,
 }
 
 /// How a process ended.
@@ -174,6 +200,17 @@ mod tests {
         bystander.kill().expect("it still runs");
         assert!(!running.is_alive() || bystander.wait().is_ok());
         assert!(!running.is_alive());
+    }
+
+    #[test]
+    fn a_paused_process_still_runs_and_a_killed_one_does_not() {
+        let (mut child, running) = child(":");
+        for blow in [Blow::Pause, Blow::Resume, Blow::Kill] {
+            assert!(running.is_alive());
+            assert_eq!(running.strike(blow), Ok(true), "{blow:?}");
+        }
+        assert!(!child.wait().expect("it was killed").success());
+        assert_eq!(running.strike(Blow::Kill), Ok(false));
     }
 
     #[test]

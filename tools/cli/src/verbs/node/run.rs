@@ -1,11 +1,12 @@
 //! `synod node run`: serves one node until it is told to stop.
 
+use crate::admin::{Admin, Subject};
 use crate::exit::{Done, bug};
 use crate::serve::Served;
 use crate::session::Session;
 use crate::verbs::config::{Source, environment};
 use clap::Args;
-use synod_config::{Exit, Format, Level, Log};
+use synod_config::{Exit, Format, Level, Log, SynError};
 use synod_gateway::Stopper;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -30,6 +31,7 @@ impl Arguments {
         let (stopper, stop) = Stopper::new();
         let data = &self.source.data;
         let served = Served::start(data, environment(), &self.source.set, stop).await?;
+        let _admin = self.admin(&served)?;
         tracing::info!(directory = %data.display(), "serving");
         session.tell(&format!("serving {}", data.display()));
         let exit = tokio::select! {
@@ -40,6 +42,18 @@ impl Arguments {
         stopper.stop();
         served.end().await?;
         Ok(exit)
+    }
+}
+
+impl Arguments {
+    /// The socket of the node's operator, where it is on.
+    fn admin(&self, served: &Served) -> Result<Option<Admin>, SynError> {
+        let Some(socket) = self.source.effective()?.config()?.listen.admin.clone() else { return Ok(None) };
+        let subject = served.node.with(|server| Subject {
+            drill: server.drill().cloned(),
+            members: server.genesis().members().iter().map(|member| member.name.clone()).collect(),
+        });
+        subject.map(|subject| Admin::serve(&self.source.data.join(socket), subject)).transpose()
     }
 }
 

@@ -1,0 +1,17 @@
+//! Faults in a cluster of real processes under load, and the audit behind them.
+//!
+//! *What it shows.* Each lane of the load counts its own key up and is told every new value, so that one number per
+//! lane says whether every acknowledged write is there exactly once; equal digests of all members' states say that it
+//! is so everywhere. The schedule kills leaders, stops followers and restarts everybody; or one member lies to clients
+//! or says nothing, and no client may notice.
+
+mod ledger;
+mod load;
+mod plan;
+mod report;
+mod run;
+mod schedule;
+mod timeline;
+
+pub(crate) use plan::{Lie, Plan};
+pub(crate) use run::run;

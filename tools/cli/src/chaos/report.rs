@@ -1,0 +1,159 @@
+//! The result of a run.
+
+use super::Plan;
+use super::ledger::Lane;
+use super::schedule::Events;
+use super::timeline::Phase;
+use crate::output::Report;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What a run found.
+pub(crate) struct Findings {
+    pub(crate) lane: Lane,
+    pub(crate) events: Events,
+    pub(crate) gaps: BTreeMap<Phase, Vec<Duration>>,
+    /// Whether all members hold the same keys and values.
+    pub(crate) hash_equal: bool,
+    pub(crate) keys: u64,
+    /// Members whose state was compared.
+    pub(crate) members: usize,
+    /// The faulty member.
+    pub(crate) liar: Option<String>,
+    /// Whether clients must have named it.
+    pub(crate) must_name: bool,
+    /// Whom clients named, for what, how often.
+    pub(crate) blamed: Vec<(String, &'static str, u64)>,
+    pub(crate) took: Duration,
+}
+
+impl Findings {
+    /// Whether nothing is wrong.
+    pub(crate) fn ok(&self) -> bool {
+        let none = self.lane.lost == 0 && self.lane.duplicated == 0;
+        none && self.lane.acked > 0 && self.differences().is_empty()
+    }
+
+    /// What is wrong besides lost and duplicated writes.
+    pub(crate) fn differences(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if !self.hash_equal {
+            found.push(format!("the states of {} members that answered are not all equal", self.members));
+        }
+        let named: BTreeSet<&String> = self.blamed.iter().map(|(member, ..)| member).collect();
+        let honest = named.iter().filter(|member| Some(**member) != self.liar.as_ref());
+        found.extend(honest.map(|member| format!("clients blame {member}, which is honest")));
+        if let Some(liar) = self.liar.as_ref().filter(|liar| self.must_name && !named.contains(liar)) {
+            found.push(format!("no client names {liar}"));
+        }
+        if self.lane.acked == 0 {
+            found.push("nothing was acknowledged".to_owned());
+        }
+        found
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// `p50, p99, max` in milliseconds, by nearest rank; null where nothing was measured.
+fn spread(spans: &[Duration]) -> Value {
+    let mut sorted = spans.to_vec();
+    sorted.sort_unstable();
+    let rank = |of_hundred: usize| sorted.get((sorted.len() * of_hundred).div_ceil(100).saturating_sub(1));
+    let shown = |span: Option<&Duration>| span.map(|span| millis(*span));
+    json!({ "n": sorted.len(), "p50": shown(rank(50)), "p99": shown(rank(99)), "max": shown(sorted.last()) })
+}
+
+/// The result as it is printed.
+pub(crate) fn report(plan: &Plan, found: &Findings) -> Report {
+    let longest = |phase: &Phase| found.gaps.get(phase)?.iter().max().copied().map(millis);
+    let mut gaps = Map::new();
+    gaps.insert("longest".to_owned(), json!(Phase::ALL.iter().filter_map(longest).max()));
+    for phase in &Phase::ALL {
+        gaps.insert(phase.as_str().to_owned(), json!(longest(phase)));
+    }
+    let after_kill = found.gaps.get(&Phase::Kill).cloned().unwrap_or_default();
+    let blamed = found
+        .blamed
+        .iter()
+        .map(|(member, fault, times)| json!({ "member": member, "fault": fault, "times": times }));
+    Report::new("synod-chaos/1")
+        .field("commit", env!("SYNOD_BUILD_COMMIT"))
+        .field("system", "hotstuff")
+        .field("nodes", plan.nodes)
+        .field("seed", plan.seed)
+        .field("seconds", found.took.as_secs())
+        .field("kills", found.events.kills)
+        .field("stops", found.events.stops)
+        .field("restarts_all", found.events.restarts_all)
+        .field("lie", plan.lie.map(super::Lie::as_str))
+        .field("liar", found.liar.clone())
+        .field("blamed", blamed.collect::<Vec<Value>>())
+        .field("acked", found.lane.acked)
+        .field("unknown", found.lane.unknown)
+        .field("rejected", found.lane.rejected)
+        .field("reads", found.lane.reads)
+        .field("lost", found.lane.lost)
+        .field("duplicated", found.lane.duplicated)
+        .field("hash_equal", found.hash_equal)
+        .field("members", found.members)
+        .field("keys", found.keys)
+        .field("gap_ms", Value::Object(gaps))
+        .field("first_commit_ms", spread(&after_kill))
+        .field("restart_to_ready_ms", spread(&found.events.to_ready))
+        .field("restart_to_vote_ms", spread(&found.events.to_vote))
+        .field("catch_up_ms", spread(&found.events.to_catch_up))
+        .field("ok", found.ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings() -> Findings {
+        Findings {
+            lane: Lane { acked: 5, ..Lane::default() },
+            events: Events::default(),
+            gaps: BTreeMap::new(),
+            hash_equal: true,
+            keys: 1,
+            members: 4,
+            liar: None,
+            must_name: false,
+            blamed: Vec::new(),
+            took: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn any_difference_fails_the_run() {
+        assert!(findings().ok());
+        let mut silent = findings();
+        (silent.liar, silent.must_name) = (Some("n1".to_owned()), true);
+        assert!(!silent.ok(), "a lie that nobody notices was not told");
+        silent.blamed = vec![("n1".to_owned(), "contradicted_result", 3)];
+        assert!(silent.ok());
+        silent.blamed.push(("n2".to_owned(), "contradicted_result", 1));
+        assert!(!silent.ok(), "an honest member was named");
+        for spoil in [
+            |f: &mut Findings| f.hash_equal = false,
+            |f: &mut Findings| f.lane.lost = 1,
+            |f: &mut Findings| f.lane.duplicated = 1,
+            |f: &mut Findings| f.lane.acked = 0,
+        ] {
+            let mut spoilt = findings();
+            spoil(&mut spoilt);
+            assert!(!spoilt.ok());
+        }
+    }
+
+    #[test]
+    fn ranks_are_those_of_what_was_measured() {
+        let spans: Vec<Duration> = (1..=200).map(Duration::from_millis).collect();
+        assert_eq!(spread(&spans), json!({ "n": 200, "p50": 100, "p99": 198, "max": 200 }));
+        assert_eq!(spread(&[]), json!({ "n": 0, "p50": null, "p99": null, "max": null }));
+    }
+}

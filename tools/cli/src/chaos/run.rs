@@ -1,0 +1,86 @@
+//! Runs a plan: cluster, load, events, audit, result.
+
+use super::load::{Done as Told, Load};
+use super::report::{Findings, report};
+use super::schedule::Stage;
+use super::timeline::Timeline;
+use super::{Lie, Plan};
+use crate::bench::{Processes, are_settled, settled};
+use crate::context::client_addresses;
+use crate::exit::{Done, bug};
+use crate::session::Session;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use synod_config::{Exit, SynError, code};
+
+/// How long members may take to come to the same state once the load has ended.
+const SETTLE: Duration = Duration::from_secs(60);
+
+/// Runs `plan` and prints its result.
+///
+/// # Errors
+/// The error of the cluster; SYN-6009 with what differed if the audit fails.
+pub(crate) fn run(session: &Session, plan: &Plan) -> Done {
+    session.tell("starting the cluster");
+    let mut processes = Processes::start("chaos", plan.nodes, &|_| {}, &[])?;
+    let played = play(session, plan, &mut processes);
+    let directory = processes.directory().display().to_string();
+    let failed = match &played {
+        Ok(findings) if findings.ok() => None,
+        Ok(findings) => Some(findings.error()),
+        Err(error) => Some(error.clone()),
+    };
+    if let Ok(findings) = &played {
+        session.output.print(&report(plan, findings))?;
+    }
+    match failed {
+        None => Ok(Exit::Success),
+        Some(error) => {
+            processes.keep();
+            Err(error.because(format!("data and logs are kept in {directory}; the seed is {}", plan.seed)))
+        }
+    }
+}
+
+fn play(session: &Session, plan: &Plan, processes: &mut Processes) -> Result<Findings, SynError> {
+    let begun = Instant::now();
+    let timeline = Arc::new(Timeline::new(begun));
+    let load = Load::start(&processes.genesis, timeline.clone())?;
+    let mut stage = Stage::new(session, processes, timeline.clone(), plan.seed)?;
+    let played = stage.play(plan);
+    let events = stage.events;
+    session.tell("auditing");
+    let told = load.finish();
+    played?;
+    let gaps = timeline.finish(Instant::now());
+    let Told { lane, blamed } = told?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| bug("runtime", &error))?;
+    let addresses = client_addresses(&processes.genesis);
+    let states = runtime.block_on(settled(&processes.genesis, &addresses, SETTLE))?;
+    let blamed = blamed.into_iter().map(|(member, fault, times)| {
+        (processes.name(usize::try_from(member).unwrap_or(usize::MAX)).to_owned(), fault, times)
+    });
+    Ok(Findings {
+        hash_equal: are_settled(&states, usize::from(plan.nodes)),
+        keys: states.first().map_or(0, |(_, keys)| *keys),
+        members: states.len(),
+        liar: events.liar.map(|liar| processes.name(liar).to_owned()),
+        must_name: plan.lie == Some(Lie::Replies),
+        blamed: blamed.collect(),
+        lane,
+        events,
+        gaps,
+        took: begun.elapsed(),
+    })
+}
+
+impl Findings {
+    /// What is wrong, as an error.
+    fn error(&self) -> SynError {
+        let values =
+            [("lost", &*self.lane.lost.to_string()), ("duplicated", &*self.lane.duplicated.to_string())];
+        let error = self.lane.because(SynError::of(code::AUDIT_FAILED, &values));
+        self.differences().into_iter().fold(error, SynError::because)
+    }
+}

@@ -1,0 +1,132 @@
+//! `synod fault`: faults in a deployment made for drills.
+
+use crate::admin::ask;
+use crate::deployment::{Blow, Record, directory_of, node_names};
+use crate::exit::Done;
+use crate::layout::{GENESIS_FILE, NODE_FILE};
+use crate::output::Report;
+use crate::session::{Session, usage};
+use clap::{Args, Subcommand};
+use std::path::{Path, PathBuf};
+use synod_config::{Effective, Exit, Genesis, SynError, code};
+
+/// Injects faults into a node of a deployment on this machine; one made with `up` or `demo`, no other.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  synod fault lie n2")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Answers clients wrongly, until healed.
+    #[command(after_help = "Example:\n  synod fault lie n2")]
+    Lie(Target),
+    /// Says nothing to anybody, until healed.
+    #[command(after_help = "Example:\n  synod fault silence n2")]
+    Silence(Target),
+    /// Cuts the node off from some members, in both directions, until healed.
+    #[command(after_help = "Example:\n  synod fault partition n2 --from n0,n1")]
+    Partition {
+        #[command(flatten)]
+        target: Target,
+        /// The members it no longer reaches.
+        #[arg(long, value_delimiter = ',', required = true, value_name = "NODE,...")]
+        from: Vec<String>,
+    },
+    /// Drops a share of what the node sends, until healed.
+    #[command(after_help = "Example:\n  synod fault drop n2 --share 100")]
+    Drop {
+        #[command(flatten)]
+        target: Target,
+        /// Of a thousand frames.
+        #[arg(long, value_parser = clap::value_parser!(u16).range(0..=1_000))]
+        share: u16,
+    },
+    /// Ends lies, silence, cuts and drops.
+    #[command(after_help = "Example:\n  synod fault heal n2")]
+    Heal(Target),
+    /// Ends the process with SIGKILL; `synod restart` starts it again.
+    #[command(after_help = "Example:\n  synod fault kill n2")]
+    Kill(Target),
+    /// Stops the process with SIGSTOP.
+    #[command(after_help = "Example:\n  synod fault pause n2")]
+    Pause(Target),
+    /// Lets a stopped process go on.
+    #[command(after_help = "Example:\n  synod fault resume n2")]
+    Resume(Target),
+}
+
+#[derive(Debug, Args)]
+struct Target {
+    /// Name of the node.
+    node: String,
+    /// The directory of the deployment; by default that of the context.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// How a fault gets to the node.
+enum Way {
+    /// As a line to its admin socket.
+    Line(String),
+    /// As a signal to its process.
+    Signal(Blow),
+}
+
+impl Verb {
+    fn parts(self) -> (&'static str, Target, Way) {
+        match self {
+            Self::Lie(target) => ("lie", target, Way::Line("lie on".to_owned())),
+            Self::Silence(target) => ("silence", target, Way::Line("silence on".to_owned())),
+            Self::Partition { target, from } => {
+                ("partition", target, Way::Line(format!("cut {}", from.join(","))))
+            }
+            Self::Drop { target, share } => ("drop", target, Way::Line(format!("drop {share}"))),
+            Self::Heal(target) => ("heal", target, Way::Line("heal".to_owned())),
+            Self::Kill(target) => ("kill", target, Way::Signal(Blow::Kill)),
+            Self::Pause(target) => ("pause", target, Way::Signal(Blow::Pause)),
+            Self::Resume(target) => ("resume", target, Way::Signal(Blow::Resume)),
+        }
+    }
+}
+
+impl Arguments {
+    pub(crate) fn run(self, session: &Session) -> Done {
+        let (fault, target, way) = self.verb.parts();
+        let directory = directory_of(session, target.dir.as_deref())?;
+        let names = node_names(&directory)?;
+        if !names.contains(&target.node) {
+            let problem = format!("{:?} is no node", target.node);
+            return Err(usage(&problem).because(format!("one of {}", names.join(", "))));
+        }
+        match way {
+            Way::Line(line) => ask(&admin_socket(&directory.join(&target.node))?, &line)?,
+            Way::Signal(blow) => strike(&directory, &target.node, blow)?,
+        }
+        let report = Report::new("synod-fault/1").field("node", target.node).field("fault", fault);
+        session.output.print(&report)?;
+        Ok(Exit::Success)
+    }
+}
+
+/// Where the node whose directory is `folder` listens for its operator.
+///
+/// # Errors
+/// The errors of its files; SYN-1001 if it does not listen.
+pub(crate) fn admin_socket(folder: &Path) -> Result<PathBuf, SynError> {
+    let config = Effective::read(&folder.join(NODE_FILE), [], [])?.config()?;
+    let socket = config.listen.admin.as_ref();
+    socket.map(|socket| folder.join(socket)).ok_or_else(|| usage("listen.admin is off at this node"))
+}
+
+fn strike(directory: &Path, node: &str, blow: Blow) -> Result<(), SynError> {
+    if !Genesis::read(&directory.join(GENESIS_FILE))?.cluster().drill {
+        return Err(SynError::of(code::NOT_PERMITTED, &[("what", "fault injection")]));
+    }
+    let down = || usage(&format!("node {node} does not run")).because("`synod restart` starts it");
+    let record = Record::read(directory)?.ok_or_else(down)?;
+    let running = record.node(node).ok_or_else(down)?;
+    if running.strike(blow)? { Ok(()) } else { Err(down()) }
+}
