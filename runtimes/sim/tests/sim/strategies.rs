@@ -65,8 +65,8 @@ fn b6_without_levers_flips_a_bit_and_is_mostly_refused() {
     let original: usize =
         (1..4).map(|node| heard(&all, node).iter().filter(|v| (1_000..1_020).contains(*v)).count()).sum();
     let stats = world.stats();
-    assert_eq!(stats.net.delivered, 60);
-    assert!(stats.blames > 20 && original < 30, "{} blames, {original} untouched", stats.blames);
+    assert!(stats.net.delivered < 60, "a link closes at the third frame that does not decode");
+    assert!(stats.blames >= 6 && original < 30, "{} blames, {original} untouched", stats.blames);
 }
 
 #[test]
