@@ -1,8 +1,12 @@
 //! Tasks of this repository: `cargo xtask VERB`.
 //!
-//! Built: `measure`, which prints the numbers a review looks at (STYLE.md, docs/adr). Any other verb is
-//! refused with exit code 2 and a list of what exists.
+//! Built: `measure`, which prints the numbers a review looks at (STYLE.md, docs/adr); `fuzz`, which runs the fuzz
+//! targets; `conformance`, which watches the formats. Any other verb is refused with exit code 2 and a list of what
+//! exists.
 
+mod cargo;
+mod conformance;
+mod fuzz;
 mod lines;
 mod measure;
 mod outside;
@@ -12,7 +16,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// What exists: (verb, what it does).
-const VERBS: &[(&str, &str)] = &[("measure", "print sizes, shares and counts of the tree")];
+const VERBS: &[(&str, &str)] = &[
+    ("measure", "print sizes, shares and counts of the tree"),
+    ("fuzz", "run the targets: --seconds S | --inputs N [--target T] [--decoders] [--seed N] [--json]"),
+    ("conformance", "check the stored hashes of all formats; --accept writes them anew"),
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,21 +28,38 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["measure"] => finish(measure()),
         ["measure", rest @ ..] => refuse(&format!("`measure` takes no arguments, got `{}`", rest.join(" "))),
+        ["fuzz", rest @ ..] => code(root().and_then(|root| fuzz::run(&root, rest))),
+        ["conformance"] => code(root().and_then(|root| conformance::run(&root, false))),
+        ["conformance", "--accept"] => code(root().and_then(|root| conformance::run(&root, true))),
+        ["conformance", ..] => refuse("`conformance` takes only --accept"),
         [] => refuse("no verb"),
         [verb, ..] => refuse(&format!("`{verb}` does not exist")),
     }
 }
 
-fn measure() -> anyhow::Result<bool> {
+/// The root of the checkout.
+fn root() -> anyhow::Result<PathBuf> {
     // Cargo runs the task with the manifest's directory in the environment; a copied binary has none.
     let here = std::env::var_os("CARGO_MANIFEST_DIR").map(|dir| PathBuf::from(dir).join("../.."));
     let root = here.unwrap_or_else(|| PathBuf::from("."));
+    Ok(root.canonicalize()?)
+}
+
+fn measure() -> anyhow::Result<bool> {
+    let root = root()?;
     let tree = synod_tidy::Tree::load(&root)?;
     anyhow::ensure!(!tree.manifests.is_empty(), "no crate below {}", root.display());
     let mut rows = measure::of(&tree);
     rows.extend(outside::of(&root, &tree));
     print!("{}", row::table(&rows));
     Ok(rows.iter().all(row::Row::is_measured))
+}
+
+fn code(result: anyhow::Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|why| {
+        eprintln!("xtask: {why:#}");
+        ExitCode::FAILURE
+    })
 }
 
 fn finish(result: anyhow::Result<bool>) -> ExitCode {
