@@ -1,6 +1,7 @@
 //! Certificates: statements of many members that prove something together.
 
 use core::fmt;
+use std::sync::Arc;
 
 use synod_quorum::{NodeId, NodeSet, Roster};
 use synod_wire::{Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer};
@@ -39,6 +40,19 @@ pub trait Evidence {
     /// # Errors
     /// [`Refusal::Unfit`] with the rule that its structure breaks.
     fn groups(&self) -> Result<Vec<Group<Self::Statement>>, Refusal>;
+}
+
+/// Shared evidence proves what it proves alone, so a job can verify without copying.
+impl<E: Evidence> Evidence for Arc<E> {
+    type Statement = E::Statement;
+
+    fn epoch(&self) -> synod_quorum::Epoch {
+        E::epoch(self)
+    }
+
+    fn groups(&self) -> Result<Vec<Group<E::Statement>>, Refusal> {
+        E::groups(self)
+    }
 }
 
 /// Why evidence proves nothing.

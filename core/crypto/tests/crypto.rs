@@ -225,6 +225,15 @@ fn one_signer_cannot_stand_for_two() {
 }
 
 #[test]
+fn shared_evidence_proves_what_it_proves_alone() {
+    let roster = roster(real, 4);
+    let shared = std::sync::Arc::new(agreed(real, &[0, 1, 2]));
+    assert!(verify_evidence(shared.clone(), &real(0), CLUSTER, &roster).is_ok_and(|v| **v == *shared));
+    let weak = std::sync::Arc::new(agreed(real, &[0, 1]));
+    assert_eq!(verify_evidence(weak, &real(0), CLUSTER, &roster).map(|_| ()), Err(Refusal::TooWeak));
+}
+
+#[test]
 fn a_cut_certificate_does_not_decode() {
     let bytes = agreed(toys, &[0, 1, 2]).0.encode();
     assert!(Certificate::<Say>::decode(bytes.clone(), &Limits::default()).is_ok());
