@@ -204,6 +204,14 @@ impl<T: Clone + Debug + Send + 'static> Member<T> {
     }
 }
 
+impl<T> Drop for Member<T> {
+    /// A test that fails must not wait for a disk that is held or a job that nobody lets go.
+    fn drop(&mut self) {
+        self.gate.die();
+        self.jobs.set(false);
+    }
+}
+
 fn listener() -> Listener {
     Listener::tcp("127.0.0.1:0").expect("loopback has a free port")
 }
