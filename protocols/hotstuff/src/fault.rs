@@ -89,7 +89,7 @@ faults! {
     /// Sent a body whose length or count its header does not state.
     BodyMismatch = 4_130, "body_mismatch";
     /// Proposed an item of an uncommitted ancestor again.
-    RepeatedItem = 4_131, "repeated_item";
+    RepeatedItem = 4_131, "suspected_repeated_item";
     /// Answered a range with blocks that do not link, or do not end at their proof.
     BadRange = 4_132, "bad_range";
     /// Forwarded an item whose id is not the digest of its payload, or none of its own.

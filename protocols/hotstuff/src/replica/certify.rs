@@ -11,7 +11,6 @@ use crate::config::Votes as Route;
 use crate::job::{Purpose, Task};
 use crate::message::Proof;
 use crate::pacemaker::{Pace, Reason};
-use crate::proof::Commitment;
 use crate::proven::Proven;
 use crate::record::{Mark, Record};
 use crate::rules::is_higher;
@@ -364,9 +363,9 @@ impl Core {
         if self.tree.get(&digest).is_some_and(|block| block.qc.is_some()) {
             let votes = self.votes.collect(Kind::Order, view, &digest);
             let qc = Arc::new(Qc::assemble(self.safety.epoch, (Kind::Order, view, digest), votes));
-            self.ordered = Some(Ordered { qc: Arc::clone(&qc), verified: false });
-            let commitment = Arc::new(Commitment::Direct(Qc::clone(&qc)));
-            self.commit_to(digest, Some(commitment), Rule::CommitByOrders, turn);
+            self.ordered = Some(Ordered { qc, verified: false });
+            // They prove nothing to others before their signatures are checked.
+            self.commit_to(digest, None, Rule::CommitByOrders, turn);
         }
     }
 

@@ -328,6 +328,7 @@ impl Core {
     pub(crate) fn on_orders_verified(&mut self, qc: &Arc<Qc>, turn: &mut Turn<'_, Self>) {
         if self.ordered.as_ref().is_some_and(|o| o.qc.digest == qc.digest) {
             self.ordered = Some(Ordered { qc: Arc::clone(qc), verified: true });
+            self.note_proof(qc.digest, Some(Arc::new(Commitment::Direct(Qc::clone(qc)))));
         }
         let waiters = core::mem::take(&mut self.proof_waiters);
         let height = self.chain.top().header.height;

@@ -16,6 +16,8 @@ use crate::outbox::Kept;
 use crate::record::Record;
 use crate::trace::{Note, NoteName};
 
+/// Committed headers held beyond those that checkpoints and retention count.
+const EMPTY_MAX: u64 = 4_096;
 /// Bodies read back ahead of the delivery.
 const PREFETCH_MAX: u64 = 8;
 
@@ -121,10 +123,46 @@ impl Core {
         let root = self.chain.iter().rev().find(|link| link.name == Some(name)).map(|link| link.header.root);
         let Some(root) = in_tree.or(root) else { return };
         match bytes {
-            Some(bytes) => self.compute(Task::Body(self.own(), root, bytes), turn),
+            Some(bytes) => {
+                // It counts as loading until it is checked: a body on its way through the pool is not missing.
+                self.delivery.loading.insert(name);
+                self.compute(Task::Body(self.own(), root, bytes), turn);
+            }
             None => {
                 turn.note(Note { name: NoteName::BodyMissing, values: [0; 3], digest: name });
+                self.forget_blob(name);
                 self.want_body(root, self.others(), turn);
+            }
+        }
+    }
+
+    /// A body that was read back is checked; it may be read again.
+    pub(crate) fn end_loading(&mut self, root: &Hash, body: Option<&Arc<Body>>) {
+        match body {
+            Some(body) => drop(self.delivery.loading.remove(&body.name)),
+            None => {
+                let of_root = self.chain.iter().filter(|link| link.header.root == *root);
+                let names: Vec<Hash> = of_root.filter_map(|link| link.name).collect();
+                self.delivery.loading.retain(|name| !names.contains(name));
+            }
+        }
+    }
+
+    /// A blob that cannot be read is no longer counted on: its body comes from peers.
+    fn forget_blob(&mut self, name: Hash) {
+        let heights: Vec<u64> =
+            self.chain.iter().filter(|link| link.name == Some(name)).map(|link| link.header.height).collect();
+        for height in heights {
+            self.chain.update(height, |link| link.name = None);
+            self.blobs.release(&name);
+        }
+        let digests: Vec<Hash> =
+            self.tree.iter().filter(|(_, b)| b.name == Some(name)).map(|(digest, _)| *digest).collect();
+        let root = self.tree.root();
+        for block in digests.iter().filter(|digest| **digest != root) {
+            self.blobs.release(&name);
+            if let Some(block) = self.tree.get_mut(block) {
+                block.name = None;
             }
         }
     }
@@ -194,9 +232,10 @@ impl Core {
         }
     }
 
-    /// Most committed headers held.
+    /// Most committed headers held: two checkpoints of blocks with one item, what is retained, and room for the empty
+    /// blocks between them, which no checkpoint counts.
     pub(crate) fn chain_max(&self) -> u64 {
-        let parameters = self.config.parameters();
-        parameters.checkpoint_every.saturating_mul(2).saturating_add(parameters.retain_blocks)
+        let p = self.config.parameters();
+        p.checkpoint_every.saturating_mul(2).saturating_add(2 * p.retain_blocks + EMPTY_MAX)
     }
 }

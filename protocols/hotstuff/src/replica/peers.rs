@@ -86,7 +86,12 @@ impl Core {
             Done::Proposal(from, header, signature, checked) => {
                 self.on_checked_proposal(from, header, signature, checked, turn);
             }
-            Done::Body(from, root, body) => self.on_checked_body(from, root, body, turn),
+            Done::Body(from, root, body) => {
+                if from == self.own() {
+                    self.end_loading(&root, body.as_ref().ok());
+                }
+                self.on_checked_body(from, root, body, turn);
+            }
             Done::Commit(from, Ok(proof)) => self.on_proof(from, &proof.into_inner(), turn),
             Done::Commit(from, Err(_)) => turn.blame(from, Fault::BadCommitProof),
             Done::Range(from, range, checked, bodies) => {

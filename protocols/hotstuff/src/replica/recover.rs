@@ -388,7 +388,7 @@ impl Core {
         let window = p.view_window + 256;
         let tree = window * (body + 2 * header);
         let recent = (RECENT_MAX as u64 + p.executor_lag_max + 64) * body;
-        let chain = (2 * p.retain_blocks + p.checkpoint_every + 4_096) * (header + 256);
+        let chain = (self.chain_max() + 1) * (header + 256);
         let pool = 2 * p.mempool_bytes + u64::from(p.pool_items) * 1_024;
         let per_member = n * (body + 64 * header + (64 << 10));
         let serving = 16 * BODY_MAX as u64;
