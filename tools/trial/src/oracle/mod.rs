@@ -8,6 +8,7 @@ mod execution;
 mod promises;
 mod sighting;
 mod tables;
+mod verdict;
 mod views;
 mod votes;
 
@@ -18,30 +19,8 @@ pub use execution::{ExecutedSeen, Execution};
 pub use promises::Promises;
 pub use sighting::{CertSeen, HeaderSeen, MarkSeen, Pack, Phase, SafetySeen, Seen, Sighting};
 pub use tables::{faults, quorum, weak};
+pub use verdict::{Breach, Oracle, Verdict};
 pub use views::Views;
 pub use votes::Votes;
 
-/// A property that a run broke.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Breach {
-    /// The checker, as `testing.md` names it.
-    pub checker: &'static str,
-    /// What was seen.
-    pub what: String,
-}
-
-/// The verdict of one sighting.
-pub type Verdict = Result<(), Breach>;
-
-/// One property, watching every sighting of a run.
-pub trait Oracle {
-    /// Takes one sighting.
-    ///
-    /// # Errors
-    /// [`Breach`] when the property is broken.
-    fn see(&mut self, sighting: &Sighting, blocks: &Blocks) -> Verdict;
-}
-
-pub(crate) fn breach(checker: &'static str, what: String) -> Verdict {
-    Err(Breach { checker, what })
-}
+pub(crate) use verdict::breach;

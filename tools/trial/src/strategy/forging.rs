@@ -4,7 +4,7 @@ use synod_crypto::{Certificate, Hash};
 use synod_hotstuff::{Complaint, Kind, Message, Proof, Qc, Tc, View};
 use synod_quorum::NodeId;
 
-use super::{Lie, Move};
+use super::liar::{Lie, Move};
 
 /// Sends certificates made from real ones.
 pub(super) struct Forge;
@@ -40,13 +40,13 @@ fn forged(lie: &Lie<'_, '_>, choice: u64) -> Option<Proof> {
 impl Move for Forge {
     fn play(&mut self, lie: &mut Lie<'_, '_>) -> bool {
         let choice = lie.act.draws.below(1 << 20);
-        if lie.heard.is_none() || choice % 4 != 0 {
+        if lie.heard.is_none() || !choice.is_multiple_of(4) {
             return false;
         }
         let peers: Vec<NodeId> = lie.peers();
         let Some(to) = lie.act.draws.pick(&peers).copied() else { return false };
         let Some(proof) = forged(lie, choice / 4) else { return false };
-        if let (Proof::Qc(qc), true) = (&proof, choice % 8 == 0) {
+        if let (Proof::Qc(qc), true) = (&proof, choice.is_multiple_of(8)) {
             lie.say(to, &Message::NewView { view: View(qc.view.0 + 1), high: qc.clone() });
         }
         if let (Proof::Qc(qc), Kind::Prepare | Kind::Precommit | Kind::Commit) =

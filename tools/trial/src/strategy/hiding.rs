@@ -2,7 +2,7 @@
 
 use synod_hotstuff::{Message, Proof};
 
-use super::{Edited, Lie, Move};
+use super::liar::{Edited, Lie, Move};
 
 /// Withholds some kinds of messages from some members.
 pub(super) struct Withhold {

@@ -6,7 +6,7 @@ use synod_crypto::Hash;
 use synod_hotstuff::{Header, Message, Statement, View};
 use synod_machine::Wall;
 
-use super::{Edited, Lie, Move};
+use super::liar::{Edited, Lie, Move};
 
 /// Signs two headers for one view: different halves hear different ones first, and often both.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use synod_quorum::{Epoch, NodeId};
 use synod_sim::{Lever, LeverKind, Mutator, Pull};
 use synod_wire::Bytes;
 
-use super::{Secrets, sealed};
+use super::liar::{Secrets, sealed};
 use crate::sight::opened;
 
 /// Opens replica messages.

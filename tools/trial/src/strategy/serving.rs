@@ -6,7 +6,7 @@ use synod_service::{Answered, ClientMessage, Reply};
 use synod_sim::{Act, Deed};
 use synod_wire::{Bytes, Limits, Wire, Writer};
 
-use super::{Edited, Lie, Move};
+use super::liar::{Edited, Lie, Move};
 
 /// Answers ranges with holes, statuses with false heights.
 pub(super) struct FalseBlocks;

@@ -3,7 +3,7 @@
 use synod_hotstuff::{Header, Kind, Message, Qc, Statement};
 use synod_quorum::Epoch;
 
-use super::{Edited, Lie, Move, kinds};
+use super::liar::{Edited, Lie, Move, kinds};
 
 /// Votes and orders for every block it hears of, whatever its rules and its former votes say.
 pub(super) struct VoteAll;
