@@ -3,7 +3,7 @@
 //! *Protocol.* Upon commands it opens its session at all nodes, puts the commands of one turn into frames, signs each
 //! by a job, and sends it to one node; when no answer is accepted within 2 x p99 (at least 200 ms) it sends the same
 //! bytes to all, then again and again, waiting half as long again each time. A deadline makes the outcome unknown, never
-//! a failure. A node whose result differs from the accepted one is blamed and asked last.
+//! a failure. A node whose connection comes up is sent again what it may have lost. A node whose result differs from the accepted one is blamed and asked last.
 //!
 //! *Reads.* A quorum read is accepted when power Q gives equal values from states at or above the client's floor,
 //! the highest position whose result it accepted; after two rounds without it is ordered.
@@ -97,6 +97,8 @@ pub struct Client {
     /// Attachments so far, and when each node was last told.
     attachments: u64,
     attached: BTreeMap<NodeId, Time>,
+    /// When each node's connection last came up.
+    greeted: BTreeMap<NodeId, Time>,
     closed: bool,
 }
 
@@ -206,7 +208,7 @@ impl Machine for Client {
             Event::Message { from, message } => self.on_message(from, message, turn),
             Event::Timer(timer) => self.on_timer(timer, turn),
             Event::Done(done) => self.on_done(done, turn),
-            Event::Link { peer, link: Link::Up } => self.attach(peer, turn),
+            Event::Link { peer, link: Link::Up } => self.on_link_up(peer, turn),
             Event::Start | Event::Loaded { .. } | Event::Link { link: Link::Down, .. } => {}
         }
     }
@@ -259,6 +261,7 @@ impl Recover for Client {
             missed: NodeSet::EMPTY,
             attachments: 0,
             attached: BTreeMap::new(),
+            greeted: BTreeMap::new(),
             closed: false,
             config,
         })

@@ -176,7 +176,7 @@ impl Client {
         self.transmit(first, to, turn);
     }
 
-    fn transmit(&mut self, first: u64, to: NodeSet, turn: &mut Turn<'_, Self>) {
+    fn transmit(&self, first: u64, to: NodeSet, turn: &mut Turn<'_, Self>) {
         let Some(payload) = self.flights.get(&first).and_then(|flight| flight.payload.clone()) else {
             return;
         };
@@ -200,6 +200,15 @@ impl Client {
         for node in silent.iter() {
             self.attach(node, turn);
         }
+    }
+
+    /// Sends to one node again what was sent to it and is not answered.
+    pub(super) fn resend(&self, to: NodeId, turn: &mut Turn<'_, Self>) {
+        let everywhere = self.config.send == SendMode::All;
+        let lost = self.flights.iter().filter(|(_, flight)| {
+            (everywhere || flight.escalated || flight.full == to) && !flight.matching.answered().contains(to)
+        });
+        lost.for_each(|(first, _)| self.transmit(*first, NodeSet::only(to), turn));
     }
 
     /// Sends again after this pause.

@@ -100,6 +100,24 @@ impl Client {
         }
     }
 
+    /// A node's connection came up: what was sent on the one before may be lost, and the wait for another try may have
+    /// grown long meanwhile. A connection that comes and goes fast is left to the timers.
+    pub(super) fn on_link_up(&mut self, peer: NodeId, turn: &mut Turn<'_, Self>) {
+        let last = self.greeted.get(&peer).copied();
+        let soon = last.is_some_and(|last: Time| turn.now().since(last) < self.config.escalate_min);
+        if soon || !self.config.trust.nodes().contains(peer) {
+            return;
+        }
+        self.greeted.insert(peer, turn.now());
+        self.attached.remove(&peer);
+        self.attach(peer, turn);
+        self.resend(peer, turn);
+        if let Opened::Asked { payload: Some(payload), .. } = &self.opened {
+            let Ok(item) = Blob::try_from(payload.clone()) else { unreachable!("an opening fits an item") };
+            turn.send(peer, ClientMessage::Item(item));
+        }
+    }
+
     /// Tells a node that replies go to the present connection: it came up, or does not answer.
     pub(super) fn attach(&mut self, peer: NodeId, turn: &mut Turn<'_, Self>) {
         let (Some(session), Some(member)) = (self.session(), peer.member()) else { return };

@@ -72,6 +72,8 @@ impl Client {
         let escalated = flight.escalated;
         match why {
             Refused::Busy { retry_ms } => self.pause(first, Span::millis(u64::from(retry_ms)), turn),
+            // The node catches up; the wait for nodes that say nothing may have grown far beyond that.
+            Refused::NotReady if escalated => self.pause(first, self.config.escalate_min, turn),
             _ => {
                 self.judge(first, turn);
                 // One node's refusal proves nothing: the others are asked.

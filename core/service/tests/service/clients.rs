@@ -1,6 +1,6 @@
 //! Clients against liars, silence, overload and closed sessions (TK5, TK10, TK12, TK13).
 
-use synod_machine::{Span, Time};
+use synod_machine::{Event, Link, Span, Time};
 use synod_quorum::NodeId;
 use synod_service::client::{Doubt, Rejection};
 use synod_service::{
@@ -116,6 +116,33 @@ fn nodes_that_have_not_come_to_the_opening_lose_no_session() {
     world.run_until("the answers", |world| world.all_answered(0, &tags) && world.all_answered(0, &more));
     assert_eq!(world.value(0, more[0]), Some("2".to_owned()));
     assert_eq!(world.guests[0].machine.session(), session);
+}
+
+#[test]
+fn what_was_lost_with_all_nodes_is_sent_again_as_soon_as_they_are_back() {
+    let mut world = opened(Setup::default());
+    (0..4).for_each(|at| world.crash(at));
+    let tags = world.submit(0, &["inc n"]);
+    world.run_for(Span::secs(8));
+    let back = world.now;
+    (0..4).for_each(|at| world.restart(at));
+    world.run_until("the answer", |world| world.all_answered(0, &tags));
+    assert_eq!(world.value(0, tags[0]), Some("1".to_owned()));
+    assert!(world.now.since(back) < Span::millis(500), "it waited for {:?}", world.now.since(back));
+}
+
+#[test]
+fn a_connection_that_comes_and_goes_is_not_sent_everything_each_time() {
+    let mut world = opened(Setup::default());
+    world.orders = false;
+    world.submit(0, &["inc n"]);
+    world.run_for(Span::secs(1));
+    let before = world.guests[0].sent.len();
+    for _ in 0..100 {
+        world.step_guest(0, Event::Link { peer: NodeId(2), link: Link::Up });
+    }
+    let after = world.guests[0].sent[before..].iter();
+    assert_eq!(after.filter(|(_, message)| matches!(message, ClientMessage::Item(_))).count(), 1);
 }
 
 #[test]
