@@ -2,8 +2,8 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Jobs wait in front of it while it is shut. The simulator never shuts it: there a held job is one whose answer is
-/// far away in virtual time.
+/// Jobs wait in front of it while it is shut. The simulator never shuts it: there a held job is one whose answer
+/// comes later in virtual time.
 #[derive(Debug, Default)]
 pub struct JobGate {
     shut: Mutex<bool>,

@@ -31,8 +31,6 @@ pub struct Log<T> {
     pub lives: u32,
     /// How often it ended because its journal failed.
     pub ended: u32,
-    /// Syncs that made records durable.
-    pub syncs: u64,
 }
 
 impl<T> Default for Log<T> {
@@ -44,7 +42,6 @@ impl<T> Default for Log<T> {
             up: BTreeSet::new(),
             lives: 0,
             ended: 0,
-            syncs: 0,
         }
     }
 }

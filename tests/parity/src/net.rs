@@ -62,6 +62,10 @@ impl<T: Clone + Debug + Send + 'static> Rig<T> for NetRig<T> {
         self.board.log(place)
     }
 
+    fn syncs(&self, place: usize) -> u64 {
+        self.members[place].gate().syncs()
+    }
+
     fn break_link(&mut self, a: usize, b: usize) {
         self.switch.cut(a, b);
     }

@@ -132,6 +132,8 @@ pub trait Rig<T: Clone + Debug + Send + 'static>: Sized {
     fn until(&mut self, what: &str, done: impl Fn(&[Log<T>]) -> bool);
     /// What was seen of a node so far.
     fn log(&self, place: usize) -> Log<T>;
+    /// Syncs of a member's disk so far.
+    fn syncs(&self, place: usize) -> u64;
     /// Breaks the link between two members; it comes up again by itself.
     fn break_link(&mut self, a: usize, b: usize);
     /// Ends a member's process at once: what was not durable is lost, what it would still have said is not heard.
@@ -140,7 +142,7 @@ pub trait Rig<T: Clone + Debug + Send + 'static>: Sized {
     fn restart(&mut self, place: usize);
     /// Changes a member's disk.
     fn disk(&mut self, place: usize, disk: Disk);
-    /// Holds the answers of jobs that are given from now on, for ever.
+    /// Holds the answers of jobs that are given from now on for about a second, or until the node crashes.
     fn hold_jobs(&mut self, place: usize);
     /// Says that this member is going to break the rules.
     fn corrupt(&mut self, place: usize);

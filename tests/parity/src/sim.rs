@@ -225,7 +225,6 @@ impl<T: Clone + Debug + Send + 'static> SimRig<T> {
         }
         let mut book = self.book.borrow_mut();
         for (place, seat) in self.seats.iter().enumerate() {
-            book[place].syncs = self.platters[place].syncs.get();
             let up = self.world.status(seat.id) == Status::Up;
             if self.running[place] && !up && book[place].lives > 0 {
                 self.running[place] = false;
@@ -283,6 +282,10 @@ impl<T: Clone + Debug + Send + 'static> Rig<T> for SimRig<T> {
         self.book.borrow()[place].clone()
     }
 
+    fn syncs(&self, place: usize) -> u64 {
+        self.platters[place].syncs.get()
+    }
+
     fn break_link(&mut self, a: usize, b: usize) {
         self.world.reset(self.id(a), self.id(b));
     }
@@ -306,7 +309,7 @@ impl<T: Clone + Debug + Send + 'static> Rig<T> for SimRig<T> {
     }
 
     fn hold_jobs(&mut self, place: usize) {
-        self.world.delay_jobs(self.id(place), Span::secs(1_000_000));
+        self.world.delay_jobs(self.id(place), Span::secs(1));
     }
 
     fn corrupt(&mut self, place: usize) {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use synod_journal::{Disk as Files, OsDisk};
@@ -13,6 +13,7 @@ use crate::Disk;
 pub(super) struct Gate {
     disk: Mutex<Option<Disk>>,
     moved: Condvar,
+    syncs: AtomicU64,
 }
 
 fn error(what: &str) -> io::Error {
@@ -21,7 +22,11 @@ fn error(what: &str) -> io::Error {
 
 impl Gate {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { disk: Mutex::new(Some(Disk::Works)), moved: Condvar::new() })
+        Arc::new(Self {
+            disk: Mutex::new(Some(Disk::Works)),
+            moved: Condvar::new(),
+            syncs: AtomicU64::new(0),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Disk>> {
@@ -37,6 +42,11 @@ impl Gate {
     pub(super) fn die(&self) {
         *self.lock() = None;
         self.moved.notify_all();
+    }
+
+    /// Files that were synced.
+    pub(super) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Acquire)
     }
 
     fn alive(&self) -> io::Result<Disk> {
@@ -97,7 +107,9 @@ impl Files for Gated {
     }
     fn sync(&mut self, name: &str) -> io::Result<()> {
         self.gate.sync()?;
-        self.inner.sync(name)
+        self.inner.sync(name)?;
+        self.gate.syncs.fetch_add(1, Ordering::AcqRel);
+        Ok(())
     }
     fn sync_dir(&mut self) -> io::Result<()> {
         self.gate.sync()?;

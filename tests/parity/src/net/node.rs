@@ -116,15 +116,7 @@ impl<T: Clone + Debug + Send + 'static> Member<T> {
         let disk = Gated::open(self.scratch.path(), &self.gate);
         let opened = Journal::open(disk, self.layout()).expect("the journal is there and whole");
         assert_eq!(opened.damage, None, "no record that was durable is missing");
-        let synced = {
-            let ears = ears.clone();
-            Box::new(move |durable: &synod_journal::thread::Durable| {
-                if durable.records > 0 {
-                    ears.write(|log| log.syncs += 1);
-                }
-            })
-        };
-        let (keeper, lanes) = synod_net::keep(opened.journal, 1 << 30, synced).expect("a thread");
+        let (keeper, lanes) = synod_net::keep(opened.journal, 1 << 30, Box::new(|_| ())).expect("a thread");
         let hostings = self.hostings(opened.lanes.into_iter().map(lane_log).collect(), lanes);
         let fatal = {
             let ears = ears.clone();
