@@ -2,7 +2,7 @@
 
 use crate::block::{Header, Item, Standing};
 use crate::certificate::{Anchor, CheckpointCert, Complaint, Qc, Tc};
-use crate::message::{Blocks, Message, Proof, Status, Want};
+use crate::message::{Blocks, Message, Piece, Proof, Status, Want};
 use crate::proof::{CommitProof, Commitment, EntryProof};
 use crate::record::{Mark, Record, Safety};
 use crate::statement::{Attested, Kind, Statement};
@@ -23,6 +23,7 @@ synod_wire::conformance!(
     Kind,
     Mark,
     Message,
+    Piece,
     Proof,
     Qc,
     Question,
