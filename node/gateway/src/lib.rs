@@ -8,6 +8,7 @@
 mod access;
 mod bind;
 mod budget;
+pub mod foreign;
 mod http;
 mod metrics;
 mod problem;

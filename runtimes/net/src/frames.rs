@@ -24,7 +24,7 @@ pub(crate) const HEADER: usize = 8;
 /// The machine number of the link's own words; no hosted machine has it.
 pub(crate) const LINK: u8 = u8::MAX;
 /// Largest body of the link's own words, the Hello included.
-pub(crate) const LINK_MAX: u32 = 1_024;
+pub const LINK_MAX: u32 = 1_024;
 /// Smallest step by which a buffer grows.
 pub(crate) const STEP: usize = 64 << 10;
 

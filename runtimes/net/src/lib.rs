@@ -25,6 +25,7 @@ mod connector;
 mod counters;
 mod dial;
 mod error;
+pub mod foreign;
 mod frames;
 mod handshake;
 mod journal;

@@ -34,6 +34,20 @@ struct Put {
     value_base64: Option<String>,
 }
 
+/// The value of a PUT's body; `None` when the request would be refused.
+pub(crate) fn value(body: &[u8]) -> Option<Vec<u8>> {
+    let put: Put = serde_json::from_slice(body).ok()?;
+    let value = octets::take("value", put.value, put.value_base64).ok()?;
+    fits(b"", &value).is_ok().then_some(value)
+}
+
+/// The body of a PUT of this value.
+pub(crate) fn value_object(bytes: &[u8]) -> String {
+    let mut object = Map::new();
+    octets::put(&mut object, "value", bytes);
+    Value::from(object).to_string()
+}
+
 /// The key in a path, percent-encoded.
 fn key(uri: &Uri) -> Result<Vec<u8>, Problem> {
     let text = uri.path().strip_prefix("/v1/kv/").unwrap_or_default();

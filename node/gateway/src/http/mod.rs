@@ -34,4 +34,7 @@ mod request;
 mod server;
 mod txn;
 
+pub(crate) use kv::{value, value_object};
+pub(crate) use octets::from_percent as percent;
 pub use server::{HttpServer, HttpSettings};
+pub(crate) use txn::transaction;

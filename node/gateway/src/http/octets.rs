@@ -83,7 +83,7 @@ pub(super) fn take(name: &str, text: Option<String>, base64: Option<String>) -> 
 }
 
 /// Reads percent-encoded bytes; `None` when a `%` is not followed by two hex digits.
-pub(super) fn from_percent(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn from_percent(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, behind)) = rest.split_first() {

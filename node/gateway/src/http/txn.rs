@@ -145,6 +145,12 @@ fn shown(op: Op, reply: &Reply) -> Option<Value> {
     }
 }
 
+/// The operation of a request's body; `None` when the request would be refused.
+pub(crate) fn transaction(body: &[u8]) -> Option<Vec<u8>> {
+    let operation = encode(serde_json::from_slice(body).ok()?).ok()?;
+    (operation.len() <= OPERATION_BYTES_MAX).then_some(operation)
+}
+
 fn encode(txn: Txn) -> Result<Vec<u8>, Problem> {
     let wrong = |why: String| malformed(&why);
     let mut watched = Vec::with_capacity(txn.compare.0.len());

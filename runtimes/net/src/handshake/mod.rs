@@ -13,6 +13,6 @@ mod hello;
 mod registry;
 
 pub(crate) use exchange::{Established, Local, accept, dial, nonce};
-pub use hello::Role;
-pub(crate) use hello::{Beat, Hello, Line, name as hello_name, versions};
+pub use hello::{Beat, Greeting, Hello, Introduction, Line, Role, Verdict};
+pub(crate) use hello::{name as hello_name, versions};
 pub(crate) use registry::{Claim, Registry};
