@@ -87,7 +87,7 @@ pub const TABLE: &[Allowed] = &[
     dev("gungraun", "0.20", &["tests"]),
     dev("trycmd", "0", &["tests"]),
     dev("snapbox", "0", &["tests"]),
-    dev("cap", "0.1", &["tests"]),
+    dev("cap", "0.1", &["tests", "fuzz"]),
     dev("fuser", "0.18", &["tools/chaos", "tests"]),
 ];
 
