@@ -6,7 +6,7 @@ use synod_crypto::Hash;
 use synod_hotstuff::Rule;
 use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
-use synod_sim::{Draws, Loss, Scenario, Violation};
+use synod_sim::{Draws, Family, Loss, Scenario, Violation};
 
 use crate::book::GUESTS;
 use crate::draw;
@@ -22,6 +22,8 @@ const CHANGES: &[&str] = &["M2_complain", "M3_join", "M5_advance_by_tc", "S_rang
 /// The production systems of HotStuff.
 pub const SYSTEMS: [&str; 4] =
     ["hotstuff/basic", "hotstuff/chain3", "hotstuff/chain2", "hotstuff/chain2+order"];
+/// Differences between wall clocks that no voter minds, in milliseconds.
+const SKEW_MAX_MS: u64 = 4_000;
 /// Between two looks at a world in its liveness phase.
 const SLICE: Span = Span::millis(100);
 
@@ -117,11 +119,26 @@ fn delay(scenario: &Scenario) -> u64 {
     scenario.latency.largest().0 + 8 * scenario.jitter.0
 }
 
-/// H-L1: how long the next commit may take once the core is whole.
+/// H-L1: how long the next commit may take once the core is whole. What was under way keeps its length: a slow sync, a
+/// job, a frame.
 fn commit_bound(scenario: &Scenario) -> Span {
     let views = u64::from(scenario.nodes) + 4 + u64::from(faults(scenario.nodes));
     let turns = 40 * delay(scenario) + 200 * disk(scenario);
-    Span((views + 4) * timeout_max(scenario).0 + turns + Span::secs(2).0)
+    let longest = |family: Family| {
+        let amounts =
+            scenario.incidents.iter().filter(|i| i.family == family).map(|i| i.amount.unsigned_abs());
+        Span::micros(amounts.max().unwrap_or(0)).0
+    };
+    let under_way =
+        2 * longest(Family::DiskSlow) + 20 * longest(Family::JobDelay) + 20 * longest(Family::NetDelay);
+    Span((views + 4) * timeout_max(scenario).0 + turns + under_way + Span::secs(2).0)
+}
+
+/// Whether wall clocks may differ by more than voters tolerate, for ever: whoever is behind then votes rarely.
+fn is_skewed(scenario: &Scenario) -> bool {
+    let clock = |family| matches!(family, Family::ClockStep | Family::ClockOffset);
+    let moved = scenario.incidents.iter().filter(|i| clock(i.family)).map(|i| i.amount.unsigned_abs());
+    moved.sum::<u64>() > SKEW_MAX_MS
 }
 
 fn disk(scenario: &Scenario) -> u64 {
@@ -155,7 +172,7 @@ fn liveness(trial: &mut Trial, scenario: &Scenario, core: &[NodeId]) -> Result<(
 
 /// H-L4: every member of the core executes and votes like the others.
 fn rejoined(trial: &mut Trial, scenario: &Scenario, core: &[NodeId], bound: Span) -> Result<(), Violation> {
-    let since = trial.world.now().0;
+    let since = if is_skewed(scenario) { 0 } else { trial.world.now().0 };
     let deadline = trial.world.now() + bound;
     let together = |trial: &Trial| {
         let book = trial.book.borrow();

@@ -177,8 +177,32 @@ impl Core {
         for height in self.sync.get().ranges_of(from) {
             self.settle_want(Key::Range(height), None, turn);
         }
+        if anchor.certificate.state().position > self.chain.top().last {
+            self.jump(anchor, turn);
+        }
+    }
+
+    /// The next body to deliver is missing here, and peers that hold the newest certified state have dropped it.
+    pub(crate) fn jump_over(&mut self, next: u64, turn: &mut Turn<'_, Self>) {
+        let (Some(certificate), Some(link)) = (self.checkpoints.certified(), self.chain.at(next)) else {
+            return;
+        };
+        let state = *certificate.state();
+        let retained = next + self.config.parameters().retain_blocks >= self.chain.top().header.height;
+        let Some(holder) = self.chain.holding(state.position).filter(|holder| holder.digest == state.digest)
+        else {
+            return;
+        };
+        if link.last < state.position && !retained {
+            let certificate = CheckpointCert::clone(&certificate);
+            let anchor = Anchor { certificate, header: Header::clone(&holder.header) };
+            self.jump(Arc::new(anchor), turn);
+        }
+    }
+
+    fn jump(&mut self, anchor: Arc<Anchor>, turn: &mut Turn<'_, Self>) {
         let position = anchor.certificate.state().position;
-        let ahead = position > self.delivery.position && position > self.chain.top().last;
+        let ahead = position > self.delivery.position;
         let further = self.checkpoints.jumping().is_none_or(|a| a.certificate.state().position < position);
         if !ahead || !further || !self.checkpoints.is_due(position) {
             return;
@@ -199,6 +223,15 @@ impl Core {
         let last = Position(state.position.0 + u64::from(header.count - state.index));
         let whole = state.index == header.count;
         let height = header.height;
+        self.delivery.height = if whole { height } else { height.saturating_sub(1) };
+        self.delivery.position = state.position;
+        self.delivery.unapplied.clear();
+        if self.chain.at(height).is_some_and(|link| link.digest == state.digest) {
+            // The chain is here already, or came meanwhile: only bodies were missing.
+            let delivered = self.delivery.height;
+            self.delivery.tickets.retain(|(height, _), _| *height > delivered);
+            return self.stabilise(Arc::clone(anchor), turn);
+        }
         let fallen = self.tree.reset(state.digest, Arc::clone(&header));
         let (digest, name, commitment) = (state.digest, None, None);
         let body = None;
@@ -208,9 +241,6 @@ impl Core {
         for name in loose.chain(dropped.into_iter().filter_map(|link| link.name)) {
             self.release_blob(name);
         }
-        self.delivery.height = if whole { height } else { height.saturating_sub(1) };
-        self.delivery.position = state.position;
-        self.delivery.unapplied.clear();
         self.delivery.tickets.clear();
         self.pending_commit = None;
         self.ordered = None;

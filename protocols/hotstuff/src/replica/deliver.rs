@@ -36,6 +36,9 @@ impl Core {
                 (Some(body), _) => Arc::clone(body),
                 (None, true) => Arc::new(Body::empty()),
                 (None, false) => {
+                    if link.name.is_none() {
+                        self.jump_over(link.header.height, turn);
+                    }
                     self.fetch_ahead(turn);
                     break;
                 }

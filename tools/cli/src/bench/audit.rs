@@ -86,11 +86,7 @@ pub(crate) async fn mark(client: &ClusterClient) -> Option<u64> {
 }
 
 /// The digest of everything one member holds, and the number of keys; `None` if it does not answer.
-pub(crate) async fn state(
-    genesis: &Genesis,
-    member: NodeId,
-    address: String,
-) -> Result<Option<(Hash, u64)>, SynError> {
+async fn state(genesis: &Genesis, member: NodeId, address: String) -> Result<Option<(Hash, u64)>, SynError> {
     let client = ClusterClient::connect(&ClientSetup {
         genesis: genesis.clone(),
         addresses: vec![(member, address)],

@@ -6,7 +6,7 @@ mod plan;
 mod processes;
 mod run;
 
-pub(crate) use audit::{Audit, mark as audit_mark, state as audit_state};
+pub(crate) use audit::{Audit, are_settled, mark as audit_mark, settled};
 pub(crate) use plan::{Plan, Target};
 pub(crate) use processes::Processes;
 pub(crate) use run::run;

@@ -8,7 +8,7 @@ use crate::output::Report;
 use crate::session::Session;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use synod_config::{ClientAuth, Exit, Parameters, SynError, code};
 use synod_host::{Backend, ClientSetup, ClusterClient, Mode};
 use synod_load::{Closed, Kv, KvOperation, Measured, Null, Open, Usage, Workload, closed, open, usage};

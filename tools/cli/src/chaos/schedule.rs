@@ -18,6 +18,8 @@ const LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a killed leader stays away, at most.
 const AWAY: Duration = Duration::from_secs(1);
+/// Quiet time between events of different kinds, so that a gap is not taken for one of another.
+const BETWEEN: Duration = Duration::from_secs(1);
 /// How long all stay away.
 const ALL_AWAY: Duration = Duration::from_millis(200);
 
@@ -69,11 +71,11 @@ impl<'a> Stage<'a> {
     /// That a member ended by itself or did not come back in time.
     pub(crate) fn play(&mut self, plan: &Plan) -> Result<(), SynError> {
         let begun = Instant::now();
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::sleep(BETWEEN);
         if let Some(lie) = plan.lie {
             let liar = self.leader()?;
             self.events.liar = Some(liar);
-            self.session.tell(&format!("{} is {}", self.processes.name(liar), lie.as_str()));
+            self.session.tell(&format!("{} is faulty: {}", self.processes.name(liar), lie.as_str()));
             self.timeline.enter(Phase::Lie);
             self.tell(liar, lie.line())?;
             std::thread::sleep(plan.span.saturating_sub(begun.elapsed()));
@@ -86,13 +88,15 @@ impl<'a> Stage<'a> {
             std::thread::sleep(pause);
             self.kill_leader()?;
         }
+        std::thread::sleep(BETWEEN);
         if let Some(span) = plan.stop {
             self.stop_follower(span)?;
+            std::thread::sleep(BETWEEN);
         }
         if plan.restart_all {
             self.restart_all()?;
         }
-        std::thread::sleep(plan.span.saturating_sub(begun.elapsed()).max(Duration::from_secs(1)));
+        std::thread::sleep(plan.span.saturating_sub(begun.elapsed()).max(BETWEEN));
         Ok(())
     }
 

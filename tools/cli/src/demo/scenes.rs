@@ -2,7 +2,7 @@
 
 use super::cluster::Cluster;
 use super::redis::Redis;
-use crate::bench::{Audit, audit_mark, audit_state};
+use crate::bench::{Audit, are_settled, audit_mark, settled};
 use crate::exit::bug;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -188,20 +188,8 @@ async fn recover(cluster: &mut Cluster, victim: usize, told: &mut Told) -> Resul
 async fn judge(cluster: &Cluster, changes: u64, tally: Tally) -> Result<Audit, SynError> {
     let (lost, duplicated) = Audit::count(changes, tally);
     let addresses = crate::context::client_addresses(&cluster.genesis);
-    let mut states = Vec::new();
-    for (member, address) in addresses {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let state = audit_state(&cluster.genesis, member, address.clone()).await?;
-            let settled = state.is_some() && states.first().is_none_or(|first| Some(first) == state.as_ref());
-            if settled || Instant::now() > until {
-                states.extend(state);
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-    let equal = states.len() == cluster.size() && states.windows(2).all(|pair| pair[0] == pair[1]);
+    let states = settled(&cluster.genesis, &addresses, PATIENCE).await?;
+    let equal = addresses.len() == cluster.size() && are_settled(&states, addresses.len());
     let keys = states.first().map_or(0, |(_, keys)| *keys);
     Ok(Audit { lost, duplicated, state_hash_equal: equal, members: states.len(), keys })
 }

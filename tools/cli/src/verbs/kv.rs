@@ -15,7 +15,7 @@ use synod_quorum::NodeId;
 
 /// Reads and writes keys; a result is shown only when f + 1 members gave it.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  synod kv --help")]
+#[command(after_help = "Example:\n  synod kv scan")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -24,13 +24,13 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// The value of a key.
-    #[command(after_help = "Example:\n  synod kv get --help")]
+    #[command(after_help = "Example:\n  synod kv get greeting")]
     Get {
         /// The key.
         key: String,
     },
     /// Sets a key.
-    #[command(after_help = "Example:\n  synod kv put --help")]
+    #[command(after_help = "Example:\n  synod kv put greeting hello")]
     Put {
         /// The key.
         key: String,
@@ -38,14 +38,14 @@ enum Verb {
         value: String,
     },
     /// Removes keys; prints how many there were.
-    #[command(after_help = "Example:\n  synod kv del --help")]
+    #[command(after_help = "Example:\n  synod kv del greeting")]
     Del {
         /// The keys.
         #[arg(required = true)]
         keys: Vec<String>,
     },
     /// Keys in byte order.
-    #[command(after_help = "Example:\n  synod kv scan --help")]
+    #[command(after_help = "Example:\n  synod kv scan gree --limit 10")]
     Scan {
         /// Only keys that begin so.
         #[arg(default_value = "")]

@@ -5,7 +5,7 @@ use crate::deployment::{
     Ended, GRACE, READY, Record, Running, await_ready, describe_ports, free_seats, log_file, node_names,
     refuse_taken, start, stop,
 };
-use crate::exit::Done;
+use crate::exit::{Done, bug};
 use crate::layout::{GENESIS_FILE, PORTS_FILE};
 use crate::output::{Report, progress};
 use crate::session::{Session, absolute, home, usage};
@@ -14,6 +14,8 @@ use clap::Args;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use synod_config::{Address, BASE_PORT, Context, Contexts, Exit, Genesis, Ports, Service, SynError, code};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -51,37 +53,90 @@ pub(crate) struct Arguments {
     detach: bool,
 }
 
+/// What the thread that starts a deployment and the one that hears signals tell each other.
+#[derive(Default)]
+struct Flags {
+    /// A signal came: nothing more is started.
+    stopped: AtomicBool,
+    /// The record in the directory is this process's own: a refusal before that must not end somebody's nodes.
+    ours: AtomicBool,
+}
+
+impl Flags {
+    fn take_down(&self, directory: &Path) -> Result<(), SynError> {
+        if self.ours.load(Ordering::Relaxed) { take_down(directory).map(drop) } else { Ok(()) }
+    }
+}
+
 /// A deployment that has been started.
 struct Up {
     directory: PathBuf,
-    ephemeral: bool,
     children: Vec<(Child, Running)>,
     context: String,
 }
 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
-        let begun = Instant::now();
         let directory = self.directory()?;
-        let genesis = self.prepare(&directory)?;
-        let ports = describe_ports(&directory)?;
-        ports.write(&directory.join(PORTS_FILE))?;
-        refuse_taken(&addresses(&ports))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| bug("runtime", &error))?;
+        let ephemeral = self.ephemeral;
+        let done = runtime.block_on(self.supervise(session.clone(), directory.clone()));
+        if ephemeral
+            && !matches!(done, Ok(Exit::Success))
+            && Record::read(&directory).is_ok_and(|up| up.is_none())
+        {
+            // It came to nothing, or it has ended: its directory goes with it.
+            drop(std::fs::remove_dir_all(&directory));
+        }
+        done
+    }
 
-        let up = self.start(session, &directory, &genesis, &ports);
-        let up = match up {
-            Ok(up) => up,
-            Err(error) => {
-                self.give_up(&directory);
-                return Err(error);
+    /// Starts the deployment on a thread of its own, so that a signal is heard from the first moment on.
+    async fn supervise(self, session: Session, directory: PathBuf) -> Done {
+        let mut signals = Signals::listen()?;
+        let flags = Arc::new(Flags::default());
+        let (seen, detach, place) = (Arc::clone(&flags), self.detach, directory.clone());
+        let mut starting = tokio::task::spawn_blocking(move || self.bring_up(&session, &place, &seen));
+        let up = tokio::select! {
+            started = &mut starting => started.map_err(|error| bug("start", &error))?,
+            exit = signals.next() => {
+                flags.stopped.store(true, Ordering::Relaxed);
+                flags.take_down(&directory)?;
+                // What was started meanwhile is on record now.
+                drop(starting.await);
+                flags.take_down(&directory)?;
+                return Ok(exit);
             }
         };
+        match up {
+            Ok(_) if detach => Ok(Exit::Success),
+            Ok(up) => stay(up, &mut signals).await,
+            Err(error) => {
+                flags.take_down(&directory)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn bring_up(&self, session: &Session, directory: &Path, flags: &Flags) -> Result<Up, SynError> {
+        let begun = Instant::now();
+        let genesis = self.prepare(directory)?;
+        let ports = describe_ports(directory)?;
+        ports.write(&directory.join(PORTS_FILE))?;
+        refuse_taken(&addresses(&ports))?;
+        flags.ours.store(true, Ordering::Relaxed);
+        let (children, mut record) = self.start(session, directory, &flags.stopped)?;
+        await_ready(directory, &record.nodes, session.timeout.unwrap_or(READY))?;
+        record.context = select(directory, &genesis, &ports)?;
+        record.write(directory)?;
+        let up = Up { directory: directory.to_owned(), children, context: record.context };
         if let Some(file) = &self.ports_file {
             ports.write(file)?;
         }
         let ready = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         session.output.print(&described(&up, &genesis, &ports, ready))?;
-        if self.detach { Ok(Exit::Success) } else { stay(up) }
+        Ok(up)
     }
 
     fn directory(&self) -> Result<PathBuf, SynError> {
@@ -122,43 +177,32 @@ impl Arguments {
         Ok(genesis)
     }
 
+    /// Starts the nodes one by one until one fails or `stopped` is said. Each is on record before the next.
     fn start(
         &self,
         session: &Session,
         directory: &Path,
-        genesis: &Genesis,
-        ports: &Ports,
-    ) -> Result<Up, SynError> {
+        stopped: &AtomicBool,
+    ) -> Result<(Vec<(Child, Running)>, Record), SynError> {
         let program =
             std::env::current_exe().map_err(|error| cluster::unwritable(Path::new("synod"), &error))?;
         let mut children = Vec::new();
         let mut record = Record::new("", self.ephemeral, Vec::new());
         for name in node_names(directory)? {
+            if stopped.load(Ordering::Relaxed) {
+                break;
+            }
             session.tell(&format!("starting {name}"));
             let (child, running) = start(&program, directory, &name)?;
-            children.push((child, running.clone()));
-            record.nodes.push(running);
-            record.write(directory)?;
+            record.nodes.push(running.clone());
+            if let Err(error) = record.write(directory) {
+                // Nobody else would know of it.
+                stop(std::slice::from_ref(&running), GRACE)?;
+                return Err(error);
+            }
+            children.push((child, running));
         }
-        await_ready(directory, &record.nodes, session.timeout.unwrap_or(READY))?;
-        record.context = select(directory, genesis, ports)?;
-        record.write(directory)?;
-        Ok(Up {
-            directory: directory.to_owned(),
-            ephemeral: self.ephemeral,
-            children,
-            context: record.context,
-        })
-    }
-
-    /// Ends what a failed start left.
-    fn give_up(&self, directory: &Path) {
-        if let Err(error) = take_down(directory) {
-            progress(&error.to_text());
-        }
-        if self.ephemeral {
-            drop(std::fs::remove_dir_all(directory));
-        }
+        Ok((children, record))
     }
 }
 
@@ -253,33 +297,22 @@ fn described(up: &Up, genesis: &Genesis, ports: &Ports, ready_ms: u64) -> Report
 }
 
 /// Stays until a signal, `synod down`, or the end of every node.
-fn stay(mut up: Up) -> Done {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| cluster::unwritable(&up.directory, &error))?;
-    let exit = runtime.block_on(watch(&mut up));
+async fn stay(mut up: Up, signals: &mut Signals) -> Done {
+    let exit = watch(&mut up, signals).await;
     let taken = take_down(&up.directory);
     for (child, _) in &mut up.children {
         // The process has ended; this only lets the system forget it.
         drop(child.wait());
     }
-    if up.ephemeral && up.directory.exists() {
-        drop(std::fs::remove_dir_all(&up.directory));
-    }
     taken?;
     exit
 }
 
-async fn watch(up: &mut Up) -> Done {
-    let listen = |kind| signal(kind).map_err(|error| cluster::unwritable(Path::new("signals"), &error));
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
-    let mut hangup = listen(SignalKind::hangup())?;
+async fn watch(up: &mut Up, signals: &mut Signals) -> Done {
     let mut told: Vec<u32> = Vec::new();
     loop {
         tokio::select! {
-            () = next(&mut interrupt) => return Ok(Exit::Interrupted),
-            () = next(&mut terminate) => return Ok(Exit::Terminated),
-            () = next(&mut hangup) => return Ok(Exit::Terminated),
+            exit = signals.next() => return Ok(exit),
             () = tokio::time::sleep(LOOK) => {}
         }
         let Some(record) = Record::read(&up.directory)? else { return Ok(Exit::Success) };
@@ -287,11 +320,11 @@ async fn watch(up: &mut Up) -> Done {
             let ended = child.try_wait().ok().flatten().filter(|_| !told.contains(&running.pid));
             if let Some(status) = ended {
                 told.push(running.pid);
-                let expected = record.node(&running.name) != Some(running);
-                if !expected {
+                // A node that was restarted has another process on record.
+                if record.node(&running.name) == Some(running) {
+                    let name = &running.name;
                     progress(&format!(
-                        "node {} ended ({status}); `synod restart {0}` starts it again",
-                        running.name
+                        "node {name} ended ({status}); `synod restart {name}` starts it again"
                     ));
                 }
             }
@@ -303,6 +336,28 @@ async fn watch(up: &mut Up) -> Done {
     }
 }
 
-async fn next(signal: &mut Signal) {
-    signal.recv().await;
+/// What ends a deployment from outside.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, SynError> {
+        let listen = |kind| signal(kind).map_err(|error| bug("signals", &error));
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Exit {
+        tokio::select! {
+            _ = self.interrupt.recv() => Exit::Interrupted,
+            _ = self.terminate.recv() => Exit::Terminated,
+            _ = self.hangup.recv() => Exit::Terminated,
+        }
+    }
 }
