@@ -4,6 +4,8 @@
 //! file under [`verbs`]; it answers through [`output`] and fails with a code of the catalogue, which [`exit`]
 //! turns into text and an exit code.
 
+#![expect(clippy::float_arithmetic, reason = "rates and means are shown to people and never decide anything")]
+
 mod admin;
 mod bench;
 mod chaos;

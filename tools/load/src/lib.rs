@@ -4,6 +4,11 @@
 //! due at times fixed in advance, and latency counts from the time an operation was due, so a stalled server cannot
 //! hide its stall by slowing the load. Results are gathered in memory and written after the run.
 
+#![expect(
+    clippy::float_arithmetic,
+    reason = "rates and quantiles are shown to people and never decide anything"
+)]
+
 mod closed;
 mod latency;
 mod measured;

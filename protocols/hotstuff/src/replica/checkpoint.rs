@@ -182,7 +182,8 @@ impl Core {
         }
     }
 
-    /// The next body to deliver is missing here, and peers that hold the newest certified state have dropped it.
+    /// The next body to deliver is missing here, or the user does not take it: where peers that hold the newest certified
+    /// state have dropped what lies below, the user starts again from that state.
     pub(crate) fn jump_over(&mut self, next: u64, turn: &mut Turn<'_, Self>) {
         let (Some(certificate), Some(link)) = (self.checkpoints.certified(), self.chain.at(next)) else {
             return;

@@ -46,6 +46,9 @@ impl Core {
             self.deliver_block(&link, &body, turn);
             moved = true;
         }
+        if self.is_lagging() {
+            self.jump_over(self.delivery.height + 1, turn);
+        }
         if moved {
             self.release_barriers(turn);
         }

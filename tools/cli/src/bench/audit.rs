@@ -114,7 +114,9 @@ async fn state(genesis: &Genesis, member: NodeId, address: String) -> Result<Opt
         let Some(values) = value(&client, command("MGET", &names), Mode::Local).await else {
             return Ok(None);
         };
-        names.iter().for_each(|name| drop(digest.add(name)));
+        for name in &names {
+            digest.add(name);
+        }
         let mut encoded = Vec::new();
         values.write(&mut encoded);
         digest.add(&encoded);

@@ -44,7 +44,6 @@ pub(crate) struct Plan {
     pub(crate) channel: bool,
     pub(crate) sync: &'static str,
     pub(crate) dead: u16,
-    pub(crate) kill_leader_at: Option<Duration>,
     pub(crate) out: Option<PathBuf>,
 }
 

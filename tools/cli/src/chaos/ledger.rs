@@ -18,7 +18,7 @@ pub(crate) struct Lane {
     pub(crate) rejected: u64,
     pub(crate) reads: u64,
     /// The highest value seen.
-    last: u64,
+    pub(super) last: u64,
     pub(crate) lost: u64,
     pub(crate) duplicated: u64,
     /// The first contradictions, in words.

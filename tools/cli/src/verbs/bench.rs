@@ -85,9 +85,6 @@ struct Options {
     /// Kills this many members before the load begins.
     #[arg(long, default_value_t = 0)]
     dead: u16,
-    /// Kills the leader this long after the load began, and starts it again two seconds later.
-    #[arg(long, value_parser = duration)]
-    kill_leader_at: Option<Duration>,
     /// Writes the result to this file as well.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -158,7 +155,6 @@ impl Options {
                 Durability::Volatile => "volatile-UNSAFE",
             },
             dead: self.dead,
-            kill_leader_at: self.kill_leader_at,
             out: self.out,
         })
     }
