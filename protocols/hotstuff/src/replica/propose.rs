@@ -228,6 +228,10 @@ impl Core {
 
     /// Basic pack: a quorum entered the view, or its complaints stand for new-views.
     fn basic_basis(&self, justify: Arc<Qc>, covered: Option<Arc<Tc>>) -> Option<Basis> {
+        // A certificate does not end its view here: who knows a higher one than its own view has nothing to propose.
+        if justify.view >= self.view {
+            return None;
+        }
         if covered.is_some() {
             return Some(Basis { justify, tc: covered });
         }
