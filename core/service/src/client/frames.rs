@@ -44,10 +44,7 @@ impl Client {
                 () if self.closed => Some(Rejection::Closed),
                 () if deadline == Span::ZERO => Some(Rejection::Malformed),
                 () if body.len() > COMMANDS_BYTES_MAX => Some(Rejection::TooLarge),
-                () if self.queue.len() as u64 >= u64::from(self.config.queue) => Some(Rejection::Busy),
-                () if self.queue_bytes + self.flight_bytes + bytes > self.config.queue_bytes => {
-                    Some(Rejection::Busy)
-                }
+                () if !self.has_room(bytes) => Some(Rejection::Busy),
                 () => None,
             };
             match why {
@@ -55,6 +52,12 @@ impl Client {
                 None => self.enqueue(Waiting { tag, body, due }, turn),
             }
         }
+    }
+
+    /// Whether the queue takes one more command of so many bytes.
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        let held = self.queue_bytes + self.flight_bytes;
+        (self.queue.len() as u64) < u64::from(self.config.queue) && held + bytes <= self.config.queue_bytes
     }
 
     /// Appends a command that fits; the turn's commands leave together.

@@ -175,8 +175,12 @@ impl Client {
         let Some(read) = self.reads.remove(&id) else { return };
         turn.disarm(ClientTimer::Read(id));
         turn.disarm(ClientTimer::ReadDeadline(id));
-        if let Some(body) = read.fallback {
-            self.enqueue(Waiting { tag: read.tag, body, due: read.due }, turn);
+        match read.fallback {
+            Some(body) if self.has_room(body.len() as u64) => {
+                self.enqueue(Waiting { tag: read.tag, body, due: read.due }, turn);
+            }
+            Some(_) => reject(read.tag, Rejection::Busy, turn),
+            None => {}
         }
     }
 

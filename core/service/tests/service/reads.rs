@@ -1,12 +1,17 @@
 //! Quorum reads: behind their barrier, from a quorum, linearizable with one node down and one lying (TK9, K2).
 
-use synod_machine::Span;
-use synod_quorum::NodeId;
-use synod_service::client::Rejection;
-use synod_service::{Answered, ClientInput, ClientMessage, ExecutorOutput, Outcome, Query, ReadMode};
+use synod_machine::testing::effects;
+use synod_machine::{Condition, Effect, Event, Log, Recover, Span, Time};
+use synod_quorum::{NodeId, Weights};
+use synod_service::client::{ClientTimer, Rejection};
+use synod_service::matching::Trust;
+use synod_service::{
+    Answered, Client, ClientConfig, ClientInput, ClientMessage, ClientOutput, Command, ExecutorOutput,
+    Outcome, Query, ReadMode,
+};
 use synod_wire::{Blob, Bytes};
 
-use crate::world::{Setup, World};
+use crate::world::{CLUSTER, Setup, World, keys};
 
 const GUEST: NodeId = NodeId(128);
 
@@ -188,4 +193,33 @@ fn a_question_nobody_understands_is_rejected_by_a_quorum() {
     world.input(0, input);
     world.run_until("the answer", |world| world.all_answered(0, &[tag]));
     assert_eq!(world.guests[0].outcomes[&tag], Outcome::Rejected(Rejection::NotUnderstood));
+}
+
+#[test]
+fn a_read_that_must_be_ordered_finds_the_queue_full_and_is_busy() {
+    let trust = Trust::Members(Weights::equal(4));
+    let mut config = ClientConfig::new(trust, CLUSTER, keys(100).public(), 1);
+    config.queue = 1;
+    let log = Log { condition: Condition::Fresh, records: &mut core::iter::empty() };
+    let mut client = Client::recover(config, log).expect("a client has no log");
+    let mut step = |event| effects(&mut client, event, Time(1));
+    let command = Command { tag: 1, body: Bytes::from_static(b"put a 1") };
+    step(Event::Input(ClientInput::Submit { commands: vec![command], deadline: Span::secs(9) }));
+    let text = Bytes::from_static(b"get a");
+    let query = ClientInput::Query {
+        tag: 2,
+        question: text.clone(),
+        mode: ReadMode::Quorum,
+        fallback: Some(text),
+        deadline: Span::secs(9),
+    };
+    step(Event::Input(query));
+    let outcome =
+        (1..=8).flat_map(|round| step(Event::Timer(ClientTimer::Read(round)))).find_map(
+            |effect| match effect {
+                Effect::Output(ClientOutput::Outcome { tag: 2, outcome, .. }) => Some(outcome),
+                _ => None,
+            },
+        );
+    assert_eq!(outcome, Some(Outcome::Rejected(Rejection::Busy)));
 }
