@@ -12,7 +12,7 @@ use crate::proof::Commitment;
 
 /// Committed bodies kept in memory for peers slightly behind; older ones are read from their blobs.
 pub(crate) const RECENT_MAX: usize = 16;
-/// Newest blocks looked through for a digest or a payload root.
+/// Newest blocks looked through for a digest.
 pub(crate) const SEARCH_MAX: usize = 1_024;
 
 /// One committed block.
@@ -41,7 +41,7 @@ impl Link {
     fn memory(&self) -> u64 {
         let body = self.body.as_ref().map_or(0, |b| b.memory());
         let commitment = self.commitment.as_ref().map_or(0, |c| c.qc().memory());
-        self.header.memory() + body + commitment + 128
+        self.header.memory() + body + commitment + 192
     }
 }
 
@@ -49,14 +49,17 @@ impl Link {
 #[derive(Clone, Debug)]
 pub(crate) struct Chain {
     links: VecDeque<Link>,
+    /// Height of the newest retained block of each payload root: a peer far behind asks for old ones.
+    roots: BTreeMap<Hash, u64>,
     bytes: u64,
 }
 
 impl Chain {
     /// A chain of only its first retained block.
     pub(crate) fn new(first: Link) -> Self {
-        let bytes = first.memory();
-        Self { links: VecDeque::from([first]), bytes }
+        let mut chain = Self { links: VecDeque::new(), roots: BTreeMap::new(), bytes: 0 };
+        chain.append(first);
+        chain
     }
 
     /// The last committed block.
@@ -100,7 +103,14 @@ impl Chain {
             "blocks are committed one above the other"
         );
         assert_eq!(link.header.parent, self.top().digest, "a committed block links to the last one");
+        self.append(link);
+    }
+
+    fn append(&mut self, link: Link) {
         self.bytes += link.memory();
+        if !link.header.is_empty() {
+            self.roots.insert(link.header.root, link.header.height);
+        }
         self.links.push_back(link);
     }
 
@@ -115,9 +125,9 @@ impl Chain {
         self.links.iter().rev().take(SEARCH_MAX).find(|link| link.digest == *digest)
     }
 
-    /// The newest block whose payload has this root.
+    /// The newest retained block whose payload has this root.
     pub(crate) fn by_root(&self, root: &Hash) -> Option<&Link> {
-        self.links.iter().rev().take(SEARCH_MAX).find(|link| link.header.root == *root)
+        self.at(*self.roots.get(root)?)
     }
 
     /// Drops the oldest blocks while `obsolete` says so, keeping at least one; gives them.
@@ -126,6 +136,9 @@ impl Chain {
         while self.links.len() > 1 && self.links.front().is_some_and(&obsolete) {
             if let Some(link) = self.links.pop_front() {
                 self.bytes -= link.memory();
+                if self.roots.get(&link.header.root) == Some(&link.header.height) {
+                    self.roots.remove(&link.header.root);
+                }
                 dropped.push(link);
             }
         }
@@ -134,8 +147,7 @@ impl Chain {
 
     /// Starts anew at `first`; gives what was there.
     pub(crate) fn reset(&mut self, first: Link) -> Vec<Link> {
-        self.bytes = first.memory();
-        core::mem::replace(&mut self.links, VecDeque::from([first])).into()
+        core::mem::replace(self, Self::new(first)).links.into()
     }
 
     /// The blocks, oldest first.
@@ -188,7 +200,7 @@ impl Blobs {
 
 #[cfg(test)]
 mod tests {
-    use super::{Blobs, Chain, Link};
+    use super::{Blobs, Chain, Link, SEARCH_MAX};
     use crate::{Header, Kind, View};
     use std::sync::Arc;
     use synod_crypto::Hash;
@@ -232,6 +244,27 @@ mod tests {
         let chain = chain();
         let height = |p| chain.holding(Position(p)).map(|l| l.header.height);
         assert_eq!([0, 1, 2, 3, 5, 6].map(height), [None, Some(1), Some(1), Some(3), Some(3), None]);
+    }
+
+    #[test]
+    fn a_payload_is_found_in_any_retained_block_and_in_no_other() {
+        let mut chain = Chain::new(link(None, 0));
+        let root = |height: u64| Hash::of(&(height / 2).to_le_bytes());
+        let blocks = 2 * SEARCH_MAX as u64;
+        for height in 1..=blocks {
+            let mut next = link(Some(chain.top()), 1);
+            next.header = Arc::new(Header { root: root(height), ..Header::clone(&next.header) });
+            next.digest = next.header.digest();
+            chain.push(next);
+        }
+        let height = |chain: &Chain, of: u64| chain.by_root(&root(of)).map(|link| link.header.height);
+        assert_eq!((height(&chain, 2), height(&chain, blocks)), (Some(3), Some(blocks)));
+        chain.prune(|link| link.header.height <= 4);
+        assert_eq!((height(&chain, 2), height(&chain, 5), height(&chain, 6)), (None, Some(5), Some(7)));
+        chain.prune(|link| link.header.height <= 6);
+        assert_eq!((height(&chain, 5), height(&chain, 6)), (None, Some(7)));
+        chain.reset(link(None, 0));
+        assert_eq!(height(&chain, blocks), None);
     }
 
     #[test]
