@@ -10,7 +10,7 @@ use synod_config::{Rules, SynError, parse_duration};
 
 /// Measures a cluster of separate processes on this machine, then audits it; a failed audit shows no figures.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  synod bench order --for 2s --warmup 1s --clients 2 --inflight 64 --json")]
+#[command(after_help = "Example:\n  synod bench --help")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     what: What,
@@ -19,14 +19,10 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Ordering: commands of a size with the cheapest execution there is.
-    #[command(
-        after_help = "Example:\n  synod bench order --for 2s --warmup 1s --clients 2 --inflight 64 --json"
-    )]
+    #[command(after_help = "Example:\n  synod bench --help")]
     Order(Options),
     /// The key-value store.
-    #[command(
-        after_help = "Example:\n  synod bench kv --op mix --for 2s --warmup 1s --clients 2 --inflight 64 --json"
-    )]
+    #[command(after_help = "Example:\n  synod bench --help")]
     Kv {
         #[command(flatten)]
         options: Options,

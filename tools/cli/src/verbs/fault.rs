@@ -12,7 +12,7 @@ use synod_config::{Effective, Exit, Genesis, SynError, code};
 
 /// Injects faults into a node of a deployment on this machine; one made with `up` or `demo`, no other.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  synod fault lie n2")]
+#[command(after_help = "Example:\n  synod fault --help")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -21,13 +21,13 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Answers clients wrongly, until healed.
-    #[command(after_help = "Example:\n  synod fault lie n2")]
+    #[command(after_help = "Example:\n  synod fault --help")]
     Lie(Target),
     /// Says nothing to anybody, until healed.
-    #[command(after_help = "Example:\n  synod fault silence n2")]
+    #[command(after_help = "Example:\n  synod fault --help")]
     Silence(Target),
     /// Cuts the node off from some members, in both directions, until healed.
-    #[command(after_help = "Example:\n  synod fault partition n2 --from n0,n1")]
+    #[command(after_help = "Example:\n  synod fault --help")]
     Partition {
         #[command(flatten)]
         target: Target,
@@ -36,7 +36,7 @@ enum Verb {
         from: Vec<String>,
     },
     /// Drops a share of what the node sends, until healed.
-    #[command(after_help = "Example:\n  synod fault drop n2 --share 100")]
+    #[command(after_help = "Example:\n  synod fault --help")]
     Drop {
         #[command(flatten)]
         target: Target,
@@ -45,16 +45,16 @@ enum Verb {
         share: u16,
     },
     /// Ends lies, silence, cuts and drops.
-    #[command(after_help = "Example:\n  synod fault heal n2")]
+    #[command(after_help = "Example:\n  synod fault --help")]
     Heal(Target),
     /// Ends the process with SIGKILL; `synod restart` starts it again.
-    #[command(after_help = "Example:\n  synod fault kill n2")]
+    #[command(after_help = "Example:\n  synod fault --help")]
     Kill(Target),
     /// Stops the process with SIGSTOP.
-    #[command(after_help = "Example:\n  synod fault pause n2")]
+    #[command(after_help = "Example:\n  synod fault --help")]
     Pause(Target),
     /// Lets a stopped process go on.
-    #[command(after_help = "Example:\n  synod fault resume n2")]
+    #[command(after_help = "Example:\n  synod fault --help")]
     Resume(Target),
 }
 
