@@ -46,7 +46,8 @@ impl Core {
             self.deliver_block(&link, &body, turn);
             moved = true;
         }
-        if self.is_lagging() {
+        // A jump that takes long is overtaken: peers keep the newest states only.
+        if self.is_lagging() || self.checkpoints.jumping().is_some() {
             self.jump_over(self.delivery.height + 1, turn);
         }
         if moved {

@@ -304,6 +304,10 @@ impl Core {
         if self.repeats_items(&header, &digest) {
             return turn.blame(header.proposer(), Fault::RepeatedItem.with(&*header));
         }
+        if !self.rules.pack.is_basic() {
+            // Its certificate may have come before the block it certifies, which locks only now that it is here.
+            self.raise_lock(&header.justify, turn);
+        }
         let extends_lock = self.tree.extends(digest, &self.safety.lock);
         let ballot = RuleBallot { safety: &self.safety, header: &header, extends_lock };
         if (self.rules.may_vote)(&ballot) {
