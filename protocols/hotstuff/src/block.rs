@@ -195,7 +195,7 @@ impl Body {
     /// Decodes and checks a body that was sent under `root`.
     ///
     /// # Errors
-    /// [`BadBody`] names the rule it breaks.
+    /// `BadBody` names the rule it breaks.
     pub fn open(root: Hash, bytes: Bytes) -> Result<Self, BadBody> {
         let limits = Limits { frame_max: 4 << 20 };
         let list =

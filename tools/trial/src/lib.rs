@@ -2,7 +2,7 @@
 //!
 //! *What it gives.* [`run`](run::run) draws the scenario of a seed, runs it in a world of the simulator with every
 //! oracle watching, heals it and demands progress; [`soak`](soak::soak) does so for many seeds;
-//! [`replay`](replay::replay) repeats a run by its token or scenario file, [`shrink`](replay::shrink) makes a failing
+//! [`replay`](replay::replay) repeats a run by its token or scenario file, [`shrunk`](replay::shrunk) makes a failing
 //! one small; [`plants`] searches for planted bugs; [`twins`] enumerates twins. The commands `synod sim ...` print what
 //! these functions return.
 //!
