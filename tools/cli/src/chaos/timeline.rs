@@ -44,13 +44,15 @@ struct State {
     last: Instant,
     /// What was going on when the last write was acknowledged.
     at_last: Phase,
+    /// The first event since then.
+    since: Option<Phase>,
     /// The longest gap of the present turn of a phase.
     turn: Duration,
     /// The longest gap of each past turn.
     turns: BTreeMap<Phase, Vec<Duration>>,
 }
 
-/// Times of acknowledged writes. A gap belongs to what went on when it began, or else to what went on when it ended.
+/// Times of acknowledged writes. A gap belongs to what went on when it began, or else to the first event in it.
 pub(crate) struct Timeline {
     state: Mutex<State>,
 }
@@ -58,7 +60,8 @@ pub(crate) struct Timeline {
 impl Timeline {
     pub(crate) fn new(now: Instant) -> Self {
         let (phase, turn, turns) = (Phase::Steady, Duration::ZERO, BTreeMap::new());
-        Self { state: Mutex::new(State { phase, last: now, at_last: phase, turn, turns }) }
+        let (last, at_last, since) = (now, phase, None);
+        Self { state: Mutex::new(State { phase, last, at_last, since, turn, turns }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -76,6 +79,9 @@ impl Timeline {
         let (before, longest) = (state.phase, std::mem::take(&mut state.turn));
         state.turns.entry(before).or_default().push(longest);
         state.phase = phase;
+        if phase != Phase::Steady && state.since.is_none() {
+            state.since = Some(phase);
+        }
     }
 
     /// The longest gap of each turn of each phase, the last of which ends now.
@@ -89,14 +95,16 @@ impl Timeline {
 impl State {
     fn gap_until(&mut self, now: Instant) {
         let gap = now.saturating_duration_since(self.last);
-        let began = self.at_last;
-        if began == self.phase || began == Phase::Steady {
+        let cause = if self.at_last == Phase::Steady { self.since } else { Some(self.at_last) };
+        let cause = cause.unwrap_or(Phase::Steady);
+        if cause == self.phase {
             self.turn = self.turn.max(gap);
-        } else if let Some(last) = self.turns.get_mut(&began).and_then(|turns| turns.last_mut()) {
+        } else if let Some(last) = self.turns.get_mut(&cause).and_then(|turns| turns.last_mut()) {
             *last = gap.max(*last);
         }
         self.last = now;
         self.at_last = self.phase;
+        self.since = None;
     }
 }
 
@@ -119,10 +127,17 @@ mod tests {
         line.acknowledged(at(510));
         line.enter(Phase::Stop);
         line.acknowledged(at(610));
-        let turns = line.finish(at(612));
+        line.enter(Phase::Steady);
+        line.acknowledged(at(611));
+        // All of it happens between two writes.
+        line.enter(Phase::RestartAll);
+        line.enter(Phase::Steady);
+        line.acknowledged(at(1_611));
+        let turns = line.finish(at(1_612));
         let ms = |phase| turns[&phase].iter().map(Duration::as_millis).collect::<Vec<_>>();
-        assert_eq!(ms(Phase::Steady), [3, 6]);
+        assert_eq!(ms(Phase::Steady), [3, 6, 0, 1]);
         assert_eq!(ms(Phase::Kill), [500]);
         assert_eq!(ms(Phase::Stop), [100]);
+        assert_eq!(ms(Phase::RestartAll), [1_000]);
     }
 }
