@@ -36,7 +36,7 @@ impl Core {
                 (Some(body), _) => Arc::clone(body),
                 (None, true) => Arc::new(Body::empty()),
                 (None, false) => {
-                    if link.name.is_none() {
+                    if link.name.is_none_or(|name| self.delivery.unreadable.contains(&name)) {
                         self.jump_over(link.header.height, turn);
                     }
                     self.fetch_ahead(turn);
@@ -114,6 +114,7 @@ impl Core {
     /// Reads a blob back, once.
     pub(crate) fn load_body(&mut self, name: Option<Hash>, turn: &mut Turn<'_, Self>) {
         if let Some(name) = name
+            && !self.delivery.unreadable.contains(&name)
             && self.delivery.loading.insert(name)
         {
             turn.load(name);
@@ -137,7 +138,7 @@ impl Core {
             }
             None => {
                 turn.note(Note { name: NoteName::BodyMissing, values: [0; 3], digest: name });
-                self.forget_blob(name);
+                self.delivery.unreadable.insert(name);
                 self.want_body(root, self.others(), turn);
             }
         }
@@ -151,25 +152,6 @@ impl Core {
                 let of_root = self.chain.iter().filter(|link| link.header.root == *root);
                 let names: Vec<Hash> = of_root.filter_map(|link| link.name).collect();
                 self.delivery.loading.retain(|name| !names.contains(name));
-            }
-        }
-    }
-
-    /// A blob that cannot be read is no longer counted on: its body comes from peers.
-    fn forget_blob(&mut self, name: Hash) {
-        let heights: Vec<u64> =
-            self.chain.iter().filter(|link| link.name == Some(name)).map(|link| link.header.height).collect();
-        for height in heights {
-            self.chain.update(height, |link| link.name = None);
-            self.blobs.release(&name);
-        }
-        let digests: Vec<Hash> =
-            self.tree.iter().filter(|(_, b)| b.name == Some(name)).map(|(digest, _)| *digest).collect();
-        let root = self.tree.root();
-        for block in digests.iter().filter(|digest| **digest != root) {
-            self.blobs.release(&name);
-            if let Some(block) = self.tree.get_mut(block) {
-                block.name = None;
             }
         }
     }
@@ -194,6 +176,10 @@ impl Core {
         let heights: Vec<u64> = self.awaiting_links(&body.root).collect();
         for height in heights {
             let Some(link) = self.chain.at(height).filter(|link| body.fits(&link.header)) else { continue };
+            if self.delivery.unreadable.remove(&body.name) {
+                // What could not be read is written again.
+                self.out.kept.push(Kept::Blob(body.name, body.bytes.clone()));
+            }
             if link.name != Some(body.name) {
                 let header = Header::clone(&link.header);
                 self.retain_blob(body.name, &body.bytes);

@@ -147,6 +147,7 @@ fn nothing_delivered() -> Delivery {
         unapplied: VecDeque::new(),
         tickets: BTreeMap::new(),
         loading: BTreeSet::new(),
+        unreadable: BTreeSet::new(),
         barriers: Vec::new(),
         proving: BTreeSet::new(),
     }
@@ -358,7 +359,9 @@ impl Core {
     pub(crate) fn bytes(&self) -> u64 {
         let early: u64 = self.early.values().map(|body| body.memory()).sum();
         let small = 256 * (self.proposals.len() + self.checking.len() + self.newviews.len()) as u64
-            + 128 * (self.delivery.tickets.len() + self.delivery.loading.len()) as u64
+            + 128
+                * (self.delivery.tickets.len() + self.delivery.loading.len() + self.delivery.unreadable.len())
+                    as u64
             + 64 * (self.delivery.barriers.len()
                 + self.delivery.proving.len()
                 + self.delivery.unapplied.len()) as u64

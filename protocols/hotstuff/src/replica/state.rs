@@ -56,6 +56,8 @@ pub(crate) struct Delivery {
     pub(crate) tickets: BTreeMap<(u64, u32), Ticket>,
     /// Blobs asked for.
     pub(crate) loading: BTreeSet<Hash>,
+    /// Blobs that could not be read since the last status: they are asked from peers, and tried again later.
+    pub(crate) unreadable: BTreeSet<Hash>,
     /// Barriers and the view whose delivery releases each.
     pub(crate) barriers: Vec<(Ticket, View)>,
     /// Proofs asked for and not given.
