@@ -159,7 +159,7 @@ fn item_3_many_turns_share_one_sync_of_the_journal() {
     synod_journal::Journal::create(Box::new(disk.clone()), &config_of).expect("an empty disk");
     let opened = synod_journal::Journal::open(Box::new(disk), config_of).expect("a fresh journal");
     let (tell, syncs) = channel();
-    let (release, released) = channel();
+    let (release, released) = channel::<()>();
     let synced = Box::new(move |durable: &synod_journal::thread::Durable| {
         let _ = tell.send(durable.records);
         // The first sync is over when the test says so, every later one at once.
