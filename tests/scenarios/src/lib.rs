@@ -7,6 +7,7 @@ use synod_machine::Span;
 use synod_sim::{Family, Incident, Scenario};
 use synod_trial::report::RunReport;
 use synod_trial::run::{Manner, run_scenario};
+use synod_trial::stage::Stage;
 
 /// The production packs of HotStuff, as systems.
 pub use synod_trial::run::SYSTEMS;
@@ -61,6 +62,42 @@ pub fn outcome(scenario: &Scenario) -> RunReport {
 #[must_use]
 pub fn passes(scenario: &Scenario) -> RunReport {
     let report = outcome(scenario);
+    assert!(report.passed(), "{}\n{}\n{}", report.token, report.what, report.columns);
+    assert!(report.executed > 0 && report.accepted > 0, "{}: nothing happened", report.token);
+    report
+}
+
+/// A run of `system` under direction: as [`quiet`], but nobody asks for anything before the test does.
+///
+/// # Panics
+/// When the system cannot run it: the scenario is wrong.
+#[must_use]
+pub fn stage(system: &str, nodes: u32, numbers: &[(&str, i64)]) -> Stage {
+    let mut scenario = with(quiet(system, nodes), numbers);
+    scenario.requests = 0;
+    Stage::new(&scenario).expect("a directed scenario is one its system can run")
+}
+
+/// A stage on which two clients have sessions and one command each was answered.
+///
+/// # Panics
+/// When they were not answered within a second.
+#[must_use]
+pub fn warm(system: &str, nodes: u32, numbers: &[(&str, i64)]) -> Stage {
+    let mut stage = stage(system, nodes, numbers);
+    stage.run(Span::millis(20));
+    stage.ask(0);
+    stage.ask(1);
+    assert!(stage.answered(Span::secs(1)), "{system}: a cluster in which all is well answers");
+    stage
+}
+
+/// Heals a stage and demands what every scenario demands.
+///
+/// # Panics
+/// When a checker fires, or nothing happened.
+pub fn settles(stage: Stage) -> RunReport {
+    let report = stage.settle();
     assert!(report.passed(), "{}\n{}\n{}", report.token, report.what, report.columns);
     assert!(report.executed > 0 && report.accepted > 0, "{}: nothing happened", report.token);
     report

@@ -3,8 +3,8 @@
 //! *What it gives.* [`run`](run::run) draws the scenario of a seed, runs it in a world of the simulator with every
 //! oracle watching, heals it and demands progress; [`soak`](soak::soak) does so for many seeds;
 //! [`replay`](replay::replay) repeats a run by its token or scenario file, [`shrunk`](replay::shrunk) makes a failing
-//! one small; [`plants`] searches for planted bugs; [`twins`] enumerates twins. The commands `synod sim ...` print what
-//! these functions return.
+//! one small; [`stage`] directs a run message by message; [`plants`] searches for planted bugs; [`twins`] enumerates
+//! twins. The commands `synod sim ...` print what these functions return.
 //!
 //! *Independence.* [`oracle`] knows nothing of production predicates: quorum sizes are literal tables, rules are written
 //! out again, votes are counted from what honest members sent.
@@ -22,6 +22,7 @@ pub mod report;
 pub mod run;
 pub mod sight;
 pub mod soak;
+pub mod stage;
 mod strategy;
 pub mod systems;
 pub mod token;

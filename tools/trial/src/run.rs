@@ -145,7 +145,7 @@ fn disk(scenario: &Scenario) -> u64 {
     1_000 * (number(scenario, "sync_floor_us", 1_500) + number(scenario, "sync_mean_us", 700))
 }
 
-fn liveness(trial: &mut Trial, scenario: &Scenario, core: &[NodeId]) -> Result<(), Violation> {
+pub(crate) fn liveness(trial: &mut Trial, scenario: &Scenario, core: &[NodeId]) -> Result<(), Violation> {
     let healed = trial.world.now();
     // The workload hears of the guests that healing started before they are asked anything.
     trial.world.run(healed, &mut trial.workload)?;
@@ -259,7 +259,7 @@ pub fn coverage(applied: &[&str]) -> Coverage {
     Coverage { hit: of - missed.len() as u64, of, missed }
 }
 
-fn report(
+pub(crate) fn report(
     trial: &Trial,
     scenario: &Scenario,
     token: &str,

@@ -83,6 +83,8 @@ impl<'a> Sight<'a> {
                 records.iter().filter_map(recalled).for_each(|record| sight.record(&record));
             }
             Event::Start => sight.add(Seen::Started),
+            // An honest member's frame that the network held back: the promise in it is as old as its record.
+            Event::Strategy if moment.honest => return,
             _ => {}
         }
         for deed in moment.deeds {

@@ -152,12 +152,12 @@ pub(super) enum Edited {
     Other(Vec<Message>),
 }
 
-pub(super) fn signed(secrets: Secrets, act: &Act<'_>, statement: Statement) -> Option<Signature> {
+pub(crate) fn signed(secrets: Secrets, act: &Act<'_>, statement: Statement) -> Option<Signature> {
     let scope = Scope { cluster: secrets.cluster, epoch: Epoch(0) };
     Some(act.keys.get(&act.node)?.sign(scope, act.node, statement).into_inner().signature)
 }
 
-pub(super) fn sealed(message: &Message) -> Bytes {
+pub(crate) fn sealed(message: &Message) -> Bytes {
     let mut out = Writer::with_capacity(1 + message.size_hint());
     out.byte(Message::VERSION);
     message.write(&mut out);

@@ -11,4 +11,4 @@ mod liar;
 mod serving;
 mod voting;
 
-pub(crate) use liar::{Secrets, of};
+pub(crate) use liar::{Secrets, of, sealed, signed};

@@ -16,7 +16,7 @@ use synod_service::sessions::SessionLimits;
 use synod_service::{
     Client, ClientAuth, ClientConfig, Executor, ExecutorConfig, ExecutorInput, ExecutorLimits, ExecutorOutput,
 };
-use synod_sim::{Keyring, Options, Routed, Scenario, Seat, Setup, Twins, World};
+use synod_sim::{Checker, Keyring, Options, Routed, Scenario, Seat, Setup, Twins, World};
 
 use crate::app::{Executions, RecordingApp};
 use crate::book::{Book, GUESTS, Shared};
@@ -71,6 +71,19 @@ pub const fn judged(pack: Pack) -> oracle::Pack {
 /// # Errors
 /// The system is unknown or a parameter is outside its range.
 pub fn build(scenario: &Scenario, token: &str, trace: bool) -> Result<Trial, String> {
+    build_watched(scenario, token, trace, Vec::new())
+}
+
+/// As [`build`], with checkers beside the oracles.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_watched(
+    scenario: &Scenario,
+    token: &str,
+    trace: bool,
+    beside: Vec<Box<dyn Checker>>,
+) -> Result<Trial, String> {
     let pack = pack_of(&scenario.system).ok_or_else(|| format!("no system is called {}", scenario.system))?;
     if !(1..=31).contains(&scenario.nodes) || scenario.guests == 0 {
         return Err("a HotStuff scenario has 1 to 31 members and at least one guest".to_owned());
@@ -95,10 +108,11 @@ pub fn build(scenario: &Scenario, token: &str, trace: bool) -> Result<Trial, Str
     let seats = members.chain(guests).collect();
     let mode = scenario.mode;
     let secrets = strategy::Secrets { cluster: cluster(), pack, members: scenario.nodes };
+    let watch = Watch::new(judged(pack), scenario.nodes, executions, book.clone());
     let setup = Setup {
         connector: Box::new(connect),
         links: Box::new(move |a, b| (a.is_member() || b.is_member()).then_some(mode)),
-        checkers: vec![Box::new(Watch::new(judged(pack), scenario.nodes, executions, book.clone()))],
+        checkers: core::iter::once(Box::new(watch) as Box<dyn Checker>).chain(beside).collect(),
         strategies: Box::new(move |incident| strategy::of(incident, secrets)),
         twins: twins(scenario).into_iter().collect(),
         options: options(scenario, token, trace),
