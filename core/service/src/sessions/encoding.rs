@@ -101,13 +101,18 @@ impl Sessions {
         {
             return None;
         }
-        let mut cached = BTreeMap::new();
+        let mut cached = BTreeMap::<u64, Cached>::new();
         for one in record.cached {
+            if one.first >= one.end || cached.last_key_value().is_some_and(|last| *last.0 >= one.first) {
+                return None;
+            }
             let body = one.body.map(Blob::into_bytes);
             cached.insert(one.first, Cached { end: one.end, digest: one.digest, body });
         }
         let session = Session::from_parts(record.key, record.nonce, record.last, window, cached);
-        self.by_key.insert((session.key, session.nonce), id);
+        if self.by_key.insert((session.key, session.nonce), id).is_some() {
+            return None;
+        }
         self.by_idle.insert((session.last, id));
         self.bodies += session.bodies();
         self.digests += session.digests();

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use synod_crypto::{Hash, PublicKey};
 use synod_machine::Wall;
 use synod_machine::broadcast::Position;
-use synod_service::sessions::{Fate, Opened, SessionLimits, Sessions};
+use synod_service::sessions::{
+    CachedRecord, Fate, Opened, SessionLimits, SessionRecord, Sessions, TableHeader,
+};
 use synod_service::{ClientFrame, UNSIGNED};
-use synod_wire::{Blob, Bytes, Drawn, List};
+use synod_wire::{Blob, Bytes, Drawn, Limits, List, Wire};
 
 const HOUR: u64 = 3_600_000;
 
@@ -182,6 +184,34 @@ fn chunks_of_other_limits_or_cut_ones_are_refused() {
     let cut = all[0].slice(..all[0].len() - 1);
     assert!(Sessions::restore(limits(), &[cut]).is_err());
     assert!(Sessions::restore(limits(), &all).is_ok());
+}
+
+#[test]
+fn a_table_that_would_be_encoded_otherwise_is_refused() {
+    let mut table = Sessions::new(limits());
+    let id = open(&mut table, 1, 1, 0);
+    begin(&mut table, &frame(id, 1, 2, 0));
+    table.remember(&frame(id, 1, 2, 0), Hash([7; 32]), &Bytes::from_static(b"x"));
+    let all = chunks(&table).remove(0);
+    let header = TableHeader { window: limits().window, count: 1 }.encode();
+    let record = SessionRecord::decode(all.slice(header.len()..), &Limits { frame_max: 1 << 20 });
+    let record = record.expect("one session follows the header");
+    let restored = |records: &[SessionRecord]| {
+        let count = u32::try_from(records.len()).expect("small");
+        let mut all = TableHeader { window: limits().window, count }.encode().to_vec();
+        records.iter().for_each(|record| all.extend_from_slice(&record.encode()));
+        Sessions::restore(limits(), &[Bytes::from(all)]).is_ok()
+    };
+    assert!(restored(core::slice::from_ref(&record)));
+    let kept = record.cached[0].clone();
+    let keeping = |kept: Vec<CachedRecord>| SessionRecord {
+        cached: List::try_from(kept).expect("short"),
+        ..record.clone()
+    };
+    assert!(!restored(&[keeping(vec![kept.clone(), kept.clone()])]), "one frame kept twice");
+    assert!(!restored(&[keeping(vec![CachedRecord { end: kept.first, ..kept }])]), "a frame of no command");
+    let other = SessionRecord { id: id + 1, ..record.clone() };
+    assert!(!restored(&[record, other]), "one opening, two sessions");
 }
 
 #[test]
