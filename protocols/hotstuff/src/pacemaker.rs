@@ -49,6 +49,8 @@ pub(crate) enum Pace {
     Enter { view: View, reason: Reason, led: Option<NodeId> },
     /// Whether there is work to wait for.
     Work(bool),
+    /// A certificate of the current view that does not end it: its leader got that far.
+    Certified(NodeId),
     /// A block was committed.
     Committed,
     /// The replica gave up everything up to this view.
@@ -94,7 +96,10 @@ pub(crate) struct Pacemaker {
     view: View,
     gave_up: View,
     working: bool,
+    /// When the timer of this view was armed first.
     armed_at: Option<Time>,
+    /// How far the leader of this view got, and after how long.
+    reached: Option<(NodeId, u64)>,
     expiries: u32,
     failures: u32,
     complaints: BTreeMap<NodeId, Vec<Held>>,
@@ -122,6 +127,7 @@ impl Pacemaker {
             gave_up: View::GENESIS,
             working: false,
             armed_at: None,
+            reached: None,
             expiries: 0,
             failures: 0,
             complaints: BTreeMap::new(),
@@ -179,13 +185,18 @@ impl Pacemaker {
 
     fn enter(&mut self, view: View, reason: Reason, led: Option<NodeId>, turn: &mut Turn<'_, Self>) {
         assert!(view > self.view, "views only rise");
-        if let (Reason::Qc, Some(leader), Some(at)) = (reason, led, self.armed_at) {
+        let ended = led.filter(|_| reason == Reason::Qc).zip(self.armed_at);
+        let ended = ended.map(|(leader, at)| (leader, turn.now().since(at).0));
+        // A view given up behind its last certificate counts as far as that: a timeout below the real delay would never
+        // learn better from the views that it ends itself.
+        if let Some((leader, took)) = ended.or(self.reached.take()) {
             let samples = self.samples.entry(leader).or_default();
-            samples.push_back(turn.now().since(at).0);
+            samples.push_back(took);
             if samples.len() > SAMPLES_MAX {
                 samples.pop_front();
             }
         }
+        self.reached = None;
         if reason == Reason::Tc {
             self.failures = self.failures.saturating_add(1);
             turn.applied(Rule::TimeoutGrows);
@@ -222,7 +233,6 @@ impl Pacemaker {
             return;
         }
         self.expiries = self.expiries.saturating_add(1);
-        self.armed_at = Some(turn.now());
         turn.arm(self.view, self.duration());
         let again = self.expiries > 1;
         let mute = (again && (!self.temper.insistent || planted!(H26))) || planted!(H25);
@@ -329,6 +339,9 @@ impl Machine for Pacemaker {
         match event {
             Event::Input(Pace::Enter { view, reason, led }) => self.enter(view, reason, led, turn),
             Event::Input(Pace::Work(working)) => self.work(working, turn),
+            Event::Input(Pace::Certified(leader)) => {
+                self.reached = self.armed_at.map(|at| (leader, turn.now().since(at).0));
+            }
             Event::Input(Pace::Committed) => self.failures = 0,
             Event::Input(Pace::GaveUp(view)) => self.gave_up = self.gave_up.max(view),
             Event::Input(Pace::Complaint(from, held)) => self.complaint(from, held, turn),
@@ -350,4 +363,105 @@ fn middle(samples: &VecDeque<u64>) -> u64 {
     let mut sorted: Vec<u64> = samples.iter().copied().collect();
     sorted.sort_unstable();
     sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pace, Paced, Pacemaker, Reason, Temper};
+    use crate::View;
+    use crate::view::Terms;
+    use synod_machine::{Effect, Event, Machine, Rng, Span, Time, Turn, Wall};
+    use synod_quorum::{Epoch, NodeId, Weights};
+
+    const BASE: Span = Span::millis(50);
+
+    /// A pacemaker of four members with terms of one view, and its clock.
+    struct Bench {
+        pacemaker: Pacemaker,
+        rng: Rng,
+        now: Time,
+        view: u64,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let temper = Temper { base: BASE, max: Span::secs(4), adaptive: true, insistent: true };
+            let terms = Terms::new(1);
+            let pacemaker = Pacemaker::new(NodeId(0), Epoch(0), Weights::equal(4), terms, temper);
+            let mut bench = Self { pacemaker, rng: Rng::new(1, NodeId(0), 0), now: Time::ZERO, view: 0 };
+            bench.tell(Pace::Work(true));
+            bench
+        }
+
+        fn step(&mut self, event: Event<Pacemaker>) -> Vec<Effect<Pacemaker>> {
+            let mut effects = Vec::new();
+            self.pacemaker.step(event, &mut Turn::new(self.now, Wall(0), &mut self.rng, &mut effects));
+            self.pacemaker.invariants();
+            effects
+        }
+
+        fn tell(&mut self, pace: Pace) -> Vec<Effect<Pacemaker>> {
+            self.step(Event::Input(pace))
+        }
+
+        fn wait(&mut self, span: Span) {
+            self.now = self.now + span;
+        }
+
+        fn enter(&mut self, reason: Reason, led: Option<u32>) {
+            self.view += 1;
+            let (view, led) = (View(self.view), led.map(NodeId));
+            self.tell(Pace::Enter { view, reason, led });
+        }
+
+        fn expire(&mut self) {
+            let told = self.step(Event::Timer(View(self.view)));
+            assert!(told.iter().any(|e| matches!(e, Effect::Output(Paced::Expired { .. }))));
+        }
+    }
+
+    #[test]
+    fn a_view_is_measured_from_the_first_arming_of_its_timer() {
+        let mut bench = Bench::new();
+        bench.enter(Reason::Start, None);
+        for leader in 0..3 {
+            for _ in 0..6 {
+                bench.wait(BASE);
+                bench.expire();
+            }
+            bench.enter(Reason::Qc, Some(leader));
+        }
+        bench.tell(Pace::Committed);
+        assert_eq!(bench.pacemaker.duration(), BASE.times(6 * 8));
+    }
+
+    #[test]
+    fn a_view_given_up_counts_as_far_as_its_last_certificate() {
+        let mut bench = Bench::new();
+        bench.enter(Reason::Start, None);
+        for leader in 0..3 {
+            bench.wait(Span::millis(40));
+            bench.tell(Pace::Certified(NodeId(leader)));
+            bench.wait(Span::millis(30));
+            bench.tell(Pace::Certified(NodeId(leader)));
+            bench.wait(Span::secs(1));
+            bench.enter(Reason::Tc, None);
+        }
+        bench.tell(Pace::Committed);
+        assert_eq!(bench.pacemaker.duration(), Span::millis(70 * 8));
+    }
+
+    #[test]
+    fn one_slow_leader_does_not_stretch_the_timeout_and_nor_does_a_silent_one() {
+        let mut bench = Bench::new();
+        bench.enter(Reason::Start, None);
+        for _ in 0..10 {
+            bench.wait(Span::secs(3));
+            bench.enter(Reason::Qc, Some(3));
+            bench.wait(Span::secs(1));
+            bench.enter(Reason::Tc, None);
+            bench.tell(Pace::Committed);
+        }
+        assert_eq!(bench.pacemaker.duration(), BASE);
+    }
 }

@@ -7,7 +7,7 @@ use synod_quorum::NodeId;
 
 use super::state::Core;
 use crate::job::Purpose;
-use crate::pacemaker::Reason;
+use crate::pacemaker::{Pace, Reason};
 use crate::proof::Commitment;
 use crate::proven::Proven;
 use crate::record::{Mark, Record};
@@ -27,6 +27,10 @@ impl Core {
         if self.tree.get(&qc.digest).is_none() && qc.view > self.tree.root_header().view {
             turn.applied(Rule::QcForUnknown);
             self.want_block(qc.digest, qc.votes.signers(), turn);
+        }
+        if qc.kind != Kind::Commit && qc.view == self.view {
+            let leader = self.leaders.after_tc(qc.view);
+            self.tell(Pace::Certified(leader), turn);
         }
         match qc.kind {
             Kind::Prepare => {
