@@ -27,8 +27,11 @@ const BODY_FIXED: usize = 64 + COMMANDS_MAX * 6;
 const TABLE_FULL_RETRY_MS: u32 = 10_000;
 
 impl<P: App + 'static> Executor<P> {
-    /// The next entry of the order.
+    /// The next entry of the order. After a jump to a state that was reached here meanwhile, entries come again.
     pub(super) fn on_entry(&mut self, entry: Entry, turn: &mut Turn<'_, Self>) {
+        if entry.position <= self.backlog.delivered() {
+            return;
+        }
         let last = entry.last;
         let item = if entry.payload.is_empty() { None } else { Item::parse(&entry.payload).ok() };
         if item.is_none() && !entry.payload.is_empty() {

@@ -234,6 +234,21 @@ fn a_jump_to_what_is_executed_already_changes_nothing() {
 }
 
 #[test]
+fn entries_that_come_again_after_a_jump_are_executed_once() {
+    let mut world = filled(2, 40);
+    let (position, root) = world.certified().expect("a checkpoint");
+    let before = world.executor(0).executed();
+    assert!(before.0 > position, "something lies above the checkpoint");
+    world.deliver(0, Delivered::Jump(checkpoint(position, root)));
+    world.nodes[0].cursor = position;
+    fill(&mut world, 5);
+    settle(&mut world, 0);
+    assert!(world.executor(0).executed() > before);
+    assert_eq!(world.executor(0).app(), world.executor(1).app());
+    assert!(world.faults.is_empty());
+}
+
+#[test]
 fn a_state_that_is_being_installed_answers_nobody() {
     let mut world = World::new(Setup::default());
     world.nodes[3].paused = true;
