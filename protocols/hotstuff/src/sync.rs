@@ -38,6 +38,8 @@ pub(crate) enum Key {
     Certificate(View),
     /// The newest commit proof.
     Proof,
+    /// The newest certified state.
+    Anchor,
 }
 
 impl Key {
@@ -49,6 +51,8 @@ impl Key {
             Self::Range(from) => Want::Range { from, count: u32::try_from(RANGE_MAX).unwrap_or(u32::MAX) },
             Self::Certificate(view) => Want::Certificate(view),
             Self::Proof => Want::Proof,
+            // No member retains the blocks from genesis on: who holds a certified state answers with it.
+            Self::Anchor => Want::Range { from: 0, count: 1 },
         }
     }
 
@@ -66,6 +70,8 @@ pub(crate) enum Ask {
     Settled(Key, Option<NodeId>),
     /// A peer answered badly: ask somebody else at once.
     Bad(Key, NodeId),
+    /// A peer's answer is of no use: ask somebody else once its time is over.
+    Useless(NodeId),
 }
 
 wire! {
@@ -236,6 +242,7 @@ impl Machine for BlockSync {
                     self.ask(key, turn);
                 }
             }
+            Event::Input(Ask::Useless(peer)) => self.punish(peer),
             Event::Timer(number) => self.late(number, turn),
             Event::Done(done) => match done {},
             // Answers and questions reach the replica, which checks and serves them.

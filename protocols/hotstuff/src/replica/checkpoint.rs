@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use synod_crypto::{Hash, Signature, Verified};
-use synod_machine::Turn;
 use synod_machine::broadcast::{Checkpoint, Delivered, Position};
+use synod_machine::{Event, Turn};
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Wire};
 
@@ -15,24 +15,34 @@ use crate::checkpoint::Attesting;
 use crate::job::Task;
 use crate::outbox::After;
 use crate::statement::Attested;
-use crate::sync::Key;
+use crate::sync::{Ask, Key};
 use crate::trace::{Note, NoteName};
 use crate::{CheckpointCert, Fault, Header, Message, Record, Rule, Statement};
+
+/// Statuses without any movement before a peer's certified state is asked for. A user that reads a large state back
+/// needs some seconds.
+const STANDSTILL: u32 = 5;
 
 impl Core {
     /// The user applied everything up to `position`, with the root where one is due.
     pub(crate) fn on_applied(&mut self, position: Position, root: Option<Hash>, turn: &mut Turn<'_, Self>) {
         let lagged = self.is_lagging();
+        self.delivery.applied = self.delivery.applied.max(position);
         while self.delivery.unapplied.front().is_some_and(|last| *last <= position) {
             self.delivery.unapplied.pop_front();
         }
         if lagged && !self.is_lagging() {
             turn.applied(Rule::Deliver);
         }
-        if let Some(anchor) = self.checkpoints.jumping()
-            && anchor.certificate.state().position == position
-        {
-            return self.land(&anchor, turn);
+        match self.checkpoints.jumping() {
+            Some(anchor) if anchor.certificate.state().position == position => {
+                return self.land(&anchor, turn);
+            }
+            // The user got beyond it before it was told to jump, and goes on from there.
+            Some(anchor) if anchor.certificate.state().position < position => {
+                self.checkpoints.set_jumping(None)
+            }
+            _ => {}
         }
         if let Some(root) = root.filter(|_| self.checkpoints.is_due(position)) {
             self.reach(position, root, turn);
@@ -177,9 +187,34 @@ impl Core {
         for height in self.sync.get().ranges_of(from) {
             self.settle_want(Key::Range(height), None, turn);
         }
-        if anchor.certificate.state().position > self.chain.top().last {
+        let state = *anchor.certificate.state();
+        if self.sync.get().was_asked(Key::Anchor, from) {
+            match state.position > self.delivery.applied {
+                true => self.settle_want(Key::Anchor, Some(from), turn),
+                false => self.want(Event::Input(Ask::Useless(from)), turn),
+            }
+        }
+        let above = state.position > self.chain.top().last;
+        let ahead = state.position > self.delivery.applied && self.is_at_standstill();
+        let held = self.chain.holding(state.position).is_some_and(|link| link.digest == state.digest);
+        if above || (ahead && held) {
             self.jump(anchor, turn);
         }
+    }
+
+    /// Counts the statuses for which committed blocks waited and nothing was delivered or applied.
+    pub(crate) fn count_standstill(&mut self) {
+        let waits = !self.delivery.unapplied.is_empty() || self.chain.at(self.delivery.height + 1).is_some();
+        let here = (self.delivery.applied, self.delivery.position);
+        let (last, count) = self.delivery.still;
+        let same = waits && last == here;
+        self.delivery.still = (here, if same { count.saturating_add(1) } else { 0 });
+    }
+
+    /// Whether the user seems unable to go on, or a body to be found: its own snapshot may be damaged and dropped by all
+    /// others, the body pruned. Only a newer certified state helps then, also one this member's chain has passed.
+    pub(crate) const fn is_at_standstill(&self) -> bool {
+        self.delivery.still.1 >= STANDSTILL
     }
 
     /// The next body to deliver is missing here, or the user does not take it: where peers that hold the newest certified
@@ -194,7 +229,8 @@ impl Core {
         else {
             return;
         };
-        if link.last < state.position && !retained {
+        let ahead = state.position > self.delivery.position;
+        if ahead && link.last < state.position && !retained {
             let certificate = CheckpointCert::clone(&certificate);
             let anchor = Anchor { certificate, header: Header::clone(&holder.header) };
             self.jump(Arc::new(anchor), turn);
@@ -203,9 +239,8 @@ impl Core {
 
     fn jump(&mut self, anchor: Arc<Anchor>, turn: &mut Turn<'_, Self>) {
         let position = anchor.certificate.state().position;
-        let ahead = position > self.delivery.position;
         let further = self.checkpoints.jumping().is_none_or(|a| a.certificate.state().position < position);
-        if !ahead || !further || !self.checkpoints.is_due(position) {
+        if !further || !self.checkpoints.is_due(position) {
             return;
         }
         turn.applied(Rule::Jump);

@@ -144,6 +144,8 @@ fn nothing_delivered() -> Delivery {
     Delivery {
         height: 0,
         position: Position(0),
+        applied: Position(0),
+        still: Default::default(),
         unapplied: VecDeque::new(),
         tickets: BTreeMap::new(),
         loading: BTreeSet::new(),
@@ -303,6 +305,7 @@ impl Core {
     /// Delivery goes on behind what the user holds durably.
     fn resume(&mut self) -> Result<(), Unrecoverable> {
         let resume = self.config.resume();
+        self.delivery.applied = resume;
         let (floor, top) = (self.chain.floor(), self.chain.top());
         if resume > top.last {
             let why = format!("the user holds position {} and the log ends at {}", resume.0, top.last.0);

@@ -169,7 +169,8 @@ impl Core {
     /// A peer answers: an anchor, a proved range, or single blocks and bodies.
     pub(crate) fn on_blocks(&mut self, from: NodeId, blocks: Blocks, turn: &mut Turn<'_, Self>) {
         if let Some(anchor) = blocks.anchor {
-            if !self.sync.get().ranges_of(from).is_empty() {
+            let sync = self.sync.get();
+            if sync.was_asked(Key::Anchor, from) || !sync.ranges_of(from).is_empty() {
                 self.compute(Task::Anchor(from, Arc::new(anchor)), turn);
             }
             return;

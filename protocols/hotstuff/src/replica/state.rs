@@ -50,6 +50,10 @@ pub(crate) struct Delivery {
     pub(crate) height: u64,
     /// Last position delivered.
     pub(crate) position: Position,
+    /// Last position the user applied.
+    pub(crate) applied: Position,
+    /// What was applied and delivered at the last status, and for how many of them nothing moved.
+    pub(crate) still: ((Position, Position), u32),
     /// Last positions of blocks delivered and not applied.
     pub(crate) unapplied: VecDeque<Position>,
     /// Tickets of own items by (height, index), until delivered.

@@ -31,6 +31,7 @@ impl Core {
         for name in core::mem::take(&mut self.delivery.unreadable) {
             self.load_body(Some(name), turn);
         }
+        self.count_standstill();
         let others = self.others();
         if others.is_empty() {
             return;
@@ -45,6 +46,9 @@ impl Core {
 
     /// What is known to be missing and was not asked for, or was given up.
     fn want_missing(&mut self, turn: &mut Turn<'_, Self>) {
+        if self.is_at_standstill() {
+            self.want_key(Key::Anchor, NodeSet::EMPTY, turn);
+        }
         let root = self.tree.root_header().view;
         if self.high.view > root && self.tree.get(&self.high.digest).is_none() {
             self.want_block(self.high.digest, self.high.votes.signers(), turn);
