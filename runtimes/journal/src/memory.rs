@@ -101,6 +101,7 @@ struct State {
     entries: Vec<Entry>,
     faults: Vec<(Strike, u64, Failure)>,
     operations: u64,
+    failures: u64,
 }
 
 /// A handle of a directory in memory.
@@ -211,6 +212,11 @@ impl MemDisk {
         self.state().operations
     }
 
+    /// Operations that answered with an error or took a part only, since it was made. Stops are not counted.
+    pub fn failures(&self) -> u64 {
+        self.state().failures
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -239,6 +245,7 @@ impl MemDisk {
             *left = left.saturating_sub(1);
             true
         });
+        state.failures += u64::from(struck.is_some_and(Failure::is_told));
         if struck == Some(Failure::Stop) {
             state.stopped = true;
             return Err(io::Error::other("the machine stops here"));
@@ -256,6 +263,11 @@ impl MemDisk {
 }
 
 impl Failure {
+    /// Whether who asked for the operation hears of it.
+    const fn is_told(self) -> bool {
+        matches!(self, Failure::Error | Failure::Full | Failure::Short)
+    }
+
     fn error(self) -> io::Error {
         match self {
             Failure::Full => ErrorKind::StorageFull.into(),

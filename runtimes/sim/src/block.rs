@@ -56,6 +56,9 @@ pub struct BlockJournal {
     lies: bool,
     rots: bool,
     full: bool,
+    sync_fails: bool,
+    /// Failures of the disk when the journal was opened.
+    failures: u64,
 }
 
 impl BlockJournal {
@@ -81,6 +84,8 @@ impl BlockJournal {
             lies: false,
             rots: false,
             full: false,
+            sync_fails: false,
+            failures: 0,
         }
     }
 
@@ -144,6 +149,7 @@ impl BlockJournal {
         self.compaction = None;
         self.syncing = None;
         self.full = false;
+        self.failures = self.disk.failures();
     }
 }
 
@@ -229,6 +235,9 @@ impl Storage for BlockJournal {
         if core::mem::take(&mut self.full) {
             self.disk.fail(Strike::Write, 0, Failure::Full);
         }
+        if core::mem::take(&mut self.sync_fails) {
+            self.disk.fail(Strike::Sync, 0, Failure::Error);
+        }
         match self.settle(upto) {
             Ok(moved) => Ok(moved.into_iter().collect()),
             Err(error) => Err(WriteFailed(error.to_string())),
@@ -298,8 +307,13 @@ impl Storage for BlockJournal {
             Harm::Lie(on) => self.lies = on,
             Harm::Rot(on) => self.rots = on,
             Harm::Full(on) => self.full = on,
+            Harm::SyncFail(on) => self.sync_fails = on,
         }
         true
+    }
+
+    fn failed(&self) -> bool {
+        self.disk.failures() > self.failures
     }
 
     fn bytes(&self) -> u64 {

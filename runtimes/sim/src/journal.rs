@@ -55,6 +55,8 @@ pub struct RecordJournal {
     lies: bool,
     rots: bool,
     full: bool,
+    sync_fails: bool,
+    failed: bool,
 }
 
 impl RecordJournal {
@@ -73,6 +75,8 @@ impl RecordJournal {
             lies: false,
             rots: false,
             full: false,
+            sync_fails: false,
+            failed: false,
         }
     }
 
@@ -154,6 +158,7 @@ impl RecordJournal {
 impl Storage for RecordJournal {
     fn open(&mut self) -> Result<Vec<LaneLog>, Unrecoverable> {
         let fresh = core::mem::replace(&mut self.fresh, false);
+        self.failed = false;
         let condition = |lane: &Lane| match (lane.damaged, fresh) {
             (true, _) => Condition::Damaged,
             (false, true) => Condition::Fresh,
@@ -212,7 +217,12 @@ impl Storage for RecordJournal {
     fn commit(&mut self) -> Result<Vec<(u8, Lsn)>, WriteFailed> {
         let Some(upto) = self.syncing.take() else { return Ok(Vec::new()) };
         if core::mem::take(&mut self.full) {
+            self.failed = true;
             return Err(WriteFailed("no space left".to_owned()));
+        }
+        if core::mem::take(&mut self.sync_fails) {
+            self.failed = true;
+            return Err(WriteFailed("a sync failed".to_owned()));
         }
         let mut moved = BTreeMap::new();
         for entry in self.log.iter().take(upto).skip(self.reported) {
@@ -264,8 +274,13 @@ impl Storage for RecordJournal {
             Harm::Lie(on) => self.lies = on,
             Harm::Rot(on) => self.rots = on,
             Harm::Full(on) => self.full = on,
+            Harm::SyncFail(on) => self.sync_fails = on,
         }
         true
+    }
+
+    fn failed(&self) -> bool {
+        self.failed
     }
 
     fn bytes(&self) -> u64 {

@@ -78,6 +78,9 @@ pub trait Storage {
     /// Reads a blob of `lane`; `None` when it is missing or its content is not what its name says.
     fn read(&mut self, lane: u8, name: Hash) -> Option<Bytes>;
 
+    /// Whether a write or a sync failed since the last opening: what it covered may be gone.
+    fn failed(&self) -> bool;
+
     /// The node dies. Draws from `stream` only for [`Loss::Drawn`].
     fn crash(&mut self, loss: Loss, stream: &mut Stream) -> Lost;
 
@@ -108,6 +111,8 @@ pub enum Harm {
     Lie(bool),
     /// There is no space for the next write, or there is again.
     Full(bool),
+    /// The next sync fails and what it covered is lost while it reads as if it were clean, or no longer will.
+    SyncFail(bool),
     /// Blobs read back damaged from now on, or no longer do.
     Rot(bool),
 }

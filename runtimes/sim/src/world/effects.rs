@@ -113,6 +113,11 @@ impl World {
     }
 
     fn send(&mut self, place: u32, to: To, out: &Outgoing) {
+        let node = &self.nodes[place as usize];
+        if node.failed && node.honest() {
+            let (id, what) = (node.id, "sends after a write or a sync of its journal failed");
+            self.violate(Violation::new("J-S3", what), Some(id));
+        }
         match to {
             To::Node(id) => self.post(place, id, out),
             To::Set(set) => {

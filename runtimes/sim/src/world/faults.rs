@@ -140,8 +140,11 @@ impl World {
         for place in self.places_of(node) {
             let node = &mut self.nodes[place as usize];
             let could = node.storage.harm(harm);
-            node.tainted |=
-                could && !matches!(harm, Harm::Image | Harm::Rot(_) | Harm::Lie(false) | Harm::Full(_));
+            node.tainted |= could
+                && !matches!(
+                    harm,
+                    Harm::Image | Harm::Rot(_) | Harm::Lie(false) | Harm::Full(_) | Harm::SyncFail(_)
+                );
             done &= could;
         }
         done
@@ -242,8 +245,8 @@ impl World {
         for place in self.all_places() {
             let node = &mut self.nodes[place as usize];
             node.crash = None;
-            node.sync_fails = None;
             node.storage.harm(Harm::Full(false));
+            node.storage.harm(Harm::SyncFail(false));
             if inside[place as usize] {
                 self.mend(place);
             } else {

@@ -218,7 +218,8 @@ impl World {
                 (Family::JobDelay, BEGIN) => self.delay_jobs(id, amount),
                 (Family::JobDelay, END) => self.delay_jobs(id, Span::ZERO),
                 (Family::DiskSyncFail, BEGIN) => {
-                    self.nodes[place as usize].sync_fails = restart.map(|span| span.0);
+                    self.nodes[place as usize].write_restart = incident.lasts.0.max(1_000_000);
+                    self.harm(id, Harm::SyncFail(true));
                 }
                 (Family::DiskFull, BEGIN) => {
                     self.nodes[place as usize].write_restart = incident.lasts.0.max(1_000_000);

@@ -25,6 +25,7 @@ impl World {
         node.status = Status::Up;
         node.busy_until = self.now;
         node.paused_until = 0;
+        node.failed = false;
         self.stats.starts += 1;
         let logs = match self.nodes[place as usize].storage.open() {
             Ok(logs) => logs,
@@ -141,15 +142,13 @@ impl World {
         }
         let node = &mut self.nodes[place as usize];
         node.syncing = false;
-        if let Some(restart) = node.sync_fails.take() {
-            // Nobody knows which of the pages reached the disk, so the process ends and sends nothing.
-            return self.crash_place(place, Loss::Drawn, Some(restart));
-        }
         let (outcome, restart) = (node.storage.commit(), node.write_restart);
         let Ok(moved) = outcome else {
+            // Nobody knows which of the pages reached the disk, so the process ends and sends nothing.
             return self.crash_place(place, Loss::Drawn, Some(restart));
         };
         let node = &mut self.nodes[place as usize];
+        node.failed = node.storage.failed();
         for (lane, lsn) in moved {
             node.backlog.push_back((0, lane, Work::Durable(lsn)));
         }

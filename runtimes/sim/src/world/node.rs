@@ -100,9 +100,9 @@ pub(super) struct Node {
     pub(super) resuming: u64,
     pub(super) working: u32,
     pub(super) crash: Option<Crash>,
-    /// The next sync fails; nanoseconds until the restart.
-    pub(super) sync_fails: Option<u64>,
-    /// Nanoseconds until the restart after a failed write.
+    /// A write or a sync of this life failed and the process goes on: it must send nothing more.
+    pub(super) failed: bool,
+    /// Nanoseconds until the restart after a failed write or sync.
     pub(super) write_restart: u64,
     /// Outside the healed core: it starts no more.
     pub(super) frozen: bool,
@@ -147,7 +147,7 @@ impl Node {
             resuming: 0,
             working: 0,
             crash: None,
-            sync_fails: None,
+            failed: false,
             write_restart: 1_000_000_000,
             frozen: false,
             boundaries: 0,

@@ -5,6 +5,7 @@ mod contract;
 mod counter;
 mod determinism;
 mod disks;
+mod failed_syncs;
 mod incidents;
 mod network;
 mod probe;
