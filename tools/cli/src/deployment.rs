@@ -9,7 +9,7 @@ mod process;
 mod record;
 mod start;
 
-pub(crate) use ports::{free_seats, refuse_taken};
+pub(crate) use ports::{Claim, refuse_taken};
 pub(crate) use process::{Blow, Ended, Running, stop};
 pub(crate) use record::{Record, directory_of};
 pub(crate) use start::{await_ready, describe_ports, log_file, node_names, start};

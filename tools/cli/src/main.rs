@@ -21,6 +21,7 @@ mod layout;
 mod output;
 mod serve;
 mod session;
+mod signals;
 mod sources;
 mod tree;
 mod verbs;

@@ -1,7 +1,7 @@
 //! A cluster of separate processes for one run, in a directory that goes with it.
 
 use crate::cluster::{self, Purpose};
-use crate::deployment::{Running, await_ready, free_seats, start, stop};
+use crate::deployment::{Claim, Running, await_ready, start, stop};
 use crate::layout::NODE_FILE;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -14,11 +14,13 @@ const READY: Duration = Duration::from_secs(20);
 /// The running members. Dropping it kills them and removes the directory.
 pub(crate) struct Processes {
     program: PathBuf,
+    own: Running,
     directory: PathBuf,
     pub(crate) genesis: Genesis,
     names: Vec<String>,
     members: Vec<Option<(Child, Running)>>,
     kept: bool,
+    _ports: Claim,
 }
 
 impl Processes {
@@ -33,15 +35,17 @@ impl Processes {
         flags: &[(String, String)],
     ) -> Result<Self, SynError> {
         let directory = std::env::temp_dir().join(format!("synod-{name}-{}", std::process::id()));
-        let seats = free_seats(nodes)?;
-        let genesis = cluster::found_with(name, Purpose::Drill, &seats, &directory, parameters)?;
+        let ports = Claim::free(nodes)?;
+        let genesis = cluster::found_with(name, Purpose::Drill, &ports.seats, &directory, parameters)?;
         let program = std::env::current_exe().map_err(|e| cluster::unwritable(Path::new("synod"), &e))?;
-        let names: Vec<String> = seats.iter().map(|seat| seat.name.clone()).collect();
+        let names: Vec<String> = ports.seats.iter().map(|seat| seat.name.clone()).collect();
         for member in &names {
             set(&directory.join(member).join(NODE_FILE), flags)?;
         }
         let members = names.iter().map(|_| None).collect();
-        let mut cluster = Self { program, directory, genesis, names, members, kept: false };
+        let own = Running::own(name)?;
+        let mut cluster =
+            Self { program, own, directory, genesis, names, members, kept: false, _ports: ports };
         for index in 0..usize::from(nodes) {
             cluster.launch(index)?;
         }
@@ -54,7 +58,7 @@ impl Processes {
     /// # Errors
     /// What the system refuses.
     pub(crate) fn launch(&mut self, index: usize) -> Result<(), SynError> {
-        let started = start(&self.program, &self.directory, &self.names[index])?;
+        let started = start(&self.program, &self.directory, &self.names[index], Some(&self.own))?;
         self.members[index] = Some(started);
         Ok(())
     }

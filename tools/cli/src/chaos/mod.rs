@@ -13,5 +13,8 @@ mod run;
 mod schedule;
 mod timeline;
 
+pub(crate) use ledger::Lane;
+pub(crate) use load::Load;
 pub(crate) use plan::{Lie, Plan};
 pub(crate) use run::run;
+pub(crate) use timeline::{Phase, Timeline};

@@ -1,17 +1,20 @@
 //! The demo's cluster: members, and a proxy that believes none of them, in one process.
 
 use crate::cluster::{Purpose, found};
-use crate::deployment::free_seats;
+use crate::deployment::{Claim, describe_ports};
 use crate::exit::bug;
-use crate::serve::{Served, client, default_limits};
-use crate::verbs::init::local_seats;
+use crate::layout::PORTS_FILE;
+use crate::serve::{BUILD, Served, client, default_limits};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use synod_config::{Address, Genesis, SynError};
-use synod_gateway::{RespServer, RespSettings, Shared, Stopper};
+use synod_config::{Genesis, Ports, Service, SynError, code};
+use synod_gateway::{HttpServer, HttpSettings, RespServer, RespSettings, Shared, Stopper};
 use synod_host::{ClusterClient, Seen};
 use synod_quorum::NodeId;
+
+/// Times that ports are chosen again when another program took one in the meantime.
+const STARTS: u32 = 4;
 
 /// A member that runs.
 struct Running {
@@ -29,34 +32,76 @@ pub(crate) struct Cluster {
     pub(crate) client: Arc<ClusterClient>,
     /// Where the proxy listens for RESP.
     pub(crate) proxy: SocketAddr,
+    /// Where the proxy listens for HTTP.
+    pub(crate) proxy_http: SocketAddr,
+    /// The ports of the members.
+    pub(crate) ports: Ports,
     _proxy_stopper: Stopper,
+    _claim: Claim,
 }
 
 impl Cluster {
-    /// Starts `nodes` members on the ports from `base` on, or on free ones if `base` is 0 or taken.
+    /// Starts `nodes` members on the ports from `base` on, or on the next free ones; 0 draws them. The proxy sits
+    /// behind the last member.
     ///
     /// # Errors
     /// The code of whatever refused.
     pub(crate) async fn start(nodes: u16, base: u16) -> Result<Self, SynError> {
+        let mut tries = 1;
+        loop {
+            let seats = nodes.saturating_add(1);
+            let claim = if base == 0 { Claim::free(seats)? } else { Claim::from(seats, base)? };
+            match Self::found(claim).await {
+                Err(error) if error.code() == code::PORT_TAKEN && tries < STARTS => tries += 1,
+                started => return started,
+            }
+        }
+    }
+
+    async fn found(claim: Claim) -> Result<Self, SynError> {
         let directory = std::env::temp_dir().join(format!("synod-demo-{}", std::process::id()));
-        let seats = match local_seats(nodes, base.max(1)) {
-            Ok(seats) if base > 0 && crate::deployment::refuse_taken(&addresses(&seats)).is_ok() => seats,
-            _ => free_seats(nodes)?,
-        };
-        let genesis = found("main", Purpose::Drill, &seats, &directory)?;
+        let (behind, seats) = claim.seats.split_last().expect("the proxy has a seat");
+        let genesis = found("main", Purpose::Drill, seats, &directory)?;
+        let ports = describe_ports(&directory)?;
+        ports.write(&directory.join(PORTS_FILE))?;
         let names: Vec<String> = seats.iter().map(|seat| seat.name.clone()).collect();
         let client = client(&genesis, "verified", NodeId(0), 1)?;
         let (stopper, stop) = Stopper::new();
         let shared = Shared::new(client.clone(), &default_limits()?, stop);
-        let bound = RespServer::bind(&Address::loopback(0), RespSettings::default(), shared).await?;
-        let proxy = bound.local();
-        tokio::spawn(bound.run());
+        let at = |service| behind.address(service).expect("a seat has every service");
+        let resp = RespServer::bind(at(Service::Resp), RespSettings::default(), shared.clone()).await?;
+        let settings = HttpSettings { build: BUILD, ..HttpSettings::default() };
+        let http = HttpServer::bind(at(Service::Http), settings, shared).await?;
+        let (proxy, proxy_http) = (resp.local(), http.local());
+        tokio::spawn(resp.run());
+        tokio::spawn(http.run());
         let members = names.iter().map(|_| None).collect();
-        let mut cluster = Self { directory, genesis, names, members, client, proxy, _proxy_stopper: stopper };
-        for index in 0..cluster.names.len() {
-            cluster.launch(index).await?;
-        }
+        let mut cluster = Self {
+            directory,
+            genesis,
+            names,
+            members,
+            client,
+            proxy,
+            proxy_http,
+            ports,
+            _proxy_stopper: stopper,
+            _claim: claim,
+        };
+        cluster.launch_all().await?;
         Ok(cluster)
+    }
+
+    /// Starts every member at once.
+    async fn launch_all(&mut self) -> Result<(), SynError> {
+        let mut starting = Vec::new();
+        for index in 0..self.members.len() {
+            starting.push(tokio::spawn(start(self.folder(index))));
+        }
+        for (member, started) in self.members.iter_mut().zip(starting) {
+            *member = Some(started.await.map_err(|error| bug("member", &error))??);
+        }
+        Ok(())
     }
 
     /// Starts one member from its journal.
@@ -64,9 +109,7 @@ impl Cluster {
     /// # Errors
     /// The code of whatever refused.
     pub(crate) async fn launch(&mut self, index: usize) -> Result<(), SynError> {
-        let (stopper, stop) = Stopper::new();
-        let served = Served::start(&self.folder(index), [], &[], stop).await?;
-        self.members[index] = Some(Running { served, stopper });
+        self.members[index] = Some(start(self.folder(index)).await?);
         Ok(())
     }
 
@@ -112,16 +155,6 @@ impl Cluster {
         self.names.len()
     }
 
-    /// The gateway of a member.
-    pub(crate) fn resp(&self, index: usize) -> Option<SocketAddr> {
-        self.members.get(index)?.as_ref()?.served.resp
-    }
-
-    /// The HTTP listener of a member.
-    pub(crate) fn http(&self, index: usize) -> Option<SocketAddr> {
-        self.members.get(index)?.as_ref()?.served.http
-    }
-
     fn folder(&self, index: usize) -> PathBuf {
         self.directory.join(self.name(index))
     }
@@ -150,6 +183,8 @@ fn remove(directory: &Path) -> Result<(), SynError> {
     std::fs::remove_dir_all(directory).map_err(|error| bug("demo directory", &error))
 }
 
-fn addresses(seats: &[crate::cluster::Seat]) -> Vec<Address> {
-    seats.iter().flat_map(|seat| seat.listen.iter().map(|(_, address)| address.clone())).collect()
+async fn start(folder: PathBuf) -> Result<Running, SynError> {
+    let (stopper, stop) = Stopper::new();
+    let served = Served::start(&folder, [], &[], stop).await?;
+    Ok(Running { served, stopper })
 }

@@ -3,16 +3,20 @@
 use super::cluster::Cluster;
 use super::redis::Redis;
 use crate::bench::{Audit, are_settled, audit_mark, settled};
+use crate::chaos::{Lane, Load, Phase, Timeline};
 use crate::exit::bug;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use synod_config::{SynError, code};
-use synod_host::Backend;
-use synod_load::{Closed, Kv, KvOperation, Measured, Tally, closed};
 
 /// Keys of the scene `kv`.
 const KEYS: usize = 2_000;
+/// The counter that each pipeline of commands counts up once.
+const COUNTER: &[u8] = b"demo:count";
+/// How long the leader leads under load before it is stopped, and how long the load goes on after that.
+const LOADED: Duration = Duration::from_secs(1);
+const LEADERLESS: Duration = Duration::from_secs(2);
 /// How long a member may take to come back.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -40,10 +44,13 @@ pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What the play added to the state.
-#[derive(Default)]
+/// What the play was told about its writes. Others may write meanwhile: nothing is concluded from their keys.
 struct Told {
-    tally: Tally,
+    /// What each key must hold.
+    values: Vec<String>,
+    /// The counter, and the counters of the load.
+    counts: Lane,
+    load: Lane,
 }
 
 /// Plays every scene; `show` hears each as it ends. The audit comes back with the scenes.
@@ -56,8 +63,7 @@ pub(crate) async fn play(
     show: &mut dyn FnMut(&Scene),
 ) -> Result<(Vec<Scene>, Audit), SynError> {
     let mut scenes = Vec::new();
-    let mut told = Told::default();
-    let before = mark(cluster).await?;
+    let mut told = Told { values: vec![String::new(); KEYS], counts: Lane::default(), load: Lane::default() };
     let mut add = |scene: Scene| {
         show(&scene);
         scenes.push(scene);
@@ -68,15 +74,14 @@ pub(crate) async fn play(
     add(lie(cluster, &mut told).await?);
     let (scene, victim) = kill(cluster, &mut told).await?;
     add(scene);
-    add(recover(cluster, victim, &mut told).await?);
+    add(recover(cluster, victim).await?);
     let begun = Instant::now();
-    let after = mark(cluster).await?;
-    let audit = judge(cluster, after.saturating_sub(before).saturating_sub(1), told.tally).await?;
+    let operations = told.load.acked + told.counts.acked + KEYS as u64;
+    let audit = judge(cluster, told).await?;
     let note = format!(
         "{} lost, {} duplicated, {} keys equal at {} members",
         audit.lost, audit.duplicated, audit.keys, audit.members
     );
-    let operations = told.tally.accepted;
     add(Scene { name: "audit", ok: audit.ok(), operations, took: begun.elapsed(), gap_ms: None, note });
     Ok((scenes, audit))
 }
@@ -102,20 +107,31 @@ async fn round(
     told: &mut Told,
 ) -> Result<bool, SynError> {
     let mut redis = Redis::connect(cluster.proxy).await.map_err(|e| bug("proxy", &e))?;
+    let count = vec![b"INCR".to_vec(), COUNTER.to_vec()];
     let mut right = true;
     let keys: Vec<usize> = keys.collect();
     for chunk in keys.chunks(100) {
-        let sets: Vec<_> = chunk.iter().map(|key| set(*key, &format!("{salt}{key}"))).collect();
-        let gets: Vec<_> = chunk.iter().map(|key| get(*key)).collect();
-        let done = redis.pipeline(&sets).await.map_err(|e| bug("proxy", &e))?;
-        told.tally.accepted += done.iter().filter(|reply| reply.as_slice() == b"+OK").count() as u64;
-        let unknown = done.iter().filter(|reply| reply.starts_with(b"-UNKNOWN")).count() as u64;
-        told.tally.unknown += unknown;
-        let values = redis.pipeline(&gets).await.map_err(|e| bug("proxy", &e))?;
-        right &= unknown == 0
-            && chunk.iter().zip(&values).all(|(key, value)| value == format!("{salt}{key}").as_bytes());
+        for key in chunk {
+            told.values[*key] = format!("{salt}{key}");
+        }
+        let sets = chunk.iter().map(|key| set(*key, &told.values[*key]));
+        let writes: Vec<_> = sets.chain([count.clone()]).collect();
+        let mut done = redis.pipeline(&writes).await.map_err(|e| bug("proxy", &e))?;
+        match done.pop().as_deref() {
+            Some([b':', ..]) => told.counts.acked += 1,
+            _ => told.counts.unknown += 1,
+        }
+        right &= done.iter().all(|reply| reply == b"+OK") && holds(&mut redis, chunk, told).await? == 0;
     }
     Ok(right)
+}
+
+/// How many of these keys do not hold what they must.
+async fn holds(redis: &mut Redis, keys: &[usize], told: &Told) -> Result<u64, SynError> {
+    let gets: Vec<_> = keys.iter().map(|key| get(*key)).collect();
+    let values = redis.pipeline(&gets).await.map_err(|e| bug("proxy", &e))?;
+    let wrong = keys.iter().zip(&values).filter(|(key, value)| **value != told.values[**key].as_bytes());
+    Ok(wrong.count() as u64)
 }
 
 async fn kv(cluster: &Cluster, told: &mut Told) -> Result<Scene, SynError> {
@@ -141,32 +157,25 @@ async fn lie(cluster: &Cluster, told: &mut Told) -> Result<Scene, SynError> {
 
 async fn kill(cluster: &mut Cluster, told: &mut Told) -> Result<(Scene, usize), SynError> {
     let begun = Instant::now();
-    let plan = Closed {
-        lanes: 4,
-        inflight: 32,
-        batch: 8,
-        warmup: Duration::ZERO,
-        measure: Duration::from_secs(3),
-        deadline: Duration::from_secs(10),
-    };
-    let backend: Arc<dyn Backend> = cluster.client.clone();
-    let load = Kv { what: KvOperation::Set, keys: 1_000, size: 64, read: synod_host::Mode::Quorum };
-    let task = tokio::spawn(async move { closed(&[backend], Arc::new(load), plan).await });
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    let timeline = Arc::new(Timeline::new(begun));
+    let load = Load::start(&cluster.genesis, timeline.clone())?;
+    tokio::time::sleep(LOADED).await;
     let victim = cluster.leader().unwrap_or(0);
+    timeline.enter(Phase::Kill);
     cluster.remove(victim).await?;
-    let measured: Measured = task.await.map_err(|e| bug("load", &e))?;
-    told.tally.add(measured.whole);
-    let gap = millis(measured.gap);
+    tokio::time::sleep(LEADERLESS).await;
+    let done = tokio::task::spawn_blocking(move || load.finish()).await;
+    told.load = done.map_err(|error| bug("load", &error))??.lane;
+    let gaps = timeline.finish(Instant::now());
+    let gap = gaps.get(&Phase::Kill).and_then(|gaps| gaps.iter().max()).copied().map_or(0, millis);
     let note =
         format!("{}, the leader, stopped under load: {gap} ms without an answer", cluster.name(victim));
-    let ok = measured.whole.accepted > 0 && measured.whole.unknown == 0;
-    let operations = measured.whole.accepted;
+    let (operations, ok) = (told.load.acked, told.load.acked > 0 && told.load.unknown == 0);
     let scene = Scene { name: "kill", ok, operations, took: begun.elapsed(), gap_ms: Some(gap), note };
     Ok((scene, victim))
 }
 
-async fn recover(cluster: &mut Cluster, victim: usize, told: &mut Told) -> Result<Scene, SynError> {
+async fn recover(cluster: &mut Cluster, victim: usize) -> Result<Scene, SynError> {
     let begun = Instant::now();
     cluster.launch(victim).await?;
     let other = (victim + 1) % cluster.size();
@@ -178,18 +187,28 @@ async fn recover(cluster: &mut Cluster, victim: usize, told: &mut Told) -> Resul
         if !caught_up {
             // Something to order, so that a member that waits hears of the newest block.
             mark(cluster).await?;
-            told.tally.accepted += 1;
         }
     }
     let note = format!("{} is back from its journal and at the newest block", cluster.name(victim));
     Ok(Scene { name: "recover", ok: caught_up, operations: 0, took: begun.elapsed(), gap_ms: None, note })
 }
 
-async fn judge(cluster: &Cluster, changes: u64, tally: Tally) -> Result<Audit, SynError> {
-    let (lost, duplicated) = Audit::count(changes, tally);
+async fn judge(cluster: &Cluster, mut told: Told) -> Result<Audit, SynError> {
+    let mut redis = Redis::connect(cluster.proxy).await.map_err(|e| bug("proxy", &e))?;
+    let keys: Vec<usize> = (0..KEYS).collect();
+    let wrong = holds(&mut redis, &keys, &told).await?;
+    let count = redis.pipeline(&[vec![b"GET".to_vec(), COUNTER.to_vec()]]).await;
+    let count = count.map_err(|e| bug("proxy", &e))?.pop().unwrap_or_default();
+    told.counts.close(std::str::from_utf8(&count).ok().and_then(|text| text.parse().ok()).unwrap_or(0));
     let addresses = crate::context::client_addresses(&cluster.genesis);
     let states = settled(&cluster.genesis, &addresses, PATIENCE).await?;
     let equal = addresses.len() == cluster.size() && are_settled(&states, addresses.len());
     let keys = states.first().map_or(0, |(_, keys)| *keys);
-    Ok(Audit { lost, duplicated, state_hash_equal: equal, members: states.len(), keys })
+    Ok(Audit {
+        lost: wrong + told.counts.lost + told.load.lost,
+        duplicated: told.counts.duplicated + told.load.duplicated,
+        state_hash_equal: equal,
+        members: states.len(),
+        keys,
+    })
 }

@@ -1,10 +1,13 @@
 //! One process of a deployment, named so that it cannot be mistaken for another.
 
+use crate::exit::bug;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use synod_config::{SynError, code};
+use tokio::sync::oneshot;
 
 /// Pause between two looks at a process that is ending.
 const LOOK: Duration = Duration::from_millis(10);
@@ -31,6 +34,45 @@ impl Running {
     /// Whether exactly this process still runs.
     pub(crate) fn is_alive(&self) -> bool {
         start_time(self.pid) == Some(self.start)
+    }
+
+    /// This process.
+    ///
+    /// # Errors
+    /// SYN-9001 if the system does not show it.
+    pub(crate) fn own(name: &str) -> Result<Self, SynError> {
+        Self::of(name, std::process::id()).ok_or_else(|| bug("process", &"/proc does not show this process"))
+    }
+
+    /// Number and start time, as [`Self::parse`] reads them.
+    pub(crate) fn to_word(&self) -> String {
+        format!("{}:{}", self.pid, self.start)
+    }
+
+    /// Reads what [`Self::to_word`] wrote.
+    pub(crate) fn parse(name: &str, word: &str) -> Option<Self> {
+        let (pid, start) = word.split_once(':')?;
+        Some(Self { name: name.to_owned(), pid: pid.parse().ok()?, start: start.parse().ok()? })
+    }
+
+    /// Waits until exactly this process has ended, whoever its parent is; at once if it has.
+    ///
+    /// # Errors
+    /// SYN-3013 if the system does not allow it.
+    pub(crate) async fn gone(&self) -> Result<(), SynError> {
+        let Some(handle) = self.handle()? else { return Ok(()) };
+        let (say, hear) = oneshot::channel();
+        // A thread of its own: it waits for as long as that process runs, and nobody waits for it.
+        let watch = move || {
+            // The handle of a process becomes readable when it ends.
+            while poll(&mut [PollFd::new(&handle, PollFlags::IN)], None) == Err(rustix::io::Errno::INTR) {}
+            let _ = say.send(());
+        };
+        std::thread::Builder::new()
+            .name("supervisor".to_owned())
+            .spawn(watch)
+            .map_err(|error| bug("supervisor", &error))?;
+        hear.await.map_err(|error| bug("supervisor", &error))
     }
 
     /// A handle that stays with this process even if its number is given away.
@@ -180,6 +222,24 @@ mod tests {
         assert!(!running.is_alive());
         assert!(polite.wait().expect("it ended").success());
         assert_eq!(stop(&[running], grace), Ok(vec![Ended::Before]));
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_heard_and_one_that_has_ended_is_not_waited_for() {
+        let (mut child, running) = child(":");
+        let same = Running::parse("n0", &running.to_word()).expect("it was written so");
+        assert_eq!((&same, Running::parse("n0", "7"), Running::parse("n0", ":")), (&running, None, None));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime starts").block_on(async {
+            let mistaken = Running { start: running.start + 1, ..running.clone() };
+            assert_eq!(mistaken.gone().await, Ok(()), "its number belongs to another process now");
+            let waits = tokio::time::timeout(Duration::from_millis(20), running.gone()).await;
+            assert!(waits.is_err(), "it still runs");
+            child.kill().expect("it still runs");
+            assert_eq!(running.gone().await, Ok(()));
+            child.wait().expect("it was killed");
+            assert_eq!(running.gone().await, Ok(()));
+        });
     }
 
     #[test]

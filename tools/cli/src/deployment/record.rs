@@ -22,12 +22,15 @@ pub(crate) struct Record {
     pub(crate) ephemeral: bool,
     /// Its processes, one per node.
     pub(crate) nodes: Vec<Running>,
+    /// The process whose end is the end of the nodes; `None` for one that was detached.
+    #[serde(default)]
+    pub(crate) supervisor: Option<Running>,
 }
 
 impl Record {
     /// A record of these processes.
     pub(crate) fn new(context: &str, ephemeral: bool, nodes: Vec<Running>) -> Self {
-        Self { schema: SCHEMA.to_owned(), context: context.to_owned(), ephemeral, nodes }
+        Self { schema: SCHEMA.to_owned(), context: context.to_owned(), ephemeral, nodes, supervisor: None }
     }
 
     /// Reads the record of a deployment directory; `None` if it is down.
@@ -83,6 +86,11 @@ impl Record {
         }
     }
 
+    /// The same under a supervisor.
+    pub(crate) fn under(self, supervisor: Option<Running>) -> Self {
+        Self { supervisor, ..self }
+    }
+
     /// The process of a node.
     pub(crate) fn node(&self, name: &str) -> Option<&Running> {
         self.nodes.iter().find(|node| node.name == name)
@@ -113,7 +121,7 @@ mod tests {
         std::fs::create_dir_all(&directory).expect("the directory is made");
         assert_eq!(Record::read(&directory), Ok(None));
         let node = Running { name: "n0".to_owned(), pid: 7, start: 9 };
-        let record = Record::new("shop", true, vec![node.clone()]);
+        let record = Record::new("shop", true, vec![node.clone()]).under(Some(node.clone()));
         record.write(&directory).expect("it is written");
         assert_eq!(Record::read(&directory), Ok(Some(record.clone())));
         assert_eq!((record.node("n0"), record.node("n1")), (Some(&node), None));

@@ -63,11 +63,17 @@ pub(crate) fn describe_ports(directory: &Path) -> Result<Ports, SynError> {
     Ok(Ports::new(nodes))
 }
 
-/// Starts the process of a node, in a process group of its own so that Ctrl-C reaches only who started it.
+/// Starts the process of a node, in a process group of its own so that Ctrl-C reaches only who started it. It ends
+/// by itself when its supervisor ends, however that ends.
 ///
 /// # Errors
 /// SYN-1101 if its log cannot be opened or the program cannot be started.
-pub(crate) fn start(program: &Path, directory: &Path, name: &str) -> Result<(Child, Running), SynError> {
+pub(crate) fn start(
+    program: &Path,
+    directory: &Path,
+    name: &str,
+    supervisor: Option<&Running>,
+) -> Result<(Child, Running), SynError> {
     let path = log_file(directory, name);
     let open = || {
         std::fs::create_dir_all(directory.join("logs"))?;
@@ -77,6 +83,9 @@ pub(crate) fn start(program: &Path, directory: &Path, name: &str) -> Result<(Chi
     let (output, errors) = open().map_err(|error| unwritable(&path, &error))?;
     let mut command = Command::new(program);
     command.args(["node", "run", "--data"]).arg(directory.join(name));
+    if let Some(supervisor) = supervisor {
+        command.args(["--supervisor", &supervisor.to_word()]);
+    }
     command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
     let child = command.spawn().map_err(|error| unwritable(program, &error))?;
     match Running::of(name, child.id()) {

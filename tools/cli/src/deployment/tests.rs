@@ -24,7 +24,7 @@ impl Stage {
         let directory =
             std::env::temp_dir().join(format!("synod-deployment-{}-{number}", std::process::id()));
         let count = u16::try_from(health.len()).expect("few nodes");
-        let mut seats = free_seats(count).expect("ports are free");
+        let mut seats = Claim::free(count).expect("ports are free").seats;
         for (seat, listener) in seats.iter_mut().zip(health) {
             let address = fake::serve_on(listener, vec![("/readyz", 200, "ok\n".to_owned())]);
             put_metrics(seat, &address);
@@ -40,7 +40,7 @@ impl Stage {
     }
 
     fn start(&self, name: &str) -> Result<(std::process::Child, Running), synod_config::SynError> {
-        start(&self.program, &self.directory, name)
+        start(&self.program, &self.directory, name, None)
     }
 }
 

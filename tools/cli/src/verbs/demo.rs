@@ -5,13 +5,14 @@ use crate::demo::{Cluster, Scene, millis, play};
 use crate::exit::{Done, bug};
 use crate::output::progress;
 use crate::session::Session;
+use crate::signals::Signals;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use synod_config::{Address, BASE_PORT, Context, Contexts, Exit, SynError, code};
 use synod_load::usage;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Four members in this process order the writes of a Redis client over TLS; one lies, the leader is stopped, and
 /// nothing is lost.
@@ -27,9 +28,13 @@ pub(crate) struct Arguments {
     /// Stays up after the scenes, also without a terminal.
     #[arg(long)]
     hold: bool,
-    /// First port; member i takes ten ports from here + 10 i on. 0, or ports that are taken, take free ones.
+    /// First port; member i takes ten ports from here + 10 i on, the proxy those behind the members. Where one is
+    /// taken, the next free place; 0 draws a place.
     #[arg(long, value_name = "PORT", default_value_t = BASE_PORT)]
     base_port: u16,
+    /// Writes the ports of the members to this file as well.
+    #[arg(long, value_name = "FILE")]
+    ports_file: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -40,49 +45,48 @@ impl Arguments {
 
     async fn demo(self, session: &Session) -> Done {
         let begun = Instant::now();
-        let mut interrupted = signal(SignalKind::interrupt()).map_err(|error| bug("signals", &error))?;
+        let mut signals = Signals::listen()?;
         let mut cluster = Cluster::start(self.nodes, self.base_port).await?;
+        let name = select(&cluster)?;
+        let done = tokio::select! {
+            done = self.show(session, &mut cluster, begun) => done,
+            exit = signals.next() => Ok(exit),
+        };
+        deselect(&name)?;
+        cluster.end().await?;
+        done
+    }
+
+    /// Ready, banner, scenes, result; then stays, if asked to, until it is dropped.
+    async fn show(&self, session: &Session, cluster: &mut Cluster, begun: Instant) -> Done {
         let first = crate::bench::audit_mark(&cluster.client).await;
         first.ok_or_else(|| SynError::of(code::NO_QUORUM, &[("names", "the demo's members")]))?;
         let ready = begun.elapsed();
+        if let Some(file) = &self.ports_file {
+            cluster.ports.write(file)?;
+        }
         let json = session.output.is_json();
-        let name = select(&cluster)?;
         if !json {
-            banner(&cluster, ready);
+            banner(cluster, ready);
         }
         let mut show = |scene: &Scene| {
             if !json {
                 progress(&line(scene));
             }
         };
-        let played = tokio::select! {
-            played = play(&mut cluster, ready, &mut show) => played,
-            _ = interrupted.recv() => { deselect(&name)?; cluster.end().await?; return Ok(Exit::Interrupted) }
-        };
-        let (scenes, audit) = match played {
-            Ok(played) => played,
-            Err(error) => {
-                deselect(&name)?;
-                return Err(error);
-            }
-        };
-        let ok = audit.ok() && scenes.iter().all(|scene| scene.ok);
-        let result = result(&cluster, &scenes, &audit, (ready, begun.elapsed()));
+        let (scenes, audit) = play(cluster, ready, &mut show).await?;
+        let result = result(cluster, &scenes, &audit, (ready, begun.elapsed()));
         if json {
             println!("{result}");
         }
-        let stay = self.hold || (!self.headless && std::io::stdout().is_terminal());
-        if stay && ok {
+        if !audit.ok() || scenes.iter().any(|scene| !scene.ok) {
+            return Err(SynError::of(code::AUDIT_FAILED, &[]).because(failed(&scenes)));
+        }
+        if self.hold || (!self.headless && std::io::stdout().is_terminal()) {
             progress("the cluster stays up; Ctrl-C ends it");
-            let _ = interrupted.recv().await;
+            std::future::pending::<()>().await;
         }
-        deselect(&name)?;
-        cluster.end().await?;
-        if ok {
-            Ok(Exit::Success)
-        } else {
-            Err(SynError::of(code::AUDIT_FAILED, &[]).because(failed(&scenes)))
-        }
+        Ok(Exit::Success)
     }
 }
 
@@ -109,7 +113,7 @@ fn select(cluster: &Cluster) -> Result<String, SynError> {
         addresses,
         directory: Some(cluster.directory.clone()),
         resp: Some(Address::loopback(cluster.proxy.port())),
-        http: cluster.http(0).map(|address| Address::loopback(address.port())),
+        http: Some(Address::loopback(cluster.proxy_http.port())),
     })?;
     contexts.select(&name)?;
     contexts.write(&directory)?;
@@ -124,7 +128,8 @@ fn deselect(name: &str) -> Result<(), SynError> {
     contexts.write(&directory)
 }
 
-/// Lines that work when pasted into a second shell; a line whose program is not there is not shown.
+/// What the cluster is, then lines that work when pasted into another shell, as long as the demo runs: they go to the
+/// proxy, which outlives every member. A line whose program is not there is not shown.
 fn banner(cluster: &Cluster, ready: Duration) {
     progress(&format!(
         "hotstuff chain2+order, {} members, f = {}, ready in {} ms",
@@ -132,29 +137,39 @@ fn banner(cluster: &Cluster, ready: Duration) {
         cluster.genesis.f(),
         millis(ready)
     ));
-    let program = |name: &str| {
-        std::env::var_os("PATH")
-            .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).is_file()))
-    };
-    if program("redis-cli") {
-        progress(&format!(
-            "  redis-cli -p {} set greeting hello     # the proxy: believes nobody",
-            cluster.proxy.port()
-        ));
-        if let Some(gateway) = cluster.resp(0) {
-            progress(&format!(
-                "  redis-cli -p {} get greeting           # a member's gateway: believes n0",
-                gateway.port()
-            ));
-        }
+    progress("paste into another shell; each goes through a proxy or a client that believes nobody:");
+    for line in pasted(cluster) {
+        progress(&format!("  {line}"));
     }
-    if let Some(http) = cluster.http(0).filter(|_| program("curl")) {
-        progress(&format!("  curl -s http://{http}/v1/kv/greeting"));
+}
+
+fn pasted(cluster: &Cluster) -> Vec<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let program = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
+    let mut lines = Vec::new();
+    if program("redis-cli") {
+        let port = cluster.proxy.port();
+        lines.push(format!("redis-cli -p {port} set greeting hello"));
+        lines.push(format!("redis-cli -p {port} get greeting"));
+    }
+    if program("curl") {
+        let at = format!("http://{}/v1/kv/greeting", cluster.proxy_http);
+        lines.push(format!("curl -sS --fail-with-body -X PUT --data '{{\"value\":\"hello\"}}' {at}"));
+        lines.push(format!("curl -sS --fail-with-body {at}"));
     }
     if let Ok(synod) = std::env::current_exe() {
-        progress(&format!("  {} kv put greeting hello", synod.display()));
-        progress(&format!("  {} kv get greeting", synod.display()));
+        let synod = quoted(&synod.display().to_string());
+        for verb in ["kv put greeting hello", "kv get greeting", "status"] {
+            lines.push(format!("{synod} {verb}"));
+        }
     }
+    lines
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 fn result(cluster: &Cluster, scenes: &[Scene], audit: &Audit, times: (Duration, Duration)) -> Value {
@@ -166,8 +181,19 @@ fn result(cluster: &Cluster, scenes: &[Scene], audit: &Audit, times: (Duration, 
         "rss_peak_bytes": rss,
         "scenes": scenes.iter().map(Scene::to_json).collect::<Vec<_>>(),
         "audit": audit.to_json(),
-        "ports": { "proxy_resp": cluster.proxy.port() },
+        "ports": { "proxy_resp": cluster.proxy.port(), "proxy_http": cluster.proxy_http.port() },
         "nodes": cluster.size(),
         "commit": env!("SYNOD_BUILD_COMMIT"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_program_is_one_word_of_the_shell() {
+        assert_eq!(quoted("/usr/bin/synod"), "/usr/bin/synod");
+        assert_eq!(quoted("/a b/it's"), "'/a b/it'\\''s'");
+    }
 }

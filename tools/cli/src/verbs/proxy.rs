@@ -3,13 +3,13 @@
 use crate::exit::{Done, bug};
 use crate::serve::{BUILD, client};
 use crate::session::{Session, usage};
+use crate::signals::Signals;
 use clap::Args;
 use std::path::PathBuf;
-use synod_config::{Address, Exit, Genesis, SynError};
+use synod_config::{Address, Genesis, SynError};
 use synod_gateway::{HttpServer, HttpSettings, RespServer, RespSettings, Shared, Stopper};
 use synod_host::{Backend, Mode};
 use synod_quorum::NodeId;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves RESP and HTTP on this machine and accepts a result only when f + 1 members give it.
 #[derive(Debug, Args)]
@@ -66,8 +66,7 @@ impl Arguments {
             Read::Linearizable => Mode::Quorum,
             Read::Ordered => Mode::Ordered,
         };
-        let mut interrupted = signal(SignalKind::interrupt()).map_err(|error| bug("signals", &error))?;
-        let mut terminated = signal(SignalKind::terminate()).map_err(|error| bug("signals", &error))?;
+        let mut signals = Signals::listen()?;
         let (stopper, stop) = Stopper::new();
         let shared = Shared::new(backend, &crate::serve::default_limits()?, stop);
         let resp =
@@ -82,10 +81,7 @@ impl Arguments {
             tasks.push(tokio::spawn(http.run()));
         }
         lines.iter().for_each(|line| crate::output::progress(line));
-        let exit = tokio::select! {
-            _ = interrupted.recv() => Exit::Interrupted,
-            _ = terminated.recv() => Exit::Terminated,
-        };
+        let exit = signals.next().await;
         stopper.stop();
         for task in tasks {
             // A connection that takes longer is cut with the process.

@@ -35,7 +35,8 @@ impl Arguments {
         let ended = stop(before.as_slice(), GRACE)?;
         let program = std::env::current_exe()
             .map_err(|error| crate::cluster::unwritable(Path::new("synod"), &error))?;
-        let (_, running) = start(&program, &directory, &self.node)?;
+        let supervisor = record.supervisor.as_ref().filter(|supervisor| supervisor.is_alive());
+        let (_, running) = start(&program, &directory, &self.node, supervisor)?;
         record.nodes.retain(|node| node.name != self.node);
         record.nodes.push(running.clone());
         record.write(&directory)?;

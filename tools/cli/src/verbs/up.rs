@@ -2,13 +2,14 @@
 
 use crate::cluster::{self, Purpose};
 use crate::deployment::{
-    Ended, GRACE, READY, Record, Running, await_ready, describe_ports, free_seats, log_file, node_names,
+    Claim, Ended, GRACE, READY, Record, Running, await_ready, describe_ports, log_file, node_names,
     refuse_taken, start, stop,
 };
 use crate::exit::{Done, bug};
 use crate::layout::{GENESIS_FILE, PORTS_FILE};
 use crate::output::{Report, progress};
 use crate::session::{Session, absolute, home, usage};
+use crate::signals::Signals;
 use crate::verbs::init::local_seats;
 use clap::Args;
 use serde_json::Value;
@@ -18,14 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use synod_config::{Address, BASE_PORT, Context, Contexts, Exit, Genesis, Ports, Service, SynError, code};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Pause between two looks at the nodes while they run.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Starts a cluster of separate processes on this machine, waits until it is ready and selects its context.
 ///
-/// The cluster stays until Ctrl-C or `synod down`, and its directory until you remove it: the next `up` goes on
+/// The cluster stays until Ctrl-C, `synod down` or the end of this process, and its directory until you remove it: the next `up` goes on
 /// with the same data. Faults may be injected into it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod up --ephemeral --base-port 0 --detach")]
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     /// Writes the ports to this file as well.
     #[arg(long, value_name = "FILE")]
     ports_file: Option<PathBuf>,
-    /// Returns once the cluster is ready; `synod down` ends it.
+    /// Returns once the cluster is ready, which then outlives this process; `synod down` ends it.
     #[arg(long)]
     detach: bool,
 }
@@ -121,7 +121,7 @@ impl Arguments {
 
     fn bring_up(&self, session: &Session, directory: &Path, flags: &Flags) -> Result<Up, SynError> {
         let begun = Instant::now();
-        let genesis = self.prepare(directory)?;
+        let (genesis, _claim) = self.prepare(directory)?;
         let ports = describe_ports(directory)?;
         ports.write(&directory.join(PORTS_FILE))?;
         refuse_taken(&addresses(&ports))?;
@@ -151,13 +151,16 @@ impl Arguments {
         }
     }
 
-    /// The genesis of the deployment: of the one that is there, else of a new one.
-    fn prepare(&self, directory: &Path) -> Result<Genesis, SynError> {
+    /// The genesis of the deployment: of the one that is there, else of a new one. Ports that were drawn are claimed
+    /// until the nodes listen.
+    fn prepare(&self, directory: &Path) -> Result<(Genesis, Option<Claim>), SynError> {
         if !directory.join(GENESIS_FILE).exists() {
             let count = self.nodes.unwrap_or(4);
             let base = self.base_port.unwrap_or(BASE_PORT);
-            let seats = if base == 0 { free_seats(count)? } else { local_seats(count, base)? };
-            return cluster::found(&self.name, Purpose::Drill, &seats, directory);
+            let claim = (base == 0).then(|| Claim::free(count)).transpose()?;
+            let seats = claim.as_ref().map_or_else(|| local_seats(count, base), |c| Ok(c.seats.clone()))?;
+            let genesis = cluster::found(&self.name, Purpose::Drill, &seats, directory)?;
+            return Ok((genesis, claim));
         }
         let genesis = Genesis::read(&directory.join(GENESIS_FILE))?;
         let there = genesis.members().len();
@@ -174,7 +177,7 @@ impl Arguments {
                 [("directory", &*directory.display().to_string()), ("pid", &*running.pid.to_string())];
             return Err(SynError::of(code::DATA_DIR_LOCKED, &values).because("the deployment is up"));
         }
-        Ok(genesis)
+        Ok((genesis, None))
     }
 
     /// Starts the nodes one by one until one fails or `stopped` is said. Each is on record before the next.
@@ -187,13 +190,14 @@ impl Arguments {
         let program =
             std::env::current_exe().map_err(|error| cluster::unwritable(Path::new("synod"), &error))?;
         let mut children = Vec::new();
-        let mut record = Record::new("", self.ephemeral, Vec::new());
+        let supervisor = (!self.detach).then(|| Running::own("up")).transpose()?;
+        let mut record = Record::new("", self.ephemeral, Vec::new()).under(supervisor.clone());
         for name in node_names(directory)? {
             if stopped.load(Ordering::Relaxed) {
                 break;
             }
             session.tell(&format!("starting {name}"));
-            let (child, running) = start(&program, directory, &name)?;
+            let (child, running) = start(&program, directory, &name, supervisor.as_ref())?;
             record.nodes.push(running.clone());
             if let Err(error) = record.write(directory) {
                 // Nobody else would know of it.
@@ -332,32 +336,6 @@ async fn watch(up: &mut Up, signals: &mut Signals) -> Done {
         if !record.nodes.iter().any(Running::is_alive) {
             return Err(SynError::of(code::CONTEXT_STALE, &[("context", &up.context), ("origin", "up")])
                 .because("every node has ended"));
-        }
-    }
-}
-
-/// What ends a deployment from outside.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Self, SynError> {
-        let listen = |kind| signal(kind).map_err(|error| bug("signals", &error));
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hangup: listen(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> Exit {
-        tokio::select! {
-            _ = self.interrupt.recv() => Exit::Interrupted,
-            _ = self.terminate.recv() => Exit::Terminated,
-            _ = self.hangup.recv() => Exit::Terminated,
         }
     }
 }

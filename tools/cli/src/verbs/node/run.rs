@@ -1,14 +1,15 @@
 //! `synod node run`: serves one node until it is told to stop.
 
 use crate::admin::{Admin, Subject};
+use crate::deployment::Running;
 use crate::exit::{Done, bug};
 use crate::serve::Served;
-use crate::session::Session;
+use crate::session::{Session, usage};
+use crate::signals::Signals;
 use crate::verbs::config::{Source, environment};
 use clap::Args;
 use synod_config::{Exit, Format, Level, Log, SynError};
 use synod_gateway::Stopper;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves one node until it is interrupted or terminated. Logs go to standard error.
 #[derive(Debug, Args)]
@@ -16,18 +17,31 @@ use tokio::signal::unix::{SignalKind, signal};
 pub(crate) struct Arguments {
     #[command(flatten)]
     source: Source,
+    /// The process, by number and start time, whose end is the end of this node: who starts nodes says so.
+    #[arg(long, value_name = "PID:START", hide = true, value_parser = supervisor)]
+    supervisor: Option<Running>,
+    /// Lets a build with planted bugs serve.
+    #[arg(long, hide = true)]
+    i_am_a_test: bool,
+}
+
+fn supervisor(word: &str) -> Result<Running, String> {
+    Running::parse("supervisor", word).ok_or_else(|| "not of the form PID:START".to_owned())
 }
 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
+        if synod_trial::plants::is_plant_build() && !self.i_am_a_test {
+            let why = "this build holds planted bugs and serves nobody without --i-am-a-test";
+            return Err(usage(why));
+        }
         log_to_standard_error(&self.source.effective()?.config()?.log);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(|error| bug("runtime", &error))?.block_on(self.serve(session))
     }
 
     async fn serve(self, session: &Session) -> Done {
-        let mut interrupted = signal(SignalKind::interrupt()).map_err(|error| bug("signals", &error))?;
-        let mut terminated = signal(SignalKind::terminate()).map_err(|error| bug("signals", &error))?;
+        let mut signals = Signals::listen()?;
         let (stopper, stop) = Stopper::new();
         let data = &self.source.data;
         let served = Served::start(data, environment(), &self.source.set, stop).await?;
@@ -35,8 +49,8 @@ impl Arguments {
         tracing::info!(directory = %data.display(), "serving");
         session.tell(&format!("serving {}", data.display()));
         let exit = tokio::select! {
-            _ = interrupted.recv() => Exit::Interrupted,
-            _ = terminated.recv() => Exit::Terminated,
+            exit = signals.next() => exit,
+            gone = self.left_alone() => { gone?; Exit::Terminated }
         };
         tracing::info!("stopping");
         stopper.stop();
@@ -46,6 +60,18 @@ impl Arguments {
 }
 
 impl Arguments {
+    /// Waits for the end of the supervisor; for ever without one.
+    async fn left_alone(&self) -> Result<(), SynError> {
+        match &self.supervisor {
+            None => std::future::pending().await,
+            Some(supervisor) => {
+                supervisor.gone().await?;
+                tracing::warn!("the process that started this node has ended");
+                Ok(())
+            }
+        }
+    }
+
     /// The socket of the node's operator, where it is on.
     fn admin(&self, served: &Served) -> Result<Option<Admin>, SynError> {
         let Some(socket) = self.source.effective()?.config()?.listen.admin.clone() else { return Ok(None) };
