@@ -130,6 +130,41 @@ fn an_interrupted_cluster_leaves_no_process_no_file_and_no_context() {
     rig.refused("ctx show", "SYN-1001", 2);
 }
 
+/// Waits until none of these processes runs.
+fn await_end(pids: &[u64]) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while pids.iter().any(|pid| runs(*pid)) {
+        assert!(Instant::now() < deadline, "one of {pids:?} still runs");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn nodes_end_when_their_up_is_killed_also_one_that_was_restarted() {
+    let rig = Deployed(Rig::new());
+    let mut command = rig.command("up --dir cluster --base-port 0 --json");
+    let mut up = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
+    let mut line = String::new();
+    BufReader::new(up.stdout.take().expect("a pipe")).read_line(&mut line).expect("it says that it is ready");
+    let told: Value = serde_json::from_str(&line).expect("one object");
+    let mut nodes = processes(&told);
+    nodes.push(rig.json("restart n1")["pid"].as_u64().expect("a number"));
+    assert!([0, 2, 3, 4].iter().all(|index| runs(nodes[*index])));
+    assert_eq!(end(&mut up, Signal::KILL), None);
+    await_end(&nodes);
+    let down = rig.json("down");
+    let ends = down["nodes"].as_array().expect("a list").iter().map(|node| node["end"].clone());
+    assert_eq!(ends.collect::<Vec<_>>(), vec![Value::from("had ended"); 4]);
+}
+
+#[test]
+fn a_detached_cluster_outlives_its_up() {
+    let rig = Deployed(Rig::new());
+    let up = rig.json("up --dir cluster --nodes 1 --base-port 0 --detach");
+    assert_eq!(rig.json("why")["cause"], "healthy");
+    assert!(processes(&up).iter().all(|pid| runs(*pid)));
+}
+
 #[test]
 fn a_start_that_is_interrupted_ends_what_it_started() {
     let rig = Deployed(Rig::new());
