@@ -6,7 +6,8 @@ use synod_sim::{Crypto, Draws, Family, Latency, Mode, Scenario, Stream, Swarm};
 
 use crate::oracle::{faults, weak};
 use crate::params::pack_of;
-use crate::token::RunOptions;
+use crate::systems::journal;
+use crate::token::{Disk, RunOptions};
 
 /// Families every seed may have.
 const FAMILIES: &[Family] = &[
@@ -49,6 +50,9 @@ const FAMILIES: &[Family] = &[
     Family::ByzSync,
 ];
 
+/// Families that only a disk of blocks knows.
+const BLOCKS: &[Family] = &[Family::DiskFull];
+
 /// Families that only links without connections know.
 const DATAGRAMS: &[Family] = &[Family::NetLoss, Family::NetDup, Family::NetReorder];
 
@@ -57,6 +61,9 @@ const DATAGRAMS: &[Family] = &[Family::NetLoss, Family::NetDup, Family::NetReord
 /// # Errors
 /// The system is unknown.
 pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenario, String> {
+    if system == journal::SYSTEM {
+        return Ok(Scenario::quiet(system, seed));
+    }
     let pack = pack_of(system).ok_or_else(|| format!("no system is called {system}"))?;
     let draws = Draws::new(seed);
     let mut stream = draws.stream("hotstuff", 0);
@@ -66,6 +73,11 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     let mut families = FAMILIES.to_vec();
     if datagrams {
         families.extend(DATAGRAMS);
+    }
+    let drawn = if draws.stream("hotstuff", 3).chance(100_000) { Disk::Blocks } else { Disk::Records };
+    let blocks = options.disk.unwrap_or(drawn) == Disk::Blocks;
+    if blocks {
+        families.extend(BLOCKS);
     }
     let horizon = Span(stream.log_uniform(Span::secs(2).0, Span::secs(12).0));
     let swarm = Swarm {
@@ -88,6 +100,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     }
     numbers(&mut scenario, pack.has_terms(), &mut draws.stream("hotstuff", 1));
     spread(&mut scenario, &mut draws.stream("hotstuff", 2));
+    if blocks {
+        scenario.options.insert("blocks".to_owned(), 1);
+    }
     if options.safety_only {
         scenario.options.insert("safety_only".to_owned(), 1);
     }

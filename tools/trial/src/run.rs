@@ -14,6 +14,7 @@ use crate::oracle::{faults, quorum};
 use crate::params::{number, timeout_max};
 use crate::report::{Coverage, EffectiveReport, Outcome, RunReport};
 use crate::systems::hotstuff::{Trial, build};
+use crate::systems::journal;
 use crate::token::{RunOptions, Token};
 use crate::workload::CLIENT;
 
@@ -55,6 +56,9 @@ pub fn run(system: &str, seed: u64, options: &RunOptions, manner: Manner) -> Res
 /// # Errors
 /// The scenario is not one the system can run.
 pub fn run_scenario(scenario: &Scenario, token: &str, manner: Manner) -> Result<RunReport, String> {
+    if scenario.system == journal::SYSTEM {
+        return Ok(journal::run(scenario, token));
+    }
     let started = Instant::now();
     let mut trial = build(scenario, token, manner.trace)?;
     let verdict = phases(&mut trial, scenario);

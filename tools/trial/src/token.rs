@@ -12,10 +12,21 @@ pub struct RunOptions {
     pub nodes: Option<u32>,
     /// Signatures; drawn when not given. Text: `crypto=toy` or `crypto=real`.
     pub crypto: Option<Crypto>,
+    /// What journals are kept on; drawn when not given. Text: `disk=records` or `disk=blocks`.
+    pub disk: Option<Disk>,
     /// Whether the run ends with the safety phase. Text: `safety`.
     pub safety_only: bool,
     /// Whether one member more than allowed is faulty; agreement and liveness are not judged then. Text: `over`.
     pub over_budget: bool,
+}
+
+/// What the journals of a run are kept on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disk {
+    /// A list of records; a crash keeps a prefix.
+    Records,
+    /// The real journal on a disk of blocks.
+    Blocks,
 }
 
 /// A run by name.
@@ -50,9 +61,13 @@ impl fmt::Display for RunOptions {
             Crypto::Toy => "crypto=toy".to_owned(),
             Crypto::Real => "crypto=real".to_owned(),
         });
+        let disk = self.disk.map(|disk| match disk {
+            Disk::Records => "disk=records".to_owned(),
+            Disk::Blocks => "disk=blocks".to_owned(),
+        });
         let safety = self.safety_only.then(|| "safety".to_owned());
         let over = self.over_budget.then(|| "over".to_owned());
-        let parts: Vec<String> = [nodes, crypto, safety, over].into_iter().flatten().collect();
+        let parts: Vec<String> = [nodes, crypto, disk, safety, over].into_iter().flatten().collect();
         f.write_str(&parts.join(","))
     }
 }
@@ -67,6 +82,8 @@ impl FromStr for RunOptions {
                 Some(("n", nodes)) => options.nodes = nodes.parse().ok().filter(|n| (1..=31).contains(n)),
                 Some(("crypto", "toy")) => options.crypto = Some(Crypto::Toy),
                 Some(("crypto", "real")) => options.crypto = Some(Crypto::Real),
+                Some(("disk", "records")) => options.disk = Some(Disk::Records),
+                Some(("disk", "blocks")) => options.disk = Some(Disk::Blocks),
                 None if part == "safety" => options.safety_only = true,
                 None if part == "over" => options.over_budget = true,
                 _ => return Err(BadToken(text.to_owned())),
@@ -108,8 +125,13 @@ mod tests {
 
     #[test]
     fn a_token_is_read_as_it_was_written() {
-        let options =
-            RunOptions { nodes: Some(7), crypto: Some(Crypto::Real), safety_only: true, over_budget: true };
+        let options = RunOptions {
+            nodes: Some(7),
+            crypto: Some(Crypto::Real),
+            disk: Some(Disk::Blocks),
+            safety_only: true,
+            over_budget: true,
+        };
         for options in [RunOptions::default(), options] {
             let token = Token {
                 system: "hotstuff/chain2+order".to_owned(),

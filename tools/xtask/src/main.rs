@@ -1,8 +1,8 @@
 //! Tasks of this repository: `cargo xtask VERB`.
 //!
 //! Built: `measure`, which prints the numbers a review looks at (STYLE.md, docs/adr); `fuzz`, which runs the fuzz
-//! targets; `conformance`, which watches the formats. Any other verb is refused with exit code 2 and a list of what
-//! exists.
+//! targets; `plant`, which looks for planted bugs; `conformance`, which watches the formats. Any other verb is refused
+//! with exit code 2 and a list of what exists.
 
 mod cargo;
 mod conformance;
@@ -10,6 +10,7 @@ mod fuzz;
 mod lines;
 mod measure;
 mod outside;
+mod plant;
 mod row;
 
 use std::path::PathBuf;
@@ -19,6 +20,10 @@ use std::process::ExitCode;
 const VERBS: &[(&str, &str)] = &[
     ("measure", "print sizes, shares and counts of the tree"),
     ("fuzz", "run the targets: --seconds S | --inputs N [--target T] [--decoders] [--seed N] [--json]"),
+    (
+        "plant",
+        "build with planted bugs and look for them: [ID..|--all|--starred] [--seeds N] [--cpu-s S] [--replays]",
+    ),
     ("conformance", "check the stored hashes of all formats; --accept writes them anew"),
 ];
 
@@ -29,6 +34,7 @@ fn main() -> ExitCode {
         ["measure"] => finish(measure()),
         ["measure", rest @ ..] => refuse(&format!("`measure` takes no arguments, got `{}`", rest.join(" "))),
         ["fuzz", rest @ ..] => code(root().and_then(|root| fuzz::run(&root, rest))),
+        ["plant", rest @ ..] => code(root().and_then(|root| plant::run(&root, rest))),
         ["conformance"] => code(root().and_then(|root| conformance::run(&root, false))),
         ["conformance", "--accept"] => code(root().and_then(|root| conformance::run(&root, true))),
         ["conformance", ..] => refuse("`conformance` takes only --accept"),

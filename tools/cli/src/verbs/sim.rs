@@ -8,11 +8,13 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 use synod_config::{Exit, SynError, code};
+use synod_trial::replay;
 use synod_trial::report::RunReport;
 use synod_trial::run::{Manner, SYSTEMS, run, run_twice};
 use synod_trial::soak::{SoakOptions, soak};
 use synod_trial::token::RunOptions;
-use synod_trial::{plants, replay};
+
+mod plant;
 
 /// Random worlds of crashes, partitions, lost disks and liars; a violation is exit 8 with its token.
 #[derive(Debug, Args)]
@@ -83,21 +85,7 @@ enum Verb {
         /// A token, or a file.
         what: String,
     },
-    /// Searches for planted bugs from fresh seeds; needs a build with --cfg synod_plant.
-    #[command(after_help = "Example:\n  synod sim plant --help")]
-    Plant {
-        /// Ids; none means all.
-        ids: Vec<String>,
-        /// The registry.
-        #[arg(long, default_value = "tests/plants.toml")]
-        registry: PathBuf,
-        /// Seeds per plant.
-        #[arg(long, default_value_t = 500)]
-        seeds: u64,
-        /// The first seed.
-        #[arg(long, default_value = "1", value_parser = seed)]
-        from: u64,
-    },
+    Plant(plant::Arguments),
 }
 
 fn seed(text: &str) -> Result<u64, String> {
@@ -161,7 +149,7 @@ impl Arguments {
                 session.output.print(&fields("synod-sim-shrink/1", &value))?;
                 Ok(Exit::Success)
             }
-            Verb::Plant { ids, registry, seeds, from } => planted(session, &ids, &registry, (from, seeds)),
+            Verb::Plant(plant) => plant.run(session),
         }
     }
 }
@@ -218,22 +206,4 @@ fn many(session: &Session, plan: &SoakOptions) -> Done {
             Err(violated(&failure.token, &what, columns.first().map_or("", String::as_str)))
         }
     }
-}
-
-fn planted(session: &Session, ids: &[String], registry: &std::path::Path, (from, seeds): (u64, u64)) -> Done {
-    if !plants::is_plant_build() {
-        return Err(SynError::of(code::FEATURE_MISSING, &[("feature", "--cfg synod_plant")]));
-    }
-    let text = std::fs::read_to_string(registry).map_err(|e| crate::cluster::unwritable(registry, &e))?;
-    let all = plants::registry(&text).map_err(|e| usage(&e))?;
-    let wanted: Vec<_> = all.into_iter().filter(|plant| ids.is_empty() || ids.contains(&plant.id)).collect();
-    let report = plants::find_all(&wanted, from, seeds).map_err(|e| usage(&e))?;
-    let value = serde_json::to_value(&report).unwrap_or_default();
-    session.output.print(&fields("synod-sim-plant/1", &value))?;
-    if report.found == report.planted {
-        return Ok(Exit::Success);
-    }
-    let missed: Vec<&str> = report.per.iter().filter(|p| !p.found).map(|p| p.id.as_str()).collect();
-    Err(SynError::of(code::PROPERTY_VIOLATED, &[("token", "plants")])
-        .because(format!("not found: {}", missed.join(", "))))
 }

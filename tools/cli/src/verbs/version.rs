@@ -29,11 +29,16 @@ impl Arguments {
         if session.verbose {
             report = details(report);
         } else {
-            report = report.page(concat!("synod ", env!("CARGO_PKG_VERSION"), "\n"));
+            report = report.page(format!("synod {}{}\n", env!("CARGO_PKG_VERSION"), planted()));
         }
         session.output.print(&report)?;
         Ok(Exit::Success)
     }
+}
+
+/// What a build with planted bugs says of itself.
+fn planted() -> String {
+    synod_trial::plants::mark().map_or_else(String::new, |mark| format!(" PLANT BUILD ({mark})"))
 }
 
 fn details(report: Report) -> Report {
@@ -45,7 +50,7 @@ fn details(report: Report) -> Report {
         .field("target", env!("SYNOD_BUILD_TARGET"))
         .field("build", env!("SYNOD_BUILD_KIND"))
         .field("profile", env!("SYNOD_BUILD_PROFILE"))
-        .field("features", json!([]))
+        .field("features", json!(synod_trial::plants::mark().into_iter().collect::<Vec<_>>()))
         .field("target_features", features)
         .list("formats", &["format", "version"], formats.collect())
 }

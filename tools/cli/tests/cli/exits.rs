@@ -45,3 +45,18 @@ fn every_exit_code_of_the_table_is_in_the_manual() {
         assert!(page.contains(&format!("\\fB{}\\fR\n", row.exit.number())), "{:?}", row.exit);
     }
 }
+
+#[test]
+fn a_build_that_does_not_ask_for_planted_bugs_holds_none() {
+    let rig = Rig::new();
+    for line in ["sim plant list", "sim plant run --starred", "sim plant run H1 --replays"] {
+        rig.refused(line, "SYN-1003", 2);
+    }
+    assert!(!rig.ok("version").contains("PLANT"));
+    let program = std::fs::read(env!("CARGO_BIN_EXE_synod")).expect("the binary is there");
+    let mark = b"synod-plant-build";
+    assert!(
+        !program.windows(mark.len()).any(|window| window == mark),
+        "the binary says that it holds plants"
+    );
+}

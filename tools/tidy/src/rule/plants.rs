@@ -1,4 +1,4 @@
-//! Keeps the planted bugs in code and their registry equal.
+//! Keeps the planted bugs in code and their registry equal, and out of every build that does not ask for them.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,10 @@ use crate::tree::Tree;
 
 const RULE: &str = "plants";
 const REGISTRY: &str = "tests/plants.toml";
+/// The compiler's condition of a build with planted bugs. In two parts, so that this file does not name it.
+const CONDITION: [&str; 2] = ["synod_", "plant"];
+/// The only production code that asks for it: the macro, and the search.
+const ASKING: &[&str] = &["core/machine/src/planted.rs", "tools/trial/src/plants.rs"];
 const FIELDS: &[&str] = &["id", "bug", "system", "checker"];
 
 /// Checks that every `planted!(ID)` of production code is registered once and every entry is planted.
@@ -26,7 +30,27 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     for id in registered.iter().filter(|id| !planted.contains_key(*id)) {
         findings.push(Finding::refuse(RULE, REGISTRY, 0, format!("plant {id} is nowhere in code")));
     }
+    leaks(tree, &mut findings);
     findings
+}
+
+/// Refuses what could put planted bugs into a release: a manifest or a configuration of cargo that sets the condition,
+/// or production code that asks for it behind the macro's back.
+fn leaks(tree: &Tree, findings: &mut Vec<Finding>) {
+    let condition = CONDITION.concat();
+    for (path, text) in tree.texts.iter().filter(|(path, _)| path.ends_with(".toml")) {
+        let setting = |line: &str| line.contains(&condition) && !line.contains("check-cfg");
+        for (line, _) in (1..).zip(text.lines()).filter(|(_, line)| setting(line) && !line.starts_with('#')) {
+            findings.push(Finding::refuse(RULE, path, line, "sets the condition of plant builds".to_owned()));
+        }
+    }
+    for (path, rust) in tree.sources.iter().filter(|(path, _)| !ASKING.contains(&path.as_str())) {
+        let code = rust.production();
+        for at in words(&code, &condition) {
+            let line = rust.source.line(at);
+            findings.push(Finding::refuse(RULE, path, line, "asks for plant builds itself".to_owned()));
+        }
+    }
 }
 
 /// Reads the registry; each entry has four filled fields and an id of its own.
@@ -96,6 +120,22 @@ mod tests {
         assert_eq!(found("fn a() -> bool { planted!(H2) || b() }\n", ""), 1);
         assert_eq!(found("fn a() {}\n", ENTRY), 1);
         assert_eq!(found("fn a() -> bool { planted!(H2) || b() }\n", ENTRY), 2);
+    }
+
+    #[test]
+    fn no_manifest_and_no_code_turns_plants_on() {
+        let cfg = super::CONDITION.concat();
+        let files = |path: &str, text: &str| {
+            let tree = Tree::of(&[(path, text), ("tests/plants.toml", "# none\n")]);
+            check(&tree).len()
+        };
+        let lint = format!("unexpected_cfgs = {{ level = \"deny\", check-cfg = [\"cfg({cfg})\"] }}\n");
+        assert_eq!(files("Cargo.toml", &lint), 0);
+        assert_eq!(files(".cargo/config.toml", &format!("[build]\nrustflags = [\"--cfg\", \"{cfg}\"]\n")), 1);
+        let code = format!("#[cfg({cfg})]\nfn a() {{}}\nfn b() -> bool {{ cfg!({cfg}) }}\n");
+        assert_eq!(files("protocols/a/src/a.rs", &code), 2);
+        assert_eq!(files("core/machine/src/planted.rs", &code), 0);
+        assert_eq!(files("protocols/a/src/a.rs", &format!("#[cfg(not({cfg}))]\nfn a() {{}}\n")), 1);
     }
 
     #[test]

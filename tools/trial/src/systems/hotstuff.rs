@@ -16,7 +16,10 @@ use synod_service::sessions::SessionLimits;
 use synod_service::{
     Client, ClientAuth, ClientConfig, Executor, ExecutorConfig, ExecutorInput, ExecutorLimits, ExecutorOutput,
 };
-use synod_sim::{Checker, Keyring, Options, Routed, Scenario, Seat, Setup, Twins, World};
+use synod_sim::{
+    BlockJournal, Checker, Keyring, Options, RecordJournal, Routed, Scenario, Seat, Setup, Storage, Twins,
+    World,
+};
 
 use crate::app::{Executions, RecordingApp};
 use crate::book::{Book, GUESTS, Shared};
@@ -107,6 +110,7 @@ pub fn build_watched(
     let guests = (0..scenario.guests).map(|id| Seat::new(NodeId(GUESTS + id), &[CLIENT]));
     let seats = members.chain(guests).collect();
     let mode = scenario.mode;
+    let blocks = number(scenario, "blocks", 0) == 1;
     let secrets = strategy::Secrets { cluster: cluster(), pack, members: scenario.nodes };
     let watch = Watch::new(judged(pack), scenario.nodes, executions, book.clone());
     let setup = Setup {
@@ -114,6 +118,7 @@ pub fn build_watched(
         links: Box::new(move |a, b| (a.is_member() || b.is_member()).then_some(mode)),
         checkers: core::iter::once(Box::new(watch) as Box<dyn Checker>).chain(beside).collect(),
         strategies: Box::new(move |incident| strategy::of(incident, secrets)),
+        disks: Box::new(move |node, lanes| disk(blocks, node, lanes)),
         twins: twins(scenario).into_iter().collect(),
         options: options(scenario, token, trace),
         ..Setup::new(seats, move |node, machine, log, life| plan.machine(node, machine, log, life))
@@ -121,6 +126,11 @@ pub fn build_watched(
     let mut world = World::new(setup);
     world.load(&scenario.incidents);
     Ok(Trial { world, workload: Workload::new(scenario, book.clone()), book })
+}
+
+/// The disk of a node: the real journal on blocks, or a list of records.
+fn disk(blocks: bool, node: NodeId, lanes: usize) -> Box<dyn Storage> {
+    if blocks { Box::new(BlockJournal::new(node, lanes)) } else { Box::new(RecordJournal::new(lanes)) }
 }
 
 /// The seats of a member: one, or two for the pair of twins.

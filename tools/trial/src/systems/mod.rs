@@ -1,3 +1,4 @@
 //! The systems a trial can run, one module each.
 
 pub mod hotstuff;
+pub mod journal;
