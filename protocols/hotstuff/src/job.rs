@@ -49,8 +49,8 @@ pub enum Purpose {
     Alone,
     /// It came with this complaint: (term's last view, signature).
     Complaint(crate::View, Signature),
-    /// It came in a status.
-    Status,
+    /// It came in a status, beside a TC of this view.
+    Status(crate::View),
 }
 
 /// Work for the pool.

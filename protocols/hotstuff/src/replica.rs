@@ -14,6 +14,8 @@ mod rejoin;
 mod serve;
 mod state;
 mod status;
+#[cfg(test)]
+mod tests;
 mod vote;
 
 use core::marker::PhantomData;

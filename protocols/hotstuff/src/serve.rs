@@ -14,7 +14,7 @@ use crate::proof::CommitProof;
 
 /// Answers under way for one asker.
 pub(crate) const ANSWERS_MAX: usize = 2;
-/// Bytes of bodies in one answer.
+/// Bytes of headers and bodies in one answer; a single block is answered whatever its size.
 pub(crate) const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
 /// An answer that waits for blobs.
@@ -30,12 +30,30 @@ pub(crate) struct Answer {
     pub(crate) bodies: Vec<(Hash, Bytes)>,
     /// Bodies to be read: blob name to root.
     pub(crate) missing: BTreeMap<Hash, Hash>,
+    /// Bytes taken so far, those to be read included.
+    taken: u64,
 }
 
 impl Answer {
     /// An answer without anything yet.
     pub(crate) const fn to(asker: NodeId) -> Self {
-        Self { asker, headers: Vec::new(), proof: None, bodies: Vec::new(), missing: BTreeMap::new() }
+        Self {
+            asker,
+            headers: Vec::new(),
+            proof: None,
+            bodies: Vec::new(),
+            missing: BTreeMap::new(),
+            taken: 0,
+        }
+    }
+
+    /// Takes so many more bytes if they still belong into this answer; the asker asks again for the rest.
+    pub(crate) const fn takes(&mut self, bytes: u64) -> bool {
+        let fits = self.taken == 0 || self.taken + bytes <= ANSWER_BYTES_MAX;
+        if fits {
+            self.taken += bytes;
+        }
+        fits
     }
 
     /// The message, once nothing is missing.

@@ -6,7 +6,7 @@ use synod_crypto::{Hash, Refusal, Signature, Verified};
 use synod_machine::{Span, Time, Turn, planted};
 use synod_quorum::{NodeId, NodeSet};
 
-use super::state::{Core, Ordered};
+use super::state::{Core, Ordered, Shown};
 use crate::config::Votes as Route;
 use crate::job::{Purpose, Task};
 use crate::message::Proof;
@@ -112,7 +112,7 @@ impl Core {
         match purpose {
             Purpose::Alone => {}
             Purpose::Complaint(view, signature) => self.take_complaint(from, view, qc, signature, turn),
-            Purpose::Status => self.on_shown(from, qc.view, turn),
+            Purpose::Status(tc) => self.on_shown(from, Shown { qc: qc.view, tc }, turn),
         }
     }
 
@@ -385,6 +385,7 @@ impl Core {
             self.safety.tc = tc.view;
             self.out.keep(Record::Tc(Tc::clone(tc)));
             self.out.promised = true;
+            self.try_rejoin(turn);
         }
         if tc.view >= self.view {
             turn.applied(Rule::AdvanceByTc);

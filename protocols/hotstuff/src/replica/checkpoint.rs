@@ -237,6 +237,14 @@ impl Core {
         }
     }
 
+    /// The user holds less than the retained chain begins with: it starts again from the stable state.
+    pub(crate) fn jump_to_stable(&mut self, turn: &mut Turn<'_, Self>) {
+        let stable = self.checkpoints.stable();
+        if let Some(anchor) = stable.filter(|a| a.certificate.state().position > self.delivery.position) {
+            self.jump(anchor, turn);
+        }
+    }
+
     fn jump(&mut self, anchor: Arc<Anchor>, turn: &mut Turn<'_, Self>) {
         let position = anchor.certificate.state().position;
         let further = self.checkpoints.jumping().is_none_or(|a| a.certificate.state().position < position);
@@ -284,7 +292,6 @@ impl Core {
         self.out.keep(Record::Block { header: Header::clone(&header), body: None });
         self.out.keep(Record::Commit { digest, last });
         self.stabilise(Arc::clone(anchor), turn);
-        self.on_direct_commit(crate::View::GENESIS, turn);
         self.want_key(Key::Range(height + 1), self.others(), turn);
     }
 }

@@ -117,7 +117,7 @@ impl Core {
         });
         self.tell(Pace::Committed, turn);
         self.bound_chain();
-        self.on_direct_commit(top.view, turn);
+        self.try_rejoin(turn);
         if !self.delivery.proving.is_empty() {
             self.prove_waiting(true, turn);
         }

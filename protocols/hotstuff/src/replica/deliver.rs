@@ -32,6 +32,10 @@ impl Core {
         let mut moved = false;
         while !self.is_lagging() && self.checkpoints.jumping().is_none() {
             let Some(link) = self.chain.at(self.delivery.height + 1).cloned() else { break };
+            if link.before() > self.delivery.position {
+                self.jump_to_stable(turn);
+                break;
+            }
             let body = match (&link.body, link.header.is_empty()) {
                 (Some(body), _) => Arc::clone(body),
                 (None, true) => Arc::new(Body::empty()),

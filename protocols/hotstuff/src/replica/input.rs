@@ -1,5 +1,6 @@
 //! What the local user asks: order a payload, take note of what was applied, prove an entry, wait behind a barrier.
 
+use synod_crypto::Hash;
 use synod_machine::Turn;
 use synod_machine::broadcast::{Delivered, Position, Refusal, Submit, Ticket};
 use synod_wire::{Bytes, List};
@@ -125,15 +126,18 @@ impl Core {
         }
     }
 
-    /// View of the newest block with items at or below the high QC's block; of the QC itself if that block is not
-    /// here.
+    /// View of the newest block with items at or below the high QC's block. What is not here may have items: the QC's
+    /// own view counts if its block is missing, the highest view a missing ancestor can have if one is.
     fn barrier_view(&self) -> View {
         let digest = self.high.digest;
-        if digest == self.tree.root() || self.tree.get(&digest).is_some() {
-            let newest = self.tree.full(digest).first().and_then(|d| self.tree.get(d)).map(|b| b.header.view);
-            return newest.unwrap_or_else(|| self.newest_committed_items());
+        let view = |digest: &Hash| self.tree.get(digest).map(|block| block.header.view);
+        if view(&digest).is_none() {
+            return self.high.view.max(self.newest_committed_items());
         }
-        self.high.view.max(self.newest_committed_items())
+        let newest = self.tree.full(digest).first().and_then(view);
+        let lowest = self.tree.ancestors(digest).last().and_then(|d| self.tree.get(d));
+        let missing = lowest.filter(|_| self.tree.gap(digest).is_some()).map(|b| b.header.justify.view);
+        newest.or(missing).unwrap_or_else(|| self.newest_committed_items())
     }
 
     fn newest_committed_items(&self) -> View {

@@ -23,6 +23,7 @@ use crate::leader::Leaders;
 use crate::outbox::Outbox;
 use crate::pacemaker::{Pacemaker, Reason, Temper};
 use crate::pool::{Budget, Pool};
+use crate::proof::Commitment;
 use crate::proven::Certificates;
 use crate::record::{Mark, Safety};
 use crate::rules::Rules;
@@ -37,52 +38,79 @@ const SYNC_PATIENCE: Span = Span::millis(250);
 
 /// What the records of a log add up to.
 struct Replay {
+    kind: Kind,
     safety: Safety,
     qcs: BTreeMap<(Kind, View, Hash), Arc<Qc>>,
+    /// The highest TC read, and the one that the safety record rests on.
+    highest_tc: Option<Arc<Tc>>,
     tc: Option<Arc<Tc>>,
     blocks: BTreeMap<Hash, (Arc<Header>, Option<Hash>)>,
     chain: Vec<Link>,
     anchor: Option<Arc<Anchor>>,
     listening: bool,
+    /// The record of a rejoin was read, the promise that belongs to it was not.
+    rejoining: bool,
 }
 
 impl Replay {
     fn new(genesis: &Link, safety: Safety) -> Self {
         Self {
+            kind: genesis.header.justify.kind,
             safety,
             qcs: BTreeMap::new(),
+            highest_tc: None,
             tc: None,
             blocks: BTreeMap::new(),
             chain: vec![genesis.clone()],
             anchor: None,
             listening: false,
+            rejoining: false,
         }
     }
 
     fn take(&mut self, record: Record) -> Result<(), Unrecoverable> {
         match record {
-            Record::Safety(safety) => self.safety = safety,
+            Record::Safety(safety) => self.take_safety(safety),
             Record::Qc(qc) => drop(self.qcs.insert((qc.kind, qc.view, qc.digest), Arc::new(qc))),
             Record::Tc(tc) => {
-                if self.tc.as_ref().is_none_or(|held| held.view < tc.view) {
-                    self.tc = Some(Arc::new(tc));
+                if self.highest_tc.as_ref().is_none_or(|held| held.view < tc.view) {
+                    self.highest_tc = Some(Arc::new(tc));
                 }
             }
             Record::Block { header, body } => {
-                let digest = header.digest();
+                let (height, digest) = (header.height, header.digest());
                 let named = self.blocks.get(&digest).and_then(|(_, name)| *name);
                 self.blocks.insert(digest, (Arc::new(header), body.or(named)));
-                let link = self.chain.iter_mut().rev().find(|link| link.digest == digest);
-                if let Some(link) = link.filter(|link| link.name.is_none()) {
+                if let Some(link) = self.link(height, digest).filter(|link| link.name.is_none()) {
                     link.name = body;
                 }
             }
             Record::Commit { digest, last } => self.commit(digest, last)?,
             Record::Checkpoint(anchor) => self.anchor = Some(Arc::new(anchor)),
             Record::Listening => self.listening = true,
-            Record::Rejoined => self.listening = false,
+            Record::Rejoined => self.rejoining = true,
         }
         Ok(())
+    }
+
+    /// Takes the promises over, if the certificates they rest on are here. The newest record may have survived a crash
+    /// in its slot alone; then nothing that it promises was ever said, and the one before it stands.
+    fn take_safety(&mut self, safety: Safety) {
+        let high = safety.high;
+        let certified =
+            high.view == View::GENESIS || self.qcs.contains_key(&(self.kind, high.view, high.digest));
+        let held = self.highest_tc.as_ref().map_or(View::GENESIS, |tc| tc.view);
+        if certified && safety.tc <= held {
+            self.safety = safety;
+            self.tc = self.highest_tc.clone();
+            self.listening &= !core::mem::take(&mut self.rejoining);
+        }
+    }
+
+    /// The committed block of this digest at `height`.
+    fn link(&mut self, height: u64, digest: Hash) -> Option<&mut Link> {
+        let index = height.checked_sub(self.chain.first()?.header.height)?;
+        self.chain.get_mut(usize::try_from(index).ok()?).filter(|link| link.digest == digest)
     }
 
     /// Links the branch of a committed block to the chain. A block whose ancestors are not in the log starts the chain
@@ -245,7 +273,11 @@ impl Core {
         Ok(core)
     }
 
-    fn install(&mut self, replay: Replay) {
+    fn install(&mut self, mut replay: Replay) {
+        for link in replay.chain.iter_mut().filter(|_| self.rules.pack.is_basic()) {
+            let decided = replay.qcs.get(&(Kind::Commit, link.header.view, link.digest));
+            link.commitment = decided.map(|qc| Arc::new(Commitment::Direct(Qc::clone(qc))));
+        }
         let mut links = replay.chain.into_iter();
         if let Some(first) = links.next() {
             self.tree = Tree::new(first.digest, Arc::clone(&first.header));
@@ -302,7 +334,8 @@ impl Core {
         }
     }
 
-    /// Delivery goes on behind what the user holds durably.
+    /// Delivery goes on behind what the user holds durably. If that lies below the retained chain, the user must first
+    /// jump to a certified state.
     fn resume(&mut self) -> Result<(), Unrecoverable> {
         let resume = self.config.resume();
         self.delivery.applied = resume;
@@ -316,7 +349,7 @@ impl Core {
             Some(link) => link.header.height,
             None => floor.header.height.saturating_sub(1),
         };
-        self.delivery.position = resume.max(floor.before());
+        self.delivery.position = resume;
         Ok(())
     }
 
@@ -328,6 +361,10 @@ impl Core {
             put(Record::Block { header: Header::clone(&link.header), body: link.name });
             if link.digest == self.chain.floor().digest {
                 put(Record::Commit { digest: link.digest, last: link.last });
+            }
+            // The chain itself proves the blocks of the other packs.
+            if let Some(commitment) = link.commitment.as_ref().filter(|_| self.rules.pack.is_basic()) {
+                put(Record::Qc(Qc::clone(commitment.qc())));
             }
         }
         let top = self.chain.top();

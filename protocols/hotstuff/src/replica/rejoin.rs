@@ -1,28 +1,29 @@
 //! Rejoining after lost promises (3.5): listen until nothing this member may have promised can matter any more.
 //!
 //! Every promise of the lost log is at or below e(z + 1), z the highest certificate at any honest replica before the
-//! loss. The highest view c in the statuses of a quorum of the others, and a direct commit at s >= c + 2 held here,
-//! show s >= z; then giving up e(s + 1) bars votes, orders and proposals of that term and the next boundary alike.
+//! loss. The highest view c of a QC or TC in the statuses of a quorum of the others, and a direct commit at s >= c + 2
+//! held here, show s >= z; then giving up e(s + 1) bars votes, orders and proposals of that term and the next boundary
+//! alike.
 
 use synod_machine::Turn;
 use synod_quorum::{NodeId, NodeSet};
 
-use super::state::{Core, Mode};
+use super::state::{Core, Mode, Shown};
 use crate::pacemaker::Pace;
 use crate::trace::{Note, NoteName};
 use crate::{Record, Rule, View};
 
 impl Core {
-    /// A member showed its highest certificate since this restart.
-    pub(crate) fn on_shown(&mut self, from: NodeId, view: View, turn: &mut Turn<'_, Self>) {
-        if let Mode::Listening { shown } = &mut self.mode {
-            let known = shown.entry(from).or_default();
-            *known = (*known).max(view);
-            let top = self.chain.top().header.view;
-            if self.direct_view().is_some_and(|view| view == top) {
-                self.on_direct_commit(top, turn);
-            }
+    /// A member showed its highest certificates since this restart. What a quorum shows first counts: later views say
+    /// nothing about the promises that were lost.
+    pub(crate) fn on_shown(&mut self, from: NodeId, now: Shown, turn: &mut Turn<'_, Self>) {
+        if self.highest_shown().is_none()
+            && let Mode::Listening { shown } = &mut self.mode
+        {
+            let known = shown.entry(from).or_insert(now);
+            *known = Shown { qc: known.qc.max(now.qc), tc: now.tc };
         }
+        self.try_rejoin(turn);
     }
 
     /// The view of the last committed block, if it is directly committed by what is held.
@@ -31,21 +32,24 @@ impl Core {
         self.proof_from(height).filter(|(at, _)| *at == height).map(|(_, proof)| proof.header.view)
     }
 
-    /// c: the highest certificate view shown by a quorum of the other members, if a quorum showed any.
+    /// c: the highest certificate view shown by a quorum of the other members, if a quorum showed any. A member counts
+    /// once the TC it named is known to be one.
     fn highest_shown(&self) -> Option<View> {
         let Mode::Listening { shown } = &self.mode else { return None };
-        let members: NodeSet = shown.keys().copied().collect();
+        let held = self.tc.as_ref().map_or(View::GENESIS, |tc| tc.view);
+        let counted: Vec<_> = shown.iter().filter(|(_, shown)| shown.tc <= held).collect();
+        let members: NodeSet = counted.iter().map(|(id, _)| **id).collect();
         let enough = self.config.roster().weights().is_quorum(members.without(self.own()));
-        enough.then(|| shown.values().copied().max().unwrap_or_default())
+        let highest = counted.iter().map(|(_, shown)| shown.qc.max(shown.tc)).max();
+        highest.filter(|_| enough)
     }
 
-    /// A block of view `view` was committed by a proof of its own: the replica may act again if it lies far enough
-    /// above everything shown.
-    pub(crate) fn on_direct_commit(&mut self, view: View, turn: &mut Turn<'_, Self>) {
+    /// Acts again if the last block is committed by a proof of its own that lies far enough above everything shown.
+    pub(crate) fn try_rejoin(&mut self, turn: &mut Turn<'_, Self>) {
         let Some(shown) = self.highest_shown() else { return };
-        let proved = self.direct_view() == Some(view);
+        let view = self.chain.top().header.view;
         let delivered = self.delivery.height + 1 >= self.chain.top().header.height;
-        if view.0 < shown.0.saturating_add(2) || !proved || !delivered {
+        if view.0 < shown.0.saturating_add(2) || !delivered || self.direct_view() != Some(view) {
             return;
         }
         let complained = self.terms.end(view.next()).max(self.safety.complained);

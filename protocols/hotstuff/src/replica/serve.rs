@@ -109,8 +109,12 @@ impl Core {
         for digest in digests {
             if let Some(link) = self.chain.by_digest(digest) {
                 let height = link.header.height;
-                self.add_link(&mut answer, height);
-            } else if let Some(block) = self.tree.get(digest) {
+                if answer.takes(u64::from(link.header.bytes) + link.header.memory()) {
+                    self.add_link(&mut answer, height);
+                }
+            } else if let Some(block) = self.tree.get(digest)
+                && answer.takes(u64::from(block.header.bytes) + block.header.memory())
+            {
                 answer.headers.push(Header::clone(&block.header));
                 if let Some(body) = block.body.as_ref().filter(|_| !block.header.is_empty()) {
                     answer.bodies.push((body.root, body.bytes.clone()));
@@ -134,9 +138,12 @@ impl Core {
                 self.tree.iter().filter_map(|(_, b)| b.body.clone()).find(|body| body.root == *root);
             let body = in_tree.or_else(|| self.early.values().find(|body| body.root == *root).cloned());
             let link = self.chain.by_root(root);
+            let bytes = link.map_or(0, |link| u64::from(link.header.bytes));
             if let Some(body) = body.or_else(|| link.and_then(|link| link.body.clone())) {
-                answer.bodies.push((*root, body.bytes.clone()));
-            } else if let Some(name) = link.and_then(|link| link.name) {
+                if answer.takes(body.bytes.len() as u64) {
+                    answer.bodies.push((*root, body.bytes.clone()));
+                }
+            } else if let Some(name) = link.and_then(|link| link.name).filter(|_| answer.takes(bytes)) {
                 answer.missing.insert(name, *root);
             }
         }

@@ -36,11 +36,20 @@ pub(crate) enum Mode {
     Acting,
     /// It has no memory of its promises and only listens (specification 3.5).
     Listening {
-        /// The highest certificate view each other member showed since the restart.
-        shown: BTreeMap<NodeId, View>,
+        /// What each other member showed since the restart, until a quorum did.
+        shown: BTreeMap<NodeId, Shown>,
     },
     /// It found a contradiction that only an operator can resolve.
     Halted,
+}
+
+/// What a member showed in its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// View of its highest QC, which was verified.
+    pub(crate) qc: View,
+    /// View of its highest TC, verified if this member holds one at least as high.
+    pub(crate) tc: View,
 }
 
 /// What was delivered to the user and applied by it.
@@ -232,8 +241,9 @@ impl Machine for Core {
         self.flush(turn);
     }
 
+    /// Never 0: a full pool refuses payloads itself, and what the user applied must come in for the pool to empty.
     fn room(&self) -> u32 {
-        if self.may_act() { self.pool.room() } else { 1 }
+        if self.may_act() { self.pool.room().max(1) } else { 1 }
     }
 
     fn invariants(&self) {

@@ -100,7 +100,8 @@ impl Core {
     /// A member says where it stands: its certificates are used, its heights are hints.
     pub(crate) fn on_status(&mut self, from: NodeId, status: Status, turn: &mut Turn<'_, Self>) {
         let Status { height, view, high, tc, stable: _, yours } = status;
-        self.take_qc(from, Arc::new(high), Purpose::Status, turn);
+        let given_up = tc.as_ref().map_or(View::GENESIS, |tc| tc.view);
+        self.take_qc(from, Arc::new(high), Purpose::Status(given_up), turn);
         if let Some(tc) = tc {
             self.take_tc(from, Arc::new(tc), turn);
         }
@@ -117,16 +118,19 @@ impl Core {
         }
     }
 
-    /// Whether the log does not know this statement. Off while listening, for then nothing is known.
+    /// Whether the log does not know this statement. Off while listening, for then nothing is known. A vote or an order
+    /// of a view that is given up here contradicts nothing: this member makes none there, and after a rejoin it knows
+    /// none of those it made.
     fn is_newer_than_own(&self, statement: &Statement) -> bool {
         if !self.may_act() {
             return false;
         }
+        let complained = self.safety.complained;
         match statement {
-            Statement::Complain { view, .. } => *view > self.safety.complained,
+            Statement::Complain { view, .. } => *view > complained,
             other => match other.as_vote() {
-                Some((Kind::Order, view, _)) => view > self.safety.ordered.view,
-                Some((_, view, _)) => view > self.safety.voted.view,
+                Some((Kind::Order, view, _)) => view > self.safety.ordered.view.max(complained),
+                Some((_, view, _)) => view > self.safety.voted.view.max(complained),
                 None => false,
             },
         }

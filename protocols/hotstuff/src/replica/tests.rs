@@ -1,0 +1,333 @@
+//! One replica, looked at from inside: what it serves, what it comes back with, when it may act again.
+
+use std::sync::Arc;
+
+use synod_crypto::{Certificate, Hash, Signature};
+use synod_machine::broadcast::{Delivered, Position, Submit, Ticket};
+use synod_machine::testing::effects;
+use synod_machine::{Condition, Effect, Event, Log, Machine, Message as _, QueueSpec, Rng, Time, Turn, Wall};
+use synod_quorum::{Epoch, Member, NodeId, PublicKey, Roster};
+use synod_wire::{Bytes, List, Wire};
+
+use super::state::{Core, Mode, Shown};
+use crate::block::Body;
+use crate::message::{Status, Want};
+use crate::proof::Commitment;
+use crate::record::{Mark, Safety};
+use crate::statement::Attested;
+use crate::tree::Block;
+use crate::{
+    Anchor, CheckpointCert, Config, Header, Identity, Item, Kind, Message, Pack, Parameters, Qc, Record,
+    Statement, Tc, View,
+};
+
+const CLUSTER: Hash = Hash([9; 32]);
+
+fn parameters(pack: Pack) -> Parameters {
+    Parameters { term_views: 1, reputation: false, ..Parameters::of(pack, 4) }
+}
+
+fn config(parameters: Parameters, resume: u64) -> Config {
+    let member = |id: u8| Member { key: PublicKey([id; 32]), power: 1 };
+    let roster = Roster::new(Epoch(0), (0..4).map(member).collect()).expect("four members");
+    let identity = Identity { own: NodeId(0), cluster: CLUSTER, roster };
+    Config::new(identity, parameters, Position(resume)).expect("sound parameters")
+}
+
+/// A replica that comes back with these records and a user that holds `resume`.
+fn recovered(parameters: Parameters, resume: u64, records: Vec<Record>) -> Core {
+    let condition = if records.is_empty() { Condition::Fresh } else { Condition::Clean };
+    let rules = parameters.rules.rules();
+    let mut records = records.into_iter();
+    let log = Log { condition, records: &mut records };
+    Core::recover(config(parameters, resume), rules, log).expect("a sound log")
+}
+
+fn fresh(pack: Pack) -> Core {
+    recovered(parameters(pack), 0, Vec::new())
+}
+
+fn genesis(pack: Pack) -> Header {
+    Header::genesis(Epoch(0), pack.kind())
+}
+
+fn qc(kind: Kind, of: &Header) -> Qc {
+    let votes = (0..3).map(|id| (NodeId(id), Signature([7; 64])));
+    Qc::assemble(Epoch(0), (kind, of.view, of.digest()), votes)
+}
+
+/// A block of `view` on `parent`, and its body of one item of `size` bytes; none for size 0.
+fn child(pack: Pack, parent: &Header, view: u64, size: usize) -> (Header, Arc<Body>) {
+    let payload = vec![u8::try_from(view % 251).expect("small"); size];
+    let body = match Item::new(Bytes::from(payload)) {
+        Some(item) => Body::pack(vec![item]),
+        None => Body::empty(),
+    };
+    let justify = if parent.view == View::GENESIS {
+        Qc::empty(Epoch(0), pack.kind(), parent.digest())
+    } else {
+        qc(pack.kind(), parent)
+    };
+    let header = Header {
+        view: View(view),
+        height: parent.height + 1,
+        parent: parent.digest(),
+        justify,
+        root: body.root,
+        bytes: if size == 0 { 0 } else { u32::try_from(body.bytes.len()).expect("small") },
+        count: u32::try_from(body.items.len()).expect("small"),
+        ..genesis(pack)
+    };
+    (header, Arc::new(body))
+}
+
+/// A chain of `length` blocks of one item of `size` bytes each, in views 1, 2, ..
+fn line(pack: Pack, length: u64, size: usize) -> Vec<(Header, Arc<Body>)> {
+    let mut line: Vec<(Header, Arc<Body>)> = Vec::new();
+    for view in 1..=length {
+        let parent = line.last().map_or_else(|| genesis(pack), |(header, _)| header.clone());
+        line.push(child(pack, &parent, view, size));
+    }
+    line
+}
+
+fn safety(pack: Pack, high: &Header) -> Safety {
+    let high = Mark { view: high.view, digest: high.digest() };
+    Safety { high, ..Safety::fresh(Epoch(0), genesis(pack).digest(), pack.kind()) }
+}
+
+fn block(header: &Header, body: &Arc<Body>) -> Record {
+    Record::Block { header: header.clone(), body: (!header.is_empty()).then_some(body.name) }
+}
+
+fn told(core: &mut Core, event: Event<Core>) -> Vec<Effect<Core>> {
+    effects(core, event, Time(1_000_000_000))
+}
+
+fn acting(core: &mut Core, act: impl FnOnce(&mut Core, &mut Turn<'_, Core>)) -> Vec<Effect<Core>> {
+    let (mut rng, mut said) = (Rng::new(0, NodeId(0), 0), Vec::new());
+    act(core, &mut Turn::new(Time(1_000_000_000), Wall(1_000), &mut rng, &mut said));
+    said
+}
+
+fn outputs(effects: Vec<Effect<Core>>) -> Vec<Delivered> {
+    let output = |effect| if let Effect::Output(output) = effect { Some(output) } else { None };
+    effects.into_iter().filter_map(output).collect()
+}
+
+fn asked(core: &mut Core, want: Want) -> Vec<Message> {
+    let event = Event::Message { from: NodeId(3), message: Message::Fetch(want) };
+    let sent = |effect| if let Effect::Send { message, .. } = effect { Some(message) } else { None };
+    told(core, event).into_iter().filter_map(sent).collect()
+}
+
+fn fits_its_frame(message: &Message) -> bool {
+    let specs = QueueSpec::standard();
+    let spec = specs.get(usize::from(message.queue().0)).expect("a standard queue");
+    message.encode().len() < usize::try_from(spec.frame_max).expect("small")
+}
+
+#[test]
+fn an_answer_fits_its_frame_whatever_is_asked_for() {
+    let pack = Pack::Chain2Order;
+    let mut core = fresh(pack);
+    let large: Vec<(Header, Arc<Body>)> =
+        (1..=40).map(|view| child(pack, &genesis(pack), view, 1_000_000)).collect();
+    for (header, body) in &large {
+        let mut block = Block::new(Arc::new(header.clone()));
+        block.body = Some(Arc::clone(body));
+        assert!(core.tree.insert(header.digest(), block, &[]).is_ok());
+    }
+    let digests: Vec<Hash> = large.iter().map(|(header, _)| header.digest()).collect();
+    let roots: Vec<Hash> = large.iter().map(|(header, _)| header.root).collect();
+    let same: Vec<Hash> = roots.iter().map(|_| large[0].0.root).collect();
+    let list = |hashes: Vec<Hash>| List::try_from(hashes).expect("short");
+    for want in [Want::Blocks(list(digests)), Want::Bodies(list(roots)), Want::Bodies(list(same))] {
+        let answers = asked(&mut core, want.clone());
+        assert!(!answers.is_empty(), "what fits is answered");
+        assert!(answers.iter().all(fits_its_frame), "{want:?}");
+    }
+}
+
+#[test]
+fn a_barrier_waits_for_the_ancestors_that_are_missing_here() {
+    let pack = Pack::Chain2Order;
+    let mut core = fresh(pack);
+    told(&mut core, Event::Start);
+    let (missing, _) = child(pack, &genesis(pack), 1, 8);
+    let (above, _) = child(pack, &missing, 2, 0);
+    core.high = Arc::new(qc(pack.kind(), &above));
+    core.safety.high = Mark { view: above.view, digest: above.digest() };
+    let added = core.tree.insert(above.digest(), Block::new(Arc::new(above)), &[]);
+    assert!(added.is_ok());
+    let told = told(&mut core, Event::Input(Submit::Barrier(Ticket(1))));
+    assert!(
+        !outputs(told).contains(&Delivered::Barrier(Ticket(1))),
+        "the missing block may be committed elsewhere"
+    );
+}
+
+#[test]
+fn a_safety_record_without_its_certificate_takes_nothing_back() {
+    // A crash may keep the newest safety record in its slot and lose the log's tail, with the certificate it names.
+    let pack = Pack::Chain2Order;
+    let line = line(pack, 3, 8);
+    let mut records: Vec<Record> = line.iter().map(|(header, body)| block(header, body)).collect();
+    let (held, lost) = (&line[1].0, &line[2].0);
+    let ordered = Mark { view: held.view, digest: held.digest() };
+    records.push(Record::Qc(qc(pack.kind(), held)));
+    records.push(Record::Safety(Safety { ordered, ..safety(pack, held) }));
+    records.push(Record::Safety(Safety { ordered, ..safety(pack, lost) }));
+    let core = recovered(parameters(pack), 0, records);
+    assert_eq!((core.high.view, core.safety.high.view), (held.view, held.view));
+}
+
+#[test]
+fn a_rejoin_counts_only_with_the_promise_that_makes_it_safe() {
+    let pack = Pack::Chain2Order;
+    let promises = safety(pack, &genesis(pack));
+    let cut = vec![Record::Listening, Record::Safety(promises.clone()), Record::Rejoined];
+    assert!(!recovered(parameters(pack), 0, cut.clone()).may_act(), "a crash kept a prefix");
+    let given_up = Record::Safety(Safety { complained: View(7), ..promises });
+    let whole = cut.into_iter().chain([given_up]).collect();
+    assert!(recovered(parameters(pack), 0, whole).may_act());
+}
+
+/// A replica without memory whose last committed block, of view 5, is directly committed.
+fn amnesiac() -> Core {
+    let pack = Pack::Chain2Order;
+    let line = line(pack, 5, 0);
+    let mut records: Vec<Record> = line.iter().map(|(header, body)| block(header, body)).collect();
+    let top = &line[4].0;
+    records.push(Record::Commit { digest: top.digest(), last: Position(0) });
+    records.push(Record::Qc(qc(pack.kind(), top)));
+    records.push(Record::Listening);
+    records.push(Record::Safety(safety(pack, top)));
+    let mut core = recovered(parameters(pack), 0, records);
+    acting(&mut core, |core, turn| core.deliver(turn));
+    let commitment = Some(Arc::new(Commitment::Direct(qc(Kind::Order, top))));
+    core.chain.update(5, |link| link.commitment = commitment);
+    core
+}
+
+fn show(core: &mut Core, from: u32, qc: u64, tc: u64) {
+    let shown = Shown { qc: View(qc), tc: View(tc) };
+    acting(core, |core, turn| core.on_shown(NodeId(from), shown, turn));
+}
+
+fn hold_tc(core: &mut Core, view: u64) {
+    let high = Qc::clone(&core.high);
+    core.tc = Some(Arc::new(Tc { epoch: Epoch(0), view: View(view), complaints: List::default(), high }));
+}
+
+#[test]
+fn what_a_quorum_shows_first_decides_when_a_replica_without_memory_acts_again() {
+    let mut core = amnesiac();
+    (1..3).for_each(|member| show(&mut core, member, 3, 0));
+    assert!(!core.may_act(), "two of three others are no quorum");
+    core.chain.update(5, |link| link.commitment = None);
+    show(&mut core, 3, 3, 0);
+    (1..4).for_each(|member| show(&mut core, member, 9, 0));
+    assert!(!core.may_act(), "the last block is not proved");
+    let top = Header::clone(&core.chain.top().header);
+    let commitment = Some(Arc::new(Commitment::Direct(qc(Kind::Order, &top))));
+    core.chain.update(5, |link| link.commitment = commitment);
+    acting(&mut core, |core, turn| core.try_rejoin(turn));
+    assert!(core.may_act(), "5 lies two above the 3 that was shown, whatever came since");
+    assert_eq!(core.safety.complained, View(6));
+}
+
+#[test]
+fn a_term_given_up_that_is_shown_counts_like_a_certified_view() {
+    let mut core = amnesiac();
+    show(&mut core, 1, 3, 4);
+    show(&mut core, 2, 3, 0);
+    show(&mut core, 3, 3, 0);
+    assert!(!core.may_act(), "a TC that nobody proved yet may be a lie, or be true");
+    hold_tc(&mut core, 4);
+    acting(&mut core, |core, turn| core.try_rejoin(turn));
+    assert!(!core.may_act(), "5 is only one above the 4 that was given up");
+    assert!(matches!(core.mode, Mode::Listening { .. }));
+}
+
+#[test]
+fn after_a_rejoin_a_forgotten_vote_of_a_view_given_up_is_no_sign_of_a_rollback() {
+    let mut core = amnesiac();
+    (1..4).for_each(|member| show(&mut core, member, 3, 0));
+    assert!(core.may_act() && core.safety.complained == View(6));
+    let checked = |core: &mut Core, view: u64| {
+        let vote = Statement::Vote { view: View(view), digest: Hash([3; 32]) };
+        let top = core.chain.top().header.clone();
+        let status = Status {
+            height: top.height,
+            view: top.view,
+            high: Qc::clone(&core.high),
+            tc: None,
+            stable: Position(0),
+            yours: Some((vote, Signature([1; 64]))),
+        };
+        let event = Event::Message { from: NodeId(1), message: Message::Status(status) };
+        told(core, event).iter().any(|effect| matches!(effect, Effect::Compute(_)))
+    };
+    assert!(!checked(&mut core, 6), "it votes for nothing at 6 any more");
+    assert!(checked(&mut core, 7), "a vote it may make again must be in its log");
+}
+
+#[test]
+fn a_user_below_the_retained_chain_starts_from_the_stable_state() {
+    let pack = Pack::Chain2Order;
+    let line = line(pack, 10, 8);
+    let mut records: Vec<Record> = line[4..].iter().map(|(header, body)| block(header, body)).collect();
+    records.insert(1, Record::Commit { digest: line[4].0.digest(), last: Position(5) });
+    records.push(Record::Commit { digest: line[9].0.digest(), last: Position(10) });
+    let header = line[5].0.clone();
+    let state = Attested {
+        position: Position(6),
+        view: header.view,
+        digest: header.digest(),
+        index: 1,
+        root: Hash([5; 32]),
+    };
+    let votes = (0..3).map(|id| (NodeId(id), Signature([7; 64])));
+    let certificate = CheckpointCert { epoch: Epoch(0), attested: Certificate::assemble(state, votes) };
+    records.push(Record::Checkpoint(Anchor { certificate, header }));
+    records.push(Record::Qc(qc(pack.kind(), &line[9].0)));
+    records.push(Record::Safety(safety(pack, &line[9].0)));
+    let mut core = recovered(Parameters { checkpoint_every: 6, ..parameters(pack) }, 2, records);
+    let told = outputs(told(&mut core, Event::Start));
+    assert!(matches!(&told[..], [Delivered::Jump(to)] if to.position == Position(6)), "{told:?}");
+}
+
+#[test]
+fn blocks_of_the_basic_pack_can_be_proved_after_a_restart() {
+    let pack = Pack::Basic;
+    let line = line(pack, 3, 0);
+    let mut records: Vec<Record> = line.iter().map(|(header, body)| block(header, body)).collect();
+    records.extend(line.iter().map(|(header, _)| Record::Qc(qc(Kind::Commit, header))));
+    records.push(Record::Commit { digest: line[2].0.digest(), last: Position(0) });
+    records.push(Record::Qc(qc(pack.kind(), &line[2].0)));
+    records.push(Record::Safety(Safety { decided: View(3), ..safety(pack, &line[2].0) }));
+    let mut core = recovered(parameters(pack), 0, records);
+    let mut again = Vec::new();
+    core.snapshot(&mut |record| again.push(record));
+    let mut again = recovered(parameters(pack), 0, again);
+    for core in [&mut core, &mut again] {
+        let answers = asked(core, Want::Range { from: 1, count: 2 });
+        let whole =
+            |m: &Message| matches!(m, Message::Blocks(b) if b.headers.len() == 2 && b.proof.is_some());
+        assert!(answers.iter().any(whole), "{answers:?}");
+    }
+}
+
+#[test]
+fn a_full_pool_keeps_no_input_of_the_user_waiting() {
+    let pack = Pack::Chain2Order;
+    let mut core = recovered(Parameters { pool_items: 1, ..parameters(pack) }, 0, Vec::new());
+    told(&mut core, Event::Start);
+    let payload = Bytes::from_static(b"the only one");
+    told(&mut core, Event::Input(Submit::Payload { ticket: Ticket(1), payload }));
+    assert!(core.room() > 0, "what the user applied must come in");
+    let payload = Bytes::from_static(b"one more");
+    let told = outputs(told(&mut core, Event::Input(Submit::Payload { ticket: Ticket(2), payload })));
+    assert!(matches!(&told[..], [Delivered::Refused { ticket: Ticket(2), .. }]), "{told:?}");
+}
