@@ -171,6 +171,13 @@ impl Pacemaker {
         0
     }
 
+    /// M7: a commit forgets the failures. While less than half of the members led a measured view it only halves them:
+    /// the measure does not say yet how long a view takes, and the same leaders would fail again, and stay unmeasured.
+    fn recover(&mut self) {
+        let unknown = self.failures > 0 && self.temper.adaptive && self.median() == 0;
+        self.failures = if unknown { self.failures / 2 } else { 0 };
+    }
+
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         let complaints: usize = self.complaints.values().map(Vec::len).sum();
@@ -342,7 +349,7 @@ impl Machine for Pacemaker {
             Event::Input(Pace::Certified(leader)) => {
                 self.reached = self.armed_at.map(|at| (leader, turn.now().since(at).0));
             }
-            Event::Input(Pace::Committed) => self.failures = 0,
+            Event::Input(Pace::Committed) => self.recover(),
             Event::Input(Pace::GaveUp(view)) => self.gave_up = self.gave_up.max(view),
             Event::Input(Pace::Complaint(from, held)) => self.complaint(from, held, turn),
             Event::Input(Pace::Close(view, forgers)) => self.close(view, &forgers, turn),
@@ -449,6 +456,23 @@ mod tests {
         }
         bench.tell(Pace::Committed);
         assert_eq!(bench.pacemaker.duration(), Span::millis(70 * 8));
+    }
+
+    #[test]
+    fn failures_are_forgotten_at_once_only_when_the_views_of_half_the_members_are_measured() {
+        let mut bench = Bench::new();
+        bench.enter(Reason::Start, None);
+        (0..6).for_each(|_| bench.enter(Reason::Tc, None));
+        bench.wait(BASE);
+        bench.enter(Reason::Qc, Some(1));
+        bench.tell(Pace::Committed);
+        assert_eq!(bench.pacemaker.failures(), 3);
+        for leader in 2..4 {
+            bench.wait(BASE);
+            bench.enter(Reason::Qc, Some(leader));
+        }
+        bench.tell(Pace::Committed);
+        assert_eq!((bench.pacemaker.failures(), bench.pacemaker.duration()), (0, BASE.times(8)));
     }
 
     #[test]
