@@ -89,7 +89,8 @@ impl ClientConfig {
     pub fn bytes_max(&self) -> u64 {
         let commands = u64::from(self.queue) + u64::from(self.window);
         let bodies = self.bodies_bytes + BODY_MAX as u64;
-        2 * self.queue_bytes + commands * 512 + u64::from(self.reads) * 1_024 + bodies + (1 << 20)
+        let reads = u64::from(self.reads) * (1_024 + 128 * u64::from(self.trust.nodes().count()));
+        2 * self.queue_bytes + commands * 512 + reads + bodies + (1 << 20)
     }
 }
 

@@ -29,7 +29,9 @@ pub(super) struct Flight {
     pub(super) sent: Time,
     /// Whether all nodes were asked.
     pub(super) escalated: bool,
-    wait: Span,
+    pub(super) wait: Span,
+    /// Nodes that refused it for the time being since it was last sent; each is heard once.
+    pub(super) advised: NodeSet,
     /// The member named for the body.
     pub(super) full: NodeId,
 }
@@ -99,6 +101,7 @@ impl Client {
                 sent: turn.now(),
                 escalated: false,
                 wait,
+                advised: NodeSet::EMPTY,
                 full,
             };
             self.flight_bytes += bytes;
@@ -196,6 +199,7 @@ impl Client {
         // The member that was named did not send a body: other frames name, and go to, another.
         self.missed.insert(flight.full);
         flight.escalated = true;
+        flight.advised = NodeSet::EMPTY;
         let silent = trust.nodes().minus(flight.matching.answered());
         turn.arm(ClientTimer::Retry(first), flight.wait);
         flight.wait = back_off(flight.wait, turn.rng());

@@ -5,7 +5,8 @@ use synod_tail::Fifo;
 
 /// Latencies remembered.
 const SAMPLES: usize = 128;
-const WAIT_MAX: Span = Span::secs(10);
+/// The longest wait between two tries.
+pub(super) const WAIT_MAX: Span = Span::secs(10);
 
 /// The last latencies of accepted frames.
 #[derive(Clone, Debug)]

@@ -21,7 +21,14 @@ pub(super) enum Opened {
     /// Not asked for; the nonce of the next opening.
     Not(u64),
     /// Being signed or sent.
-    Asked { nonce: u64, payload: Option<Bytes>, wait: Span, matching: Matching<u64> },
+    Asked {
+        nonce: u64,
+        payload: Option<Bytes>,
+        wait: Span,
+        /// Whether a node's advice moved the present try.
+        advised: bool,
+        matching: Matching<u64>,
+    },
     /// Open.
     Session(u64),
 }
@@ -31,7 +38,8 @@ impl Client {
     pub(super) fn ensure_open(&mut self, turn: &mut Turn<'_, Self>) {
         let Opened::Not(nonce) = self.opened else { return };
         let wait = self.config.escalate_min;
-        self.opened = Opened::Asked { nonce, payload: None, wait, matching: Matching::default() };
+        let matching = Matching::default();
+        self.opened = Opened::Asked { nonce, payload: None, wait, advised: false, matching };
         let opening = Opening { key: self.config.key, nonce, signature: UNSIGNED };
         self.sign(Item::Open(opening), turn);
     }
@@ -63,7 +71,8 @@ impl Client {
 
     /// To all: each node then knows where the replies of the session go.
     fn send_opening(&mut self, turn: &mut Turn<'_, Self>) {
-        let Opened::Asked { payload: Some(payload), wait, .. } = &mut self.opened else { return };
+        let Opened::Asked { payload: Some(payload), wait, advised, .. } = &mut self.opened else { return };
+        *advised = false;
         let Ok(item) = Blob::try_from(payload.clone()) else { unreachable!("an opening fits an item") };
         for node in self.config.trust.nodes().iter() {
             turn.send(node, ClientMessage::Item(item.clone()));
@@ -91,12 +100,15 @@ impl Client {
         }
     }
 
-    /// A node refuses the opening. Only a busy table or pool says when to come back; the timer asks again anyway.
+    /// A node refuses the opening. Only a busy table or pool says when to come back; the timer asks again anyway, and
+    /// what one node advises moves it once, and by no more than the wait for a silent one.
     pub(super) fn on_opening_refused(&mut self, of: u64, why: Refused, turn: &mut Turn<'_, Self>) {
-        if let (Opened::Asked { nonce, .. }, Refused::Busy { retry_ms }) = (&self.opened, why)
+        if let (Opened::Asked { nonce, wait, advised: advised @ false, .. }, Refused::Busy { retry_ms }) =
+            (&mut self.opened, why)
             && *nonce == of
         {
-            turn.arm(ClientTimer::Open, Span::millis(u64::from(retry_ms)));
+            *advised = true;
+            turn.arm(ClientTimer::Open, Span::millis(u64::from(retry_ms)).min(*wait));
         }
     }
 

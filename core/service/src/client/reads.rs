@@ -12,7 +12,7 @@ use super::replies::heard;
 use super::{Client, ClientOutput, ClientTimer, Outcome, Rejection, RequestId, Waiting};
 use crate::executor::ServiceFault;
 use crate::frame::COMMANDS_BYTES_MAX;
-use crate::matching::{Heard, Matching, Verdict};
+use crate::matching::{Heard, Matching, Say, Verdict};
 use crate::message::{Answer, ClientMessage, QUESTION_MAX, Query, ReadMode, value_digest};
 
 /// Rounds before a read is ordered.
@@ -58,7 +58,9 @@ impl Read {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        512 + self.question.len() as u64 + self.fallback.as_ref().map_or(0, |command| command.len() as u64)
+        let ordered = self.fallback.as_ref().map_or(0, |command| command.len() as u64);
+        let answers = 64 * (self.positions.len() + self.understood.len()) as u64;
+        512 + self.question.len() as u64 + ordered + answers
     }
 }
 
@@ -123,14 +125,15 @@ impl Client {
         let room = self.config.bodies_bytes.saturating_sub(self.bodies_held());
         let (floor, trust) = (self.floor, &self.config.trust);
         let Some(read) = self.reads.get_mut(&id) else { return };
-        read.answered.insert(from);
+        let first = read.answered.insert(from);
         if read.mode == ReadMode::Local || executed >= floor {
             let body = body.filter(|body| body.len() as u64 <= room);
-            if let (Some(_), crate::matching::Say::Result(digest)) = (&body, say) {
+            if let (Some(_), Say::Result(digest), true) = (&body, say, first) {
                 read.understood.push((digest, understood));
             }
             match read.matching.hear(from, say, body) {
-                Heard::Counted => read.positions.push((from, executed)),
+                Heard::Counted if first => read.positions.push((from, executed)),
+                Heard::Counted => {}
                 Heard::Equivocated => turn.blame(from, ServiceFault::EquivocatedResult(Bytes::new())),
             }
         }

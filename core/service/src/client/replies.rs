@@ -7,6 +7,7 @@ use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, Limits, Wire};
 
 use super::frames::Flight;
+use super::latency::WAIT_MAX;
 use super::{Client, ClientOutput, Doubt, Outcome, Rejection, RequestId};
 use crate::executor::ServiceFault;
 use crate::matching::{Heard, Say, Verdict};
@@ -70,8 +71,15 @@ impl Client {
         let Some(flight) = self.flights.get_mut(&first) else { return };
         flight.matching.hear(from, Say::Refused(why), None);
         let escalated = flight.escalated;
+        let heard = !flight.advised.insert(from);
         match why {
-            Refused::Busy { retry_ms } => self.pause(first, Span::millis(u64::from(retry_ms)), turn),
+            Refused::Busy { .. } | Refused::NotReady if heard => {}
+            Refused::Busy { retry_ms } => {
+                // What one node advises may be a lie: it delays no longer than the node's silence would.
+                let many = self.config.trust.accepts(flight.advised);
+                let most = if many { WAIT_MAX } else { flight.wait };
+                self.pause(first, Span::millis(u64::from(retry_ms)).min(most), turn);
+            }
             // The node catches up; the wait for nodes that say nothing may have grown far beyond that.
             Refused::NotReady if escalated => self.pause(first, self.config.escalate_min, turn),
             _ => {

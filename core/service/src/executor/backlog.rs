@@ -113,6 +113,11 @@ impl Backlog {
         self.slots.iter_mut().skip(usize::try_from(skip).unwrap_or(usize::MAX))
     }
 
+    /// Whether checks were asked since this entry came.
+    pub(super) fn is_flushed(&self, position: Position) -> bool {
+        position <= self.flushed
+    }
+
     /// All entries.
     pub(super) fn all(&mut self) -> impl Iterator<Item = &mut Slot> {
         self.flushed = self.delivered;

@@ -75,9 +75,12 @@ impl<P: App + 'static> Executor<P> {
             }
             let Some(slot) = self.backlog.front() else { break };
             if !self.is_ready(slot) {
-                let checks =
-                    ask(self.backlog.all(), |session| self.sessions.get(session), self.settings.scope);
-                compute(checks, turn);
+                // The checks of a block are asked when it ends, but those whose session was opened since.
+                if slot.check == Check::Unasked && self.backlog.is_flushed(slot.entry.position) {
+                    let checks =
+                        ask(self.backlog.all(), |session| self.sessions.get(session), self.settings.scope);
+                    compute(checks, turn);
+                }
                 break;
             }
             if let Some(slot) = self.backlog.pop() {

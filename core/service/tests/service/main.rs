@@ -6,6 +6,7 @@ mod exactly_once;
 mod executing;
 mod items;
 mod matching;
+mod patience;
 mod reads;
 mod sessions;
 mod store;
