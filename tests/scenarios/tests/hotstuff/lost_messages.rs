@@ -55,7 +55,7 @@ fn a_member_that_missed_a_view_change_enters_by_the_proposal_that_carries_it() {
 fn a_next_leader_that_heard_no_votes_is_told_and_commits_go_on() {
     for system in &SYSTEMS[1..] {
         let mut stage = warm(system, 4, ONE_VIEW);
-        let view = stage.book().view;
+        let view = stage.view();
         let next = behind(leader(&stage), 1);
         let hidden = stage.direct(move |sent| match sent.message {
             Message::Vote { view: of, .. } if of.0 == view && sent.to == next => Fate::Drop,
@@ -80,7 +80,7 @@ fn a_next_leader_that_heard_no_votes_is_told_and_commits_go_on() {
 fn views_that_half_the_members_certify_and_half_give_up_go_on_to_a_commit() {
     for system in &SYSTEMS[1..] {
         let mut stage = warm(system, 4, ONE_VIEW);
-        let first = stage.book().view;
+        let first = stage.view();
         let split = first..first + 4;
         let late = stage.direct(move |sent| match sent.message {
             Message::Vote { view, .. } if split.contains(&view.0) && sent.to.0 < 2 => {

@@ -28,6 +28,14 @@ pub struct Event {
     pub what: What,
 }
 
+impl Event {
+    /// Whether it is this rule's application.
+    #[must_use]
+    pub fn what_is(&self, rule: &str) -> bool {
+        matches!(self.what, What::Rule(name) if name == rule)
+    }
+}
+
 /// Why a view was entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {

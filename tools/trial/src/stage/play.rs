@@ -112,6 +112,13 @@ impl Stage {
         self.trial.book.borrow()
     }
 
+    /// The highest view that anybody is in.
+    #[must_use]
+    pub fn view(&self) -> u64 {
+        let diary = self.diary();
+        self.members().filter_map(|id| diary.entry(id)).map(|entry| entry.view).max().unwrap_or(0)
+    }
+
     /// The leader of the highest view that anybody is in, as that member knows it.
     #[must_use]
     pub fn leader(&self) -> Option<NodeId> {
