@@ -32,6 +32,10 @@ pub struct ClientConfig {
     pub key: PublicKey,
     /// Tells this run's session from those of other runs.
     pub nonce: u64,
+    /// The session that this key and nonce opened in an earlier run, whose requests are asked for again. Its numbers
+    /// are given out from the first on once more, so the same commands must be submitted in the same order. If the
+    /// cluster has closed it, nothing is sent, and every outcome is unknown.
+    pub resume: Option<u64>,
     /// Whether items are signed.
     pub auth: ClientAuth,
     /// To whom it sends first.
@@ -62,6 +66,7 @@ impl ClientConfig {
             cluster,
             key,
             nonce,
+            resume: None,
             auth: ClientAuth::Signed,
             send: SendMode::One,
             nearest,

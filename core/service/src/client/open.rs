@@ -93,11 +93,27 @@ impl Client {
         }
         matching.hear(from, Say::Result(session), Some(Bytes::new()));
         if let Verdict::Accepted(session, _) = matching.verdict(|set| self.config.trust.accepts(set)) {
-            self.opened = Opened::Session(session);
             turn.disarm(ClientTimer::Open);
+            if self.config.resume.is_some_and(|resumed| resumed != session) {
+                return self.give_up_all(turn);
+            }
+            self.opened = Opened::Session(session);
             turn.output(ClientOutput::Ready { session });
             self.on_flush(turn);
         }
+    }
+
+    /// The session to be resumed is gone, and with it the memory of what was executed: what waits may have been, so it
+    /// is never sent.
+    fn give_up_all(&mut self, turn: &mut Turn<'_, Self>) {
+        let session = self.config.resume.unwrap_or_default();
+        self.queue_bytes = 0;
+        for (sequence, waiting) in (self.next..).zip(core::mem::take(&mut self.queue)) {
+            let id = RequestId { session, sequence };
+            let outcome = Outcome::Unknown(id, Doubt::SessionClosed);
+            turn.output(ClientOutput::Outcome { tag: waiting.tag, id, outcome });
+        }
+        self.on_close(turn);
     }
 
     /// A node refuses the opening. Only a busy table or pool says when to come back; the timer asks again anyway, and
@@ -155,6 +171,9 @@ impl Client {
         let firsts: Vec<u64> = self.flights.keys().copied().collect();
         for first in firsts {
             self.give_up(first, Doubt::SessionClosed, turn);
+        }
+        if self.config.resume.is_some() {
+            return self.give_up_all(turn);
         }
         self.config.nonce = self.config.nonce.wrapping_add(1);
         self.opened = Opened::Not(self.config.nonce);

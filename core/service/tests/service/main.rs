@@ -8,6 +8,7 @@ mod items;
 mod matching;
 mod patience;
 mod reads;
+mod resumed;
 mod sessions;
 mod store;
 mod transfer;
