@@ -5,7 +5,7 @@
 //! are byte ranges of the received item.
 
 use synod_crypto::{Hash, Hasher, PublicKey, Signature, Statement};
-use synod_wire::{Blob, Bytes, Limits, List, Malformed, Why, Wire, Writer, wire};
+use synod_wire::{Blob, Bytes, Limits, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 /// Most commands of one frame.
 pub const COMMANDS_MAX: usize = 1_024;
@@ -19,6 +19,8 @@ pub const ITEM_VERSION: u8 = 1;
 pub const SERVICE_PROTOCOL: u8 = 7;
 
 const SIGNATURE_BYTES: usize = 64;
+/// The tag of [`Item::Frame`].
+const FRAME_TAG: u8 = 1;
 
 wire! {
     /// One payload of a client, as it is ordered.
@@ -168,6 +170,16 @@ impl ClientFrame {
 pub fn item_digest(payload: &[u8]) -> Hash {
     let unsigned = payload.len().saturating_sub(SIGNATURE_BYTES);
     Hasher::new("synod item").add(payload.get(..unsigned).unwrap_or_default()).finish()
+}
+
+/// The session that an ordered payload is of, by its first bytes; `None` for an opening and for what is no item. It
+/// costs no more than reading a number, and says nothing about the rest.
+#[must_use]
+pub fn session_of(payload: &Bytes) -> Option<u64> {
+    let limits = Limits { frame_max: 800 << 10 };
+    let mut input = Reader::new(payload.clone(), &limits).ok()?;
+    let is_frame = input.array().is_ok_and(|head| head == [ITEM_VERSION, FRAME_TAG]);
+    input.varint().ok().filter(|_| is_frame)
 }
 
 /// The signature that stands where channels are trusted.

@@ -57,7 +57,7 @@ pub use executor::{
 };
 pub use frame::{
     COMMANDS_BYTES_MAX, COMMANDS_MAX, ClientFrame, ITEM_MAX, ITEM_VERSION, Item, Opening, SERVICE_PROTOCOL,
-    Said, UNSIGNED, item_digest,
+    Said, UNSIGNED, item_digest, session_of,
 };
 pub use message::{
     Answer, Answered, Attach, BODY_MAX, ClientMessage, CommandResult, FetchState, PATH_MAX, Part,

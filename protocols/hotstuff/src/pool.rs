@@ -1,7 +1,6 @@
 //! Pending items: accepted here or forwarded by members, held until committed.
 //!
-//! *Fairness.* Items are grouped by session, that is by the first varint of the payload where there is one, else by
-//! origin; a batch is filled by deficit round robin over the groups, oldest first within one.
+//! *Fairness.* Items are grouped by session where the payload is a client's frame, else by origin; a batch is filled by deficit round robin over the groups, oldest first within one.
 //!
 //! *Bounds.* Bytes and number of all items and of one session; from half of the byte budget on, a session may hold
 //! no more than its fair share.
@@ -11,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use synod_crypto::Hash;
 use synod_machine::broadcast::{Refusal, Ticket};
 use synod_quorum::NodeId;
-use synod_wire::Reader;
 
 use crate::block::Item;
 
@@ -336,14 +334,12 @@ fn cost(item: &Item) -> u64 {
     item.payload.len() as u64 + PENDING_BYTES
 }
 
-/// The group an item is served in: the session its payload begins with, else its origin.
+/// The group an item is served in: the session of the client's frame that it is, else its origin.
 fn session(item: &Item, source: Source) -> u64 {
-    let limits = synod_wire::Limits { frame_max: u32::MAX };
-    let first = Reader::new(item.payload.bytes().clone(), &limits).and_then(|mut r| r.varint()).unwrap_or(0);
-    match (first, source) {
-        (0, Source::Member(id)) => anonymous(u64::from(id.0) + 1),
-        (0, Source::Local(_) | Source::Own) => anonymous(0),
-        (session, _) => session & !ANONYMOUS,
+    match (synod_service::session_of(item.payload.bytes()), source) {
+        (Some(session), _) => session & !ANONYMOUS,
+        (None, Source::Member(id)) => anonymous(u64::from(id.0) + 1),
+        (None, Source::Local(_) | Source::Own) => anonymous(0),
     }
 }
 
@@ -362,14 +358,16 @@ mod tests {
     use super::{Budget, Pool, Source};
     use crate::block::Item;
     use synod_machine::broadcast::{Refusal, Ticket};
-    use synod_wire::Bytes;
+    use synod_service::{self as service, ClientFrame};
+    use synod_wire::{Blob, Bytes, List};
 
     const BUDGET: Budget =
         Budget { bytes: 1 << 20, items: 1_000, session_bytes: 600 << 10, session_items: 20 };
 
     fn item(session: u8, number: u8, size: usize) -> Item {
-        let mut payload = vec![session, number];
-        payload.resize(size.max(2), 7);
+        let head = [synod_service::ITEM_VERSION, 1, session, number];
+        let mut payload = head.to_vec();
+        payload.resize(size.max(head.len()), 7);
         Item::new(Bytes::from(payload)).expect("not empty")
     }
 
@@ -382,15 +380,36 @@ mod tests {
         let mut pool = Pool::new(BUDGET);
         (0..20).for_each(|n| assert_eq!(add(&mut pool, item(1, n, 10_000)), Ok(true)));
         (0..2).for_each(|n| assert_eq!(add(&mut pool, item(2, n, 10_000)), Ok(true)));
-        let sessions: Vec<u8> = pool.batch(60_000, 100).iter().map(|i| i.payload[0]).collect();
+        let sessions: Vec<u8> = pool.batch(60_000, 100).iter().map(|i| i.payload[2]).collect();
         assert_eq!(sessions.iter().filter(|s| **s == 2).count(), 2, "{sessions:?}");
+    }
+
+    #[test]
+    fn the_frames_of_a_client_are_one_group_and_another_clients_are_not() {
+        let frame = |session: u64, first: u64| {
+            let command = Blob::try_from(Bytes::from(vec![7; 10_000])).expect("short");
+            let commands = List::try_from(vec![command]).expect("short");
+            let signature = synod_service::UNSIGNED;
+            let frame = ClientFrame { session, first, acked: 1, full: 0, commands, signature };
+            Item::new(service::Item::Frame(frame).payload()).expect("not empty")
+        };
+        let mut pool = Pool::new(BUDGET);
+        (1..=20).for_each(|first| assert_eq!(add(&mut pool, frame(300, first)), Ok(true)));
+        assert!(
+            matches!(add(&mut pool, frame(300, 21)), Err(Refusal::Busy { .. })),
+            "a session has its budget"
+        );
+        let modest: Vec<Item> = (1..=2).map(|first| frame(70_000, first)).collect();
+        modest.iter().for_each(|item| assert_eq!(add(&mut pool, item.clone()), Ok(true)));
+        let batch = pool.batch(60_000, 100);
+        assert!(modest.iter().all(|item| batch.contains(item)), "and its share of a batch");
     }
 
     #[test]
     fn within_a_session_the_oldest_comes_first_and_the_caps_hold() {
         let mut pool = Pool::new(BUDGET);
         (0..10).for_each(|n| assert_eq!(add(&mut pool, item(1, n, 100)), Ok(true)));
-        let numbers: Vec<u8> = pool.batch(1 << 20, 4).iter().map(|i| i.payload[1]).collect();
+        let numbers: Vec<u8> = pool.batch(1 << 20, 4).iter().map(|i| i.payload[3]).collect();
         assert_eq!(numbers, [0, 1, 2, 3]);
         let small = pool.batch(300, 100);
         assert!(small.iter().map(Item::cost).sum::<usize>() <= 300 && small.len() == 2);
@@ -402,9 +421,9 @@ mod tests {
         let items: Vec<Item> = (0..3).map(|n| item(1, n, 50)).collect();
         items.iter().for_each(|i| assert_eq!(add(&mut pool, i.clone()), Ok(true)));
         pool.mark(&items[0].id);
-        assert_eq!(pool.batch(1_000, 9).iter().map(|i| i.payload[1]).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(pool.batch(1_000, 9).iter().map(|i| i.payload[3]).collect::<Vec<_>>(), [1, 2]);
         pool.unmark(&items[0].id);
-        assert_eq!(pool.batch(1_000, 9).iter().map(|i| i.payload[1]).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(pool.batch(1_000, 9).iter().map(|i| i.payload[3]).collect::<Vec<_>>(), [0, 1, 2]);
         pool.mark(&items[1].id);
         assert_eq!(pool.commit(&items[1].id), Some(Source::Local(Ticket(1))));
         assert_eq!((pool.count(), pool.eligible().0), (2, 2));
