@@ -58,10 +58,12 @@ impl Outbox {
         self.after.push(After::Output(output));
     }
 
-    /// Signs a promise that the safety record of this turn keeps.
+    /// Signs a promise that the safety record of this turn keeps; once, however often the turn comes to it.
     pub(crate) fn promise(&mut self, statement: Statement) {
         self.promised = true;
-        self.sign.push(statement);
+        if !self.sign.contains(&statement) {
+            self.sign.push(statement);
+        }
     }
 
     /// Whether the safety record is due in this flush.

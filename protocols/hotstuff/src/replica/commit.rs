@@ -38,6 +38,7 @@ impl Core {
             return self.note_proof(digest, proof);
         }
         let Some(header) = self.tree.get(&digest).map(|block| Arc::clone(&block.header)) else {
+            self.await_commit(digest, proof);
             return self.want_block(digest, self.others(), turn);
         };
         let Some(gap) = self.tree.gap(digest) else {
@@ -53,6 +54,15 @@ impl Core {
             self.pending_commit = Some((Mark { view: header.view, digest }, proof));
         }
         self.want_ancestors(gap, header.height, turn);
+    }
+
+    /// A block that must commit is not here: its child says its view. When it comes, it commits or proves a conflict.
+    fn await_commit(&mut self, digest: Hash, proof: Option<Arc<Commitment>>) {
+        let child = self.tree.iter().find(|(_, block)| block.header.parent == digest);
+        let Some(view) = child.map(|(_, block)| block.header.justify.view) else { return };
+        if self.pending_commit.as_ref().is_none_or(|(mark, _)| mark.view < view) {
+            self.pending_commit = Some((Mark { view, digest }, proof));
+        }
     }
 
     fn is_committed(&self, digest: &Hash) -> bool {
