@@ -71,6 +71,8 @@ impl Core {
             return;
         }
         let mut items = core::mem::take(&mut self.unforwarded);
+        // A view can be entered by a certificate whose block, which tells the leader, comes later.
+        self.leader = self.leader.or_else(|| self.expected_leader());
         let Some(leader) = self.leader else {
             self.forward_again = true;
             return;

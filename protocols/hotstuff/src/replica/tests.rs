@@ -6,19 +6,20 @@ use synod_crypto::{Certificate, Hash, Signature};
 use synod_machine::broadcast::{Delivered, Position, Submit, Ticket};
 use synod_machine::testing::effects;
 use synod_machine::{Condition, Effect, Event, Log, Machine, Message as _, QueueSpec, Rng, Time, Turn, Wall};
-use synod_quorum::{Epoch, Member, NodeId, PublicKey, Roster};
+use synod_quorum::{Epoch, Member, NodeId, NodeSet, PublicKey, Roster};
 use synod_wire::{Bytes, List, Wire};
 
 use super::state::{Core, Mode, Shown};
 use crate::block::Body;
 use crate::message::{Status, Want};
 use crate::proof::Commitment;
+use crate::proven::Proven;
 use crate::record::{Mark, Safety};
 use crate::statement::Attested;
 use crate::tree::Block;
 use crate::{
     Anchor, CheckpointCert, Config, Header, Identity, Item, Kind, Message, Pack, Parameters, Qc, Record,
-    Statement, Tc, View,
+    Statement, Tc, Timer, View,
 };
 
 const CLUSTER: Hash = Hash([9; 32]);
@@ -165,6 +166,26 @@ fn a_barrier_waits_for_the_ancestors_that_are_missing_here() {
         !outputs(told).contains(&Delivered::Barrier(Ticket(1))),
         "the missing block may be committed elsewhere"
     );
+}
+
+#[test]
+fn items_reach_the_leader_of_a_view_whose_evidence_came_before_its_block() {
+    let pack = Pack::Chain2Order;
+    let mut core = fresh(pack);
+    told(&mut core, Event::Start);
+    let (late, _) = child(pack, &genesis(pack), 1, 0);
+    let certificate = Proven::logged(Arc::new(qc(pack.kind(), &late)));
+    acting(&mut core, |core, turn| core.on_qc(&certificate, turn));
+    assert_eq!((core.view, core.leader), (View(2), None), "who leads is said by the block");
+    let forwards = |effects: Vec<Effect<Core>>| {
+        let is_forward = |e: &Effect<Core>| matches!(e, Effect::Send { message: Message::Forward(_), .. });
+        effects.iter().filter(|effect| is_forward(effect)).count()
+    };
+    let payload = Submit::Payload { ticket: Ticket(1), payload: Bytes::from_static(b"x") };
+    assert_eq!(forwards(told(&mut core, Event::Input(payload))), 0);
+    acting(&mut core, |core, turn| core.add_block(Block::new(Arc::new(late)), NodeSet::EMPTY, turn));
+    assert_eq!(forwards(told(&mut core, Event::Timer(Timer::Linger(View(2))))), 1);
+    assert!(core.leader.is_some_and(|leader| leader != core.own()));
 }
 
 #[test]
