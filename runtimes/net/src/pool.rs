@@ -5,6 +5,11 @@
 //! events, with the same results. A batch of its own is under way per thread, and the rest accumulates behind it:
 //! the busier the pool, the larger the batches.
 //!
+//! *Small work stays.* Handing a batch to a thread and its answers back costs two wake-ups, as much as a signature.
+//! What is priced below [`INLINE_NS`] per machine and turn is therefore run by the reactor: the node's own statements
+//! always, the claims of peers while no batch of the machine is under way. What a peer can make a reactor do in a turn
+//! is so bounded by the same constant, and a flood goes to the threads.
+//!
 //! *Keys* live in the pool; machines see them only inside a job.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,8 +17,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use synod_crypto::Keys;
-use synod_machine::Time;
 use synod_machine::host::{ErasedDone, ErasedJob, Runner};
+use synod_machine::{Cost, Time};
 use synod_quorum::NodeId;
 
 use crate::Error;
@@ -23,6 +28,8 @@ use crate::quotas::Bucket;
 
 /// Jobs of one batch.
 pub(crate) const BATCH_MAX: usize = 256;
+/// Work that a reactor does itself per machine and turn, in nanoseconds: some signatures.
+pub(crate) const INLINE_NS: u64 = 300_000;
 /// Peers whose jobs are rationed; further ones share the last bucket.
 const PEERS_MAX: usize = 4_096;
 
@@ -34,17 +41,22 @@ pub(crate) struct Jobs {
     rate: u64,
     after: Option<Option<NodeId>>,
     queued: usize,
+    /// What is queued costs about this much, in nanoseconds; and the part of it that is the node's own.
+    price: u64,
+    own_price: u64,
     under_way: u32,
 }
 
 impl Jobs {
     pub(crate) fn new(rate: u64) -> Self {
         let (queues, buckets) = (BTreeMap::new(), BTreeMap::new());
-        Self { queues, buckets, rate, after: None, queued: 0, under_way: 0 }
+        Self { queues, buckets, rate, after: None, queued: 0, price: 0, own_price: 0, under_way: 0 }
     }
 
     pub(crate) fn push(&mut self, job: ErasedJob) {
         self.queued += 1;
+        self.price += price(&job.cost);
+        self.own_price += if job.peer.is_none() { price(&job.cost) } else { 0 };
         self.queues.entry(job.peer).or_default().push_back(job);
     }
 
@@ -69,8 +81,30 @@ impl Jobs {
                 self.queues.remove(&peer);
             }
         }
-        self.queued -= batch.len();
+        self.taken(&batch);
         batch
+    }
+
+    /// What the reactor does itself, as long as it has `left` nanoseconds: all that is queued if no batch is under way,
+    /// else what is the node's own; nothing if that is too much.
+    pub(crate) fn small(&mut self, left: u64, now: Time) -> Vec<ErasedJob> {
+        if self.under_way == 0 && self.price <= left {
+            return self.batch(now);
+        }
+        if self.own_price > left {
+            return Vec::new();
+        }
+        let own: Vec<ErasedJob> = self.queues.remove(&None).unwrap_or_default().into();
+        self.taken(&own);
+        own
+    }
+
+    fn taken(&mut self, batch: &[ErasedJob]) {
+        self.queued -= batch.len();
+        for job in batch {
+            self.price -= price(&job.cost);
+            self.own_price -= if job.peer.is_none() { price(&job.cost) } else { 0 };
+        }
     }
 
     fn turn(&self) -> Option<Option<NodeId>> {
@@ -109,6 +143,15 @@ impl Jobs {
         assert!(self.under_way > 0, "a batch ends once");
         self.under_way -= 1;
     }
+}
+
+/// What a job costs on one core, in nanoseconds, rounded up: it decides where the job runs, never what it answers.
+pub(crate) fn price(cost: &Cost) -> u64 {
+    let each = |count: u32, ns: u64| u64::from(count) * ns;
+    let signatures = each(cost.sign, 20_000) + each(cost.verify, 40_000) + each(cost.batch_verify, 30_000);
+    let pairings =
+        each(cost.pairing, 450_000) + each(cost.hash_to_curve, 120_000) + each(cost.subgroup, 60_000);
+    signatures + pairings + each(cost.key_add, 400) + cost.hashed.saturating_add(cost.coded)
 }
 
 /// Jobs of one machine, ready to run.
@@ -271,5 +314,41 @@ mod tests {
         assert_eq!(peers(jobs.batch(Time::ZERO)), [1, 2, 1]);
         assert!(jobs.batch(Time::ZERO).is_empty());
         assert_eq!(peers(jobs.batch(Time(500_000_000))), [1]);
+    }
+
+    fn priced(peer: Option<u32>, verify: u32) -> ErasedJob {
+        let cost = Cost { verify, ..Cost::default() };
+        ErasedJob { job: Box::new(()), peer: peer.map(NodeId), cost }
+    }
+
+    #[test]
+    fn a_reactor_does_what_is_small_and_leaves_what_is_large() {
+        let mut jobs = Jobs::new(1_000_000);
+        (0..5).for_each(|n| jobs.push(priced(Some(n), 1)));
+        jobs.push(priced(None, 1));
+        assert_eq!(jobs.small(INLINE_NS, Time::ZERO).len(), 6, "240 us of work");
+        assert_eq!((jobs.queued(), jobs.price, jobs.own_price), (0, 0, 0));
+        (0..10).for_each(|n| jobs.push(priced(Some(n), 1)));
+        jobs.push(priced(None, 1));
+        let own = jobs.small(INLINE_NS, Time::ZERO);
+        assert!(own.iter().all(|job| job.peer.is_none()) && own.len() == 1, "peers' claims are too much");
+        assert!(jobs.small(INLINE_NS, Time::ZERO).is_empty());
+        assert_eq!((jobs.queued(), jobs.price), (10, 400_000));
+        jobs.push(priced(None, 8));
+        assert!(jobs.small(INLINE_NS, Time::ZERO).is_empty(), "own work can be too much as well");
+        assert_eq!(jobs.batch(Time::ZERO).len(), 11, "all of it is for the threads");
+        assert_eq!((jobs.price, jobs.own_price), (0, 0));
+    }
+
+    #[test]
+    fn claims_of_peers_join_the_next_batch_while_one_is_under_way() {
+        let mut jobs = Jobs::new(1_000_000);
+        jobs.started();
+        jobs.push(priced(Some(1), 1));
+        jobs.push(priced(None, 1));
+        assert_eq!(jobs.small(INLINE_NS, Time::ZERO).len(), 1, "the own one");
+        assert_eq!(jobs.queued(), 1);
+        jobs.ended();
+        assert_eq!(jobs.small(INLINE_NS, Time::ZERO).len(), 1);
     }
 }

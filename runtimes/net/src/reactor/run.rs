@@ -82,11 +82,13 @@ impl Reactor {
             if self.stop || self.parts.exchange.is_halted() {
                 break;
             }
-            if more {
+            let deadline = self.deadline();
+            // The system's timer counts whole milliseconds: what is due already must not wait for the next one.
+            if more || deadline <= self.parts.clock.at().now {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let until = self.parts.clock.instant(self.deadline());
+            let until = self.parts.clock.instant(deadline);
             tokio::select! {
                 biased;
                 () = bell.notified() => {}

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use synod_machine::Link;
-use synod_machine::host::{Frame, Hosted};
+use synod_machine::host::{ErasedJob, Frame, Hosted};
 use synod_machine::register::RegisterReply;
 use synod_quorum::NodeId;
 use synod_wire::{Limits as WireLimits, Wire};
@@ -14,7 +14,7 @@ use super::net::Class;
 use super::run::TEND_EVERY;
 use super::slot::{Desk, Office, REGISTER_VERSION};
 use crate::mailbox::{FRAMES_UNDER_WAY, Gauge, INPUTS_HIGH, Mail, SENDS_HIGH};
-use crate::pool::Batch;
+use crate::pool::{Batch, INLINE_NS, price};
 
 /// Frames of members handled in one turn.
 const MEMBER_FRAMES: usize = 1_024;
@@ -41,7 +41,6 @@ impl Reactor {
         self.parts.counters.turns.add(1);
         self.post();
         self.durable();
-        self.timers();
         if let Wires::Own(net) = &mut self.parts.wires {
             net.read(self.at.now);
         }
@@ -50,6 +49,8 @@ impl Reactor {
         more |= self.forwarded();
         more |= self.frames(Class::Members, MEMBER_FRAMES);
         more |= self.frames(Class::Guests, GUEST_FRAMES);
+        // After the events, so that what they put off to the end of the turn belongs to this one.
+        self.timers();
         more |= self.jobs();
         self.tend();
         self.links();
@@ -362,35 +363,61 @@ impl Reactor {
         }
     }
 
-    /// Runs or hands out queued jobs; whether inline answers may have brought more.
+    /// Runs or hands out queued jobs; whether there is more to do at once.
     fn jobs(&mut self) -> bool {
         self.jobs_wait = false;
         let (at, mut more) = (self.at, false);
-        let (batches_max, inline) = (self.parts.pool.batches_max(), self.parts.pool.is_inline());
         for index in 0..self.parts.slots.len() {
-            while let Some(slot) = self.parts.slots.get_mut(index) {
-                if slot.jobs.queued() == 0 || slot.jobs.under_way() >= batches_max {
+            if self.parts.pool.is_inline() {
+                let batch = self.parts.slots.get_mut(index).map(|slot| slot.jobs.batch(at.now));
+                more |= self.run_here(index, batch.unwrap_or_default());
+                self.jobs_wait |= self.parts.slots.get(index).is_some_and(|slot| slot.jobs.queued() > 0);
+                continue;
+            }
+            let mut left = INLINE_NS;
+            while let Some(slot) = self.parts.slots.get_mut(index).filter(|slot| slot.jobs.queued() > 0) {
+                let small = slot.jobs.small(left, at.now);
+                let spent: u64 = small.iter().map(|job| price(&job.cost)).sum();
+                left = left.saturating_sub(spent.max(1_000));
+                if !self.run_here(index, small) {
                     break;
                 }
-                let jobs = slot.jobs.batch(at.now);
-                if jobs.is_empty() {
-                    self.jobs_wait = true;
-                    break;
-                }
-                let (machine, runner) = (slot.number, slot.hosted.runner());
-                if !inline {
-                    slot.jobs.started();
-                    self.parts.pool.submit(Batch { machine, runner, jobs, home: self.parts.mailbox.clone() });
-                    continue;
-                }
-                for done in self.parts.pool.run(runner, jobs) {
-                    self.step(index, |hosted, desk| hosted.done(done, at, desk));
-                }
-                more = true;
+            }
+            self.hand_out(index);
+        }
+        // Inline answers may have become inputs of a machine here.
+        more | self.parts.slots.iter().any(|slot| !slot.inputs.is_empty() && slot.hosted.room() > 0)
+    }
+
+    /// Runs jobs of a machine on this thread; whether there were any.
+    fn run_here(&mut self, index: usize, jobs: Vec<ErasedJob>) -> bool {
+        let Some(runner) = self.parts.slots.get(index).map(|slot| slot.hosted.runner()) else { return false };
+        let at = self.at;
+        if jobs.is_empty() {
+            return false;
+        }
+        for done in self.parts.pool.run(runner, jobs) {
+            self.step(index, |hosted, desk| hosted.done(done, at, desk));
+        }
+        true
+    }
+
+    /// Hands what is left to the threads.
+    fn hand_out(&mut self, index: usize) {
+        let (now, batches_max) = (self.at.now, self.parts.pool.batches_max());
+        while let Some(slot) = self.parts.slots.get_mut(index) {
+            if slot.jobs.queued() == 0 || slot.jobs.under_way() >= batches_max {
                 break;
             }
+            let jobs = slot.jobs.batch(now);
+            if jobs.is_empty() {
+                self.jobs_wait = true;
+                break;
+            }
+            let (machine, runner) = (slot.number, slot.hosted.runner());
+            slot.jobs.started();
+            self.parts.pool.submit(Batch { machine, runner, jobs, home: self.parts.mailbox.clone() });
         }
-        more
     }
 
     /// Looks after links, some times a second.
