@@ -49,6 +49,8 @@ pub enum Purpose {
     Alone,
     /// It came with this complaint: (term's last view, signature).
     Complaint(crate::View, Signature),
+    /// Its sender entered this view and holds nothing higher.
+    NewView(crate::View),
     /// It came in a status, beside a TC of this view.
     Status(crate::View),
 }

@@ -83,10 +83,15 @@ impl Core {
         }
     }
 
-    /// BR1, M6: a member entered a view.
+    /// BR1, M6: a member entered a view. It counts once its certificate is verified, for the leader proposes on the
+    /// highest of those that count.
     pub(crate) fn on_new_view(&mut self, from: NodeId, view: View, high: Qc, turn: &mut Turn<'_, Self>) {
+        self.take_qc(from, Arc::new(high), Purpose::NewView(view), turn);
+    }
+
+    /// A member that entered a view showed its highest certificate.
+    pub(crate) fn count_new_view(&mut self, from: NodeId, view: View) {
         let known = self.newviews.entry(from).or_default();
         *known = (*known).max(view);
-        self.take_qc(from, Arc::new(high), Purpose::Alone, turn);
     }
 }

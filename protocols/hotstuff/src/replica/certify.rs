@@ -112,6 +112,7 @@ impl Core {
         match purpose {
             Purpose::Alone => {}
             Purpose::Complaint(view, signature) => self.take_complaint(from, view, qc, signature, turn),
+            Purpose::NewView(view) => self.count_new_view(from, view),
             Purpose::Status(tc) => self.on_shown(from, Shown { qc: qc.view, tc }, turn),
         }
     }

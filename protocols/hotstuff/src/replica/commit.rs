@@ -205,6 +205,10 @@ impl Core {
             return turn.blame(from, Fault::BadCommitProof);
         }
         self.settle_want(crate::sync::Key::Proof, Some(from), turn);
+        if self.contradicts(&proof.header) {
+            let values = [proof.header.height, proof.header.view.0, self.tree.root_header().view.0];
+            return self.halt(NoteName::Conflict, values, proof.header.digest(), turn);
+        }
         let (header, root) = (&proof.header, self.tree.root_header());
         if header.view <= root.view {
             let digest = header.digest();
@@ -223,6 +227,16 @@ impl Core {
         let digest = header.digest();
         let commitment = Some(Arc::new(proof.commitment.clone()));
         self.commit_to(digest, commitment, Rule::CommitByChain, turn);
+    }
+
+    /// Whether a block that is proved to be committed is another than the one committed here at its height, or lies
+    /// above all of them in a view that is past.
+    fn contradicts(&self, header: &Header) -> bool {
+        let root = self.tree.root_header();
+        match self.chain.at(header.height) {
+            Some(link) => link.digest != header.digest(),
+            None => header.height > root.height && header.view <= root.view,
+        }
     }
 
     /// A header that a verified certificate reaches: it joins the tree, and the certificate in it is used.

@@ -8,13 +8,13 @@ use synod_machine::broadcast::{Delivered, Entry, Origin, Position};
 use synod_wire::Bytes;
 
 use super::state::Core;
-use crate::Rule;
 use crate::block::{Body, Header};
 use crate::chain::{Link, RECENT_MAX};
 use crate::job::Task;
 use crate::outbox::Kept;
 use crate::record::Record;
 use crate::trace::{Note, NoteName};
+use crate::{Pack, Rule};
 
 /// Committed headers held beyond those that checkpoints and retention count.
 const EMPTY_MAX: u64 = 4_096;
@@ -229,10 +229,17 @@ impl Core {
         }
     }
 
-    /// Most committed headers held: two checkpoints of blocks with one item, what is retained, and room for the empty
-    /// blocks between them, which no checkpoint counts.
+    /// Most committed headers held: two checkpoints of blocks with one item and of the empty blocks that commit each of
+    /// them, what is retained, and room for the empty blocks of given-up terms. No less, or a restart of all members
+    /// would find a user below every chain.
     pub(crate) fn chain_max(&self) -> u64 {
         let p = self.config.parameters();
-        p.checkpoint_every.saturating_mul(2).saturating_add(2 * p.retain_blocks + EMPTY_MAX)
+        let blocks_per_item = match p.rules {
+            Pack::Basic | Pack::Chain2Order => 1,
+            Pack::Chain2 | Pack::Hs2 | Pack::Naive2 => 2,
+            Pack::Chain3 | Pack::Paper => 3,
+        };
+        let checkpoints = p.checkpoint_every.saturating_mul(1 + blocks_per_item);
+        checkpoints.saturating_add(2 * p.retain_blocks + EMPTY_MAX)
     }
 }

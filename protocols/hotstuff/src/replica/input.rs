@@ -14,6 +14,9 @@ use crate::{Message, Rule, View};
 /// Most barriers and most proofs waited for; beyond it the user is refused, or answered that there is none.
 pub(crate) const WAITING_MAX: usize = 4_096;
 
+/// Bytes of items in one `Forward`: with the largest item there is, it fits the frame of its queue.
+const FORWARD_BYTES_MAX: usize = 3 << 20;
+
 impl Core {
     /// Dispatches one input.
     pub(crate) fn on_input(&mut self, input: Submit, turn: &mut Turn<'_, Self>) {
@@ -97,7 +100,8 @@ impl Core {
         turn: &mut Turn<'_, Self>,
     ) {
         let to = to.into();
-        let limit = 2 * usize::try_from(self.config.parameters().block_bytes).unwrap_or(0);
+        let limit = usize::try_from(self.config.parameters().block_bytes).unwrap_or(0);
+        let limit = (2 * limit).min(FORWARD_BYTES_MAX);
         let (mut part, mut bytes) = (List::default(), 0);
         for item in items {
             let cost = item.cost();

@@ -255,6 +255,11 @@ impl Machine for Core {
         );
         assert!(self.delivery.height <= self.chain.top().header.height);
         assert_eq!(self.chain.top().digest, self.tree.root(), "the tree grows on the committed chain");
+        let started = self.view > View::GENESIS;
+        assert!(
+            !started || self.view == self.start_view() || planted!(H11),
+            "the view follows the highest certificate"
+        );
         self.pacemaker.get().invariants();
         self.sync.get().invariants();
     }

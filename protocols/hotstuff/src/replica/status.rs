@@ -176,8 +176,8 @@ impl Core {
         }
     }
 
-    /// M5: the view after a restart.
-    fn start_view(&self) -> View {
+    /// M5: the view after a restart, and at any time: nothing but a certificate changes it.
+    pub(crate) fn start_view(&self) -> View {
         let certified = if self.rules.pack.is_basic() { self.safety.decided } else { self.high.view };
         let tc = self.tc.as_deref().map_or(View::GENESIS, |tc: &Tc| tc.view);
         certified.max(tc).next()

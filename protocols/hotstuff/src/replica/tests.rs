@@ -12,7 +12,7 @@ use synod_wire::{Bytes, List, Wire};
 use super::state::{Core, Mode, Shown};
 use crate::block::Body;
 use crate::message::{Status, Want};
-use crate::proof::Commitment;
+use crate::proof::{CommitProof, Commitment};
 use crate::proven::Proven;
 use crate::record::{Mark, Safety};
 use crate::statement::Attested;
@@ -159,6 +159,7 @@ fn a_barrier_waits_for_the_ancestors_that_are_missing_here() {
     let (above, _) = child(pack, &missing, 2, 0);
     core.high = Arc::new(qc(pack.kind(), &above));
     core.safety.high = Mark { view: above.view, digest: above.digest() };
+    core.view = above.view.next();
     let added = core.tree.insert(above.digest(), Block::new(Arc::new(above)), &[]);
     assert!(added.is_ok());
     let told = told(&mut core, Event::Input(Submit::Barrier(Ticket(1))));
@@ -338,6 +339,64 @@ fn blocks_of_the_basic_pack_can_be_proved_after_a_restart() {
             |m: &Message| matches!(m, Message::Blocks(b) if b.headers.len() == 2 && b.proof.is_some());
         assert!(answers.iter().any(whole), "{answers:?}");
     }
+}
+
+#[test]
+fn a_proof_of_another_block_at_a_committed_height_halts_the_replica() {
+    let pack = Pack::Chain2Order;
+    for (view, height) in [(5, 4), (9, 3), (4, 6)] {
+        let mut core = amnesiac();
+        core.mode = Mode::Acting;
+        let header = Header { view: View(view), height, time: Wall(77), ..line(pack, 1, 0)[0].0.clone() };
+        let commitment = Commitment::Direct(qc(Kind::Order, &header));
+        let proof = CommitProof { header, commitment };
+        acting(&mut core, |core, turn| core.on_proof(NodeId(1), &proof, turn));
+        assert_eq!(core.mode, Mode::Halted, "view {view} height {height}");
+    }
+    let mut core = amnesiac();
+    let header = Header::clone(&core.chain.at(4).expect("held").header);
+    let commitment = Commitment::Direct(qc(Kind::Order, &header));
+    let proof = CommitProof { header, commitment };
+    acting(&mut core, |core, turn| core.on_proof(NodeId(1), &proof, turn));
+    assert!(core.mode != Mode::Halted, "a proof of what is committed here contradicts nothing");
+}
+
+#[test]
+fn the_chain_holds_all_blocks_between_two_checkpoints() {
+    for (pack, blocks_per_item) in
+        [(Pack::Chain2Order, 1), (Pack::Chain2, 2), (Pack::Chain3, 3), (Pack::Basic, 1)]
+    {
+        let parameters = Parameters { checkpoint_every: 10_000, retain_blocks: 1, ..parameters(pack) };
+        let core = recovered(parameters, 0, Vec::new());
+        assert!(core.chain_max() >= 10_000 * blocks_per_item + 10_000, "{pack:?}");
+    }
+}
+
+#[test]
+fn a_new_view_counts_once_its_certificate_is_verified() {
+    let pack = Pack::Basic;
+    let mut core = fresh(pack);
+    told(&mut core, Event::Start);
+    let (above, _) = child(pack, &genesis(pack), 1, 0);
+    let entered = |high| Message::NewView { view: View(4), high };
+    let (unknown, known) = (qc(pack.kind(), &above), Qc::clone(&core.high));
+    told(&mut core, Event::Message { from: NodeId(1), message: entered(unknown) });
+    assert!(core.newviews.is_empty(), "a leader that proposed now would not know what it is told");
+    told(&mut core, Event::Message { from: NodeId(2), message: entered(known) });
+    assert_eq!(core.newviews.get(&NodeId(2)), Some(&View(4)));
+}
+
+#[test]
+fn forwarded_items_fit_their_frame() {
+    let pack = Pack::Chain2Order;
+    let mut core = recovered(Parameters { block_bytes: 2 << 20, ..parameters(pack) }, 0, Vec::new());
+    let item = |size: usize| Item::new(Bytes::from(vec![u8::try_from(size % 251).expect("small"); size]));
+    let sizes = [(1 << 20) - 36, (1 << 20) - 37, (1 << 20) - 38, (1 << 20) - 33];
+    let items = sizes.into_iter().filter_map(item).collect();
+    let told = acting(&mut core, |core, turn| core.send_items(NodeId(1), items, turn));
+    let sent =
+        |effect: &Effect<Core>| matches!(effect, Effect::Send { message, .. } if fits_its_frame(message));
+    assert!(!told.is_empty() && told.iter().all(sent));
 }
 
 #[test]
