@@ -230,7 +230,7 @@ impl<P: App + 'static> Executor<P> {
         if let Origin::Member(proposer) = entry.origin
             && proposer != self.settings.own
         {
-            turn.blame(proposer, ServiceFault::ProposedForgery(entry.payload.clone()));
+            turn.blame(proposer, ServiceFault::SuspectedForgery(entry.payload.clone()));
         }
     }
 }

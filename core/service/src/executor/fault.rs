@@ -11,8 +11,9 @@ pub enum ServiceFault {
     UndecodableItem(Bytes),
     /// A client sent an item whose signature is not its session's.
     ForgedItem(Bytes),
-    /// A member proposed an item that no client signed, or that is no item.
-    ProposedForgery(Bytes),
+    /// A member proposed an item that no client signed, or that is no item. It may have it from another member in good
+    /// faith, so this proves nothing.
+    SuspectedForgery(Bytes),
     /// A member sent a part of a snapshot that the certified root does not contain.
     WrongStateChunk(Bytes),
     /// A message that this role never gets.
@@ -31,7 +32,7 @@ impl From<ServiceFault> for Fault {
         let (code, name, evidence) = match fault {
             ServiceFault::UndecodableItem(bytes) => (4_701, "undecodable_item", bytes),
             ServiceFault::ForgedItem(bytes) => (4_702, "forged_item", bytes),
-            ServiceFault::ProposedForgery(bytes) => (4_703, "proposed_forgery", bytes),
+            ServiceFault::SuspectedForgery(bytes) => (4_703, "suspected_forgery", bytes),
             ServiceFault::WrongStateChunk(bytes) => (4_704, "wrong_state_chunk", bytes),
             ServiceFault::OutOfRole => (4_705, "out_of_role", Bytes::new()),
             ServiceFault::ContradictedResult(bytes) => (4_706, "contradicted_result", bytes),

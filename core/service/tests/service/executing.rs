@@ -173,12 +173,12 @@ fn a_forgery_that_a_member_proposes_is_skipped_and_counts_against_it() {
     let mut alone = Alone::open(Setup::default());
     let before = alone.executor.sessions().get(1).cloned();
     let effects = alone.entry(&signed(frame(1, 0, &["inc n"]), 101));
-    assert_eq!(faults(&effects), [(NodeId(2), "proposed_forgery")]);
+    assert_eq!(faults(&effects), [(NodeId(2), "suspected_forgery")]);
     assert_eq!(submits(&effects), [Submit::Applied { position: Position(2), root: None }]);
     assert_eq!(alone.executor.sessions().get(1).cloned(), before, "nothing of it was acknowledged");
     assert_eq!(alone.executor.app().values.len(), 0);
     let effects = alone.entry(&Bytes::from_static(b"\x01no item"));
-    assert_eq!(faults(&effects), [(NodeId(2), "proposed_forgery")]);
+    assert_eq!(faults(&effects), [(NodeId(2), "suspected_forgery")]);
     let effects = alone.entry(&Bytes::new());
     assert_eq!((faults(&effects), alone.executor.executed()), (Vec::new(), Position(4)));
     assert_eq!(
