@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use synod_hotstuff::Message;
-use synod_machine::{Span, Time};
+use synod_machine::Span;
 use synod_quorum::NodeId;
 use synod_scenarios::{SYSTEMS, passes, quiet, settles, stage, with};
 use synod_sim::Loss;
@@ -135,7 +135,6 @@ fn a_member_many_blocks_behind_catches_up_while_the_others_go_on() {
         let jumped = diary.of(away).any(|event| matches!(event.what, What::Jumped(_)));
         assert!(!jumped, "{system}: it took a snapshot");
         drop(diary);
-        let _: Time = at;
         let _report = settles(stage);
     }
 }

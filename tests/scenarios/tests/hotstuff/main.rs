@@ -3,8 +3,10 @@
 mod bad_leaders;
 mod bodies;
 mod catching_up;
+mod clients;
 mod clocks;
 mod consecutive_leaders;
+mod crash_points;
 mod hidden_lock;
 mod lagging;
 mod leader_killed;

@@ -183,7 +183,7 @@ fn the_highest_certificate_only_rises() {
                 2 => stage.world().crash(dead, synod_sim::Loss::Nothing, Some(Span::millis(300))),
                 5 => stage.world().crash(
                     NodeId((dead.0 + 1) % 4),
-                    synod_sim::Loss::Drawn,
+                    synod_sim::Loss::Nothing,
                     Some(Span::millis(50)),
                 ),
                 _ => {}
