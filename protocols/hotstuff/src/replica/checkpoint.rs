@@ -38,9 +38,12 @@ impl Core {
             Some(anchor) if anchor.certificate.state().position == position => {
                 return self.land(&anchor, turn);
             }
-            // The user got beyond it before it was told to jump, and goes on from there.
+            // The user got beyond it before it was told to jump. Only a chain that ends below must start anew.
             Some(anchor) if anchor.certificate.state().position < position => {
-                self.checkpoints.set_jumping(None)
+                if anchor.certificate.state().position > self.chain.top().last {
+                    return self.land(&anchor, turn);
+                }
+                self.checkpoints.set_jumping(None);
             }
             _ => {}
         }
@@ -254,13 +257,15 @@ impl Core {
         turn.applied(Rule::Jump);
         turn.note(Note { name: NoteName::Jump, values: [position.0, 0, 0], digest: anchor.header.digest() });
         if let Some(checkpoint) = told(&anchor) {
+            // A crash may come when the user has the state and nothing else is written of it here.
+            self.out.keep(Record::Checkpoint(Anchor::clone(&anchor)));
             self.checkpoints.set_jumping(Some(anchor));
             self.out.output(Delivered::Jump(checkpoint));
         }
     }
 
-    /// The user holds the state of the anchor: the chain starts again there.
-    fn land(&mut self, anchor: &Arc<Anchor>, turn: &mut Turn<'_, Self>) {
+    /// The user holds the state of the anchor, or more: the chain starts again there.
+    pub(crate) fn land(&mut self, anchor: &Arc<Anchor>, turn: &mut Turn<'_, Self>) {
         let state = *anchor.certificate.state();
         self.checkpoints.set_jumping(None);
         let header = Arc::new(anchor.header.clone());
@@ -268,7 +273,7 @@ impl Core {
         let whole = state.index == header.count;
         let height = header.height;
         self.delivery.height = if whole { height } else { height.saturating_sub(1) };
-        self.delivery.position = state.position;
+        self.delivery.position = state.position.max(self.delivery.applied);
         self.delivery.unapplied.clear();
         if self.chain.at(height).is_some_and(|link| link.digest == state.digest) {
             // The chain is here already, or came meanwhile: only bodies were missing.

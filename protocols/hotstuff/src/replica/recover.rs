@@ -47,6 +47,8 @@ struct Replay {
     blocks: BTreeMap<Hash, (Arc<Header>, Option<Hash>)>,
     chain: Vec<Link>,
     anchor: Option<Arc<Anchor>>,
+    /// The state above the chain that the user was told to fetch.
+    told: Option<Arc<Anchor>>,
     listening: bool,
     /// The record of a rejoin was read, the promise that belongs to it was not.
     rejoining: bool,
@@ -63,8 +65,19 @@ impl Replay {
             blocks: BTreeMap::new(),
             chain: vec![genesis.clone()],
             anchor: None,
+            told: None,
             listening: false,
             rejoining: false,
+        }
+    }
+
+    /// A stable checkpoint lies on the chain; one above it is where the user was told to start again.
+    fn take_anchor(&mut self, anchor: Arc<Anchor>) {
+        let position = anchor.certificate.state().position;
+        let above = self.chain.last().is_none_or(|top| top.last < position);
+        let place = if above { &mut self.told } else { &mut self.anchor };
+        if place.as_ref().is_none_or(|held| held.certificate.state().position < position) {
+            *place = Some(anchor);
         }
     }
 
@@ -86,7 +99,7 @@ impl Replay {
                 }
             }
             Record::Commit { digest, last } => self.commit(digest, last)?,
-            Record::Checkpoint(anchor) => self.anchor = Some(Arc::new(anchor)),
+            Record::Checkpoint(anchor) => self.take_anchor(Arc::new(anchor)),
             Record::Listening => self.listening = true,
             Record::Rejoined => self.rejoining = true,
         }
@@ -268,8 +281,9 @@ impl Core {
         if damaged || replay.listening {
             core.mode = Mode::Listening { shown: BTreeMap::new() };
         }
+        let told = replay.told.clone();
         core.install(replay);
-        core.resume()?;
+        core.resume(told)?;
         Ok(core)
     }
 
@@ -334,15 +348,22 @@ impl Core {
         }
     }
 
-    /// Delivery goes on behind what the user holds durably. If that lies below the retained chain, the user must first
-    /// jump to a certified state.
-    fn resume(&mut self) -> Result<(), Unrecoverable> {
+    /// Delivery goes on behind what the user holds durably. That may be a state above the log's end, if the user had
+    /// fetched it when the crash came: the replica lands there when it starts, or peers tell it what lies below.
+    fn resume(&mut self, told: Option<Arc<Anchor>>) -> Result<(), Unrecoverable> {
         let resume = self.config.resume();
         self.delivery.applied = resume;
         let (floor, top) = (self.chain.floor(), self.chain.top());
         if resume > top.last {
-            let why = format!("the user holds position {} and the log ends at {}", resume.0, top.last.0);
-            return if self.mode == Mode::Acting { Err(Unrecoverable(why)) } else { Ok(()) };
+            let at = told.as_ref().map_or(Position(0), |anchor| anchor.certificate.state().position);
+            if resume > at && self.mode == Mode::Acting {
+                let why = format!("the user holds position {} and the log ends at {}", resume.0, top.last.0);
+                return Err(Unrecoverable(why));
+            }
+            self.delivery.height = top.header.height;
+            self.delivery.position = resume;
+            self.checkpoints.set_jumping(told.filter(|_| resume == at));
+            return Ok(());
         }
         let whole = self.chain.iter().rev().find(|link| link.last <= resume);
         self.delivery.height = match whole {
@@ -371,7 +392,8 @@ impl Core {
         if top.header.view > View::GENESIS {
             put(Record::Commit { digest: top.digest, last: top.last });
         }
-        if let Some(anchor) = self.checkpoints.stable() {
+        let told = self.checkpoints.jumping();
+        for anchor in self.checkpoints.stable().into_iter().chain(told) {
             put(Record::Checkpoint(Anchor::clone(&anchor)));
         }
         let mut above: Vec<&Block> =

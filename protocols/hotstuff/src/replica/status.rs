@@ -159,6 +159,9 @@ impl Core {
         for name in core::mem::take(&mut self.restart) {
             self.load_body(Some(name), turn);
         }
+        if let Some(anchor) = self.checkpoints.jumping() {
+            self.land(&anchor, turn);
+        }
         let view = self.start_view();
         if let Mode::Listening { .. } = self.mode {
             turn.applied(crate::Rule::Listen);

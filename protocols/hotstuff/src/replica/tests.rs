@@ -295,6 +295,43 @@ fn after_a_rejoin_a_forgotten_vote_of_a_view_given_up_is_no_sign_of_a_rollback()
     assert!(checked(&mut core, 7), "a vote it may make again must be in its log");
 }
 
+/// The certified state behind the block at `position`, which closes it.
+fn anchor(position: u64, header: &Header) -> Anchor {
+    let state = Attested {
+        position: Position(position),
+        view: header.view,
+        digest: header.digest(),
+        index: header.count,
+        root: Hash([5; 32]),
+    };
+    let votes = (0..3).map(|id| (NodeId(id), Signature([7; 64])));
+    let certificate = CheckpointCert { epoch: Epoch(0), attested: Certificate::assemble(state, votes) };
+    Anchor { certificate, header: header.clone() }
+}
+
+#[test]
+fn a_user_that_fetched_a_state_above_the_log_is_landed_with_and_no_other_is() {
+    let pack = Pack::Chain2Order;
+    let line = line(pack, 6, 8);
+    let records = [
+        block(&line[0].0, &line[0].1),
+        Record::Commit { digest: line[0].0.digest(), last: Position(1) },
+        Record::Checkpoint(anchor(6, &line[5].0)),
+    ];
+    let numbers = Parameters { checkpoint_every: 6, ..parameters(pack) };
+    let mut core = recovered(numbers.clone(), 6, records.to_vec());
+    let said = outputs(told(&mut core, Event::Start));
+    assert!(matches!(&said[..], [Delivered::Stable(at)] if at.position == Position(6)), "{said:?}");
+    assert_eq!(core.chain.top().digest, line[5].0.digest(), "the chain starts again there");
+    let mut short = recovered(numbers.clone(), 1, records.to_vec());
+    assert!(outputs(told(&mut short, Event::Start)).is_empty(), "the user did not get there");
+    assert_eq!(short.chain.top().digest, line[0].0.digest());
+    let mut records = records.into_iter();
+    let log = Log { condition: Condition::Clean, records: &mut records };
+    let refused = Core::recover(config(numbers.clone(), 7), numbers.rules.rules(), log);
+    assert!(refused.is_err(), "nobody told the user of position 7");
+}
+
 #[test]
 fn a_user_below_the_retained_chain_starts_from_the_stable_state() {
     let pack = Pack::Chain2Order;
@@ -302,17 +339,7 @@ fn a_user_below_the_retained_chain_starts_from_the_stable_state() {
     let mut records: Vec<Record> = line[4..].iter().map(|(header, body)| block(header, body)).collect();
     records.insert(1, Record::Commit { digest: line[4].0.digest(), last: Position(5) });
     records.push(Record::Commit { digest: line[9].0.digest(), last: Position(10) });
-    let header = line[5].0.clone();
-    let state = Attested {
-        position: Position(6),
-        view: header.view,
-        digest: header.digest(),
-        index: 1,
-        root: Hash([5; 32]),
-    };
-    let votes = (0..3).map(|id| (NodeId(id), Signature([7; 64])));
-    let certificate = CheckpointCert { epoch: Epoch(0), attested: Certificate::assemble(state, votes) };
-    records.push(Record::Checkpoint(Anchor { certificate, header }));
+    records.push(Record::Checkpoint(anchor(6, &line[5].0)));
     records.push(Record::Qc(qc(pack.kind(), &line[9].0)));
     records.push(Record::Safety(safety(pack, &line[9].0)));
     let mut core = recovered(Parameters { checkpoint_every: 6, ..parameters(pack) }, 2, records);
