@@ -1,10 +1,13 @@
 //! Members that lag: what they are told, what they wait for, and where they start again (R9, 4.10, 4.12).
 
-use synod_hotstuff::{Message, Pack, Parameters, Proof, View};
+use synod_hotstuff::{
+    Blocks, CommitProof, Commitment, Fault, Message, Pack, Parameters, Proof, Status, View, Want,
+};
 use synod_machine::broadcast::{Delivered, Position, Submit, Ticket};
 use synod_machine::{Condition, Span};
+use synod_wire::List;
 
-use crate::world::{World, one_view, root_at};
+use crate::world::{Made, World, one_view, root_at};
 
 const CHAINED: [Pack; 3] = [Pack::Chain3, Pack::Chain2, Pack::Chain2Order];
 
@@ -98,4 +101,76 @@ pub(crate) fn who_is_behind_everything_starts_at_a_certified_state() {
         assert!(own.iter().all(|entry| all.contains(entry)), "{pack:?}: and agrees with the others");
         assert_eq!(world.seat(3).seen().delivered, world.seat(0).seen().delivered, "{pack:?}");
     }
+}
+
+/// Twelve empty blocks of views 1 to 12, and the two-chain that proves the eleventh.
+fn chain(world: &World) -> (Vec<Made>, CommitProof) {
+    let mut parent = world.genesis();
+    let mut blocks = Vec::new();
+    for view in 1..=12 {
+        let made = world.block(view, &parent, world.qc(&parent), &[]);
+        blocks.push(made.clone());
+        parent = made;
+    }
+    let child = Box::new(blocks[11].header.clone());
+    let commitment = Commitment::TwoChain { child, qc: world.qc(&blocks[11]) };
+    let proof = CommitProof { header: blocks[10].header.clone(), commitment };
+    (blocks, proof)
+}
+
+/// A world whose subject asked member 5 for the blocks from height 1 on.
+fn asking() -> World {
+    let mut world = World::crowd(Pack::Chain2, 0);
+    let high = world.genesis_qc();
+    let status = Status { height: 50, view: View(0), high, tc: None, stable: Position(0), yours: None };
+    world.say(5, 0, Message::Status(status));
+    let asks = |message: &Message| matches!(message, Message::Fetch(Want::Range { from: 1, .. }));
+    assert_eq!(world.sent(0, asks).len(), 1, "a member far behind asks for a range");
+    world
+}
+
+/// What a liar does to the blocks it serves.
+type Lie = fn(&mut Vec<Made>);
+
+/// 4.11: a range with a gap, out of order, cut, doubled or without its proof is refused and its sender blamed; a whole one
+/// is taken.
+#[test]
+fn a_range_is_taken_whole_and_linked_or_not_at_all() {
+    let lies: [(&str, Lie); 6] = [
+        ("whole", |_| ()),
+        ("a gap", |blocks| drop(blocks.remove(4))),
+        ("two swapped", |blocks| blocks.swap(3, 4)),
+        ("one twice", |blocks| blocks.insert(3, blocks[2].clone())),
+        ("the proved one missing", |blocks| blocks.truncate(10)),
+        ("another block inside", |blocks| blocks[5].header.time.0 += 1),
+    ];
+    for (name, lie) in lies {
+        let mut world = asking();
+        let (blocks, proof) = chain(&world);
+        let mut told = blocks[..11].to_vec();
+        lie(&mut told);
+        let headers = List::try_from(told.iter().map(|made| made.header.clone()).collect::<Vec<_>>());
+        let headers = headers.expect("few headers");
+        let answer = Blocks { headers, bodies: List::default(), proof: Some(proof), anchor: None };
+        world.say(5, 0, Message::Blocks(answer));
+        let whole = name == "whole";
+        assert_eq!(world.seat(0).seen().height, if whole { 11 } else { 0 }, "{name}");
+        assert_eq!(world.seat(0).blames(5, Fault::BadRange), !whole, "{name}: {:?}", world.seat(0).blamed);
+    }
+}
+
+/// 4.11: a range whose proof nobody signed is refused.
+#[test]
+fn a_range_with_a_forged_proof_is_refused() {
+    let mut world = asking();
+    let (blocks, mut proof) = chain(&world);
+    let child = Box::new(blocks[11].header.clone());
+    let qc = world.qc_as(world.kind(), 12, blocks[11].digest(), &[5, 6, 7]);
+    proof.commitment = Commitment::TwoChain { child, qc };
+    let headers: Vec<_> = blocks[..11].iter().map(|made| made.header.clone()).collect();
+    let headers = List::try_from(headers).expect("few headers");
+    let answer = Blocks { headers, bodies: List::default(), proof: Some(proof), anchor: None };
+    world.say(5, 0, Message::Blocks(answer));
+    assert!(world.seat(0).blames(5, Fault::BadRange));
+    assert_eq!(world.seat(0).seen().height, 0);
 }

@@ -11,6 +11,7 @@ mod counts;
 mod coverage;
 mod delivery;
 mod deviations;
+mod docs;
 mod domains;
 mod evidence;
 mod gaps;

@@ -298,3 +298,61 @@ fn at_every_crash_point_there_is_one_vote_for_each_view_and_kind() {
         assert!(points > 3, "{pack:?}: {points} crash points");
     }
 }
+
+/// TS14, 3.5: the lock comes back with the log, and a restarted replica votes for nothing below it.
+#[test]
+fn a_lock_survives_a_restart() {
+    for restarts in [false, true] {
+        let mut world = World::crowd(Pack::Chain3, 0);
+        let genesis = world.genesis();
+        let blocks = world.good_views(0, 1, 3, &genesis);
+        world.certify(0, &blocks[2]);
+        assert_eq!(
+            world.seat(0).promises().map(|safety| safety.lock.view),
+            Some(View(2)),
+            "locked at view 2"
+        );
+        if restarts {
+            world.restart_whole(0);
+        }
+        let beside = world.block_after_tc(6, &blocks[0], world.qc(&blocks[0]), &["beside"]);
+        world.show(0, &beside);
+        assert!(!world.voted(0, &beside), "restarted: {restarts}: its justify is of view 1, below the lock");
+        let above = world.block_after_tc(7, &blocks[2], world.qc(&blocks[2]), &["above"]);
+        world.show(0, &above);
+        assert!(world.voted(0, &above), "restarted: {restarts}: it extends the lock");
+    }
+}
+
+/// Paper 2.2.3, line 24: at the lock's own view, without the locked block, there is no vote.
+#[test]
+fn a_justify_as_high_as_the_lock_does_not_unlock() {
+    for pack in [Pack::Basic, Pack::Chain3] {
+        let mut world = World::crowd(pack, 0);
+        let genesis = world.genesis();
+        let locked = world.block(1, &genesis, world.genesis_qc(), &["locked"]);
+        world.show(0, &locked);
+        match pack {
+            Pack::Basic => {
+                for kind in [Kind::Prepare, Kind::Precommit] {
+                    let qc = world.qc_as(kind, 1, locked.digest(), &world.a_quorum());
+                    world.say(1, 0, Message::Phase(qc));
+                }
+            }
+            _ => {
+                let next = world.block(2, &locked, world.qc(&locked), &["next"]);
+                world.show(0, &next);
+                world.certify(0, &next);
+            }
+        }
+        assert_eq!(world.seat(0).promises().map(|safety| safety.lock.view), Some(View(1)), "{pack:?}");
+        // What no correct quorum certifies: another block of the lock's view.
+        let mut twin = world.block(1, &genesis, world.genesis_qc(), &["twin"]);
+        twin.header.proposer = 1;
+        let beside = world.block_after_tc(5, &twin, world.qc(&twin), &["beside"]);
+        world.show(0, &twin);
+        world.show(0, &beside);
+        world.answer_fetches(0, &[twin]);
+        assert!(!world.voted(0, &beside), "{pack:?}");
+    }
+}

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 
 use synod_crypto::Hash;
-use synod_hotstuff::{Config, Identity, Message, Pack, Parameters, Replica, Timer};
+use synod_hotstuff::{Config, Identity, Message, Pack, Parameters, Replica, Safety, Timer};
 use synod_machine::broadcast::{Delivered, Position, Submit, Ticket};
 use synod_machine::testing::effects;
 use synod_machine::{Bounded, Condition, Effect, Event, Job as _, Link, Span, Time, To};
@@ -307,6 +307,7 @@ impl World {
 
     fn send(&mut self, id: u32, to: To, message: &Message) {
         self.sync(id);
+        self.assert_promised(id, message);
         let due = self.now + self.delay;
         self.said.push((id, message.clone()));
         let peers: Vec<u32> = match to {
@@ -320,6 +321,22 @@ impl World {
             seat.counts.bytes += bytes;
             self.flight.push_back(Envelope { from: id, to: peer, due, message: message.clone() });
         }
+    }
+
+    /// The promise gate: what is signed here is kept by the newest safety record written before.
+    fn assert_promised(&self, id: u32, message: &Message) {
+        let fresh = Safety::fresh(Epoch(0), self.genesis().digest(), self.kind());
+        let kept = self.seat(id).promises().unwrap_or(fresh);
+        let holds = match message {
+            Message::Vote { view, digest, .. } => (kept.voted.view, kept.voted.digest) == (*view, *digest),
+            Message::Order { view, digest, .. } => {
+                (kept.ordered.view, kept.ordered.digest) == (*view, *digest)
+            }
+            Message::Propose { header, .. } => kept.proposed.digest == header.digest(),
+            Message::Complain { view, .. } => kept.complained >= *view,
+            _ => true,
+        };
+        assert!(holds, "n{id} says what no record keeps: {message:?}");
     }
 
     fn output(&mut self, id: u32, output: Delivered) {
