@@ -3,7 +3,7 @@
 use synod_machine::Link;
 
 use super::Mode;
-use super::link::{Dir, NetEvent};
+use super::link::{Dir, NetEvent, WeatherKind};
 use super::transport::Network;
 use crate::happening::Plan;
 
@@ -215,6 +215,38 @@ impl Network {
         }
     }
 
+    /// Ends the disturbances of one incident.
+    pub(crate) fn calm(&mut self, incident: u32, now: u64, plan: &mut Plan) {
+        for at in 0..self.dirs.len() {
+            let weathers = &mut self.dirs[at].weathers;
+            let before = weathers.len();
+            weathers.retain(|weather| weather.incident != incident);
+            let banded = weathers.iter().any(|weather| matches!(weather.kind, WeatherKind::Band(_)));
+            if weathers.len() < before && !banded {
+                self.drain(super::place(at), now, plan);
+            }
+        }
+    }
+
+    /// What waited for bandwidth that is bounded no longer goes at once, in order.
+    fn drain(&mut self, dir_at: u32, now: u64, plan: &mut Plan) {
+        let dir = &mut self.dirs[dir_at as usize];
+        if core::mem::take(&mut dir.band_free) <= now {
+            return;
+        }
+        let soonest = now.max(dir.clogged_until) + dir.latency;
+        for at in dir.channels.clone() {
+            let channel = &mut self.channels[at as usize];
+            for flight in channel.flights.iter_mut().filter(|flight| flight.arrival != u64::MAX) {
+                if flight.arrival > soonest {
+                    flight.arrival = soonest;
+                    plan.net(soonest, dir.stream.tie(), flight.cause, NetEvent::Arrive { channel: at });
+                }
+            }
+            channel.last = channel.last.min(soonest);
+        }
+    }
+
     /// Gives up a connection that is blocked since it was doubted.
     pub(crate) fn expire(&mut self, pair_at: u32, generation: u32, now: u64, plan: &mut Plan) {
         let pair = &self.pairs[pair_at as usize];
@@ -238,6 +270,8 @@ impl Network {
             dir.weathers.clear();
             dir.clogged_until = 0;
             let dir_at = super::place(at);
+            self.drain(dir_at, now, plan);
+            let dir = &mut self.dirs[at];
             if core::mem::replace(&mut dir.blocked, 0) > 0 {
                 self.resume(dir_at, now, plan);
             }

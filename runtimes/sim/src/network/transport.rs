@@ -237,13 +237,6 @@ impl Network {
         }
     }
 
-    /// Ends the disturbances of one incident.
-    pub(crate) fn calm(&mut self, incident: u32) {
-        for dir in &mut self.dirs {
-            dir.weathers.retain(|weather| weather.incident != incident);
-        }
-    }
-
     /// Nothing arrives on this link before `until`.
     pub(crate) fn clog(&mut self, from: u32, to: u32, until: u64) {
         if let Some(dir) = self.dir(from, to) {

@@ -74,7 +74,7 @@ impl World {
 
     fn weather(&mut self, incident: &Incident, step: u32) {
         if step == END {
-            return self.network.calm(incident.id);
+            return self.network.calm(incident.id, self.now, &mut self.plan);
         }
         let amount = incident.amount.unsigned_abs();
         let ppm = u32::try_from(amount).unwrap_or(u32::MAX);

@@ -109,6 +109,24 @@ fn bandwidth_spaces_frames_by_their_bytes() {
 }
 
 #[test]
+fn what_waits_for_bandwidth_goes_when_the_bound_ends_or_the_core_is_healed() {
+    for healed in [false, true] {
+        let mut world = world(2, 4);
+        let lasts = Span::millis(if healed { 100_000 } else { 300 });
+        world.load(&[incident(1, Family::NetBand, &[0], 30, lasts)]);
+        said(&mut world, Span::millis(20));
+        tell(&mut world, 0, (0..10).map(|value| Do::SendOn(0, NodeId(1), value)).collect());
+        let slow = heard(&said(&mut world, Span::millis(220)), 1);
+        assert!((1..5).contains(&slow.len()), "{slow:?}");
+        if healed {
+            world.heal(&[NodeId(0), NodeId(1)]);
+        }
+        let rest = heard(&said(&mut world, Span::millis(150)), 1);
+        assert_eq!([slow, rest].concat(), (0..10).collect::<Vec<_>>(), "healed {healed}");
+    }
+}
+
+#[test]
 fn a_nodes_own_bandwidth_is_shared_by_its_links() {
     let options = Options { egress: 30, ..calm(4) };
     let mut world = World::new(setup(3, &[0], options));
