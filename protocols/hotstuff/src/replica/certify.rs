@@ -172,6 +172,7 @@ impl Core {
         } else if qc.view > self.tree.root_header().view {
             turn.applied(Rule::QcForUnknown);
             self.want_block(qc.digest, qc.votes.signers(), turn);
+            self.count_orders(qc.view, qc.digest, turn);
         }
         if qc.view >= self.view {
             turn.applied(Rule::AdvanceByQc);
@@ -361,12 +362,19 @@ impl Core {
         if !self.is_enough(self.votes.tally(Kind::Order, view, &digest)) {
             return;
         }
-        if self.tree.get(&digest).is_some_and(|block| block.qc.is_some()) {
-            let votes = self.votes.collect(Kind::Order, view, &digest);
-            let qc = Arc::new(Qc::assemble(self.safety.epoch, (Kind::Order, view, digest), votes));
-            self.ordered = Some(Ordered { qc, verified: false });
-            // They prove nothing to others before their signatures are checked.
-            self.commit_to(digest, None, Rule::CommitByOrders, turn);
+        match self.tree.get(&digest).map(|block| block.qc.is_some()) {
+            Some(true) => {
+                let votes = self.votes.collect(Kind::Order, view, &digest);
+                let qc = Arc::new(Qc::assemble(self.safety.epoch, (Kind::Order, view, digest), votes));
+                self.ordered = Some(Ordered { qc, verified: false });
+                // They prove nothing to others before their signatures are checked.
+                self.commit_to(digest, None, Rule::CommitByOrders, turn);
+            }
+            // Certified, ordered and not here: when it comes it commits, or shows that it lies on a fork.
+            None if self.safety.high == (Mark { view, digest }) => {
+                self.await_commit(Mark { view, digest }, None);
+            }
+            Some(false) | None => {}
         }
     }
 

@@ -38,7 +38,10 @@ impl Core {
             return self.note_proof(digest, proof);
         }
         let Some(header) = self.tree.get(&digest).map(|block| Arc::clone(&block.header)) else {
-            self.await_commit(digest, proof);
+            let child = self.tree.iter().find(|(_, block)| block.header.parent == digest);
+            if let Some(view) = child.map(|(_, block)| block.header.justify.view) {
+                self.await_commit(Mark { view, digest }, proof);
+            }
             return self.want_block(digest, self.others(), turn);
         };
         let Some(gap) = self.tree.gap(digest) else {
@@ -50,18 +53,14 @@ impl Core {
             let values = [header.height, header.view.0, self.tree.root_header().view.0];
             return self.halt(NoteName::Conflict, values, digest, turn);
         }
-        if self.pending_commit.as_ref().is_none_or(|(mark, _)| mark.view < header.view) {
-            self.pending_commit = Some((Mark { view: header.view, digest }, proof));
-        }
+        self.await_commit(Mark { view: header.view, digest }, proof);
         self.want_ancestors(gap, header.height, turn);
     }
 
-    /// A block that must commit is not here: its child says its view. When it comes, it commits or proves a conflict.
-    fn await_commit(&mut self, digest: Hash, proof: Option<Arc<Commitment>>) {
-        let child = self.tree.iter().find(|(_, block)| block.header.parent == digest);
-        let Some(view) = child.map(|(_, block)| block.header.justify.view) else { return };
-        if self.pending_commit.as_ref().is_none_or(|(mark, _)| mark.view < view) {
-            self.pending_commit = Some((Mark { view, digest }, proof));
+    /// A block that must commit is not here. When it comes, it commits or proves a conflict.
+    pub(crate) fn await_commit(&mut self, mark: Mark, proof: Option<Arc<Commitment>>) {
+        if self.pending_commit.as_ref().is_none_or(|(pending, _)| pending.view < mark.view) {
+            self.pending_commit = Some((mark, proof));
         }
     }
 

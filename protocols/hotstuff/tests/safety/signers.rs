@@ -4,7 +4,8 @@ use synod_crypto::{Hash, Signature};
 use synod_hotstuff::{Attested, Fault, Kind, Message, Pack, Parameters, Proof, Qc, Statement, Tc, View};
 use synod_machine::broadcast::{Delivered, Position};
 use synod_quorum::{Epoch, NodeId};
-use synod_wire::List;
+use synod_service::matching::{Matching, Say, Trust, Verdict};
+use synod_wire::{Bytes, List};
 
 use crate::world::{Made, Setup, World, one_view, root_at};
 
@@ -139,6 +140,23 @@ pub(crate) fn one_member_that_attests_many_times_makes_no_checkpoint_stable() {
     let attest = world.attest(3, state);
     world.say(3, 0, attest);
     assert!(stable(&world));
+}
+
+/// TS5: answers to a read.
+#[test]
+fn one_member_that_answers_a_read_many_times_is_not_believed() {
+    let weights = World::alone(Pack::Chain2Order, 0).roster.weights().clone();
+    let trust = Trust::Members(weights);
+    let mut heard = Matching::default();
+    for (id, times) in [(1, 1), (2, 5)] {
+        for _ in 0..times {
+            heard.hear(NodeId(id), Say::Result(7_u8), Some(Bytes::from_static(b"value")));
+        }
+    }
+    assert_eq!(heard.verdict(|members| trust.reads(members)), Verdict::Open, "two of four");
+    heard.hear(NodeId(3), Say::Result(7), None);
+    let accepted = Verdict::Accepted(7, Bytes::from_static(b"value"));
+    assert_eq!(heard.verdict(|members| trust.reads(members)), accepted);
 }
 
 /// TS5: repeated, unknown and disordered members in a received TC.
