@@ -38,6 +38,19 @@ pub struct RequestId {
     pub sequence: u64,
 }
 
+impl RequestId {
+    /// Reads the text of a request of this cluster.
+    #[must_use]
+    pub fn parse(text: &str, cluster: Hash) -> Option<Self> {
+        let mut parts = text.strip_prefix("r1-")?.split('-');
+        let (head, session, sequence) = (parts.next()?, parts.next()?, parts.next()?);
+        let id = Self { cluster, session: session.parse().ok()?, sequence: sequence.parse().ok()? };
+        // One name, one text: no signs, no leading zeros, no other cluster.
+        (parts.next().is_none() && cluster.to_string().starts_with(head) && id.to_string() == text)
+            .then_some(id)
+    }
+}
+
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cluster = self.cluster.to_string();
@@ -88,4 +101,28 @@ pub trait Backend: Send + Sync + 'static {
 
     /// One JSON object of `synod-status/1` as this backend sees the cluster.
     fn status(&self) -> serde_json::Value;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_one_text() {
+        let cluster = Hash::of(b"a cluster");
+        let id = RequestId { cluster, session: 17, sequence: 3 };
+        let text = id.to_string();
+        assert_eq!(RequestId::parse(&text, cluster), Some(id));
+        assert_eq!(RequestId::parse(&text, Hash::of(b"another")), None);
+        for wrong in [
+            "r1",
+            "r1-",
+            "r1--17-3",
+            &format!("{text}-1"),
+            &text.replace("-17", "-017"),
+            &text.replace("-17", "-+17"),
+        ] {
+            assert_eq!(RequestId::parse(wrong, cluster), None, "{wrong}");
+        }
+    }
 }

@@ -44,6 +44,29 @@ pub struct ClientSetup {
     pub believe: Option<NodeId>,
 }
 
+/// Who a client is. A later process with the same key, number and session asks again for what an earlier one asked: the
+/// same operations in the same order have the same names, and none is executed twice.
+#[derive(Clone)]
+pub struct Identity {
+    /// Signs the session's frames.
+    pub key: Seed,
+    /// Tells the session from others of the key.
+    pub number: u64,
+    /// The session of the earlier process. If the cluster has closed it meanwhile, nothing is sent.
+    pub resume: Option<u64>,
+}
+
+impl Identity {
+    /// A new one, from the system's randomness.
+    ///
+    /// # Panics
+    /// When the system has no randomness.
+    #[must_use]
+    pub fn draw() -> Self {
+        Self { key: Seed::new(random::bytes()), number: random::number(), resume: None }
+    }
+}
+
 struct Pending {
     outcomes: Vec<Option<Outcome>>,
     missing: usize,
@@ -53,6 +76,8 @@ struct Pending {
 #[derive(Default)]
 struct Calls {
     pending: Mutex<HashMap<u64, Pending>>,
+    /// The cluster's name for the session once it is open, else 0.
+    session: AtomicU64,
 }
 
 /// One session: a guest node with one client machine.
@@ -77,9 +102,25 @@ impl ClusterClient {
     /// # Errors
     /// The code of the thread or description that was refused.
     pub fn connect(setup: &ClientSetup) -> Result<Self, SynError> {
+        let identities = (0..setup.sessions.max(1)).map(|_| Identity::draw());
+        Self::connect_all(setup, identities)
+    }
+
+    /// Opens one session of this identity.
+    ///
+    /// # Errors
+    /// Those of [`Self::connect`].
+    pub fn connect_as(setup: &ClientSetup, identity: Identity) -> Result<Self, SynError> {
+        Self::connect_all(setup, std::iter::once(identity))
+    }
+
+    fn connect_all(
+        setup: &ClientSetup,
+        identities: impl Iterator<Item = Identity>,
+    ) -> Result<Self, SynError> {
         let watch = Arc::new(Watch::default());
         let sessions =
-            (0..setup.sessions.max(1)).map(|_| session(setup, &watch)).collect::<Result<Vec<_>, _>>()?;
+            identities.map(|identity| session(setup, identity, &watch)).collect::<Result<Vec<_>, _>>()?;
         let genesis = setup.genesis.clone();
         Ok(Self { sessions, next: AtomicU64::new(0), watch, trust: setup.trust, genesis })
     }
@@ -88,6 +129,13 @@ impl ClusterClient {
     #[must_use]
     pub fn watch(&self) -> &Watch {
         &self.watch
+    }
+
+    /// The name of the `sequence`th operation of the first session; `None` until that is open.
+    #[must_use]
+    pub fn request(&self, sequence: u64) -> Option<RequestId> {
+        let session = self.sessions.first()?.calls.session.load(Ordering::Relaxed);
+        (session > 0).then(|| RequestId { cluster: self.genesis.id(), session, sequence })
     }
 
     /// Calls and waits.
@@ -106,14 +154,15 @@ impl ClusterClient {
     }
 }
 
-fn session(setup: &ClientSetup, watch: &Arc<Watch>) -> Result<Session, SynError> {
-    let seed = Seed::new(random::bytes());
+fn session(setup: &ClientSetup, identity: Identity, watch: &Arc<Watch>) -> Result<Session, SynError> {
+    let Identity { key: seed, number, resume } = identity;
     let roster = setup.genesis.roster();
     let trust = match setup.believe {
         Some(node) => Trust::Gateway(node),
         None => Trust::Members(roster.weights().clone()),
     };
-    let mut config = ClientConfig::new(trust, setup.genesis.id(), seed.public(), random::number());
+    let mut config = ClientConfig::new(trust, setup.genesis.id(), seed.public(), number);
+    config.resume = resume;
     config.auth = authentication(&setup.genesis);
     config.nearest = setup.nearest;
     config.send = if setup.send_all { SendMode::All } else { SendMode::One };
@@ -132,11 +181,14 @@ fn session(setup: &ClientSetup, watch: &Arc<Watch>) -> Result<Session, SynError>
     let to = calls.clone();
     let cluster = setup.genesis.id();
     let connector = move |_: u8, output: Box<dyn Any + Send>, _: &mut Deliveries<'_>| {
-        if let Ok(output) = output.downcast::<ClientOutput>()
-            && let ClientOutput::Outcome { tag, id, outcome } = *output
-        {
-            let name = RequestId { cluster, session: id.session, sequence: id.sequence };
-            to.settle(tag, translate(outcome, name));
+        let Ok(output) = output.downcast::<ClientOutput>() else { return };
+        match *output {
+            ClientOutput::Ready { session } => to.session.store(session, Ordering::Relaxed),
+            ClientOutput::Outcome { tag, id, outcome } => {
+                let name = RequestId { cluster, session: id.session, sequence: id.sequence };
+                to.settle(tag, translate(outcome, name));
+            }
+            ClientOutput::Closed => {}
         }
     };
     let net = synod_net::Config {

@@ -1,11 +1,15 @@
-//! Faults that a drill asks for: a node that lies to clients, says nothing, or is cut off from some members.
+//! Faults that a drill asks for: a node that lies to clients, says nothing, speaks late, or is cut off from some
+//! members.
 //!
 //! A wrapper around a hosted machine edits what it sends and hears. It exists only where the genesis says
 //! `drill = true`; the machine inside stays honest, so turning a fault off heals the node.
 
+mod held;
+
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use synod_crypto::Hash;
@@ -16,6 +20,8 @@ use synod_quorum::{NodeId, NodeSet};
 use synod_service::{Answered, ClientMessage, CommandResult, Reply, Results};
 use synod_wire::{Blob, Limits, List, Wire, Writer};
 
+use held::Held;
+
 /// The faults of one node, changed from any thread.
 #[derive(Default)]
 pub struct Drill {
@@ -24,6 +30,8 @@ pub struct Drill {
     cut: Mutex<NodeSet>,
     /// Frames of a thousand that are dropped.
     drop: AtomicU64,
+    /// How much later than it should every frame leaves, in microseconds.
+    delay: AtomicU64,
     dice: AtomicU64,
 }
 
@@ -46,6 +54,11 @@ impl Drill {
     /// Drops this share of a thousand of the frames it sends.
     pub fn drop_share(&self, of_thousand: u16) {
         self.drop.store(u64::from(of_thousand.min(1_000)), Ordering::Relaxed);
+    }
+
+    /// Sends every frame so much later; zero heals.
+    pub fn delay(&self, by: Duration) {
+        self.delay.store(u64::try_from(by.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     fn away(&self) -> NodeSet {
@@ -81,11 +94,12 @@ impl Drill {
 pub(crate) struct Drilled {
     inner: Box<dyn Hosted>,
     drill: Arc<Drill>,
+    held: Held,
 }
 
 impl Drilled {
     pub(crate) fn wrap(inner: Box<dyn Hosted>, drill: &Arc<Drill>) -> Box<dyn Hosted> {
-        Box::new(Self { inner, drill: drill.clone() })
+        Box::new(Self { inner, drill: drill.clone(), held: Held::default() })
     }
 }
 
@@ -148,6 +162,7 @@ fn twist_results(body: &Bytes) -> Option<Blob<{ synod_service::BODY_MAX }>> {
 struct Edited<'a> {
     platform: &'a mut dyn Platform,
     drill: &'a Drill,
+    held: &'a mut Held,
 }
 
 impl Platform for Edited<'_> {
@@ -159,7 +174,8 @@ impl Platform for Edited<'_> {
         } else {
             body
         };
-        self.platform.send(to, queue, body);
+        let delay = Duration::from_micros(self.drill.delay.load(Ordering::Relaxed));
+        self.held.send(delay, (to, queue, body), self.platform);
     }
     fn register(&mut self, to: NodeId, queue: Queue, op: &RegisterOp) {
         self.platform.register(to, queue, op);
@@ -197,44 +213,59 @@ impl Platform for Edited<'_> {
 }
 
 impl Drilled {
+    fn at(
+        &mut self,
+        at: At,
+        platform: &mut dyn Platform,
+        act: impl FnOnce(&mut dyn Hosted, &mut dyn Platform),
+    ) {
+        self.held.see(at);
+        self.held.release(at.now, platform);
+        self.with(platform, act);
+    }
+
     fn with(&mut self, platform: &mut dyn Platform, act: impl FnOnce(&mut dyn Hosted, &mut dyn Platform)) {
-        let mut edited = Edited { platform, drill: &self.drill };
+        let mut edited = Edited { platform, drill: &self.drill, held: &mut self.held };
         act(&mut *self.inner, &mut edited);
     }
 }
 
 impl Hosted for Drilled {
     fn start(&mut self, at: At, platform: &mut dyn Platform) {
-        self.with(platform, |inner, platform| inner.start(at, platform));
+        self.at(at, platform, |inner, platform| inner.start(at, platform));
     }
     fn input(&mut self, input: Box<dyn Any + Send>, at: At, platform: &mut dyn Platform) {
-        self.with(platform, |inner, platform| inner.input(input, at, platform));
+        self.at(at, platform, |inner, platform| inner.input(input, at, platform));
     }
     fn frame(&mut self, frame: Frame, at: At, platform: &mut dyn Platform) {
         if !self.drill.away().contains(frame.from) {
-            self.with(platform, |inner, platform| inner.frame(frame, at, platform));
+            self.at(at, platform, |inner, platform| inner.frame(frame, at, platform));
         }
     }
     fn registered(&mut self, from: NodeId, reply: RegisterReply, at: At, platform: &mut dyn Platform) {
-        self.with(platform, |inner, platform| inner.registered(from, reply, at, platform));
+        self.at(at, platform, |inner, platform| inner.registered(from, reply, at, platform));
     }
     fn tick(&mut self, at: At, platform: &mut dyn Platform) {
-        self.with(platform, |inner, platform| inner.tick(at, platform));
+        self.at(at, platform, |inner, platform| {
+            if inner.deadline().is_some_and(|due| due <= at.now) {
+                inner.tick(at, platform);
+            }
+        });
     }
     fn done(&mut self, done: ErasedDone, at: At, platform: &mut dyn Platform) {
-        self.with(platform, |inner, platform| inner.done(done, at, platform));
+        self.at(at, platform, |inner, platform| inner.done(done, at, platform));
     }
     fn loaded(&mut self, name: Hash, bytes: Option<Bytes>, at: At, platform: &mut dyn Platform) {
-        self.with(platform, |inner, platform| inner.loaded(name, bytes, at, platform));
+        self.at(at, platform, |inner, platform| inner.loaded(name, bytes, at, platform));
     }
     fn link(&mut self, peer: NodeId, link: Link, at: At, platform: &mut dyn Platform) {
-        self.with(platform, |inner, platform| inner.link(peer, link, at, platform));
+        self.at(at, platform, |inner, platform| inner.link(peer, link, at, platform));
     }
     fn durable(&mut self, lsn: Lsn, platform: &mut dyn Platform) {
         self.with(platform, |inner, platform| inner.durable(lsn, platform));
     }
     fn deadline(&self) -> Option<Time> {
-        self.inner.deadline()
+        self.inner.deadline().into_iter().chain(self.held.deadline()).min()
     }
     fn ready(&self) -> bool {
         self.inner.ready()
@@ -252,10 +283,10 @@ impl Hosted for Drilled {
         self.inner.snapshot()
     }
     fn bytes(&self) -> u64 {
-        self.inner.bytes()
+        self.inner.bytes() + self.held.bytes()
     }
     fn bytes_max(&self) -> u64 {
-        self.inner.bytes_max()
+        self.inner.bytes_max() + Held::bytes_max()
     }
 }
 
@@ -302,6 +333,51 @@ mod tests {
         assert_eq!(drill.reached(To::Node(NodeId(200))), Some(To::Node(NodeId(200))));
         drill.silence(true);
         assert_eq!(drill.reached(To::Node(NodeId(200))), None);
+    }
+
+    /// Notes when frames leave.
+    #[derive(Default)]
+    struct Sent(Vec<Bytes>);
+
+    impl Platform for Sent {
+        fn send(&mut self, _: To, _: Queue, body: Bytes) {
+            self.0.push(body);
+        }
+        fn register(&mut self, _: NodeId, _: Queue, _: &RegisterOp) {}
+        fn append(&mut self, _: Keep, _: Bytes) -> Lsn {
+            unreachable!("nothing is promised here")
+        }
+        fn store(&mut self, _: Hash, _: Bytes) -> Lsn {
+            unreachable!("nothing is promised here")
+        }
+        fn erase(&mut self, _: Hash) {}
+        fn load(&mut self, _: Hash) {}
+        fn compact(&mut self) {}
+        fn submit(&mut self, _: ErasedJob) {}
+        fn output(&mut self, _: Box<dyn Any + Send>) {}
+        fn blame(&mut self, _: NodeId, _: Fault) {}
+        fn applied(&mut self, _: Rule) {}
+        fn note(&mut self, _: Note) {}
+    }
+
+    #[test]
+    fn a_late_node_keeps_the_order_of_what_it_says() {
+        let (mut held, mut sent) = (Held::default(), Sent::default());
+        let at = |ms: u64| At { now: Time(ms * 1_000_000), wall: synod_machine::Wall(0) };
+        let frame = |byte: u8| (To::Node(NodeId(1)), Queue::CONTROL, Bytes::from(vec![byte]));
+        held.see(at(0));
+        held.send(Duration::ZERO, frame(0), &mut sent);
+        assert_eq!(sent.0.len(), 1, "without a delay it leaves at once");
+        held.send(Duration::from_secs(1_000), frame(1), &mut sent);
+        held.send(Duration::ZERO, frame(2), &mut sent);
+        let due = held.deadline().expect("something is held");
+        assert!(due >= at(1_000_000).now && due < at(1_100_000).now, "{due:?}");
+        assert_eq!((sent.0.len(), held.bytes()), (1, 2), "healed, but not before what was said before");
+        held.release(Time(due.0 - 1), &mut sent);
+        assert_eq!(sent.0.len(), 1);
+        held.release(due, &mut sent);
+        assert_eq!(sent.0.iter().map(|body| body[0]).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!((held.deadline(), held.bytes()), (None, 0));
     }
 
     #[test]

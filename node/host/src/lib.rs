@@ -16,7 +16,7 @@ mod settings;
 mod watch;
 
 pub use backend::{Backend, Call, Mode, Operation, Outcome, RequestId};
-pub use client::{ClientSetup, ClusterClient, OPERATIONS_MAX};
+pub use client::{ClientSetup, ClusterClient, Identity, OPERATIONS_MAX};
 pub use drill::Drill;
 pub use plan::EXECUTOR;
 pub use server::{Server, Setup, journal_config};
