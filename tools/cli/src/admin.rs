@@ -1,7 +1,7 @@
 //! The admin socket of a node: its operator sends one line and gets one line.
 //!
-//! A line is `lie on`, `lie off`, `silence on`, `silence off`, `cut NAME,NAME`, `drop N` (of a thousand frames) or
-//! `heal`; the answer is `ok` or `error CODE: message`. Faults exist only in a cluster whose genesis is a drill;
+//! A line is `lie on`, `lie off`, `silence on`, `silence off`, `cut NAME,NAME`, `drop N` (of a thousand frames),
+//! `delay N` (ms) or `heal`; the answer is `ok` or `error CODE: message`. Faults exist only in a cluster whose genesis is a drill;
 //! elsewhere every line is refused with SYN-3013. The socket has mode 0600, and the user at the other end must be the
 //! one that runs the node, or root.
 //!
@@ -22,6 +22,8 @@ use tokio::net::{UnixListener, UnixStream};
 
 /// How long one caller is listened to.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest delay: frames that are held back take memory.
+pub(crate) const DELAY_MAX: Duration = Duration::from_secs(10);
 /// Longest line.
 const LINE_MAX: u64 = 8 << 10;
 
@@ -32,6 +34,7 @@ enum Request {
     Silence(bool),
     Cut(Vec<String>),
     Drop(u16),
+    Delay(Duration),
     Heal,
 }
 
@@ -47,6 +50,10 @@ impl Request {
             ["silence", word] => switch(word).map(Self::Silence),
             ["cut", names] => Some(Self::Cut(names.split(',').map(str::to_owned).collect())),
             ["drop", share] => share.parse().ok().filter(|share| *share <= 1_000).map(Self::Drop),
+            ["delay", ms] => {
+                let delay = ms.parse().ok().map(Duration::from_millis);
+                delay.filter(|delay| *delay <= DELAY_MAX).map(Self::Delay)
+            }
             ["heal"] => Some(Self::Heal),
             _ => None,
         };
@@ -73,11 +80,13 @@ impl Subject {
             Request::Silence(on) => drill.silence(on),
             Request::Cut(names) => drill.cut(self.set(&names)?),
             Request::Drop(share) => drill.drop_share(share),
+            Request::Delay(by) => drill.delay(by),
             Request::Heal => {
                 drill.lie(false);
                 drill.silence(false);
                 drill.cut(NodeSet::EMPTY);
                 drill.drop_share(0);
+                drill.delay(Duration::ZERO);
             }
         }
         tracing::warn!(fault = line, "a fault was injected or healed");
@@ -223,7 +232,9 @@ mod tests {
             ("silence off", Some(Request::Silence(false))),
             ("cut n0,n2", Some(Request::Cut(both))),
             ("drop 1000", Some(Request::Drop(1_000))),
+            ("delay 10000", Some(Request::Delay(DELAY_MAX))),
             ("heal", Some(Request::Heal)),
+            ("delay 10001", None),
             ("drop 1001", None),
             ("heal now", None),
             ("", None),

@@ -10,7 +10,9 @@ use synod_config::{Rules, SynError, parse_duration};
 
 /// Measures a cluster of separate processes on this machine, then audits it; a failed audit shows no figures.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  synod bench --help")]
+#[command(
+    after_help = "Example:\n  synod bench kv --clients 4 --inflight 256 --pipeline 16 --for 1s --warmup 500ms"
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     what: What,
@@ -19,10 +21,14 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Ordering: commands of a size with the cheapest execution there is.
-    #[command(after_help = "Example:\n  synod bench --help")]
+    #[command(
+        after_help = "Example:\n  synod bench order --clients 4 --inflight 256 --pipeline 16 --for 1s --warmup 500ms"
+    )]
     Order(Options),
     /// The key-value store.
-    #[command(after_help = "Example:\n  synod bench --help")]
+    #[command(
+        after_help = "Example:\n  synod bench kv --clients 4 --inflight 256 --pipeline 16 --for 1s --warmup 500ms"
+    )]
     Kv {
         #[command(flatten)]
         options: Options,

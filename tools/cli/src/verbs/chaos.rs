@@ -9,7 +9,7 @@ use synod_config::{SynError, parse_duration};
 
 /// Faults in a cluster of real processes under load; a violation ends with exit code 8.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  synod chaos --help")]
+#[command(after_help = "Example:\n  synod chaos run --kills 1 --kill-mean 500ms")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     what: What,
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Kills leaders, stops a follower, restarts all at once; or makes one member lie. Then audits.
-    #[command(after_help = "Example:\n  synod chaos --help")]
+    #[command(after_help = "Example:\n  synod chaos run --kills 1 --kill-mean 500ms")]
     Run(Options),
 }
 

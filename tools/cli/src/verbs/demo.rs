@@ -17,7 +17,7 @@ use synod_load::usage;
 /// Four members in this process order the writes of a Redis client over TLS; one lies, the leader is stopped, and
 /// nothing is lost.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  synod demo --help")]
+#[command(after_help = "Example:\n  synod demo --headless --base-port 0")]
 pub(crate) struct Arguments {
     /// Number of members; 3f + 1 of them tolerate f faulty ones.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(4..=31))]

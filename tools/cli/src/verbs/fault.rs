@@ -1,6 +1,6 @@
 //! `synod fault`: faults in a deployment made for drills.
 
-use crate::admin::ask;
+use crate::admin::{DELAY_MAX, ask};
 use crate::deployment::{Blow, Record, directory_of, node_names};
 use crate::exit::Done;
 use crate::layout::{GENESIS_FILE, NODE_FILE};
@@ -8,11 +8,12 @@ use crate::output::Report;
 use crate::session::{Session, usage};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
-use synod_config::{Effective, Exit, Genesis, SynError, code};
+use std::time::Duration;
+use synod_config::{Effective, Exit, Genesis, SynError, code, parse_duration};
 
 /// Injects faults into a node of a deployment on this machine; one made with `up` or `demo`, no other.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  synod fault --help")]
+#[command(after_help = "Example:\n  synod fault lie n1")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -21,13 +22,13 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Answers clients wrongly, until healed.
-    #[command(after_help = "Example:\n  synod fault --help")]
+    #[command(after_help = "Example:\n  synod fault lie n1")]
     Lie(Target),
     /// Says nothing to anybody, until healed.
-    #[command(after_help = "Example:\n  synod fault --help")]
+    #[command(after_help = "Example:\n  synod fault silence n1")]
     Silence(Target),
     /// Cuts the node off from some members, in both directions, until healed.
-    #[command(after_help = "Example:\n  synod fault --help")]
+    #[command(after_help = "Example:\n  synod fault partition n1 --from n2,n3")]
     Partition {
         #[command(flatten)]
         target: Target,
@@ -36,7 +37,7 @@ enum Verb {
         from: Vec<String>,
     },
     /// Drops a share of what the node sends, until healed.
-    #[command(after_help = "Example:\n  synod fault --help")]
+    #[command(after_help = "Example:\n  synod fault drop n1 --share 200")]
     Drop {
         #[command(flatten)]
         target: Target,
@@ -44,17 +45,26 @@ enum Verb {
         #[arg(long, value_parser = clap::value_parser!(u16).range(0..=1_000))]
         share: u16,
     },
-    /// Ends lies, silence, cuts and drops.
-    #[command(after_help = "Example:\n  synod fault --help")]
+    /// Sends everything later, until healed.
+    #[command(after_help = "Example:\n  synod fault delay n1 --by 50ms")]
+    Delay {
+        #[command(flatten)]
+        target: Target,
+        /// How much later; at most 10s.
+        #[arg(long, value_name = "TIME", value_parser = delay)]
+        by: Duration,
+    },
+    /// Ends lies, silence, cuts, drops and delays.
+    #[command(after_help = "Example:\n  synod fault heal n1")]
     Heal(Target),
     /// Ends the process with SIGKILL; `synod restart` starts it again.
-    #[command(after_help = "Example:\n  synod fault --help")]
+    #[command(after_help = "Example:\n  synod fault kill n1")]
     Kill(Target),
     /// Stops the process with SIGSTOP.
-    #[command(after_help = "Example:\n  synod fault --help")]
+    #[command(after_help = "Example:\n  synod fault pause n1")]
     Pause(Target),
     /// Lets a stopped process go on.
-    #[command(after_help = "Example:\n  synod fault --help")]
+    #[command(after_help = "Example:\n  synod fault resume n1")]
     Resume(Target),
 }
 
@@ -65,6 +75,11 @@ struct Target {
     /// The directory of the deployment; by default that of the context.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+}
+
+fn delay(text: &str) -> Result<Duration, String> {
+    let span = parse_duration(text).ok_or_else(|| "not a duration such as 50ms or 1s".to_owned())?;
+    if span > DELAY_MAX { Err("at most 10s".to_owned()) } else { Ok(span) }
 }
 
 /// How a fault gets to the node.
@@ -84,6 +99,10 @@ impl Verb {
                 ("partition", target, Way::Line(format!("cut {}", from.join(","))))
             }
             Self::Drop { target, share } => ("drop", target, Way::Line(format!("drop {share}"))),
+            Self::Delay { target, by } => {
+                let line = format!("delay {}", by.as_millis());
+                ("delay", target, Way::Line(line))
+            }
             Self::Heal(target) => ("heal", target, Way::Line("heal".to_owned())),
             Self::Kill(target) => ("kill", target, Way::Signal(Blow::Kill)),
             Self::Pause(target) => ("pause", target, Way::Signal(Blow::Pause)),

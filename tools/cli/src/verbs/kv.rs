@@ -1,29 +1,52 @@
 //! `synod kv`: the key-value store of the context's cluster, believing nobody.
 
+mod shell;
+mod shown;
+mod store;
+mod txn;
+mod watch;
+mod words;
+
 use crate::exit::{Done, bug};
 use crate::output::Report;
-use crate::serve::client;
-use crate::session::{Session, no_context};
-use clap::{Args, Subcommand};
-use serde_json::Value;
-use std::time::Duration;
+use crate::session::{Session, usage};
+use clap::{Args, Subcommand, ValueEnum};
+use shown::{failed, text};
+use store::Store;
 use synod_config::{Exit, SynError, code};
-use synod_host::{ClusterClient, Mode, Operation, Outcome};
-use synod_kv::operation::{Range, write_command, write_range};
-use synod_kv::{Reply, Verb as Command};
-use synod_quorum::NodeId;
+use synod_host::{Mode, Operation};
+use synod_kv::operation::{Range, write_range};
+use synod_kv::{COMMANDS_MAX, Reply};
+use words::command;
 
 /// Reads and writes keys; a result is shown only when f + 1 members gave it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod kv scan")]
 pub(crate) struct Arguments {
+    /// How reads are carried out.
+    #[arg(long, global = true, value_enum, default_value = "linearizable", hide_possible_values = true)]
+    #[arg(value_name = "linearizable|ordered")]
+    read: Read,
+    /// A proof of the answer, once nodes give proofs.
+    #[arg(long, global = true, hide = true)]
+    proof: bool,
     #[command(subcommand)]
     verb: Verb,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Read {
+    /// By a quorum without ordering; ordered when the quorum does not agree.
+    Linearizable,
+    /// Ordered like a write.
+    Ordered,
+    /// From one node, which needs a proof.
+    Stale,
+}
+
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// The value of a key.
+    /// The value of a key and its version.
     #[command(after_help = "Example:\n  synod kv get greeting")]
     Get {
         /// The key.
@@ -57,81 +80,69 @@ enum Verb {
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_024))]
         limit: u32,
     },
-}
-
-fn command(verb: &str, arguments: &[&str]) -> Vec<u8> {
-    let mut body = Vec::new();
-    let verb = Command::find(verb.as_bytes()).expect("the store has the verbs of its command line");
-    write_command(verb, arguments.iter().map(|a| a.as_bytes()), &mut body);
-    body
-}
-
-impl Verb {
-    fn operation(&self) -> Operation {
-        let (body, mode) = match self {
-            Self::Get { key } => (command("GET", &[key]), Mode::Quorum),
-            Self::Put { key, value } => (command("SET", &[key, value]), Mode::Ordered),
-            Self::Del { keys } => {
-                let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-                (command("DEL", &keys), Mode::Ordered)
-            }
-            Self::Scan { prefix, after, limit } => {
-                let mut body = Vec::new();
-                let range = Range { prefix: prefix.as_bytes(), after: after.as_bytes(), limit: *limit };
-                write_range(&range, &mut body);
-                (body, Mode::Quorum)
-            }
-        };
-        Operation { body: body.into(), mode }
-    }
+    Watch(watch::Arguments),
+    Txn(txn::Arguments),
+    Shell(shell::Arguments),
 }
 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
-        let genesis = crate::context::genesis(session)?.ok_or_else(no_context)?;
+        if self.proof || self.read == Read::Stale {
+            let what = if self.proof { "--proof" } else { "--read stale" };
+            return Err(SynError::of(code::UNSUPPORTED, &[("what", what)]).because(
+                "nodes give no checkpoint proofs, and without one a single node would be believed",
+            ));
+        }
+        let reads = if self.read == Read::Ordered { Mode::Ordered } else { Mode::Quorum };
+        let store = Store::open(session, reads)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| bug("runtime", &error))?;
-        let client = client(&genesis, "verified", NodeId(0), 1)?;
-        let deadline = session.timeout.unwrap_or(Duration::from_secs(5));
-        let reply = runtime.block_on(ask(&client, self.verb.operation(), deadline))?;
-        session.output.print(&shown(&reply)?)?;
-        Ok(Exit::Success)
+        runtime.block_on(async {
+            match self.verb {
+                Verb::Get { key } => get(session, &store, &key).await,
+                Verb::Put { key, value } => one(session, &store, &["SET", &key, &value]).await,
+                Verb::Del { keys } => {
+                    let words: Vec<&str> =
+                        ["DEL"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+                    one(session, &store, &words).await
+                }
+                Verb::Scan { prefix, after, limit } => {
+                    let mut body = Vec::new();
+                    let (prefix, after) = (prefix.as_bytes(), after.as_bytes());
+                    write_range(&Range { prefix, after, limit }, &mut body);
+                    scan(session, &store, body).await
+                }
+                Verb::Watch(watch) => watch.run(session, &store).await,
+                Verb::Txn(txn) => txn.run(session, &store).await,
+                Verb::Shell(shell) => shell.run(session, &store).await,
+            }
+        })
     }
 }
 
-async fn ask(client: &ClusterClient, operation: Operation, deadline: Duration) -> Result<Reply, SynError> {
-    let outcome = client.ask(vec![operation], deadline).await.pop().unwrap_or(Outcome::Unknown(None));
-    match outcome {
-        Outcome::Accepted { value, .. } => {
-            Reply::decode(&value).ok_or_else(|| bug("reply", &"it does not decode"))
-        }
-        Outcome::Rejected { code, .. } => Err(SynError::of(synod_config::Code::new(code), &[])),
-        Outcome::Unknown(id) => {
-            let id = id.map_or_else(|| "none".to_owned(), |id| id.to_string());
-            Err(SynError::of(code::DEADLINE_PASSED, &[("id", &id)]))
-        }
-    }
+async fn get(session: &Session, store: &Store, key: &str) -> Done {
+    let (value, version) = store.fetch(key.as_bytes()).await?;
+    let report = Report::new("synod-kv/1").field("value", text(&value)).field("version", version);
+    session.output.print(&report)?;
+    Ok(Exit::Success)
 }
 
-fn text(reply: &Reply) -> Value {
-    match reply {
-        Reply::Simple(bytes) | Reply::Bulk(bytes) => Value::from(String::from_utf8_lossy(bytes).into_owned()),
-        Reply::Integer(number) => Value::from(*number),
-        _ => Value::Null,
-    }
+async fn one(session: &Session, store: &Store, words: &[&str]) -> Done {
+    let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    let reply = failed(store.ask(command(&words, store.reads)?).await?)?;
+    session.output.print(&Report::new("synod-kv/1").field("value", text(&reply)))?;
+    Ok(Exit::Success)
 }
 
-fn shown(reply: &Reply) -> Result<Report, SynError> {
-    let report = Report::new("synod-kv/1");
-    match reply {
-        Reply::Error(why) => {
-            let why = String::from_utf8_lossy(why).into_owned();
-            let code = why.split_whitespace().find_map(synod_config::Code::parse);
-            Err(SynError::with_message(code.unwrap_or(code::MALFORMED), &why))
-        }
-        Reply::Array(keys) | Reply::Set(keys) => {
-            Ok(report.list("keys", &["key"], keys.iter().map(|key| vec![text(key)]).collect()))
-        }
-        one => Ok(report.field("value", text(one))),
-    }
+async fn scan(session: &Session, store: &Store, body: Vec<u8>) -> Done {
+    let reply = failed(store.ask(Operation { body: body.into(), mode: store.reads }).await?)?;
+    let (Reply::Array(keys) | Reply::Set(keys)) = reply else { return Err(bug("reply", &"it is no list")) };
+    let rows = keys.iter().map(|key| vec![text(key)]).collect();
+    session.output.print(&Report::new("synod-kv/1").list("keys", &["key"], rows))?;
+    Ok(Exit::Success)
+}
+
+/// The refusal of too many commands in one transaction.
+fn too_many() -> SynError {
+    usage(&format!("a transaction has at most {COMMANDS_MAX} commands"))
 }

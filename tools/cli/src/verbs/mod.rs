@@ -3,6 +3,7 @@
 
 mod bench;
 mod chaos;
+mod client;
 mod completions;
 mod config;
 mod ctx;
@@ -51,6 +52,7 @@ macro_rules! verbs {
 verbs! {
     Sim sim;
     Kv kv;
+    Client client;
     Demo demo;
     Proxy proxy;
     Up up;

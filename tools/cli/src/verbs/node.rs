@@ -8,6 +8,7 @@ use synod_config::Exit;
 mod genesis;
 mod recover;
 mod run;
+mod votes;
 mod wal;
 
 /// One node: run it, look at what it holds, or say that it lost it.
@@ -34,6 +35,7 @@ enum Verb {
 enum Inspect {
     Genesis(genesis::Arguments),
     Wal(wal::Arguments),
+    Votes(votes::Arguments),
 }
 
 impl Arguments {
@@ -43,6 +45,7 @@ impl Arguments {
             Verb::Recover(recover) => recover.report()?,
             Verb::Inspect { what: Inspect::Genesis(what) } => what.report()?,
             Verb::Inspect { what: Inspect::Wal(what) } => what.report()?,
+            Verb::Inspect { what: Inspect::Votes(what) } => what.report()?,
         };
         session.output.print(&report)?;
         Ok(Exit::Success)

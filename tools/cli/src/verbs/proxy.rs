@@ -13,7 +13,7 @@ use synod_quorum::NodeId;
 
 /// Serves RESP and HTTP on this machine and accepts a result only when f + 1 members give it.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  synod proxy --help")]
+#[command(after_help = "Example:\n  synod proxy --resp 127.0.0.1:0 --http 127.0.0.1:0")]
 pub(crate) struct Arguments {
     /// The genesis of the cluster; by default that of the context.
     #[arg(long, value_name = "FILE")]

@@ -1,8 +1,7 @@
 //! Commands in `docs/operating` are run as they stand, in order, in an empty directory.
 
 use crate::rig::{Rig, read};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 fn page(name: &str) -> String {
     read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating").join(name))
@@ -33,15 +32,9 @@ fn run(name: &str, at_least: usize) {
         up.push_str(" --base-port 0");
     }
     assert!(lines.len() >= at_least, "{name} holds only {} commands", lines.len());
-    let binary = PathBuf::from(env!("CARGO_BIN_EXE_synod"));
-    let path = std::env::var("PATH").unwrap_or_default();
-    let path = format!("{}:{path}", binary.parent().expect("the binary is in a directory").display());
     for line in lines {
-        let mut shell = Command::new("sh");
-        rig.0.furnish(&mut shell);
-        let ran = shell.args(["-ec", &line]).env("PATH", &path).output();
-        let ran = ran.expect("a shell starts");
-        assert!(ran.status.success(), "{name}: {line}: {}", String::from_utf8_lossy(&ran.stderr));
+        let ran = rig.0.shell(&line);
+        assert_eq!(ran.code, 0, "{name}: {line}: {}", ran.err);
     }
 }
 

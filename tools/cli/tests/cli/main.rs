@@ -6,5 +6,6 @@ mod demo;
 mod documents;
 mod exits;
 mod files;
+mod live;
 mod rig;
 mod surface;

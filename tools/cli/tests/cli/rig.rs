@@ -24,6 +24,14 @@ pub(crate) struct Ran {
     pub(crate) err: String,
 }
 
+impl Ran {
+    fn of(output: Output) -> Self {
+        let Output { status, stdout, stderr } = output;
+        let text = |bytes| String::from_utf8(bytes).expect("what is printed is text");
+        Self { code: status.code().expect("it ended by itself"), out: text(stdout), err: text(stderr) }
+    }
+}
+
 impl Rig {
     pub(crate) fn new() -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -54,12 +62,22 @@ impl Rig {
         }
         command.env_remove("NO_COLOR").env("HOME", &self.0);
         command.env("XDG_CONFIG_HOME", self.path("xdg")).env("XDG_DATA_HOME", self.path("share"));
+        command.env("XDG_STATE_HOME", self.path("state"));
     }
 
     pub(crate) fn run(&self, line: &str) -> Ran {
-        let Output { status, stdout, stderr } = self.command(line).output().expect("the binary starts");
-        let text = |bytes| String::from_utf8(bytes).expect("what is printed is text");
-        Ran { code: status.code().expect("it ended by itself"), out: text(stdout), err: text(stderr) }
+        Ran::of(self.command(line).output().expect("the binary starts"))
+    }
+
+    /// Runs a line in a shell whose `synod` is the binary under test.
+    pub(crate) fn shell(&self, line: &str) -> Ran {
+        let binary = PathBuf::from(env!("CARGO_BIN_EXE_synod"));
+        let first = binary.parent().expect("the binary is in a directory").display();
+        let path = format!("{first}:{}", std::env::var("PATH").unwrap_or_default());
+        let mut shell = Command::new("sh");
+        self.furnish(&mut shell);
+        let ran = shell.args(["-ec", line]).env("PATH", path).output().expect("a shell starts");
+        Ran::of(ran)
     }
 
     /// Runs a line that must succeed.

@@ -1,11 +1,12 @@
 //! The tree as users meet it: help, examples, pipes, completions, manual, speed.
 
+use crate::live::LIVE;
 use crate::rig::{Rig, verbs};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The example at the end of a help text, without `synod`.
-fn example(help: &str) -> String {
+pub(crate) fn example(help: &str) -> String {
     let (_, tail) = help.split_once("\nExample:\n").unwrap_or_else(|| panic!("no example in: {help}"));
     let words: Vec<&str> = tail.split_whitespace().collect();
     assert_eq!(words.first(), Some(&"synod"), "{tail}");
@@ -20,17 +21,11 @@ fn outcome(verb: &str) -> i32 {
     }
 }
 
-/// Verbs that need or start a cluster, in an order in which their examples run.
-const LIVE: [&str; 12] = [
-    "up", "status", "why", "kv put", "kv get", "kv scan", "kv", "kv del", "logs", "restart", "down",
-    "node run",
-];
-
 /// Verbs whose output has a form of its own.
 const RAW: [&str; 2] = ["completions", "man"];
 
 /// Asserts that `text` is one JSON object that names its schema.
-fn assert_one_object(line: &str, text: &str) {
+pub(crate) fn assert_one_object(line: &str, text: &str) {
     let object: Value =
         serde_json::from_str(text).unwrap_or_else(|error| panic!("synod {line}: {error}: {text}"));
     let schema = object["schema"].as_str().unwrap_or_default();
@@ -45,7 +40,7 @@ fn the_example_of_every_help_runs_and_prints_no_escapes() {
         assert!(!help.contains('\u{1b}'), "the help of {verb} has escapes");
         let line = example(&help);
         if !LIVE.contains(&verb.as_str()) && run.insert(line.clone()) {
-            let ran = rig.run(&line);
+            let ran = rig.shell(&format!("synod {line}"));
             assert_eq!(ran.code, outcome(&verb), "{verb}: synod {line}: {}{}", ran.out, ran.err);
             if line.contains("--json") {
                 assert_one_object(&line, &ran.out);
@@ -57,17 +52,6 @@ fn the_example_of_every_help_runs_and_prints_no_escapes() {
         }
     }
     assert!(run.len() >= 18, "only {} examples ran", run.len());
-}
-
-#[test]
-fn the_examples_of_verbs_for_clusters_run() {
-    let rig = Rig::new();
-    let examples: BTreeMap<String, String> =
-        verbs(&rig).into_iter().map(|(verb, help)| (verb, example(&help))).collect();
-    for verb in LIVE.iter().filter(|verb| **verb != "node run") {
-        rig.ok(&examples[*verb]);
-    }
-    assert_eq!(examples["node run"], "node run --data cluster/n0", "clusters.rs runs this line");
 }
 
 #[test]

@@ -1,0 +1,118 @@
+//! `synod client verify`: a proof checked offline, against a genesis and nothing else.
+
+use crate::exit::Done;
+use crate::output::Report;
+use crate::proof::{Proof, invalid};
+use crate::session::{Session, usage};
+use clap::Args;
+use std::path::PathBuf;
+use synod_config::{Exit, Genesis, SynError, code};
+use synod_crypto::{Evidence, Keys, Seed, verify_evidence};
+use synod_hotstuff::{Anchor, CommitProof, EntryProof, Qc, Statement};
+use synod_quorum::{NodeId, NodeSet};
+use synod_wire::{Bytes, Limits, Wire};
+
+/// Checks a proof offline and says what was proved, and by whom.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  synod client verify votes.proof --genesis cluster/genesis.toml")]
+pub(super) struct Arguments {
+    /// The proof.
+    file: PathBuf,
+    /// The genesis of the cluster; by default that of the context.
+    #[arg(long, value_name = "FILE")]
+    genesis: Option<PathBuf>,
+}
+
+/// What signatures prove, in words.
+struct Proved {
+    what: String,
+    view: Option<u64>,
+    digest: String,
+    position: Option<u64>,
+}
+
+impl Arguments {
+    pub(super) fn run(self, session: &Session) -> Done {
+        let proof = Proof::read(&self.file)?;
+        let genesis = match &self.genesis {
+            Some(file) => Genesis::read(file)?,
+            None => crate::context::genesis(session)?
+                .ok_or_else(|| usage("which cluster? give --genesis, or select a context"))?,
+        };
+        let id = genesis.id().to_string();
+        if proof.cluster != id {
+            let values = [("theirs", &*proof.cluster), ("mine", &*id)];
+            return Err(SynError::of(code::WRONG_CLUSTER, &values));
+        }
+        let (proved, signers) = check(&proof.kind, proof.bytes()?, &genesis)?;
+        let names = signers.iter().map(|signer| name(&genesis, signer)).collect::<Vec<_>>();
+        let report = Report::new("synod-verify/1")
+            .field("kind", proof.kind)
+            .field("cluster", genesis.cluster().name.clone())
+            .field("epoch", proof.epoch)
+            .field("proved", proved.what)
+            .field("view", proved.view)
+            .field("digest", proved.digest)
+            .field("position", proved.position)
+            .field("signers", names);
+        session.output.print(&report)?;
+        Ok(Exit::Success)
+    }
+}
+
+fn name(genesis: &Genesis, signer: NodeId) -> String {
+    let index = usize::try_from(signer.0).ok();
+    index.and_then(|index| genesis.members().get(index)).map_or("?", |member| &member.name).to_owned()
+}
+
+fn check(kind: &str, bytes: Bytes, genesis: &Genesis) -> Result<(Proved, NodeSet), SynError> {
+    match kind {
+        "certificate" => prove(bytes, genesis, |qc: &Qc| Proved {
+            what: format!("a quorum cast its {:?} votes for this block", qc.kind),
+            view: Some(qc.view.0),
+            digest: qc.digest.to_string(),
+            position: None,
+        }),
+        "commit" => prove(bytes, genesis, |proof: &CommitProof| Proved {
+            what: "this block is committed".to_owned(),
+            view: Some(proof.header.view.0),
+            digest: proof.header.digest().to_string(),
+            position: None,
+        }),
+        "entry" => prove(bytes, genesis, |proof: &EntryProof| Proved {
+            what: "this entry stands in a committed block".to_owned(),
+            view: None,
+            digest: proof.id.to_string(),
+            position: None,
+        }),
+        "checkpoint" => prove(bytes, genesis, |anchor: &Anchor| {
+            let state = anchor.certificate.state();
+            Proved {
+                what: "a quorum has the state of this root at this position".to_owned(),
+                view: Some(state.view.0),
+                digest: state.root.to_string(),
+                position: Some(state.position.0),
+            }
+        }),
+        _ => Err(SynError::of(code::UNSUPPORTED, &[("what", &format!("a proof of kind {kind:?}"))])),
+    }
+}
+
+fn prove<E: Evidence<Statement = Statement> + Wire>(
+    bytes: Bytes,
+    genesis: &Genesis,
+    tell: impl FnOnce(&E) -> Proved,
+) -> Result<(Proved, NodeSet), SynError> {
+    let evidence =
+        E::decode(bytes, &Limits::default()).map_err(|malformed| invalid(&format!("{malformed:?}")))?;
+    let told = tell(&evidence);
+    let mut signers = NodeSet::EMPTY;
+    for group in evidence.groups().map_err(|refusal| invalid(&refusal.to_string()))? {
+        signers = group.signed.iter().fold(signers, |signers, (signer, ..)| signers.with(*signer));
+    }
+    // Only public keys are used: the secret is one that nobody has.
+    let keys = Keys::ed25519(&Seed::new([0; 32]), [0; 32]);
+    verify_evidence(evidence, &keys, genesis.id(), genesis.roster())
+        .map_err(|refusal| invalid(&refusal.to_string()))?;
+    Ok((told, signers))
+}
