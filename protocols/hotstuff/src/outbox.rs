@@ -48,6 +48,12 @@ impl Outbox {
         self.kept.push(Kept::Record(record));
     }
 
+    /// The turn's records and blobs, to be written now.
+    pub(crate) fn records(&mut self) -> impl Iterator<Item = Kept> {
+        let late = planted!(K1) && self.after.iter().any(|after| matches!(after, After::Output(_)));
+        self.kept.drain(if late { ..0 } else { ..self.kept.len() })
+    }
+
     /// Sends once the turn's records are written.
     pub(crate) fn send(&mut self, to: impl Into<To>, message: Message) {
         self.after.push(After::Send(to.into(), message));

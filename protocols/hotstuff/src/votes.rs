@@ -92,6 +92,11 @@ impl Votes {
         self.closed.retain(|_, view| view.next() >= current);
     }
 
+    /// Asserts the bound: the previous view, the current one and one beyond them per member and kind.
+    pub(crate) fn invariants(&self) {
+        assert!(self.slots.values().all(|slots| slots.len() <= 3), "one slot per view near, and one beyond");
+    }
+
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         let slots: usize = self.slots.values().map(Vec::len).sum();

@@ -79,13 +79,14 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     if blocks {
         families.extend(BLOCKS);
     }
+    let over = options.over_budget || draws.stream("hotstuff", 4).chance(50_000);
     let horizon = Span(stream.log_uniform(Span::secs(2).0, Span::secs(12).0));
     let swarm = Swarm {
         system: system.to_owned(),
         nodes,
         guests: u32::try_from(stream.between(1, 3)).unwrap_or(1),
         requests: u32::try_from(stream.log_uniform(8, 120)).unwrap_or(8),
-        faulty_max: if options.over_budget { weak(nodes) } else { faults(nodes) },
+        faulty_max: if over { weak(nodes) } else { faults(nodes) },
         horizon,
         mode: if datagrams { Mode::Datagram } else { Mode::Connection },
         families,
@@ -100,9 +101,10 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     }
     numbers(&mut scenario, pack.has_terms(), &mut draws.stream("hotstuff", 1));
     spread(&mut scenario, &mut draws.stream("hotstuff", 2));
-    if blocks {
-        scenario.options.insert("blocks".to_owned(), 1);
+    for (name, _) in [("blocks", blocks), ("over", over)].into_iter().filter(|(_, on)| *on) {
+        scenario.options.insert(name.to_owned(), 1);
     }
+    short_logs(&mut scenario, &mut draws.stream("hotstuff", 5));
     if options.safety_only {
         scenario.options.insert("safety_only".to_owned(), 1);
     }
@@ -138,6 +140,16 @@ fn numbers(scenario: &mut Scenario, terms: bool, stream: &mut Stream) {
     set("sync_floor_us", stream.log_uniform(10, 3_000));
     set("sync_mean_us", stream.log_uniform(10, 3_000));
     set("pool", stream.below(3));
+}
+
+/// Sometimes checkpoints come so often and so little is kept that who lags needs a state.
+fn short_logs(scenario: &mut Scenario, stream: &mut Stream) {
+    let (every, retained) = (stream.between(4, 16), stream.between(4, 8));
+    if stream.chance(300_000) {
+        for (name, value) in [("checkpoint_every", every), ("retain_blocks", retained)] {
+            scenario.options.insert(name.to_owned(), i64::try_from(value).unwrap_or(i64::MAX));
+        }
+    }
 }
 
 /// Byzantine members lie from the start or from a drawn time, most of them for ever; guests crash too.

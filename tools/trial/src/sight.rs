@@ -64,6 +64,7 @@ fn safety_of(safety: &Safety) -> SafetySeen {
         complained: safety.complained.0,
         lock: of(safety.lock),
         high: of(safety.high),
+        given_up: safety.tc.0,
     }
 }
 
@@ -129,8 +130,13 @@ impl<'a> Sight<'a> {
             Record::Qc(qc) => self.qc(qc),
             Record::Tc(tc) => self.tc(tc),
             Record::Block { header, .. } => self.header(header),
-            Record::Commit { digest, .. } => self.add(Seen::Committed(*digest)),
-            Record::Checkpoint(anchor) => self.header(&anchor.header),
+            Record::Commit { digest, last } => {
+                self.add(Seen::Committed { digest: *digest, last: last.0 });
+            }
+            Record::Checkpoint(anchor) => {
+                self.header(&anchor.header);
+                self.add(Seen::Stable(anchor.certificate.state().position.0));
+            }
             Record::Listening | Record::Rejoined => {}
         }
     }

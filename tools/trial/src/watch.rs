@@ -22,7 +22,12 @@ pub struct Watch {
     book: Shared,
     asked: usize,
     sightings: Vec<Sighting>,
+    over_budget: bool,
 }
+
+/// What still holds when more members are faulty than allowed: what each honest member promises, writes and accepts by
+/// itself. Agreement, execution and what clients believe are waived.
+const KEPT: [&str; 5] = ["X3", "H-S5", "H-S6", "H-S8", "H-S9"];
 
 fn violation(breach: Breach) -> Violation {
     Violation::new(breach.checker, breach.what)
@@ -47,7 +52,14 @@ impl Watch {
             book,
             asked: 0,
             sightings: Vec::new(),
+            over_budget: false,
         }
+    }
+
+    /// As it is for a run in which more members are faulty than allowed.
+    #[must_use]
+    pub fn over_budget(self, over_budget: bool) -> Self {
+        Self { over_budget, ..self }
     }
 
     fn replica(&mut self, moment: &Moment<'_>) -> Verdict {
@@ -153,6 +165,7 @@ impl Checker for Watch {
                 if machine == REPLICA { self.replica(moment) } else { self.executor(moment) }
             }
         };
-        verdict.map_err(violation)
+        let waived = |breach: &Breach| self.over_budget && !KEPT.contains(&breach.checker);
+        verdict.or_else(|breach| if waived(&breach) { Ok(()) } else { Err(violation(breach)) })
     }
 }

@@ -36,6 +36,7 @@ fn safety(voted: MarkSeen, lock: u64, high: MarkSeen) -> Seen {
         complained: 0,
         lock: mark(lock, 1),
         high,
+        given_up: 0,
     })
 }
 
@@ -227,6 +228,20 @@ fn a_lock_that_falls_or_never_rises_is_found() {
 }
 
 #[test]
+fn a_record_whose_certificates_the_crash_took_promised_nothing_and_any_other_did() {
+    let log = |certified: bool| {
+        let own = |view, name| by(0, certificate(view, name, 0b111).seen);
+        let kept = [own(1, 1), by(0, safety(mark(2, 2), 1, mark(1, 1)))];
+        let torn = [own(2, 2), by(0, safety(mark(3, 3), 2, mark(2, 2)))];
+        let read = kept.into_iter().chain(torn.into_iter().skip(usize::from(!certified)));
+        let after = [by(0, Seen::Started), by(0, safety(mark(2, 2), 1, mark(1, 1)))];
+        core::iter::once(by(0, Seen::Reopened)).chain(read).chain(after).collect::<Vec<_>>()
+    };
+    assert_eq!(run(&mut Promises::new(Pack::Chain2), &log(false)), None);
+    assert_eq!(run(&mut Promises::new(Pack::Chain2), &log(true)), Some("H-S6"));
+}
+
+#[test]
 fn a_vote_against_the_pack_is_found() {
     // The lock is on block 1 of view 1; block 9 of view 5 neither extends it nor is justified above it.
     let seen = [
@@ -243,7 +258,7 @@ fn a_vote_against_the_pack_is_found() {
 #[test]
 fn a_commit_needs_the_votes_of_its_pack() {
     let votes = |view, name, phase| (0..3).map(move |n| by(n, Seen::Voted(mark(view, name), phase)));
-    let commit = by(0, Seen::Committed(digest(1)));
+    let commit = by(0, Seen::Committed { digest: digest(1), last: 1 });
     let chain = [by(0, header(1, 1, 0, 0)), by(0, header(2, 2, 1, 1)), by(0, header(3, 3, 2, 2))];
     let with = |more: Vec<Sighting>| {
         let mut all = chain.to_vec();
@@ -275,10 +290,42 @@ fn a_commit_over_a_gap_of_views_is_found() {
         .flat_map(|n| [mark(1, 1), mark(3, 2), mark(4, 3)].map(|m| by(n, Seen::Voted(m, Phase::Generic))));
     let mut all = chain.to_vec();
     all.extend(votes);
-    all.push(by(0, Seen::Committed(digest(1))));
+    all.push(by(0, Seen::Committed { digest: digest(1), last: 1 }));
     assert_eq!(run(&mut Commits::new(Pack::Chain3, 4), &all), Some("H-S7"));
     // A two-chain commits block 2 at views 3 and 4, and its ancestor 1 with it.
     assert_eq!(run(&mut Commits::new(Pack::Chain2, 4), &all), None);
-    let unknown = [by(0, Seen::Committed(digest(77)))];
+    let unknown = [by(0, Seen::Committed { digest: digest(77), last: 1 })];
     assert_eq!(run(&mut Commits::new(Pack::Chain2, 4), &unknown), Some("H-S7"));
+}
+
+#[test]
+fn what_is_delivered_before_its_commit_is_written_is_found() {
+    let committed = by(0, Seen::Committed { digest: digest(1), last: 3 });
+    let promises = || Promises::new(Pack::Chain2);
+    assert_eq!(run(&mut promises(), &[committed, delivered(0, 3, 7)]), None);
+    assert_eq!(run(&mut promises(), &[by(0, Seen::Stable(3)), delivered(0, 3, 7)]), None);
+    assert_eq!(run(&mut promises(), &[delivered(0, 3, 7), committed]), Some("X3"));
+    assert_eq!(run(&mut promises(), &[committed, delivered(0, 4, 7)]), Some("X3"));
+}
+
+#[test]
+fn a_complaint_that_hides_a_certificate_is_found() {
+    let record = |complained: u64| {
+        Seen::Safety(SafetySeen {
+            voted: (mark(5, 5), Phase::Generic),
+            proposed: mark(0, 0),
+            ordered: mark(4, 4),
+            complained,
+            lock: mark(0, 0),
+            high: mark(4, 4),
+            given_up: 0,
+        })
+    };
+    let complaint = |view, high| by(0, Seen::Complained { view, high });
+    let promised = [by(0, header(5, 5, 4, 4)), by(0, record(9))];
+    let with = |last: Sighting| run(&mut Promises::new(Pack::Chain2), &[&promised[..], &[last]].concat());
+    assert_eq!(with(complaint(9, 4)), None);
+    assert_eq!(with(complaint(9, 3)), Some("H-S6"), "it ordered view 4");
+    assert_eq!(with(complaint(3, 2)), None, "what it gave up before that promise hides nothing");
+    assert_eq!(with(complaint(10, 4)), Some("X3"));
 }

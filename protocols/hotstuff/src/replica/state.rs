@@ -260,6 +260,7 @@ impl Machine for Core {
             !started || self.view == self.start_view() || planted!(H11),
             "the view follows the highest certificate"
         );
+        self.votes.invariants();
         self.pacemaker.get().invariants();
         self.sync.get().invariants();
     }
@@ -330,7 +331,7 @@ impl Core {
         if self.mode == Mode::Halted {
             self.out = Outbox::default();
         }
-        for kept in self.out.kept.drain(..) {
+        for kept in self.out.records() {
             match kept {
                 Kept::Record(record) => turn.persist(record),
                 Kept::Blob(name, bytes) => turn.store(name, bytes),

@@ -98,7 +98,7 @@ impl Core {
             (Ok(None), None) => None,
             (Err(_), _) => return turn.blame(from, Fault::BadTc.with(&*header)),
         };
-        if planted!(H22) && self.safety.voted.view >= header.view {
+        if planted!(H22) && header.view <= self.safety.voted.view.max(self.safety.complained) {
             return;
         }
         let Some(justify) = justify else { return };

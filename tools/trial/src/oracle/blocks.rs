@@ -43,7 +43,8 @@ impl Blocks {
             | Seen::Proposed(_)
             | Seen::Certificate(_)
             | Seen::GaveUp { .. }
-            | Seen::Committed(_)
+            | Seen::Committed { .. }
+            | Seen::Stable(_)
             | Seen::Delivered { .. } => {}
         }
     }

@@ -63,7 +63,7 @@ impl Commits {
 
 impl Oracle for Commits {
     fn see(&mut self, sighting: &Sighting, blocks: &Blocks) -> Verdict {
-        let Seen::Committed(digest) = sighting.seen else { return Ok(()) };
+        let Seen::Committed { digest, .. } = sighting.seen else { return Ok(()) };
         if !sighting.honest || self.justified.contains(&digest) {
             return Ok(());
         }

@@ -1,5 +1,6 @@
-//! X3 and H-S6: a promise is in the journal before it is on the wire; the lock never falls, is what the highest
-//! certificate demands, and every vote obeys the pack's rule.
+//! X3 and H-S6: a promise is in the journal before it is on the wire, and a commit before it is delivered; the lock
+//! never falls, is what the highest certificate demands, every vote obeys the pack's rule, and a complaint hides no
+//! certificate that its member's promises rest on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,37 @@ struct Journal {
     voted: BTreeSet<(u64, Phase, [u8; 32])>,
     proposed: BTreeSet<(u64, [u8; 32])>,
     complained: u64,
+    /// By the view of a promise: the highest certificate that this or an earlier promise rests on.
+    held: BTreeMap<u64, u64>,
+    /// The last position that a commit or a checkpoint in the journal covers.
+    committed: u64,
+    /// The views of certificates, and the newest term given up, that reopening read.
+    certified: BTreeSet<u64>,
+    given_up: u64,
     safety: Option<SafetySeen>,
+}
+
+impl Journal {
+    /// A promise of `view` rests on the certificate of view `held`.
+    fn rests(&mut self, view: u64, held: u64) {
+        let before = self.rested(view);
+        self.held.insert(view, held.max(before));
+        for later in self.held.range_mut(view..) {
+            *later.1 = held.max(*later.1);
+        }
+    }
+
+    /// Whether a safety record that was read back names certificates that were not. They stand before it in the log: it
+    /// survived in its slot alone, so its sync never ended, and nothing that rests on it left.
+    fn lacks(&self, safety: &SafetySeen) -> bool {
+        let certified = safety.high.view == 0 || self.certified.contains(&safety.high.view);
+        !certified || safety.given_up > self.given_up
+    }
+
+    /// The highest certificate that promises up to `view` rest on.
+    fn rested(&self, view: u64) -> u64 {
+        self.held.range(..=view).next_back().map_or(0, |(_, held)| *held)
+    }
 }
 
 /// Watches safety records and the votes that rest on them.
@@ -31,8 +62,14 @@ impl Promises {
     fn written(&mut self, node: u32, safety: SafetySeen, blocks: &Blocks) -> Verdict {
         let replayed = self.reopening.contains(&node);
         let journal = self.journals.entry(node).or_default();
+        if replayed && journal.lacks(&safety) {
+            return Ok(());
+        }
         let before = journal.safety.replace(safety);
         let (voted, phase) = safety.voted;
+        let below = blocks.get(&voted.digest).map_or(0, |header| header.justify);
+        journal.rests(voted.view, below);
+        journal.rests(safety.ordered.view, safety.ordered.view);
         journal.voted.insert((voted.view, phase, voted.digest.0));
         journal.voted.insert((safety.ordered.view, Phase::Order, safety.ordered.digest.0));
         journal.proposed.insert((safety.proposed.view, safety.proposed.digest.0));
@@ -97,11 +134,32 @@ impl Promises {
         breach("X3", format!("n{node} proposed in view {} without its record", mark.view))
     }
 
-    fn complained(&self, node: u32, view: u64) -> Verdict {
+    /// A complaint is in the journal, and shows no certificate below those that promises rest on which it gives up:
+    /// after it no promise of these views is made.
+    fn complained(&self, node: u32, view: u64, high: u64) -> Verdict {
         match self.journals.get(&node) {
-            Some(journal) if journal.complained >= view => Ok(()),
-            _ => breach("X3", format!("n{node} complained of {view} without its record")),
+            Some(journal) if journal.complained < view => {}
+            Some(journal) if high < journal.rested(view) => {
+                let held = journal.rested(view);
+                return breach("H-S6", format!("n{node} complained with {high} and had promised on {held}"));
+            }
+            Some(_) => return Ok(()),
+            None => {}
         }
+        breach("X3", format!("n{node} complained of {view} without its record"))
+    }
+
+    /// What is delivered is answered to clients: its commit is in the journal.
+    fn delivered(&self, node: u32, position: u64) -> Verdict {
+        if self.journals.get(&node).is_some_and(|journal| journal.committed >= position) {
+            return Ok(());
+        }
+        breach("X3", format!("n{node} delivered position {position} without the record of its commit"))
+    }
+
+    fn committed(&mut self, node: u32, position: u64) {
+        let journal = self.journals.entry(node).or_default();
+        journal.committed = journal.committed.max(position);
     }
 }
 
@@ -121,17 +179,29 @@ impl Oracle for Promises {
                 self.reopening.remove(&node);
                 Ok(())
             }
+            Seen::Certificate(cert) if self.reopening.contains(&node) => {
+                self.journals.entry(node).or_default().certified.insert(cert.of.view);
+                Ok(())
+            }
+            Seen::GaveUp { view, .. } if self.reopening.contains(&node) => {
+                let journal = self.journals.entry(node).or_default();
+                journal.given_up = journal.given_up.max(view);
+                Ok(())
+            }
             Seen::Safety(safety) => self.written(node, safety, blocks),
             Seen::Voted(mark, phase) => self.voted(node, mark, phase),
             Seen::Proposed(mark) => self.proposed(node, mark),
-            Seen::Complained { view, .. } => self.complained(node, view),
+            Seen::Complained { view, high } => self.complained(node, view, high),
+            Seen::Delivered { position, .. } => self.delivered(node, position),
+            Seen::Committed { last: position, .. } | Seen::Stable(position) => {
+                self.committed(node, position);
+                Ok(())
+            }
             Seen::Entered(_)
             | Seen::Jumped(_)
             | Seen::Header(_)
             | Seen::Certificate(_)
-            | Seen::GaveUp { .. }
-            | Seen::Committed(_)
-            | Seen::Delivered { .. } => Ok(()),
+            | Seen::GaveUp { .. } => Ok(()),
         }
     }
 }

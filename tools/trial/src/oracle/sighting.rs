@@ -83,6 +83,8 @@ pub struct SafetySeen {
     pub lock: MarkSeen,
     /// The highest certificate.
     pub high: MarkSeen,
+    /// The last view of the newest term given up.
+    pub given_up: u64,
 }
 
 /// One thing seen.
@@ -123,7 +125,14 @@ pub enum Seen {
     /// A safety record was written.
     Safety(SafetySeen),
     /// A commit record was written.
-    Committed(Hash),
+    Committed {
+        /// The block.
+        digest: Hash,
+        /// The position of its last entry, or of the last entry below it.
+        last: u64,
+    },
+    /// The record of a stable checkpoint at this position was written.
+    Stable(u64),
     /// An entry was delivered.
     Delivered {
         /// Its position.

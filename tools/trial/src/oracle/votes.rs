@@ -134,7 +134,8 @@ impl Oracle for Votes {
             | Seen::Jumped(_)
             | Seen::Header(_)
             | Seen::Safety(_)
-            | Seen::Committed(_)
+            | Seen::Committed { .. }
+            | Seen::Stable(_)
             | Seen::Delivered { .. } => Ok(()),
         }
     }

@@ -9,7 +9,7 @@ use synod_quorum::{Epoch, NodeId};
 use synod_sim::{Act, Deed, Family, Incident, Mutate, PPM, Seen, Strategy, generic};
 use synod_wire::{Bytes, Wire, Writer};
 
-use super::{forging, hiding, leading, levers, serving, voting};
+use super::{flooding, forging, hiding, leading, levers, serving, voting};
 use crate::oracle::{faults, quorum};
 use crate::sight::{REPLICA, opened};
 
@@ -22,6 +22,8 @@ pub(crate) struct Secrets {
     pub(crate) pack: Pack,
     /// Its members.
     pub(crate) members: u32,
+    /// More members are faulty than allowed: what clients believe is not judged, so nobody lies to them.
+    pub(crate) over_budget: bool,
 }
 
 /// Most certificates and headers a liar remembers.
@@ -190,7 +192,7 @@ impl Strategy for Liar {
 
     fn act(&mut self, act: &mut Act<'_>) -> bool {
         if act.machine != REPLICA {
-            return serving::lie(act, self.name);
+            return !self.secrets.over_budget && serving::lie(act, self.name);
         }
         let heard = match act.seen {
             Seen::Frame(frame) => opened(&frame.body),
@@ -234,6 +236,9 @@ pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strate
             return Some(Box::new(Mutate { share_ppm: PPM / 8, mutator: Some(mutator) }));
         }
         Family::ByzAcks => moves.push(Box::new(voting::FalseComplaint)),
+        Family::ByzFlood if amount.is_multiple_of(2) => {
+            moves.push(Box::new(flooding::Ahead { messages: amount.min(20) }));
+        }
         Family::ByzForge => moves.push(Box::new(forging::Forge)),
         Family::ByzShave => moves.push(Box::new(hiding::Shave { to: shave(amount, secrets.members) })),
         Family::ByzCollude => {

@@ -111,8 +111,9 @@ pub fn build_watched(
     let seats = members.chain(guests).collect();
     let mode = scenario.mode;
     let blocks = number(scenario, "blocks", 0) == 1;
-    let secrets = strategy::Secrets { cluster: cluster(), pack, members: scenario.nodes };
-    let watch = Watch::new(judged(pack), scenario.nodes, executions, book.clone());
+    let over_budget = number(scenario, "over", 0) == 1;
+    let secrets = strategy::Secrets { cluster: cluster(), pack, members: scenario.nodes, over_budget };
+    let watch = Watch::new(judged(pack), scenario.nodes, executions, book.clone()).over_budget(over_budget);
     let setup = Setup {
         connector: Box::new(connect),
         links: Box::new(move |a, b| (a.is_member() || b.is_member()).then_some(mode)),
