@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use synod_crypto::Hash;
-use synod_machine::Span;
+use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
 use synod_service::{ClientInput, Command};
 use synod_wire::Bytes;
@@ -20,6 +20,8 @@ pub struct Asked {
     pub guest: u32,
     /// The client's life at that time.
     pub life: u32,
+    /// When it was asked for, as far as the clock of the notes knows.
+    pub at: Time,
     /// Digest of the command.
     pub body: Hash,
     /// Whether an outcome is still due.
@@ -42,6 +44,8 @@ pub struct Reach {
 /// The shared notes of a run.
 #[derive(Default)]
 pub struct Book {
+    /// Virtual time of the last request.
+    pub clock: Time,
     /// Commands by tag.
     pub asked: Vec<Asked>,
     /// Lives of the guests.
@@ -73,6 +77,7 @@ impl Book {
             let asked = Asked {
                 guest: guest.0,
                 life,
+                at: self.clock,
                 body: Hash::of(&body),
                 open: true,
                 patient: deadline.is_none(),
@@ -106,9 +111,38 @@ impl Book {
         }
     }
 
+    /// When the oldest command was asked for whose outcome is due.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Time> {
+        self.asked.iter().find(|asked| asked.open).map(|asked| asked.at)
+    }
+
     /// Commands whose outcome is due.
     #[must_use]
     pub fn open(&self) -> usize {
         self.asked.iter().filter(|asked| asked.open).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Book, GUESTS};
+    use synod_machine::{Span, Time};
+    use synod_quorum::NodeId;
+    use synod_wire::Bytes;
+
+    #[test]
+    fn each_command_is_waited_for_from_when_it_was_asked() {
+        let mut book = Book::default();
+        for second in 1..4 {
+            book.clock = Time(Span::secs(second).0);
+            let _input = book.ask(NodeId(GUESTS), vec![Bytes::from_static(b"a")], None);
+        }
+        book.close(1);
+        assert_eq!((book.oldest(), book.open()), (Some(Time(Span::secs(1).0)), 2));
+        book.close(0);
+        assert_eq!(book.oldest(), Some(Time(Span::secs(3).0)));
+        book.born(GUESTS, 1);
+        assert_eq!((book.oldest(), book.open()), (None, 0), "nothing of a former life is answered");
     }
 }

@@ -62,6 +62,7 @@ impl Workload {
 
     fn ask(&mut self, at: usize, desk: &mut Desk) {
         let Some(group) = self.groups.get(at) else { return };
+        self.book.borrow_mut().clock = desk.now();
         let input = self.book.borrow_mut().ask(group.guest, group.bodies.clone(), group.deadline);
         desk.input(group.guest, CLIENT, Span::ZERO, input);
     }
