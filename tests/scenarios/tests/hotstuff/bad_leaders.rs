@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use synod_crypto::Hash;
-use synod_hotstuff::{Body, Header, Message, Record, Statement, Terms, View};
+use synod_hotstuff::{Body, Header, Message, Proof, Record, Statement, Tc, Terms, View};
 use synod_machine::Span;
 use synod_quorum::NodeId;
 use synod_scenarios::{SYSTEMS, settles, stage, warm};
@@ -210,6 +210,73 @@ fn a_member_that_installs_a_checkpoint_agrees_about_the_bench() {
         let blamed = |event: &&synod_trial::stage::Event| matches!(event.what, What::Blamed(..));
         assert_eq!(diary.events().iter().filter(blamed).count(), 0, "{system}: somebody was blamed");
         drop(diary);
+        let _report = settles(stage);
+    }
+}
+
+/// The first view of the next term that is plainly this benched member's, as the newest blocks see it.
+fn next_term_of(stage: &Stage, member: NodeId, terms: Terms) -> Option<View> {
+    let until = |header: &Header| {
+        header.list.iter().filter(|s| NodeId::from(s.member) == member).map(|s| s.until).max()
+    };
+    let headers = proposals(stage);
+    let until = headers.last().and_then(until)?;
+    let now = terms.of(View(stage.view()));
+    (now + 1..until).find(|term| term % 4 == u64::from(member.0)).map(|term| View(term * 2))
+}
+
+/// TL20: the term before a benched member's turn ends in a certificate for two members and in complaints for the two
+/// others. Those see another leader than these; at most that one term is lost.
+#[test]
+fn a_term_entered_in_both_ways_has_one_leader_for_each() {
+    for system in &SYSTEMS[2..] {
+        let terms = Terms::new(2);
+        let mut stage = warm(system, 4, &[("term_views", 2)]);
+        let benched = NodeId(2);
+        stage.world().crash(benched, synod_sim::Loss::Nothing, None);
+        let mut first = None;
+        for _ in 0..60 {
+            stage.ask(0);
+            assert!(stage.answered(Span::secs(2)), "{system}: a command waits");
+            first = next_term_of(&stage, benched, terms);
+            if first.is_some() {
+                break;
+            }
+        }
+        let first = first.expect("a member that is away is benched before its turn");
+        stage.world().restart(benched);
+        stage.run(Span::millis(50));
+        let end = first.0 - 1;
+        assert!(stage.view() <= end, "{system}: the term before is over already");
+        let certifies = |id: NodeId| id.0 == 0 || id.0 == 3;
+        let split = stage.direct(move |sent| match sent.message {
+            Message::Vote { view, .. } if view.0 == end && certifies(sent.to) => {
+                Fate::Delay(Span::millis(98))
+            }
+            Message::Vote { view, .. } if view.0 == end => Fate::Drop,
+            Message::Complain { view, .. } | Message::Advance(Proof::Tc(Tc { view, .. }))
+                if view.0 == end && certifies(sent.to) =>
+            {
+                Fate::Drop
+            }
+            _ => Fate::Pass,
+        });
+        while stage.view() <= end {
+            (0..2).for_each(|guest| stage.ask(guest));
+            stage.run(Span::millis(8));
+        }
+        assert!(stage.answered(Span::secs(4)), "{system}: commands wait");
+        let entries: BTreeSet<(bool, Option<NodeId>)> = (0..4)
+            .flat_map(|id| stage.diary().entries(NodeId(id)).collect::<Vec<_>>())
+            .filter(|(_, entry)| entry.view == first.0)
+            .map(|(_, entry)| (entry.why == Why::Tc, entry.leader))
+            .collect();
+        let both = BTreeSet::from([(false, Some(NodeId(3))), (true, Some(benched))]);
+        assert_eq!(entries, both, "{system}: the leaders of view {}", first.0);
+        let lost =
+            stage.diary().entries(NodeId(0)).filter(|(_, e)| e.view > first.0 && e.why == Why::Tc).count();
+        assert!(lost <= 1, "{system}: {lost} terms were lost behind it");
+        assert!(split.count() > 6, "{system}: {}", split.count());
         let _report = settles(stage);
     }
 }

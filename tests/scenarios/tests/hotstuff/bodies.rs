@@ -8,7 +8,7 @@ use synod_hotstuff::Message;
 use synod_machine::Span;
 use synod_quorum::NodeId;
 use synod_scenarios::{SYSTEMS, settles, warm};
-use synod_trial::stage::{Fate, Stage, What};
+use synod_trial::stage::{Fate, Stage, What, Why};
 
 /// One-view terms, so that every view has another leader.
 const ONE_VIEW: &[(&str, i64)] = &[("term_views", 1), ("reputation", 0)];
@@ -73,6 +73,44 @@ fn certificates_of_unknown_blocks_cost_few_questions_and_the_member_votes_again(
         if system != "hotstuff/basic" {
             assert!(report.applied.contains(&"R4_qc_for_unknown"), "{system}: it knew the blocks");
         }
+    }
+}
+
+/// TL16, D6: a member gave its term up and may vote no more in it. It hears nothing but the leader's blocks, and learns
+/// from their certificates what is committed.
+#[test]
+fn a_member_that_may_not_vote_still_learns_from_proposals() {
+    for system in ["hotstuff/chain2", "hotstuff/chain2+order"] {
+        let mut stage = warm(system, 4, &[("send_all", 1), ("term_views", 128)]);
+        let deaf = of_four(leader(&stage), 2);
+        let hears = Rc::new(Cell::new(false));
+        let blocks = hears.clone();
+        let hidden = stage.direct(move |sent| match sent.message {
+            Message::Propose { .. } | Message::Body { .. } if sent.to == deaf && blocks.get() => Fate::Pass,
+            _ if sent.to == deaf => Fate::Drop,
+            _ => Fate::Pass,
+        });
+        while stage.diary().rules("M2_complain") == 0 {
+            stage.ask(0);
+            stage.run(Span::millis(15));
+            assert!(stage.now() < synod_machine::Time(Span::secs(2).0), "{system}: it never gives up");
+        }
+        let (at, left) = (stage.now(), stage.diary().delivered(deaf));
+        hears.set(true);
+        // What it missed is fetched once; then it hears blocks only.
+        for _ in 0..40 {
+            stage.ask(0);
+            stage.run(Span::millis(15));
+        }
+        let diary = stage.diary();
+        let views = diary.entries(deaf).filter(|(t, entry)| *t > at && entry.why == Why::Qc).count();
+        assert!(views > 20, "{system}: it entered {views} views by the certificates of proposals");
+        let votes =
+            diary.of(deaf).filter(|e| e.at > at && matches!(e.what, What::Sent(_, Message::Vote { .. })));
+        assert_eq!(votes.count(), 0, "{system}: it votes in a term that it gave up");
+        assert!(hidden.count() > 100 && left + 40 < stage.book().highest.0);
+        drop(diary);
+        let _report = settles(stage);
     }
 }
 

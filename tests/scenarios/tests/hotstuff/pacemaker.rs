@@ -131,10 +131,12 @@ fn views_that_a_liar_inflates_move_nobody() {
         let liar = NodeId(3);
         let lies = stage.corrupt(liar, |sent, pen| match sent.message {
             Message::Vote { kind, view, digest, .. } => {
-                let far = View(view.0 + FAR);
-                let signature = pen.sign(Statement::vote(*kind, far, *digest));
-                let vote = Message::Vote { kind: *kind, view: far, digest: *digest, signature };
-                Fate::Say(vec![vote, sent.message.clone()])
+                let beyond = (1..100).map(|ahead| View(view.0 + ahead * FAR)).chain([View(view.0 + 5)]);
+                let votes = beyond.map(|far| {
+                    let signature = pen.sign(Statement::vote(*kind, far, *digest));
+                    Message::Vote { kind: *kind, view: far, digest: *digest, signature }
+                });
+                Fate::Say(votes.chain([sent.message.clone()]).collect())
             }
             Message::Order { view, digest, .. } => {
                 let far = View(view.0 + FAR);
@@ -168,7 +170,8 @@ fn views_that_a_liar_inflates_move_nobody() {
         assert!(highest < Some(1_000), "{system}: somebody is in view {highest:?}");
         assert!(lies.count() > 10, "{system}: {} lies", lies.count());
         let report = settles(stage);
-        assert!(report.bytes_permille_max < 500, "{system}: {} per mille", report.bytes_permille_max);
+        // A hundred votes with each of the liar's are three per mille of what a replica may hold.
+        assert!(report.bytes_permille_max < 2, "{system}: {} per mille", report.bytes_permille_max);
     }
 }
 
