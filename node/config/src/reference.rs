@@ -7,6 +7,7 @@ use crate::exits::EXITS;
 use crate::genesis::GENESIS_KEYS;
 use crate::metrics::{Area, METRICS};
 use crate::node::KEYS;
+use crate::routes::ROUTES;
 use crate::table::Key;
 use std::fmt::Write as _;
 
@@ -25,6 +26,7 @@ pub const REFERENCE_PAGES: &[ReferencePage] = &[
     ReferencePage { file: "errors.md", text: errors },
     ReferencePage { file: "metrics.md", text: metrics },
     ReferencePage { file: "exit-codes.md", text: exit_codes },
+    ReferencePage { file: "routes.md", text: routes },
 ];
 
 const NOTE: &str = "Generated from the tables of `node/config`; do not edit by hand.\n";
@@ -148,6 +150,29 @@ fn exit_codes() -> String {
         let codes: Vec<String> = of_row.map(|entry| entry.code.number().to_string()).collect();
         let _infallible =
             writeln!(page, "| {} | {} | {} |", row.exit.number(), row.meaning, codes.join(", "));
+    }
+    page
+}
+
+fn routes() -> String {
+    let mut page = format!("# HTTP routes\n\n{NOTE}\n");
+    page.push_str(
+        "Bodies and answers are JSON; errors are RFC 9457 problem objects with the code of the catalogue. Besides\n\
+         the codes listed, every route may answer with those of availability (34xx, 35xx) and access (3011, 3012).\n\n\
+         | Method | Path | Does | Query | Headers | Codes |\n|---|---|---|---|---|---|\n",
+    );
+    for route in ROUTES {
+        let codes: Vec<String> = route.codes.iter().map(ToString::to_string).collect();
+        let _infallible = writeln!(
+            page,
+            "| {} | `{}` | {} | {} | {} | {} |",
+            route.method.as_str(),
+            route.path,
+            cell(route.does),
+            route.query.join(", "),
+            route.headers.join(", "),
+            codes.join(", ")
+        );
     }
     page
 }

@@ -8,6 +8,7 @@
 //! *Bounds.* Connections are served one after the other, each for at most 5 s and one line of 8 KiB.
 
 use crate::exit::bug;
+use crate::serve::Served;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream as Caller;
@@ -110,6 +111,23 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
+    /// The socket of the operator of a node whose directory is `folder`, where it is on.
+    ///
+    /// # Errors
+    /// SYN-1101 if the socket cannot be made.
+    pub(crate) fn of(
+        served: &Served,
+        folder: &Path,
+        socket: Option<&Path>,
+    ) -> Result<Option<Self>, SynError> {
+        let Some(socket) = socket else { return Ok(None) };
+        let subject = served.node.with(|server| Subject {
+            drill: server.drill().cloned(),
+            members: server.genesis().members().iter().map(|member| member.name.clone()).collect(),
+        });
+        subject.map(|subject| Self::serve(&folder.join(socket), subject)).transpose()
+    }
+
     /// Listens at `path`. What is left there of an earlier process is replaced: the journal's lock says that no other
     /// process runs this node.
     ///

@@ -1,14 +1,15 @@
 //! The demo's cluster: members, and a proxy that believes none of them, in one process.
 
+use crate::admin::Admin;
 use crate::cluster::{Purpose, found};
 use crate::deployment::{Claim, describe_ports};
 use crate::exit::bug;
-use crate::layout::PORTS_FILE;
+use crate::layout::{NODE_FILE, PORTS_FILE};
 use crate::serve::{BUILD, Served, client, default_limits};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use synod_config::{Genesis, Ports, Service, SynError, code};
+use synod_config::{Effective, Genesis, Ports, Service, SynError, code};
 use synod_gateway::{HttpServer, HttpSettings, RespServer, RespSettings, Shared, Stopper};
 use synod_host::{ClusterClient, Seen};
 use synod_quorum::NodeId;
@@ -18,6 +19,8 @@ const STARTS: u32 = 4;
 
 /// A member that runs.
 struct Running {
+    /// Before the rest: its file goes while its directory is there.
+    _admin: Option<Admin>,
     served: Served,
     stopper: Stopper,
 }
@@ -119,7 +122,7 @@ impl Cluster {
     /// What ended a thread or its journal.
     pub(crate) async fn remove(&mut self, index: usize) -> Result<(), SynError> {
         match self.members[index].take() {
-            Some(Running { served, stopper }) => {
+            Some(Running { served, stopper, .. }) => {
                 stopper.stop();
                 served.end().await
             }
@@ -186,5 +189,7 @@ fn remove(directory: &Path) -> Result<(), SynError> {
 async fn start(folder: PathBuf) -> Result<Running, SynError> {
     let (stopper, stop) = Stopper::new();
     let served = Served::start(&folder, [], &[], stop).await?;
-    Ok(Running { served, stopper })
+    let socket = Effective::read(&folder.join(NODE_FILE), [], [])?.config()?.listen.admin;
+    let admin = Admin::of(&served, &folder, socket.as_deref())?;
+    Ok(Running { _admin: admin, served, stopper })
 }

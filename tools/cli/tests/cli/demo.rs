@@ -114,6 +114,9 @@ fn banner_lines_run() {
             demo.until("the cluster stays up");
         }
     }
+    for line in ["fault lie n2", "kv put greeting again", "fault heal n2"] {
+        rig.ok(line);
+    }
     let temporary = format!("synod-demo-{}", demo.child.id());
     assert_eq!(names_in(&std::env::temp_dir(), &temporary).len(), 1);
     let asked = Instant::now();

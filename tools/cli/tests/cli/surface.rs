@@ -196,3 +196,33 @@ fn a_reader_that_leaves_early_is_no_failure() {
     drop(child.stdout.take());
     assert!(child.wait().expect("it ends").success());
 }
+
+/// `docs/reference/commands.md`: the help of every verb, in the order of the tree.
+fn commands_page(rig: &Rig) -> String {
+    let mut page =
+        "# Commands\n\nGenerated from the help of the binary; do not edit by hand. Every example is run by \
+                    a test.\n"
+            .to_owned();
+    for (verb, help) in verbs(rig) {
+        let shared = help.find("\nOptions of every verb:\n").filter(|_| !verb.is_empty());
+        let example = help.find("\nExample:\n").unwrap_or(help.len());
+        let own = &help[..shared.unwrap_or(example)];
+        let text = format!("{}\n{}", own.trim_end(), &help[example..]);
+        page.push_str(&format!("\n## synod {verb}\n\n```text\n{}\n```\n", text.trim_end()));
+    }
+    page.replace("## synod \n", "## synod\n")
+}
+
+#[test]
+fn the_committed_commands_equal_the_help() {
+    let made = commands_page(&Rig::new());
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/commands.md");
+    if std::env::var_os("SYNOD_BLESS").is_some_and(|value| value == "1") {
+        std::fs::write(&path, &made).expect("the page is writable");
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == made,
+        "commands.md is out of date: SYNOD_BLESS=1 cargo test -p synod-cli --test cli commands"
+    );
+}

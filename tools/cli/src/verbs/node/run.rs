@@ -1,6 +1,6 @@
 //! `synod node run`: serves one node until it is told to stop.
 
-use crate::admin::{Admin, Subject};
+use crate::admin::Admin;
 use crate::deployment::Running;
 use crate::exit::{Done, bug};
 use crate::serve::Served;
@@ -45,7 +45,8 @@ impl Arguments {
         let (stopper, stop) = Stopper::new();
         let data = &self.source.data;
         let served = Served::start(data, environment(), &self.source.set, stop).await?;
-        let _admin = self.admin(&served)?;
+        let socket = self.source.effective()?.config()?.listen.admin;
+        let _admin = Admin::of(&served, data, socket.as_deref())?;
         tracing::info!(directory = %data.display(), "serving");
         session.tell(&format!("serving {}", data.display()));
         let exit = tokio::select! {
@@ -70,16 +71,6 @@ impl Arguments {
                 Ok(())
             }
         }
-    }
-
-    /// The socket of the node's operator, where it is on.
-    fn admin(&self, served: &Served) -> Result<Option<Admin>, SynError> {
-        let Some(socket) = self.source.effective()?.config()?.listen.admin.clone() else { return Ok(None) };
-        let subject = served.node.with(|server| Subject {
-            drill: server.drill().cloned(),
-            members: server.genesis().members().iter().map(|member| member.name.clone()).collect(),
-        });
-        subject.map(|subject| Admin::serve(&self.source.data.join(socket), subject)).transpose()
     }
 }
 
