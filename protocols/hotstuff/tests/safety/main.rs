@@ -16,6 +16,7 @@ mod domains;
 mod evidence;
 mod gaps;
 mod golden;
+mod liar;
 mod promises;
 mod proofs;
 mod reconfiguration;

@@ -181,7 +181,7 @@ fn an_amnesiac_waits_for_a_quorum_of_the_others() {
 }
 
 /// Everything a member promised, over all its lives: one block for each view and kind, nothing it had given up.
-fn assert_no_promise_is_broken(world: &World, member: u32, case: &str) -> usize {
+pub(crate) fn assert_no_promise_is_broken(world: &World, member: u32, case: &str) -> usize {
     let mut slots = std::collections::BTreeMap::new();
     let (mut complained, mut promises) = (0, 0);
     for (from, message) in &world.said {
