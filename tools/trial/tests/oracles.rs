@@ -256,6 +256,20 @@ fn a_vote_against_the_pack_is_found() {
 }
 
 #[test]
+fn a_lock_that_rises_behind_a_vote_stands_on_its_branch() {
+    // The lock of these records is on block 1.
+    let voted = |view, name, parent_of_lock| {
+        let blocks =
+            [header(1, 4, 0, 0), header(2, 2, 4, 1), header(2, 9, 4, 1), header(3, 1, parent_of_lock, 2)];
+        let mut seen: Vec<Sighting> = blocks.into_iter().map(|block| by(0, block)).collect();
+        seen.push(by(0, safety(mark(view, name), 3, mark(4, 5))));
+        run(&mut Promises::new(Pack::Chain3), &seen)
+    };
+    assert_eq!(voted(2, 2, 2), None);
+    assert_eq!(voted(2, 2, 9), Some("H-S6"));
+}
+
+#[test]
 fn a_commit_needs_the_votes_of_its_pack() {
     let votes = |view, name, phase| (0..3).map(move |n| by(n, Seen::Voted(mark(view, name), phase)));
     let commit = by(0, Seen::Committed { digest: digest(1), last: 1 });

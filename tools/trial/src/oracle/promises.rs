@@ -111,7 +111,9 @@ impl Promises {
             }
             _ => true,
         };
-        if allowed {
+        // A lock at or above the view of the vote rose behind it in the same turn: it stands on the branch voted for.
+        let behind = safety.lock.view >= mark.view && blocks.extends(&safety.lock.digest, &mark.digest);
+        if allowed || behind {
             return Ok(());
         }
         breach("H-S6", format!("n{node} voted in view {} against its pack's rule", mark.view))
