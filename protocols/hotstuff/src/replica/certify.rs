@@ -6,7 +6,7 @@ use synod_crypto::{Hash, Refusal, Signature, Verified};
 use synod_machine::{Span, Time, Turn, planted};
 use synod_quorum::{NodeId, NodeSet};
 
-use super::state::{Core, Ordered, Shown};
+use super::state::{Core, Far, Ordered, Shown};
 use crate::config::Votes as Route;
 use crate::job::{Purpose, Task};
 use crate::message::Proof;
@@ -56,16 +56,16 @@ impl Core {
         self.fit_qc(&tc.high)
     }
 
-    /// Whether a certificate far ahead came too soon after the last one of this sender.
-    pub(crate) fn is_too_far(&mut self, from: NodeId, view: View, now: Time) -> bool {
+    /// Whether something far ahead came too soon after the last of its kind from this sender.
+    pub(crate) fn is_too_far(&mut self, from: NodeId, view: View, what: Far, now: Time) -> bool {
         let window = self.config.parameters().view_window;
         if view.0 <= self.view.0.saturating_add(window) {
             return false;
         }
-        let last = self.far.get(&from).copied();
+        let last = self.far.get(&(from, what)).copied();
         let soon = last.is_some_and(|last| now.since(last) < FAR_EVERY);
         if !soon {
-            self.far.insert(from, now);
+            self.far.insert((from, what), now);
         }
         soon
     }
@@ -84,7 +84,7 @@ impl Core {
             self.on_qc(&proven, turn);
             return self.with_qc(from, proven, purpose, turn);
         }
-        if !self.is_too_far(from, qc.view, turn.now()) {
+        if !self.is_too_far(from, qc.view, Far::Certificate, turn.now()) {
             self.compute(Task::Qc(from, qc, purpose), turn);
         }
     }
@@ -128,7 +128,7 @@ impl Core {
         if let Some(proven) = self.certificates.tc(&tc) {
             return self.on_tc(&proven, turn);
         }
-        if !self.is_too_far(from, tc.view, turn.now()) {
+        if !self.is_too_far(from, tc.view, Far::Certificate, turn.now()) {
             self.compute(Task::Tc(from, tc), turn);
         }
     }

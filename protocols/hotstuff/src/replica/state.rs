@@ -52,6 +52,15 @@ pub(crate) struct Shown {
     pub(crate) tc: View,
 }
 
+/// What came from far ahead: a leader's proposal follows its certificate at once, and neither must cost the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Far {
+    /// A certificate by itself.
+    Certificate,
+    /// A proposal with its certificates.
+    Proposal,
+}
+
 /// What was delivered to the user and applied by it.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
@@ -153,7 +162,7 @@ pub(crate) struct Core {
     pub(crate) announce: Option<Arc<Qc>>,
     pub(crate) certificates: Certificates,
     pub(crate) bodies_in_check: BTreeMap<NodeId, u32>,
-    pub(crate) far: BTreeMap<NodeId, Time>,
+    pub(crate) far: BTreeMap<(NodeId, Far), Time>,
     pub(crate) helped: BTreeMap<NodeId, Time>,
 
     pub(crate) pool: Pool,

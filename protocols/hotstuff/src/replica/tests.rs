@@ -11,7 +11,7 @@ use synod_wire::{Bytes, List, Wire};
 
 use super::state::{Core, Mode, Shown};
 use crate::block::Body;
-use crate::message::{Status, Want};
+use crate::message::{Proof, Status, Want};
 use crate::proof::{CommitProof, Commitment};
 use crate::proven::Proven;
 use crate::record::{Mark, Safety};
@@ -437,4 +437,27 @@ fn a_full_pool_keeps_no_input_of_the_user_waiting() {
     let payload = Bytes::from_static(b"one more");
     let told = outputs(told(&mut core, Event::Input(Submit::Payload { ticket: Ticket(2), payload })));
     assert!(matches!(&told[..], [Delivered::Refused { ticket: Ticket(2), .. }]), "{told:?}");
+}
+
+#[test]
+fn a_proposal_from_far_ahead_is_checked_behind_the_certificate_that_leads_to_it() {
+    let pack = Pack::Chain2Order;
+    let mut core = fresh(pack);
+    told(&mut core, Event::Start);
+    let high = Qc::clone(&core.high);
+    let tc = |view| Tc { epoch: Epoch(0), view: View(view), complaints: List::default(), high: high.clone() };
+    let leader = core.leaders.after_tc(View(800));
+    let (block, _) = child(pack, &genesis(pack), 800, 0);
+    let member = u8::try_from(leader.0).expect("a member");
+    let proposal = |time| {
+        let header = Header { tc: Some(tc(799)), proposer: member, time: Wall(time), ..block.clone() };
+        Message::Propose { header, signature: Signature([7; 64]) }
+    };
+    let mut checks = |message| {
+        let effects = told(&mut core, Event::Message { from: leader, message });
+        effects.iter().filter(|effect| matches!(effect, Effect::Compute(_))).count()
+    };
+    assert_eq!(checks(Message::Advance(Proof::Tc(tc(799)))), 1);
+    assert_eq!(checks(Message::Advance(Proof::Tc(tc(999)))), 0, "one certificate per sender and second");
+    assert_eq!((checks(proposal(1)), checks(proposal(2))), (1, 0), "and one proposal");
 }

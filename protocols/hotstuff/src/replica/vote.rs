@@ -6,7 +6,7 @@ use synod_crypto::{Hash, Signature};
 use synod_machine::{Turn, planted};
 use synod_quorum::{NodeId, NodeSet};
 
-use super::state::Core;
+use super::state::{Core, Far};
 use crate::block::{BadBody, Body, Header};
 use crate::config::Votes as Route;
 use crate::filter::Filter;
@@ -42,7 +42,7 @@ impl Core {
             // Its valid certificates are used all the same.
             return self.take_qc(from, Arc::new(header.justify), Purpose::Alone, turn);
         }
-        if self.is_too_far(from, header.view, turn.now()) {
+        if self.is_too_far(from, header.view, Far::Proposal, turn.now()) {
             return;
         }
         let header = Arc::new(header);
