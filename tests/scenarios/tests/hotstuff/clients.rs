@@ -170,3 +170,53 @@ fn a_client_at_ten_times_the_load_does_not_slow_another_down() {
         let _report = settles(stage);
     }
 }
+
+/// What a read of the number of executed commands said, once it did.
+fn said(stage: &mut Stage, tag: u64) -> u64 {
+    let deadline = stage.now() + Span::secs(4);
+    loop {
+        let value = stage.diary().accepted(tag).cloned();
+        if let Some(value) = value {
+            return u64::from_le_bytes(value.as_ref().try_into().expect("a count has eight bytes"));
+        }
+        assert!(stage.now() < deadline, "a read waits");
+        stage.run(Span::micros(200));
+    }
+}
+
+/// TK9, K2: quorum reads of one client beside the writes of another, with a member that hears little, a member that
+/// dies, and reads that begin in the midst of a write: none is older than what was acknowledged before it began, and
+/// none is older than another read.
+#[test]
+fn quorum_reads_see_what_was_acknowledged_before_them() {
+    for system in SYSTEMS {
+        let mut stage = warm(system, 4, &[("reputation", 0)]);
+        let (deaf, dead) = (NodeId(3), NodeId((leader(&stage).0 + 1) % 3));
+        let hidden = stage.direct(move |sent| match sent.message {
+            Message::Propose { .. } | Message::Body { .. } | Message::Blocks(_) if sent.to == deaf => {
+                Fate::Delay(Span::millis(9))
+            }
+            _ => Fate::Pass,
+        });
+        let mut seen = 0;
+        for round in 0..24 {
+            if round == 12 {
+                stage.world().crash(dead, synod_sim::Loss::Nothing, Some(Span::millis(150)));
+            }
+            let floor = stage.book().accepted.max(seen);
+            stage.ask(0);
+            stage.run(Span::micros(round * 731 % 9_000));
+            // What was acknowledged until now must be seen.
+            let floor = floor.max(stage.book().accepted);
+            let tag = stage.read_count(1);
+            let read = said(&mut stage, tag);
+            let most = stage.book().asked.len() as u64;
+            assert!((floor..=most).contains(&read), "{system}: {read} of {floor} to {most} in round {round}");
+            seen = read;
+            assert!(stage.answered(Span::secs(4)), "{system}: a command waits");
+        }
+        assert!(seen >= 24 && hidden.count() > 20, "{system}: {seen}, {}", hidden.count());
+        assert!(stage.diary().rules("X_barrier") > 0, "{system}: no read waited for a barrier");
+        let _report = settles(stage);
+    }
+}

@@ -75,6 +75,44 @@ fn a_next_leader_that_heard_no_votes_is_told_and_commits_go_on() {
     }
 }
 
+/// TL4, D4: votes for the last view of a term come when the next leader has left that view by complaints. It still
+/// counts them.
+#[test]
+fn a_collector_counts_votes_of_the_view_before_its_own() {
+    let system = "hotstuff/chain2+order";
+    let mut stage = warm(system, 4, &[("votes_leader", 1), ("term_views", 4), ("reputation", 0)]);
+    for _ in 0..8 {
+        if stage.view() % 4 == 3 {
+            break;
+        }
+        stage.ask(0);
+        assert!(stage.answered(Span::secs(2)), "a command waits");
+        stage.run(Span::millis(40));
+    }
+    assert_eq!(stage.view() % 4, 3, "the last view of a term");
+    let (end, next) = (stage.view(), behind(leader(&stage), 1));
+    let late = stage.direct(move |sent| match sent.message {
+        Message::Vote { view, .. } if view.0 == end => Fate::Delay(Span::millis(103)),
+        // Nobody else counts them.
+        Message::Vote { .. } if sent.to != next => Fate::Drop,
+        _ => Fate::Pass,
+    });
+    let at = stage.now();
+    stage.ask(0);
+    stage.ask(1);
+    assert!(stage.answered(Span::secs(3)), "commands wait");
+    let diary = stage.diary();
+    let entered = diary.entries(next).find(|(_, entry)| entry.view == end + 1);
+    let (entered, entry) = entered.expect("it entered the next view");
+    assert_eq!(entry.why, Why::Tc, "it had the certificate in time");
+    let formed = diary.rule_at(next, "R6_form_qc", at).expect("it counted the late votes");
+    let left = diary.entries(next).find(|(_, entry)| entry.view > end + 1).map(|(left, _)| left);
+    assert!(formed >= entered && left.is_none_or(|left| formed < left), "it counted in another view");
+    drop(diary);
+    assert!(late.count() > 3);
+    let _report = settles(stage);
+}
+
 /// TL7: in several views two members certify the block, and the two others, who saw all four give it up, do not.
 #[test]
 fn views_that_half_the_members_certify_and_half_give_up_go_on_to_a_commit() {

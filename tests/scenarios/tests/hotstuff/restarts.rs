@@ -177,3 +177,37 @@ fn an_ordered_block_is_delivered_after_the_death_of_all() {
     assert!(all, "only {} delivered it", delivered.count());
     let _report = settles(stage);
 }
+
+/// TD3: a member that restarts under load has read its log back before it hears anybody, and what it says then goes on
+/// from what it said before.
+#[test]
+fn nothing_is_heard_before_the_log_was_read_back() {
+    for system in SYSTEMS {
+        let mut stage = warm(system, 4, ONE_VIEW);
+        let member = NodeId(2);
+        for round in 0..30 {
+            (0..2).for_each(|guest| stage.ask(guest));
+            stage.run(Span::millis(10));
+            if round % 8 == 4 {
+                stage.world().crash(member, Loss::Drawn, Some(Span::millis(12)));
+            }
+        }
+        assert!(stage.answered(Span::secs(6)), "{system}: commands wait");
+        let diary = stage.diary();
+        let (mut life, mut said, mut lives) = (1, 0, 0);
+        for event in diary.of(member) {
+            if event.life > life {
+                assert!(matches!(event.what, What::Started), "{system}: {:?} came first", event.what);
+                life = event.life;
+                lives += 1;
+            }
+            if let Some((view, _)) = vote(event) {
+                assert!(view >= said, "{system}: it voted in {said}, then in {view}");
+                said = view;
+            }
+        }
+        assert_eq!(lives, 4, "{system}: it restarted {lives} times");
+        drop(diary);
+        let _report = settles(stage);
+    }
+}

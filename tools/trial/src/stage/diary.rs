@@ -8,7 +8,9 @@ use synod_hotstuff::{Message, Record};
 use synod_machine::broadcast::Delivered;
 use synod_machine::{Note, Span, Time, To};
 use synod_quorum::{NodeId, NodeSet};
+use synod_service::{ClientOutput, Outcome};
 use synod_sim::{Checker, Deed, Moment, Seen, Violation};
+use synod_wire::Bytes;
 
 use crate::sight::{REPLICA, opened, recalled, view_of};
 
@@ -91,6 +93,8 @@ pub struct Diary {
     events: Vec<Event>,
     /// Per node, its own clock minus virtual time, as its status timer shows.
     clocks: BTreeMap<NodeId, u64>,
+    /// What clients accepted, by tag.
+    accepted: BTreeMap<u64, Bytes>,
 }
 
 impl Diary {
@@ -98,6 +102,23 @@ impl Diary {
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// What a client accepted as the answer to what it asked under this tag.
+    #[must_use]
+    pub fn accepted(&self, tag: u64) -> Option<&Bytes> {
+        self.accepted.get(&tag)
+    }
+
+    fn client(&mut self, moment: &Moment<'_>) {
+        for deed in moment.deeds {
+            let Deed::Output(output) = deed else { continue };
+            if let Some(ClientOutput::Outcome { tag, outcome, .. }) = output.downcast_ref()
+                && let Outcome::Accepted { value, .. } = outcome
+            {
+                self.accepted.insert(*tag, value.clone());
+            }
+        }
     }
 
     /// The events of one member.
@@ -242,8 +263,11 @@ pub(super) struct Writer(pub(super) Rc<RefCell<Diary>>);
 
 impl Checker for Writer {
     fn see(&mut self, moment: &Moment<'_>) -> Result<(), Violation> {
-        if moment.machine == REPLICA && moment.node.is_member() {
-            self.0.borrow_mut().see(moment);
+        let mut diary = self.0.borrow_mut();
+        match (moment.node.is_member(), moment.machine) {
+            (true, REPLICA) => diary.see(moment),
+            (true, _) => {}
+            (false, _) => diary.client(moment),
         }
         Ok(())
     }

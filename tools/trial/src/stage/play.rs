@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use synod_machine::{Span, Time};
 use synod_quorum::{NodeId, NodeSet};
+use synod_service::{ClientInput, ReadMode};
 use synod_sim::{Loss, Scenario, World};
 use synod_wire::Bytes;
 
@@ -21,6 +22,9 @@ use crate::workload::CLIENT;
 
 /// Between two looks for what a test waits for.
 const LOOK: Span = Span::micros(100);
+
+/// Tags of reads begin here, beyond those of commands.
+const READS: u64 = 1 << 40;
 
 /// A world under direction.
 pub struct Stage {
@@ -174,6 +178,18 @@ impl Stage {
         let guest = NodeId(GUESTS + guest);
         let input = self.trial.book.borrow_mut().ask(guest, vec![body], None);
         self.trial.world.input(guest, CLIENT, Span::ZERO, Box::new(input));
+    }
+
+    /// A guest, counted from 0, reads how many commands were executed, from a quorum; gives the tag of the answer. Nobody
+    /// waits for it: see [`Diary::accepted`].
+    pub fn read_count(&mut self, guest: u32) -> u64 {
+        self.asked += 1;
+        let tag = READS + self.asked;
+        let question = Bytes::from_static(b"count");
+        let deadline = Span::secs(1_000);
+        let query = ClientInput::Query { tag, question, mode: ReadMode::Quorum, fallback: None, deadline };
+        self.trial.world.input(NodeId(GUESTS + guest), CLIENT, Span::ZERO, Box::new(query));
+        tag
     }
 
     /// Lets time pass until every command has its outcome, `most` at the longest; whether all have.
