@@ -67,6 +67,7 @@ fn opened(setup: Setup) -> World {
     world
 }
 
+/// TK5, H30.
 #[test]
 fn one_lying_replica_changes_no_answer_and_is_named() {
     for liar in 0..4 {
@@ -86,6 +87,7 @@ fn one_lying_replica_changes_no_answer_and_is_named() {
     }
 }
 
+/// TK13.
 #[test]
 fn one_liar_that_knows_no_session_causes_no_failure_and_no_new_session() {
     for liar in 0..4 {
@@ -164,7 +166,7 @@ fn a_client_that_gave_up_windows_of_commands_is_served_again() {
     assert_eq!(world.value(0, tags[0]), Some("1".to_owned()));
 }
 
-/// A member that owes 10 KiB bodies and does not send them costs one wait, not one per request.
+/// TK12: a member that owes 10 KiB bodies and does not send them costs one wait, not one per request.
 #[test]
 fn a_full_member_that_misses_is_asked_once() {
     for lie in [wrong as Lie, silent, digests_only] {
@@ -237,6 +239,7 @@ fn without_a_quorum_nothing_is_sent_and_the_deadline_rejects() {
     assert_eq!(world.guests[0].outcomes[&none[0]], Outcome::Rejected(Rejection::Malformed));
 }
 
+/// TK10.
 #[test]
 fn a_closed_session_makes_what_is_in_flight_unknown_and_opens_another() {
     let mut setup = Setup { clients: 2, ..Setup::default() };

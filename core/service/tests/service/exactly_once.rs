@@ -7,6 +7,7 @@ use synod_service::{ClientMessage, Outcome};
 
 use crate::world::{Setup, World};
 
+/// TK4.
 #[test]
 fn a_command_at_idle_commits_at_once() {
     let mut world = World::new(Setup::default());
@@ -21,6 +22,7 @@ fn a_command_at_idle_commits_at_once() {
     assert!(world.now < synod_machine::Time::ZERO + Span::millis(1), "nothing had to be sent again");
 }
 
+/// TK1, TK2.
 #[test]
 fn whatever_is_lost_doubled_or_crashes_each_command_executes_once() {
     for seed in 0..40 {
@@ -74,6 +76,7 @@ fn check_increments(world: &World, tags: &[(usize, u64)], seed: u64) {
     assert!((1..=tags.len()).all(|n| seen.contains_key(&n.to_string())), "seed {seed}: {seen:?}");
 }
 
+/// TK3.
 #[test]
 fn sequences_out_of_order_execute() {
     let mut world = World::new(Setup::default());
@@ -95,6 +98,7 @@ fn sequences_out_of_order_execute() {
     world.check_exactly_once();
 }
 
+/// TK6, K3.
 #[test]
 fn a_duplicate_in_flight_is_answered_only_after_commit() {
     let mut world = World::new(Setup::default());
@@ -113,6 +117,7 @@ fn a_duplicate_in_flight_is_answered_only_after_commit() {
     world.check_exactly_once();
 }
 
+/// TK11: the frames of a whole history, ordered again with the `acked` they had then.
 #[test]
 fn an_old_frame_ordered_again_changes_nothing() {
     let mut world = World::new(Setup::default());
@@ -135,6 +140,7 @@ fn an_old_frame_ordered_again_changes_nothing() {
     assert_eq!((before.len(), before), (1, after), "the base never falls");
 }
 
+/// TK2.
 #[test]
 fn accepted_commands_survive_the_loss_of_any_one_node() {
     for dead in 0..4 {

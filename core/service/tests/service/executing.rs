@@ -159,6 +159,7 @@ fn an_item_is_submitted_with_the_bytes_that_came() {
     assert_eq!(submits(&done), [Submit::Applied { position: Position(2), root: None }]);
 }
 
+/// TK7.
 #[test]
 fn a_bad_frame_signature_is_refused_blamed_and_never_ordered() {
     let mut alone = Alone::open(Setup::default());
@@ -168,6 +169,7 @@ fn a_bad_frame_signature_is_refused_blamed_and_never_ordered() {
     assert_eq!((submits(&effects), faults(&effects)), (Vec::new(), vec![(GUEST, "forged_item")]));
 }
 
+/// TK7.
 #[test]
 fn a_forgery_that_a_member_proposes_is_skipped_and_counts_against_it() {
     let mut alone = Alone::open(Setup::default());
@@ -296,6 +298,7 @@ fn replies_of_a_block_leave_together_when_it_ends_and_before_its_snapshot() {
     assert_eq!(replies(&effects).len(), 14);
 }
 
+/// TK8.
 #[test]
 fn over_its_budget_a_session_is_busy_and_others_are_not() {
     let limits = ExecutorLimits { session_items: 2, ..Setup::default().limits };
@@ -314,6 +317,7 @@ fn over_its_budget_a_session_is_busy_and_others_are_not() {
     assert_eq!(submits(&alone.say(GUEST, item(&third))).len(), 1, "what was executed makes room");
 }
 
+/// TK8.
 #[test]
 fn from_half_of_the_pool_on_a_session_keeps_to_its_share() {
     let limits = ExecutorLimits { pool_bytes: 10_000, session_bytes: 9_000, ..Setup::default().limits };

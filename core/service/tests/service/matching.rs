@@ -21,6 +21,7 @@ fn verdict(matching: &Matching<Hash>, trust: &Trust) -> Verdict<Hash> {
     matching.verdict(|set| trust.accepts(set))
 }
 
+/// TK5, D20.
 #[test]
 fn the_first_reply_does_not_win() {
     let (mut matching, trust) = (Matching::default(), four());

@@ -57,6 +57,7 @@ fn a_read_returns_what_was_acknowledged_before_it() {
     assert_eq!(world.log.len(), ordered, "a quorum read orders nothing");
 }
 
+/// TK9, K2.
 #[test]
 fn no_read_is_answered_before_its_barrier() {
     let mut world = opened(Setup::default());
@@ -85,7 +86,7 @@ fn no_read_is_answered_before_its_barrier() {
     assert_eq!(world.guests[0].blamed.len(), before);
 }
 
-/// The probe of 4.10: an acknowledged write is executed by two nodes, the others lag, one of the two lies.
+/// TK9: the probe of 4.10: an acknowledged write is executed by two nodes, the others lag, one of the two lies.
 #[test]
 fn a_stale_majority_and_a_liar_cannot_hide_a_write() {
     for seed in 0..20 {
@@ -105,6 +106,7 @@ fn a_stale_majority_and_a_liar_cannot_hide_a_write() {
     }
 }
 
+/// TK9.
 #[test]
 fn reads_and_writes_of_two_clients_are_linearizable() {
     for seed in 0..25 {

@@ -47,6 +47,7 @@ fn chunks(table: &Sessions) -> Vec<Bytes> {
     chunks
 }
 
+/// TK10.
 #[test]
 fn an_opening_ordered_twice_is_one_session() {
     let mut table = Sessions::new(limits());
@@ -56,6 +57,7 @@ fn an_opening_ordered_twice_is_one_session() {
     assert_eq!((table.count(), table.find(key(1), 0), table.find(key(2), 0)), (2, Some(10), None));
 }
 
+/// TK10.
 #[test]
 fn the_edges_of_the_window_are_sharp() {
     let mut table = Sessions::new(limits());
@@ -66,6 +68,7 @@ fn the_edges_of_the_window_are_sharp() {
     assert_eq!(begin(&mut table, &frame(id, 1, 2, 0)), [Fate::Forgotten, Fate::Fresh]);
 }
 
+/// TK11.
 #[test]
 fn the_base_never_falls_and_moves_at_most_one_window() {
     let mut table = Sessions::new(limits());
@@ -92,6 +95,7 @@ fn a_full_table_closes_only_the_session_longest_idle_and_only_after_an_hour() {
     table.invariants();
 }
 
+/// TK10.
 #[test]
 fn bodies_leave_oldest_first_and_digests_stay() {
     let mut table = Sessions::new(limits());
