@@ -446,18 +446,18 @@ fn a_proposal_from_far_ahead_is_checked_behind_the_certificate_that_leads_to_it(
     told(&mut core, Event::Start);
     let high = Qc::clone(&core.high);
     let tc = |view| Tc { epoch: Epoch(0), view: View(view), complaints: List::default(), high: high.clone() };
-    let leader = core.leaders.after_tc(View(800));
-    let (block, _) = child(pack, &genesis(pack), 800, 0);
+    let leader = core.leaders.after_tc(View(801));
+    let (block, _) = child(pack, &genesis(pack), 801, 0);
     let member = u8::try_from(leader.0).expect("a member");
     let proposal = |time| {
-        let header = Header { tc: Some(tc(799)), proposer: member, time: Wall(time), ..block.clone() };
+        let header = Header { tc: Some(tc(800)), proposer: member, time: Wall(time), ..block.clone() };
         Message::Propose { header, signature: Signature([7; 64]) }
     };
     let mut checks = |message| {
         let effects = told(&mut core, Event::Message { from: leader, message });
         effects.iter().filter(|effect| matches!(effect, Effect::Compute(_))).count()
     };
-    assert_eq!(checks(Message::Advance(Proof::Tc(tc(799)))), 1);
+    assert_eq!(checks(Message::Advance(Proof::Tc(tc(800)))), 1);
     assert_eq!(checks(Message::Advance(Proof::Tc(tc(999)))), 0, "one certificate per sender and second");
     assert_eq!((checks(proposal(1)), checks(proposal(2))), (1, 0), "and one proposal");
 }
