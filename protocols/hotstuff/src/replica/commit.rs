@@ -118,7 +118,6 @@ impl Core {
         if self.pending_commit.as_ref().is_some_and(|(mark, _)| mark.view <= top.view) {
             self.pending_commit = None;
         }
-        self.shown = None;
         turn.note(Note {
             name: NoteName::Commit,
             values: [top.height, top.view.0, u64::from(top.count)],
@@ -282,7 +281,7 @@ impl Core {
     }
 
     /// The proof of the committed block at `height` by what is held, if the block is directly committed.
-    fn direct_proof(&self, height: u64) -> Option<CommitProof> {
+    pub(crate) fn direct_proof(&self, height: u64) -> Option<CommitProof> {
         let link = self.chain.at(height)?;
         let header = Header::clone(&link.header);
         let pack = self.rules.pack;
@@ -390,6 +389,10 @@ impl Core {
                     turn.applied(Rule::Prove);
                     self.delivery.proving.remove(&position);
                     self.out.output(Delivered::Proof { position, proof: Some(proof.encode()) });
+                }
+                None if position <= self.chain.floor().before() => {
+                    self.delivery.proving.remove(&position);
+                    self.out.output(Delivered::Proof { position, proof: None });
                 }
                 None => {
                     unproved |= self

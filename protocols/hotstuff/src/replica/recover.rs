@@ -233,7 +233,6 @@ impl Core {
             proposals: BTreeMap::new(),
             pending_commit: None,
             ordered: None,
-            shown: None,
             votes: Votes::default(),
             checking: BTreeSet::new(),
             formed: BTreeMap::new(),

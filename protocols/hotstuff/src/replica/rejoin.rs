@@ -28,8 +28,7 @@ impl Core {
 
     /// The view of the last committed block, if it is directly committed by what is held.
     fn direct_view(&self) -> Option<View> {
-        let height = self.chain.top().header.height;
-        self.proof_from(height).filter(|(at, _)| *at == height).map(|(_, proof)| proof.header.view)
+        self.direct_proof(self.chain.top().header.height).map(|proof| proof.header.view)
     }
 
     /// c: the highest certificate view shown by a quorum of the other members, if a quorum showed any. A member counts

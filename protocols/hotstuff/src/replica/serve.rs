@@ -70,7 +70,8 @@ impl Core {
             }
             end = height + 1;
         }
-        let Some((last, proof)) = (from..end).rev().find_map(|h| self.proof_at(h)) else {
+        let proved = (from..end).rev().find_map(|h| self.direct_proof(h).map(|proof| (h, proof)));
+        let Some((last, proof)) = proved else {
             if from < end {
                 self.newest_proof(asker, turn);
             }
@@ -82,10 +83,6 @@ impl Core {
             self.add_link(&mut answer, height);
         }
         self.answer(answer, turn);
-    }
-
-    fn proof_at(&self, height: u64) -> Option<(u64, crate::proof::CommitProof)> {
-        self.proof_from(height).filter(|(at, _)| *at == height)
     }
 
     fn add_link(&self, answer: &mut Answer, height: u64) {

@@ -17,7 +17,7 @@ use crate::leader::Leaders;
 use crate::outbox::{After, Kept, Outbox};
 use crate::pacemaker::{Pace, Pacemaker, Reason};
 use crate::pool::Pool;
-use crate::proof::{CommitProof, Commitment};
+use crate::proof::Commitment;
 use crate::proven::Certificates;
 use crate::record::{Mark, Safety};
 use crate::rules::Rules;
@@ -154,7 +154,6 @@ pub(crate) struct Core {
     pub(crate) proposals: BTreeMap<(View, NodeId), (Hash, Signature)>,
     pub(crate) pending_commit: Option<(Mark, Option<Arc<Commitment>>)>,
     pub(crate) ordered: Option<Ordered>,
-    pub(crate) shown: Option<Arc<CommitProof>>,
 
     pub(crate) votes: Votes,
     pub(crate) checking: BTreeSet<(Kind, View, Hash)>,

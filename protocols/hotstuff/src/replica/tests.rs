@@ -332,8 +332,8 @@ fn a_user_that_fetched_a_state_above_the_log_is_landed_with_and_no_other_is() {
     assert!(refused.is_err(), "nobody told the user of position 7");
 }
 
-#[test]
-fn a_user_below_the_retained_chain_starts_from_the_stable_state() {
+/// The log of a replica that retains the blocks 5 to 10 of one item each; its stable checkpoint is 6.
+fn retained() -> Vec<Record> {
     let pack = Pack::Chain2Order;
     let line = line(pack, 10, 8);
     let mut records: Vec<Record> = line[4..].iter().map(|(header, body)| block(header, body)).collect();
@@ -342,7 +342,13 @@ fn a_user_below_the_retained_chain_starts_from_the_stable_state() {
     records.push(Record::Checkpoint(anchor(6, &line[5].0)));
     records.push(Record::Qc(qc(pack.kind(), &line[9].0)));
     records.push(Record::Safety(safety(pack, &line[9].0)));
-    let mut core = recovered(Parameters { checkpoint_every: 6, ..parameters(pack) }, 2, records);
+    records
+}
+
+#[test]
+fn a_user_below_the_retained_chain_starts_from_the_stable_state() {
+    let parameters = Parameters { checkpoint_every: 6, ..parameters(Pack::Chain2Order) };
+    let mut core = recovered(parameters, 2, retained());
     let told = outputs(told(&mut core, Event::Start));
     assert!(matches!(&told[..], [Delivered::Jump(to)] if to.position == Position(6)), "{told:?}");
 }
@@ -386,6 +392,17 @@ fn a_proof_of_another_block_at_a_committed_height_halts_the_replica() {
     let proof = CommitProof { header, commitment };
     acting(&mut core, |core, turn| core.on_proof(NodeId(1), &proof, turn));
     assert!(core.mode != Mode::Halted, "a proof of what is committed here contradicts nothing");
+}
+
+#[test]
+fn a_proof_asked_for_a_block_that_is_forgotten_is_answered() {
+    let mut core =
+        recovered(Parameters { checkpoint_every: 6, ..parameters(Pack::Chain2Order) }, 6, retained());
+    core.delivery.proving.insert(Position(2));
+    acting(&mut core, |core, turn| core.prove_waiting(false, turn));
+    let told = outputs(told(&mut core, Event::Timer(Timer::Linger(View::GENESIS))));
+    assert_eq!(told, [Delivered::Proof { position: Position(2), proof: None }]);
+    assert!(core.delivery.proving.is_empty());
 }
 
 #[test]
