@@ -308,11 +308,18 @@ impl Core {
         }
         let mut blocks: Vec<_> = replay.blocks.into_iter().collect();
         blocks.sort_by_key(|(_, (header, _))| header.height);
-        let root = self.tree.root_header().height;
+        let root = Arc::clone(self.tree.root_header());
         let kind = self.rules.pack.kind();
+        let logged: BTreeSet<Hash> = blocks.iter().map(|(digest, _)| *digest).collect();
+        let promised = &replay.safety;
+        let keep = [promised.high, promised.voted, promised.lock, promised.proposed].map(|mark| mark.digest);
         for (digest, (header, name)) in blocks {
-            let above = header.height > root && self.tree.get(&header.parent).is_some();
-            if above {
+            // A voter writes the block it votes for and not the blocks below: what the log never had may be asked for.
+            // A parent that it had and that is not in the tree lies on a fork.
+            let parent = header.parent;
+            let missing = !logged.contains(&parent) && self.chain.by_digest(&parent).is_none();
+            let above = header.height > root.height && header.view > root.view;
+            if above && (missing || self.tree.get(&parent).is_some()) {
                 let mut block = Block::new(header);
                 block.stored = true;
                 block.name = name;
@@ -320,7 +327,7 @@ impl Core {
                 let view = block.header.view;
                 let qc = replay.qcs.get(&(kind, view, digest)).filter(|_| view <= replay.safety.high.view);
                 block.qc = qc.cloned();
-                if self.tree.insert(digest, block, &[]).is_ok()
+                if self.tree.insert(digest, block, &keep).is_ok()
                     && let Some(name) = name
                 {
                     self.blobs.retain(name);

@@ -9,7 +9,7 @@ use crate::world::{Made, Setup, World, one_view};
 const CHAINED: [Pack; 3] = [Pack::Chain3, Pack::Chain2, Pack::Chain2Order];
 const PACKS: [Pack; 4] = [Pack::Basic, Pack::Chain3, Pack::Chain2, Pack::Chain2Order];
 
-fn terms_of_four(parameters: &mut Parameters) {
+pub(crate) fn terms_of_four(parameters: &mut Parameters) {
     one_view(parameters);
     parameters.term_views = 4;
 }
@@ -354,5 +354,38 @@ fn a_justify_as_high_as_the_lock_does_not_unlock() {
         world.show(0, &beside);
         world.answer_fetches(0, &[twin]);
         assert!(!world.voted(0, &beside), "{pack:?}");
+    }
+}
+
+/// 3.5: a block that was voted for comes back with the log and is served, though the voter never had the log of its
+/// parent; else a certified block could be lost by a restart of all.
+#[test]
+fn a_block_voted_for_survives_a_restart_without_its_parent_in_the_log() {
+    for pack in CHAINED {
+        let mut world = World::crowd(pack, 0);
+        let a = world.block(1, &world.genesis(), world.genesis_qc(), &["a"]);
+        world.submit(0, "work");
+        assert!(world.expire(0), "{pack:?}: it gives view 1 up");
+        world.show(0, &a);
+        assert!(!world.voted(0, &a), "{pack:?}: so it does not vote for a, and writes nothing of it");
+        let b = world.block_after_tc(3, &a, world.qc(&a), &["b"]);
+        world.show(0, &b);
+        assert!(world.voted(0, &b), "{pack:?}");
+        world.certify(0, &b);
+        world.restart_whole(0);
+        assert_eq!(world.seat(0).seen().high, View(3), "{pack:?}: the certificate of b comes back");
+        world.flight.clear();
+        let wanted = synod_wire::List::try_from(vec![b.digest()]).expect("one digest");
+        world.say(3, 0, Message::Fetch(synod_hotstuff::Want::Blocks(wanted)));
+        let served = |message: &Message| {
+            matches!(message, Message::Blocks(blocks)
+                if blocks.headers.iter().any(|h| h.digest() == b.digest()) && blocks.bodies.len() == 1)
+        };
+        assert_eq!(world.sent(0, served).len(), 1, "{pack:?}: and b with its body");
+        assert!(world.fire(0, |timer| matches!(timer, synod_hotstuff::Timer::Status)));
+        assert!(
+            world.answer_fetches(0, core::slice::from_ref(&a)) > 0,
+            "{pack:?}: it asks for what lies below"
+        );
     }
 }
