@@ -58,6 +58,8 @@ impl Core {
         }
         if let Some((mark, _)) = self.pending_commit.clone() {
             self.want_block(self.tree.gap(mark.digest).unwrap_or(mark.digest), NodeSet::EMPTY, turn);
+            // The others may have dropped what lies between: to a range they answer with a state then.
+            self.want_key(Key::Range(self.chain.top().header.height + 1), self.others(), turn);
         }
         for digest in self.tree.ancestors(self.high.digest) {
             let missing = self.tree.get(&digest).filter(|b| b.body.is_none()).map(|b| b.header.root);

@@ -478,3 +478,18 @@ fn a_proposal_from_far_ahead_is_checked_behind_the_certificate_that_leads_to_it(
     assert_eq!(checks(Message::Advance(Proof::Tc(tc(999)))), 0, "one certificate per sender and second");
     assert_eq!((checks(proposal(1)), checks(proposal(2))), (1, 0), "and one proposal");
 }
+
+#[test]
+fn what_lies_below_a_commit_is_asked_for_as_a_range_when_single_blocks_do_not_come() {
+    let mut core = fresh(Pack::Basic);
+    told(&mut core, Event::Start);
+    let ranges = |effects: Vec<Effect<Core>>| {
+        let wanted = |e: &&Effect<Core>| {
+            matches!(e, Effect::Send { message: Message::Fetch(Want::Range { from: 1, .. }), .. })
+        };
+        effects.iter().filter(wanted).count()
+    };
+    assert_eq!(ranges(told(&mut core, Event::Timer(Timer::Status))), 0);
+    core.pending_commit = Some((Mark { view: View(9), digest: Hash([3; 32]) }, None));
+    assert_eq!(ranges(told(&mut core, Event::Timer(Timer::Status))), 1);
+}
