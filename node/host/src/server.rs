@@ -109,6 +109,7 @@ impl Server {
         if let Some(damage) = &opened.damage {
             tracing::error!(?damage, "the journal is damaged: this node listens until it can rejoin");
         }
+        let executor_damaged = opened.lanes.get(usize::from(EXECUTOR)).is_some_and(is_damaged);
         let lanes = machine_logs(opened.lanes)?;
         let machines = plan::recover(&setup.genesis, &setup.node, setup.own, lanes)?;
         let drill = setup.genesis.cluster().drill.then(Arc::<Drill>::default);
@@ -146,8 +147,15 @@ impl Server {
             }
         }
         let node = builder.start().map_err(|e| network(&e))?;
+        let handle = node.handle().clone();
+        if executor_damaged {
+            // An executor promises nothing of its own: what it lost is fetched by certified roots.
+            handle.readmit(EXECUTOR);
+        }
+        let readmitting = handle.clone();
+        watch.on_rejoin(move |machine| readmitting.readmit(machine));
         Ok(Self {
-            handle: node.handle().clone(),
+            handle,
             node: Some(node),
             journal,
             locked,
@@ -216,6 +224,7 @@ impl Server {
     /// # Errors
     /// What ended a thread or the journal.
     pub fn stop(mut self) -> Result<(), SynError> {
+        self.watch.deafen();
         if let Some(node) = self.node.take() {
             node.stop().map_err(|e| network(&e))?;
         }
@@ -225,6 +234,10 @@ impl Server {
             None => Ok(()),
         }
     }
+}
+
+fn is_damaged(lane: &journal::LaneLog) -> bool {
+    lane.condition == journal::Condition::Damaged
 }
 
 fn machine_logs(lanes: Vec<journal::LaneLog>) -> Result<[LaneLog; LANES as usize], SynError> {

@@ -42,6 +42,15 @@ pub struct Seen {
 #[derive(Default)]
 pub struct Watch {
     seen: Mutex<Seen>,
+    rejoins: Mutex<Rejoins>,
+}
+
+/// Machines that rejoined, and who wants to hear of it.
+#[derive(Default)]
+struct Rejoins {
+    /// Not told yet, for nobody listened.
+    early: Vec<u8>,
+    hear: Option<Box<dyn Fn(u8) + Send>>,
 }
 
 impl Watch {
@@ -53,6 +62,27 @@ impl Watch {
 
     pub(crate) fn executor(&self, status: ExecutorStatus) {
         self.seen().executor = Some(status);
+    }
+
+    /// Tells `hear` of every machine that rejoined so far and will; [`Watch::deafen`] ends it.
+    pub(crate) fn on_rejoin(&self, hear: impl Fn(u8) + Send + 'static) {
+        let mut rejoins = self.rejoins.lock().unwrap_or_else(PoisonError::into_inner);
+        rejoins.early.drain(..).for_each(&hear);
+        rejoins.hear = Some(Box::new(hear));
+    }
+
+    /// Lets go of who hears of rejoins, and of the node that it holds.
+    pub(crate) fn deafen(&self) {
+        self.rejoins.lock().unwrap_or_else(PoisonError::into_inner).hear = None;
+    }
+
+    fn rejoined(&self, machine: u8) {
+        let mut rejoins = self.rejoins.lock().unwrap_or_else(PoisonError::into_inner);
+        match &rejoins.hear {
+            Some(hear) => hear(machine),
+            None if rejoins.early.contains(&machine) => {}
+            None => rejoins.early.push(machine),
+        }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -70,7 +100,10 @@ impl Observer for Watch {
         *self.seen().rules.entry(rule.name).or_default() += 1;
     }
 
-    fn note(&self, _machine: u8, note: &Note) {
+    fn note(&self, machine: u8, note: &Note) {
+        if note.name == "rejoined" {
+            self.rejoined(machine);
+        }
         let mut seen = self.seen();
         let [first, second, third, _] = note.values;
         match note.name {
@@ -109,5 +142,30 @@ impl Observer for Watch {
 
     fn failed(&self, failure: &Failure) {
         tracing::debug!(code = failure.code, text = %failure.text, "a handshake or dial failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use synod_crypto::Hash;
+
+    use super::*;
+
+    #[test]
+    fn a_rejoin_is_heard_once_whether_it_came_before_the_listener_or_after() {
+        let watch = Watch::default();
+        let note = |name| Note { name, values: [0; 4], digest: Hash([0; 32]) };
+        watch.note(0, &note("view_entered"));
+        watch.note(0, &note("rejoined"));
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let ear = Arc::clone(&heard);
+        watch.on_rejoin(move |machine| ear.lock().expect("no panic").push(machine));
+        assert_eq!(*heard.lock().expect("no panic"), [0]);
+        watch.note(1, &note("rejoined"));
+        assert_eq!(*heard.lock().expect("no panic"), [0, 1]);
+        watch.deafen();
+        assert_eq!(Arc::strong_count(&heard), 1, "who hears is let go");
     }
 }
