@@ -105,6 +105,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
         scenario.options.insert(name.to_owned(), 1);
     }
     short_logs(&mut scenario, &mut draws.stream("hotstuff", 5));
+    if pack.has_terms() && draws.stream("hotstuff", 6).chance(250_000) {
+        scenario.options.insert("votes_leader".to_owned(), 1);
+    }
     if options.safety_only {
         scenario.options.insert("safety_only".to_owned(), 1);
     }

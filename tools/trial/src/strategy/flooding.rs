@@ -6,7 +6,8 @@ use synod_quorum::NodeId;
 
 use super::liar::{Lie, Move, kinds};
 
-/// Sends this many promises for views ahead of the newest it knows, per message that arrives.
+/// Sends this many promises for views ahead of the newest it knows, per message that arrives
+/// and moves the chain.
 pub(super) struct Ahead {
     pub(super) messages: u64,
 }
@@ -33,7 +34,8 @@ impl Move for Ahead {
     fn play(&mut self, lie: &mut Lie<'_, '_>) -> bool {
         let Some(newest) = lie.memory.headers.back().map(|header| header.view.0) else { return false };
         let peers: Vec<NodeId> = lie.peers();
-        if lie.heard.is_none() {
+        // Never upon what floods are made of: two liars would feed each other.
+        if !matches!(lie.heard, Some(Message::Propose { .. } | Message::Phase(_) | Message::Advance(_))) {
             return false;
         }
         for _ in 0..self.messages {

@@ -1,12 +1,18 @@
 //! Lies to those who catch up, and to clients.
 
+use synod_crypto::Hash;
 use synod_hotstuff::{Blocks, Message, Status, View};
-use synod_machine::{Message as _, To};
-use synod_service::{Answered, ClientMessage, Reply};
+use synod_machine::broadcast::{Position, Submit};
+use synod_machine::{Message as _, To, Wall};
+use synod_quorum::NodeId;
+use synod_service::{Answered, ClientMessage, ExecutorOutput, Part, Reply, StateChunk, StateSummary};
 use synod_sim::{Act, Deed};
 use synod_wire::{Bytes, Limits, Wire, Writer};
 
 use super::liar::{Edited, Lie, Move};
+
+/// Name of the number that tells colluders the last checkpoint.
+const CHECKPOINT: &str = "checkpoint";
 
 /// Answers ranges with holes, statuses with false heights.
 pub(super) struct FalseBlocks;
@@ -46,7 +52,7 @@ pub(super) fn lie(act: &mut Act<'_>, name: &str) -> bool {
         return false;
     }
     act.split_sends();
-    let mut changed = false;
+    let mut changed = invent(act);
     for deed in act.deeds.iter_mut() {
         if let Deed::Send { to: To::Node(_), body, .. } = deed
             && let Some(other) = altered(body)
@@ -56,6 +62,44 @@ pub(super) fn lie(act: &mut Act<'_>, name: &str) -> bool {
         }
     }
     changed
+}
+
+/// Sends a state of its own invention, unasked, to a member that may be fetching that of the last checkpoint.
+fn invent(act: &mut Act<'_>) -> bool {
+    for deed in act.deeds.iter() {
+        let Deed::Output(output) = deed else { continue };
+        if let Some(ExecutorOutput::Submit(Submit::Applied { position, root: Some(_) })) =
+            output.downcast_ref()
+        {
+            act.board.numbers.insert(CHECKPOINT.to_owned(), position.0);
+        }
+    }
+    let Some(position) = act.board.numbers.get(CHECKPOINT).copied().map(Position) else { return false };
+    let members: Vec<NodeId> = act.peers.iter().copied().filter(|peer| peer.is_member()).collect();
+    let choice = act.draws.draw();
+    let Some(to) = act.draws.pick(&members).copied() else { return false };
+    let root = Hash::of(&choice.to_le_bytes());
+    let time = Wall(choice >> 24);
+    let summary = StateSummary {
+        position,
+        time,
+        app_root: root,
+        app_chunks: 1,
+        sessions_root: root,
+        sessions_chunks: 1,
+    };
+    let Ok(bytes) = summary.encode().try_into() else { return false };
+    let chunk = StateChunk { position, part: Part::Summary, bytes, path: synod_wire::List::default() };
+    let message = ClientMessage::StateChunk(chunk);
+    act.inject(to, message.queue(), sealed(&message));
+    true
+}
+
+fn sealed(message: &ClientMessage) -> Bytes {
+    let mut out = Writer::with_capacity(1 + message.size_hint());
+    out.byte(ClientMessage::VERSION);
+    message.write(&mut out);
+    out.freeze()
 }
 
 /// The frame with every result changed; `None` when it holds none.
@@ -83,10 +127,7 @@ fn altered(body: &Bytes) -> Option<Bytes> {
         }
         _ => return None,
     };
-    let mut out = Writer::with_capacity(1 + message.size_hint());
-    out.byte(ClientMessage::VERSION);
-    message.write(&mut out);
-    Some(out.freeze())
+    Some(sealed(&message))
 }
 
 fn flipped(bytes: &[u8]) -> Option<Bytes> {
