@@ -13,6 +13,9 @@ use crate::pacemaker::Pace;
 use crate::trace::{Note, NoteName};
 use crate::{Record, Rule, View};
 
+/// How far below the last committed block a proof is looked for.
+const PROVED_WITHIN: u64 = 4;
+
 impl Core {
     /// A member showed its highest certificates since this restart. What a quorum shows first counts: later views say
     /// nothing about the promises that were lost.
@@ -26,9 +29,12 @@ impl Core {
         self.try_rejoin(turn);
     }
 
-    /// The view of the last committed block, if it is directly committed by what is held.
+    /// The view of the newest committed block that is directly committed by what is held. The very last one may be
+    /// committed by order votes that nobody has verified.
     fn direct_view(&self) -> Option<View> {
-        self.direct_proof(self.chain.top().header.height).map(|proof| proof.header.view)
+        let top = self.chain.top().header.height;
+        let mut newest = (top.saturating_sub(PROVED_WITHIN)..=top).rev();
+        newest.find_map(|height| self.direct_proof(height)).map(|proof| proof.header.view)
     }
 
     /// c: the highest certificate view shown by a quorum of the other members, if a quorum showed any. A member counts
@@ -43,14 +49,12 @@ impl Core {
         highest.filter(|_| enough)
     }
 
-    /// Acts again if the last block is committed by a proof of its own that lies far enough above everything shown.
+    /// Acts again if a block is committed by a proof of its own that lies far enough above everything shown.
     pub(crate) fn try_rejoin(&mut self, turn: &mut Turn<'_, Self>) {
         let Some(shown) = self.highest_shown() else { return };
-        let view = self.chain.top().header.view;
         let delivered = self.delivery.height + 1 >= self.chain.top().header.height;
-        if view.0 < shown.0.saturating_add(2) || !delivered || self.direct_view() != Some(view) {
-            return;
-        }
+        let far = |view: &View| delivered && view.0 >= shown.0.saturating_add(2);
+        let Some(view) = self.direct_view().filter(far) else { return };
         let complained = self.terms.end(view.next()).max(self.safety.complained);
         assert!(complained > view, "what is given up lies above the proof");
         self.safety.complained = complained;

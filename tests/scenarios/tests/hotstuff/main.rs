@@ -16,6 +16,7 @@ mod one_dead;
 mod pacemaker;
 mod paper_stalls;
 mod quiet;
+mod rejoin;
 mod replays;
 mod restart_of_all;
 mod restarts;
