@@ -42,8 +42,11 @@ pub(super) struct Transfer {
     chunks: Vec<(Hash, Hash)>,
     /// Blobs that this transfer stored.
     stored: BTreeSet<Hash>,
-    /// Members that sent something else than the root contains.
+    /// Members that sent something else than the root contains, or nothing in time. They are asked again when all are
+    /// in here.
     refused: NodeSet,
+    /// Who was asked for the summary last.
+    asked: Option<NodeId>,
     turns: u32,
 }
 
@@ -70,6 +73,7 @@ impl Transfer {
             chunks: Vec::new(),
             stored: BTreeSet::new(),
             refused: NodeSet::EMPTY,
+            asked: None,
             turns: 0,
         }
     }
@@ -115,8 +119,10 @@ impl<P: App + 'static> Executor<P> {
             return turn.output(ExecutorOutput::Submit(applied));
         }
         self.backlog.jump(position);
+        // Whoever lied or was silent is not asked first again, or each transfer would be overtaken by the next.
+        let (refused, turns) = self.transfer.as_ref().map_or((NodeSet::EMPTY, 0), |t| (t.refused, t.turns));
         self.abandon(turn);
-        self.transfer = Some(Transfer::certified(position, root));
+        self.transfer = Some(Transfer { refused, turns, ..Transfer::certified(position, root) });
         self.pull(turn);
     }
 
@@ -135,7 +141,8 @@ impl<P: App + 'static> Executor<P> {
         let Some(transfer) = &mut self.transfer else { return };
         let position = transfer.position;
         let Some(summary) = transfer.summary else {
-            if let Some(source) = transfer.source(others) {
+            transfer.asked = transfer.source(others);
+            if let Some(source) = transfer.asked {
                 let fetch = FetchState { position, part: Part::Summary };
                 turn.send(source, ClientMessage::FetchState(fetch));
             }
@@ -154,8 +161,14 @@ impl<P: App + 'static> Executor<P> {
     /// Nobody answered for a while: asks others.
     pub(super) fn on_patience(&mut self, turn: &mut Turn<'_, Self>) {
         let others = self.settings.roster.others(self.settings.own);
-        if let Some(transfer) = self.transfer.as_mut().filter(|transfer| others.within(transfer.refused)) {
-            transfer.refused = NodeSet::EMPTY;
+        if let Some(transfer) = &mut self.transfer {
+            let late = transfer.asked.filter(|_| transfer.summary.is_none());
+            for source in transfer.remote.values().copied().chain([late]).flatten() {
+                transfer.refused.insert(source);
+            }
+            if others.within(transfer.refused) {
+                transfer.refused = NodeSet::EMPTY;
+            }
         }
         self.ask_again(None, turn);
     }

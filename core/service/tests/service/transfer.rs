@@ -115,6 +115,27 @@ fn a_node_far_behind_installs_a_certified_state_and_goes_on() {
     assert!(world.faults.is_empty(), "nobody is blamed: {:?}", world.faults);
 }
 
+#[test]
+fn a_transfer_that_is_overtaken_does_not_ask_who_was_silent_first_again() {
+    let mut world = World::new(Setup::default());
+    world.nodes[3].paused = true;
+    fill(&mut world, 40);
+    let (position, root) = world.certified().expect("a checkpoint");
+    fill(&mut world, 30);
+    (0..3).for_each(|at| world.nodes[at].lie = Some(withholding));
+    world.nodes[3].cursor = position;
+    world.deliver(3, Delivered::Jump(checkpoint(position, root)));
+    world.nodes[3].paused = false;
+    world.run_for(Span::millis(600));
+    (1..3).for_each(|at| world.nodes[at].lie = None);
+    jump(&mut world, 3);
+    assert!(world.executor(3).status().installing.is_some_and(|to| to.0 > position), "a newer state");
+    world.run_for(Span::millis(300));
+    assert_eq!(world.executor(3).status().installing, None, "member 0 alone is silent");
+    settle(&mut world, 3);
+    assert_eq!(world.executor(3).app(), world.executor(1).app());
+}
+
 fn wrong_chunk(message: &mut ClientMessage) -> bool {
     if let ClientMessage::StateChunk(chunk) = message
         && chunk.part != Part::Summary
