@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use synod_config::{Address, Effective, Genesis, NodeConfig, NodePorts, Ports, Service, SynError, code};
 
@@ -99,10 +100,23 @@ pub(crate) fn start(
 /// # Errors
 /// The error a node left in its log when it ended; SYN-2003 for the first that is not ready by the deadline.
 pub(crate) fn await_ready(directory: &Path, nodes: &[Running], patience: Duration) -> Result<(), SynError> {
+    await_ready_until(directory, nodes, patience, &AtomicBool::new(false))
+}
+
+/// The same, but gives up without an error once `stopped` is said.
+///
+/// # Errors
+/// Those of [`await_ready`].
+pub(crate) fn await_ready_until(
+    directory: &Path,
+    nodes: &[Running],
+    patience: Duration,
+    stopped: &AtomicBool,
+) -> Result<(), SynError> {
     let deadline = Instant::now() + patience;
     for node in nodes {
         let Some(metrics) = node_config(directory, &node.name)?.listen.metrics else { continue };
-        while !is_ready(&metrics) {
+        while !stopped.load(Ordering::Relaxed) && !is_ready(&metrics) {
             if !node.is_alive() {
                 return Err(ended(directory, &node.name));
             }

@@ -2,7 +2,7 @@
 
 use crate::cluster::{self, Purpose};
 use crate::deployment::{
-    Claim, Ended, GRACE, READY, Record, Running, await_ready, describe_ports, log_file, node_names,
+    Claim, Ended, GRACE, READY, Record, Running, await_ready_until, describe_ports, log_file, node_names,
     refuse_taken, start, stop,
 };
 use crate::exit::{Done, bug};
@@ -102,8 +102,7 @@ impl Arguments {
             started = &mut starting => started.map_err(|error| bug("start", &error))?,
             exit = signals.next() => {
                 flags.stopped.store(true, Ordering::Relaxed);
-                flags.take_down(&directory)?;
-                // What was started meanwhile is on record now.
+                // It starts nothing more and waits for nothing. Only then is everything it started on record.
                 drop(starting.await);
                 flags.take_down(&directory)?;
                 return Ok(exit);
@@ -127,7 +126,10 @@ impl Arguments {
         refuse_taken(&addresses(&ports))?;
         flags.ours.store(true, Ordering::Relaxed);
         let (children, mut record) = self.start(session, directory, &flags.stopped)?;
-        await_ready(directory, &record.nodes, session.timeout.unwrap_or(READY))?;
+        await_ready_until(directory, &record.nodes, session.timeout.unwrap_or(READY), &flags.stopped)?;
+        if flags.stopped.load(Ordering::Relaxed) {
+            return Ok(Up { directory: directory.to_owned(), children, context: String::new() });
+        }
         record.context = select(directory, &genesis, &ports)?;
         record.write(directory)?;
         let up = Up { directory: directory.to_owned(), children, context: record.context };

@@ -157,6 +157,66 @@ fn nodes_end_when_their_up_is_killed_also_one_that_was_restarted() {
     assert_eq!(ends.collect::<Vec<_>>(), vec![Value::from("had ended"); 4]);
 }
 
+/// Processes whose command line names something in the directory of this rig.
+fn processes_of(rig: &Rig) -> Vec<u64> {
+    let directory = rig.path("").display().to_string();
+    let numbers = std::fs::read_dir("/proc").expect("a directory").flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
+    let named = numbers.filter(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&directory)
+    });
+    named.filter(|pid| runs(*pid)).collect()
+}
+
+/// Waits until so many processes of this rig run, or the one that starts them has ended.
+fn await_processes(rig: &Rig, starter: &mut Child, count: usize) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while processes_of(rig).len() < count && starter.try_wait().is_ok_and(|end| end.is_none()) {
+        assert!(Instant::now() < deadline, "fewer than {count} processes");
+        std::thread::yield_now();
+    }
+}
+
+/// What is left below the directory for temporary files of a rig.
+fn left_in(rig: &Rig) -> Vec<String> {
+    let (mut left, mut open) = (Vec::new(), vec![rig.path("tmp")]);
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            left.push(entry.path().display().to_string());
+            open.extend(entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path()));
+        }
+    }
+    left
+}
+
+#[test]
+fn no_node_survives_whenever_its_starter_is_interrupted_or_killed() {
+    let rig = Rig::new();
+    std::fs::create_dir_all(rig.path("tmp")).expect("a directory");
+    for line in ["up --ephemeral --base-port 0", "bench kv --for 60s", "chaos run --kills 100"] {
+        for count in [0, 1, 3, 4] {
+            for signal in [Signal::INT, Signal::KILL] {
+                let mut command = rig.command(line);
+                command.env("TMPDIR", rig.path("tmp")).stdout(Stdio::null()).stderr(Stdio::null());
+                let mut starter = command.spawn().expect("the binary starts");
+                await_processes(&rig, &mut starter, count);
+                let ended = end(&mut starter, signal);
+                await_end(&processes_of(&rig));
+                // A process that has not come to hear signals yet ends by the signal itself.
+                let heard = signal == Signal::INT && ended.is_some();
+                assert!(ended.is_none() || ended == Some(130), "{line}: {ended:?} at {count} processes");
+                assert!(heard || signal == Signal::KILL || count == 0, "{line}: {count} processes");
+                if heard {
+                    assert_eq!(left_in(&rig), Vec::<String>::new(), "{line}: {count} processes");
+                }
+                drop(std::fs::remove_dir_all(rig.path("tmp")));
+                std::fs::create_dir_all(rig.path("tmp")).expect("a directory");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_detached_cluster_outlives_its_up() {
     let rig = Deployed(Rig::new());
