@@ -61,3 +61,8 @@ fn the_commands_of_keys_run() {
 fn the_commands_of_install_run() {
     run("install.md", 9);
 }
+
+#[test]
+fn the_commands_of_chaos_run() {
+    run("chaos.md", 9);
+}
