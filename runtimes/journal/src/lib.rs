@@ -46,6 +46,7 @@ pub mod memory;
 mod open;
 pub mod record;
 mod recover;
+mod request;
 mod rotate;
 pub mod segment;
 mod survey;

@@ -4,12 +4,14 @@
 //! once, reports, and repeats. After 10 ms without work it writes a mark. Reports come on the journal
 //! thread through one callback, which should only wake its reactor: it must not wait for a lane.
 //!
+//! A host that submits several writes in a row gives them as one list, so that one sync covers them.
+//!
 //! A lane counts its submissions from 1 and a report says up to which count each lane is durable, so a
 //! gate needs no shared counter. Snapshots are given lane by lane; what a lane submits between its
 //! snapshot and the last lane's is added behind it, and then the journal compacts.
 //!
-//! Bounds: at most [`REQUESTS_MAX`] requests and [`BYTES_MAX`] bytes wait (one request more may pass the
-//! latter); beyond that a submission blocks.
+//! Bounds: at most [`REQUESTS_MAX`] requests and [`BYTES_MAX`] bytes wait (one submission more may pass
+//! them); beyond that a submission blocks.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,6 +23,8 @@ use bytes::Bytes;
 use crate::compact::{SNAPSHOT_BYTES_MAX, Snapshot};
 use crate::config::{self, Keep, Lsn};
 use crate::error::Error;
+use crate::request::Request;
+pub use crate::request::Write;
 use crate::writer::{Counters, Journal};
 
 /// Requests that may wait.
@@ -84,27 +88,6 @@ pub enum Report {
     Failed(Error),
 }
 
-#[derive(Debug)]
-enum Request {
-    Append { lane: u8, keep: Keep, body: Bytes },
-    Store { lane: u8, name: [u8; 32], bytes: Bytes },
-    Erase { lane: u8, name: [u8; 32] },
-    Load { lane: u8, name: [u8; 32] },
-    Snapshot { lane: u8, records: Snapshot },
-    Readmit { lane: u8 },
-}
-
-impl Request {
-    fn bytes(&self) -> u64 {
-        config::bytes(match self {
-            Request::Append { body, .. } => body.len(),
-            Request::Store { bytes, .. } => bytes.len(),
-            Request::Snapshot { records, .. } => records.iter().map(|(_, body)| body.len()).sum(),
-            Request::Erase { .. } | Request::Load { .. } | Request::Readmit { .. } => 0,
-        })
-    }
-}
-
 #[derive(Debug, Default)]
 struct Queue {
     requests: VecDeque<Request>,
@@ -134,6 +117,11 @@ impl Shared {
     }
 
     fn push(&self, request: Request) -> Result<(), Error> {
+        self.push_all(std::iter::once(request))
+    }
+
+    /// Queues requests as one: they find room together, and the thread takes all of them or none.
+    fn push_all(&self, requests: impl Iterator<Item = Request>) -> Result<(), Error> {
         let mut queue = self.queue();
         loop {
             if let Some(error) = &queue.failed {
@@ -147,8 +135,10 @@ impl Shared {
             }
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
-        queue.bytes += request.bytes();
-        queue.requests.push_back(request);
+        for request in requests {
+            queue.bytes += request.bytes();
+            queue.requests.push_back(request);
+        }
         drop(queue);
         self.work.notify_one();
         Ok(())
@@ -229,6 +219,19 @@ impl Lane {
     /// The error that ended the journal.
     pub fn erase(&mut self, name: [u8; 32]) -> Result<u64, Error> {
         self.submit(Request::Erase { lane: self.lane, name })
+    }
+
+    /// Submits writes in their order, for one sync; gives the count of the last in this lane.
+    ///
+    /// # Errors
+    /// The error that ended the journal; then none of them was taken.
+    pub fn submit_all(&mut self, writes: Vec<Write>) -> Result<u64, Error> {
+        let (lane, count) = (self.lane, config::bytes(writes.len()));
+        if count > 0 {
+            self.shared.push_all(writes.into_iter().map(|write| Request::write(lane, write)))?;
+        }
+        self.issued += count;
+        Ok(self.issued)
     }
 
     /// Asks for a blob; [`Report::Loaded`] answers.

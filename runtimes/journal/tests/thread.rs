@@ -4,7 +4,7 @@ use std::sync::mpsc::{self, Receiver};
 
 use bytes::Bytes;
 use synod_journal::memory::{Failure, MemDisk, Strike};
-use synod_journal::thread::{Durable, JournalThread, Lane, Report, spawn};
+use synod_journal::thread::{Durable, JournalThread, Lane, Report, Write, spawn};
 use synod_journal::{Condition, Config, Keep, Opened};
 
 mod rig;
@@ -98,6 +98,26 @@ fn what_waits_while_a_sync_runs_shares_the_next_one() {
     assert_eq!(second.counters.syncs, first.counters.syncs + 1, "one hundred records, one sync");
     assert!(second.log_bytes > first.log_bytes);
     thread.close().expect("closed");
+}
+
+#[test]
+fn writes_submitted_together_share_one_sync() {
+    let config = config(1);
+    let (_, mut running) = start(&config);
+    let blob = body(7, 300);
+    for round in 1..=20 {
+        let writes = vec![
+            Write::Append(Keep::Log, body(round, 10)),
+            Write::Store(name_of(&blob), blob.clone()),
+            Write::Append(Keep::LogAndSlot, body(round, 20)),
+            Write::Erase(name_of(&blob)),
+        ];
+        assert_eq!(running.lanes[0].submit_all(writes).expect("taken"), 4 * round);
+        let seen = running.until(0, 4 * round);
+        assert_eq!(seen.iter().map(|durable| durable.records).collect::<Vec<_>>(), [4], "one sync");
+    }
+    assert_eq!(running.lanes[0].submit_all(Vec::new()).expect("nothing to take"), 80);
+    running.thread.close().expect("closed");
 }
 
 #[test]

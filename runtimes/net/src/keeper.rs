@@ -4,20 +4,29 @@
 //! blobs and failures reach the machines through their reports. When one machine asks for compaction, or the log
 //! outgrows its bound, every lane is asked for its snapshot, because the journal compacts all lanes together.
 //!
-//! *Bounds.* One round of snapshots at a time. A full queue of the journal makes the reactor wait for the disk.
+//! *One sync per turn.* What a machine writes in a turn is handed over at the turn's end, so that the thread does not
+//! start to sync the first record while the others are being made.
+//!
+//! *Bounds.* One round of snapshots at a time. At most [`HELD_MAX`] writes and [`HELD_BYTES_MAX`] bytes, one write more,
+//! are held in a turn. A full queue of the journal makes the reactor wait for the disk.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use synod_crypto::Hash;
 use synod_journal::Journal;
-use synod_journal::thread::{Durable, JournalThread, Report};
+use synod_journal::thread::{Durable, JournalThread, Report, Write};
 use synod_machine::Keep;
 use synod_machine::host::Lsn;
 use synod_wire::Bytes;
 
 use crate::Error;
 use crate::journal::{Lane, LaneWriter, Reports};
+
+/// Writes of one turn that are held.
+const HELD_MAX: usize = 256;
+/// Bytes of writes of one turn that are held.
+const HELD_BYTES_MAX: usize = 1 << 20;
 
 /// Hears of each sync, on the journal thread: for metrics. It must return at once.
 pub type Synced = Box<dyn Fn(&Durable) + Send>;
@@ -114,7 +123,7 @@ pub fn keep(journal: Journal, log_bytes_max: u64, synced: Synced) -> Result<(Kee
             if let Some(place) = shared.reports.get(usize::from(number)) {
                 assert!(place.set(reports).is_ok(), "a lane has one machine");
             }
-            Box::new(Kept { number, lane, shared, lost: 0 })
+            Box::new(Kept { number, lane, shared, lost: 0, held: Vec::new(), held_bytes: 0 })
         });
         make
     });
@@ -126,18 +135,30 @@ struct Kept {
     lane: synod_journal::thread::Lane,
     shared: Arc<Shared>,
     lost: Lsn,
+    /// What this turn wrote, and its bytes.
+    held: Vec<Write>,
+    held_bytes: usize,
 }
 
 impl Kept {
-    /// The place of a submission; after a failure a place that never becomes durable.
-    fn place(&mut self, submitted: Result<u64, synod_journal::Error>) -> Lsn {
-        match submitted {
-            Ok(count) => count,
-            Err(error) => {
-                self.shared.fail(&error);
-                self.lost += 1;
-                self.lane.issued() + self.lost
-            }
+    /// The place of a write, which is held until the turn ends; after a failure a place that never becomes durable.
+    fn hold(&mut self, write: Write, bytes: usize) -> Lsn {
+        self.held.push(write);
+        self.held_bytes += bytes;
+        let place = self.lane.issued() + self.held.len() as u64 + self.lost;
+        if self.held.len() >= HELD_MAX || self.held_bytes >= HELD_BYTES_MAX {
+            self.hand_over();
+        }
+        place
+    }
+
+    fn hand_over(&mut self) {
+        self.held_bytes = 0;
+        let held = core::mem::take(&mut self.held);
+        let count = held.len() as u64;
+        if let Err(error) = self.lane.submit_all(held) {
+            self.shared.fail(&error);
+            self.lost += count;
         }
     }
 }
@@ -151,27 +172,28 @@ const fn keep_of(keep: Keep) -> synod_journal::Keep {
 
 impl LaneWriter for Kept {
     fn append(&mut self, keep: Keep, record: Bytes) -> Lsn {
-        let submitted = self.lane.append(keep_of(keep), record);
-        self.place(submitted)
+        let bytes = record.len();
+        self.hold(Write::Append(keep_of(keep), record), bytes)
     }
 
     fn store(&mut self, name: Hash, bytes: Bytes) -> Lsn {
-        let submitted = self.lane.store(name.0, bytes);
-        self.place(submitted)
+        let length = bytes.len();
+        self.hold(Write::Store(name.0, bytes), length)
     }
 
     fn erase(&mut self, name: Hash) {
-        let submitted = self.lane.erase(name.0);
-        self.place(submitted);
+        self.hold(Write::Erase(name.0), 0);
     }
 
     fn load(&mut self, name: Hash) {
+        self.hand_over();
         if let Err(error) = self.lane.load(name.0) {
             self.shared.fail(&error);
         }
     }
 
     fn compact(&mut self, snapshot: Vec<(Keep, Bytes)>) {
+        self.hand_over();
         let records = snapshot.into_iter().map(|(keep, body)| (keep_of(keep), body)).collect();
         if let Err(error) = self.lane.snapshot(records) {
             self.shared.fail(&error);
@@ -180,12 +202,13 @@ impl LaneWriter for Kept {
     }
 
     fn readmit(&mut self) {
+        self.hand_over();
         if let Err(error) = self.lane.readmit() {
             self.shared.fail(&error);
         }
     }
 
     fn flush(&mut self) {
-        // The thread commits what is queued as soon as the disk is free; a wake-up has nothing to add.
+        self.hand_over();
     }
 }
