@@ -128,6 +128,13 @@ impl BlockSync {
         of_peer.filter_map(|(key, _)| if let Key::Range(from) = key { Some(*from) } else { None }).collect()
     }
 
+    /// The views up to this one whose certificates are wanted.
+    pub(crate) fn certificates_to(&self, view: View) -> Vec<View> {
+        let wanted =
+            self.wants.keys().filter_map(|key| if let Key::Certificate(v) = key { Some(*v) } else { None });
+        wanted.filter(|wanted| *wanted <= view).collect()
+    }
+
     /// Whether anything is wanted.
     pub(crate) fn is_busy(&self) -> bool {
         !self.wants.is_empty()

@@ -205,6 +205,10 @@ impl Core {
         self.safety.high = Mark { view: qc.view, digest: qc.digest };
         self.out.keep(Record::Qc(Qc::clone(qc)));
         self.out.promised = true;
+        // A higher one says more than those that were asked for; what nobody needs must not fill the list of wants.
+        for view in self.sync.get().certificates_to(qc.view) {
+            self.settle_want(Key::Certificate(view), None, turn);
+        }
         true
     }
 

@@ -207,3 +207,35 @@ fn a_checkpoint_that_is_stable_elsewhere_takes_nothing_from_a_slow_executor() {
         let _report = settles(stage);
     }
 }
+
+/// TC6: a member stops for a minute under load, then everything that it missed comes at once. Nobody keeps more than its
+/// formula, and the member takes part again.
+#[test]
+fn a_member_that_stands_still_for_a_minute_costs_no_memory_and_takes_part_again() {
+    let numbers = &[("checkpoint_every", 64), ("retain_blocks", 16)];
+    let mut stage = warm("hotstuff/chain2+order", 4, numbers);
+    stage.world().pause(AWAY, Span::secs(60));
+    let until = stage.now() + Span::secs(60);
+    while stage.now() < until {
+        (0..2).for_each(|guest| stage.ask(guest));
+        stage.run(Span::millis(100));
+    }
+    let (from, highest) = (stage.now(), stage.book().highest.0);
+    assert!(stage.diary().delivered(AWAY) + 500 < highest, "it was not away");
+    let voted =
+        |event: &Event| event.node == AWAY && matches!(event.what, What::Sent(_, Message::Vote { .. }));
+    let mut voting = false;
+    while !voting && stage.now().since(from) < Span::secs(10) {
+        (0..2).for_each(|guest| stage.ask(guest));
+        voting = stage.until(Span::millis(100), |event| voted(event));
+    }
+    assert!(voting, "it votes no more");
+    assert!(
+        stage.diary().delivered(AWAY) >= highest,
+        "it is at {} of {highest}",
+        stage.diary().delivered(AWAY)
+    );
+    assert!(stage.answered(Span::secs(4)), "commands wait");
+    let report = settles(stage);
+    assert!(report.bytes_permille_max < 300, "{} per mille of a formula", report.bytes_permille_max);
+}
