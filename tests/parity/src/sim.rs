@@ -82,6 +82,9 @@ impl Storage for Held {
     fn read(&mut self, lane: u8, name: Hash) -> Option<Bytes> {
         self.inner.read(lane, name)
     }
+    fn failed(&self) -> bool {
+        self.inner.failed()
+    }
     fn crash(&mut self, loss: Loss, stream: &mut Stream) -> Lost {
         self.begun = false;
         self.inner.crash(loss, stream)
