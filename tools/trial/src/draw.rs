@@ -2,12 +2,13 @@
 //! planted bug.
 
 use synod_machine::Span;
-use synod_sim::{Crypto, Draws, Family, Latency, Mode, Scenario, Stream, Swarm};
+use synod_sim::{Crypto, Draws, Family, Incident, Latency, Mode, Scenario, Stream, Swarm};
 
 use crate::oracle::{faults, weak};
 use crate::params::pack_of;
 use crate::systems::journal;
 use crate::token::{Disk, RunOptions};
+use crate::twins::ROUNDS_MAX;
 
 /// Families every seed may have.
 const FAMILIES: &[Family] = &[
@@ -108,10 +109,31 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     if pack.has_terms() && draws.stream("hotstuff", 6).chance(250_000) {
         scenario.options.insert("votes_leader".to_owned(), 1);
     }
+    twins(&mut scenario, &mut draws.stream("hotstuff", 7));
     if options.safety_only {
         scenario.options.insert("safety_only".to_owned(), 1);
     }
     Ok(scenario)
+}
+
+/// Sometimes a member that counts as faulty anyway is two machines with one key, and in each round each other member hears the first,
+/// the second, or both (B5).
+fn twins(scenario: &mut Scenario, stream: &mut Stream) {
+    let (chosen, rounds, length) =
+        (stream.chance(150_000), stream.between(2, ROUNDS_MAX), stream.log_uniform(30, 1_000));
+    let ways: Vec<u64> = (0..rounds).map(|_| stream.below(3_u64.pow(scenario.nodes - 1))).collect();
+    let lies = |incident: &&Incident| incident.family.is_byzantine() && incident.family.costs_budget();
+    let liar = scenario.incidents.iter().find(lies).and_then(|incident| incident.nodes.first().copied());
+    let Some(liar) = liar.filter(|liar| chosen && *liar < scenario.nodes) else { return };
+    let mut set = |key: String, value: u64| {
+        scenario.options.insert(key, i64::try_from(value).unwrap_or(i64::MAX));
+    };
+    set("twin".to_owned(), u64::from(liar) + 1);
+    set("twin_rounds".to_owned(), rounds);
+    set("twin_round_ms".to_owned(), length);
+    for (round, way) in (0..).zip(ways) {
+        set(format!("twin_{round:02}"), way);
+    }
 }
 
 /// Draws parameters and workload.
@@ -179,4 +201,23 @@ fn spread(scenario: &mut Scenario, stream: &mut Stream) {
         scenario.jitter = Span::millis(1);
     }
     scenario.incidents.sort_by_key(|incident| incident.at);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scenario;
+    use crate::token::RunOptions;
+
+    #[test]
+    fn twins_are_drawn_for_members_that_count_as_faulty_anyway() {
+        let mut pairs = 0;
+        for seed in 0..200 {
+            let drawn = scenario("hotstuff/chain2", seed, &RunOptions::default()).expect("a system");
+            let Some(twin) = drawn.options.get("twin") else { continue };
+            let faulty = drawn.incidents.iter().filter(|incident| incident.family.costs_budget());
+            assert!(faulty.flat_map(|incident| &incident.nodes).any(|node| i64::from(*node) + 1 == *twin));
+            pairs += 1;
+        }
+        assert!(pairs > 10, "{pairs} pairs of twins");
+    }
 }
