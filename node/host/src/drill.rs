@@ -1,9 +1,10 @@
-//! Faults that a drill asks for: a node that lies to clients, says nothing, speaks late, or is cut off from some
-//! members.
+//! Faults that a drill asks for: a node that lies to clients, signs two proposals for one view, says nothing, speaks
+//! late, or is cut off from some members.
 //!
 //! A wrapper around a hosted machine edits what it sends and hears. It exists only where the genesis says
 //! `drill = true`; the machine inside stays honest, so turning a fault off heals the node.
 
+mod double;
 mod held;
 
 use std::any::Any;
@@ -20,12 +21,15 @@ use synod_quorum::{NodeId, NodeSet};
 use synod_service::{Answered, ClientMessage, CommandResult, Reply, Results};
 use synod_wire::{Blob, Limits, List, Wire, Writer};
 
+use double::Double;
+pub(crate) use double::Signer;
 use held::Held;
 
 /// The faults of one node, changed from any thread.
 #[derive(Default)]
 pub struct Drill {
     lie: AtomicBool,
+    equivocate: AtomicBool,
     silent: AtomicBool,
     cut: Mutex<NodeSet>,
     /// Frames of a thousand that are dropped.
@@ -39,6 +43,12 @@ impl Drill {
     /// Makes the node answer clients wrongly, or honestly again.
     pub fn lie(&self, on: bool) {
         self.lie.store(on, Ordering::Relaxed);
+    }
+
+    /// Makes the node sign two proposals for each view it leads, one for each half of its peers, and vote for both;
+    /// or sign one again.
+    pub fn equivocate(&self, on: bool) {
+        self.equivocate.store(on, Ordering::Relaxed);
     }
 
     /// Makes the node say nothing to anybody, or speak again.
@@ -95,11 +105,18 @@ pub(crate) struct Drilled {
     inner: Box<dyn Hosted>,
     drill: Arc<Drill>,
     held: Held,
+    double: Option<Double>,
 }
 
 impl Drilled {
-    pub(crate) fn wrap(inner: Box<dyn Hosted>, drill: &Arc<Drill>) -> Box<dyn Hosted> {
-        Box::new(Self { inner, drill: drill.clone(), held: Held::default() })
+    /// Wraps a machine; `signer` makes a replica able to equivocate.
+    pub(crate) fn wrap(
+        inner: Box<dyn Hosted>,
+        drill: &Arc<Drill>,
+        signer: Option<Signer>,
+    ) -> Box<dyn Hosted> {
+        let (held, double) = (Held::default(), signer.map(Double::new));
+        Box::new(Self { inner, drill: drill.clone(), held, double })
     }
 }
 
@@ -163,6 +180,7 @@ struct Edited<'a> {
     platform: &'a mut dyn Platform,
     drill: &'a Drill,
     held: &'a mut Held,
+    double: Option<&'a mut Double>,
 }
 
 impl Platform for Edited<'_> {
@@ -175,7 +193,12 @@ impl Platform for Edited<'_> {
             body
         };
         let delay = Duration::from_micros(self.drill.delay.load(Ordering::Relaxed));
-        self.held.send(delay, (to, queue, body), self.platform);
+        let twice = self.drill.equivocate.load(Ordering::Relaxed);
+        let double = self.double.as_mut().filter(|_| twice);
+        let said = double.and_then(|double| double.said(to, &body)).unwrap_or_else(|| vec![(to, body)]);
+        for (to, body) in said {
+            self.held.send(delay, (to, queue, body), self.platform);
+        }
     }
     fn register(&mut self, to: NodeId, queue: Queue, op: &RegisterOp) {
         self.platform.register(to, queue, op);
@@ -225,7 +248,8 @@ impl Drilled {
     }
 
     fn with(&mut self, platform: &mut dyn Platform, act: impl FnOnce(&mut dyn Hosted, &mut dyn Platform)) {
-        let mut edited = Edited { platform, drill: &self.drill, held: &mut self.held };
+        let (drill, held, double) = (&*self.drill, &mut self.held, self.double.as_mut());
+        let mut edited = Edited { platform, drill, held, double };
         act(&mut *self.inner, &mut edited);
     }
 }

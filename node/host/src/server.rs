@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use synod_config::{Effective, Genesis, NodeConfig, NodeKey, SynError, Sync};
+use synod_crypto::Keys;
 use synod_journal::{self as journal, Journal, OsDisk, SyncMode};
 use synod_machine::Condition;
-use synod_machine::host::LaneLog;
+use synod_machine::host::{Hosted, LaneLog};
 use synod_net::{Address, Handle, Hosting, Keeper, Lane, Listener, Node, Role, Transport};
 use synod_quorum::NodeId;
 use synod_service::ExecutorInput;
 
-use crate::drill::{Drill, Drilled};
+use crate::drill::{Drill, Drilled, Signer};
 use crate::error::{network, storage, unreadable};
-use crate::plan::{self, EXECUTOR, LANES, REPLICA};
+use crate::plan::{self, EXECUTOR, LANES, Machines, REPLICA};
 use crate::random;
 use crate::watch::{Seen, Watch};
 
@@ -113,10 +114,11 @@ impl Server {
         let lanes = machine_logs(opened.lanes)?;
         let machines = plan::recover(&setup.genesis, &setup.node, setup.own, lanes)?;
         let drill = setup.genesis.cluster().drill.then(Arc::<Drill>::default);
-        let mut hosted = [machines.replica, machines.executor].map(|machine| match &drill {
-            Some(drill) => Some(Drilled::wrap(machine, drill)),
-            None => Some(machine),
-        });
+        let mut hosted = match &drill {
+            Some(drill) => drilled(machines, drill, &setup),
+            None => [machines.replica, machines.executor],
+        }
+        .map(Some);
         let (journal, locked, mut writers) = lanes_of(opened.journal, &setup)?;
 
         let peer = Listener::tcp(&setup.node.listen.peer.to_string()).map_err(|e| network(&e))?;
@@ -234,6 +236,13 @@ impl Server {
             None => Ok(()),
         }
     }
+}
+
+/// The machines of a node of a drill: the only ones beside which its key may sign twice.
+fn drilled(machines: Machines, drill: &Arc<Drill>, setup: &Setup) -> [Box<dyn Hosted>; LANES as usize] {
+    let keys = Keys::ed25519(setup.key.seed(), random::bytes());
+    let signer = Signer::new(keys, setup.genesis.id(), setup.own);
+    [Drilled::wrap(machines.replica, drill, Some(signer)), Drilled::wrap(machines.executor, drill, None)]
 }
 
 fn is_damaged(lane: &journal::LaneLog) -> bool {
