@@ -1,8 +1,8 @@
 //! The admin socket of a node: its operator sends one line and gets one line.
 //!
-//! A line is `lie on`, `lie off`, `silence on`, `silence off`, `cut NAME,NAME`, `drop N` (of a thousand frames),
-//! `delay N` (ms) or `heal`; the answer is `ok` or `error CODE: message`. Faults exist only in a cluster whose genesis is a drill;
-//! elsewhere every line is refused with SYN-3013. The socket has mode 0600, and the user at the other end must be the
+//! A line is `lie on`, `lie off`, `equivocate on`, `equivocate off`, `silence on`, `silence off`, `cut NAME,NAME`,
+//! `drop N` (of a thousand frames), `delay N` (ms) or `heal`; the answer is `ok` or `error CODE: message`. Faults exist
+//! only in a cluster whose genesis is a drill; elsewhere every line is refused with SYN-3013. The socket has mode 0600, and the user at the other end must be the
 //! one that runs the node, or root.
 //!
 //! *Bounds.* Connections are served one after the other, each for at most 5 s and one line of 8 KiB.
@@ -32,6 +32,7 @@ const LINE_MAX: u64 = 8 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Request {
     Lie(bool),
+    Equivocate(bool),
     Silence(bool),
     Cut(Vec<String>),
     Drop(u16),
@@ -48,6 +49,7 @@ impl Request {
         };
         let parsed = match line.split_whitespace().collect::<Vec<_>>().as_slice() {
             ["lie", word] => switch(word).map(Self::Lie),
+            ["equivocate", word] => switch(word).map(Self::Equivocate),
             ["silence", word] => switch(word).map(Self::Silence),
             ["cut", names] => Some(Self::Cut(names.split(',').map(str::to_owned).collect())),
             ["drop", share] => share.parse().ok().filter(|share| *share <= 1_000).map(Self::Drop),
@@ -78,12 +80,14 @@ impl Subject {
         };
         match Request::parse(line)? {
             Request::Lie(on) => drill.lie(on),
+            Request::Equivocate(on) => drill.equivocate(on),
             Request::Silence(on) => drill.silence(on),
             Request::Cut(names) => drill.cut(self.set(&names)?),
             Request::Drop(share) => drill.drop_share(share),
             Request::Delay(by) => drill.delay(by),
             Request::Heal => {
                 drill.lie(false);
+                drill.equivocate(false);
                 drill.silence(false);
                 drill.cut(NodeSet::EMPTY);
                 drill.drop_share(0);
@@ -247,6 +251,7 @@ mod tests {
         let both = vec!["n0".to_owned(), "n2".to_owned()];
         for (line, wanted) in [
             ("lie on", Some(Request::Lie(true))),
+            ("equivocate on", Some(Request::Equivocate(true))),
             ("silence off", Some(Request::Silence(false))),
             ("cut n0,n2", Some(Request::Cut(both))),
             ("drop 1000", Some(Request::Drop(1_000))),

@@ -160,6 +160,24 @@ pub(crate) fn vitals(metrics: &Address, patience: Duration) -> Result<Vitals, Sy
     })
 }
 
+/// How often a node blamed which peer for which fault, by names.
+///
+/// # Errors
+/// SYN-2001 or SYN-2003 if the node does not answer.
+pub(crate) fn blames(metrics: &Address, patience: Duration) -> Result<Vec<(String, String, u64)>, SynError> {
+    let scrape = http::get(metrics, "/metrics", patience)?;
+    Ok(scrape.body.lines().filter_map(blame).collect())
+}
+
+fn blame(line: &str) -> Option<(String, String, u64)> {
+    let (labels, times) = line.strip_prefix("synod_blames_total{")?.rsplit_once("} ")?;
+    let named = |label: &str| {
+        let (_, value) = labels.split_once(&format!("{label}=\""))?;
+        value.split_once('"').map(|(value, _)| value.to_owned())
+    };
+    Some((named("peer")?, named("fault")?, times.parse().ok()?))
+}
+
 /// How often the voting rules of the packs were applied (R3, BR3).
 fn votes(scrape: &str) -> u64 {
     let applied = scrape.lines().filter_map(|line| {
@@ -244,6 +262,14 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn blames_are_read_with_both_names() {
+        let line = "synod_blames_total{peer=\"n1\",fault=\"equivocated_vote\"} 3";
+        assert_eq!(blame(line), Some(("n1".to_owned(), "equivocated_vote".to_owned(), 3)));
+        assert_eq!(blame("synod_blames_total{peer=\"n1\"} 3"), None);
+        assert_eq!(blame("synod_blames_total_x{peer=\"n1\",fault=\"y\"} 3"), None);
+    }
+
+    #[test]
     fn a_metric_is_not_taken_for_another_with_the_same_beginning() {
         assert_eq!(
             sample("synod_consensus_view_x 3\nsynod_consensus_view 4\n", "synod_consensus_view"),
@@ -268,6 +294,7 @@ pub(crate) mod tests {
             "synod_build_info",
             "synod_wal_fsync_seconds",
             "synod_divergence_alarm",
+            "synod_blames_total",
         ] {
             assert!(synod_config::metric(name).is_some(), "{name}");
         }

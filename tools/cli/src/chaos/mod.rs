@@ -2,8 +2,8 @@
 //!
 //! *What it shows.* Each lane of the load counts its own key up and is told every new value, so that one number per
 //! lane says whether every acknowledged write is there exactly once; equal digests of all members' states say that it
-//! is so everywhere. The schedule kills leaders, stops followers and restarts everybody; or one member lies to clients
-//! or says nothing, and no client may notice.
+//! is so everywhere. The schedule kills leaders, stops followers and restarts everybody; or one member lies to clients,
+//! signs twice or says nothing, and no client may notice.
 
 mod ledger;
 mod load;

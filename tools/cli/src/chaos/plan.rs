@@ -9,6 +9,8 @@ pub(crate) enum Lie {
     Silent,
     /// It tells clients wrong results.
     Replies,
+    /// It signs two proposals for each view it leads and votes for both.
+    Equivocate,
 }
 
 impl Lie {
@@ -17,6 +19,7 @@ impl Lie {
         match self {
             Self::Silent => "silent",
             Self::Replies => "replies",
+            Self::Equivocate => "equivocate",
         }
     }
 
@@ -25,6 +28,7 @@ impl Lie {
         match self {
             Self::Silent => "silence on",
             Self::Replies => "lie on",
+            Self::Equivocate => "equivocate on",
         }
     }
 }

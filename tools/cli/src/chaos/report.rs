@@ -23,6 +23,8 @@ pub(crate) struct Findings {
     pub(crate) liar: Option<String>,
     /// Whether clients must have named it.
     pub(crate) must_name: bool,
+    /// Whether honest members must have caught it signing twice.
+    pub(crate) must_report: bool,
     /// Whom clients named, for what, how often.
     pub(crate) blamed: Vec<(String, &'static str, u64)>,
     pub(crate) took: Duration,
@@ -46,6 +48,14 @@ impl Findings {
         found.extend(honest.map(|member| format!("clients blame {member}, which is honest")));
         if let Some(liar) = self.liar.as_ref().filter(|liar| self.must_name && !named.contains(liar)) {
             found.push(format!("no client names {liar}"));
+        }
+        let caught: BTreeSet<&String> = self.events.reported.iter().map(|(_, of, ..)| of).collect();
+        let honest = caught.iter().filter(|member| Some(**member) != self.liar.as_ref());
+        found.extend(
+            honest.map(|member| format!("members report that {member}, which is honest, equivocates")),
+        );
+        if let Some(liar) = self.liar.as_ref().filter(|liar| self.must_report && !caught.contains(liar)) {
+            found.push(format!("no member reports that {liar} equivocates"));
         }
         if self.lane.acked == 0 {
             found.push("nothing was acknowledged".to_owned());
@@ -80,6 +90,11 @@ pub(crate) fn report(plan: &Plan, found: &Findings) -> Report {
         .blamed
         .iter()
         .map(|(member, fault, times)| json!({ "member": member, "fault": fault, "times": times }));
+    let reported = found
+        .events
+        .reported
+        .iter()
+        .map(|(by, of, fault, times)| json!({ "by": by, "member": of, "fault": fault, "times": times }));
     Report::new("synod-chaos/1")
         .field("commit", env!("SYNOD_BUILD_COMMIT"))
         .field("system", "hotstuff")
@@ -92,6 +107,7 @@ pub(crate) fn report(plan: &Plan, found: &Findings) -> Report {
         .field("lie", plan.lie.map(super::Lie::as_str))
         .field("liar", found.liar.clone())
         .field("blamed", blamed.collect::<Vec<Value>>())
+        .field("reported", reported.collect::<Vec<Value>>())
         .field("acked", found.lane.acked)
         .field("unknown", found.lane.unknown)
         .field("rejected", found.lane.rejected)
@@ -123,6 +139,7 @@ mod tests {
             members: 4,
             liar: None,
             must_name: false,
+            must_report: false,
             blamed: Vec::new(),
             took: Duration::ZERO,
         }
@@ -138,6 +155,14 @@ mod tests {
         assert!(silent.ok());
         silent.blamed.push(("n2".to_owned(), "contradicted_result", 1));
         assert!(!silent.ok(), "an honest member was named");
+        let mut double = findings();
+        (double.liar, double.must_report) = (Some("n1".to_owned()), true);
+        assert!(!double.ok(), "double signing that nobody notices was not done");
+        let report = |of: &str| ("n0".to_owned(), of.to_owned(), "equivocated_vote".to_owned(), 1);
+        double.events.reported = vec![report("n1")];
+        assert!(double.ok());
+        double.events.reported.push(report("n2"));
+        assert!(!double.ok(), "an honest member was caught");
         for spoil in [
             |f: &mut Findings| f.hash_equal = false,
             |f: &mut Findings| f.lane.lost = 1,

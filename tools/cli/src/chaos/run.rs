@@ -66,6 +66,7 @@ fn play(session: &Session, plan: &Plan, processes: &mut Processes) -> Result<Fin
         keys: states.first().map_or(0, |(_, keys)| *keys),
         members: states.len(),
         liar: events.liar.map(|liar| processes.name(liar).to_owned()),
+        must_report: plan.lie == Some(Lie::Equivocate),
         must_name: plan.lie == Some(Lie::Replies),
         blamed: blamed.collect(),
         lane,

@@ -4,7 +4,7 @@ use super::plan::{Draw, Plan};
 use super::timeline::{Phase, Timeline};
 use crate::bench::Processes;
 use crate::deployment::{Blow, describe_ports};
-use crate::health::{Vitals, vitals};
+use crate::health::{Vitals, blames, vitals};
 use crate::session::Session;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,6 +37,8 @@ pub(crate) struct Events {
     pub(crate) to_catch_up: Vec<Duration>,
     /// The member that was faulty.
     pub(crate) liar: Option<usize>,
+    /// Equivocations that members which are not faulty reported: who, of whom, which, how often.
+    pub(crate) reported: Vec<(String, String, String, u64)>,
 }
 
 /// A cluster with its load, and where its members tell about themselves.
@@ -79,6 +81,7 @@ impl<'a> Stage<'a> {
             self.timeline.enter(Phase::Lie);
             self.tell(liar, lie.line())?;
             std::thread::sleep(plan.span.saturating_sub(begun.elapsed()));
+            self.events.reported = self.reported(liar);
             self.tell(liar, "heal")?;
             self.timeline.enter(Phase::Steady);
             return Ok(());
@@ -98,6 +101,20 @@ impl<'a> Stage<'a> {
         }
         std::thread::sleep(plan.span.saturating_sub(begun.elapsed()).max(BETWEEN));
         Ok(())
+    }
+
+    /// The equivocations that all members but the faulty one counted.
+    fn reported(&self, liar: usize) -> Vec<(String, String, String, u64)> {
+        let honest = self.processes.alive().into_iter().filter(|member| *member != liar);
+        let told = honest.filter_map(|member| {
+            let blames = blames(self.metrics.get(member)?, PATIENCE).ok()?;
+            Some((self.processes.name(member).to_owned(), blames))
+        });
+        told.flat_map(|(by, blames)| {
+            let equivocations = blames.into_iter().filter(|(_, fault, _)| fault.starts_with("equivocated_"));
+            equivocations.map(move |(of, fault, times)| (by.clone(), of, fault, times))
+        })
+        .collect()
     }
 
     fn tell(&self, member: usize, line: &str) -> Result<(), SynError> {

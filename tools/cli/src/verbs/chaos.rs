@@ -39,7 +39,7 @@ struct Options {
     /// Kills all members at once and starts them again.
     #[arg(long)]
     restart_all: bool,
-    /// Makes the member that leads at the beginning lie to clients or say nothing, until the end.
+    /// Makes the member that leads at the beginning lie to clients, equivocate or say nothing, until the end.
     #[arg(long, value_enum)]
     lie: Option<Kind>,
     /// Goes on for at least so many minutes; --lie goes on for 10 s otherwise.
@@ -56,6 +56,8 @@ enum Kind {
     Silent,
     /// Tells clients wrong results.
     Replies,
+    /// Signs two proposals for each view it leads, and votes for both.
+    Equivocate,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -88,6 +90,7 @@ impl Options {
             lie: self.lie.map(|lie| match lie {
                 Kind::Silent => Lie::Silent,
                 Kind::Replies => Lie::Replies,
+                Kind::Equivocate => Lie::Equivocate,
             }),
             span: minutes.unwrap_or(Duration::from_secs(least)),
             seed: self.seed,

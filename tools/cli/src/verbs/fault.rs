@@ -24,6 +24,9 @@ enum Verb {
     /// Answers clients wrongly, until healed.
     #[command(after_help = "Example:\n  synod fault lie n1")]
     Lie(Target),
+    /// Signs two proposals for each view it leads, one for each half of the members, and votes for both, until healed.
+    #[command(after_help = "Example:\n  synod fault equivocate n1")]
+    Equivocate(Target),
     /// Says nothing to anybody, until healed.
     #[command(after_help = "Example:\n  synod fault silence n1")]
     Silence(Target),
@@ -54,7 +57,7 @@ enum Verb {
         #[arg(long, value_name = "TIME", value_parser = delay)]
         by: Duration,
     },
-    /// Ends lies, silence, cuts, drops and delays.
+    /// Ends lies, equivocation, silence, cuts, drops and delays.
     #[command(after_help = "Example:\n  synod fault heal n1")]
     Heal(Target),
     /// Ends the process with SIGKILL; `synod restart` starts it again.
@@ -94,6 +97,7 @@ impl Verb {
     fn parts(self) -> (&'static str, Target, Way) {
         match self {
             Self::Lie(target) => ("lie", target, Way::Line("lie on".to_owned())),
+            Self::Equivocate(target) => ("equivocate", target, Way::Line("equivocate on".to_owned())),
             Self::Silence(target) => ("silence", target, Way::Line("silence on".to_owned())),
             Self::Partition { target, from } => {
                 ("partition", target, Way::Line(format!("cut {}", from.join(","))))

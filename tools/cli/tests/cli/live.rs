@@ -5,6 +5,7 @@ use crate::surface::{assert_one_object, example};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::iter;
 use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -29,6 +30,7 @@ pub(crate) const LIVE: &[&str] = &[
     "proxy",
     "fault",
     "fault lie",
+    "fault equivocate",
     "fault silence",
     "fault partition",
     "fault drop",
@@ -214,7 +216,9 @@ fn proxied(stage: &mut Stage) {
 }
 
 fn faults(stage: &mut Stage) {
-    for fault in ["fault", "fault lie", "fault silence", "fault partition", "fault drop", "fault delay"] {
+    let lasting =
+        ["lie", "equivocate", "silence", "partition", "drop", "delay"].map(|fault| format!("fault {fault}"));
+    for fault in iter::once("fault").chain(lasting.iter().map(String::as_str)) {
         stage.example(fault);
         stage.write(&fault.replace(' ', "-"));
         stage.example("fault heal");
