@@ -209,7 +209,8 @@ impl Machine for Client {
             Event::Timer(timer) => self.on_timer(timer, turn),
             Event::Done(done) => self.on_done(done, turn),
             Event::Link { peer, link: Link::Up } => self.on_link_up(peer, turn),
-            Event::Start | Event::Loaded { .. } | Event::Link { link: Link::Down, .. } => {}
+            Event::Link { peer, link: Link::Down } => self.on_link_down(peer, turn),
+            Event::Start | Event::Loaded { .. } => {}
         }
     }
 

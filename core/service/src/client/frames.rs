@@ -209,6 +209,21 @@ impl Client {
         }
     }
 
+    /// What went to this node alone may be lost with it: nobody waits for the timer to tell the others.
+    pub(super) fn on_link_down(&mut self, peer: NodeId, turn: &mut Turn<'_, Self>) {
+        let alone = |flight: &Flight| {
+            self.config.send == SendMode::One
+                && flight.full == peer
+                && !flight.escalated
+                && flight.payload.is_some()
+        };
+        let late: Vec<u64> =
+            self.flights.iter().filter(|(_, flight)| alone(flight)).map(|(first, _)| *first).collect();
+        for first in late {
+            self.on_late(first, turn);
+        }
+    }
+
     /// Sends to one node again what was sent to it and is not answered.
     pub(super) fn resend(&self, to: NodeId, turn: &mut Turn<'_, Self>) {
         let everywhere = self.config.send == SendMode::All;

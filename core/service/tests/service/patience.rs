@@ -3,7 +3,7 @@
 use synod_crypto::Scope;
 use synod_machine::broadcast::{Delivered, Entry, Origin, Position};
 use synod_machine::testing::effects;
-use synod_machine::{Bounded, Condition, Effect, Event, Log, Recover, Span, Time, Wall};
+use synod_machine::{Bounded, Condition, Effect, Event, Log, Recover, Span, Time, To, Wall};
 use synod_quorum::{Epoch, NodeId, Weights};
 use synod_service::client::ClientTimer;
 use synod_service::matching::Trust;
@@ -62,6 +62,27 @@ fn flying_client() -> Client {
 
 fn busy(first: u64, session: u64, retry_ms: u32) -> Reply {
     Reply::Refused { session, first, why: Refused::Busy { retry_ms } }
+}
+
+#[test]
+fn a_frame_that_one_node_alone_was_sent_goes_to_all_when_its_link_ends() {
+    let down = |client: &mut Client, node| {
+        let event = Event::Link { peer: NodeId(node), link: synod_machine::Link::Down };
+        let sent = step(client, event).into_iter().filter_map(|effect| match effect {
+            Effect::Send { to, message: ClientMessage::Item(_) } => Some(to),
+            _ => None,
+        });
+        sent.collect::<Vec<_>>()
+    };
+    let told = (0..4).map(|node| down(&mut flying_client(), node)).collect::<Vec<_>>();
+    let all: Vec<To> = (0..4).map(|node| NodeId(node).into()).collect();
+    let (alone, others): (Vec<_>, Vec<_>) = told.iter().partition(|to| !to.is_empty());
+    assert_eq!(alone, [&all], "one node had the frame, and all have it now");
+    assert_eq!(others.len(), 3);
+    // Once: links that flap cost nothing more.
+    let mut client = flying_client();
+    let sent: usize = (0..2).flat_map(|_| 0..4).map(|node| down(&mut client, node).len()).sum();
+    assert_eq!(sent, 4);
 }
 
 #[test]
