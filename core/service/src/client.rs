@@ -3,7 +3,8 @@
 //! *Protocol.* Upon commands it opens its session at all nodes, puts the commands of one turn into frames, signs each
 //! by a job, and sends it to one node; when no answer is accepted within 2 x p99 (at least 200 ms) it sends the same
 //! bytes to all, then again and again, waiting half as long again each time. A deadline makes the outcome unknown, never
-//! a failure. A node whose connection comes up is sent again what it may have lost. A node whose result differs from the accepted one is blamed and asked last.
+//! a failure. A node whose connection comes up is sent again what it may have lost; when one ends, what that node alone
+//! was sent goes to all at once. A node whose result differs from the accepted one is blamed and asked last.
 //!
 //! *Reads.* A quorum read is accepted when power Q gives equal values from states at or above the client's floor,
 //! the highest position whose result it accepted; after two rounds without it is ordered.
