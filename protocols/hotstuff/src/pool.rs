@@ -1,6 +1,7 @@
 //! Pending items: accepted here or forwarded by members, held until committed.
 //!
-//! *Fairness.* Items are grouped by session where the payload is a client's frame, else by origin; a batch is filled by deficit round robin over the groups, oldest first within one.
+//! *Fairness.* Items are grouped by session where the payload is a client's frame, else by origin; a batch is filled by
+//! deficit round robin over the groups, oldest first within one.
 //!
 //! *Bounds.* Bytes and number of all items and of one session; from half of the byte budget on, a session may hold
 //! no more than its fair share.
