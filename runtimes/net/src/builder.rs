@@ -1,7 +1,7 @@
 //! From a description to running threads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::mailbox::{Exchange, Gauge, Home, Mailbox};
 use crate::node::{Handle, Node};
 use crate::observer::{Observer, Silent};
 use crate::pool::Pool;
-use crate::quotas::Door;
+use crate::quotas::{Door, places};
 use crate::reactor::{Guests, Lines, Net, NetParts, Reactor, ReactorParts, Slot, SlotParts, Wires};
 use crate::tls::{Pins, Tls};
 
@@ -390,7 +390,7 @@ impl NodeBuilder {
             Transport::InsecurePlain => None,
         };
         let members: BTreeSet<_> = config.roster.members().iter().map(|member| member.key).collect();
-        let open = Arc::new(AtomicU32::new(0));
+        let places = places(config.limits.handshakes_max);
         let mut doors = Vec::new();
         let listeners = [
             (self.peers.take(), Role::Member, Pins::Only(members)),
@@ -407,8 +407,7 @@ impl NodeBuilder {
                 counters: counters.clone(),
                 observer: self.observer.clone(),
             };
-            let limits = &config.limits;
-            let door = Door::new(open.clone(), limits.handshakes_max, limits.connections_per_address);
+            let door = Door::new(places.clone(), config.limits.connections_per_address);
             doors.push((bound, door, Arc::new(welcome)));
         }
         let mut calls = Vec::new();

@@ -44,13 +44,6 @@ pub(crate) async fn listen(bound: Bound, mut door: Door, welcome: Arc<Welcome>) 
     // Aborts what is under way when the listener ends.
     let mut handshakes = JoinSet::new();
     loop {
-        // Without a place the connection waits in the system's queue, which is bounded too.
-        let place = loop {
-            if let Some(place) = door.enter() {
-                break place;
-            }
-            handshakes.join_next().await;
-        };
         let accepted = match &listener {
             Accepting::Tcp(listener) => {
                 listener.accept().await.map(|(s, from)| (Socket::Tcp(s), Some(from.ip())))
@@ -60,6 +53,8 @@ pub(crate) async fn listen(bound: Bound, mut door: Door, welcome: Arc<Welcome>) 
         while handshakes.try_join_next().is_some() {}
         match accepted {
             Ok((socket, from)) if door.admits(from, welcome.local.clock.at().now) => {
+                // Without a place this one waits here, and those behind it in the system's queue, which is bounded.
+                let place = door.enter().await;
                 handshakes.spawn(greet(socket, from, place, welcome.clone()));
             }
             Ok(_) => welcome.counters.handshakes_broken.add(1),

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use synod_machine::{Span, Time};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A token bucket: `rate` tokens per second, at most one second's worth saved up. The last take may run into debt,
 /// which is paid off before the bucket opens again.
@@ -63,28 +63,31 @@ const ADDRESSES_MAX: usize = 4_096;
 
 /// Guards a listener.
 pub(crate) struct Door {
-    open: Arc<AtomicU32>,
-    max: u32,
+    places: Arc<Semaphore>,
     per_address: u64,
     addresses: BTreeMap<IpAddr, Bucket>,
 }
 
 /// One handshake's place; given back on drop.
-pub(crate) struct Place {
-    open: Arc<AtomicU32>,
+pub(crate) struct Place(#[expect(dead_code, reason = "held for its drop")] Option<OwnedSemaphorePermit>);
+
+/// Room for `max` handshakes under way, to be shared by the doors of a node.
+pub(crate) fn places(max: u32) -> Arc<Semaphore> {
+    let max = usize::try_from(max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+    Arc::new(Semaphore::new(max))
 }
 
 impl Door {
-    /// Doors that share `open` share its bound.
-    pub(crate) fn new(open: Arc<AtomicU32>, max: u32, per_address: u32) -> Self {
-        Self { open, max, per_address: u64::from(per_address), addresses: BTreeMap::new() }
+    /// Doors that share `places` share their bound.
+    pub(crate) fn new(places: Arc<Semaphore>, per_address: u32) -> Self {
+        Self { places, per_address: u64::from(per_address), addresses: BTreeMap::new() }
     }
 
-    /// A place for one more handshake, or none.
-    pub(crate) fn enter(&self) -> Option<Place> {
-        let taken = self.open.fetch_add(1, Ordering::Relaxed);
-        let place = Place { open: self.open.clone() };
-        (taken < self.max).then_some(place)
+    /// Waits for a place for one more handshake. Doors that share the places get them in the order they asked, so
+    /// strangers at one listener delay those at another by one handshake at most.
+    pub(crate) async fn enter(&self) -> Place {
+        // Nobody closes the semaphore, so every wait ends with a place.
+        Place(self.places.clone().acquire_owned().await.ok())
     }
 
     /// Whether another connection from `address` is within its rate. Loopback is not limited; when the table is
@@ -105,14 +108,11 @@ impl Door {
     }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
 
     #[test]
@@ -144,17 +144,23 @@ mod tests {
 
     #[test]
     fn the_door_bounds_handshakes_and_gives_places_back() {
-        let door = Door::new(Arc::default(), 2, 1);
-        let (first, second) = (door.enter(), door.enter());
+        let places = places(2);
+        let (door, other) = (Door::new(places.clone(), 1), Door::new(places, 1));
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut enter = |door: &Door| match pin!(door.enter()).poll(&mut cx) {
+            Poll::Ready(place) => Some(place),
+            Poll::Pending => None,
+        };
+        let (first, second) = (enter(&door), enter(&door));
         assert!(first.is_some() && second.is_some());
-        assert!(door.enter().is_none());
+        assert!(enter(&door).is_none() && enter(&other).is_none());
         drop(first);
-        assert!(door.enter().is_some());
+        assert!(enter(&other).is_some());
     }
 
     #[test]
     fn one_address_cannot_use_up_the_door_and_the_table_is_bounded() {
-        let mut door = Door::new(Arc::default(), 2, 3);
+        let mut door = Door::new(places(2), 3);
         let noisy = IpAddr::from([10, 0, 0, 1]);
         let admitted = (0..100).filter(|_| door.admits(Some(noisy), Time::ZERO)).count();
         assert_eq!(admitted, 3);

@@ -229,7 +229,11 @@ fn client(shown: Shown, versions: &[&'static rustls::SupportedProtocolVersion]) 
 }
 
 fn connect(node: &Rig) -> TcpStream {
-    let Some(Address::Tcp(address)) = &node.peers_at else { unreachable!("rigs listen on TCP") };
+    connect_to(&node.peers_at)
+}
+
+fn connect_to(address: &Option<Address>) -> TcpStream {
+    let Some(Address::Tcp(address)) = address else { unreachable!("rigs listen on TCP") };
     let stream = TcpStream::connect(address).expect("the node listens");
     stream.set_read_timeout(Some(GUARD)).expect("a positive time");
     stream
@@ -366,6 +370,17 @@ fn strangers_that_say_nothing_are_dropped_and_members_come_in_beside_them() {
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.is_empty(), "closed without a word");
     }
+}
+
+#[test]
+fn strangers_at_the_guests_listener_that_take_every_place_stop_neither_the_node_nor_its_members() {
+    let limits = Limits { handshakes_max: 1, handshake: Span::millis(300), ..Limits::default() };
+    let good = Plan::new(Config { limits, ..config(0, 2) }).start();
+    let strangers: Vec<TcpStream> = (0..20).map(|_| connect_to(&good.guests_at)).collect();
+    let member = Plan::new(config(1, 2)).start();
+    member.dial(&good);
+    good.wait_link(1, Link::Up);
+    drop(strangers);
 }
 
 #[test]
