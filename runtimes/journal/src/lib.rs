@@ -16,8 +16,8 @@
 //! loses power; [`Journal`] writes, compacts and recovers; [`thread`] commits groups beside a reactor.
 //!
 //! # Bounds
-//! 64 lanes, records of 16 MiB, safety records of 4,000 bytes, snapshots of 64 MiB per lane, 96 older
-//! segments kept for their blobs. Disk: the log since the last compaction, at most two bytes for each
+//! 64 lanes, records of 16 MiB, safety records of 4,000 bytes, 96 older segments kept for their blobs. A
+//! snapshot is as large as what its machine holds; it is written in segments of the usual size. Disk: the log since the last compaction, at most two bytes for each
 //! live byte of blobs, and during a compaction the new segment beside the old ones.
 //!
 //! # Example
@@ -54,7 +54,7 @@ pub mod thread;
 mod walk;
 mod writer;
 
-pub use compact::{SNAPSHOT_BYTES_MAX, Snapshot};
+pub use compact::Snapshot;
 pub use config::{Condition, Config, Keep, LANES_MAX, Lsn, QUEUE_BYTES_MAX, SEGMENT_BYTES, SyncMode};
 pub use disk::{Disk, OsDisk};
 pub use error::Error;

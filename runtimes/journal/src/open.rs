@@ -128,6 +128,7 @@ fn found(disk: &mut dyn Disk, config: &Config, origin: Origin, damaged: u64) -> 
         damaged,
         bytes: rotate::size_for(config, 0),
         kept: Vec::new(),
+        parts: 0,
     };
     build(disk, &header, &mut [], 0)?;
     publish(disk, header.number)
@@ -135,7 +136,8 @@ fn found(disk: &mut dyn Disk, config: &Config, origin: Origin, damaged: u64) -> 
 
 /// Opens with the lanes in `condemned` made Damaged.
 fn open_claimed(mut disk: Box<dyn Disk>, config: Config, condemned: u64) -> Result<Opened, Error> {
-    let survey = Survey::take(&mut *disk, &config)?;
+    let mut survey = Survey::take(&mut *disk, &config)?;
+    survey.finish_names(&mut *disk, &config)?;
     if survey.headers.is_empty() {
         let why = "there is no journal; `synod node recover` starts one without promises";
         return Err(Error::Corrupt { segment: 0, offset: 0, why });
@@ -301,6 +303,7 @@ fn restart(
         damaged,
         bytes: rotate::size_for(&config, 0),
         kept: Vec::new(),
+        parts: 0,
     };
     build(&mut *disk, &header, &mut slots, epoch)?;
     publish(&mut *disk, number)?;

@@ -38,10 +38,20 @@ pub(crate) fn build(
 
 /// Gives a segment its final name, durably.
 pub(crate) fn publish(disk: &mut dyn Disk, number: u64) -> Result<(), Error> {
-    let (from, to) = (segment::temporary(number), segment::name(number));
-    writer::sync(disk, &from)?;
-    disk.rename(&from, &to).map_err(|error| Error::write("rename", &from, error))?;
+    writer::sync(disk, &segment::temporary(number))?;
+    give_name(disk, number)?;
     if planted!(G4) { Ok(()) } else { writer::sync_dir(disk) }
+}
+
+/// Renames a segment; the directory is not synced.
+pub(crate) fn give_name(disk: &mut dyn Disk, number: u64) -> Result<(), Error> {
+    let (from, to) = (segment::temporary(number), segment::name(number));
+    disk.rename(&from, &to).map_err(|error| Error::write("rename", &from, error))
+}
+
+/// Bytes of records that fit a segment of the configured size.
+pub(crate) fn room(config: &Config) -> u64 {
+    config.segment_bytes.saturating_sub(segment::data_at(config.lanes) + SEAL_BYTES)
 }
 
 /// Size of a segment that holds `need` bytes of records beside its header, slots and closing mark.
@@ -92,6 +102,7 @@ impl Journal {
             damaged: self.damaged,
             bytes,
             kept: Vec::new(),
+            parts: 0,
         }
     }
 

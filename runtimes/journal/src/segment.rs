@@ -77,6 +77,8 @@ pub struct Header {
     pub bytes: u64,
     /// Older segments kept for their blobs, at most [`KEPT_MAX`]; empty unless compacted.
     pub kept: Vec<Kept>,
+    /// Segments behind this one that belong to the same compaction; 0 unless compacted.
+    pub parts: u16,
 }
 
 /// Why a header cannot be used.
@@ -106,7 +108,8 @@ impl Header {
             Origin::Compacted => 1,
             Origin::Restarted => 2,
         };
-        page.extend([self.lanes, origin, 0, 0]);
+        page.extend([self.lanes, origin]);
+        page.extend(self.parts.to_le_bytes());
         page.extend(u32::try_from(self.kept.len()).unwrap_or(u32::MAX).to_le_bytes());
         page.extend(self.damaged.to_le_bytes());
         page.extend(self.bytes.to_le_bytes());
@@ -132,7 +135,7 @@ impl Header {
     }
 
     fn parse(page: &[u8]) -> Option<Self> {
-        let [lanes, origin, _, _] = field(page, 88)?;
+        let [lanes, origin] = field(page, 88)?;
         let origin = match origin {
             0 => Origin::Continued,
             1 => Origin::Compacted,
@@ -163,6 +166,7 @@ impl Header {
             damaged: number(page, 96)?,
             bytes: number(page, 104)?,
             kept,
+            parts: u16::from_le_bytes(field(page, 90)?),
         })
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::config::{self, Config};
 use crate::disk::Disk;
 use crate::error::Error;
+use crate::rotate;
 use crate::segment::{self, BadHeader, Header, Origin};
 use crate::walk::Image;
 
@@ -35,6 +36,21 @@ impl Survey {
             }
         }
         Ok(survey)
+    }
+
+    /// Gives the segments of the newest compaction their names, where a crash came before all had theirs. They were
+    /// durable, under their temporary names, before the first of them was renamed.
+    pub(crate) fn finish_names(&mut self, disk: &mut dyn Disk, config: &Config) -> Result<(), Error> {
+        let Some((first, parts)) = self.base().map(|base| (base.number, base.parts)) else { return Ok(()) };
+        for number in (first..).skip(1).take(usize::from(parts)) {
+            let file = segment::temporary(number);
+            let waits = self.temporaries.iter().position(|name| *name == file);
+            let Some(at) = waits.filter(|_| !self.headers.contains_key(&number)) else { continue };
+            rotate::give_name(disk, number)?;
+            self.temporaries.remove(at);
+            self.headers.insert(number, read_header(disk, config, number)?);
+        }
+        Ok(())
     }
 
     /// The newest compaction, where the log begins.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::compact::{SNAPSHOT_BYTES_MAX, Snapshot};
+use crate::compact::Snapshot;
 use crate::config::{self, Keep, Lsn};
 use crate::error::Error;
 use crate::request::Request;
@@ -32,6 +32,9 @@ pub const REQUESTS_MAX: usize = 8192;
 
 /// Bytes that may wait.
 pub const BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes a lane may write behind its snapshot while that waits for the other lanes'.
+pub const BEHIND_BYTES_MAX: usize = 64 << 20;
 
 /// Time without work after which a mark is written.
 pub const IDLE: Duration = Duration::from_millis(10);
@@ -246,11 +249,7 @@ impl Lane {
     ///
     /// # Errors
     /// The error that ended the journal.
-    ///
-    /// # Panics
-    /// On a snapshot over [`SNAPSHOT_BYTES_MAX`].
     pub fn snapshot(&mut self, records: Snapshot) -> Result<(), Error> {
-        assert!(snapshot_bytes(&records) <= SNAPSHOT_BYTES_MAX, "a snapshot keeps its bound");
         self.shared.push(Request::Snapshot { lane: self.lane, records })
     }
 
@@ -343,7 +342,7 @@ struct Committer {
     report: Box<dyn Fn(Report) + Send>,
     /// Submissions taken, per lane.
     counts: Vec<u64>,
-    /// Snapshots that wait for the other lanes', with what came behind them.
+    /// Snapshots that wait for the other lanes', with what came behind them and the bytes of that.
     gathered: Vec<Option<(Snapshot, usize)>>,
 }
 
@@ -421,8 +420,7 @@ impl Committer {
                 (self.report)(Report::Loaded { lane, name, bytes });
             }
             Request::Snapshot { lane, records } => {
-                let bytes = snapshot_bytes(&records);
-                self.gathered[usize::from(lane)] = Some((records, bytes));
+                self.gathered[usize::from(lane)] = Some((records, 0));
             }
             Request::Readmit { lane } => {
                 // A snapshot from before does not hold what the machine learned since.
@@ -439,7 +437,7 @@ impl Committer {
         let Some((records, bytes)) = waiting else { return };
         *bytes += body.len();
         records.push((keep, body.clone()));
-        if *bytes > SNAPSHOT_BYTES_MAX {
+        if *bytes > BEHIND_BYTES_MAX {
             *waiting = None;
             (self.report)(Report::SnapshotDropped { lane });
         }
@@ -456,10 +454,6 @@ impl Committer {
         (self.report)(Report::Compacted { lsn, took_us: microseconds(begun) });
         Ok(())
     }
-}
-
-fn snapshot_bytes(records: &Snapshot) -> usize {
-    records.iter().map(|(_, body)| body.len()).sum()
 }
 
 fn microseconds(since: Instant) -> u64 {

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use synod_journal::memory::{Failure, MemDisk, Strike, Unsynced};
-use synod_journal::{Config, Error, Journal, Keep, SyncMode};
+use synod_journal::{Condition, Config, Disk, Error, Journal, Keep, SyncMode};
 
 mod rig;
 use rig::{Choices, Deed, Model, body, config, explore, fresh, name_of, open};
@@ -105,6 +105,101 @@ fn every_moment_of_a_compaction_keeps_every_promise() {
         Ok(())
     });
     assert!(crashes > 200, "{crashes} combinations are too few");
+}
+
+/// Two lanes' snapshots that take several segments together: safety records in the first and the last, blobs copied.
+fn long_snapshots() -> [Vec<(Keep, Bytes)>; 2] {
+    let first =
+        vec![(Keep::LogAndSlot, body(20, 400)), (Keep::Log, body(21, 9_000)), (Keep::Log, body(22, 9_000))];
+    let second = vec![
+        (Keep::LogAndSlot, body(23, 300)),
+        (Keep::Log, body(24, 12_000)),
+        (Keep::Log, body(25, 16_000)),
+        (Keep::LogAndSlot, body(26, 200)),
+    ];
+    [first, second]
+}
+
+#[test]
+fn every_moment_of_a_compaction_into_several_segments_keeps_the_old_log_or_the_new() {
+    let blob = body(12, 2_000);
+    let blobs = [blob.clone()];
+    let before: &Act<'_> = &|journal, model| {
+        model.append(journal, Keep::LogAndSlot, body(1, 500))?;
+        model.perform(journal, Deed::Store { lane: 1, bytes: blob.clone() })?;
+        model.perform(journal, Deed::Append { lane: 1, keep: Keep::Log, body: body(2, 15_000) })?;
+        model.sync(journal)
+    };
+    let crashes = crash_everywhere(&config(2), &blobs, before, &|journal, model| {
+        model.compact(journal, &long_snapshots())?;
+        assert_eq!((journal.segments(), journal.log_bytes()), (4, 0), "the snapshots take four segments");
+        Ok(())
+    });
+    assert!(crashes > 1_000, "{crashes} combinations are too few");
+}
+
+#[test]
+fn a_compaction_cut_between_its_names_is_finished_through_any_crash_of_recovery() {
+    let config = config(2);
+    // The process dies when the first segment has its name and the directory is not synced behind the others'.
+    let prepare = |nth| {
+        let (disk, opened) = fresh(&config);
+        let (mut journal, mut model) = (opened.journal, Model::new(2));
+        model.append(&mut journal, Keep::LogAndSlot, body(1, 100)).expect("taken");
+        model.sync(&mut journal).expect("synced");
+        disk.fail(Strike::SyncDir, nth, Failure::Stop);
+        model.compact(&mut journal, &long_snapshots()).expect_err("the power fails");
+        drop(journal);
+        (disk, model)
+    };
+    let mut crashes = 0;
+    for nth in 0..3 {
+        let power_fails = |choices: &mut Choices| {
+            let (disk, model) = prepare(nth);
+            (disk.crash(&mut |unsynced| choices.fate(unsynced)), model)
+        };
+        let mut most = 0;
+        crashes += explore(&mut |choices: &mut Choices| {
+            let (disk, _) = power_fails(choices);
+            let before = disk.operations();
+            drop(open(&disk, &config).expect("opens"));
+            most = most.max(disk.operations() - before);
+        });
+        for stop in 0..most {
+            crashes += explore(&mut |choices: &mut Choices| {
+                let (disk, model) = power_fails(choices);
+                disk.fail(Strike::Any, stop, Failure::Stop);
+                let opened = open(&disk, &config).map(drop);
+                let disk = disk.crash(&mut |unsynced| choices.fate(unsynced));
+                model.check(&disk, &config, &[]);
+                assert!(opened.is_ok() || stop < most);
+            });
+        }
+    }
+    assert!(crashes > 100, "{crashes} combinations are too few");
+}
+
+#[test]
+fn a_part_of_a_long_snapshot_that_is_lost_or_spoilt_is_damage() {
+    let config = config(2);
+    for spoil in 0..2 {
+        let (disk, opened) = fresh(&config);
+        let (mut journal, mut model) = (opened.journal, Model::new(2));
+        model.compact(&mut journal, &long_snapshots()).expect("compacted");
+        drop(journal);
+        let mut hand = disk.clone();
+        let second = synod_journal::segment::name(3);
+        if spoil == 0 {
+            hand.remove(&second).expect("removed");
+        } else {
+            let at = synod_journal::segment::data_at(2) + 5_000;
+            hand.write_at(&second, at, &[0xee; 64]).expect("written");
+        }
+        drop(hand);
+        let opened = open(&disk, &config).expect("damage is a condition, not an error");
+        assert!(opened.damage.is_some());
+        assert!(opened.lanes.iter().all(|lane| lane.condition == Condition::Damaged));
+    }
 }
 
 #[test]

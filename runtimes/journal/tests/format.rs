@@ -33,6 +33,7 @@ fn header(draw: &mut Draw) -> Header {
         damaged: draw.word(),
         bytes: draw.word(),
         kept: (0..draw.index(KEPT_MAX + 1)).map(|_| kept(draw)).collect(),
+        parts: u16::from_le_bytes([draw.byte(), draw.byte()]),
     }
 }
 

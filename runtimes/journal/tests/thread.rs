@@ -225,3 +225,24 @@ fn a_failure_is_reported_once_and_ends_every_lane() {
         assert_eq!(running.thread.close().expect_err("it has failed").code(), 5004);
     }
 }
+
+#[test]
+fn a_snapshot_of_more_than_a_segment_compacts_and_leaves_a_short_log() {
+    let config = Config { segment_bytes: 4 << 20, ..config(1) };
+    let (disk, mut running) = start(&config);
+    let records: Vec<Bytes> = (0..9_u8).map(|tag| Bytes::from(vec![tag; 8 << 20])).collect();
+    let lane = &mut running.lanes[0];
+    lane.snapshot(records.iter().map(|body| (Keep::Log, body.clone())).collect()).expect("72 MiB are taken");
+    assert_eq!(lane.append(Keep::LogAndSlot, body(1, 50)).expect("taken"), 1);
+    let compacted = std::iter::from_fn(|| running.reports.recv().ok())
+        .any(|report| matches!(report, Report::Compacted { .. }));
+    assert!(compacted, "the only lane has given its snapshot");
+    running.lanes[0].append(Keep::Log, body(2, 50)).expect("taken");
+    let durable = running.until(0, 2).pop().expect("a report");
+    assert!(durable.log_bytes < 1 << 10, "{} bytes behind the snapshot", durable.log_bytes);
+    running.thread.close().expect("closed");
+    let opened = open(&disk, &config).expect("opens");
+    assert_eq!(opened.lanes[0].condition, Condition::Clean);
+    let expected: Vec<Bytes> = records.into_iter().chain([body(1, 50), body(2, 50)]).collect();
+    assert!(opened.lanes[0].records == expected, "every record is there, in order");
+}
