@@ -138,6 +138,17 @@ impl Item {
         self.payload.is_empty() || self.id == Hash::of(&self.payload)
     }
 
+    /// The same item with memory of its own. A payload is a part of the frame it came in and keeps all of it: a pool
+    /// of small items cut from large frames would hold far more than it counts.
+    #[must_use]
+    pub fn detached(self) -> Self {
+        let own = Bytes::copy_from_slice(&self.payload);
+        match Blob::try_from(own) {
+            Ok(payload) => Self { id: self.id, payload },
+            Err(_) => unreachable!("a copy is as long as what it copies"),
+        }
+    }
+
     /// Bytes the item costs in a body, at most.
     #[must_use]
     pub fn cost(&self) -> usize {

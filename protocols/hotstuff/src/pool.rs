@@ -114,6 +114,7 @@ impl Pool {
         if self.is_over(session, cost, source) {
             return Err(Refusal::Busy { retry_ms: self.retry_ms() });
         }
+        let item = if matches!(source, Source::Member(_)) { item.detached() } else { item };
         let age = self.next;
         self.next += 1;
         let group = self.sessions.entry(session).or_default();
@@ -447,6 +448,18 @@ mod tests {
         }
         assert!(accepted < 200 && pool.count() == accepted);
         assert!(pool.memory() <= BUDGET.bytes);
+    }
+
+    #[test]
+    fn a_forwarded_item_does_not_keep_the_frame_it_came_in() {
+        let frame = Bytes::from(vec![7; 1 << 20]);
+        let payload = frame.slice(1_000..1_100);
+        let mut pool = Pool::new(BUDGET);
+        let member = Source::Member(synod_quorum::NodeId(3));
+        assert_eq!(pool.add(Item::new(payload.clone()).expect("not empty"), member), Ok(true));
+        let kept = pool.oldest(1 << 20, 1, false);
+        assert_eq!(kept[0].payload.bytes(), &payload);
+        assert!(!frame.as_ptr_range().contains(&kept[0].payload.as_ptr()));
     }
 
     #[test]

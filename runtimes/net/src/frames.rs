@@ -6,7 +6,7 @@
 //!
 //! *Bounds.* At most one incomplete frame and one read of 64 KiB are buffered per connection. A body below 4 KiB
 //! is copied out of the buffer, so that a machine that keeps a small message does not keep 64 KiB; longer bodies
-//! share the buffer.
+//! share the buffer, which ends with a body of 64 KiB or more.
 
 #![deny(
     clippy::indexing_slicing,
@@ -192,6 +192,10 @@ impl Assembler {
         }
         let mut frame = self.buffer.split_to(total);
         frame.advance(HEADER);
+        if length >= STEP {
+            // What follows gets a buffer of its own, or a short frame behind a long one would keep the memory of both.
+            self.buffer = BytesMut::from(&*self.buffer);
+        }
         Ok(Some((route, frame.freeze())))
     }
 
@@ -307,6 +311,20 @@ mod tests {
         let inside = assembler.buffer.as_ptr_range();
         let (_, body) = assembler.next(&table(), Speaker::Member).expect("good").expect("whole");
         assert!(!inside.contains(&body.as_ptr()));
+    }
+
+    #[test]
+    fn a_frame_behind_a_long_one_does_not_keep_its_memory() {
+        let route = Route { machine: 3, queue: 1 };
+        let mut assembler = Assembler::default();
+        let mut stream = frame(route, &vec![7; 1 << 20]);
+        stream.extend_from_slice(&frame(route, &[1; 8 << 10]));
+        assembler.push(&stream);
+        let long = assembler.next(&table(), Speaker::Member).expect("good").expect("whole").1;
+        assert_eq!(long.len(), 1 << 20);
+        assert!(assembler.capacity() <= 2 * STEP, "what follows stands in a buffer of its own");
+        let short = assembler.next(&table(), Speaker::Member).expect("good").expect("whole").1;
+        assert_eq!(&short[..], &[1; 8 << 10]);
     }
 
     #[test]

@@ -88,6 +88,8 @@ impl<P: App + 'static> Executor<P> {
         let name = Name::of(&item);
         match (self.screen(&item, &payload), &item, digest) {
             (Screened::Fit(_), _, Some(digest)) => {
+                // Memory of its own: as a part of the frame it came in it would keep what else was received with it.
+                let payload = Bytes::copy_from_slice(&payload);
                 let ticket = self.pool.admit(name, payload.clone(), digest, from);
                 turn.output(ExecutorOutput::Submit(Submit::Payload { ticket, payload }));
             }

@@ -159,6 +159,20 @@ fn an_item_is_submitted_with_the_bytes_that_came() {
     assert_eq!(submits(&done), [Submit::Applied { position: Position(2), root: None }]);
 }
 
+#[test]
+fn an_admitted_item_does_not_keep_the_memory_it_was_received_in() {
+    let mut alone = Alone::open(Setup::default());
+    let payload = signed(frame(1, 0, &["inc n"]), 100);
+    let mut received = vec![9; 1 << 20];
+    received[1_000..1_000 + payload.len()].copy_from_slice(&payload);
+    let received = Bytes::from(received);
+    let effects = alone.say(GUEST, item(&received.slice(1_000..1_000 + payload.len())));
+    let submitted = submits(&effects);
+    let [Submit::Payload { payload: sent, .. }] = &submitted[..] else { unreachable!("{submitted:?}") };
+    assert_eq!(*sent, payload);
+    assert!(!received.as_ptr_range().contains(&sent.as_ptr()));
+}
+
 /// TK7.
 #[test]
 fn a_bad_frame_signature_is_refused_blamed_and_never_ordered() {

@@ -192,7 +192,9 @@ impl Core {
                 || self.awaits_delivery(&piece.root)
                 || self.sync.get().wants(Key::Body(piece.root));
             if wanted || !blocks.headers.is_empty() {
-                self.check_body(from, piece.root, piece.bytes.into_bytes(), turn);
+                // A body of its own memory: one small body would keep the whole answer.
+                let bytes = Bytes::copy_from_slice(&piece.bytes);
+                self.check_body(from, piece.root, bytes, turn);
             }
         }
         for header in blocks.headers {
