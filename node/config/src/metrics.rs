@@ -78,11 +78,11 @@ metrics! {
         "consensus_leader" Gauge "" [] "Member index of the current leader.";
         "consensus_height" Gauge "blocks" [] "Height of the last committed block.";
         "consensus_executed_height" Gauge "blocks" [] "Height of the last executed block.";
-        "consensus_view_changes_total" Counter "" ["reason"] "Views entered without a commit, by reason.";
-        "consensus_commit_latency_seconds" Histogram "seconds" [] "From proposal to commit at this node.";
-        "consensus_stage_seconds" Histogram "seconds" ["stage"] "Time a block spends in each stage.";
-        "consensus_batch_ops" Histogram "operations" [] "Items per committed block.";
-        "consensus_batch_bytes" Histogram "bytes" [] "Payload per committed block.";
+        "consensus_view_changes_total" Counter "" ["reason"] "Views entered by other than a certificate, by reason.";
+        "consensus_commit_latency_seconds" Histogram "seconds" [] "From the arrival or proposal of a block to its commit here.";
+        "consensus_stage_seconds" Histogram "seconds" ["stage"] "Time a block spends in each stage: certify, commit, deliver, execute.";
+        "consensus_batch_ops" Histogram "operations" [] "Commands per executed block that has any.";
+        "consensus_batch_bytes" Histogram "bytes" [] "Body of each delivered block that has one.";
         "rule_applied_total" Counter "" ["rule"] "How often each rule of the protocol was applied.";
     Safety:
         "equivocations_total" Counter "" ["peer"] "Conflicting statements one member signed.";
@@ -90,7 +90,7 @@ metrics! {
         "evidence_files" Gauge "files" [] "Evidence kept on disk.";
         "divergence_alarm" Gauge "" [] "1 while this node's state differs from a certified one.";
     Journal:
-        "wal_fsync_seconds" Histogram "seconds" [] "Duration of one sync.";
+        "wal_fsync_seconds" Histogram "seconds" [] "Duration of one fdatasync.";
         "wal_records_per_sync" Histogram "records" [] "Records that shared one sync.";
         "wal_bytes_total" Counter "bytes" [] "Bytes written to the journal.";
         "wal_segments" Gauge "files" [] "Segments on disk.";

@@ -7,8 +7,11 @@
 
 mod backend;
 mod client;
+mod disk;
 mod drill;
 mod error;
+mod histogram;
+mod meters;
 mod plan;
 mod random;
 mod server;
@@ -18,6 +21,8 @@ mod watch;
 pub use backend::{Backend, Call, Mode, Operation, Outcome, RequestId};
 pub use client::{ClientSetup, ClusterClient, Identity, OPERATIONS_MAX};
 pub use drill::Drill;
+pub use histogram::{Histogram, Reading};
+pub use meters::{Meters, Stage};
 pub use plan::EXECUTOR;
 pub use server::{Server, Setup, journal_config};
 pub use watch::{Seen, Watch};

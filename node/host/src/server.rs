@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use synod_config::{Effective, Genesis, NodeConfig, NodeKey, SynError, Sync};
 use synod_crypto::Keys;
+use synod_journal::thread::Durable;
 use synod_journal::{self as journal, Journal, OsDisk, SyncMode};
 use synod_machine::Condition;
 use synod_machine::host::{Hosted, LaneLog};
@@ -12,8 +14,10 @@ use synod_net::{Address, Handle, Hosting, Keeper, Lane, Listener, Node, Role, Tr
 use synod_quorum::NodeId;
 use synod_service::ExecutorInput;
 
+use crate::disk::Timed;
 use crate::drill::{Drill, Drilled, Signer};
 use crate::error::{network, storage, unreadable};
+use crate::meters::Meters;
 use crate::plan::{self, EXECUTOR, LANES, Machines, REPLICA};
 use crate::random;
 use crate::watch::{Seen, Watch};
@@ -106,6 +110,8 @@ impl Server {
         let config = setup.journal();
         let wal = setup.data.join("wal");
         let disk = OsDisk::open(&wal).map_err(|e| unreadable(&wal, &e))?;
+        let watch = Arc::new(Watch::default());
+        let disk = Timed::new(disk, watch.clone());
         let opened = Journal::open(Box::new(disk), config).map_err(|e| storage(&e))?;
         if let Some(damage) = &opened.damage {
             tracing::error!(?damage, "the journal is damaged: this node listens until it can rejoin");
@@ -119,7 +125,7 @@ impl Server {
             None => [machines.replica, machines.executor],
         }
         .map(Some);
-        let (journal, locked, mut writers) = lanes_of(opened.journal, &setup)?;
+        let (journal, locked, mut writers) = lanes_of(opened.journal, &setup, &watch)?;
 
         let peer = Listener::tcp(&setup.node.listen.peer.to_string()).map_err(|e| network(&e))?;
         let client = match &setup.node.listen.client {
@@ -129,7 +135,6 @@ impl Server {
         let peer_address = peer.address().map_err(|e| network(&e))?;
         let client_address = client.as_ref().map(Listener::address).transpose().map_err(|e| network(&e))?;
 
-        let watch = Arc::new(Watch::default());
         let mut builder = Node::builder(net_config(&setup))
             .listen(peer)
             .pool(setup.node.runtime.jobs)
@@ -221,6 +226,12 @@ impl Server {
         self.watch.look()
     }
 
+    /// What the node measured.
+    #[must_use]
+    pub fn meters(&self) -> &Meters {
+        self.watch.meters()
+    }
+
     /// Stops the threads and closes the journal.
     ///
     /// # Errors
@@ -268,19 +279,36 @@ fn machine_logs(lanes: Vec<journal::LaneLog>) -> Result<[LaneLog; LANES as usize
 type Writers = [Option<Lane>; LANES as usize];
 
 /// The journal's thread and its lanes, or lanes that forget.
-fn lanes_of(journal: Journal, setup: &Setup) -> Result<(Option<Keeper>, Option<Journal>, Writers), SynError> {
+fn lanes_of(
+    journal: Journal,
+    setup: &Setup,
+    watch: &Arc<Watch>,
+) -> Result<(Option<Keeper>, Option<Journal>, Writers), SynError> {
+    watch.meters().has_segments(u64::try_from(journal.segments()).unwrap_or(u64::MAX));
     if setup.sync() == SyncMode::VolatileUnsafe {
         let forget = || Some(synod_net::Volatile::lane());
         return Ok((None, Some(journal), [forget(), forget()]));
     }
     let log_bytes_max = setup.node.storage.retain_bytes.clamp(LOG_BYTES_MIN, LOG_BYTES_MAX);
-    let (keeper, lanes) =
-        synod_net::keep(journal, log_bytes_max, Box::new(|_| {})).map_err(|e| network(&e))?;
+    let (keeper, lanes) = synod_net::keep(journal, log_bytes_max, synced(watch)).map_err(|e| network(&e))?;
     let mut writers: Writers = [None, None];
     for (lane, place) in lanes.into_iter().zip(&mut writers) {
         *place = Some(lane);
     }
     Ok((Some(keeper), None, writers))
+}
+
+/// Hears of each group of writes that was settled.
+fn synced(watch: &Arc<Watch>) -> synod_net::Synced {
+    let watch = watch.clone();
+    Box::new(move |durable: &Durable| {
+        let meters = watch.meters();
+        meters.records_per_sync.record(durable.records);
+        meters.has_segments(durable.segments);
+        if durable.compacted_us > 0 {
+            meters.snapshot.time(Duration::from_micros(durable.compacted_us));
+        }
+    })
 }
 
 fn net_config(setup: &Setup) -> synod_net::Config {

@@ -9,6 +9,11 @@ use synod_net::{Failure, Observer};
 use synod_quorum::NodeId;
 use synod_service::executor::ExecutorStatus;
 
+use crate::meters::Meters;
+
+/// The reason in the note of a view that a quorum of complaints began.
+const BY_COMPLAINTS: u64 = 2;
+
 /// A look at a node's ordering, as its notes told it.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
@@ -20,6 +25,12 @@ pub struct Seen {
     pub height: u64,
     /// When the last block was committed.
     pub committed_at: Option<Instant>,
+    /// Height of the last executed block; `None` before the replica told where it starts.
+    pub executed: Option<u64>,
+    /// Blocks that were committed when delivery last started: up to here execution repeats what was done before.
+    pub replay: Option<u64>,
+    /// Views entered through complaints since the process started.
+    pub view_changes: u64,
     /// Terms given up since the process started.
     pub given_up: u64,
     /// The present view timeout in milliseconds; 0 before the first.
@@ -43,6 +54,7 @@ pub struct Seen {
 pub struct Watch {
     seen: Mutex<Seen>,
     rejoins: Mutex<Rejoins>,
+    meters: Meters,
 }
 
 /// Machines that rejoined, and who wants to hear of it.
@@ -57,7 +69,14 @@ impl Watch {
     /// A copy of what was gathered.
     #[must_use]
     pub fn look(&self) -> Seen {
-        self.seen().clone()
+        let seen = self.seen().clone();
+        Seen { executed: self.meters.executed_height(), ..seen }
+    }
+
+    /// What was measured.
+    #[must_use]
+    pub const fn meters(&self) -> &Meters {
+        &self.meters
     }
 
     pub(crate) fn executor(&self, status: ExecutorStatus) {
@@ -104,17 +123,23 @@ impl Observer for Watch {
         if note.name == "rejoined" {
             self.rejoined(machine);
         }
+        self.meters.note(note);
         let mut seen = self.seen();
         let [first, second, third, _] = note.values;
         match note.name {
             "view_entered" => {
                 seen.view = first;
                 seen.leader = u32::try_from(third).ok();
+                seen.view_changes += u64::from(second == BY_COMPLAINTS);
                 tracing::debug!(view = first, reason = second, leader = third, "view entered");
             }
             "committed" => {
                 seen.height = seen.height.max(first);
                 seen.committed_at = Some(Instant::now());
+            }
+            "delivery_resumed" => {
+                seen.height = seen.height.max(first);
+                seen.replay = seen.replay.max(Some(first));
             }
             "term_given_up" => {
                 seen.given_up += 1;

@@ -1,10 +1,13 @@
 //! Pending items: accepted here or forwarded by members, held until committed.
 //!
-//! *Fairness.* Items are grouped by session where the payload is a client's frame, else by origin; a batch is filled by
-//! deficit round robin over the groups, oldest first within one.
+//! *Fairness.* What was accepted here and what each member forwarded are accounts of their own; in each, items are
+//! grouped by session where the payload is a client's frame. A batch is filled by turns of the accounts, and in each by
+//! deficit round robin over its groups, oldest first within one. So neither the sessions that a member invents nor
+//! those that it names take more than that member's share.
 //!
-//! *Bounds.* Bytes and number of all items and of one session; from half of the byte budget on, a session may hold
-//! no more than its fair share.
+//! *Bounds.* Bytes and number of all items and of one session in one account; from half of the byte budget on, a session
+//! may hold no more than its fair share. A member may use what is free, but only its quota is its own: above it, its
+//! newest items make room for others. It holds them still, and forwards them again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,6 +16,10 @@ use synod_machine::broadcast::{Refusal, Ticket};
 use synod_quorum::NodeId;
 
 use crate::block::Item;
+
+mod account;
+
+use account::{Account, Group, Origin, Session};
 
 /// Bytes a session gains per round.
 const QUANTUM: u64 = 16 << 10;
@@ -43,6 +50,8 @@ pub(crate) struct Budget {
     pub(crate) session_bytes: u64,
     /// Number of items of one session.
     pub(crate) session_items: u64,
+    /// Members that may forward, this one not counted.
+    pub(crate) members: u64,
 }
 
 /// One pending item.
@@ -52,16 +61,8 @@ pub(crate) struct Pending {
     pub(crate) item: Item,
     /// Where it came from.
     pub(crate) source: Source,
-    session: u64,
+    group: Group,
     marked: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Session {
-    eligible: BTreeSet<u64>,
-    items: u64,
-    bytes: u64,
-    deficit: u64,
 }
 
 /// The pending items.
@@ -71,7 +72,8 @@ pub(crate) struct Pool {
     next: u64,
     by_age: BTreeMap<u64, Pending>,
     by_id: BTreeMap<Hash, u64>,
-    sessions: BTreeMap<u64, Session>,
+    sessions: BTreeMap<Group, Session>,
+    accounts: BTreeMap<Origin, Account>,
     served: u64,
     bytes: u64,
     eligible_items: u64,
@@ -89,6 +91,7 @@ impl Pool {
             by_age: BTreeMap::new(),
             by_id: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            accounts: BTreeMap::new(),
             served: 0,
             bytes: 0,
             eligible_items: 0,
@@ -98,63 +101,62 @@ impl Pool {
         }
     }
 
-    /// Takes an item in. An item pending already is not taken twice: it becomes one entry.
+    /// Takes an item in; whether it is new here, or was only forwarded before and is now this node's own. An item
+    /// pending already is not taken twice: it becomes one entry.
     ///
     /// # Errors
     /// [`Refusal::Busy`] over a budget; the time to wait grows with what is queued.
     pub(crate) fn add(&mut self, item: Item, source: Source) -> Result<bool, Refusal> {
-        let known = self.by_id.contains_key(&item.id);
-        let late = matches!(source, Source::Member(_)) && self.recent.contains(&item.id);
-        if known || late {
-            self.adopt(&item.id, source);
+        if let Some(age) = self.by_id.get(&item.id).copied() {
+            return self.adopt(age, source);
+        }
+        if matches!(source, Source::Member(_)) && self.recent.contains(&item.id) {
             return Ok(false);
         }
-        let session = session(&item, source);
+        let group = Group::of(&item, source);
         let cost = cost(&item);
-        if self.is_over(session, cost, source) {
+        if source != Source::Own && (self.is_over(group, cost) || !self.make_room(group.origin, cost)) {
             return Err(Refusal::Busy { retry_ms: self.retry_ms() });
         }
         let item = if matches!(source, Source::Member(_)) { item.detached() } else { item };
         let age = self.next;
         self.next += 1;
-        let group = self.sessions.entry(session).or_default();
-        group.items += 1;
-        group.bytes += cost;
-        group.eligible.insert(age);
         self.bytes += cost;
         self.eligible_items += 1;
         self.eligible_bytes += item.cost() as u64;
         self.by_id.insert(item.id, age);
-        self.by_age.insert(age, Pending { item, source, session, marked: false });
+        self.charge(group, age, cost, true);
+        self.by_age.insert(age, Pending { item, source, group, marked: false });
         Ok(true)
     }
 
-    /// A local submission of an item known from a member takes over its ticket.
-    fn adopt(&mut self, id: &Hash, source: Source) {
-        let age = self.by_id.get(id).copied();
-        if let Some(pending) = age.and_then(|age| self.by_age.get_mut(&age))
-            && matches!((pending.source, source), (Source::Member(_), Source::Local(_)))
-        {
-            pending.source = source;
+    /// An item that is pending comes from another source. A submission here makes it this node's own, whoever forwarded
+    /// it before; another member takes the charge over from one that is above its quota.
+    fn adopt(&mut self, age: u64, source: Source) -> Result<bool, Refusal> {
+        let Some(pending) = self.by_age.get(&age) else { return Ok(false) };
+        let Source::Member(before) = pending.source else { return Ok(false) };
+        let (from, to) = (pending.group, Group::of(&pending.item, source));
+        let (cost, eligible) = (cost(&pending.item), !pending.marked);
+        let own = match source {
+            Source::Own => return Ok(false),
+            Source::Local(_) => true,
+            Source::Member(member) => {
+                let relieved = self.is_greedy(from.origin, 0) && !self.is_greedy(to.origin, cost);
+                if member == before || !relieved {
+                    return Ok(false);
+                }
+                false
+            }
+        };
+        if self.is_over(to, cost) {
+            return if own { Err(Refusal::Busy { retry_ms: self.retry_ms() }) } else { Ok(false) };
         }
-    }
-
-    fn is_over(&self, session: u64, cost: u64, source: Source) -> bool {
-        if source == Source::Own {
-            return false;
+        self.discharge(from, age, cost);
+        self.charge(to, age, cost, eligible);
+        if let Some(pending) = self.by_age.get_mut(&age) {
+            (pending.source, pending.group) = (source, to);
         }
-        let full = self.bytes + cost > self.budget.bytes || self.by_age.len() as u64 >= self.budget.items;
-        let sessions = (self.sessions.len() as u64).max(1);
-        let crowded = self.bytes.saturating_mul(2) > self.budget.bytes;
-        let (mut bytes, mut items) = (self.budget.session_bytes, self.budget.session_items);
-        if is_anonymous(session) {
-            (bytes, items) = (self.budget.bytes, self.budget.items);
-        }
-        if crowded {
-            bytes = bytes.min((self.budget.bytes / sessions).max(QUANTUM));
-        }
-        let over = self.sessions.get(&session).is_some_and(|s| s.bytes + cost > bytes || s.items >= items);
-        full || over
+        Ok(own)
     }
 
     fn retry_ms(&self) -> u32 {
@@ -167,46 +169,59 @@ impl Pool {
         u32::try_from(left).unwrap_or(u32::MAX)
     }
 
-    /// Fills a batch of at most `bytes` and `items` by deficit round robin; the items stay in the pool.
+    /// Fills a batch of at most `bytes` and `items`: the accounts take turns, in each its sessions by deficit round
+    /// robin. The items stay in the pool.
     pub(crate) fn batch(&mut self, bytes: usize, items: usize) -> Vec<Item> {
         let mut batch = Vec::new();
         let mut left = bytes as u64;
-        let mut heads: BTreeMap<u64, u64> = BTreeMap::new();
-        let order: Vec<u64> = self.round();
-        let mut idle = 0;
-        while batch.len() < items && idle < order.len() {
-            idle = 0;
-            for session in &order {
-                match self.serve(*session, &mut heads, left, items - batch.len()) {
-                    Some(taken) => {
-                        left -= taken.iter().map(|item| item.cost() as u64).sum::<u64>();
-                        batch.extend(taken);
-                    }
-                    None => idle += 1,
-                }
-                if batch.len() >= items {
-                    break;
-                }
+        let mut heads: BTreeMap<Group, u64> = BTreeMap::new();
+        let mut rounds = self.rounds();
+        while let Some(mut round) = rounds.pop_front().filter(|_| batch.len() < items) {
+            if let Some(taken) = self.turn(&mut round, &mut heads, left, items - batch.len()) {
+                left -= taken.iter().map(|item| item.cost() as u64).sum::<u64>();
+                batch.extend(taken);
+                rounds.push_back(round);
             }
         }
         self.served = self.served.wrapping_add(1);
         batch
     }
 
-    /// The sessions with something eligible, beginning behind the one that began last time.
-    fn round(&self) -> Vec<u64> {
-        let mut order: Vec<u64> =
-            self.sessions.iter().filter(|(_, s)| !s.eligible.is_empty()).map(|(id, _)| *id).collect();
-        let turn = usize::try_from(self.served % (order.len() as u64).max(1)).unwrap_or(0);
-        order.rotate_left(turn);
-        order
+    /// Per account the sessions with something eligible, beginning behind those that began last time.
+    fn rounds(&self) -> VecDeque<VecDeque<Group>> {
+        let mut rounds: BTreeMap<Origin, VecDeque<Group>> = BTreeMap::new();
+        for (group, _) in self.sessions.iter().filter(|(_, session)| !session.eligible.is_empty()) {
+            rounds.entry(group.origin).or_default().push_back(*group);
+        }
+        let begin = |length: usize| usize::try_from(self.served % (length as u64).max(1)).unwrap_or(0);
+        let mut rounds: VecDeque<_> = rounds.into_values().collect();
+        rounds.iter_mut().for_each(|round| round.rotate_left(begin(round.len())));
+        rounds.rotate_left(begin(rounds.len()));
+        rounds
+    }
+
+    /// One turn of one account: that of its next session with something that fits.
+    fn turn(
+        &mut self,
+        round: &mut VecDeque<Group>,
+        heads: &mut BTreeMap<Group, u64>,
+        left: u64,
+        items: usize,
+    ) -> Option<Vec<Item>> {
+        while let Some(group) = round.pop_front() {
+            if let Some(taken) = self.serve(group, heads, left, items) {
+                round.push_back(group);
+                return Some(taken);
+            }
+        }
+        None
     }
 
     /// One turn of one session: what its deficit pays for. `None` when it has nothing that fits.
     fn serve(
         &mut self,
-        session: u64,
-        heads: &mut BTreeMap<u64, u64>,
+        session: Group,
+        heads: &mut BTreeMap<Group, u64>,
         left: u64,
         items: usize,
     ) -> Option<Vec<Item>> {
@@ -252,7 +267,7 @@ impl Pool {
         let Some(pending) = self.by_age.get_mut(&age).filter(|p| p.marked != marked) else { return false };
         pending.marked = marked;
         let cost = pending.item.cost() as u64;
-        let Some(group) = self.sessions.get_mut(&pending.session) else { return false };
+        let Some(group) = self.sessions.get_mut(&pending.group) else { return false };
         if marked {
             group.eligible.remove(&age);
             self.eligible_items -= 1;
@@ -275,6 +290,11 @@ impl Pool {
         {
             self.recent.remove(&old);
         }
+        self.take(id).map(|pending| pending.source)
+    }
+
+    /// Takes an item out.
+    fn take(&mut self, id: &Hash) -> Option<Pending> {
         self.unmark(id);
         let age = self.by_id.remove(id)?;
         let pending = self.by_age.remove(&age)?;
@@ -282,15 +302,8 @@ impl Pool {
         self.bytes -= cost;
         self.eligible_items -= 1;
         self.eligible_bytes -= pending.item.cost() as u64;
-        if let Some(group) = self.sessions.get_mut(&pending.session) {
-            group.eligible.remove(&age);
-            group.items -= 1;
-            group.bytes -= cost;
-            if group.items == 0 {
-                self.sessions.remove(&pending.session);
-            }
-        }
-        Some(pending.source)
+        self.discharge(pending.group, age, cost);
+        Some(pending)
     }
 
     /// The oldest items, of at most `bytes` together; with `own`, only those accepted here.
@@ -336,25 +349,6 @@ fn cost(item: &Item) -> u64 {
     item.payload.len() as u64 + PENDING_BYTES
 }
 
-/// The group an item is served in: the session of the client's frame that it is, else its origin.
-fn session(item: &Item, source: Source) -> u64 {
-    match (synod_service::session_of(item.payload.bytes()), source) {
-        (Some(session), _) => session & !ANONYMOUS,
-        (None, Source::Member(id)) => anonymous(u64::from(id.0) + 1),
-        (None, Source::Local(_) | Source::Own) => anonymous(0),
-    }
-}
-
-const ANONYMOUS: u64 = 1 << 63;
-
-const fn anonymous(origin: u64) -> u64 {
-    ANONYMOUS | origin
-}
-
-const fn is_anonymous(session: u64) -> bool {
-    session & ANONYMOUS != 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Budget, Pool, Source};
@@ -364,7 +358,7 @@ mod tests {
     use synod_wire::{Blob, Bytes, List};
 
     const BUDGET: Budget =
-        Budget { bytes: 1 << 20, items: 1_000, session_bytes: 600 << 10, session_items: 20 };
+        Budget { bytes: 1 << 20, items: 1_000, session_bytes: 600 << 10, session_items: 20, members: 3 };
 
     fn item(session: u8, number: u8, size: usize) -> Item {
         let head = [synod_service::ITEM_VERSION, 1, session, number];
@@ -468,6 +462,7 @@ mod tests {
         let member = Source::Member(synod_quorum::NodeId(3));
         let one = item(1, 0, 50);
         assert_eq!(pool.add(one.clone(), member), Ok(true));
+        assert_eq!(pool.add(one.clone(), Source::Local(Ticket(5))), Ok(true), "it is this node's own now");
         assert_eq!(pool.add(one.clone(), Source::Local(Ticket(5))), Ok(false));
         assert_eq!(pool.commit(&one.id), Some(Source::Local(Ticket(5))));
         assert_eq!(pool.add(one.clone(), member), Ok(false));

@@ -3,6 +3,8 @@
 use synod_crypto::Hash;
 use synod_machine::{Note as ErasedNote, Rule as ErasedRule};
 
+use crate::block::Header;
+
 macro_rules! names {
     ($(#[$top:meta])* $type:ident: $( $(#[$doc:meta])* $name:ident = $label:literal; )*) => {
         $(#[$top])*
@@ -117,8 +119,16 @@ names! {
     NoteName:
     /// A view was entered: view, reason (0 start, 1 QC, 2 TC), leader.
     View = "view_entered";
+    /// A block came, or was proposed here: height, view, items.
+    Taken = "block_taken";
+    /// The first certificate of a block came: height, view.
+    Certified = "block_certified";
     /// A block was committed: height, view, items.
     Commit = "committed";
+    /// A block was given to the user: height, last position, bytes of its body.
+    Delivered = "block_delivered";
+    /// Delivery starts, or starts again behind a state: committed height, delivered height, delivered position.
+    Resumed = "delivery_resumed";
     /// A term was given up: last view, high QC view.
     GaveUp = "term_given_up";
     /// Two committed blocks conflict: height; SYN-6007. The replica stops.
@@ -156,6 +166,14 @@ pub struct Note {
     pub values: [u64; 3],
     /// The block it is about, or zero.
     pub digest: Hash,
+}
+
+impl Note {
+    /// A block is in the tree.
+    pub(crate) fn taken(header: &Header, digest: Hash) -> Self {
+        let values = [header.height, header.view.0, u64::from(header.count)];
+        Self { name: NoteName::Taken, values, digest }
+    }
 }
 
 impl From<Note> for ErasedNote {

@@ -54,6 +54,10 @@ pub struct Durable {
     pub log_bytes: u64,
     /// What the journal has done since it was opened.
     pub counters: Counters,
+    /// Segment files in use.
+    pub segments: u64,
+    /// Time of the compaction since the sync before, in microseconds; 0 if there was none.
+    pub compacted_us: u64,
 }
 
 /// What the journal thread tells its host.
@@ -294,6 +298,7 @@ pub fn spawn(
     let committer = Committer {
         counts: vec![0; usize::from(lanes)],
         gathered: vec![None; usize::from(lanes)],
+        compacted_us: 0,
         journal,
         report,
     };
@@ -344,6 +349,8 @@ struct Committer {
     counts: Vec<u64>,
     /// Snapshots that wait for the other lanes', with what came behind them and the bytes of that.
     gathered: Vec<Option<(Snapshot, usize)>>,
+    /// Time of the compaction since the last sync.
+    compacted_us: u64,
 }
 
 impl Committer {
@@ -395,6 +402,8 @@ impl Committer {
                 sync_us: microseconds(begun),
                 log_bytes: self.journal.log_bytes(),
                 counters: self.journal.counters(),
+                segments: config::bytes(self.journal.segments()),
+                compacted_us: std::mem::take(&mut self.compacted_us),
             }));
         }
         self.compact_when_gathered()
@@ -451,7 +460,8 @@ impl Committer {
         let snapshots: Vec<Snapshot> =
             self.gathered.iter_mut().filter_map(Option::take).map(|(records, _)| records).collect();
         let lsn = self.journal.compact(&snapshots)?;
-        (self.report)(Report::Compacted { lsn, took_us: microseconds(begun) });
+        self.compacted_us = microseconds(begun);
+        (self.report)(Report::Compacted { lsn, took_us: self.compacted_us });
         Ok(())
     }
 }

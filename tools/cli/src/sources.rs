@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use synod_config::{Code, Genesis, NodeConfig};
-use synod_gateway::{Disk, Health, Label, Lag, Page, Quorum, Replay, Sources};
-use synod_host::{Seen, Server};
+use synod_gateway::{Disk, Distribution, Health, Label, Lag, Page, Quorum, Replay, Sources};
+use synod_host::{Histogram, Meters, Reading, Seen, Server, Stage};
 use synod_quorum::NodeId;
 
 /// Blocks of lag from which on its duration is measured.
@@ -135,6 +135,10 @@ impl Sources for NodeSources {
             page.count("synod_consensus_leader", &[], u64::from(leader));
         }
         page.count("synod_consensus_height", &[], seen.height);
+        if let Some(executed) = seen.executed {
+            page.count("synod_consensus_executed_height", &[], executed);
+        }
+        measured(server.meters(), page);
         page.count("synod_divergence_alarm", &[], u64::from(seen.alarms.contains(&"state_divergence")));
         for (rule, times) in &seen.rules {
             page.count("synod_rule_applied_total", &[Label::Word(rule)], *times);
@@ -142,7 +146,7 @@ impl Sources for NodeSources {
         for ((peer, fault), times) in &seen.faults {
             page.count("synod_blames_total", &[member(*peer), Label::Word(fault)], *times);
         }
-        page.count("synod_consensus_view_changes_total", &[Label::Word("timeout")], seen.given_up);
+        page.count("synod_consensus_view_changes_total", &[Label::Word("timeout")], seen.view_changes);
         for refusal in synod_net::Refusal::ALL {
             let times = server.handle().counters().refused(refusal);
             page.count("synod_handshake_failures_total", &[Label::Code(Code::new(refusal.code()))], times);
@@ -177,6 +181,42 @@ impl NodeSources {
             }
         }
     }
+}
+
+/// What the node measured of its blocks and its journal.
+fn measured(meters: &Meters, page: &mut Page) {
+    page.distribution("synod_consensus_commit_latency_seconds", &[], times(&meters.commit_latency));
+    for stage in Stage::ALL {
+        let label = [Label::Word(stage.word())];
+        page.distribution("synod_consensus_stage_seconds", &label, times(meters.stage(stage)));
+    }
+    page.distribution("synod_consensus_batch_ops", &[], counts(&meters.batch_ops));
+    page.distribution("synod_consensus_batch_bytes", &[], counts(&meters.batch_bytes));
+    page.distribution("synod_wal_fsync_seconds", &[], times(&meters.fsync));
+    page.distribution("synod_wal_records_per_sync", &[], counts(&meters.records_per_sync));
+    page.distribution("synod_snapshot_seconds", &[], times(&meters.snapshot));
+    page.count("synod_wal_bytes_total", &[], meters.wal_bytes());
+    page.count("synod_wal_segments", &[], meters.wal_segments());
+}
+
+/// A histogram of nanoseconds, in seconds.
+fn times(histogram: &Histogram) -> Distribution {
+    distribution(histogram, |ns| Duration::from_nanos(ns).as_secs_f64())
+}
+
+fn counts(histogram: &Histogram) -> Distribution {
+    // A sum beyond 2^32 is split, for the page's numbers are floating-point ones.
+    let whole = |count: u64| {
+        let (high, low) = (u32::try_from(count >> 32), u32::try_from(count & u64::from(u32::MAX)));
+        f64::from(high.unwrap_or(u32::MAX)).mul_add(4_294_967_296.0, f64::from(low.unwrap_or(u32::MAX)))
+    };
+    distribution(histogram, whole)
+}
+
+fn distribution(histogram: &Histogram, unit: impl Fn(u64) -> f64) -> Distribution {
+    let Reading { buckets, count, sum } = histogram.read();
+    let buckets = buckets.into_iter().map(|(bound, events)| (unit(bound), events)).collect();
+    Distribution { buckets, count, sum: unit(sum) }
 }
 
 fn member(id: u32) -> Label {

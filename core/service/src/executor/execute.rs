@@ -5,7 +5,7 @@
 
 use synod_crypto::{Hash, Hasher};
 use synod_machine::broadcast::{Entry, Origin, Position, Submit};
-use synod_machine::{Turn, Wall};
+use synod_machine::{Note, Turn, Wall};
 use synod_quorum::NodeId;
 use synod_tail::Seen;
 use synod_wire::{Blob, Bytes, List, Wire};
@@ -22,6 +22,9 @@ use crate::sessions::{Fate, Opened, Session};
 
 /// Bytes of a body besides its values: heading, and tag and length of each result.
 const BODY_FIXED: usize = 64 + COMMANDS_MAX * 6;
+
+/// A note: the entries of a block are executed: last position, commands and skipped items since the start.
+const BLOCK_EXECUTED: &str = "block_executed";
 
 /// How long a client waits before it opens again at a full table.
 const TABLE_FULL_RETRY_MS: u32 = 10_000;
@@ -135,6 +138,10 @@ impl<P: App + 'static> Executor<P> {
             return;
         }
         self.flush(turn);
+        if last {
+            let values = [self.executed.0, self.commands, self.skipped, 0];
+            turn.note(Note { name: BLOCK_EXECUTED, values, digest: Hash::ZERO });
+        }
         let root = checkpoint.then(|| self.take_snapshot(turn));
         let applied = Submit::Applied { position: self.executed, root };
         turn.output(ExecutorOutput::Submit(applied));

@@ -34,7 +34,7 @@ impl Core {
         }
         match qc.kind {
             Kind::Prepare => {
-                self.certify_block(qc, turn.now());
+                self.certify_block(qc, turn);
                 self.raise_high(qc, turn);
                 self.vote_phase(qc, Kind::Precommit, Rule::BasicPrecommit, turn);
             }

@@ -161,7 +161,7 @@ impl Core {
     }
 
     fn on_generic_qc(&mut self, qc: &Proven<Qc>, turn: &mut Turn<'_, Self>) {
-        let new = self.certify_block(qc, turn.now());
+        let new = self.certify_block(qc, turn);
         let raised = self.raise_high(qc, turn);
         if !new && !raised && qc.view < self.view {
             return;
@@ -181,11 +181,13 @@ impl Core {
     }
 
     /// Notes the certificate at its block; whether it was the block's first.
-    pub(crate) fn certify_block(&mut self, qc: &Proven<Qc>, now: Time) -> bool {
+    pub(crate) fn certify_block(&mut self, qc: &Proven<Qc>, turn: &mut Turn<'_, Self>) -> bool {
         match self.tree.get_mut(&qc.digest) {
             Some(block) if block.qc.is_none() && block.header.view == qc.view => {
                 block.qc = Some(qc.share());
-                block.certified_at = now;
+                block.certified_at = turn.now();
+                let values = [block.header.height, qc.view.0, 0];
+                turn.note(Note { name: NoteName::Certified, values, digest: qc.digest });
                 true
             }
             _ => false,

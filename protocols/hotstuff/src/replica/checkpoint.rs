@@ -279,6 +279,7 @@ impl Core {
             // The chain is here already, or came meanwhile: only bodies were missing.
             let delivered = self.delivery.height;
             self.delivery.tickets.retain(|(height, _), _| *height > delivered);
+            self.note_resumed(turn);
             return self.stabilise(Arc::clone(anchor), turn);
         }
         let fallen = self.tree.reset(state.digest, Arc::clone(&header));
@@ -291,6 +292,7 @@ impl Core {
             self.release_blob(name);
         }
         self.delivery.tickets.clear();
+        self.note_resumed(turn);
         self.pending_commit = None;
         self.ordered = None;
         self.filter.prune(&self.tree, &mut self.pool);

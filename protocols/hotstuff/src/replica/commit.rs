@@ -84,6 +84,8 @@ impl Core {
         for (d, block) in blocks {
             last = Position(last.0 + u64::from(block.header.count));
             let height = block.header.height;
+            let values = [height, block.header.view.0, u64::from(block.header.count)];
+            turn.note(Note { name: NoteName::Commit, values, digest: d });
             let ahead = height > self.delivery.height + AHEAD_MAX && block.name.is_some();
             let commitment = if d == digest { proof.clone() } else { None };
             let body = block.body.clone();
@@ -106,10 +108,10 @@ impl Core {
                 self.release_blob(name);
             }
         }
-        self.after_commit(digest, turn);
+        self.after_commit(turn);
     }
 
-    fn after_commit(&mut self, digest: Hash, turn: &mut Turn<'_, Self>) {
+    fn after_commit(&mut self, turn: &mut Turn<'_, Self>) {
         self.filter.prune(&self.tree, &mut self.pool);
         self.linger.committed(turn.now());
         self.quiet = false;
@@ -118,11 +120,6 @@ impl Core {
         if self.pending_commit.as_ref().is_some_and(|(mark, _)| mark.view <= top.view) {
             self.pending_commit = None;
         }
-        turn.note(Note {
-            name: NoteName::Commit,
-            values: [top.height, top.view.0, u64::from(top.count)],
-            digest,
-        });
         self.tell(Pace::Committed, turn);
         self.bound_chain();
         self.try_rejoin(turn);
@@ -153,7 +150,7 @@ impl Core {
     pub(crate) fn after_block(&mut self, digest: Hash, turn: &mut Turn<'_, Self>) {
         let high = Proven::logged(Arc::clone(&self.high));
         if high.digest == digest {
-            self.certify_block(&high, turn.now());
+            self.certify_block(&high, turn);
             self.after_certified(&high, turn);
         }
         let children: Vec<Arc<Header>> = self
@@ -164,7 +161,7 @@ impl Core {
             .collect();
         for child in &children {
             let justify = Proven::covered(Arc::new(child.justify.clone()));
-            self.certify_block(&justify, turn.now());
+            self.certify_block(&justify, turn);
         }
         if !children.is_empty() {
             self.recheck(turn);

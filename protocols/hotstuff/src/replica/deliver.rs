@@ -86,6 +86,8 @@ impl Core {
             turn.applied(Rule::Deliver);
             self.delivery.unapplied.push_back(link.last);
         }
+        let values = [height, link.last.0, u64::from(link.header.bytes)];
+        turn.note(Note { name: NoteName::Delivered, values, digest: link.digest });
         self.delivery.height = height;
         self.delivery.position = self.delivery.position.max(link.last);
         if let Some(old) = height.checked_sub(RECENT_MAX as u64) {
@@ -95,6 +97,13 @@ impl Core {
                 }
             });
         }
+    }
+
+    /// Operators learn from where on blocks are delivered.
+    pub(crate) fn note_resumed(&self, turn: &mut Turn<'_, Self>) {
+        let top = self.chain.top();
+        let values = [top.header.height, self.delivery.height, self.delivery.position.0];
+        turn.note(Note { name: NoteName::Resumed, values, digest: top.digest });
     }
 
     /// Reads the next bodies back from their blobs, or asks peers for those that were never here.

@@ -64,10 +64,10 @@ impl Core {
                 return turn.blame(from, Fault::BadForward.with(&item.id));
             }
             let id = item.id;
-            if self.may_act() && self.pool.add(item, Source::Member(from)).is_err() {
-                return;
+            // One that is over the budget of its session says nothing of the next, which may be another's.
+            if self.may_act() && self.pool.add(item, Source::Member(from)).is_ok() {
+                self.filter.admit(&id, &mut self.pool);
             }
-            self.filter.admit(&id, &mut self.pool);
         }
     }
 

@@ -161,6 +161,7 @@ impl Core {
         if !self.plant_block(digest, block) {
             return;
         }
+        turn.note(crate::trace::Note::taken(&header, digest));
         let policy = self.config.parameters().filter;
         self.filter.follow(policy, digest, &self.tree, &mut self.pool);
         Filter::see(policy, &body, &mut self.pool);

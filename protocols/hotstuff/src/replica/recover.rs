@@ -172,12 +172,13 @@ fn temper(parameters: &Parameters) -> Temper {
     Temper { base, max, adaptive: !paper, insistent: !paper }
 }
 
-fn budget(parameters: &Parameters) -> Budget {
+fn budget(parameters: &Parameters, members: u32) -> Budget {
     Budget {
         bytes: parameters.mempool_bytes,
         items: u64::from(parameters.pool_items),
         session_bytes: parameters.session_bytes,
         session_items: u64::from(parameters.session_items),
+        members: u64::from(members.saturating_sub(1)),
     }
 }
 
@@ -241,7 +242,7 @@ impl Core {
             bodies_in_check: BTreeMap::new(),
             far: BTreeMap::new(),
             helped: BTreeMap::new(),
-            pool: Pool::new(budget(&parameters)),
+            pool: Pool::new(budget(&parameters, roster.size())),
             filter: Filter::default(),
             linger: crate::batch::Linger::default(),
             linger_due: None,

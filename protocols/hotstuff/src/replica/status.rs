@@ -164,6 +164,7 @@ impl Core {
         if let Some(anchor) = self.checkpoints.jumping() {
             self.land(&anchor, turn);
         }
+        self.note_resumed(turn);
         let view = self.start_view();
         if let Mode::Listening { .. } = self.mode {
             turn.applied(crate::Rule::Listen);

@@ -16,6 +16,7 @@ use crate::proven::Proven;
 use crate::record::{Mark, Record};
 use crate::rules::Ballot as RuleBallot;
 use crate::sync::Key;
+use crate::trace::Note;
 use crate::tree::{Block, FULL_MAX};
 use crate::votes::Ballot;
 use crate::{Fault, Kind, Message, Rule, Statement, View};
@@ -187,6 +188,7 @@ impl Core {
         if !self.plant_block(digest, block) {
             return;
         }
+        turn.note(Note::taken(&header, digest));
         self.settle_want(Key::Block(digest), hints.iter().next(), turn);
         let early = self.early.values().find(|body| body.root == header.root).cloned();
         match early {
