@@ -306,14 +306,12 @@ impl Pool {
         Some(pending)
     }
 
-    /// The oldest items, of at most `bytes` together; with `own`, only those accepted here.
-    pub(crate) fn oldest(&self, bytes: u64, items: usize, own: bool) -> Vec<Item> {
+    /// The oldest items accepted or made here, of at most `bytes` together.
+    pub(crate) fn oldest(&self, bytes: u64, items: usize) -> Vec<Item> {
         let mut left = bytes;
         let mut oldest = Vec::new();
-        for pending in self.by_age.values() {
-            if own && matches!(pending.source, Source::Member(_)) {
-                continue;
-            }
+        let own = self.accounts.get(&Origin::Here).into_iter().flat_map(Account::ages);
+        for pending in own.filter_map(|age| self.by_age.get(age)) {
             let cost = pending.item.cost() as u64;
             if cost > left || oldest.len() >= items {
                 break;
@@ -451,7 +449,7 @@ mod tests {
         let mut pool = Pool::new(BUDGET);
         let member = Source::Member(synod_quorum::NodeId(3));
         assert_eq!(pool.add(Item::new(payload.clone()).expect("not empty"), member), Ok(true));
-        let kept = pool.oldest(1 << 20, 1, false);
+        let kept = pool.batch(1 << 20, 1);
         assert_eq!(kept[0].payload.bytes(), &payload);
         assert!(!frame.as_ptr_range().contains(&kept[0].payload.as_ptr()));
     }

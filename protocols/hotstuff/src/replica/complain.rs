@@ -44,7 +44,8 @@ impl Core {
         }
     }
 
-    /// From the second expiry on: the certificate this view rests on, and the oldest items, to all.
+    /// From the second expiry on: the certificate this view rests on, and the oldest own items, to all. What members
+    /// forwarded they forward themselves: it is charged to whoever sends it.
     fn help_on(&mut self, turn: &mut Turn<'_, Self>) {
         let others = self.others();
         if others.is_empty() {
@@ -53,7 +54,7 @@ impl Core {
         if let Some(tc) = self.tc.clone().filter(|tc| tc.view.precedes(self.view)) {
             self.out.send(others, Message::Advance(Proof::Tc(Tc::clone(&tc))));
         }
-        let mut items = self.pool.oldest(u64::from(self.config.parameters().block_bytes), FORWARD_MAX, false);
+        let mut items = self.pool.oldest(u64::from(self.config.parameters().block_bytes), FORWARD_MAX);
         if items.is_empty() {
             items.push(self.empty_item());
         }

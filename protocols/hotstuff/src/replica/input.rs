@@ -84,7 +84,7 @@ impl Core {
             return;
         }
         if again {
-            items = self.pool.oldest(u64::from(self.config.parameters().block_bytes), FORWARD_MAX, true);
+            items = self.pool.oldest(u64::from(self.config.parameters().block_bytes), FORWARD_MAX);
         }
         if !items.is_empty() {
             turn.applied(Rule::Forward);
