@@ -62,7 +62,7 @@ pub struct Limits {
     pub inbox_bytes_max: u64,
     /// Bytes that wait to be sent to one member, whatever its queues allow.
     pub peer_bytes_max: u64,
-    /// Bytes that wait to be sent to one guest.
+    /// Bytes that wait to be sent to one guest; a longer frame waits alone.
     pub guest_bytes_max: u64,
     /// Bytes of one guest that wait for machines; one frame more may be complete.
     pub guest_inbox_bytes_max: u64,

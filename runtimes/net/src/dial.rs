@@ -4,6 +4,8 @@
 //! dials then, so that a one-way firewall does not part the two. Failures wait 50 ms, doubling to 5 s, with jitter; a
 //! line that ends within 2 s of its handshake counts as a failure.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,10 @@ const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// A line that lives this long is no failure.
 const STABLE: Duration = Duration::from_secs(2);
+/// Addresses of one name that are tried.
+const ADDRESSES_MAX: usize = 4;
+/// How long an address may take to answer while others are left.
+const ADDRESS_WAIT: Duration = Duration::from_secs(1);
 /// How long the higher member leaves the dialling to the lower one.
 const COURTESY: Duration = Duration::from_millis(400);
 
@@ -143,16 +149,56 @@ async fn connect(address: &Address) -> Result<Socket, Error> {
         Address::Unix(path) => UnixStream::connect(path).await.map(Socket::Unix).map_err(refused),
         Address::Tcp(name) => {
             let found = tokio::net::lookup_host(name).await;
-            let mut found = found.map_err(|error| Error::NameNotFound(format!("{name}: {error}")))?;
-            let Some(address) = found.next() else { return Err(Error::NameNotFound(name.clone())) };
-            TcpStream::connect(address).await.map(Socket::Tcp).map_err(refused)
+            let found = found.map_err(|error| Error::NameNotFound(format!("{name}: {error}")))?;
+            match reach(found).await {
+                Some(reached) => reached.map(Socket::Tcp).map_err(refused),
+                None => Err(Error::NameNotFound(name.clone())),
+            }
         }
     }
+}
+
+/// Connects to the first of the addresses that answers; what the last one said if none does, `None` without any. A name
+/// often has one address per family, and the peer listens on one of them.
+async fn reach(addresses: impl Iterator<Item = SocketAddr>) -> Option<io::Result<TcpStream>> {
+    let mut addresses = addresses.take(ADDRESSES_MAX).peekable();
+    let mut last = None;
+    while let Some(address) = addresses.next() {
+        let connecting = TcpStream::connect(address);
+        // The last one has all the time that is left.
+        let ended = match addresses.peek() {
+            Some(_) => tokio::time::timeout(ADDRESS_WAIT, connecting)
+                .await
+                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+            None => connecting.await,
+        };
+        let reached = ended.is_ok();
+        last = Some(ended);
+        if reached {
+            break;
+        }
+    }
+    last
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_several_addresses_is_reached_by_the_one_that_answers() {
+        // Nobody listens on port 0.
+        let gone = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let there = listener.local_addr().expect("bound");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let reached = |addresses: &[SocketAddr]| runtime.block_on(reach(addresses.iter().copied()));
+        let peer = reached(&[gone, there]).and_then(Result::ok).and_then(|stream| stream.peer_addr().ok());
+        assert_eq!(peer, Some(there));
+        assert!(reached(&[there, gone]).is_some_and(|reached| reached.is_ok()));
+        assert!(reached(&[gone]).is_some_and(|reached| reached.is_err()));
+        assert!(reached(&[]).is_none());
+    }
 
     #[test]
     fn jitter_stays_between_half_and_the_whole() {

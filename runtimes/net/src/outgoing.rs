@@ -4,7 +4,9 @@
 //! evict the oldest, drop the newest, or reset the link. [`Outgoing::pull`] moves frames into the socket's chunks,
 //! 64 KiB of one queue before the next, so that no queue waits behind another's backlog.
 //!
-//! *Bounds.* `depth` frames per queue and `bytes_max` in all. Bodies are shared between the peers of a broadcast.
+//! *Bounds.* `depth` frames per queue and `bytes_max` in all, or one frame where that is longer: a bound below the caps
+//! of the queues must not make a frame that fits its queue impossible to send. Bodies are shared between the peers of a
+//! broadcast.
 
 use std::collections::VecDeque;
 
@@ -56,8 +58,12 @@ impl Outgoing {
             return true;
         };
         let depth = usize::try_from(spec.depth).unwrap_or(usize::MAX);
-        let size = (HEADER + length) as u64;
-        waiting.frames.len() >= depth || self.bytes.saturating_add(size) > self.bytes_max
+        waiting.frames.len() >= depth || self.lacks((HEADER + length) as u64)
+    }
+
+    /// Whether `size` more bytes are too many.
+    const fn lacks(&self, size: u64) -> bool {
+        self.bytes > 0 && self.bytes.saturating_add(size) > self.bytes_max
     }
 
     /// Queues a body at a position of the table.
@@ -79,7 +85,9 @@ impl Outgoing {
             Full::Reset => Put::Reset,
             Full::EvictOldest => {
                 let mut evicted = 0;
-                while waiting.frames.len() >= depth || self.bytes.saturating_add(size) > self.bytes_max {
+                while waiting.frames.len() >= depth
+                    || self.bytes > 0 && self.bytes.saturating_add(size) > self.bytes_max
+                {
                     let Some(old) = waiting.frames.pop_front() else { return Put::Dropped };
                     self.bytes -= (HEADER + old.len()) as u64;
                     self.frames -= 1;
@@ -199,6 +207,17 @@ mod tests {
         assert_eq!(out.put(1, body(3), &table), Put::Evicted { frames: 1 });
         assert_eq!(out.put(0, body(4), &table), Put::Reset);
         assert!(out.bytes() <= 250);
+    }
+
+    #[test]
+    fn a_frame_longer_than_the_bound_goes_alone() {
+        let table = table();
+        for queue in 0..3 {
+            let mut out = Outgoing::new(&table, 50);
+            assert_eq!(out.put(queue, body(0), &table), Put::Queued, "nothing else waits");
+            assert_ne!(out.put(queue, body(1), &table), Put::Queued, "one is the most");
+            assert!(out.bytes() <= 108);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use synod_machine::{Full, Link, QueueSpec, Span};
-use synod_net::{Address, Hosting, Limits, Listener, Transport};
+use synod_net::{Address, Config, Hosting, Limits, Listener, Transport};
 use synod_quorum::{NodeId, NodeSet};
 
 use crate::rig::{
@@ -342,4 +342,18 @@ fn heartbeats_keep_an_idle_link_up_and_measure_it() {
         }
     }
     assert!(rigs[0].handle().counters().peer(NodeId(1)).rtt_ns.get() > 0);
+}
+
+#[test]
+fn a_guest_is_sent_frames_of_every_length_that_its_queue_allows() {
+    let limits = Limits { guest_bytes_max: 100_000, ..Limits::default() };
+    let script = || Script { queues: vec![queue(64, Full::Reset)], ..Script::default() };
+    let node = Plan::new(Config { limits, ..config(0, 1) }).script(script()).start();
+    let guest = Plan::new(config(300, 1)).script(script()).start();
+    guest.dial(&node);
+    let id = node.next_guest();
+    for (tag, size) in [(1, 99_000), (2, 900_000), (3, 10)] {
+        node.act(vec![Act::Answer { to: id, tag, size }]);
+        assert_eq!(guest.hear(1), [tag], "{size} bytes");
+    }
 }
