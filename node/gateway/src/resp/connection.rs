@@ -186,7 +186,7 @@ impl Core {
 
     fn bytes(&self) -> usize {
         let asks = self.burst.iter().chain(&self.asks).map(|ask| ask.operation.len());
-        self.replies.bytes()
+        self.replies.memory()
             + self.multi.as_ref().map_or(0, Multi::bytes)
             + self.watches.bytes()
             + asks.sum::<usize>()
@@ -207,7 +207,12 @@ impl Core {
         } else {
             self.unanswered.unordered += self.burst.len();
         }
-        self.asks.append(&mut self.burst);
+        if self.asks.is_empty() {
+            // The list goes with the operations: a burst of a thousand leaves no memory behind.
+            core::mem::swap(&mut self.asks, &mut self.burst);
+        } else {
+            self.asks.append(&mut self.burst);
+        }
         assert!(
             self.unanswered.ordered == 0 || self.unanswered.unordered == 0,
             "reads and writes do not mix"

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 
 use crate::resp::{Protocol, render};
 
@@ -44,7 +44,14 @@ pub(crate) struct Replies {
     /// Bytes of ready replies behind an unready one.
     held: usize,
     output: BytesMut,
+    /// Size of the output's memory: its capacity leaves out what was sent already.
+    allocated: usize,
 }
+
+/// Memory of the output that is kept between replies, in bytes.
+const OUTPUT_KEPT: usize = 16 << 10;
+/// Places of replies that are kept between bursts.
+const SLOTS_KEPT: usize = 128;
 
 /// The reply in place of bytes that are not a reply.
 const UNREADABLE: &[u8] = b"-ERR SYN-9001 the result is not a reply\r\n";
@@ -55,9 +62,14 @@ impl Replies {
         self.slots.len()
     }
 
-    /// Bytes held for replies.
+    /// Bytes of replies that are not sent.
     pub(crate) fn bytes(&self) -> usize {
         self.held + self.output.len()
+    }
+
+    /// Memory held, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.held + self.allocated + self.slots.capacity() * size_of::<(Protocol, State)>()
     }
 
     pub(crate) fn output(&self) -> &BytesMut {
@@ -66,7 +78,11 @@ impl Replies {
 
     /// Forgets the front of the output, which was sent.
     pub(crate) fn sent(&mut self, count: usize) {
-        let _sent = self.output.split_to(count.min(self.output.len()));
+        self.output.advance(count.min(self.output.len()));
+        if self.output.is_empty() && self.allocated > OUTPUT_KEPT {
+            self.output = BytesMut::new();
+            self.allocated = 0;
+        }
     }
 
     /// Adds a reply that is known at once.
@@ -117,12 +133,16 @@ impl Replies {
             self.held -= reply.len();
             self.put(protocol, &reply);
         }
+        if self.slots.is_empty() && self.slots.capacity() > SLOTS_KEPT {
+            self.slots = VecDeque::new();
+        }
     }
 
     fn put(&mut self, protocol: Protocol, reply: &[u8]) {
         if !render(reply, protocol, &mut self.output) {
             self.output.extend_from_slice(UNREADABLE);
         }
+        self.allocated = self.allocated.max(self.output.capacity());
     }
 
     fn get(&mut self, slot: Slot) -> Option<&mut (Protocol, State)> {

@@ -225,3 +225,35 @@ fn noise_never_stops_a_connection() {
     }
     assert!(answered > 10_000);
 }
+
+#[test]
+fn large_commands_and_replies_leave_no_memory_behind() {
+    let (mut server, mut client) = (Server::new(), Client::new(settings()));
+    client.connection.receive(&multibulk(&[b"SET", b"k", &vec![b'v'; 500_000]]), at(0));
+    assert!(client.connection.bytes() >= 500_000, "what is held is counted");
+    client.settle(&mut server);
+    client.connection.receive(b"*2\r\n$3\r\nGET\r\n$1\r\n", at(0));
+    client.connection.receive(b"k", at(0));
+    assert!(client.connection.bytes() < 64 << 10, "{} bytes", client.connection.bytes());
+    assert!(client.exchange(&mut server, b"\r\n").len() > 500_000);
+    client.connection.receive(&b"GET n\r\n".repeat(1_000), at(0));
+    assert_eq!(client.settle(&mut server).len(), 5_000);
+    assert_eq!(client.say(&mut server, "PING"), "+PONG");
+    assert!(client.connection.bytes() < 16 << 10, "{} bytes", client.connection.bytes());
+}
+
+#[test]
+fn a_reply_that_is_being_sent_is_counted_until_all_of_it_is() {
+    let (mut server, mut client) = (Server::new(), Client::new(settings()));
+    client.exchange(&mut server, &multibulk(&[b"SET", b"k", &vec![b'v'; 500_000]]));
+    client.connection.receive(b"GET k\r\n", at(0));
+    for ask in client.connection.take_asks() {
+        let reply = server.perform(&ask);
+        client.connection.answer(ask.slot, Answer::Reply(reply), at(0));
+    }
+    let length = client.connection.output().len();
+    client.connection.sent(length - 1, at(0));
+    assert!(client.connection.bytes() >= 500_000, "its memory is held to the last byte");
+    client.connection.sent(1, at(0));
+    assert!(client.connection.bytes() < 16 << 10);
+}
