@@ -98,6 +98,8 @@ names! {
     Pull = "S_pull";
     /// 4.12: a state is attested.
     Attest = "C_attest";
+    /// 4.12: an attestation that is not certified yet, or that another lacks, is said again.
+    AttestAgain = "C_attest_again";
     /// 4.12: a checkpoint is stable.
     Stable = "C_stable";
     /// 4.12: the state must be fetched.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use synod_crypto::{Hash, Signature, Verified};
 use synod_machine::broadcast::{Checkpoint, Delivered, Position};
 use synod_machine::{Event, Turn};
-use synod_quorum::NodeId;
+use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Wire};
 
 use super::state::Core;
@@ -81,8 +81,24 @@ impl Core {
             if !others.is_empty() {
                 turn.send(others, Message::Attest { state, signature });
             }
+            self.checkpoints.keep_signed(state, signature);
             self.checkpoints.add(self.own(), state, signature);
             self.count_attestations(&state, turn);
+        }
+    }
+
+    /// Says own attestations again: all that are not certified yet to a member that was away, the overdue ones to all.
+    pub(crate) fn attest_again(&mut self, back: Option<NodeId>, turn: &mut Turn<'_, Self>) {
+        let (to, attestations) = match back {
+            Some(peer) => (NodeSet::only(peer), self.checkpoints.unsettled()),
+            None => (self.others(), self.checkpoints.overdue()),
+        };
+        if !self.may_act() || to.is_empty() {
+            return;
+        }
+        for (state, signature) in attestations {
+            turn.applied(Rule::AttestAgain);
+            turn.send(to, Message::Attest { state, signature });
         }
     }
 
@@ -96,6 +112,14 @@ impl Core {
     ) {
         if !self.checkpoints.is_due(state.position) {
             return turn.blame(from, Fault::MisplacedAttestation.with(&state));
+        }
+        if state.position <= self.checkpoints.stable_position() {
+            let answer = self.checkpoints.answer(from, state.position, turn.now());
+            if let Some((state, signature)) = answer.filter(|_| self.may_act()) {
+                turn.applied(Rule::AttestAgain);
+                turn.send(from, Message::Attest { state, signature });
+            }
+            return;
         }
         match self.checkpoints.add(from, state, signature) {
             Attesting::New => self.count_attestations(&state, turn),

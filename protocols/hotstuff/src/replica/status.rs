@@ -22,6 +22,7 @@ impl Core {
     pub(crate) fn on_link_up(&mut self, peer: NodeId, turn: &mut Turn<'_, Self>) {
         if self.config.roster().member(peer).is_some() && peer != self.own() {
             self.send_status(NodeSet::only(peer), turn);
+            self.attest_again(Some(peer), turn);
         }
     }
 
@@ -41,6 +42,7 @@ impl Core {
         } else if core::mem::replace(&mut self.quiet, true) || self.sync.get().is_busy() {
             self.send_status(others, turn);
         }
+        self.attest_again(None, turn);
         self.want_missing(turn);
     }
 

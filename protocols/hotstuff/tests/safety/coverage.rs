@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use synod_hotstuff::{Pack, Rule};
 
 use crate::world::applied;
-use crate::{behind, deviations, golden, promises, proofs, rejoin, signers};
+use crate::{attest, behind, deviations, golden, promises, proofs, rejoin, signers};
 
 /// Section 7.6: the runs below, all of them tests of this suite, together reach every rule there is.
 #[test]
@@ -19,6 +19,7 @@ fn every_rule_is_reached() {
     promises::what_is_given_up_never_falls();
     proofs::a_commit_by_a_forged_order_is_proved_and_taught_to_a_member_that_missed_it();
     signers::one_member_that_attests_many_times_makes_no_checkpoint_stable();
+    attest::lost_attestations_are_said_again_until_everybody_has_the_certificate();
     rejoin::an_amnesiac_neither_votes_nor_orders_in_a_view_it_may_have_given_up();
     deviations::all();
     behind::a_complaint_about_what_is_over_is_answered_with_the_certificate();

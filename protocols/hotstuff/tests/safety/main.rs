@@ -6,6 +6,7 @@
 
 mod world;
 
+mod attest;
 mod behind;
 mod counts;
 mod coverage;
