@@ -33,6 +33,9 @@ pub(crate) const NOT_A_NUMBER: Denied = fixed("ERR SYN-3001 resulting score is n
 pub(crate) const SYNTAX: Denied = fixed("ERR SYN-3001 syntax error");
 /// A cursor is not a number that SCAN gives.
 pub(crate) const BAD_CURSOR: Denied = fixed("ERR SYN-3001 invalid cursor");
+/// A pattern takes too long on one key.
+pub(crate) const PATTERN_TOO_SLOW: Denied =
+    fixed("ERR SYN-3002 the pattern takes more than 1048576 steps to match one key");
 /// NX with XX in ZADD.
 pub(crate) const NX_WITH_XX: Denied =
     fixed("ERR SYN-3001 XX and NX options at the same time are not compatible");

@@ -1,10 +1,11 @@
 //! Glob patterns of `SCAN ... MATCH`: `*`, `?`, `[a-z]`, `[^x]`, `\` as escape.
 //!
-//! Iterative, with one point of return (the last star), so the work is at most the product of both lengths and
-//! no pattern makes it explode.
+//! Iterative, with one point of return (the last star), so the work is at most the product of both lengths. That is
+//! far too much for a long pattern and a long key, so the bytes that are looked at are counted and limited.
 
-/// Whether the whole of `text` matches `pattern`.
-pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+/// Whether the whole of `text` matches `pattern`; `None` when that takes more than `left` steps, from which those taken
+/// are subtracted.
+pub(crate) fn matches(pattern: &[u8], text: &[u8], left: &mut u64) -> Option<bool> {
     let (mut p, mut t) = (0, 0);
     // The last star seen: where the pattern goes on behind it, and how much text it has swallowed.
     let mut star: Option<(usize, usize)> = None;
@@ -14,36 +15,36 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
             p += 1;
             continue;
         }
-        match one(&pattern[p..], text[t]) {
-            Some(used) => {
-                p += used;
+        let (met, looked) = one(&pattern[p..], text[t]);
+        *left = left.checked_sub(looked as u64)?;
+        match (met, star) {
+            (true, _) => {
+                p += looked;
                 t += 1;
             }
-            None => match star {
-                Some((behind, swallowed)) => {
-                    star = Some((behind, swallowed + 1));
-                    (p, t) = (behind, swallowed + 1);
-                }
-                None => return false,
-            },
+            (false, Some((behind, swallowed))) => {
+                star = Some((behind, swallowed + 1));
+                (p, t) = (behind, swallowed + 1);
+            }
+            (false, None) => return Some(false),
         }
     }
-    pattern[p..].iter().all(|byte| *byte == b'*')
+    Some(pattern[p..].iter().all(|byte| *byte == b'*'))
 }
 
-/// Matches one byte against the front of `pattern`; how much of the pattern it used, or `None`.
-fn one(pattern: &[u8], byte: u8) -> Option<usize> {
+/// Whether one byte matches the front of `pattern`, and how much of the pattern that looked at, at least 1.
+fn one(pattern: &[u8], byte: u8) -> (bool, usize) {
     match pattern {
-        [] => None,
-        [b'?', ..] => Some(1),
-        [b'\\', literal, ..] => (*literal == byte).then_some(2),
+        [] => (false, 1),
+        [b'?', ..] => (true, 1),
+        [b'\\', literal, ..] => (*literal == byte, 2),
         [b'[', ..] => class(pattern, byte),
-        [literal, ..] => (*literal == byte).then_some(1),
+        [literal, ..] => (*literal == byte, 1),
     }
 }
 
 /// Matches one byte against a class; an unclosed class ends with the pattern.
-fn class(pattern: &[u8], byte: u8) -> Option<usize> {
+fn class(pattern: &[u8], byte: u8) -> (bool, usize) {
     let negated = pattern.get(1) == Some(&b'^');
     let mut at = if negated { 2 } else { 1 };
     let mut found = false;
@@ -68,7 +69,7 @@ fn class(pattern: &[u8], byte: u8) -> Option<usize> {
             }
         }
     }
-    (found != negated).then_some(at)
+    (found != negated, at)
 }
 
 #[cfg(test)]
@@ -100,7 +101,8 @@ mod tests {
             ("[\\]]", "]", true),
             ("\\", "\\", true),
         ] {
-            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern:?} {text:?}");
+            let met = matches(pattern.as_bytes(), text.as_bytes(), &mut 1_000);
+            assert_eq!(met, Some(expected), "{pattern:?} {text:?}");
         }
     }
 
@@ -108,6 +110,18 @@ mod tests {
     fn many_stars_stay_cheap() {
         let pattern = "*a".repeat(200) + "b";
         let text = "a".repeat(4_000);
-        assert!(!matches(pattern.as_bytes(), text.as_bytes()));
+        let mut left = 100_000;
+        assert_eq!(matches(pattern.as_bytes(), text.as_bytes(), &mut left), Some(false));
+        assert!(left > 0);
+    }
+
+    #[test]
+    fn what_takes_too_long_is_given_up() {
+        for unit in ["a", "[bcdefgha]"] {
+            let (pattern, text) = ("*".to_owned() + &unit.repeat(500) + "b", "a".repeat(10_000));
+            let mut left = 1 << 20;
+            assert_eq!(matches(pattern.as_bytes(), text.as_bytes(), &mut left), None);
+            assert!(left < 16, "the steps were taken");
+        }
     }
 }

@@ -31,6 +31,10 @@ pub const ENTRY_BYTES_MAX: u64 = 64 << 20;
 /// Most keys looked at by one SCAN or range question.
 pub const SCAN_MAX: usize = 1_024;
 
+/// Most steps of matching keys with the pattern of one SCAN, a byte of the pattern each. A page ends early at it; a SCAN
+/// whose first key alone takes more is refused with SYN-3002.
+pub(crate) const MATCH_STEPS_MAX: u64 = 1 << 20;
+
 /// Size of a full chunk of the state, in bytes; the last chunk of a leaf is shorter.
 pub const CHUNK_BYTES: usize = 64 << 10;
 

@@ -189,6 +189,35 @@ fn random_operations_never_stop_the_store() {
     assert!(bench.kv.keys() > 0, "some operations were whole");
 }
 
+/// The cursor that SCAN answers.
+fn cursor_of(reply: &str) -> String {
+    reply.split(' ').find(|word| !word.starts_with(['$', '*'])).expect("a cursor").to_owned()
+}
+
+#[test]
+fn a_costly_pattern_ends_a_page_early_and_too_costly_a_one_is_refused() {
+    let mut bench = Bench::new();
+    for number in 0..20 {
+        bench.run(&format!("SET {}{number} v", "a".repeat(10_000)));
+    }
+    let (mut cursor, mut pages) = ("0".to_owned(), 0);
+    loop {
+        let pattern = format!("*{}b", "a".repeat(50));
+        let reply = bench.run(&format!("SCAN {cursor} COUNT 1000 MATCH {pattern}"));
+        cursor = cursor_of(&reply);
+        pages += 1;
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(pages, 10, "two keys are what the steps of a page allow");
+    let pattern = format!("*{}b", "a".repeat(500));
+    let refused = bench.run(&format!("SCAN 0 MATCH {pattern}"));
+    assert!(refused.starts_with("-ERR SYN-3002 the pattern takes"), "{refused}");
+    let plain = bench.run("SCAN 0 COUNT 1000 MATCH *19");
+    assert_eq!(cursor_of(&plain), "0");
+}
+
 #[test]
 fn scanning_meets_every_key_that_stays() {
     let mut bench = Bench::new();

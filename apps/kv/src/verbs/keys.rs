@@ -3,8 +3,9 @@
 use crate::{
     SCAN_MAX,
     commands::Verb,
-    denied::{BAD_CURSOR, Denied, EXPIRE_GT_LT, EXPIRE_NX, SYNTAX},
+    denied::{BAD_CURSOR, Denied, EXPIRE_GT_LT, EXPIRE_NX, PATTERN_TOO_SLOW, SYNTAX},
     glob,
+    limits::MATCH_STEPS_MAX,
     operation::Arguments,
     reply::Answer,
     store::Store,
@@ -182,21 +183,34 @@ pub(super) fn scan(store: &Store, arguments: &Arguments<'_>, answer: &mut Answer
     let cursor = cursor.filter(|cursor| *cursor <= CURSOR_MAX).ok_or(BAD_CURSOR)?;
     let options = ScanOptions::read(arguments)?;
     let (mut seen, mut last, mut next) = (0, cursor, 0);
+    let (mut left, mut slow) = (MATCH_STEPS_MAX, false);
     let mut page = Vec::new();
     store.tree().walk(cursor << CURSOR_SHIFT, &mut |place, entry| {
         let here = place >> CURSOR_SHIFT;
-        if seen >= options.count && here != last {
+        let parted = seen > 0 && here != last;
+        if seen >= options.count && parted {
             next = here;
             return false;
         }
-        (seen, last) = (seen + 1, here);
         let fits_type =
             options.type_name.as_ref().is_none_or(|name| entry.value.type_name().as_bytes() == name);
-        if fits_type && options.pattern.is_none_or(|pattern| glob::matches(pattern, &entry.key)) {
-            page.push(entry.key.as_ref());
+        let fits = match options.pattern.filter(|_| fits_type) {
+            Some(pattern) => glob::matches(pattern, &entry.key, &mut left),
+            None => Some(fits_type),
+        };
+        match fits {
+            Some(true) => page.push(entry.key.as_ref()),
+            Some(false) => {}
+            // The page ends before the key that is too much for what is left of the steps.
+            None if parted => next = here,
+            None => slow = true,
         }
-        true
+        (seen, last) = (seen + 1, here);
+        fits.is_some()
     });
+    if slow {
+        return Err(PATTERN_TOO_SLOW);
+    }
     page.sort_unstable();
     answer.array(2);
     answer.bulk(next.to_string().as_bytes());
