@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -70,6 +70,15 @@ pub(crate) struct Link {
     pub(crate) share: Arc<Share>,
     /// Heads and responses seen so far: odd while a request is being answered.
     marks: Arc<AtomicU64>,
+    /// Whether the present request asked for a write, which may happen whatever becomes of the connection.
+    wrote: Arc<AtomicBool>,
+}
+
+impl Link {
+    /// The present request hands a write to the backend.
+    pub(crate) fn writes(&self) {
+        self.wrote.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Serves `router` until stop is said and every response is out.
@@ -85,20 +94,26 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, places: Places,
 /// Tells the stream that a whole head is here, and then that its response is.
 async fn mark(ConnectInfo(link): ConnectInfo<Link>, request: Request, next: Next) -> Response {
     link.marks.fetch_add(1, Ordering::Relaxed);
+    link.wrote.store(false, Ordering::Relaxed);
     let response = tokio::select! {
         response = next.run(request) => response,
-        () = link.share.evicted() => evicted(),
+        () = link.share.evicted() => evicted(link.wrote.load(Ordering::Relaxed)),
     };
     link.share.settle(0);
     link.marks.fetch_add(1, Ordering::Relaxed);
     response
 }
 
-/// The answer to the largest holder of a spent budget.
-fn evicted() -> Response {
+/// The answer to the largest holder of a spent budget: busy, or if it `wrote` that nobody knows.
+fn evicted(wrote: bool) -> Response {
     let pause = u32::try_from(PAUSE_MAX.as_millis()).unwrap_or(u32::MAX);
-    let busy = SynError::of(code::BUSY, &[("retry_ms", &pause.to_string())]);
-    let mut response = Problem::from(busy).after_ms(pause).into_response();
+    let problem = if wrote {
+        SynError::of(code::CONNECTION_LOST, &[("id", "the request")]).into()
+    } else {
+        let busy = SynError::of(code::BUSY, &[("retry_ms", &pause.to_string())]);
+        Problem::from(busy).after_ms(pause)
+    };
+    let mut response = problem.into_response();
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
@@ -175,7 +190,7 @@ impl Stream {
         }
         Self {
             inner,
-            link: Link { share: Arc::new(share), marks: Arc::default() },
+            link: Link { share: Arc::new(share), marks: Arc::default(), wrote: Arc::default() },
             traffic,
             // A new connection has announced a request; it has not earned the patience for a kept one.
             phase: Phase::Head,

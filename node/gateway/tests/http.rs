@@ -276,6 +276,22 @@ async fn a_backend_that_never_answers_is_given_up_at_the_deadline() {
 }
 
 #[tokio::test]
+async fn a_write_under_way_is_not_called_rejected_when_its_connection_gives_way() {
+    let server = Web::start().await;
+    server.store.behave(Behaviour::Silent);
+    let mut client = server.client().await;
+    let body = json!({ "value": "v".repeat(100_000) }).to_string();
+    let ask = tokio::spawn(async move { client.put("/v1/kv/large", &body).await });
+    while server.store.seen().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    server.shared.budget.evict_largest();
+    let answer = ask.await.expect("it is answered");
+    assert_eq!(answer.problem(), code::CONNECTION_LOST.to_string());
+    assert_eq!(answer.json()["outcome"], "unknown");
+}
+
+#[tokio::test]
 async fn an_id_is_executed_once_and_has_one_answer() {
     let server = Web::start().await;
     let (mut one, mut two) = (server.client().await, server.client().await);

@@ -202,6 +202,7 @@ impl Front {
     ) -> Result<Told, Problem> {
         let deadline = deadline(headers, self.deadline)?;
         let ask = Ask { lane: link.share.id(), operation, mode: Mode::Ordered, deadline };
+        link.writes();
         match request_id(headers)? {
             None => ask.perform(&self.shared).await,
             Some(id) => {
