@@ -37,7 +37,7 @@ pub struct Seen {
     pub timeout_ms: u64,
     /// Whether the replica only listens, for it lost its promises.
     pub listening: bool,
-    /// Faults by peer and name.
+    /// Faults by peer and name; those of all guests under [`NodeId::GUESTS`].
     pub faults: BTreeMap<(u32, &'static str), u64>,
     /// Rules applied.
     pub rules: BTreeMap<&'static str, u64>,
@@ -111,8 +111,24 @@ impl Watch {
 
 impl Observer for Watch {
     fn blame(&self, _machine: u8, peer: NodeId, fault: &Fault) {
-        *self.seen().faults.entry((peer.0, fault.name)).or_default() += 1;
-        tracing::warn!(peer = peer.0, fault = fault.name, code = fault.code, "a peer broke a rule");
+        // Guests come and go under ever new ids, so all of them share a row.
+        let row = if peer.is_member() { peer } else { NodeId::GUESTS };
+        let times = {
+            let mut seen = self.seen();
+            let times = seen.faults.entry((row.0, fault.name)).or_default();
+            *times += 1;
+            *times
+        };
+        // A flood of equal faults is told ever more seldom.
+        if times.is_power_of_two() {
+            tracing::warn!(
+                peer = peer.0,
+                fault = fault.name,
+                code = fault.code,
+                times,
+                "a peer broke a rule"
+            );
+        }
     }
 
     fn applied(&self, _machine: u8, rule: Rule) {
@@ -177,6 +193,19 @@ mod tests {
     use synod_crypto::Hash;
 
     use super::*;
+
+    #[test]
+    fn faults_of_guests_share_a_row_however_many_guests_there_were() {
+        let watch = Watch::default();
+        let fault = Fault { code: 4_001, name: "undecodable_frame", evidence: Default::default() };
+        (0..1_000).for_each(|guest| watch.blame(1, NodeId(NodeId::GUESTS.0 + guest), &fault));
+        watch.blame(1, NodeId(3), &fault);
+        let faults = watch.look().faults;
+        assert_eq!(
+            faults.into_iter().collect::<Vec<_>>(),
+            [((3, "undecodable_frame"), 1), ((NodeId::GUESTS.0, "undecodable_frame"), 1_000)]
+        );
+    }
 
     #[test]
     fn a_rejoin_is_heard_once_whether_it_came_before_the_listener_or_after() {
