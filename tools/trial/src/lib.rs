@@ -4,7 +4,7 @@
 //! oracle watching, heals it and demands progress; [`soak`](soak::soak) does so for many seeds;
 //! [`replay`](replay::replay) repeats a run by its token or scenario file, [`shrunk`](replay::shrunk) makes a failing
 //! one small; [`stage`] directs a run message by message; [`plants`] searches for planted bugs; [`twins`] enumerates
-//! twins. The commands `synod sim ...` print what these functions return.
+//! twins; [`models`] explores small instances to the end. The commands `synod sim ...` print what these functions return.
 //!
 //! *Independence.* [`oracle`] knows nothing of production predicates: quorum sizes are literal tables, rules are written
 //! out again, votes are counted from what honest members sent.
@@ -14,6 +14,7 @@
 pub mod app;
 pub mod book;
 pub mod draw;
+pub mod models;
 pub mod oracle;
 pub mod params;
 pub mod plants;

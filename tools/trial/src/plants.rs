@@ -236,7 +236,7 @@ fn activate(_: &str) -> Result<(), String> {
 }
 
 /// Does `work` with one plant on.
-fn with<T>(id: &str, work: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn with<T>(id: &str, work: impl FnOnce() -> T) -> Result<T, String> {
     activate(id)?;
     let done = work();
     activate("")?;

@@ -8,7 +8,7 @@ use super::sighting::{HeaderSeen, Phase, Seen, Sighting};
 
 /// The union of all that was on the wire or in a journal. Votes and complaints are learned from those who cast them,
 /// never from certificates; a member that was faulty at any time counts as having signed everything.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Blocks {
     headers: BTreeMap<Hash, HeaderSeen>,
     children: BTreeMap<Hash, Vec<Hash>>,

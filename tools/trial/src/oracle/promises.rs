@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::sighting::{MarkSeen, Pack, Phase, SafetySeen, Seen, Sighting};
 use super::{Blocks, Oracle, Verdict, breach};
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Journal {
     voted: BTreeSet<(u64, Phase, [u8; 32])>,
     proposed: BTreeSet<(u64, [u8; 32])>,
@@ -46,6 +46,7 @@ impl Journal {
 }
 
 /// Watches safety records and the votes that rest on them.
+#[derive(Clone)]
 pub struct Promises {
     pack: Pack,
     journals: BTreeMap<u32, Journal>,

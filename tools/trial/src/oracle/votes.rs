@@ -8,7 +8,7 @@ use synod_crypto::Hash;
 use super::sighting::{CertSeen, MarkSeen, Phase, Seen, Sighting};
 use super::{Blocks, Oracle, Verdict, breach, quorum};
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Voter {
     last: BTreeMap<bool, (u64, Phase)>,
     by_slot: BTreeMap<(u64, Phase), Hash>,
@@ -17,6 +17,7 @@ struct Voter {
 }
 
 /// Watches votes, proposals, complaints and certificates.
+#[derive(Clone)]
 pub struct Votes {
     members: u32,
     voters: BTreeMap<u32, Voter>,

@@ -5,7 +5,6 @@
 //! damaged: J-S2. Snapshots repeat what their lanes hold, so compaction changes nothing that a start may find.
 
 use synod_crypto::{Hash, Hasher};
-use synod_machine::host::LaneLog;
 use synod_machine::{Condition, Keep};
 use synod_quorum::NodeId;
 use synod_sim::{BlockJournal, Draws, Harm, Loss, Scenario, Storage, Stream, Violation, Written};
@@ -24,10 +23,20 @@ const STEPS: u64 = 60;
 
 /// One record, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    lane: u8,
-    keep: Keep,
-    body: Bytes,
+pub(crate) struct Entry {
+    /// Its lane.
+    pub(crate) lane: u8,
+    /// Whether a slot keeps it too.
+    pub(crate) keep: Keep,
+    /// What was written.
+    pub(crate) body: Bytes,
+}
+
+/// J-S1: how many of the first records of all lanes a start found, at least `reported` and as many as possible, and what
+/// it found beyond them: at most one safety record per lane, which its slot kept.
+pub(crate) fn prefix(written: &[Entry], reported: usize, lanes: &[&[Bytes]]) -> Option<(usize, Vec<Entry>)> {
+    let lengths = (reported..=written.len()).rev();
+    lengths.map(|length| (length, beyond(written, length, lanes))).find_map(both)
 }
 
 struct Life {
@@ -40,6 +49,29 @@ struct Life {
     number: u64,
     crashes: u64,
     audit: Hasher,
+}
+
+/// What the lanes hold beyond the first `length` records of all; `None` when they do not hold those, or more than a
+/// slot can keep: one safety record of the rest each.
+fn beyond(written: &[Entry], length: usize, lanes: &[&[Bytes]]) -> Option<Vec<Entry>> {
+    let (first, rest) = written.split_at(length);
+    let mut more = Vec::new();
+    for (records, lane) in lanes.iter().zip(0_u8..) {
+        let wanted: Vec<&Bytes> = first.iter().filter(|e| e.lane == lane).map(|e| &e.body).collect();
+        let (held, beyond) = records.split_at_checked(wanted.len())?;
+        if !held.iter().eq(wanted) {
+            return None;
+        }
+        let slotted = |body: &Bytes| {
+            rest.iter().find(|e| e.lane == lane && e.keep == Keep::LogAndSlot && e.body == *body).cloned()
+        };
+        match beyond {
+            [] => {}
+            [body] => more.push(slotted(body)?),
+            _ => return None,
+        }
+    }
+    Some(more)
 }
 
 fn both<T>((length, more): (usize, Option<T>)) -> Option<(usize, T)> {
@@ -72,9 +104,8 @@ impl Life {
         if logs.iter().any(|log| log.condition == Condition::Damaged) {
             return broken("J-S2", "a disk that only lost power counts as damaged".to_owned());
         }
-        let lengths = (self.reported..=self.written.len()).rev();
-        let Some((length, more)) = lengths.map(|length| (length, self.beyond(length, &logs))).find_map(both)
-        else {
+        let lanes: Vec<&[Bytes]> = logs.iter().map(|log| log.records.as_slice()).collect();
+        let Some((length, more)) = prefix(&self.written, self.reported, &lanes) else {
             let found: Vec<usize> = logs.iter().map(|log| log.records.len()).collect();
             let (reported, written) = (self.reported, self.written.len());
             let what = format!("{found:?} records are no prefix of {written} with at least {reported}");
@@ -85,29 +116,6 @@ impl Life {
         self.reported = self.written.len();
         self.audit.add(&(self.reported as u64).to_le_bytes());
         Ok(())
-    }
-
-    /// What the lanes hold beyond the first `length` records of all; `None` when they do not hold those, or more than a
-    /// slot can keep: one safety record of the rest each.
-    fn beyond(&self, length: usize, logs: &[LaneLog]) -> Option<Vec<Entry>> {
-        let (first, rest) = self.written.split_at(length);
-        let mut more = Vec::new();
-        for (log, lane) in logs.iter().zip(0_u8..) {
-            let wanted: Vec<&Bytes> = first.iter().filter(|e| e.lane == lane).map(|e| &e.body).collect();
-            let (held, beyond) = log.records.split_at_checked(wanted.len())?;
-            if !held.iter().eq(wanted) {
-                return None;
-            }
-            let slotted = |body: &Bytes| {
-                rest.iter().find(|e| e.lane == lane && e.keep == Keep::LogAndSlot && e.body == *body).cloned()
-            };
-            match beyond {
-                [] => {}
-                [body] => more.push(slotted(body)?),
-                _ => return None,
-            }
-        }
-        Some(more)
     }
 
     /// Sometimes the next sync fails, or finds the disk full.
