@@ -22,6 +22,7 @@ mod fault;
 mod job;
 mod pool;
 mod reads;
+mod refusals;
 mod replies;
 mod snapshot;
 mod status;
@@ -46,6 +47,7 @@ use checkpoint::Serving;
 use config::Settings;
 use pool::Pool;
 use reads::Reads;
+use refusals::Refusals;
 use replies::Replier;
 use snapshot::Snapshots;
 use transfer::Transfer;
@@ -101,6 +103,7 @@ pub struct Executor<P> {
     backlog: Backlog,
     replier: Replier,
     reads: Reads,
+    refusals: Refusals,
     snapshots: Snapshots,
     serving: Serving,
     transfer: Option<Transfer>,
@@ -196,6 +199,7 @@ impl<P: App + 'static> Machine for Executor<P> {
             Event::Link { peer, link: Link::Down } => {
                 self.replier.forget(peer);
                 self.pool.forget(peer);
+                self.refusals.forget(peer);
             }
             Event::Link { link: Link::Up, .. } => {}
         }
@@ -217,7 +221,7 @@ impl<P: App + 'static> Bounded for Executor<P> {
     fn bytes(&self) -> u64 {
         let held = self.app.bytes() + self.sessions.bytes() + self.pool.bytes() + self.backlog.bytes();
         let out = self.replier.bytes() + self.reads.bytes() + self.snapshots.bytes();
-        held + out + self.transfer.as_ref().map_or(0, Transfer::bytes)
+        held + out + self.refusals.bytes() + self.transfer.as_ref().map_or(0, Transfer::bytes)
     }
 
     fn bytes_max(&self) -> u64 {
@@ -247,6 +251,7 @@ impl<P: App + 'static> Recover for Executor<P> {
             backlog: Backlog::new(resume),
             replier: Replier::new(limits.ring_bytes),
             reads: Reads::default(),
+            refusals: Refusals::default(),
             transfer: snapshots.newest().map(|newest| Transfer::own(newest.record.clone())),
             snapshots,
             serving: Serving::default(),

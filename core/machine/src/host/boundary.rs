@@ -16,6 +16,9 @@ pub type Lsn = u64;
 /// The name of the fault for a frame that does not decode: SYN-4001. The third closes the link.
 pub const UNDECODABLE: u16 = 4_001;
 
+/// The SYN code of a peer above its quota: whoever says it, the runtime or a machine, the connection is cut.
+pub const QUOTA_EXCEEDED: u16 = 4_006;
+
 /// When an event is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {

@@ -11,6 +11,8 @@ mod machine;
 mod sink;
 mod timers;
 
-pub use boundary::{At, ErasedDone, ErasedJob, Frame, Hosted, Lsn, Platform, Runner, UNDECODABLE};
+pub use boundary::{
+    At, ErasedDone, ErasedJob, Frame, Hosted, Lsn, Platform, QUOTA_EXCEEDED, Runner, UNDECODABLE,
+};
 pub use gate::{HELD_BYTES_MAX, HELD_MAX};
 pub use machine::{Host, HostConfig, LaneLog};

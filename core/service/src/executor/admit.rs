@@ -48,7 +48,7 @@ impl<P: App + 'static> Executor<P> {
         let Ok(item) = Item::parse(&payload) else {
             return turn.blame(from, ServiceFault::UndecodableItem(payload));
         };
-        let key = match self.screen(&item, &payload) {
+        let key = match self.screen(from, &item, &payload) {
             Screened::Fit(key) | Screened::Repeat(key) => key,
             _ => return self.act(Arrived { from, item, payload, digest: None }, turn),
         };
@@ -86,7 +86,7 @@ impl<P: App + 'static> Executor<P> {
     fn act(&mut self, arrived: Arrived, turn: &mut Turn<'_, Self>) {
         let Arrived { from, item, payload, digest } = arrived;
         let name = Name::of(&item);
-        match (self.screen(&item, &payload), &item, digest) {
+        match (self.screen(from, &item, &payload), &item, digest) {
             (Screened::Fit(_), _, Some(digest)) => {
                 // Memory of its own: as a part of the frame it came in it would keep what else was received with it.
                 let payload = Bytes::copy_from_slice(&payload);
@@ -109,23 +109,26 @@ impl<P: App + 'static> Executor<P> {
         }
     }
 
-    fn screen(&self, item: &Item, payload: &Bytes) -> Screened {
+    fn screen(&self, from: NodeId, item: &Item, payload: &Bytes) -> Screened {
         if self.transfer.is_some() {
             return Screened::Refused(Refused::NotReady);
         }
         match item {
-            Item::Open(opening) => self.screen_opening(opening, payload),
+            Item::Open(opening) => self.screen_opening(from, opening, payload),
             Item::Frame(frame) => self.screen_frame(frame, payload),
         }
     }
 
-    fn screen_opening(&self, opening: &Opening, payload: &Bytes) -> Screened {
+    fn screen_opening(&self, from: NodeId, opening: &Opening, payload: &Bytes) -> Screened {
         if let Some(session) = self.sessions.find(opening.key, opening.nonce) {
             return Screened::Open(session);
         }
         match self.pool.get(Name::Open(opening.key, opening.nonce)) {
             Some(_) => Screened::InFlight,
-            None => self.within_budget(0, payload, opening.key),
+            None => {
+                let fits = self.pool.fits_opening(from, payload.len() as u64, &self.settings.limits);
+                self.within_budget(fits, opening.key)
+            }
         }
     }
 
@@ -149,24 +152,24 @@ impl<P: App + 'static> Executor<P> {
         match in_flight {
             Some(pending) if pending.payload == *payload => Screened::InFlight,
             Some(_) => Screened::Refused(Refused::Reused),
-            None => self.within_budget(frame.session, payload, session.key()),
+            None => {
+                let fits = self.pool.fits(frame.session, payload.len() as u64, &self.settings.limits);
+                self.within_budget(fits, session.key())
+            }
         }
     }
 
-    fn within_budget(&self, session: u64, payload: &Bytes, key: PublicKey) -> Screened {
-        if self.pool.fits(session, payload.len() as u64, &self.settings.limits) {
+    fn within_budget(&self, fits: bool, key: PublicKey) -> Screened {
+        if fits {
             Screened::Fit(key)
         } else {
             Screened::Refused(Refused::Busy { retry_ms: self.pool.retry_ms() })
         }
     }
 
-    fn refuse(&self, to: NodeId, item: &Item, why: Refused, turn: &mut Turn<'_, Self>) {
-        let (session, first) = match item {
-            Item::Open(opening) => (0, opening.nonce),
-            Item::Frame(frame) => (frame.session, frame.first),
-        };
-        self.reply_now(to, Reply::Refused { session, first, why }, turn);
+    fn refuse(&mut self, to: NodeId, item: &Item, why: Refused, turn: &mut Turn<'_, Self>) {
+        self.refuse_all(Name::of(item), &[to], why, turn);
+        self.count_refusal(to, why, turn);
     }
 
     /// The ordering layer did not take a submission; a barrier that comes back so takes its reads with it.
@@ -180,6 +183,13 @@ impl<P: App + 'static> Executor<P> {
             _ => Refused::NotReady,
         };
         self.refuse_all(name, &pending.waiters, why, turn);
+        pending.waiters.iter().for_each(|waiter| self.count_refusal(*waiter, why, turn));
+    }
+
+    fn count_refusal(&mut self, guest: NodeId, why: Refused, turn: &mut Turn<'_, Self>) {
+        if self.refusals.count(guest, why, turn.now()) {
+            turn.blame(guest, ServiceFault::RefusedTooOften);
+        }
     }
 
     /// Closes a session: its items in flight are given up, their clients told.

@@ -100,6 +100,9 @@ impl<P> ExecutorConfig<P> {
     }
 }
 
+/// Connections whose refusals are counted.
+pub(super) const REFUSED_MAX: usize = 4_096;
+
 /// Bytes that one element of a table costs besides what it holds.
 pub(super) const SLOT_BYTES: u64 = 256;
 
@@ -112,7 +115,7 @@ impl ExecutorLimits {
         let state = self.app_bytes + Sessions::bytes_max(&self.sessions);
         let pool = self.pool_bytes + u64::from(self.pool_items) * SLOT_BYTES + ITEM_MAX as u64;
         let lag = self.lag_bytes + 2 * ITEM_MAX as u64;
-        let routes = u64::from(self.sessions.sessions_max) * 64;
+        let routes = u64::from(self.sessions.sessions_max) * 128 + REFUSED_MAX as u64 * 64;
         let reads = self.reads_bytes + u64::from(self.reads) * SLOT_BYTES;
         let replies = 2 * OUTBOX_BYTES_MAX + BODY_MAX as u64;
         let snapshots = 4 * (state / 256) + (4 << 20);

@@ -1,6 +1,6 @@
 //! What a peer of the service can do wrong.
 
-use synod_machine::Fault;
+use synod_machine::{Fault, host};
 use synod_wire::Bytes;
 
 /// A rule that a guest or member broke, with the bytes that show it.
@@ -16,6 +16,8 @@ pub enum ServiceFault {
     SuspectedForgery(Bytes),
     /// A member sent a part of a snapshot that the certified root does not contain.
     WrongStateChunk(Bytes),
+    /// A client was refused more than 100 times in a minute: the runtime cuts its connection.
+    RefusedTooOften,
     /// A message that this role never gets.
     OutOfRole,
     /// A member's result differs from what a weak quorum says.
@@ -34,6 +36,7 @@ impl From<ServiceFault> for Fault {
             ServiceFault::ForgedItem(bytes) => (4_702, "forged_item", bytes),
             ServiceFault::SuspectedForgery(bytes) => (4_703, "suspected_forgery", bytes),
             ServiceFault::WrongStateChunk(bytes) => (4_704, "wrong_state_chunk", bytes),
+            ServiceFault::RefusedTooOften => (host::QUOTA_EXCEEDED, "quota_exceeded", Bytes::new()),
             ServiceFault::OutOfRole => (4_705, "out_of_role", Bytes::new()),
             ServiceFault::ContradictedResult(bytes) => (4_706, "contradicted_result", bytes),
             ServiceFault::EquivocatedResult(bytes) => (4_707, "equivocated_result", bytes),

@@ -4,7 +4,7 @@
 //! bytes, so its signature is not checked again; this takes the place of a cache of verified digests, costs one
 //! comparison and no hash. What is admitted stays until it is executed or its session closes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use synod_crypto::{Hash, PublicKey};
 use synod_machine::broadcast::Ticket;
@@ -17,6 +17,8 @@ use crate::frame::Item;
 
 /// Connections that can wait for one item: its own, and some that replaced it or repeat its bytes.
 const WAITERS_MAX: usize = 4;
+/// The part of the pool that openings may take, all together: anybody can make keys for more of them.
+const OPENINGS_SHARE: u64 = 8;
 /// Advice before anything was measured, and the longest.
 const RETRY_MS: u64 = 100;
 const RETRY_MS_MAX: u64 = 10_000;
@@ -55,6 +57,8 @@ pub(super) struct Pending {
     /// Whether the client sent it here more than once: then this node answers in full.
     pub(super) repeated: bool,
     ticket: Ticket,
+    /// Who brought it first.
+    from: NodeId,
 }
 
 /// What one session has in flight.
@@ -70,6 +74,10 @@ pub(super) struct Pool {
     items: BTreeMap<Name, Pending>,
     tickets: BTreeMap<Ticket, Name>,
     shares: BTreeMap<u64, Share>,
+    /// Openings in flight of each connection.
+    openings: BTreeMap<NodeId, u64>,
+    /// The items that each connection waits for.
+    waiting: BTreeMap<NodeId, BTreeSet<Name>>,
     bytes: u64,
     last_ticket: u64,
     drained: Drained,
@@ -89,6 +97,8 @@ impl Pool {
             items: BTreeMap::new(),
             tickets: BTreeMap::new(),
             shares: BTreeMap::new(),
+            openings: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             bytes: 0,
             last_ticket: 0,
             drained: Drained { since: Time::ZERO, bytes: 0, bytes_per_s: 0 },
@@ -115,8 +125,22 @@ impl Pool {
         let session_bytes = if scarce { limits.session_bytes.min(fair) } else { limits.session_bytes };
         self.bytes + bytes <= limits.pool_bytes
             && (self.items.len() as u64) < u64::from(limits.pool_items)
-            && (session == 0 || share.items < limits.session_items)
-            && (session == 0 || share.bytes + bytes <= session_bytes)
+            && share.items < limits.session_items
+            && share.bytes + bytes <= session_bytes
+    }
+
+    /// Whether an opening of `bytes` bytes that `from` brings fits: the pool, the share of all openings, and from half
+    /// of that on the fair share of its connection.
+    pub(super) fn fits_opening(&self, from: NodeId, bytes: u64, limits: &ExecutorLimits) -> bool {
+        let share = self.shares.get(&0).copied().unwrap_or_default();
+        let most = (u64::from(limits.pool_items) / OPENINGS_SHARE).max(1);
+        let own = self.openings.get(&from).copied().unwrap_or_default();
+        let fair = (most / self.openings.len().max(1) as u64).max(1);
+        self.bytes + bytes <= limits.pool_bytes
+            && (self.items.len() as u64) < u64::from(limits.pool_items)
+            && u64::from(share.items) < most
+            && share.bytes + bytes <= limits.pool_bytes / OPENINGS_SHARE
+            && (u64::from(share.items) < most / 2 || own < fair)
     }
 
     /// Queued bytes over drain rate, in milliseconds.
@@ -134,7 +158,11 @@ impl Pool {
         share.items += 1;
         self.bytes += bytes;
         self.tickets.insert(ticket, name);
-        let pending = Pending { payload, digest, waiters: vec![from], repeated: false, ticket };
+        if let Name::Open(..) = name {
+            *self.openings.entry(from).or_default() += 1;
+        }
+        self.waiting.entry(from).or_default().insert(name);
+        let pending = Pending { payload, digest, waiters: vec![from], repeated: false, ticket, from };
         let before = self.items.insert(name, pending);
         assert!(before.is_none(), "an item is admitted once while it is in flight");
         ticket
@@ -145,10 +173,21 @@ impl Pool {
         let Some(pending) = self.items.get_mut(&name) else { return };
         pending.repeated = true;
         if !pending.waiters.contains(&from) {
-            if pending.waiters.len() == WAITERS_MAX {
-                pending.waiters.remove(0);
-            }
+            let gone = (pending.waiters.len() == WAITERS_MAX).then(|| pending.waiters.remove(0));
             pending.waiters.push(from);
+            self.waiting.entry(from).or_default().insert(name);
+            if let Some(gone) = gone {
+                self.stop_waiting(gone, name);
+            }
+        }
+    }
+
+    fn stop_waiting(&mut self, guest: NodeId, name: Name) {
+        if let Some(names) = self.waiting.get_mut(&guest) {
+            names.remove(&name);
+            if names.is_empty() {
+                self.waiting.remove(&guest);
+            }
         }
     }
 
@@ -156,6 +195,15 @@ impl Pool {
     pub(super) fn settle(&mut self, name: Name) -> Option<Pending> {
         let pending = self.items.remove(&name)?;
         self.tickets.remove(&pending.ticket);
+        pending.waiters.iter().for_each(|waiter| self.stop_waiting(*waiter, name));
+        if let Name::Open(..) = name
+            && let Some(count) = self.openings.get_mut(&pending.from)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.openings.remove(&pending.from);
+            }
+        }
         let bytes = pending.payload.len() as u64;
         self.bytes -= bytes;
         if let Some(share) = self.shares.get_mut(&name.session()) {
@@ -197,9 +245,12 @@ impl Pool {
         }
     }
 
+    /// The connection of `guest` is gone; what it waited for is executed all the same.
     pub(super) fn forget(&mut self, guest: NodeId) {
-        for pending in self.items.values_mut() {
-            pending.waiters.retain(|waiter| *waiter != guest);
+        for name in self.waiting.remove(&guest).unwrap_or_default() {
+            if let Some(pending) = self.items.get_mut(&name) {
+                pending.waiters.retain(|waiter| *waiter != guest);
+            }
         }
     }
 

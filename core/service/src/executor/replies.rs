@@ -1,7 +1,7 @@
 //! Replies on their way: which connection a session's replies go to, one message per connection and block, and the
 //! ring of results kept for retries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use synod_crypto::Hash;
 use synod_machine::Turn;
@@ -36,6 +36,8 @@ pub(super) struct Replier {
     outbox: BTreeMap<NodeId, Batch>,
     outbox_bytes: u64,
     routes: BTreeMap<u64, Route>,
+    /// The sessions whose replies go to each connection.
+    routed: BTreeMap<NodeId, BTreeSet<u64>>,
     ring: ByteFifo<(u64, u64)>,
     results: BTreeMap<(u64, u64), (Hash, Bytes)>,
 }
@@ -46,6 +48,7 @@ impl Replier {
             outbox: BTreeMap::new(),
             outbox_bytes: 0,
             routes: BTreeMap::new(),
+            routed: BTreeMap::new(),
             ring: ByteFifo::new(ring_bytes),
             results: BTreeMap::new(),
         }
@@ -56,16 +59,26 @@ impl Replier {
     }
 
     pub(super) fn attach(&mut self, session: u64, route: Route) {
+        self.detach(session);
         self.routes.insert(session, route);
+        self.routed.entry(route.guest).or_default().insert(session);
     }
 
     pub(super) fn detach(&mut self, session: u64) {
-        self.routes.remove(&session);
+        let Some(route) = self.routes.remove(&session) else { return };
+        if let Some(sessions) = self.routed.get_mut(&route.guest) {
+            sessions.remove(&session);
+            if sessions.is_empty() {
+                self.routed.remove(&route.guest);
+            }
+        }
     }
 
     /// The connection of `guest` is gone.
     pub(super) fn forget(&mut self, guest: NodeId) {
-        self.routes.retain(|_, route| route.guest != guest);
+        for session in self.routed.remove(&guest).unwrap_or_default() {
+            self.routes.remove(&session);
+        }
     }
 
     /// Keeps a body for retries; the oldest bodies leave for it.
@@ -107,7 +120,7 @@ impl Replier {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.outbox_bytes + self.ring.bytes() + self.routes.len() as u64 * 64
+        self.outbox_bytes + self.ring.bytes() + self.routes.len() as u64 * 128
     }
 }
 

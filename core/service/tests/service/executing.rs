@@ -173,6 +173,67 @@ fn an_admitted_item_does_not_keep_the_memory_it_was_received_in() {
     assert!(!received.as_ptr_range().contains(&sent.as_ptr()));
 }
 
+/// Section 6: a connection that is refused more than a hundred times in a minute is cut, and no other.
+#[test]
+fn a_client_that_is_refused_too_often_is_cut() {
+    let mut alone = Alone::open(Setup::default());
+    let cut = |effects: &Effects| faults(effects).contains(&(OTHER, "quota_exceeded"));
+    for n in 0..100 {
+        let outside = signed(frame(1 << 20 | n, 0, &["inc n"]), 100);
+        let effects = alone.say(OTHER, item(&outside));
+        assert!(!cut(&effects), "{n} were borne");
+        assert!(matches!(
+            &replies(&effects)[..],
+            [(OTHER, Reply::Refused { why: Refused::OutsideWindow, .. })]
+        ));
+    }
+    let forged = signed(frame(1, 0, &["inc n"]), 101);
+    assert!(!cut(&alone.say(GUEST, item(&forged))), "another connection has its own count");
+    let effects = alone.say(OTHER, item(&forged));
+    assert!(cut(&effects), "{:?}", faults(&effects));
+    let again = alone.say(OTHER, item(&forged));
+    assert!(!cut(&again), "said once");
+}
+
+/// A connection that ends is forgotten by what it waited for and by the sessions that replied to it; other waiters
+/// and the items stay.
+#[test]
+fn a_client_that_disconnects_is_forgotten_and_what_it_sent_is_executed() {
+    let mut alone = Alone::open(Setup::default());
+    let one = signed(frame(1, 0, &["inc n"]), 100);
+    let two = signed(frame(2, 0, &["inc n"]), 100);
+    alone.say(GUEST, item(&one));
+    alone.say(GUEST, item(&two));
+    alone.say(OTHER, item(&two));
+    let bytes = synod_machine::Bounded::bytes(&alone.executor);
+    alone.step(Event::Link { peer: GUEST, link: Link::Down });
+    assert!(replies(&alone.entry(&one)).is_empty(), "nobody is left to hear of it");
+    let effects = alone.entry(&two);
+    assert!(matches!(&replies(&effects)[..], [(OTHER, Reply::Executed { first: 2, .. })]), "{effects:?}");
+    assert!(synod_machine::Bounded::bytes(&alone.executor) < bytes + (64 << 10));
+}
+
+/// 4.14: openings, which anybody can make, have a part of the pool and each connection its share of that part.
+#[test]
+fn openings_leave_the_pool_to_frames_and_a_share_to_other_connections() {
+    let mut setup = Setup::default();
+    setup.limits = ExecutorLimits { pool_items: 64, ..setup.limits };
+    let mut alone = Alone::open(setup);
+    let opening =
+        |nonce| signed(Item::Open(Opening { key: keys(101).public(), nonce, signature: UNSIGNED }), 101);
+    let taken = |effects: &Effects| !submits(effects).is_empty();
+    let flood = (0..64).filter(|nonce| taken(&alone.say(OTHER, item(&opening(100 + nonce))))).count();
+    assert_eq!(flood, 8, "an eighth of the pool");
+    let first = signed(frame(1, 0, &["inc n"]), 100);
+    assert!(taken(&alone.say(GUEST, item(&first))), "frames have room");
+    let executed = (0..4).map(|nonce| opening(100 + nonce)).collect::<Vec<_>>();
+    executed.iter().for_each(|payload| drop(alone.entry(payload)));
+    assert!(taken(&alone.say(NodeId(130), item(&opening(7)))), "another connection");
+    let more = (0..8).filter(|nonce| taken(&alone.say(OTHER, item(&opening(200 + nonce))))).count();
+    assert_eq!(more, 0, "the flood has had its share");
+    assert!(taken(&alone.say(NodeId(130), item(&opening(8)))));
+}
+
 /// TK7.
 #[test]
 fn a_bad_frame_signature_is_refused_blamed_and_never_ordered() {
