@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 
 use crate::Busy;
 use crate::handshake::Established;
+use crate::reactor::Wrong;
 
 /// Frames under way to a machine of another reactor.
 pub(crate) const FRAMES_UNDER_WAY: u32 = 256;
@@ -37,7 +38,7 @@ pub(crate) enum Mail {
     Loaded { machine: u8, name: Hash, bytes: Option<Bytes> },
     Snapshot { machine: u8 },
     Readmit { machine: u8 },
-    Strike { peer: NodeId },
+    Strike { peer: NodeId, wrong: Wrong },
     Joined(Box<Established>),
     Stop,
 }

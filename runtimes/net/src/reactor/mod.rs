@@ -16,6 +16,7 @@ mod slot;
 mod turn;
 mod waker;
 
+pub(crate) use conn::Wrong;
 pub(crate) use net::{Guests, Lines, Net, NetParts};
 pub(crate) use run::{Reactor, ReactorParts};
 pub(crate) use slot::{Slot, SlotParts, Wires};

@@ -413,8 +413,8 @@ impl Net {
         self.signal(peer);
     }
 
-    /// Counts a frame that did not decode.
-    pub(crate) fn strike(&mut self, peer: NodeId) {
+    /// Counts a frame that did not decode; who is above a quota is cut at once.
+    pub(crate) fn strike(&mut self, peer: NodeId, wrong: Wrong) {
         self.parts.counters.peer(peer).strikes.add(1);
         let tokens = match self.member(peer) {
             Some(member) => [member.main, member.bulk],
@@ -422,7 +422,7 @@ impl Net {
         };
         // The strikes of a pair are counted on its first connection.
         let Some(token) = tokens.into_iter().flatten().next() else { return };
-        if let Some(Err(close)) = self.with(token, |conn, around| conn.strike(around.limits)) {
+        if let Some(Err(close)) = self.with(token, |conn, around| conn.strike(wrong, around.limits)) {
             self.close(token, close);
         }
     }

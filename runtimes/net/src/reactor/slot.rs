@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use synod_crypto::Hash;
-use synod_machine::host::{ErasedJob, Frame, Hosted, Lsn, Platform, UNDECODABLE};
+use synod_machine::host::{ErasedJob, Frame, Hosted, Lsn, Platform, QUOTA_EXCEEDED, UNDECODABLE};
 use synod_machine::register::RegisterOp;
 use synod_machine::{Fault, Keep, Note, Queue, Rule, To};
 use synod_quorum::NodeId;
 use synod_wire::{Bytes, Wire, Writer};
 
 use super::Net;
+use super::conn::Wrong;
 use crate::journal::{LaneWriter, Reports};
 use crate::mailbox::{Gauge, Mail, Mailbox};
 use crate::observer::Observer;
@@ -40,10 +41,10 @@ impl Wires {
         }
     }
 
-    fn strike(&mut self, peer: NodeId) {
+    fn strike(&mut self, peer: NodeId, wrong: Wrong) {
         match self {
-            Self::Own(net) => net.strike(peer),
-            Self::Remote(mailbox) => mailbox.push(Mail::Strike { peer }),
+            Self::Own(net) => net.strike(peer, wrong),
+            Self::Remote(mailbox) => mailbox.push(Mail::Strike { peer, wrong }),
         }
     }
 }
@@ -225,8 +226,10 @@ impl Platform for Desk<'_> {
         // The observer decides what is told: whoever breaks rules decides how often this comes.
         tracing::debug!(machine = self.machine, %peer, code = fault.code, name = fault.name, "blamed");
         self.observer.blame(self.machine, peer, &fault);
-        if fault.code == UNDECODABLE {
-            self.wires.strike(peer);
+        match fault.code {
+            UNDECODABLE => self.wires.strike(peer, Wrong::UNDECODABLE),
+            QUOTA_EXCEEDED => self.wires.strike(peer, Wrong::QUOTA),
+            _ => {}
         }
     }
 
