@@ -1,8 +1,8 @@
 //! Tasks of this repository: `cargo xtask VERB`.
 //!
 //! Built: `measure`, which prints the numbers a review looks at (STYLE.md, docs/adr); `fuzz`, which runs the fuzz
-//! targets; `plant`, which looks for planted bugs; `conformance`, which watches the formats. Any other verb is refused
-//! with exit code 2 and a list of what exists.
+//! targets; `plant`, which looks for planted bugs; `explore`, which explores the models with their controls;
+//! `conformance`, which watches the formats. Any other verb is refused with exit code 2 and a list of what exists.
 
 mod cargo;
 mod conformance;
@@ -24,6 +24,10 @@ const VERBS: &[(&str, &str)] = &[
         "plant",
         "build with planted bugs and look for them: [ID..|--all|--starred] [--seeds N] [--cpu-s S] [--replays]",
     ),
+    (
+        "explore",
+        "build with planted bugs, explore the models and their controls: [MODEL|all] [--minutes M] [--json]",
+    ),
     ("conformance", "check the stored hashes of all formats; --accept writes them anew"),
 ];
 
@@ -34,7 +38,9 @@ fn main() -> ExitCode {
         ["measure"] => finish(measure()),
         ["measure", rest @ ..] => refuse(&format!("`measure` takes no arguments, got `{}`", rest.join(" "))),
         ["fuzz", rest @ ..] => code(root().and_then(|root| fuzz::run(&root, rest))),
-        ["plant", rest @ ..] => code(root().and_then(|root| plant::run(&root, rest))),
+        ["plant", rest @ ..] => code(root().and_then(|root| plant::run(&root, &["plant", "run"], rest))),
+        ["explore"] => code(root().and_then(|root| plant::run(&root, &["explore", "all"], &[]))),
+        ["explore", rest @ ..] => code(root().and_then(|root| plant::run(&root, &["explore"], rest))),
         ["conformance"] => code(root().and_then(|root| conformance::run(&root, false))),
         ["conformance", "--accept"] => code(root().and_then(|root| conformance::run(&root, true))),
         ["conformance", ..] => refuse("`conformance` takes only --accept"),

@@ -1,9 +1,9 @@
-//! `plant`: the build with planted bugs, and the search for them.
+//! `plant` and `explore`: the build with planted bugs, the search for them, and the models whose controls they are.
 //!
 //! The build has a target directory of its own, `plant` below the usual one, so that nothing of it is ever taken for a
 //! release. It unwinds, because a machine that panics is a finding and not the end of the search. `synod sim plant run`
-//! then does the work, with the words given here; exit codes are its own: 0, 2 for wrong arguments, 8 when a plant is
-//! missed that `tests/plants.toml` does not call open.
+//! or `synod sim explore` then does the work, with the words given here; exit codes are its own: 0, 2 for wrong
+//! arguments, 8 when a plant is missed that `tests/plants.toml` does not call open, or a control was not found.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use crate::cargo;
 /// What only builds with planted bugs contain. In two parts, so that this program does not contain it either.
 const MARK: [&str; 2] = ["synod-plant", "-build"];
 
-/// Builds with planted bugs and runs `synod sim plant run` with `words`.
-pub(crate) fn run(root: &Path, words: &[&str]) -> anyhow::Result<ExitCode> {
+/// Builds with planted bugs and runs `synod sim` with `verb` and `words`.
+pub(crate) fn run(root: &Path, verb: &[&str], words: &[&str]) -> anyhow::Result<ExitCode> {
     let usual = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let planted = build(root, &usual.join("plant"))?;
     anyhow::ensure!(is_marked(&planted)?, "{} does not say that it holds plants", planted.display());
@@ -26,7 +26,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> anyhow::Result<ExitCode> {
         anyhow::ensure!(!is_marked(&release)?, "{} holds planted bugs", release.display());
         eprintln!("xtask: {} holds no plant", release.display());
     }
-    let status = Command::new(&planted).args(["sim", "plant", "run"]).args(words).current_dir(root).status();
+    let status = Command::new(&planted).arg("sim").args(verb).args(words).current_dir(root).status();
     let status = status.with_context(|| format!("{} does not start", planted.display()))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))

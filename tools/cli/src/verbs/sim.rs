@@ -14,6 +14,7 @@ use synod_trial::run::{Manner, SYSTEMS, run, run_twice};
 use synod_trial::soak::{SoakOptions, soak};
 use synod_trial::token::RunOptions;
 
+mod explore;
 mod plant;
 
 /// Random worlds of crashes, partitions, lost disks and liars; a violation is exit 8 with its token.
@@ -86,6 +87,7 @@ enum Verb {
         what: String,
     },
     Plant(plant::Arguments),
+    Explore(explore::Arguments),
 }
 
 fn seed(text: &str) -> Result<u64, String> {
@@ -150,6 +152,7 @@ impl Arguments {
                 Ok(Exit::Success)
             }
             Verb::Plant(plant) => plant.run(session),
+            Verb::Explore(explore) => explore.run(session),
         }
     }
 }
