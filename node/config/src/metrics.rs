@@ -71,7 +71,7 @@ metrics! {
         "build_info" Gauge "" ["commit", "version", "features"] "Always 1; the labels name the build.";
         "uptime_seconds" Gauge "seconds" [] "Time since the process started.";
         "memory_bytes" Gauge "bytes" ["pool"] "Memory held, by bounded pool.";
-        "tasks_lag_seconds" Gauge "seconds" [] "How late the host loop runs.";
+        "tasks_lag_seconds" Gauge "seconds" [] "How late the newest turns of the host loops began, at most.";
         "cpu_seconds_total" Counter "seconds" ["role"] "Processor time, by thread role.";
     Consensus:
         "consensus_view" Gauge "" [] "Current view.";
@@ -87,7 +87,6 @@ metrics! {
     Safety:
         "equivocations_total" Counter "" ["peer"] "Conflicting statements one member signed.";
         "blames_total" Counter "" ["peer", "fault"] "Faults of peers, by kind.";
-        "evidence_files" Gauge "files" [] "Evidence kept on disk.";
         "divergence_alarm" Gauge "" [] "1 while this node's state differs from a certified one.";
     Journal:
         "wal_fsync_seconds" Histogram "seconds" [] "Duration of one fdatasync.";
@@ -97,8 +96,8 @@ metrics! {
         "snapshot_seconds" Histogram "seconds" [] "Duration of one snapshot.";
         "disk_free_bytes" Gauge "bytes" [] "Free space of the data directory's file system.";
     Network:
-        "net_sent_bytes_total" Counter "bytes" ["peer", "class"] "Bytes sent, by queue class.";
-        "net_received_bytes_total" Counter "bytes" ["peer", "class"] "Bytes received, by queue class.";
+        "net_sent_bytes_total" Counter "bytes" ["peer", "class"] "Bytes sent, by queue class; overhead is TLS and link.";
+        "net_received_bytes_total" Counter "bytes" ["peer", "class"] "Bytes received, by queue class; overhead is TLS and link.";
         "net_rtt_seconds" Gauge "seconds" ["peer"] "Smoothed round-trip time.";
         "net_queue_bytes" Gauge "bytes" ["peer"] "Bytes waiting to be sent.";
         "net_reconnects_total" Counter "" ["peer", "reason"] "Connections made again, by reason.";
@@ -112,7 +111,7 @@ metrics! {
         "sessions" Gauge "sessions" [] "Open sessions.";
         "gateway_bytes" Gauge "bytes" [] "Memory of all gateway connections.";
         "connections" Gauge "connections" ["api"] "Open client connections.";
-        "proxy_mismatch_total" Counter "" ["peer"] "Replies that contradict the accepted result.";
+        "proxy_mismatch_total" Counter "" ["peer"] "Replies to this gateway that contradict the accepted result.";
 }
 
 /// A metric by its full name.
@@ -145,7 +144,7 @@ mod tests {
             assert_eq!(total, metric.kind == MetricKind::Counter, "{}", metric.name);
             assert!(metric.help.ends_with('.'), "{}", metric.name);
         }
-        assert_eq!(METRICS.len(), 40);
+        assert_eq!(METRICS.len(), 39);
     }
 
     #[test]

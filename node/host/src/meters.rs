@@ -14,7 +14,7 @@ use std::time::Instant;
 use synod_crypto::Hash;
 use synod_machine::Note;
 
-use crate::histogram::{COUNTS, Histogram, SIZES, TIMES_NS};
+use synod_net::histogram::{COUNTS, Histogram, SIZES, TIMES_NS};
 
 /// Blocks between their arrival and their delivery that are timed.
 const OPEN_MAX: usize = 1_024;

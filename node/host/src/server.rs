@@ -218,11 +218,16 @@ impl Server {
         self.drill.as_ref()
     }
 
+    /// Asks the executor for news, which a later [`Server::look`] shows.
+    pub fn ask(&self) {
+        // Without room the last answer stands: asking never waits.
+        let _ = self.handle.input(EXECUTOR, ExecutorInput::Status);
+    }
+
     /// What the node's machines told so far; asks the executor for news.
     #[must_use]
     pub fn look(&self) -> Seen {
-        // Without room the last answer stands: a look never waits.
-        let _ = self.handle.input(EXECUTOR, ExecutorInput::Status);
+        self.ask();
         self.watch.look()
     }
 

@@ -49,6 +49,14 @@ pub struct Seen {
     pub executor: Option<ExecutorStatus>,
 }
 
+impl Seen {
+    /// How often a peer was blamed for faults of these names.
+    pub fn faults_of(&self, peer: u32, named: impl Fn(&str) -> bool) -> u64 {
+        let of_peer = self.faults.iter().filter(|((blamed, fault), _)| *blamed == peer && named(fault));
+        of_peer.map(|(_, times)| times).sum()
+    }
+}
+
 /// Gathers what a node's machines tell. Calls come per block, not per command.
 #[derive(Default)]
 pub struct Watch {

@@ -4,12 +4,54 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use synod_machine::Cost;
 use synod_quorum::NodeId;
 
 use crate::Refusal;
+use crate::histogram::{Histogram, TIMES_NS};
 
 /// Queues with a counter of their own; higher ones share the last.
 pub const QUEUE_CLASSES: usize = 4;
+
+/// Reactors with a gauge of their own; further ones share the last.
+pub(crate) const LOOPS: usize = 4;
+
+/// What a verification job checks, as far as its cost tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// One signature.
+    Signature,
+    /// Several signatures.
+    Batch,
+    /// A pairing.
+    Pairing,
+}
+
+impl Check {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Signature, Self::Batch, Self::Pairing];
+
+    /// The word in metrics.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Signature => "signature",
+            Self::Batch => "batch",
+            Self::Pairing => "pairing",
+        }
+    }
+
+    /// What a job of this cost checks; `None` for one that checks nothing, or signs.
+    pub(crate) const fn of(cost: &Cost) -> Option<Self> {
+        match (cost.pairing, cost.verify + cost.batch_verify) {
+            _ if cost.sign > 0 => None,
+            (0, 0) => None,
+            (0, 1) => Some(Self::Signature),
+            (0, _) => Some(Self::Batch),
+            _ => Some(Self::Pairing),
+        }
+    }
+}
 
 /// A number that only rises, or a gauge; written by one thread.
 #[derive(Debug, Default)]
@@ -46,6 +88,10 @@ pub struct PeerCounters {
     pub sent_frames: [Counter; QUEUE_CLASSES],
     /// Frames received, by queue.
     pub received_frames: [Counter; QUEUE_CLASSES],
+    /// Bytes of those sent, their headers included, TLS not.
+    pub sent_frame_bytes: [Counter; QUEUE_CLASSES],
+    /// Bytes of those received, their headers included, TLS not.
+    pub received_frame_bytes: [Counter; QUEUE_CLASSES],
     /// Frames given up: no link, or a full queue that drops or evicts.
     pub dropped_frames: Counter,
     /// Vectored writes.
@@ -63,12 +109,14 @@ pub struct PeerCounters {
 }
 
 impl PeerCounters {
-    pub(crate) fn sent(&self, queue: u8) {
+    pub(crate) fn sent(&self, queue: u8, bytes: usize) {
         self.sent_frames[class(queue)].add(1);
+        self.sent_frame_bytes[class(queue)].add(bytes as u64);
     }
 
-    pub(crate) fn received(&self, queue: u8) {
+    pub(crate) fn received(&self, queue: u8, bytes: usize) {
         self.received_frames[class(queue)].add(1);
+        self.received_frame_bytes[class(queue)].add(bytes as u64);
     }
 }
 
@@ -94,6 +142,9 @@ pub struct Counters {
     pub jobs: Counter,
     /// Batches the jobs were run in.
     pub job_batches: Counter,
+    /// How late each reactor's newest turns began, at most, in nanoseconds: the longest of the last quarter second.
+    pub(crate) late_ns: [Counter; LOOPS],
+    checks: [Histogram; Check::ALL.len()],
 }
 
 impl Counters {
@@ -108,6 +159,8 @@ impl Counters {
             turns: Counter::default(),
             jobs: Counter::default(),
             job_batches: Counter::default(),
+            late_ns: Default::default(),
+            checks: Check::ALL.map(|_| Histogram::new(TIMES_NS)),
         }
     }
 
@@ -128,6 +181,18 @@ impl Counters {
         self.refusals[usize::from(refusal.code() - 2_101)].add(1);
     }
 
+    /// How late turns of the reactors began, at most, in nanoseconds: the longest of the last quarter second.
+    #[must_use]
+    pub fn late_ns(&self) -> u64 {
+        self.late_ns.iter().map(Counter::get).max().unwrap_or(0)
+    }
+
+    /// How long verification jobs took, in nanoseconds. Jobs of one batch share its time by what they cost.
+    #[must_use]
+    pub const fn check(&self, kind: Check) -> &Histogram {
+        &self.checks[kind as usize]
+    }
+
     /// The sum of one counter over all peers.
     pub fn total(&self, of: impl Fn(&PeerCounters) -> u64) -> u64 {
         self.members.iter().chain([&self.guests]).map(of).sum()
@@ -141,12 +206,26 @@ mod tests {
     #[test]
     fn members_have_rows_and_guests_share_one() {
         let counters = Counters::new(2);
-        counters.peer(NodeId(1)).sent(0);
-        counters.peer(NodeId(200)).sent(9);
-        counters.peer(NodeId(300)).sent(3);
+        counters.peer(NodeId(1)).sent(0, 70);
+        counters.peer(NodeId(200)).sent(9, 30);
+        counters.peer(NodeId(300)).sent(3, 12);
         assert_eq!(counters.peer(NodeId(1)).sent_frames[0].get(), 1);
         assert_eq!(counters.peer(NodeId(200)).sent_frames[3].get(), 2);
+        assert_eq!(counters.peer(NodeId(200)).sent_frame_bytes[3].get(), 42);
         assert_eq!(counters.total(|p| p.sent_frames.iter().map(Counter::get).sum()), 3);
+    }
+
+    #[test]
+    fn a_check_is_known_by_its_cost_and_what_signs_is_none() {
+        let cost = Cost::default();
+        assert_eq!(Check::of(&cost), None);
+        assert_eq!(Check::of(&Cost { verify: 1, ..cost }), Some(Check::Signature));
+        assert_eq!(Check::of(&Cost { batch_verify: 3, ..cost }), Some(Check::Batch));
+        assert_eq!(Check::of(&Cost { pairing: 2, verify: 1, ..cost }), Some(Check::Pairing));
+        assert_eq!(Check::of(&Cost { sign: 1, verify: 1, ..cost }), None);
+        for (at, kind) in Check::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, at);
+        }
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Outgoing {
         chunks: &mut Chunks,
         limit: usize,
         table: &QueueTable,
-        mut sent: impl FnMut(u8),
+        mut sent: impl FnMut(u8, usize),
     ) {
         while let Some(word) = self.link.pop_front() {
             chunks.put(Route { machine: crate::frames::LINK, queue: 1 }, word);
@@ -135,7 +135,7 @@ impl Outgoing {
                 self.bytes -= size as u64;
                 self.frames -= 1;
                 taken += size;
-                sent(route.queue);
+                sent(route.queue, size);
                 chunks.put(*route, body);
             }
             self.next = (self.next + 1) % count;
@@ -178,7 +178,7 @@ mod tests {
 
     fn sent(out: &mut Outgoing, table: &QueueTable) -> Vec<u8> {
         let (mut chunks, mut queues) = (Chunks::default(), Vec::new());
-        out.pull(&mut chunks, usize::MAX, table, |queue| queues.push(queue));
+        out.pull(&mut chunks, usize::MAX, table, |queue, _| queues.push(queue));
         queues
     }
 
@@ -242,7 +242,7 @@ mod tests {
             out.put(0, body(n), &table);
         }
         let mut chunks = Chunks::default();
-        out.pull(&mut chunks, 150, &table, |_| {});
+        out.pull(&mut chunks, 150, &table, |_, _| {});
         assert_eq!((chunks.bytes(), out.frames()), (216, 1));
         assert_eq!(sent(&mut out, &table), [0]);
     }

@@ -15,6 +15,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use synod_crypto::Keys;
 use synod_machine::host::{ErasedDone, ErasedJob, Runner};
@@ -22,7 +23,7 @@ use synod_machine::{Cost, Time};
 use synod_quorum::NodeId;
 
 use crate::Error;
-use crate::counters::Counters;
+use crate::counters::{Check, Counters};
 use crate::mailbox::{Mail, Mailbox};
 use crate::quotas::Bucket;
 
@@ -162,6 +163,39 @@ pub(crate) struct Batch {
     pub(crate) home: Arc<Mailbox>,
 }
 
+/// What verification jobs of a batch cost beside the rest of it, and how many of each kind there are.
+struct Shares {
+    price: u64,
+    kinds: [(u64, u64); Check::ALL.len()],
+}
+
+impl Shares {
+    fn of(jobs: &[ErasedJob]) -> Self {
+        let mut shares = Self { price: 0, kinds: Default::default() };
+        for job in jobs {
+            let price = price(&job.cost).max(1);
+            shares.price = shares.price.saturating_add(price);
+            if let Some(kind) = Check::of(&job.cost) {
+                let (count, of_kind) = &mut shares.kinds[kind as usize];
+                *count += 1;
+                *of_kind = of_kind.saturating_add(price);
+            }
+        }
+        shares
+    }
+
+    /// Splits the time of the batch over its jobs.
+    fn record(&self, took: Duration, counters: &Counters) {
+        for (kind, (count, price)) in Check::ALL.into_iter().zip(self.kinds) {
+            if count > 0 {
+                let whole = took.as_nanos() * u128::from(price) / u128::from(self.price);
+                let each = u64::try_from(whole / u128::from(count)).unwrap_or(u64::MAX);
+                counters.check(kind).record_many(each, count);
+            }
+        }
+    }
+}
+
 #[derive(Default)]
 struct Work {
     batches: VecDeque<Batch>,
@@ -236,7 +270,10 @@ impl Pool {
 impl Shared {
     fn run(&self, runner: Runner, jobs: Vec<ErasedJob>) -> Vec<ErasedDone> {
         let count = jobs.len();
+        let shares = Shares::of(&jobs);
+        let begun = Instant::now();
         let done = runner(jobs, &self.keys);
+        shares.record(begun.elapsed(), &self.counters);
         assert!(done.len() == count, "each job has one answer");
         self.counters.jobs.add(count as u64);
         self.counters.job_batches.add(1);
@@ -314,6 +351,20 @@ mod tests {
         assert_eq!(peers(jobs.batch(Time::ZERO)), [1, 2, 1]);
         assert!(jobs.batch(Time::ZERO).is_empty());
         assert_eq!(peers(jobs.batch(Time(500_000_000))), [1]);
+    }
+
+    #[test]
+    fn the_time_of_a_batch_is_shared_by_cost_and_only_checks_are_counted() {
+        let counters = Counters::new(1);
+        let sign = Cost { sign: 4, ..Cost::default() };
+        let batch = Cost { batch_verify: 4, ..Cost::default() };
+        let job = |cost| ErasedJob { job: Box::new(()), peer: None, cost };
+        // 40 + 40 + 120 + 80 us by their prices.
+        let jobs = [priced(None, 1), priced(Some(1), 1), job(batch), job(sign)];
+        Shares::of(&jobs).record(Duration::from_micros(280), &counters);
+        let read = Check::ALL.map(|kind| counters.check(kind).read());
+        assert_eq!(read.each_ref().map(|read| read.count), [2, 1, 0]);
+        assert_eq!(read.map(|read| read.sum), [80_000, 120_000, 0]);
     }
 
     fn priced(peer: Option<u32>, verify: u32) -> ErasedJob {

@@ -19,6 +19,7 @@ mod hex;
 mod http;
 mod layout;
 mod output;
+mod processor;
 mod proof;
 mod serve;
 mod session;

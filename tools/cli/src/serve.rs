@@ -84,7 +84,9 @@ impl Served {
         let setup = Setup::read(folder, env, flags)?;
         let (config, own, genesis) = (setup.node.clone(), setup.own, setup.genesis.clone());
         let node = NodeSources::new(&genesis, &config, own, folder);
-        let backend: Arc<dyn Backend> = client(&genesis, "gateway", own, SESSIONS)?;
+        let gateway = client(&genesis, "gateway", own, SESSIONS)?;
+        node.has_client(gateway.clone());
+        let backend: Arc<dyn Backend> = gateway;
         let shared = Shared::new(backend, &config.limits, stop);
         let mut served =
             Self { node: node.clone(), resp: None, http: None, metrics: None, tasks: Vec::new() };
@@ -97,7 +99,7 @@ impl Served {
             served.tasks.push(tokio::spawn(bound.run()));
         }
         let server = tokio::task::spawn_blocking(move || Server::start(setup)).await;
-        node.is_up(server.map_err(|error| crate::exit::bug("start", &error))??);
+        let server = server.map_err(|error| crate::exit::bug("start", &error))??;
         if let Some(address) = &config.listen.resp {
             let bound =
                 RespServer::bind(address, RespSettings::from_config(&config, folder)?, shared.clone())
@@ -111,6 +113,8 @@ impl Served {
             served.http = Some(bound.local());
             served.tasks.push(tokio::spawn(bound.run()));
         }
+        // Ready is said when clients find a listener.
+        node.is_up(server);
         Ok(served)
     }
 

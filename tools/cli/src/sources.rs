@@ -1,14 +1,22 @@
 //! What a running node tells on its metrics port.
 
+use crate::processor::Times;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use synod_config::{Code, Genesis, NodeConfig};
 use synod_gateway::{Disk, Distribution, Health, Label, Lag, Page, Quorum, Replay, Sources};
-use synod_host::{Histogram, Meters, Reading, Seen, Server, Stage};
+use synod_host::{ClusterClient, Histogram, Meters, Reading, Seen, Server, Stage};
+use synod_net::{Check, Counter, QUEUE_CLASSES};
 use synod_quorum::NodeId;
 
+/// How often a running member is asked for what it tells of itself.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+/// Words for the queues of a link, by number; the last holds all further ones.
+const CLASSES: [&str; QUEUE_CLASSES] = ["control", "proposal", "bulk", "other"];
+/// Faults that clients see: replies against the accepted result, and two results of one member.
+const CONTRADICTIONS: [&str; 2] = ["contradicted_result", "equivocated_result"];
 /// Blocks of lag from which on its duration is measured.
 const LAG_BLOCKS: u64 = 100;
 
@@ -20,11 +28,14 @@ pub(crate) struct NodeSources {
     data: PathBuf,
     reserve: u64,
     draining: AtomicBool,
+    times: Times,
     state: Mutex<State>,
 }
 
 struct State {
     server: Option<Server>,
+    /// The sessions of this node's gateways.
+    client: Option<Arc<ClusterClient>>,
     /// Turns of the reactors when they were last seen to move, and when that was.
     turns: (u64, Instant),
     /// Since when execution is far behind.
@@ -36,7 +47,7 @@ impl NodeSources {
         let members: Vec<String> = genesis.members().iter().map(|member| member.name.clone()).collect();
         let count = u32::try_from(members.len()).expect("a genesis holds at most 128 members");
         let faulty = u32::try_from(genesis.f()).unwrap_or(count);
-        let state = State { server: None, turns: (0, Instant::now()), behind: None };
+        let state = State { server: None, client: None, turns: (0, Instant::now()), behind: None };
         Arc::new(Self {
             members,
             own,
@@ -44,13 +55,31 @@ impl NodeSources {
             data: directory.join(&node.node.data_dir),
             reserve: node.storage.disk_reserve_bytes,
             draining: AtomicBool::new(false),
+            times: Times::default(),
             state: Mutex::new(state),
         })
     }
 
-    /// The member recovered and runs.
-    pub(crate) fn is_up(&self, server: Server) {
+    /// The member recovered and runs. What it tells of itself is asked for from here on, until it is taken back. Must
+    /// be called within a runtime.
+    pub(crate) fn is_up(self: &Arc<Self>, server: Server) {
+        server.ask();
         self.state().server = Some(server);
+        let node = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(ASK_EVERY).await;
+                let asked = node.upgrade().and_then(|node| node.with(Server::ask));
+                if asked.is_none() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// These sessions are this node's gateways'.
+    pub(crate) fn has_client(&self, client: Arc<ClusterClient>) {
+        self.state().client = Some(client);
     }
 
     /// From here on the node is not ready.
@@ -109,15 +138,14 @@ impl Sources for NodeSources {
         let disk = self.disk();
         let draining = self.draining.load(Ordering::Relaxed);
         let Some(server) = &state.server else {
-            let replay = Some(Replay { done: 0, all: 0 });
-            return Health { replay, disk, draining, ..Health::default() };
+            return Health { replay: Some(Replay::Journal), disk, draining, ..Health::default() };
         };
         let turns = server.handle().counters().turns.get();
         let seen = server.look();
         Health {
             turned_ago: state.turned_ago(turns),
             journal_failed: None,
-            replay: None,
+            replay: replay(&seen),
             quorum: self.quorum(&seen),
             lag: state.lag(seen.executor.as_ref().map_or(0, |executor| executor.lag)),
             disk,
@@ -127,6 +155,9 @@ impl Sources for NodeSources {
 
     fn sample(&self, page: &mut Page) {
         page.count("synod_disk_free_bytes", &[], self.disk().free);
+        for (role, time) in self.times.read() {
+            page.seconds("synod_cpu_seconds_total", &[Label::Word(role.word())], time);
+        }
         let state = self.state();
         let Some(server) = &state.server else { return };
         let seen = server.look();
@@ -139,6 +170,12 @@ impl Sources for NodeSources {
             page.count("synod_consensus_executed_height", &[], executed);
         }
         measured(server.meters(), page);
+        let counters = server.handle().counters();
+        page.seconds("synod_tasks_lag_seconds", &[], Duration::from_nanos(counters.late_ns()));
+        for kind in Check::ALL {
+            let label = [Label::Word(kind.word())];
+            page.distribution("synod_verify_seconds", &label, times(counters.check(kind)));
+        }
         page.count("synod_divergence_alarm", &[], u64::from(seen.alarms.contains(&"state_divergence")));
         for (rule, times) in &seen.rules {
             page.count("synod_rule_applied_total", &[Label::Word(rule)], *times);
@@ -147,6 +184,10 @@ impl Sources for NodeSources {
             page.count("synod_blames_total", &[member(*peer), Label::Word(fault)], *times);
         }
         page.count("synod_consensus_view_changes_total", &[Label::Word("timeout")], seen.view_changes);
+        for peer in self.others() {
+            let equivocated = seen.faults_of(peer, |fault| fault.starts_with("equivocated_"));
+            page.count("synod_equivocations_total", &[member(peer)], equivocated);
+        }
         for refusal in synod_net::Refusal::ALL {
             let times = server.handle().counters().refused(refusal);
             page.count("synod_handshake_failures_total", &[Label::Code(Code::new(refusal.code()))], times);
@@ -156,17 +197,29 @@ impl Sources for NodeSources {
             page.count("synod_mempool_bytes", &[], executor.pool_bytes);
         }
         self.network(server, page);
+        let believed = state.client.as_ref().map(|client| client.watch().look()).unwrap_or_default();
+        for (peer, _) in (0_u32..).zip(&self.members) {
+            let denied = believed.faults_of(peer, |fault| CONTRADICTIONS.contains(&fault));
+            page.count("synod_proxy_mismatch_total", &[member(peer)], denied);
+        }
     }
 }
 
 impl NodeSources {
+    /// The other members.
+    fn others(&self) -> impl Iterator<Item = u32> + use<> {
+        let own = self.own.0;
+        (0_u32..).take(self.members.len()).filter(move |id| *id != own)
+    }
+
     fn network(&self, server: &Server, page: &mut Page) {
         let counters = server.handle().counters();
-        for id in (0_u32..).take(self.members.len()).filter(|id| *id != self.own.0) {
+        for id in self.others() {
             let peer = counters.peer(NodeId(id));
-            let all = [member(id), Label::Word("all")];
-            page.count("synod_net_sent_bytes_total", &all, peer.sent_bytes.get());
-            page.count("synod_net_received_bytes_total", &all, peer.received_bytes.get());
+            let sent = (&peer.sent_bytes, &peer.sent_frame_bytes);
+            classes(page, "synod_net_sent_bytes_total", id, sent);
+            let received = (&peer.received_bytes, &peer.received_frame_bytes);
+            classes(page, "synod_net_received_bytes_total", id, received);
             page.count("synod_net_queue_bytes", &[member(id)], peer.queue_bytes.get());
             page.seconds("synod_net_rtt_seconds", &[member(id)], Duration::from_nanos(peer.rtt_ns.get()));
             page.count(
@@ -181,6 +234,32 @@ impl NodeSources {
             }
         }
     }
+}
+
+/// What keeps a node from serving its clients that is not the network's or the disk's.
+fn replay(seen: &Seen) -> Option<Replay> {
+    let Some(executor) = &seen.executor else { return Some(Replay::Journal) };
+    if executor.installing.is_some() {
+        return Some(Replay::State);
+    }
+    if seen.listening {
+        return Some(Replay::Promises);
+    }
+    match (seen.executed, seen.replay) {
+        (Some(done), Some(all)) if done >= all => None,
+        (Some(done), Some(all)) => Some(Replay::Blocks { done, all }),
+        _ => Some(Replay::Journal),
+    }
+}
+
+/// Bytes of one peer by class. What no frame holds is TLS, heartbeats and handshakes.
+fn classes(page: &mut Page, name: &str, peer: u32, (all, frames): (&Counter, &[Counter; QUEUE_CLASSES])) {
+    let mut rest = all.get();
+    for (class, bytes) in CLASSES.iter().zip(frames) {
+        rest = rest.saturating_sub(bytes.get());
+        page.count(name, &[member(peer), Label::Word(class)], bytes.get());
+    }
+    page.count(name, &[member(peer), Label::Word("overhead")], rest);
 }
 
 /// What the node measured of its blocks and its journal.

@@ -11,13 +11,33 @@ const LAG_BLOCKS_MAX: u64 = 100;
 /// Time that a ready node may be behind.
 const LAG_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How far the journal has been replayed.
+/// What a node still does before it serves clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replay {
-    /// Records read.
-    pub done: u64,
-    /// Records there are.
-    pub all: u64,
+pub enum Replay {
+    /// It reads its journal.
+    Journal,
+    /// It takes over a state, its own snapshot or a certified one.
+    State,
+    /// It executes again what was executed before it stopped.
+    Blocks {
+        /// Height reached.
+        done: u64,
+        /// Height to reach.
+        all: u64,
+    },
+    /// It lost its promises and listens until it may vote again.
+    Promises,
+}
+
+impl Replay {
+    fn reason(self) -> String {
+        match self {
+            Self::Journal => "the journal is being read".to_owned(),
+            Self::State => "a state is being taken over".to_owned(),
+            Self::Blocks { done, all } => format!("{done} of {all} blocks are executed"),
+            Self::Promises => "its promises are lost, it listens until it may vote again".to_owned(),
+        }
+    }
 }
 
 /// Who of the members is connected.
@@ -56,7 +76,7 @@ pub struct Health {
     pub turned_ago: Duration,
     /// Why the journal failed, if it did.
     pub journal_failed: Option<String>,
-    /// Replay that is not done.
+    /// What is still to be done before clients are served.
     pub replay: Option<Replay>,
     /// Connections.
     pub quorum: Quorum,
@@ -107,9 +127,7 @@ impl Health {
     /// What must hold for requests to be sent here.
     #[must_use]
     pub fn ready(&self) -> Vec<Check> {
-        let replaying = self.replay.map(|Replay { done, all }| {
-            (code::REPLAYING, format!("{done} of {all} records of the journal are read"))
-        });
+        let replaying = self.replay.map(|replay| (code::REPLAYING, replay.reason()));
         let Quorum { have, need, missing } = &self.quorum;
         let alone = (have < need).then(|| {
             (
@@ -158,12 +176,16 @@ mod tests {
 
     #[test]
     fn a_node_is_not_ready_while_it_replays() {
-        let replaying = Health { replay: Some(Replay { done: 3, all: 9 }), ..healthy() };
-        assert_eq!(
-            failing(&replaying.ready()),
-            ["[-]replay SYN-3403 3 of 9 records of the journal are read"]
-        );
-        assert_eq!(failing(&replaying.live()), [""; 0]);
+        for (replay, reason) in [
+            (Replay::Journal, "the journal is being read"),
+            (Replay::State, "a state is being taken over"),
+            (Replay::Blocks { done: 3, all: 9 }, "3 of 9 blocks are executed"),
+            (Replay::Promises, "its promises are lost, it listens until it may vote again"),
+        ] {
+            let replaying = Health { replay: Some(replay), ..healthy() };
+            assert_eq!(failing(&replaying.ready()), [format!("[-]replay SYN-3403 {reason}")]);
+            assert_eq!(failing(&replaying.live()), [""; 0]);
+        }
     }
 
     #[test]

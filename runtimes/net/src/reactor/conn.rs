@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use synod_crypto::PublicKey;
-use synod_machine::host::{Frame, QUOTA_EXCEEDED, UNDECODABLE};
+use synod_machine::host::{Frame, UNDECODABLE};
 use synod_machine::{Queue, Span, Time};
 use synod_quorum::NodeId;
 use synod_wire::{Bytes, Limits as WireLimits, Wire};
@@ -13,7 +13,7 @@ use synod_wire::{Bytes, Limits as WireLimits, Wire};
 use super::waker::ConnWaker;
 use crate::config::Limits;
 use crate::counters::PeerCounters;
-use crate::frames::{BadFrame, LINK, LINK_MAX, QueueTable, Speaker};
+use crate::frames::{BadFrame, HEADER, LINK, LINK_MAX, QueueTable, Speaker};
 use crate::handshake::{Beat, Claim, Line};
 use crate::link::{Channel, Read};
 use crate::outgoing::{Outgoing, Put};
@@ -51,8 +51,7 @@ pub(crate) struct Wrong {
 }
 
 impl Wrong {
-    pub(crate) const UNDECODABLE: Self = Self { code: UNDECODABLE, name: "undecodable_frame" };
-    pub(crate) const QUOTA: Self = Self { code: QUOTA_EXCEEDED, name: "quota_exceeded" };
+    const UNDECODABLE: Self = Self { code: UNDECODABLE, name: "undecodable_frame" };
     const TOO_LARGE: Self = Self { code: 4_002, name: "frame_too_large" };
     const UNKNOWN: Self = Self { code: 4_003, name: "unknown_machine" };
     const FLAGS: Self = Self { code: 4_004, name: "reserved_flags" };
@@ -195,7 +194,7 @@ impl Conn {
                 self.beat(body, around)?;
                 continue;
             }
-            around.counters.received(route.queue);
+            around.counters.received(route.queue, HEADER + body.len());
             let slot = around.table.machines().iter().position(|m| *m == route.machine);
             let Some(inbox) = slot.and_then(|slot| self.inbox.get_mut(slot)) else {
                 return Err(Close::Misbehaved(Wrong::UNKNOWN));
@@ -279,8 +278,9 @@ impl Conn {
         loop {
             if !self.channel.wants_write() {
                 let counters = around.counters;
-                self.out
-                    .pull(&mut self.channel.outward, left.min(256 << 10), around.table, |q| counters.sent(q));
+                self.out.pull(&mut self.channel.outward, left.min(256 << 10), around.table, |q, size| {
+                    counters.sent(q, size)
+                });
             }
             if !self.channel.wants_write() {
                 return Ok(false);
@@ -311,11 +311,10 @@ impl Conn {
         !self.out.is_empty() || self.channel.wants_write()
     }
 
-    /// A frame of this connection did not decode, or what it brings exceeds a quota: that ends it at once.
-    pub(crate) fn strike(&mut self, wrong: Wrong, limits: &Limits) -> Result<(), Close> {
+    /// A frame of this connection did not decode.
+    pub(crate) fn strike(&mut self, limits: &Limits) -> Result<(), Close> {
         self.strikes += 1;
-        let over = wrong == Wrong::QUOTA || self.strikes >= limits.strikes_max;
-        if over { Err(Close::Misbehaved(wrong)) } else { Ok(()) }
+        if self.strikes >= limits.strikes_max { Err(Close::Misbehaved(Wrong::UNDECODABLE)) } else { Ok(()) }
     }
 
     /// Looks after a connection on which nothing may be happening.

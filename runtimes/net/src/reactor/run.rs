@@ -44,6 +44,8 @@ pub(crate) struct Reactor {
     pub(super) at: At,
     pub(super) tended: Time,
     pub(super) jobs_wait: bool,
+    /// The longest that a turn began after it was due, since the links were last looked after.
+    pub(super) late: Span,
     pub(super) stop: bool,
 }
 
@@ -69,6 +71,7 @@ impl Reactor {
             at,
             tended: at.now,
             jobs_wait: false,
+            late: Span::ZERO,
             stop: false,
         }
     }
@@ -94,6 +97,7 @@ impl Reactor {
                 () = bell.notified() => {}
                 () = tokio::time::sleep_until(until.into()) => {}
             }
+            self.late = self.late.max(self.parts.clock.at().now.since(deadline));
         }
         if let Wires::Own(net) = &mut self.parts.wires {
             net.stop();

@@ -2,18 +2,18 @@
 
 use std::sync::atomic::Ordering;
 
-use synod_machine::Link;
 use synod_machine::host::{ErasedJob, Frame, Hosted};
 use synod_machine::register::RegisterReply;
+use synod_machine::{Link, Span};
 use synod_quorum::NodeId;
 use synod_wire::{Limits as WireLimits, Wire};
 
 use super::Reactor;
 use super::Wires;
-use super::conn::Wrong;
 use super::net::Class;
 use super::run::TEND_EVERY;
 use super::slot::{Desk, Office, REGISTER_VERSION};
+use crate::counters::LOOPS;
 use crate::mailbox::{FRAMES_UNDER_WAY, Gauge, INPUTS_HIGH, Mail, SENDS_HIGH};
 use crate::pool::{Batch, INLINE_NS, price};
 
@@ -164,9 +164,9 @@ impl Reactor {
                     net.send(machine, to, queue, &body);
                 }
             }
-            Mail::Strike { peer, wrong } => {
+            Mail::Strike { peer } => {
                 if let Wires::Own(net) = &mut self.parts.wires {
-                    net.strike(peer, wrong);
+                    net.strike(peer);
                 }
             }
             Mail::Joined(joined) => {
@@ -358,7 +358,7 @@ impl Reactor {
             }
             _ => {
                 if let Wires::Own(net) = &mut self.parts.wires {
-                    net.strike(frame.from, Wrong::UNDECODABLE);
+                    net.strike(frame.from);
                 }
             }
         }
@@ -431,6 +431,8 @@ impl Reactor {
             return;
         }
         self.tended = now;
+        let late = core::mem::replace(&mut self.late, Span::ZERO);
+        self.parts.counters.late_ns[self.parts.number.min(LOOPS - 1)].set(late.0);
         if let Wires::Own(net) = &mut self.parts.wires {
             net.tend();
         }

@@ -8,4 +8,5 @@ mod exits;
 mod files;
 mod live;
 mod rig;
+mod scrape;
 mod surface;

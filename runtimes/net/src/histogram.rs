@@ -9,7 +9,7 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000 * US;
 
 /// Upper bounds of the buckets of durations, in nanoseconds: 20 us to 10 s.
-pub(crate) const TIMES_NS: &[u64] = &[
+pub const TIMES_NS: &[u64] = &[
     20 * US,
     50 * US,
     100 * US,
@@ -39,11 +39,11 @@ pub(crate) const TIMES_NS: &[u64] = &[
 ];
 
 /// Upper bounds of the buckets of counts.
-pub(crate) const COUNTS: &[u64] =
+pub const COUNTS: &[u64] =
     &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536];
 
 /// Upper bounds of the buckets of sizes, in bytes: 256 B to 16 MiB.
-pub(crate) const SIZES: &[u64] = &[
+pub const SIZES: &[u64] = &[
     1 << 8,
     1 << 10,
     1 << 12,
@@ -89,9 +89,14 @@ impl Histogram {
 
     /// Counts one value.
     pub fn record(&self, value: u64) {
+        self.record_many(value, 1);
+    }
+
+    /// Counts a value that came `times` times.
+    pub fn record_many(&self, value: u64, times: u64) {
         let at = self.bounds.partition_point(|bound| *bound < value);
-        self.buckets[at].fetch_add(1, Ordering::Relaxed);
-        self.sum.fetch_add(value, Ordering::Relaxed);
+        self.buckets[at].fetch_add(times, Ordering::Relaxed);
+        self.sum.fetch_add(value.wrapping_mul(times), Ordering::Relaxed);
     }
 
     /// Counts one duration, in nanoseconds.
