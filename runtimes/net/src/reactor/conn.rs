@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use synod_crypto::PublicKey;
-use synod_machine::host::{Frame, UNDECODABLE};
+use synod_machine::host::{Frame, QUOTA_EXCEEDED, UNDECODABLE};
 use synod_machine::{Queue, Span, Time};
 use synod_quorum::NodeId;
 use synod_wire::{Bytes, Limits as WireLimits, Wire};
@@ -51,7 +51,8 @@ pub(crate) struct Wrong {
 }
 
 impl Wrong {
-    const UNDECODABLE: Self = Self { code: UNDECODABLE, name: "undecodable_frame" };
+    pub(crate) const UNDECODABLE: Self = Self { code: UNDECODABLE, name: "undecodable_frame" };
+    pub(crate) const QUOTA: Self = Self { code: QUOTA_EXCEEDED, name: "quota_exceeded" };
     const TOO_LARGE: Self = Self { code: 4_002, name: "frame_too_large" };
     const UNKNOWN: Self = Self { code: 4_003, name: "unknown_machine" };
     const FLAGS: Self = Self { code: 4_004, name: "reserved_flags" };
@@ -311,10 +312,11 @@ impl Conn {
         !self.out.is_empty() || self.channel.wants_write()
     }
 
-    /// A frame of this connection did not decode.
-    pub(crate) fn strike(&mut self, limits: &Limits) -> Result<(), Close> {
+    /// A frame of this connection did not decode, or what it brings exceeds a quota: that ends it at once.
+    pub(crate) fn strike(&mut self, wrong: Wrong, limits: &Limits) -> Result<(), Close> {
         self.strikes += 1;
-        if self.strikes >= limits.strikes_max { Err(Close::Misbehaved(Wrong::UNDECODABLE)) } else { Ok(()) }
+        let over = wrong == Wrong::QUOTA || self.strikes >= limits.strikes_max;
+        if over { Err(Close::Misbehaved(wrong)) } else { Ok(()) }
     }
 
     /// Looks after a connection on which nothing may be happening.

@@ -10,6 +10,7 @@ use synod_wire::{Limits as WireLimits, Wire};
 
 use super::Reactor;
 use super::Wires;
+use super::conn::Wrong;
 use super::net::Class;
 use super::run::TEND_EVERY;
 use super::slot::{Desk, Office, REGISTER_VERSION};
@@ -164,9 +165,9 @@ impl Reactor {
                     net.send(machine, to, queue, &body);
                 }
             }
-            Mail::Strike { peer } => {
+            Mail::Strike { peer, wrong } => {
                 if let Wires::Own(net) = &mut self.parts.wires {
-                    net.strike(peer);
+                    net.strike(peer, wrong);
                 }
             }
             Mail::Joined(joined) => {
@@ -358,7 +359,7 @@ impl Reactor {
             }
             _ => {
                 if let Wires::Own(net) = &mut self.parts.wires {
-                    net.strike(frame.from);
+                    net.strike(frame.from, Wrong::UNDECODABLE);
                 }
             }
         }
