@@ -68,7 +68,8 @@ impl Report {
         self
     }
 
-    fn to_json(&self) -> String {
+    /// The answer as one JSON object on one line.
+    pub(crate) fn to_json(&self) -> String {
         let mut object = Map::new();
         object.insert("schema".to_owned(), Value::from(self.schema));
         for (name, value) in &self.fields {

@@ -58,7 +58,17 @@ pub(crate) fn client(
     nearest: NodeId,
     sessions: usize,
 ) -> Result<Arc<ClusterClient>, SynError> {
-    let setup = ClientSetup {
+    ClusterClient::connect(&client_setup(genesis, trust, nearest, sessions)).map(Arc::new)
+}
+
+/// How such a client reaches its cluster.
+pub(crate) fn client_setup(
+    genesis: &Genesis,
+    trust: &'static str,
+    nearest: NodeId,
+    sessions: usize,
+) -> ClientSetup {
+    ClientSetup {
         genesis: genesis.clone(),
         addresses: client_addresses(genesis),
         send_all: false,
@@ -66,8 +76,7 @@ pub(crate) fn client(
         nearest,
         sessions,
         believe: None,
-    };
-    ClusterClient::connect(&setup).map(Arc::new)
+    }
 }
 
 impl Served {

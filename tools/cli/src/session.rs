@@ -1,6 +1,7 @@
 //! What every verb gets: how to print, which context, how long to wait.
 
 use crate::output::Output;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use synod_config::{Context, Contexts, SynError, code};
@@ -44,6 +45,13 @@ impl Session {
         match &self.context {
             Some(name) => contexts.show(name).cloned().map(Some),
             None => Ok(contexts.current().cloned()),
+        }
+    }
+
+    /// Tells progress of something long on standard error, if `-v` asked for it or somebody sits there.
+    pub(crate) fn watched(&self, line: &str) {
+        if self.verbose || std::io::stderr().is_terminal() {
+            crate::output::progress(line);
         }
     }
 

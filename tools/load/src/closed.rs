@@ -1,13 +1,12 @@
 //! The closed loop: windows kept full.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use synod_host::{Backend, Call, Outcome};
+use synod_host::{Call, Outcome};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::workload::Workload;
-use crate::{Measured, Tally};
+use crate::measured::Gap;
+use crate::{Drive, Measured, Tally};
 
 /// How a closed loop runs.
 #[derive(Clone, Copy, Debug)]
@@ -18,93 +17,97 @@ pub struct Closed {
     pub inflight: usize,
     /// Operations per call.
     pub batch: usize,
-    /// Time before measuring.
-    pub warmup: Duration,
-    /// Time measured.
-    pub measure: Duration,
-    /// Deadline of each call.
-    pub deadline: Duration,
 }
 
 struct Answered {
     lane: u64,
+    first: u64,
     sent: Instant,
     outcomes: Vec<Outcome>,
 }
 
-/// Runs a closed loop over `backends`; lane l uses backend l modulo their number. Returns when every call is
-/// answered.
-pub async fn closed(backends: &[Arc<dyn Backend>], load: Arc<dyn Workload>, plan: Closed) -> Measured {
-    let start = Instant::now();
-    let begin = start + plan.warmup;
-    let end = begin + plan.measure;
+/// Runs a closed loop; lane l uses backend l modulo their number. Returns when every call is answered.
+pub async fn closed(drive: &Drive, plan: Closed) -> Measured {
+    let (begin, end) = (drive.window.begin(), drive.window.end());
     let (answers, mut answered) = mpsc::unbounded_channel();
-    let mut loop_ = Loop { backends, load, plan, next: vec![0; at(plan.lanes)], answers };
     let calls = plan.inflight.div_ceil(plan.batch).max(1);
     let mut flying = 0_usize;
     for lane in 0..plan.lanes {
         for _ in 0..calls {
-            loop_.fire(lane);
-            flying += 1;
+            flying += usize::from(fire(drive, (lane, plan.batch), &answers));
         }
     }
-    let mut measured = Measured::default();
-    let mut last = start;
+    let mut measured = Measured { elapsed: drive.window.measure, ..Measured::default() };
+    let mut gap = Gap::new(&drive.window);
     while flying > 0 {
-        let Some(Answered { lane, sent, outcomes }) = answered.recv().await else { break };
+        let Some(Answered { lane, first, sent, outcomes }) = answered.recv().await else { break };
         flying -= 1;
         let now = Instant::now();
-        let tally = Tally::of(&outcomes);
-        measured.whole.add(tally);
+        let tally = drive.told(lane, first, &outcomes);
         if tally.accepted > 0 {
-            measured.gap = measured.gap.max(now.duration_since(last));
-            last = now;
+            gap.acknowledged(now);
         }
         if now >= begin && now < end {
             measured.tally.add(tally);
+            measured.completed += tally.accepted;
             measured.latency.record(micros(now.duration_since(sent)), tally.accepted);
         }
         if now < end {
-            loop_.fire(lane);
-            flying += 1;
+            flying += usize::from(fire(drive, (lane, plan.batch), &answers));
         }
     }
-    measured.elapsed = plan.measure;
+    measured.gap = gap.longest();
     measured.offered_per_s = measured.achieved_per_s();
     measured
+}
+
+/// Does the first `count` operations of each lane, one call per lane at a time, and gives their outcomes.
+pub async fn fill(drive: &Drive, lanes: u64, (count, batch): (u64, usize)) -> Tally {
+    let (answers, mut answered) = mpsc::unbounded_channel();
+    let mut left = vec![count; at(lanes)];
+    let mut next = |lane: u64| {
+        let left = left.get_mut(at(lane)).filter(|left| **left > 0)?;
+        let size = batch.min(at(*left)).max(1);
+        *left -= size as u64;
+        Some((lane, size))
+    };
+    let mut flying = 0_usize;
+    let mut tally = Tally::default();
+    for lane in 0..lanes {
+        if let Some(call) = next(lane) {
+            flying += usize::from(fire(drive, call, &answers));
+        }
+    }
+    while flying > 0 {
+        let Some(Answered { lane, first, outcomes, .. }) = answered.recv().await else { break };
+        flying -= 1;
+        tally.add(drive.told(lane, first, &outcomes));
+        if let Some(call) = next(lane) {
+            flying += usize::from(fire(drive, call, &answers));
+        }
+    }
+    tally
 }
 
 pub(crate) fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn at(lane: u64) -> usize {
-    usize::try_from(lane).unwrap_or(usize::MAX)
+fn at(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-struct Loop<'a> {
-    backends: &'a [Arc<dyn Backend>],
-    load: Arc<dyn Workload>,
-    plan: Closed,
-    next: Vec<u64>,
-    answers: mpsc::UnboundedSender<Answered>,
-}
-
-impl Loop<'_> {
-    fn fire(&mut self, lane: u64) {
-        let Some(backend) = self.backends.get(at(lane) % self.backends.len().max(1)) else { return };
-        let Some(next) = self.next.get_mut(at(lane)) else { return };
-        let batch = self.plan.batch as u64;
-        let operations = (*next..*next + batch).map(|index| self.load.operation(lane, index)).collect();
-        *next += batch;
-        let (reply, answer) = oneshot::channel();
-        let (sent, answers) = (Instant::now(), self.answers.clone());
-        let count = self.plan.batch;
-        backend.call(Call { lane, operations, deadline: self.plan.deadline, reply });
-        tokio::spawn(async move {
-            let outcomes = answer.await.unwrap_or_else(|_| vec![Outcome::Unknown(None); count]);
-            // The loop has ended if nobody listens.
-            let _ = answers.send(Answered { lane, sent, outcomes });
-        });
-    }
+/// Makes one call; says whether an answer will come.
+fn fire(drive: &Drive, (lane, count): (u64, usize), answers: &mpsc::UnboundedSender<Answered>) -> bool {
+    let Some(backend) = drive.backends.get(at(lane) % drive.backends.len().max(1)) else { return false };
+    let batch = drive.load.take(lane, count);
+    let (reply, answer) = oneshot::channel();
+    let (sent, answers, first) = (Instant::now(), answers.clone(), batch.first);
+    backend.call(Call { lane, operations: batch.operations, deadline: drive.deadline, reply });
+    tokio::spawn(async move {
+        let outcomes = answer.await.unwrap_or_else(|_| vec![Outcome::Unknown(None); count]);
+        // The loop has ended if nobody listens.
+        let _ = answers.send(Answered { lane, first, sent, outcomes });
+    });
+    true
 }

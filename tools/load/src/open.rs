@@ -1,15 +1,14 @@
 //! The open loop: operations due at times fixed in advance.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use synod_host::{Backend, Call, Outcome};
+use synod_host::{Call, Outcome};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::closed::micros;
-use crate::workload::Workload;
-use crate::{Measured, Tally};
+use crate::measured::Gap;
+use crate::{Drive, Measured};
 
 /// How an open loop runs.
 #[derive(Clone, Copy, Debug)]
@@ -18,31 +17,24 @@ pub struct Open {
     pub lanes: u64,
     /// Operations per second, above 0.
     pub rate: f64,
-    /// Time before measuring.
-    pub warmup: Duration,
-    /// Time measured.
-    pub measure: Duration,
-    /// Deadline of each operation.
-    pub deadline: Duration,
 }
 
 /// Operations of one instant share a call; an instant is this long.
 const INSTANT: Duration = Duration::from_millis(1);
 
 struct Answered {
+    lane: u64,
+    first: u64,
     due: Instant,
     outcomes: Vec<Outcome>,
 }
 
-/// Runs an open loop over `backends`. An operation's latency counts from the instant it was due, whether or not it
-/// could be sent then.
-pub async fn open(backends: &[Arc<dyn Backend>], load: Arc<dyn Workload>, plan: Open) -> Measured {
-    let start = Instant::now();
-    let begin = start + plan.warmup;
-    let whole = plan.warmup + plan.measure;
+/// Runs an open loop. An operation's latency counts from the instant it was due, whether or not it could be sent then.
+pub async fn open(drive: &Drive, plan: Open) -> Measured {
+    let start = Instant::from_std(drive.window.start);
+    let whole = drive.window.warmup + drive.window.measure;
     let (answers, mut answered) = mpsc::unbounded_channel();
-    let mut measured = Measured { offered_per_s: plan.rate, elapsed: plan.measure, ..Measured::default() };
-    let mut book = Book { measured: &mut measured, begin, end: start + whole, last: start };
+    let mut book = Book::new(drive, plan.rate);
     let (mut fired, mut tick) = (0_u64, 0_u32);
     let mut flying = 0_usize;
     while INSTANT * tick < whole {
@@ -50,10 +42,9 @@ pub async fn open(backends: &[Arc<dyn Backend>], load: Arc<dyn Workload>, plan: 
         tokio::time::sleep_until(due).await;
         let until = due_by(plan.rate, INSTANT * (tick + 1));
         if until > fired {
+            let count = usize::try_from(until - fired).unwrap_or(usize::MAX);
             let lane = u64::from(tick) % plan.lanes.max(1);
-            let operations: Vec<_> = (fired..until).map(|index| load.operation(lane, index)).collect();
-            fire(backends, (lane, operations), (due, plan.deadline), answers.clone());
-            flying += 1;
+            flying += usize::from(fire(drive, (lane, count), due, answers.clone()));
             fired = until;
         }
         while let Ok(answer) = answered.try_recv() {
@@ -67,7 +58,7 @@ pub async fn open(backends: &[Arc<dyn Backend>], load: Arc<dyn Workload>, plan: 
         book.note(&answer);
         flying -= 1;
     }
-    measured
+    book.close()
 }
 
 /// Operations due in the first `span` at `rate`.
@@ -77,44 +68,59 @@ fn due_by(rate: f64, span: Duration) -> u64 {
 }
 
 struct Book<'a> {
-    measured: &'a mut Measured,
-    begin: Instant,
-    end: Instant,
-    last: Instant,
+    drive: &'a Drive,
+    measured: Measured,
+    gap: Gap,
 }
 
-impl Book<'_> {
+impl<'a> Book<'a> {
+    fn new(drive: &'a Drive, rate: f64) -> Self {
+        let measured = Measured { offered_per_s: rate, elapsed: drive.window.measure, ..Measured::default() };
+        Self { drive, measured, gap: Gap::new(&drive.window) }
+    }
+
     fn note(&mut self, answer: &Answered) {
         let now = Instant::now();
-        let tally = Tally::of(&answer.outcomes);
-        self.measured.whole.add(tally);
+        let tally = self.drive.told(answer.lane, answer.first, &answer.outcomes);
         if tally.accepted > 0 {
-            self.measured.gap = self.measured.gap.max(now.duration_since(self.last));
-            self.last = now;
+            self.gap.acknowledged(now.into_std());
         }
-        if answer.due >= self.begin && answer.due < self.end {
+        let window = &self.drive.window;
+        if now.into_std() >= window.begin() && now.into_std() < window.end() {
+            self.measured.completed += tally.accepted;
+        }
+        let due = answer.due.into_std();
+        if due >= window.begin() && due < window.end() {
             self.measured.tally.add(tally);
             self.measured.latency.record(micros(now.duration_since(answer.due)), tally.accepted);
         }
     }
+
+    fn close(mut self) -> Measured {
+        self.measured.gap = self.gap.longest();
+        self.measured
+    }
 }
 
+/// Makes one call; says whether an answer will come.
 fn fire(
-    backends: &[Arc<dyn Backend>],
-    what: (u64, Vec<synod_host::Operation>),
-    when: (Instant, Duration),
+    drive: &Drive,
+    (lane, count): (u64, usize),
+    due: Instant,
     answers: mpsc::UnboundedSender<Answered>,
-) {
-    let ((lane, operations), (due, deadline)) = (what, when);
-    let at = usize::try_from(lane).unwrap_or(0) % backends.len().max(1);
-    let Some(backend) = backends.get(at) else { return };
-    let count = operations.len();
+) -> bool {
+    let at = usize::try_from(lane).unwrap_or(0) % drive.backends.len().max(1);
+    let Some(backend) = drive.backends.get(at) else { return false };
+    let batch = drive.load.take(lane, count);
+    let first = batch.first;
     let (reply, answer) = oneshot::channel();
-    backend.call(Call { lane, operations, deadline, reply });
+    backend.call(Call { lane, operations: batch.operations, deadline: drive.deadline, reply });
     tokio::spawn(async move {
         let outcomes = answer.await.unwrap_or_else(|_| vec![Outcome::Unknown(None); count]);
-        let _ = answers.send(Answered { due, outcomes });
+        // The loop has ended if nobody listens.
+        let _ = answers.send(Answered { lane, first, due, outcomes });
     });
+    true
 }
 
 #[cfg(test)]

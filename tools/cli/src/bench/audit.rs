@@ -3,15 +3,15 @@
 //! The store numbers every change from one counter, which is part of the state. A marker is written before and after
 //! the load; between the two versions of it lie exactly as many changes as writes were executed.
 
+use bytes::Bytes;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use synod_config::{Genesis, SynError};
+use synod_config::{Genesis, SynError, code};
 use synod_crypto::{Hash, Hasher};
 use synod_host::{Backend, ClientSetup, ClusterClient, Mode, Operation, Outcome};
 use synod_kv::operation::{Range, write_command, write_fetch, write_range};
 use synod_kv::{Reply, Verb};
-use synod_load::Tally;
+use synod_load::{INDEX_BYTES, Tally};
 use synod_quorum::NodeId;
 
 const MARKER: &[u8] = b"synod:audit";
@@ -22,12 +22,14 @@ const PAGE: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the audit found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Audit {
     /// Acknowledged writes that the state does not show.
     pub(crate) lost: u64,
     /// Executions beyond those acknowledged or unknown.
     pub(crate) duplicated: u64,
+    /// Reads that gave a value never written to their key.
+    pub(crate) wrong_reads: u64,
     /// Whether all members that answered hold the same keys and values.
     pub(crate) state_hash_equal: bool,
     /// Members compared.
@@ -39,12 +41,29 @@ pub(crate) struct Audit {
 impl Audit {
     /// Whether nothing is wrong.
     pub(crate) fn ok(&self) -> bool {
-        self.lost == 0 && self.duplicated == 0 && self.state_hash_equal
+        self.lost == 0 && self.duplicated == 0 && self.wrong_reads == 0 && self.state_hash_equal
+    }
+
+    /// Nothing, if nothing is wrong.
+    ///
+    /// # Errors
+    /// SYN-6009 with what is wrong.
+    pub(crate) fn passed(self) -> Result<(), SynError> {
+        if self.ok() {
+            return Ok(());
+        }
+        let Self { lost, duplicated, wrong_reads, state_hash_equal, members, .. } = self;
+        let values = [("lost", &*lost.to_string()), ("duplicated", &*duplicated.to_string())];
+        let found = format!(
+            "{wrong_reads} reads gave what was never written; equal states at {members} members: {state_hash_equal}"
+        );
+        Err(SynError::of(code::AUDIT_FAILED, &values).because(found))
     }
 
     pub(crate) fn to_json(&self) -> Value {
         json!({
-            "lost": self.lost, "duplicated": self.duplicated, "state_hash_equal": self.state_hash_equal,
+            "lost": self.lost, "duplicated": self.duplicated, "wrong_reads": self.wrong_reads,
+            "state_hash_equal": self.state_hash_equal,
             "members": self.members, "keys": self.keys, "ok": self.ok(),
         })
     }
@@ -57,14 +76,14 @@ impl Audit {
     }
 }
 
-fn command(verb: &str, arguments: &[&[u8]]) -> bytes::Bytes {
+fn command(verb: &str, arguments: &[&[u8]]) -> Bytes {
     let mut body = Vec::new();
     let verb = Verb::find(verb.as_bytes()).expect("the store has the verbs of its audit");
     write_command(verb, arguments.iter().copied(), &mut body);
     body.into()
 }
 
-async fn value(client: &ClusterClient, body: bytes::Bytes, mode: Mode) -> Option<Reply> {
+async fn value(client: &ClusterClient, body: Bytes, mode: Mode) -> Option<Reply> {
     match client.ask(vec![Operation { body, mode }], DEADLINE).await.pop()? {
         Outcome::Accepted { value, .. } => Reply::decode(&value),
         Outcome::Rejected { .. } | Outcome::Unknown(_) => None,
@@ -85,20 +104,19 @@ pub(crate) async fn mark(client: &ClusterClient) -> Option<u64> {
     }
 }
 
-/// The digest of everything one member holds, and the number of keys; `None` if it does not answer.
-async fn state(genesis: &Genesis, member: NodeId, address: String) -> Result<Option<(Hash, u64)>, SynError> {
+/// Passes on everything one member holds, in the order of keys; how many keys, or `None` if it does not answer.
+async fn visit(
+    genesis: &Genesis,
+    (member, address): (NodeId, String),
+    see: &mut dyn FnMut(&[&[u8]], Reply),
+) -> Result<Option<u64>, SynError> {
+    let setup = crate::serve::client_setup(genesis, "gateway", member, 1);
     let client = ClusterClient::connect(&ClientSetup {
-        genesis: genesis.clone(),
         addresses: vec![(member, address)],
-        send_all: false,
-        trust: "gateway",
-        nearest: member,
-        sessions: 1,
         believe: Some(member),
+        ..setup
     })?;
-    let client = Arc::new(client);
     assert_eq!(client.trust(), "gateway", "an audit of one member believes that member");
-    let mut digest = Hasher::new("synod audit");
     let (mut after, mut keys) = (Vec::new(), 0_u64);
     loop {
         let mut question = Vec::new();
@@ -108,19 +126,52 @@ async fn state(genesis: &Genesis, member: NodeId, address: String) -> Result<Opt
         };
         let names: Vec<&[u8]> =
             page.iter().filter_map(|k| if let Reply::Bulk(k) = k { Some(&k[..]) } else { None }).collect();
-        let Some(last) = names.last() else { return Ok(Some((digest.finish(), keys))) };
+        let Some(last) = names.last() else { return Ok(Some(keys)) };
         after = last.to_vec();
         keys += names.len() as u64;
         let Some(values) = value(&client, command("MGET", &names), Mode::Local).await else {
             return Ok(None);
         };
-        for name in &names {
+        see(&names, values);
+    }
+}
+
+/// The digest of everything one member holds, and the number of keys; `None` if it does not answer.
+async fn state(genesis: &Genesis, member: NodeId, address: String) -> Result<Option<(Hash, u64)>, SynError> {
+    let mut digest = Hasher::new("synod audit");
+    let mut see = |names: &[&[u8]], values: Reply| {
+        for name in names {
             digest.add(name);
         }
         let mut encoded = Vec::new();
         values.write(&mut encoded);
         digest.add(&encoded);
-    }
+    };
+    let keys = visit(genesis, (member, address), &mut see).await?;
+    Ok(keys.map(|keys| (digest.finish(), keys)))
+}
+
+/// Every key one member holds, with the start of its value that names a write; `None` if it does not answer.
+///
+/// # Errors
+/// What prevents a session.
+pub(crate) async fn contents(
+    genesis: &Genesis,
+    member: NodeId,
+    address: String,
+) -> Result<Option<Vec<(Bytes, Bytes)>>, SynError> {
+    let mut held = Vec::new();
+    let mut see = |names: &[&[u8]], values: Reply| {
+        let Reply::Array(values) = values else { return };
+        for (name, value) in names.iter().zip(values) {
+            if let Reply::Bulk(value) = value {
+                let start = value.get(..INDEX_BYTES).unwrap_or(&value);
+                held.push((Bytes::copy_from_slice(name), Bytes::copy_from_slice(start)));
+            }
+        }
+    };
+    let told = visit(genesis, (member, address), &mut see).await?;
+    Ok(told.map(|_| held))
 }
 
 /// The states of these members once all are equal, or as they are when patience ends. Some member holds all that
@@ -163,8 +214,24 @@ mod tests {
     }
 
     #[test]
+    fn any_difference_fails_with_exit_8() {
+        let right = Audit { state_hash_equal: true, members: 4, ..Audit::default() };
+        assert!(right.clone().passed().is_ok());
+        for wrong in [
+            Audit { lost: 1, ..right.clone() },
+            Audit { duplicated: 1, ..right.clone() },
+            Audit { wrong_reads: 1, ..right.clone() },
+            Audit { state_hash_equal: false, ..right },
+        ] {
+            assert!(!wrong.ok());
+            let error = wrong.passed().expect_err("something is wrong");
+            assert_eq!(error.exit_code().number(), 8);
+        }
+    }
+
+    #[test]
     fn lost_and_duplicated_writes_are_counted_around_the_unknown_ones() {
-        let told = Tally { accepted: 100, rejected: 7, unknown: 5 };
+        let told = Tally { accepted: 100, rejected: 7, unknown: 5, busy: 0 };
         assert_eq!(Audit::count(100, told), (0, 0));
         assert_eq!(Audit::count(105, told), (0, 0));
         assert_eq!(Audit::count(99, told), (1, 0));

@@ -1,6 +1,6 @@
 //! The header of every result: what must be equal before two results may be compared.
 
-use super::Plan;
+use super::{Pace, Plan};
 use serde_json::{Value, json};
 
 /// The header of a run of `plan`.
@@ -14,10 +14,11 @@ pub(crate) fn header(plan: &Plan) -> Value {
         "build": if cfg!(target_feature = "avx2") { "native" } else { "portable" },
         "profile": if cfg!(debug_assertions) { "dev" } else { "release" },
         "transport": "tls",
-        "auth": if plan.channel { "channel" } else { "signed" },
+        "access": plan.access(),
+        "auth": plan.auth(),
         "durability": plan.durability(),
-        "loop": if plan.rate.is_some() { "open" } else { "closed" },
-        "processes": plan.nodes + 1,
+        "loop": if plan.pace == Pace::Closed { "closed" } else { "open" },
+        "processes": plan.processes(),
         "date": date(),
     })
 }

@@ -1,12 +1,16 @@
 //! Benchmarks of a cluster of separate processes on this machine.
 
 mod audit;
+mod baseline;
+mod figures;
 mod header;
+mod pages;
 mod plan;
 mod processes;
 mod run;
+mod window;
 
 pub(crate) use audit::{Audit, are_settled, mark as audit_mark, settled};
-pub(crate) use plan::{Plan, Target};
-pub(crate) use processes::Processes;
+pub(crate) use plan::{Access, Pace, Plan, Target};
+pub(crate) use processes::{Processes, Start};
 pub(crate) use run::run;

@@ -3,30 +3,51 @@
 use crate::cluster::{self, Purpose};
 use crate::deployment::{Claim, Running, await_ready, start, stop};
 use crate::exit::bug;
-use crate::layout::NODE_FILE;
+use crate::layout::{GENESIS_FILE, NODE_FILE};
 use crate::signals::Signals;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use synod_config::{Effective, Genesis, Parameters, SynError};
+use synod_config::{Address, Effective, Genesis, Parameters, Service, SynError};
 
 /// How long the processes may take to become ready.
 const READY: Duration = Duration::from_secs(20);
 
-/// What a signal ends: the processes that run, and their directory.
+/// What a signal ends: processes that run, and their directories. One for all clusters of this process.
+#[derive(Default)]
 struct Mortal {
-    directory: PathBuf,
     /// Held while anything is being made or started: a signal waits for that.
-    running: Mutex<Vec<Running>>,
+    alive: Mutex<Alive>,
     /// A signal came: this process ends in a moment.
     ending: AtomicBool,
 }
 
+#[derive(Default)]
+struct Alive {
+    directories: Vec<PathBuf>,
+    running: Vec<Running>,
+}
+
+static MORTAL: OnceLock<Arc<Mortal>> = OnceLock::new();
+
 impl Mortal {
-    fn running(&self) -> MutexGuard<'_, Vec<Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The one of this process; the first call makes it hear signals.
+    fn get() -> Result<Arc<Self>, SynError> {
+        if let Some(mortal) = MORTAL.get() {
+            return Ok(mortal.clone());
+        }
+        let mortal = MORTAL.get_or_init(Arc::default).clone();
+        mortal.listen()?;
+        Ok(mortal)
+    }
+
+    fn alive(&self) -> MutexGuard<'_, Alive> {
+        self.alive.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hears signals on a thread of its own: whoever waits for a cluster does not look at them.
@@ -41,16 +62,40 @@ impl Mortal {
         let work = move || {
             let exit = runtime.block_on(signals.next());
             // The lock is kept: nothing is started any more.
-            let running = mortal.running();
+            let alive = mortal.alive();
             mortal.ending.store(true, Ordering::Relaxed);
             // Nobody is left to hear what could not be ended or removed.
-            let _ = stop(&running, Duration::ZERO);
-            let _ = std::fs::remove_dir_all(&mortal.directory);
+            let _ = stop(&alive.running, Duration::ZERO);
+            for directory in &alive.directories {
+                let _ = std::fs::remove_dir_all(directory);
+            }
             std::process::exit(i32::from(exit.number()));
         };
         let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(work);
         thread.map(drop).map_err(|error| bug("signals", &error))
     }
+}
+
+/// What a cluster is started with.
+pub(crate) struct Start<'a> {
+    /// Names the cluster and its directory.
+    pub(crate) name: &'a str,
+    /// Members.
+    pub(crate) nodes: u16,
+    /// Members, the last ones, that are never started.
+    pub(crate) dead: u16,
+    /// Sets protocol parameters.
+    pub(crate) parameters: &'a dyn Fn(&mut Parameters),
+    /// Keys of node.toml.
+    pub(crate) flags: &'a [(String, String)],
+}
+
+/// A proxy in front of the members.
+struct Proxy {
+    child: Child,
+    running: Running,
+    /// Open, so that what it says goes somewhere.
+    _says: BufReader<ChildStderr>,
 }
 
 /// The running members. Dropping it kills them and removes the directory; so does a signal that asks this process to
@@ -64,45 +109,82 @@ pub(crate) struct Processes {
     members: Vec<Option<(Child, Running)>>,
     kept: bool,
     mortal: Arc<Mortal>,
-    _ports: Claim,
+    proxy: Option<Proxy>,
+    ports: Claim,
 }
 
 impl Processes {
-    /// Makes and starts a cluster of `nodes` members with these parameters; `flags` are keys of node.toml.
+    /// Makes and starts a cluster.
     ///
     /// # Errors
     /// The error of the file, port or node that refused.
-    pub(crate) fn start(
-        name: &str,
-        nodes: u16,
-        parameters: &dyn Fn(&mut Parameters),
-        flags: &[(String, String)],
-    ) -> Result<Self, SynError> {
-        let directory = std::env::temp_dir().join(format!("synod-{name}-{}", std::process::id()));
-        let mortal = Arc::new(Mortal {
-            directory: directory.clone(),
-            running: Mutex::default(),
-            ending: AtomicBool::new(false),
-        });
-        mortal.listen()?;
-        let making = mortal.running();
-        let ports = Claim::free(nodes)?;
-        let genesis = cluster::found_with(name, Purpose::Drill, &ports.seats, &directory, parameters)?;
+    pub(crate) fn start(with: &Start<'_>) -> Result<Self, SynError> {
+        let directory = std::env::temp_dir().join(format!("synod-{}-{}", with.name, std::process::id()));
+        let mortal = Mortal::get()?;
+        let mut making = mortal.alive();
+        making.directories.push(directory.clone());
+        let ports = Claim::free(with.nodes)?;
+        let genesis =
+            cluster::found_with(with.name, Purpose::Drill, &ports.seats, &directory, with.parameters)?;
         let program = std::env::current_exe().map_err(|e| cluster::unwritable(Path::new("synod"), &e))?;
         let names: Vec<String> = ports.seats.iter().map(|seat| seat.name.clone()).collect();
         for member in &names {
-            set(&directory.join(member).join(NODE_FILE), flags)?;
+            set(&directory.join(member).join(NODE_FILE), with.flags)?;
         }
         drop(making);
         let members = names.iter().map(|_| None).collect();
-        let own = Running::own(name)?;
-        let mut cluster =
-            Self { program, own, directory, genesis, names, members, kept: false, mortal, _ports: ports };
-        for index in 0..usize::from(nodes) {
+        let own = Running::own(with.name)?;
+        let mut cluster = Self {
+            program,
+            own,
+            directory,
+            genesis,
+            names,
+            members,
+            kept: false,
+            mortal,
+            proxy: None,
+            ports,
+        };
+        for index in 0..usize::from(with.nodes.saturating_sub(with.dead)) {
             cluster.launch(index)?;
         }
         cluster.await_all()?;
         Ok(cluster)
+    }
+
+    /// Starts a proxy with these options; where it listens.
+    ///
+    /// # Errors
+    /// What the system or the proxy refuses.
+    pub(crate) fn start_proxy(&mut self, options: &[&str]) -> Result<SocketAddr, SynError> {
+        let mut alive = self.mortal.alive();
+        let mut command = Command::new(&self.program);
+        command.arg("proxy").args(["--resp", "127.0.0.1:0"]).args(options);
+        command.arg("--genesis").arg(self.directory.join(GENESIS_FILE));
+        command.args(["--supervisor", &self.own.to_word()]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().map_err(|e| cluster::unwritable(&self.program, &e))?;
+        let ended = || bug("proxy", &"it ended");
+        let running = Running::of("proxy", child.id()).ok_or_else(ended)?;
+        alive.running.push(running.clone());
+        drop(alive);
+        let mut says = BufReader::new(child.stderr.take().ok_or_else(ended)?);
+        let mut line = String::new();
+        says.read_line(&mut line).map_err(|error| bug("proxy", &error))?;
+        self.proxy = Some(Proxy { child, running, _says: says });
+        let address = line.strip_prefix("resp ").and_then(|address| address.trim().parse().ok());
+        address.ok_or_else(|| bug("proxy", &line.trim()))
+    }
+
+    /// The process of the proxy, if there is one.
+    pub(crate) fn proxy(&self) -> Option<u32> {
+        self.proxy.as_ref().map(|proxy| proxy.running.pid)
+    }
+
+    /// Where the members offer a service, in the order of the genesis.
+    pub(crate) fn addresses(&self, service: Service) -> Vec<Address> {
+        self.ports.seats.iter().filter_map(|seat| seat.address(service).cloned()).collect()
     }
 
     /// Starts one member.
@@ -110,11 +192,11 @@ impl Processes {
     /// # Errors
     /// What the system refuses.
     pub(crate) fn launch(&mut self, index: usize) -> Result<(), SynError> {
-        let mut running = self.mortal.running();
+        let mut alive = self.mortal.alive();
         let started = start(&self.program, &self.directory, &self.names[index], Some(&self.own))?;
-        running.retain(|known| known.name != started.1.name);
-        running.push(started.1.clone());
-        drop(running);
+        alive.running.retain(Running::is_alive);
+        alive.running.push(started.1.clone());
+        drop(alive);
         self.members[index] = Some(started);
         Ok(())
     }
@@ -153,9 +235,10 @@ impl Processes {
         self.kept = true;
     }
 
-    /// Process numbers of the members that run.
-    pub(crate) fn pids(&self) -> Vec<u32> {
-        self.members.iter().flatten().map(|(child, _)| child.id()).collect()
+    /// Process numbers of the members that run, by member.
+    pub(crate) fn pids(&self) -> Vec<(usize, u32)> {
+        let members = self.members.iter().enumerate();
+        members.filter_map(|(at, member)| Some((at, member.as_ref()?.0.id()))).collect()
     }
 
     /// Which members run.
@@ -175,16 +258,21 @@ impl Drop for Processes {
             // Whatever went wrong, went wrong because of the signal.
             std::thread::park();
         }
+        let members = self.members.iter().flatten().map(|(_, running)| running);
         let running: Vec<Running> =
-            self.members.iter().flatten().map(|(_, running)| running.clone()).collect();
+            members.chain(self.proxy.as_ref().map(|proxy| &proxy.running)).cloned().collect();
         // What is left after this is reported by nobody who could act on it.
         let _ = stop(&running, Duration::from_secs(3));
-        for (child, _) in self.members.iter_mut().flatten() {
+        let children = self.members.iter_mut().flatten().map(|(child, _)| child);
+        for child in children.chain(self.proxy.as_mut().map(|proxy| &mut proxy.child)) {
             let _ = child.wait();
         }
         if !self.kept {
             let _ = std::fs::remove_dir_all(&self.directory);
         }
+        let mut alive = self.mortal.alive();
+        alive.running.retain(|known| !running.contains(known));
+        alive.directories.retain(|known| *known != self.directory);
     }
 }
 

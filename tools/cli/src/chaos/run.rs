@@ -5,7 +5,7 @@ use super::report::{Findings, report};
 use super::schedule::Stage;
 use super::timeline::Timeline;
 use super::{Lie, Plan};
-use crate::bench::{Processes, are_settled, settled};
+use crate::bench::{Processes, Start, are_settled, settled};
 use crate::context::client_addresses;
 use crate::exit::{Done, bug};
 use crate::session::Session;
@@ -22,7 +22,8 @@ const SETTLE: Duration = Duration::from_secs(60);
 /// The error of the cluster; SYN-6009 with what differed if the audit fails.
 pub(crate) fn run(session: &Session, plan: &Plan) -> Done {
     session.tell("starting the cluster");
-    let mut processes = Processes::start("chaos", plan.nodes, &|_| {}, &[])?;
+    let start = Start { name: "chaos", nodes: plan.nodes, dead: 0, parameters: &|_| {}, flags: &[] };
+    let mut processes = Processes::start(&start)?;
     let played = play(session, plan, &mut processes);
     let directory = processes.directory().display().to_string();
     let failed = match &played {

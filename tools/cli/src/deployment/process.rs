@@ -55,6 +55,29 @@ impl Running {
         Some(Self { name: name.to_owned(), pid: pid.parse().ok()?, start: start.parse().ok()? })
     }
 
+    /// Reads the supervisor that a hidden option names.
+    ///
+    /// # Errors
+    /// What the word should look like.
+    pub(crate) fn supervisor(word: &str) -> Result<Self, String> {
+        Self::parse("supervisor", word).ok_or_else(|| "not of the form PID:START".to_owned())
+    }
+
+    /// Waits for the end of a supervisor; for ever without one.
+    ///
+    /// # Errors
+    /// Those of [`Self::gone`].
+    pub(crate) async fn left_alone(supervisor: Option<&Self>) -> Result<(), SynError> {
+        match supervisor {
+            None => std::future::pending().await,
+            Some(supervisor) => {
+                supervisor.gone().await?;
+                tracing::warn!("the process that started this one has ended");
+                Ok(())
+            }
+        }
+    }
+
     /// Waits until exactly this process has ended, whoever its parent is; at once if it has.
     ///
     /// # Errors

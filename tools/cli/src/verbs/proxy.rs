@@ -1,14 +1,16 @@
 //! `synod proxy`: Redis and HTTP clients beside their user, believing nobody.
 
+use crate::deployment::Running;
 use crate::exit::{Done, bug};
-use crate::serve::{BUILD, client};
+use crate::serve::{BUILD, client_setup};
 use crate::session::{Session, usage};
 use crate::signals::Signals;
 use clap::Args;
 use std::path::PathBuf;
-use synod_config::{Address, Genesis, SynError};
+use std::sync::Arc;
+use synod_config::{Address, Exit, Genesis, SynError};
 use synod_gateway::{HttpServer, HttpSettings, RespServer, RespSettings, Shared, Stopper};
-use synod_host::{Backend, Mode};
+use synod_host::{Backend, ClientSetup, ClusterClient, Mode};
 use synod_quorum::NodeId;
 
 /// Serves RESP and HTTP on this machine and accepts a result only when f + 1 members give it.
@@ -30,6 +32,20 @@ pub(crate) struct Arguments {
     /// Sessions with the cluster; connections are spread over them.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     sessions: u16,
+    /// Whether a command goes to one member first, or to all at once.
+    #[arg(long, value_enum, default_value = "one")]
+    send: Send,
+    /// The process, by number and start time, whose end is the end of this proxy.
+    #[arg(long, value_name = "PID:START", hide = true, value_parser = Running::supervisor)]
+    supervisor: Option<Running>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Send {
+    /// To one member; to all when it stays silent.
+    One,
+    /// To all members.
+    All,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -60,8 +76,11 @@ impl Arguments {
 
     async fn serve(self, session: &Session) -> Done {
         let genesis = self.genesis(session)?;
-        let backend = client(&genesis, "verified", NodeId(0), usize::from(self.sessions))?;
-        let backend: std::sync::Arc<dyn Backend> = backend;
+        let setup = ClientSetup {
+            send_all: self.send == Send::All,
+            ..client_setup(&genesis, "verified", NodeId(0), usize::from(self.sessions))
+        };
+        let backend: Arc<dyn Backend> = Arc::new(ClusterClient::connect(&setup)?);
         let reads = match self.read {
             Read::Linearizable => Mode::Quorum,
             Read::Ordered => Mode::Ordered,
@@ -81,7 +100,10 @@ impl Arguments {
             tasks.push(tokio::spawn(http.run()));
         }
         lines.iter().for_each(|line| crate::output::progress(line));
-        let exit = signals.next().await;
+        let exit = tokio::select! {
+            exit = signals.next() => exit,
+            gone = Running::left_alone(self.supervisor.as_ref()) => { gone?; Exit::Terminated }
+        };
         stopper.stop();
         for task in tasks {
             // A connection that takes longer is cut with the process.

@@ -1,6 +1,7 @@
 //! The binary from outside: every verb as a user runs it.
 #![expect(clippy::panic, reason = "a test says what it saw and fails")]
 
+mod bench;
 mod clusters;
 mod demo;
 mod documents;

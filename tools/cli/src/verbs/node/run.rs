@@ -8,7 +8,7 @@ use crate::session::{Session, usage};
 use crate::signals::Signals;
 use crate::verbs::config::{Source, environment};
 use clap::Args;
-use synod_config::{Exit, Format, Level, Log, SynError};
+use synod_config::{Exit, Format, Level, Log};
 use synod_gateway::Stopper;
 
 /// Serves one node until it is interrupted or terminated. Logs go to standard error.
@@ -18,15 +18,11 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     source: Source,
     /// The process, by number and start time, whose end is the end of this node: who starts nodes says so.
-    #[arg(long, value_name = "PID:START", hide = true, value_parser = supervisor)]
+    #[arg(long, value_name = "PID:START", hide = true, value_parser = Running::supervisor)]
     supervisor: Option<Running>,
     /// Lets a build with planted bugs serve.
     #[arg(long, hide = true)]
     i_am_a_test: bool,
-}
-
-fn supervisor(word: &str) -> Result<Running, String> {
-    Running::parse("supervisor", word).ok_or_else(|| "not of the form PID:START".to_owned())
 }
 
 impl Arguments {
@@ -51,26 +47,12 @@ impl Arguments {
         session.tell(&format!("serving {}", data.display()));
         let exit = tokio::select! {
             exit = signals.next() => exit,
-            gone = self.left_alone() => { gone?; Exit::Terminated }
+            gone = Running::left_alone(self.supervisor.as_ref()) => { gone?; Exit::Terminated }
         };
         tracing::info!("stopping");
         stopper.stop();
         served.end().await?;
         Ok(exit)
-    }
-}
-
-impl Arguments {
-    /// Waits for the end of the supervisor; for ever without one.
-    async fn left_alone(&self) -> Result<(), SynError> {
-        match &self.supervisor {
-            None => std::future::pending().await,
-            Some(supervisor) => {
-                supervisor.gone().await?;
-                tracing::warn!("the process that started this node has ended");
-                Ok(())
-            }
-        }
     }
 }
 

@@ -1,0 +1,104 @@
+//! Short runs of every mode of `bench`: what is counted, what is null and why, and that a loss is found. No figure is
+//! judged.
+
+use crate::rig::Rig;
+use serde_json::Value;
+
+const SHORT: &str = "--for 1s --warmup 200ms --no-baseline";
+
+/// Runs a benchmark that must pass its audit; its own keys.
+fn ran(line: &str) -> (Value, Value) {
+    let told = Rig::new().json(&format!("bench {line}"));
+    let name = line.split(' ').next().expect("a benchmark");
+    assert_eq!(told["schema"], "synod-bench/1");
+    assert_eq!(told["audit"]["ok"], true, "{line}: {told}");
+    assert!(told["outcomes"]["accepted"].as_u64().is_some_and(|count| count > 0), "{line}: {told}");
+    let own = told[name].clone();
+    let reasons = own["unavailable"].as_object().expect("reasons").clone();
+    for (key, why) in &reasons {
+        let (outer, inner) = key.split_once('.').unwrap_or((key, ""));
+        let place = own.get(outer).unwrap_or(&told[outer]);
+        let value = if inner.is_empty() { place } else { &place[inner] };
+        assert!(value.is_null() && why.as_str().is_some_and(|why| !why.is_empty()), "{line}: {key}: {why}");
+    }
+    for (key, value) in own.as_object().expect("an object") {
+        assert!(
+            !value.is_null() || key == "read" || reasons.contains_key(key),
+            "{line}: {key} is null without a reason"
+        );
+    }
+    (told, own)
+}
+
+#[test]
+fn ordering_tells_every_key_and_its_baseline() {
+    let (told, own) = ran("order --clients 2 --inflight 32 --pipeline 8 --for 1s --warmup 200ms");
+    for key in
+        ["blocks_per_s", "commands_per_block", "gap_ms", "busy", "view_changes", "inflight", "rules", "send"]
+    {
+        assert!(!own[key].is_null(), "{key}: {own}");
+    }
+    for key in ["fdatasync_per_s", "tls_loopback_bytes_s", "unreplicated_per_s"] {
+        assert!(own["baseline"][key].as_u64().is_some_and(|figure| figure > 0), "{key}: {own}");
+    }
+    for key in ["consensus_us", "stage_us", "syncs_per_s", "unavailable"] {
+        assert!(own.get(key).is_some(), "{key}: {own}");
+    }
+    assert_eq!((&told["header"]["processes"], &told["header"]["access"]), (&5.into(), &"binary".into()));
+    assert_eq!(
+        (&told["audit"]["members"], &told["audit"]["keys"]),
+        (&4.into(), &3.into()),
+        "two lanes, one marker"
+    );
+    assert!(told["bytes_per_op"]["by_link"]["n0-n1"].as_f64().is_some_and(|bytes| bytes > 0.0), "{told}");
+}
+
+#[test]
+fn redis_clients_reach_the_store_through_a_proxy_at_a_share_of_its_peak() {
+    let line = "kv --clients 4 --pipeline 4 --op mix --keys 40 --rate 0.25x --read ordered --send all";
+    let (told, own) = ran(&format!("{line} {SHORT}"));
+    assert_eq!(
+        (&told["header"]["processes"], &told["header"]["access"]),
+        (&6.into(), &"resp via proxy".into())
+    );
+    assert_eq!(
+        (&told["header"]["loop"], &own["read"], &own["send"]),
+        (&"open".into(), &"ordered".into(), &"all".into())
+    );
+    assert!(told["cpu_us_per_op"]["by_role"]["proxy"].is_number(), "{told}");
+    assert_eq!(own["unavailable"]["baseline"], "left out by --no-baseline");
+    assert_eq!(told["audit"]["keys"], 41);
+}
+
+#[test]
+fn redis_clients_of_the_nodes_lose_nothing_with_a_killed_leader() {
+    let (told, own) =
+        ran("kv --clients 4 --via node --kill-leader-at 1 --for 4s --warmup 200ms --no-baseline");
+    assert!(own["killed"].as_str().is_some_and(|name| name.starts_with('n')), "{own}");
+    assert_eq!((&told["header"]["processes"], &told["audit"]["members"]), (&5.into(), &4.into()));
+}
+
+#[test]
+fn binary_clients_read_from_one_member_while_another_never_ran() {
+    let line = "kv --api binary --clients 2 --inflight 16 --op get --keys 20 --read local --dead 1";
+    let (told, own) = ran(&format!("{line} {SHORT}"));
+    assert_eq!(
+        (&own["dead"], &own["read"], &told["audit"]["members"]),
+        (&1.into(), &"local".into(), &3.into())
+    );
+    assert_eq!(told["header"]["processes"], 4);
+}
+
+#[test]
+fn a_write_that_the_cluster_does_not_hold_shows_no_figure() {
+    let line = format!("bench order --clients 2 --inflight 32 {SHORT} --i-am-a-test");
+    let told = Rig::new().refused(&line, "SYN-6009", 8);
+    assert!(told.contains("1 lost and 0 duplicated"), "{told}");
+}
+
+#[test]
+fn options_that_mean_nothing_together_start_nothing() {
+    let rig = Rig::new();
+    rig.refused("bench order --in-process", "SYN-1001", 2);
+    rig.refused("bench kv --inflight 5", "SYN-1001", 2);
+}
