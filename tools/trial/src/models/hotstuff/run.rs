@@ -28,14 +28,15 @@ pub const CONTROLS: [(&str, Instance); 6] = [
 
 /// Every pack at one number of deviations, basic for 2 views and the chained packs for 4, with each member as the twin
 /// whose role differs: the leaders of those views, and one member that leads none of them. The stale proposer needs a
-/// view that a timeout certificate opens above a certified block: that is the fourth of chain2+order.
+/// view that a timeout certificate opens above a certified block: that is the fourth of chain2+order. The smallest come
+/// first, for what they leave of their time goes to the others.
 #[must_use]
 pub fn standard(deviations: u8) -> Vec<Instance> {
     let casts: [(Pack, u64, &[u8], bool); 4] = [
-        (Pack::Basic, 2, &[1, 2, 3], false),
-        (Pack::Chain3, 4, &[0, 1, 2, 3], false),
         (Pack::Chain2Order, 4, &[0, 1, 2, 3], false),
         (Pack::Chain2Order, 4, &[2], true),
+        (Pack::Basic, 2, &[1, 2, 3], false),
+        (Pack::Chain3, 4, &[0, 1, 2, 3], false),
     ];
     let all = casts.into_iter().flat_map(|(pack, views, twins, stale)| {
         twins.iter().map(move |twin| instance(pack, views, *twin, stale, deviations))
