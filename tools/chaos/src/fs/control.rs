@@ -52,6 +52,12 @@ impl Disk {
         self.shared.lock().faults = faults;
     }
 
+    /// The faults in force.
+    #[must_use]
+    pub fn faults(&self) -> Faults {
+        self.shared.lock().faults
+    }
+
     /// How often faults were met.
     #[must_use]
     pub fn hits(&self) -> Hits {

@@ -97,7 +97,7 @@ async fn drive(
     Ok(Done { lane: all, blamed })
 }
 
-fn connect(genesis: &Genesis, at: usize) -> Result<Arc<ClusterClient>, SynError> {
+pub(super) fn connect(genesis: &Genesis, at: usize) -> Result<Arc<ClusterClient>, SynError> {
     let members = genesis.members().len().max(1);
     let setup = ClientSetup {
         genesis: genesis.clone(),
@@ -111,15 +111,19 @@ fn connect(genesis: &Genesis, at: usize) -> Result<Arc<ClusterClient>, SynError>
     ClusterClient::connect(&setup).map(Arc::new)
 }
 
-fn operation(verb: &str, lane: usize, mode: Mode) -> Operation {
+/// The key of a lane.
+fn key(lane: usize) -> String {
+    format!("chaos:{lane}")
+}
+
+pub(super) fn operation(verb: &str, key: &str, mode: Mode) -> Operation {
     let verb = Verb::find(verb.as_bytes()).expect("the store has the verbs of this load");
-    let key = format!("chaos:{lane}");
     let mut body = Vec::new();
     write_command(verb, std::iter::once(key.as_bytes()), &mut body);
     Operation { body: body.into(), mode }
 }
 
-async fn ask(client: &ClusterClient, lane: usize, operations: Vec<Operation>) -> Vec<Outcome> {
+pub(super) async fn ask(client: &ClusterClient, lane: usize, operations: Vec<Operation>) -> Vec<Outcome> {
     let (reply, answer) = oneshot::channel();
     let count = operations.len();
     client.call(Call { lane: lane as u64, operations, deadline: DEADLINE, reply });
@@ -136,7 +140,7 @@ async fn count(
     let mut lane = Lane::default();
     let mut calls = 0_u64;
     while !stop.load(Ordering::Relaxed) {
-        let increments = (0..BATCH).map(|_| operation("INCR", number, Mode::Ordered)).collect();
+        let increments = (0..BATCH).map(|_| operation("INCR", &key(number), Mode::Ordered)).collect();
         let outcomes = ask(&client, number, increments).await;
         outcomes.iter().for_each(|outcome| lane.incremented(outcome));
         if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Accepted { .. })) {
@@ -146,7 +150,7 @@ async fn count(
         }
         calls += 1;
         if calls.is_multiple_of(READ_EVERY) {
-            let read = ask(&client, number, vec![operation("GET", number, Mode::Quorum)]).await;
+            let read = ask(&client, number, vec![operation("GET", &key(number), Mode::Quorum)]).await;
             read.iter().for_each(|outcome| lane.read(outcome));
         }
     }
@@ -154,7 +158,7 @@ async fn count(
 }
 
 async fn counter(client: &ClusterClient, lane: usize) -> Result<u64, SynError> {
-    let outcome = ask(client, lane, vec![operation("GET", lane, Mode::Ordered)]).await.pop();
+    let outcome = ask(client, lane, vec![operation("GET", &key(lane), Mode::Ordered)]).await.pop();
     let value = match &outcome {
         Some(Outcome::Accepted { value, .. }) => number(value),
         _ => None,

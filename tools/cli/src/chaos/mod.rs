@@ -5,9 +5,11 @@
 //! is so everywhere. The schedule kills leaders, stops followers and restarts everybody; or one member lies to clients,
 //! signs twice or says nothing, and no client may notice.
 
+mod breakage;
 mod ledger;
 mod load;
 mod plan;
+pub(crate) mod power;
 mod report;
 mod run;
 mod schedule;

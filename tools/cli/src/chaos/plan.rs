@@ -45,6 +45,12 @@ pub(crate) struct Plan {
     pub(crate) stop: Option<Duration>,
     /// Whether all members are killed and started at once.
     pub(crate) restart_all: bool,
+    /// Disks that fill up, one after the other.
+    pub(crate) disk_full: u32,
+    /// Disks that fail, one after the other.
+    pub(crate) eio: u32,
+    /// What every write and sync of one member's disk takes longer.
+    pub(crate) slow: Option<Duration>,
     /// What the one faulty member does; nobody is killed then.
     pub(crate) lie: Option<Lie>,
     /// How long leaders are killed, or the faulty member is faulty, at least.
@@ -52,50 +58,9 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
 }
 
-/// Numbers drawn from the seed (SplitMix64).
-#[derive(Clone, Debug)]
-pub(crate) struct Draw(u64);
-
-impl Draw {
-    pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound`; 0 for no bound.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        let drawn = self.next() % (bound.max(1) as u64);
-        usize::try_from(drawn).unwrap_or(0)
-    }
-
-    /// A time of this mean as between the events of a Poisson process, at most four means.
-    pub(crate) fn pause(&mut self, mean: Duration) -> Duration {
-        let drawn = u32::try_from(self.next() >> 32).unwrap_or(0);
-        let share = (f64::from(drawn) + 1.0) / 4_294_967_296.0;
-        mean.mul_f64((-share.ln()).clamp(0.0, 4.0))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Draw;
-    use std::time::Duration;
-
-    #[test]
-    fn pauses_have_their_mean_and_a_seed_repeats_them() {
-        let mean = Duration::from_secs(2);
-        let mut draw = Draw::new(7);
-        let pauses: Vec<Duration> = (0..2_000).map(|_| draw.pause(mean)).collect();
-        let measured = pauses.iter().sum::<Duration>() / 2_000;
-        assert!((1_800..2_150).contains(&measured.as_millis()), "{measured:?}");
-        let mut again = Draw::new(7);
-        assert!(pauses.iter().all(|pause| *pause == again.pause(mean)));
+impl Plan {
+    /// Whether the run needs disks that can fail.
+    pub(crate) fn needs_disks(&self) -> bool {
+        self.disk_full + self.eio > 0 || self.slow.is_some()
     }
 }

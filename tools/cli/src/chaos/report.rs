@@ -69,7 +69,7 @@ fn millis(span: Duration) -> u64 {
 }
 
 /// `p50, p99, max` in milliseconds, by nearest rank; null where nothing was measured.
-fn spread(spans: &[Duration]) -> Value {
+pub(super) fn spread(spans: &[Duration]) -> Value {
     let mut sorted = spans.to_vec();
     sorted.sort_unstable();
     let rank = |of_hundred: usize| sorted.get((sorted.len() * of_hundred).div_ceil(100).saturating_sub(1));
@@ -104,6 +104,9 @@ pub(crate) fn report(plan: &Plan, found: &Findings) -> Report {
         .field("kills", found.events.kills)
         .field("stops", found.events.stops)
         .field("restarts_all", found.events.restarts_all)
+        .field("disk_full", found.events.disk_full)
+        .field("eio", found.events.eio)
+        .field("slow_ms", plan.slow.map(millis))
         .field("lie", plan.lie.map(super::Lie::as_str))
         .field("liar", found.liar.clone())
         .field("blamed", blamed.collect::<Vec<Value>>())

@@ -1,6 +1,7 @@
 //! Runs a plan: cluster, load, events, audit, result.
 
 use super::load::{Done as Told, Load};
+use super::power::{Furnished, check};
 use super::report::{Findings, report};
 use super::schedule::Stage;
 use super::timeline::Timeline;
@@ -21,33 +22,46 @@ const SETTLE: Duration = Duration::from_secs(60);
 /// # Errors
 /// The error of the cluster; SYN-6009 with what differed if the audit fails.
 pub(crate) fn run(session: &Session, plan: &Plan) -> Done {
+    if plan.needs_disks() {
+        check()?;
+    }
     session.tell("starting the cluster");
     let start = Start { name: "chaos", nodes: plan.nodes, dead: 0, parameters: &|_| {}, flags: &[] };
     let mut processes = Processes::start(&start)?;
-    let played = play(session, plan, &mut processes);
+    let mut furnished = if plan.needs_disks() { Some(Furnished::lay(&mut processes)?) } else { None };
+    let played = play(session, plan, &mut processes, furnished.as_mut());
     let directory = processes.directory().display().to_string();
     let failed = match &played {
         Ok(findings) if findings.ok() => None,
         Ok(findings) => Some(findings.error()),
         Err(error) => Some(error.clone()),
     };
+    let kept = furnished.map_or(Ok(()), |furnished| furnished.end(&mut processes, failed.is_some()));
     if let Ok(findings) = &played {
         session.output.print(&report(plan, findings))?;
     }
     match failed {
-        None => Ok(Exit::Success),
+        None => kept.map(|()| Exit::Success),
         Some(error) => {
             processes.keep();
-            Err(error.because(format!("data and logs are kept in {directory}; the seed is {}", plan.seed)))
+            let data = kept.map_or_else(|why| format!("logs ({why})"), |()| "data and logs".to_owned());
+            Err(error.because(format!("{data} are kept in {directory}; the seed is {}", plan.seed)))
         }
     }
 }
 
-fn play(session: &Session, plan: &Plan, processes: &mut Processes) -> Result<Findings, SynError> {
+fn play(
+    session: &Session,
+    plan: &Plan,
+    processes: &mut Processes,
+    furnished: Option<&mut Furnished>,
+) -> Result<Findings, SynError> {
     let begun = Instant::now();
     let timeline = Arc::new(Timeline::new(begun));
     let load = Load::start(&processes.genesis, timeline.clone())?;
     let mut stage = Stage::new(session, processes, timeline.clone(), plan.seed)?;
+    stage.disks = furnished.map(|furnished| &mut furnished.disks);
+    stage.slow_down(plan.slow);
     let played = stage.play(plan);
     let events = stage.events;
     session.tell("auditing");

@@ -1,6 +1,8 @@
 //! The events of a run, one after the other: at most one member is away at a time, or all at once.
 
-use super::plan::{Draw, Plan};
+use super::breakage::Breakage;
+use super::plan::Plan;
+use super::power::Disks;
 use super::timeline::{Phase, Timeline};
 use crate::bench::Processes;
 use crate::deployment::{Blow, describe_ports};
@@ -8,6 +10,7 @@ use crate::health::{Vitals, blames, vitals};
 use crate::session::Session;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use synod_chaos::Draw;
 use synod_config::{Address, Service, SynError, code};
 
 /// How long a member may take to come back.
@@ -29,6 +32,10 @@ pub(crate) struct Events {
     pub(crate) kills: u32,
     pub(crate) stops: u32,
     pub(crate) restarts_all: u32,
+    /// Nodes that ended because their disk was full, and came back.
+    pub(crate) disk_full: u32,
+    /// Nodes that ended because a write or a sync failed, and came back.
+    pub(crate) eio: u32,
     /// From the start of a process until its node was ready.
     pub(crate) to_ready: Vec<Duration>,
     /// From the start of a process until its node voted.
@@ -46,8 +53,10 @@ pub(crate) struct Stage<'a> {
     pub(crate) session: &'a Session,
     pub(crate) processes: &'a mut Processes,
     pub(crate) timeline: Arc<Timeline>,
-    metrics: Vec<Address>,
-    draw: Draw,
+    pub(super) metrics: Vec<Address>,
+    pub(super) draw: Draw,
+    /// Disks that can fail, if they were laid.
+    pub(super) disks: Option<&'a mut Disks>,
     pub(crate) events: Events,
 }
 
@@ -64,7 +73,7 @@ impl<'a> Stage<'a> {
         let metrics = ports.nodes.iter().filter_map(|node| node.ports.get(&Service::Metrics));
         let metrics = metrics.map(|port| Address::loopback(*port)).collect();
         let (draw, events) = (Draw::new(seed), Events::default());
-        Ok(Self { session, processes, timeline, metrics, draw, events })
+        Ok(Self { session, processes, timeline, metrics, draw, disks: None, events })
     }
 
     /// Plays the plan.
@@ -98,6 +107,13 @@ impl<'a> Stage<'a> {
         }
         if plan.restart_all {
             self.restart_all()?;
+        }
+        for (breakage, times) in [(Breakage::Full, plan.disk_full), (Breakage::Failing, plan.eio)] {
+            for _ in 0..times {
+                let pause = self.draw.pause(plan.kill_mean);
+                std::thread::sleep(pause);
+                self.break_disk(breakage)?;
+            }
         }
         std::thread::sleep(plan.span.saturating_sub(begun.elapsed()).max(BETWEEN));
         Ok(())
@@ -175,7 +191,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    fn strike(&self, member: usize, blow: Blow) -> Result<(), SynError> {
+    pub(super) fn strike(&self, member: usize, blow: Blow) -> Result<(), SynError> {
         let name = self.processes.name(member);
         let struck = self.processes.running(member).map(|running| running.strike(blow)).transpose()?;
         if struck == Some(true) {
@@ -203,7 +219,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Starts these members and waits until each is ready and has voted.
-    fn restart(&mut self, members: &[usize]) -> Result<(), SynError> {
+    pub(super) fn restart(&mut self, members: &[usize]) -> Result<(), SynError> {
         let mut begun = Vec::new();
         for member in members {
             begun.push((*member, Instant::now()));

@@ -19,12 +19,14 @@ pub(crate) enum Phase {
     RestartAll,
     /// One member is faulty.
     Lie,
+    /// The disk of a member fails and the member has not voted again.
+    Disk,
 }
 
 impl Phase {
     /// All, in the order of reports.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Steady, Self::Kill, Self::Stop, Self::Resume, Self::RestartAll, Self::Lie];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Steady, Self::Kill, Self::Stop, Self::Resume, Self::RestartAll, Self::Lie, Self::Disk];
 
     /// The key in reports.
     pub(crate) fn as_str(self) -> &'static str {
@@ -35,6 +37,7 @@ impl Phase {
             Self::Resume => "resume",
             Self::RestartAll => "restart_all",
             Self::Lie => "lie",
+            Self::Disk => "disk",
         }
     }
 }

@@ -1,9 +1,10 @@
 //! `synod chaos`: faults in real processes under load, then an audit.
 
-use crate::chaos::{self, Lie, Plan};
+use crate::chaos::{self, Lie, Plan, power};
 use crate::exit::Done;
 use crate::session::{Session, usage};
 use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
 use std::time::Duration;
 use synod_config::{SynError, parse_duration};
 
@@ -20,6 +21,42 @@ enum What {
     /// Kills leaders, stops a follower, restarts all at once; or makes one member lie. Then audits.
     #[command(after_help = "Example:\n  synod chaos run --kills 1 --kill-mean 500ms")]
     Run(Options),
+    /// Cuts the power of nodes whose disks forget what was not synced, then audits. Needs FUSE.
+    #[command(after_help = "Example:\n  synod chaos power --cuts 20 --seed 7")]
+    Power(Power),
+    /// Waits beside a run and cleans up after it if it does not do so itself.
+    #[command(hide = true)]
+    Sweep {
+        /// The directory of the run.
+        directory: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Power {
+    /// Power cuts; one in four hits all nodes at once.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    cuts: u32,
+    /// Mean time of load between two cuts.
+    #[arg(long, default_value = "500ms", value_parser = duration)]
+    pause: Duration,
+    /// When the nodes sync; anything but group and always is a control, which must fail.
+    #[arg(long, value_enum, default_value_t = When::Group)]
+    sync: When,
+    /// What everything is drawn from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum When {
+    /// Once for all records of a turn.
+    Group,
+    /// After each record.
+    Always,
+    /// Never.
+    #[value(name = "none-UNSAFE")]
+    None,
 }
 
 #[derive(Debug, Args)]
@@ -27,7 +64,7 @@ struct Options {
     /// Members; 3f + 1 of them tolerate f faulty ones.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(4..=32))]
     nodes: u16,
-    /// Leaders killed with SIGKILL and started again; 20, or none with --lie.
+    /// Leaders killed with SIGKILL and started again; 20, or none with --lie, --disk-full and --eio.
     #[arg(long)]
     kills: Option<u32>,
     /// Mean time between the return of a member and the next kill.
@@ -39,6 +76,15 @@ struct Options {
     /// Kills all members at once and starts them again.
     #[arg(long)]
     restart_all: bool,
+    /// Fills the disk of a drawn member so many times; its node must end itself, and comes back. Needs FUSE.
+    #[arg(long, default_value_t = 0)]
+    disk_full: u32,
+    /// Makes writes or syncs of a drawn member's disk fail so many times; the same holds. Needs FUSE.
+    #[arg(long, default_value_t = 0)]
+    eio: u32,
+    /// Makes every write and sync of a drawn member's disk take so much longer. Needs FUSE.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    slow: Option<Duration>,
     /// Makes the member that leads at the beginning lie to clients, equivocate or say nothing, until the end.
     #[arg(long, value_enum)]
     lie: Option<Kind>,
@@ -66,18 +112,34 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
-        let What::Run(options) = self.what;
-        chaos::run(session, &options.plan()?)
+        match self.what {
+            What::Run(options) => chaos::run(session, &options.plan()?),
+            What::Power(options) => power::run(session, &options.plan()),
+            What::Sweep { directory } => power::sweep(&directory),
+        }
+    }
+}
+
+impl Power {
+    fn plan(self) -> power::Plan {
+        let sync = match self.sync {
+            When::Group => "group",
+            When::Always => "always",
+            When::None => "none-UNSAFE",
+        };
+        power::Plan { cuts: self.cuts, pause: self.pause, sync, seed: self.seed }
     }
 }
 
 impl Options {
     fn plan(self) -> Result<Plan, SynError> {
-        let kills = self.kills.unwrap_or(if self.lie.is_some() { 0 } else { 20 });
-        let events = kills > 0 || self.stop.is_some() || self.restart_all;
+        let disks = self.disk_full + self.eio > 0;
+        let kills = self.kills.unwrap_or(if self.lie.is_some() || disks { 0 } else { 20 });
+        let events = kills > 0 || self.stop.is_some() || self.restart_all || disks;
         if self.lie.is_some() && events {
             let problem = "a liar and a member that is away are two faults";
-            return Err(usage(problem).because("leave --kills, --stop and --restart-all out with --lie"));
+            return Err(usage(problem)
+                .because("leave --kills, --stop, --restart-all, --disk-full and --eio out with --lie"));
         }
         let least = if self.lie.is_some() { 10 } else { 0 };
         let minutes = self.minutes.map(|minutes| Duration::from_secs(60 * u64::from(minutes)));
@@ -87,6 +149,9 @@ impl Options {
             kill_mean: self.kill_mean,
             stop: self.stop,
             restart_all: self.restart_all,
+            disk_full: self.disk_full,
+            eio: self.eio,
+            slow: self.slow,
             lie: self.lie.map(|lie| match lie {
                 Kind::Silent => Lie::Silent,
                 Kind::Replies => Lie::Replies,
