@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use synod_crypto::Hash;
 use synod_journal::memory::{Failure, Fate, MemDisk, Strike};
-use synod_journal::{Config, Journal};
+use synod_journal::{Config, Disk as _, Journal};
 use synod_machine::host::{LaneLog, Lsn};
 use synod_machine::{Condition, Keep, Unrecoverable};
 use synod_quorum::NodeId;
@@ -21,6 +21,8 @@ use synod_wire::Bytes;
 use crate::draw::Stream;
 use crate::storage::{Harm, Loss, Lost, Storage, WriteFailed, Written};
 
+/// What a disk writes at once, in bytes.
+const SECTOR: usize = 512;
 /// Size of a segment, in bytes.
 const SEGMENT_BYTES: u64 = 64 << 10;
 /// Disk operations of a sync within which a drawn crash falls; most syncs have fewer.
@@ -71,14 +73,19 @@ impl BlockJournal {
         let count = u8::try_from(lanes).expect("a journal has at most 64 lanes");
         let salt = u64::from(node.0);
         let config = Config { segment_bytes: SEGMENT_BYTES, salt, ..Config::new([7; 32], node.0, count) };
+        Self { disk: made(&config), ..Self::bare(&config) }
+    }
+
+    /// A journal without a disk.
+    fn bare(config: &Config) -> Self {
         Self {
-            disk: made(&config),
-            config,
+            disk: MemDisk::new(),
+            config: config.clone(),
             journal: None,
             queue: VecDeque::new(),
             compaction: None,
             syncing: None,
-            issued: vec![0; lanes],
+            issued: vec![0; usize::from(config.lanes)],
             durable: 0,
             image: None,
             lies: false,
@@ -125,15 +132,24 @@ impl BlockJournal {
     }
 
     /// The power goes while `upto` writes are on their way to the disk.
-    fn cut(&mut self, upto: usize, stream: &mut Stream) {
+    fn cut(&mut self, upto: usize, loss: Loss, stream: &mut Stream) {
         let when = stream.below(OPERATIONS);
         self.disk.fail(Strike::Any, when, Failure::Stop);
         // The journal ends with the operation that the power takes; what it reports is lost with it.
         drop(self.settle(upto));
-        self.disk = self.disk.crash(&mut |_| match stream.below(3) {
-            0 => Fate::Keep,
-            1 => Fate::Drop,
-            _ => Fate::Torn(stream.draw()),
+        let mut kept = if loss == Loss::Prefix { stream.below(2 * OPERATIONS) } else { 0 };
+        self.disk = self.disk.crash(&mut |_| match loss {
+            Loss::Prefix if kept > 0 => {
+                kept -= 1;
+                Fate::Keep
+            }
+            Loss::Prefix => Fate::Drop,
+            Loss::Torn => Fate::Torn(stream.draw()),
+            _ => match stream.below(3) {
+                0 => Fate::Keep,
+                1 => Fate::Drop,
+                _ => Fate::Torn(stream.draw()),
+            },
         });
     }
 
@@ -141,6 +157,28 @@ impl BlockJournal {
     fn reaches(&self) -> u64 {
         let opened = Journal::open(Box::new(self.disk.fork()), self.config.clone());
         opened.map_or(0, |opened| opened.journal.issued().0)
+    }
+
+    /// The last sector of a segment that holds anything is found elsewhere among the durable ones, and blank where it
+    /// was.
+    fn misdirect(&mut self, choice: u64) -> bool {
+        let Ok(names) = self.disk.list() else { return false };
+        let named: Vec<(&String, Vec<u8>)> =
+            names.iter().filter_map(|name| Some((name, self.disk.contents(name)?))).collect();
+        let written = |content: &[u8]| content.chunks(SECTOR).filter(|s| s.iter().any(|b| *b != 0)).count();
+        let Some((name, content)) = named.iter().max_by_key(|(_, content)| written(content)) else {
+            return false;
+        };
+        let count = written(content);
+        let (Some(from), true) = (count.checked_sub(1), count > 2) else { return false };
+        let to = 1 + usize::try_from(choice % (count as u64 - 2)).unwrap_or(0);
+        let sector = |at: usize| content.chunks(SECTOR).nth(at).unwrap_or_default();
+        for (at, byte) in sector(from).iter().enumerate() {
+            let old = sector(to).get(at).copied().unwrap_or(0);
+            self.disk.rot(name, (to * SECTOR + at) as u64, old ^ byte);
+            self.disk.rot(name, (from * SECTOR + at) as u64, *byte);
+        }
+        true
     }
 
     fn forget_queue(&mut self) {
@@ -263,13 +301,14 @@ impl Storage for BlockJournal {
         let whole = last + self.queue.len() as u64;
         let unsynced = whole.saturating_sub(self.durable);
         let keep = match loss {
-            Loss::Drawn | Loss::Durable => 0,
+            Loss::Drawn | Loss::Torn | Loss::Prefix | Loss::Durable => 0,
             Loss::Nothing => self.queue.len(),
             Loss::Keep(count) => self.queue.len().min(count as usize),
         };
-        if loss == Loss::Drawn {
+        let cut = matches!(loss, Loss::Drawn | Loss::Torn | Loss::Prefix);
+        if cut {
             let upto = self.syncing.unwrap_or(0);
-            self.cut(upto, stream);
+            self.cut(upto, loss, stream);
         } else {
             if keep > 0 {
                 drop(self.settle(keep));
@@ -278,7 +317,7 @@ impl Storage for BlockJournal {
         }
         self.forget_queue();
         let lost = whole.saturating_sub(self.reaches()).min(unsynced);
-        Lost { unsynced, lost, torn: loss == Loss::Drawn && lost > 0 && lost < unsynced }
+        Lost { unsynced, lost, torn: cut && lost > 0 && lost < unsynced }
     }
 
     fn harm(&mut self, harm: Harm) -> bool {
@@ -308,12 +347,19 @@ impl Storage for BlockJournal {
             Harm::Rot(on) => self.rots = on,
             Harm::Full(on) => self.full = on,
             Harm::SyncFail(on) => self.sync_fails = on,
+            Harm::Misdirect(choice) => return self.misdirect(choice),
         }
         true
     }
 
     fn failed(&self) -> bool {
         self.disk.failures() > self.failures
+    }
+
+    fn copy(&self) -> Option<Box<dyn Storage>> {
+        let mut copy = Self { disk: self.disk.fork().crash(&mut |_| Fate::Drop), ..Self::bare(&self.config) };
+        copy.failures = copy.disk.failures();
+        Some(Box::new(copy))
     }
 
     fn bytes(&self) -> u64 {

@@ -82,6 +82,14 @@ impl Stream {
         u64::try_from((u128::from(mean) * u128::from(bits) * LN_2) >> 64).unwrap_or(u64::MAX)
     }
 
+    /// A log-normal value of this median, with a standard deviation of one doubling; at most 64 times the median.
+    pub fn log_normal(&mut self, median: u64) -> u64 {
+        // Twelve uniform values add up to a normal one with variance 1, around 6.
+        let sum: u64 = (0..12).map(|_| self.draw() >> 32).sum();
+        let scaled = u128::from(exp2(sum)) * u128::from(median);
+        u64::try_from(scaled >> 6).unwrap_or(u64::MAX)
+    }
+
     /// A value from `low` (at least 1) to `high` whose logarithm is uniform.
     pub fn log_uniform(&mut self, low: u64, high: u64) -> u64 {
         let low = low.max(1);
@@ -137,6 +145,16 @@ mod tests {
         assert_ne!(first(1, "link", 2), first(2, "link", 2));
         assert_ne!(first(1, "link", 2), first(1, "node", 2));
         assert_ne!(first(1, "link", 2), first(1, "link", 3));
+    }
+
+    #[test]
+    fn log_normal_values_lie_around_their_median() {
+        let mut stream = Draws::new(2).stream("log normal", 0);
+        let values: Vec<u64> = (0..4_000).map(|_| stream.log_normal(1_000_000)).collect();
+        let share = |low: u64, high: u64| values.iter().filter(|v| (low..high).contains(v)).count();
+        assert!((1_850..2_150).contains(&share(0, 1_000_000)), "the median");
+        assert!((2_500..2_950).contains(&share(500_000, 2_000_000)), "one standard deviation");
+        assert!(share(4_000_000, u64::MAX) > 40, "the long tail");
     }
 
     #[test]

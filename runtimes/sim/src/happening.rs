@@ -34,7 +34,7 @@ pub(crate) enum Happening {
     Resume { place: u32 },
     Start { place: u32 },
     CrashDue { place: u32, life: u32 },
-    Strategy { place: u32, slot: u8, deed: Deed },
+    Strategy { place: u32, slot: u8, by: Option<&'static str>, deed: Deed },
     Incident { index: u32, step: u32 },
     Input { place: u32, machine: u8, value: Box<dyn Any + Send> },
     Wake(u64),

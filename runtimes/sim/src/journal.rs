@@ -247,12 +247,16 @@ impl Storage for RecordJournal {
     fn crash(&mut self, loss: Loss, stream: &mut Stream) -> Lost {
         let unsynced = self.log.len() - self.durable;
         let kept = match loss {
-            Loss::Drawn => stream.index(unsynced + 1),
+            Loss::Drawn | Loss::Torn | Loss::Prefix => stream.index(unsynced + 1),
             Loss::Durable => 0,
             Loss::Nothing => unsynced,
             Loss::Keep(count) => unsynced.min(count as usize),
         };
-        let torn = kept < unsynced && loss == Loss::Drawn && stream.chance(500_000);
+        let torn = kept < unsynced
+            && match loss {
+                Loss::Drawn => stream.chance(500_000),
+                loss => loss == Loss::Torn,
+            };
         self.log.truncate(self.durable + kept);
         let log = core::mem::take(&mut self.log);
         self.restore(log);
@@ -275,12 +279,22 @@ impl Storage for RecordJournal {
             Harm::Rot(on) => self.rots = on,
             Harm::Full(on) => self.full = on,
             Harm::SyncFail(on) => self.sync_fails = on,
+            // Records have no sectors.
+            Harm::Misdirect(_) => return false,
         }
         true
     }
 
     fn failed(&self) -> bool {
         self.failed
+    }
+
+    fn copy(&self) -> Option<Box<dyn Storage>> {
+        let mut copy = Self::new(self.lanes.len());
+        copy.fresh = false;
+        copy.lanes.iter_mut().zip(&self.lanes).for_each(|(copy, lane)| copy.damaged = lane.damaged);
+        copy.restore(self.log.iter().take(self.durable).cloned().collect());
+        Some(Box::new(copy))
     }
 
     fn bytes(&self) -> u64 {

@@ -104,8 +104,8 @@ pub use checker::{Checker, Moment, Violation};
 pub use deed::{Deed, Seen};
 pub use draw::{Draws, PPM, Stream};
 pub use faulty::{
-    Act, BOARD_MAX, Board, Delay, Flood, Kept, Lever, LeverKind, Levers, Mutate, Mutator, Opened, Pull,
-    Replay, Silent, Strategy, WorstCrash, generic,
+    Act, Again, BOARD_MAX, Board, Burst, Delay, Flood, Kept, Lever, LeverKind, Levers, Mutate, Mutator,
+    Opened, Pull, Replay, Silent, Strategy, WorstCrash, generic,
 };
 pub use harness::{Desk, Harness, Refused, Told};
 pub use journal::RecordJournal;
@@ -119,6 +119,6 @@ pub use storage::{Harm, Loss, Lost, Storage, WriteFailed, Written};
 pub use toy::{Crypto, Keyring};
 pub use trace::{LAST, Line, Trace};
 pub use world::{
-    Connector, Disks, Factory, Links, Names, Options, Route, Routed, Seat, Setup, Status, Strategies, Twins,
-    World,
+    Connector, Disks, Factory, Kinds, Links, Names, Options, Passage, Route, Routed, Script, Seat, Setup,
+    Status, Strategies, Twins, World,
 };

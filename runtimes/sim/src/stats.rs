@@ -42,10 +42,12 @@ pub struct Stats {
     pub lost_suffixes: u64,
     /// Last records that were torn.
     pub torn: u64,
-    /// Frames of Byzantine nodes that a strategy touched.
+    /// Frames of Byzantine nodes that a strategy touched: made up, changed, or kept from some of their recipients.
     pub tampered: u64,
     /// Those of them an honest node decoded and did not blame as undecodable: effective in the third respect.
     pub swallowed: u64,
+    /// The swallowed ones by strategy and kind of message, where the system names kinds.
+    pub cells: BTreeMap<(&'static str, &'static str), u64>,
     /// Blames by honest nodes.
     pub blames: u64,
     /// Inputs refused because the machine had no room.

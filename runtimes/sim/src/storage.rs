@@ -30,6 +30,10 @@ pub enum Loss {
     Durable,
     /// Everything that was written.
     Nothing,
+    /// A prefix whose last write is torn at a sector, where anything is left to tear.
+    Torn,
+    /// A prefix in the order of the disk's operations, nothing out of order.
+    Prefix,
     /// What was durable and this many writes more.
     Keep(u32),
 }
@@ -81,11 +85,17 @@ pub trait Storage {
     /// Whether a write or a sync failed since the last opening: what it covered may be gone.
     fn failed(&self) -> bool;
 
-    /// The node dies. Draws from `stream` only for [`Loss::Drawn`].
+    /// The node dies. Draws from `stream` only for [`Loss::Drawn`], [`Loss::Torn`] and [`Loss::Prefix`].
     fn crash(&mut self, loss: Loss, stream: &mut Stream) -> Lost;
 
     /// Does to the disk what an incident asks for; false when this storage cannot.
     fn harm(&mut self, harm: Harm) -> bool;
+
+    /// A disk of its own with the durable content of this one, as a copied directory has; `None` when it cannot be
+    /// copied.
+    fn copy(&self) -> Option<Box<dyn Storage>> {
+        None
+    }
 
     /// Bytes held, for the simulator's own bound.
     fn bytes(&self) -> u64;
@@ -113,6 +123,8 @@ pub enum Harm {
     Full(bool),
     /// The next sync fails and what it covered is lost while it reads as if it were clean, or no longer will.
     SyncFail(bool),
+    /// One sector that was durable lies where another belongs, which is gone. The number chooses them.
+    Misdirect(u64),
     /// Blobs read back damaged from now on, or no longer do.
     Rot(bool),
 }

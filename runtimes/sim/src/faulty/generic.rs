@@ -4,13 +4,15 @@ use synod_machine::{Queue, Span, To};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
+use super::asking::{Again, Burst};
 use super::levers::{Mutator, Pull};
 use super::strategy::{Act, Kept, Strategy};
 use crate::deed::{Deed, Seen};
 use crate::draw::PPM;
 use crate::scenario::{Family, Incident};
 
-/// The strategy of an incident, if it is one that needs no protocol: B1, B2, B3, B6, B10, B13.
+/// The strategy of an incident, if it is one that needs no protocol: B1, B2, B3, B6, B10, B13, and what clients do.
+/// Of a client every frame counts as a request.
 #[must_use]
 pub fn generic(incident: &Incident) -> Option<Box<dyn Strategy>> {
     let amount = incident.amount.unsigned_abs();
@@ -20,6 +22,13 @@ pub fn generic(incident: &Incident) -> Option<Box<dyn Strategy>> {
         Family::ByzReplay => Box::new(Replay { share_ppm: PPM / 5 }),
         Family::ByzMutate => Box::new(Mutate { share_ppm: PPM / 10, mutator: None }),
         Family::ByzFlood => Box::new(Flood { frames: u32::try_from(amount.min(100)).unwrap_or(100) }),
+        Family::ClientRetry | Family::ClientDup => Box::new(Again {
+            others: incident.family == Family::ClientDup,
+            share_ppm: PPM / 2,
+            longest: Span::micros(amount),
+            is_request: |_| true,
+        }),
+        Family::ClientBurst => Box::new(Burst { period: Span::micros(amount) }),
         Family::ByzCrash => Box::new(WorstCrash { share_ppm: 20_000 }),
         _ => return None,
     })

@@ -217,12 +217,31 @@ impl Network {
 
     /// Ends the disturbances of one incident.
     pub(crate) fn calm(&mut self, incident: u32, now: u64, plan: &mut Plan) {
+        let unbound = |band: &(u32, u32, u64)| band.0 == incident;
+        for (_, place, _) in self.bands.extract_if(.., |band| unbound(band)).collect::<Vec<_>>() {
+            self.unbind(place, now, plan);
+        }
         for at in 0..self.dirs.len() {
             let weathers = &mut self.dirs[at].weathers;
             let before = weathers.len();
             weathers.retain(|weather| weather.incident != incident);
             let banded = weathers.iter().any(|weather| matches!(weather.kind, WeatherKind::Band(_)));
             if weathers.len() < before && !banded {
+                self.drain(super::place(at), now, plan);
+            }
+        }
+    }
+
+    /// What waits for the bandwidth of a place goes at once, unless another bound holds it.
+    fn unbind(&mut self, place: u32, now: u64, plan: &mut Plan) {
+        if self.bands.iter().any(|(_, other, _)| *other == place) {
+            return;
+        }
+        self.egress_free[place as usize] = 0;
+        for at in 0..self.dirs.len() {
+            let dir = &self.dirs[at];
+            let banded = dir.weathers.iter().any(|weather| matches!(weather.kind, WeatherKind::Band(_)));
+            if dir.from == place && !banded {
                 self.drain(super::place(at), now, plan);
             }
         }
@@ -262,6 +281,9 @@ impl Network {
     /// Links between the places of a core become whole and stay so; all others stay as they are.
     pub(crate) fn heal(&mut self, core: &[bool], now: u64, plan: &mut Plan) {
         self.healed = true;
+        for (_, place, _) in self.bands.extract_if(.., |band| core[band.1 as usize]).collect::<Vec<_>>() {
+            self.unbind(place, now, plan);
+        }
         for at in 0..self.dirs.len() {
             let dir = &mut self.dirs[at];
             if !core[dir.from as usize] || !core[dir.to as usize] {

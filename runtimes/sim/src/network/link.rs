@@ -26,7 +26,8 @@ pub(crate) struct Parcel {
     pub(crate) queue: Queue,
     pub(crate) body: Bytes,
     pub(crate) cause: u64,
-    pub(crate) tampered: bool,
+    /// The strategy that touched it.
+    pub(crate) touched: Option<&'static str>,
     /// The queue it waits in, for accounting; none for datagrams.
     pub(crate) channel: Option<u32>,
 }
@@ -65,6 +66,8 @@ pub enum WeatherKind {
     Reorder(u64),
     /// An exponential delay of this mean, in nanoseconds, on top of the latency.
     Delay(u64),
+    /// A log-normal delay of this median, in nanoseconds, on top of the latency: two thirds lie within a factor of two.
+    LogNormal(u64),
     /// A rare delay: parts per million, and the longest in nanoseconds.
     Spike(u32, u64),
     /// Bytes per second.
@@ -98,6 +101,7 @@ impl Dir {
         for weather in &mut self.weathers {
             match weather.kind {
                 WeatherKind::Delay(mean) => delay += weather.stream.exponential(mean),
+                WeatherKind::LogNormal(median) => delay += weather.stream.log_normal(median),
                 WeatherKind::Spike(ppm, max) => {
                     let spike = weather.stream.below(max);
                     delay += if weather.stream.chance(ppm) { spike } else { 0 };
@@ -150,7 +154,7 @@ pub(crate) struct Flight {
     pub(crate) generation: u32,
     pub(crate) body: Bytes,
     pub(crate) cause: u64,
-    pub(crate) tampered: bool,
+    pub(crate) touched: Option<&'static str>,
 }
 
 /// The queue of one machine towards one peer.

@@ -34,7 +34,9 @@ pub(crate) struct Network {
     pub(super) pairs: Vec<Pair>,
     pub(super) channels: Vec<Channel>,
     egress: u64,
-    egress_free: Vec<u64>,
+    pub(super) egress_free: Vec<u64>,
+    /// Bytes per second of a place as a whole, by incident.
+    pub(super) bands: Vec<(u32, u32, u64)>,
     /// Bytes sent per place since the last look, to find the busiest.
     pub(crate) sent: Vec<u64>,
     pub(super) lives: Vec<u32>,
@@ -55,6 +57,7 @@ impl Network {
             channels: Vec::new(),
             egress: config.egress,
             egress_free: vec![0; places],
+            bands: Vec::new(),
             sent: vec![0; places],
             lives: vec![0; places],
             alive: vec![false; places],
@@ -110,6 +113,11 @@ impl Network {
         self.stats.bytes += parcel.body.len() as u64;
         self.sent[parcel.from as usize] += parcel.body.len() as u64;
         let leaves = self.leaves(parcel.from, now, parcel.body.len() as u64);
+        if leaves > now && !self.bands.is_empty() {
+            // So that what waits for the node's bandwidth goes at once when the bound ends.
+            let line = &mut self.dirs[dir as usize];
+            line.band_free = line.band_free.max(leaves);
+        }
         match self.pairs[Dir::pair(dir) as usize].mode {
             Mode::Datagram => self.send_datagram(leaves, dir, parcel, plan),
             Mode::Connection => self.send_queued(leaves, (dir, spec), parcel, plan),
@@ -117,12 +125,17 @@ impl Network {
     }
 
     fn leaves(&mut self, from: u32, now: u64, bytes: u64) -> u64 {
-        if self.egress == 0 {
-            return now;
-        }
+        let bands = self.bands.iter().filter(|(_, place, _)| *place == from).map(|(_, _, rate)| *rate);
+        let Some(rate) = bands.chain((self.egress > 0).then_some(self.egress)).min() else { return now };
         let free = &mut self.egress_free[from as usize];
-        *free = now.max(*free) + bytes * 1_000_000_000 / self.egress;
+        let took = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+        *free = now.max(*free).saturating_add(u64::try_from(took).unwrap_or(u64::MAX >> 2));
         *free
+    }
+
+    /// Bounds what a place sends, over all its links, until [`Network::calm`].
+    pub(crate) fn band(&mut self, incident: u32, place: u32, rate: u64) {
+        self.bands.push((incident, place, rate));
     }
 
     fn send_datagram(&mut self, leaves: u64, dir_at: u32, parcel: Parcel, plan: &mut Plan) {
@@ -167,8 +180,8 @@ impl Network {
         let tie = line.stream.tie();
         let channel = &mut self.channels[at as usize];
         let arrival = if up { arrival.max(channel.last) } else { u64::MAX };
-        let Parcel { body, cause, tampered, .. } = parcel;
-        channel.flights.push_back(Flight { arrival, generation, body, cause, tampered });
+        let Parcel { body, cause, touched, .. } = parcel;
+        channel.flights.push_back(Flight { arrival, generation, body, cause, touched });
         if up {
             channel.last = arrival;
             plan.net(arrival, tie, cause, NetEvent::Arrive { channel: at });
@@ -204,11 +217,11 @@ impl Network {
             }
             return None;
         }
-        let Flight { body, cause, tampered, .. } = channel.flights.pop_front()?;
+        let Flight { body, cause, touched, .. } = channel.flights.pop_front()?;
         channel.waiting += 1;
         self.stats.delivered += 1;
         let (from, to, machine, queue) = (dir.from, dir.to, channel.machine, channel.queue);
-        Some(Parcel { from, to, machine, queue, body, cause, tampered, channel: Some(at) })
+        Some(Parcel { from, to, machine, queue, body, cause, touched, channel: Some(at) })
     }
 
     /// A datagram's time has come; whether it gets through.

@@ -31,7 +31,8 @@ families! {
     NetDup = "net.dup",
     /// Datagrams are held back by up to this many microseconds.
     NetReorder = "net.reorder",
-    /// An exponential delay of this mean, in microseconds, on the links of the nodes.
+    /// An exponential delay of this mean, or when negative a log-normal one of this median, in microseconds, on the links
+    /// of the nodes.
     NetDelay = "net.delay",
     /// One frame in a hundred is delayed by up to this many microseconds.
     NetSpike = "net.spike",
@@ -39,9 +40,10 @@ families! {
     NetReset = "net.reset",
     /// Nothing arrives between two nodes until the end; order is kept and nothing is lost.
     NetClog = "net.clog",
-    /// The links of the nodes carry this many bytes per second.
+    /// Bytes per second: of each link of a node, of the link between two, or when negative of a node as a whole.
     NetBand = "net.band",
-    /// A partition; the amount is the number of its shape, 6 isolates the busiest sender.
+    /// A partition; the amount is the number of its shape, 6 isolates the busiest sender, 7 does so again and again,
+    /// whoever it is by then.
     NetSplit = "net.split",
     /// The first node is heard by nobody.
     NetOneWay = "net.oneway",
@@ -61,7 +63,8 @@ families! {
     ClockDrift = "clock.drift",
     /// The wall clock jumps by this many milliseconds and stays.
     ClockStep = "clock.step",
-    /// Crashes lose writes that were not durable; without it they lose none.
+    /// Crashes lose writes that were not durable, independently of one another or, when negative, keep a prefix; without
+    /// it they lose none.
     DiskUnsynced = "disk.unsynced",
     /// The next sync fails and the process ends, as it must; restarts after `lasts`.
     DiskSyncFail = "disk.syncfail",
@@ -69,7 +72,7 @@ families! {
     DiskSlow = "disk.slow",
     /// Syncs report success and make nothing durable; ends in a crash. Counts as faulty.
     DiskLie = "disk.lie",
-    /// Blobs read back damaged.
+    /// This share of the reads of blobs comes back damaged, in parts per million.
     DiskRot = "disk.rot",
     /// The disk's content at the beginning comes back at the end. Counts as faulty.
     DiskRollback = "disk.rollback",
@@ -77,11 +80,11 @@ families! {
     DiskWipe = "disk.wipe",
     /// Answers of jobs come late and out of order; mean in microseconds.
     JobDelay = "job.delay",
-    /// Carried out by the workload: requests are repeated.
+    /// A client sends its requests again to the same node, within this many microseconds.
     ClientRetry = "client.retry",
-    /// Carried out by the workload: bursts and idle gaps.
+    /// A client is idle and then says everything at once, with this period in microseconds.
     ClientBurst = "client.burst",
-    /// Carried out by the workload: one request to several nodes.
+    /// A client sends copies of its requests to other nodes, within this many microseconds.
     ClientDup = "client.dup",
     /// Carried out by the harness: joins, leaves and stake changes.
     MemberChange = "member.change",
@@ -119,6 +122,14 @@ families! {
     ByzSync = "byz.B16",
     /// The next write finds no space and the process ends, as it must; restarts after `lasts`.
     DiskFull = "disk.full",
+    /// A crash that tears whatever was not durable at sectors of 512 bytes; restarts after `lasts`.
+    DiskTorn = "disk.torn",
+    /// A durable sector is found where another belongs, and the process restarts at the end. Counts as faulty.
+    DiskMisdirect = "disk.misdirect",
+    /// The process is replaced by one of the other release, and by its own again at the end.
+    NodeVersion = "node.version",
+    /// A second process of the same key runs on a copy of the disk until the end. Counts as faulty.
+    NodeClone = "node.clone",
 }
 
 impl Family {
@@ -131,8 +142,8 @@ impl Family {
     /// Whether the node it hits counts against the fault budget.
     #[must_use]
     pub fn costs_budget(self) -> bool {
-        let disk = matches!(self, Self::DiskLie | Self::DiskRollback | Self::DiskWipe);
-        disk || (self.is_byzantine() && self != Self::ByzCrash)
+        let lost = matches!(self, Self::DiskLie | Self::DiskRollback | Self::DiskWipe | Self::DiskMisdirect);
+        lost || self == Self::NodeClone || (self.is_byzantine() && self != Self::ByzCrash)
     }
 
     /// Whether it is one of the strategies B1 to B16.
@@ -150,6 +161,8 @@ pub(crate) struct Incidents {
     pub(crate) blocks: BTreeMap<u32, Vec<(u32, u32)>>,
     /// How many `disk.unsynced` are going on.
     pub(crate) unsynced: u32,
+    /// How many of them keep prefixes.
+    pub(crate) prefixes: u32,
 }
 
 #[cfg(test)]

@@ -37,7 +37,8 @@ impl Swarm {
         let draws = Draws::new(seed);
         let mut stream = draws.stream("swarm", 0);
         let crypto = if stream.chance(50_000) { Crypto::Real } else { Crypto::Toy };
-        let presets = [Latency::Lan, Latency::Lan, Latency::Europe, Latency::World];
+        let far = Latency::Two(Span::millis(*stream.pick(&[60, 133]).unwrap_or(&60)));
+        let presets = [Latency::Lan, Latency::Lan, Latency::Europe, Latency::World, far];
         let latency = stream.pick(&presets).copied().unwrap_or(Latency::Lan);
         let jitter = Span(stream.log_uniform(1_000, latency.largest().0.max(2_000)));
         let mut victims: Vec<u32> = (0..self.nodes).collect();
@@ -57,7 +58,8 @@ impl Swarm {
         let mut costly = Vec::new();
         for (family, number) in self.families.iter().zip(1_u64..) {
             let mut stream = draws.stream("family", number);
-            if !stream.chance(500_000) {
+            // What was not synced may always be lost.
+            if !stream.chance(500_000) && *family != Family::DiskUnsynced {
                 continue;
             }
             if family.costs_budget() {
@@ -98,10 +100,15 @@ impl Swarm {
         }
         let (first, second) = (stream.below(u64::from(self.nodes)), stream.below(u64::from(self.nodes)));
         let pair = |a: u64, b: u64| [a, b].iter().filter_map(|n| u32::try_from(*n).ok()).collect();
-        let shape = i64::try_from(stream.below(7)).unwrap_or(0);
+        let shape = i64::try_from(stream.below(8)).unwrap_or(0);
         let everywhere = stream.chance(500_000);
         let nodes: Vec<u32> = match family {
             Family::NetReset | Family::NetClog | Family::NetFlap => pair(first, second),
+            Family::NetBand if everywhere && amount > 0 => pair(first, second),
+            Family::ClientRetry | Family::ClientBurst | Family::ClientDup if self.guests > 0 => {
+                let guest = u64::from(self.nodes) + first % u64::from(self.guests);
+                pair(guest, guest).into_iter().take(1).collect()
+            }
             Family::NetSplit | Family::NodeStorm | Family::DiskUnsynced => Vec::new(),
             Family::NetLoss | Family::NetDup | Family::NetReorder | Family::NetDelay | Family::NetSpike
                 if everywhere =>
@@ -134,9 +141,13 @@ fn intensity(family: Family) -> Range {
         Family::NetLoss => (1_000, 300_000, false),
         Family::NetDup => (1_000, 500_000, false),
         Family::NetReorder => (100, 1_000_000, false),
-        Family::NetDelay => (100, 500_000, false),
+        Family::NetDelay => (100, 500_000, true),
         Family::NetSpike => (1_000, 5_000_000, false),
-        Family::NetBand => (10_000, 100_000_000, false),
+        Family::NetBand => (10_000, 100_000_000, true),
+        Family::DiskUnsynced => (1, 1_000, true),
+        Family::DiskRot => (100, 1_000_000, false),
+        Family::ClientRetry | Family::ClientDup => (100, 2_000_000, false),
+        Family::ClientBurst => (10_000, 1_000_000, false),
         Family::NetFlap => (10_000, 2_000_000, false),
         Family::NodeCrash => (1, 2_000, false),
         Family::NodeSlow => (200, 2_000, false),
@@ -157,7 +168,7 @@ const fn longest(family: Family) -> Span {
         Family::NetClog => Span::secs(5),
         Family::NodePause => Span::secs(30),
         Family::NodeStorm => Span::secs(2),
-        Family::NodeCrash | Family::DiskSyncFail | Family::DiskFull => Span::secs(10),
+        Family::NodeCrash | Family::DiskSyncFail | Family::DiskFull | Family::DiskTorn => Span::secs(10),
         _ => Span::secs(60),
     }
 }
@@ -220,10 +231,22 @@ mod tests {
     }
 
     #[test]
+    fn only_clients_suffer_what_clients_do_and_what_is_not_synced_may_always_be_lost() {
+        for seed in 0..50 {
+            let incidents = swarm().scenario(seed).incidents;
+            for incident in &incidents {
+                let of_clients = incident.family.name().starts_with("client.");
+                assert!(incident.nodes.iter().all(|node| (*node >= 7) == of_clients), "{incident:?}");
+            }
+            assert!(incidents.iter().any(|incident| incident.family == Family::DiskUnsynced));
+        }
+    }
+
+    #[test]
     fn ids_are_distinct_and_times_lie_within_the_safety_phase() {
         let scenario = swarm().scenario(3);
         let ids: BTreeSet<u32> = scenario.incidents.iter().map(|i| i.id).collect();
         assert_eq!(ids.len(), scenario.incidents.len());
-        assert!(scenario.incidents.iter().all(|i| i.at < scenario.horizon && i.nodes.iter().all(|n| *n < 7)));
+        assert!(scenario.incidents.iter().all(|i| i.at < scenario.horizon && i.nodes.iter().all(|n| *n < 9)));
     }
 }

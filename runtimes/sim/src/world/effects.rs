@@ -9,7 +9,7 @@ use synod_wire::Bytes;
 
 use super::node::Waiting;
 use super::run::World;
-use super::setup::Routed;
+use super::setup::{Passage, Routed};
 use super::turn::Call;
 use crate::checker::Violation;
 use crate::deed::Deed;
@@ -52,18 +52,19 @@ struct Outgoing {
     queue: Queue,
     body: Bytes,
     cause: u64,
-    tampered: bool,
+    touched: Option<&'static str>,
 }
 
 impl World {
     /// Does what the call asks for, in program order.
     pub(super) fn carry_out(&mut self, call: &mut Call) {
-        let (place, slot, cause, tampered) = (call.place, call.slot, call.event, call.tampered);
+        let (place, slot, cause) = (call.place, call.slot, call.event);
         let mut compact = false;
-        for deed in &mut call.deeds {
+        for (at, deed) in call.deeds.iter_mut().enumerate() {
             match deed {
                 Deed::Send { to, queue, body } => {
-                    let out = Outgoing { slot, queue: *queue, body: body.clone(), cause, tampered };
+                    let touched = call.touch.of(at);
+                    let out = Outgoing { slot, queue: *queue, body: body.clone(), cause, touched };
                     self.send(place, *to, &out);
                 }
                 Deed::Append { lsn, keep, record } => {
@@ -126,7 +127,7 @@ impl World {
                 }
             }
         }
-        if out.tampered {
+        if out.touched.is_some() {
             self.stats.tampered += 1;
         }
     }
@@ -152,11 +153,11 @@ impl World {
         }
         for at in 0..targets.len() {
             let target = self.places[&global.unwrap_or(to)][at];
-            if self.joined(place, target) {
-                let Outgoing { queue, cause, tampered, .. } = *out;
+            if self.joined(place, target) && self.passes((place, target), machine, &out.body) {
+                let Outgoing { queue, cause, touched, .. } = *out;
                 let body = out.body.clone();
                 let parcel =
-                    Parcel { from: place, to: target, machine, queue, body, cause, tampered, channel: None };
+                    Parcel { from: place, to: target, machine, queue, body, cause, touched, channel: None };
                 self.network.send(leaves, spec, parcel, &mut self.plan);
             }
         }
@@ -172,6 +173,19 @@ impl World {
         self.twins.is_empty() || (open(a, b.id) && open(b, a.id))
     }
 
+    /// Whether the script lets this frame through, and whether there is somebody to take it.
+    fn passes(&mut self, (from, to): (u32, u32), machine: u8, body: &Bytes) -> bool {
+        let end = |node: &super::node::Node| (node.id, node.twin);
+        if self.nodes[to as usize].dormant {
+            return false;
+        }
+        let ends = [end(&self.nodes[from as usize]), end(&self.nodes[to as usize])];
+        let Some(script) = self.script.as_mut().filter(|_| !self.healed) else { return true };
+        let passes = script.passes(&Passage { from: ends[0], to: ends[1], machine, body });
+        self.network.stats.lost += u64::from(!passes);
+        passes
+    }
+
     /// What the node at `viewer` calls the node at `peer`.
     pub(super) fn local(&self, viewer: u32, peer: u32) -> NodeId {
         let (viewer, peer) = (self.nodes[viewer as usize].id, self.nodes[peer as usize].id);
@@ -181,6 +195,7 @@ impl World {
     fn fetch(&mut self, place: u32, slot: u8, cause: u64, name: synod_crypto::Hash) {
         let node = &mut self.nodes[place as usize];
         let bytes = node.storage.read(slot, name);
+        let bytes = if node.rot > 0 && node.disk.chance(node.rot) { None } else { bytes };
         let at = self.now + node.disk.between(50_000, 500_000) + node.sync_extra;
         let (tie, life) = (node.ties.tie(), node.incarnation);
         let work = Work::Loaded { name, bytes };

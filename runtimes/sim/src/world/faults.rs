@@ -7,7 +7,7 @@ use synod_quorum::NodeId;
 
 use super::node::{Crash, Status};
 use super::run::{Actor, World};
-use super::turn::Call;
+use super::turn::{Call, Touch};
 use crate::deed::{Deed, Seen};
 use crate::faulty::Strategy;
 use crate::happening::{Happening, Work};
@@ -119,6 +119,13 @@ impl World {
         }
     }
 
+    /// Damages this share of what a node reads from its disk, in parts per million.
+    pub fn rot(&mut self, node: NodeId, ppm: u32) {
+        for place in self.places_of(node) {
+            self.nodes[place as usize].rot = ppm;
+        }
+    }
+
     /// Adds to the length of every sync and read of a node's disk.
     pub fn slow_disk(&mut self, node: NodeId, extra: Span) {
         for place in self.places_of(node) {
@@ -224,14 +231,20 @@ impl World {
     }
 
     /// A strategy does what it put off.
-    pub(super) fn strategic(&mut self, place: u32, slot: u8, cause: u64, deed: Deed) {
+    pub(super) fn strategic(
+        &mut self,
+        (place, slot): (u32, u8),
+        by: Option<&'static str>,
+        cause: u64,
+        deed: Deed,
+    ) {
         let send = matches!(deed, Deed::Send { .. });
         if self.nodes[place as usize].status != Status::Up || !send {
             return;
         }
         self.stats.events += 1;
         let (event, seen, deeds) = (self.stats.events, Seen::Strategy, vec![deed]);
-        self.conclude(Call { place, slot, event, cause, seen, deeds, tampered: true, crash: None });
+        self.conclude(Call { place, slot, event, cause, seen, deeds, touch: Touch::all(by), crash: None });
         self.pump(place);
     }
 
@@ -274,6 +287,7 @@ impl World {
         }
         node.storage.harm(Harm::Lie(false));
         node.storage.harm(Harm::Rot(false));
+        node.rot = 0;
         let id = node.id;
         self.drift(id, 0);
         self.start(place);

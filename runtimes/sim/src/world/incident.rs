@@ -5,7 +5,7 @@ use synod_quorum::NodeId;
 
 use super::node::Status;
 use super::run::World;
-use crate::draw::Stream;
+use crate::draw::{PPM, Stream};
 use crate::happening::Happening;
 use crate::network::{SHAPES, Weather, WeatherKind};
 use crate::scenario::{Family, Incident};
@@ -14,6 +14,16 @@ use crate::storage::{Harm, Loss};
 /// Steps of an incident: its beginning, then, for those that come back, one number per return.
 const BEGIN: u32 = 0;
 const END: u32 = u32::MAX;
+
+/// Between two looks of a partition that follows the busiest sender.
+const FOLLOWED: Span = Span::millis(200);
+/// How long replacing a program takes.
+const UPGRADE: Span = Span::millis(50);
+
+/// Parts per million, from the amount of an incident.
+fn share(amount: i64) -> u32 {
+    u32::try_from(amount).unwrap_or(0).min(PPM)
+}
 
 impl World {
     /// Schedules the incidents of a scenario. To be called once, before the first run.
@@ -55,10 +65,16 @@ impl World {
             Family::NetSplit | Family::NetOneWay | Family::NetFlap => {
                 self.partition(&incident, (index, step), &mut stream);
             }
-            Family::NodeCrash | Family::NodeStorm | Family::NodePause | Family::NodeSlow => {
+            Family::NodeCrash
+            | Family::NodeStorm
+            | Family::NodePause
+            | Family::NodeSlow
+            | Family::NodeVersion
+            | Family::NodeClone => {
                 self.process(&incident, step, &mut stream);
             }
             Family::ClockOffset | Family::ClockDrift | Family::ClockStep => self.clock(&incident, step),
+            Family::ClientRetry | Family::ClientBurst | Family::ClientDup => self.malice(&incident, step),
             family if family.is_byzantine() => self.malice(&incident, step),
             _ => self.disk(&incident, step),
         }
@@ -82,14 +98,21 @@ impl World {
             Family::NetLoss => WeatherKind::Loss(ppm),
             Family::NetDup => WeatherKind::Duplicate(ppm),
             Family::NetReorder => WeatherKind::Reorder(Span::micros(amount).0),
+            Family::NetDelay if incident.amount < 0 => WeatherKind::LogNormal(Span::micros(amount).0),
             Family::NetDelay => WeatherKind::Delay(Span::micros(amount).0),
             Family::NetSpike => WeatherKind::Spike(10_000, Span::micros(amount).0),
             _ => WeatherKind::Band(amount),
         };
         let victims = self.victims(incident);
+        if incident.family == Family::NetBand && incident.amount < 0 {
+            victims.iter().for_each(|place| self.network.band(incident.id, *place, amount));
+            return;
+        }
+        let pair = incident.family == Family::NetBand && victims.len() == 2 && victims[0] != victims[1];
         for from in self.all_places() {
             for to in self.all_places() {
-                if victims.contains(&from) || victims.contains(&to) {
+                let ends = (victims.contains(&from), victims.contains(&to));
+                if (ends.0 && ends.1) || (!pair && (ends.0 || ends.1)) {
                     let entity = u64::from(incident.id) << 32 | u64::from(from) << 16 | u64::from(to);
                     let stream = self.draws.stream("weather", entity);
                     self.network.disturb(from, to, Weather { incident: incident.id, kind, stream });
@@ -120,6 +143,9 @@ impl World {
             }
             return;
         }
+        if (incident.family, incident.amount) == (Family::NetSplit, 7) {
+            self.later(incident, (index, step), FOLLOWED, stream);
+        }
         let nodes = self.victims(incident);
         let pairs = match (incident.family, incident.amount) {
             (Family::NetFlap, _) => match nodes[..] {
@@ -130,7 +156,7 @@ impl World {
                 let victim = nodes.first().copied();
                 self.all_places().filter_map(|to| victim.map(|from| (from, to))).collect()
             }
-            (_, 6) => {
+            (_, 6 | 7) => {
                 let busiest = self.network.busiest().unwrap_or(0);
                 self.all_places().flat_map(|peer| [(busiest, peer), (peer, busiest)]).collect()
             }
@@ -151,15 +177,24 @@ impl World {
     /// Schedules the next turn of a flapping link.
     fn flap(&mut self, incident: &Incident, (index, step): (u32, u32), stream: &mut Stream) {
         let half = Span::micros(incident.amount.unsigned_abs().max(1_000)).0 / 2;
+        self.later(incident, (index, step), Span(half), stream);
+    }
+
+    /// Schedules the next step of an incident, unless it ends before.
+    fn later(&mut self, incident: &Incident, (index, step): (u32, u32), after: Span, stream: &mut Stream) {
         let next = Happening::Incident { index, step: step.saturating_add(1).min(END - 1) };
         let end = incident.at.0.saturating_add(incident.lasts.0);
-        if self.now + half < end {
-            self.plan.push(self.now + half, stream.tie(), 0, next);
+        if self.now + after.0 < end {
+            self.plan.push(self.now + after.0, stream.tie(), 0, next);
         }
     }
 
     fn process(&mut self, incident: &Incident, step: u32, stream: &mut Stream) {
-        let loss = if self.incidents.unsynced > 0 { Loss::Drawn } else { Loss::Nothing };
+        let loss = match (self.incidents.unsynced, self.incidents.prefixes) {
+            (0, _) => Loss::Nothing,
+            (_, 0) => Loss::Drawn,
+            _ => Loss::Prefix,
+        };
         for place in self.victims(incident) {
             let id = self.nodes[place as usize].id;
             match (incident.family, step) {
@@ -175,7 +210,45 @@ impl World {
                 (Family::NodePause, BEGIN) => self.pause(id, incident.lasts),
                 (Family::NodeSlow, BEGIN) => self.slow(id, incident.amount.unsigned_abs().max(1)),
                 (Family::NodeSlow, END) => self.slow(id, 100),
+                (Family::NodeVersion, BEGIN | END) => self.replace(place, step == BEGIN, loss),
+                (Family::NodeClone, BEGIN) => self.clone_node(place),
+                (Family::NodeClone, END) => self.end_clone(place),
                 _ => {}
+            }
+        }
+    }
+
+    /// The process ends, and one of the other release, or of its own again, starts on its disk.
+    fn replace(&mut self, place: u32, other: bool, loss: Loss) {
+        self.nodes[place as usize].other_release = other;
+        self.crash_place(place, loss, Some(UPGRADE.0));
+    }
+
+    /// Starts the second instance of a node on a copy of its disk. Both are faulty from then on: they share a key.
+    fn clone_node(&mut self, place: u32) {
+        let id = self.nodes[place as usize].id;
+        let dormant = |at: &u32| self.nodes[*at as usize].dormant;
+        let Some(second) = self.places.get(&id).and_then(|all| all.iter().copied().find(dormant)) else {
+            return;
+        };
+        let Some(disk) = self.nodes[place as usize].storage.copy() else { return };
+        self.nodes[second as usize].storage = disk;
+        self.nodes[second as usize].dormant = false;
+        for at in [place, second] {
+            let node = &mut self.nodes[at as usize];
+            node.tainted = true;
+            node.mark = Some(Family::ByzTwins.name());
+        }
+        self.start(second);
+    }
+
+    /// Ends the second instance for good.
+    fn end_clone(&mut self, place: u32) {
+        let id = self.nodes[place as usize].id;
+        for second in self.places.get(&id).cloned().unwrap_or_default() {
+            if self.nodes[second as usize].twin > 0 {
+                self.crash_place(second, Loss::Drawn, None);
+                self.nodes[second as usize].dormant = true;
             }
         }
     }
@@ -204,8 +277,11 @@ impl World {
 
     fn disk(&mut self, incident: &Incident, step: u32) {
         if incident.family == Family::DiskUnsynced {
-            let active = &mut self.incidents.unsynced;
-            *active = if step == BEGIN { *active + 1 } else { active.saturating_sub(1) };
+            let count = |active: u32| if step == BEGIN { active + 1 } else { active.saturating_sub(1) };
+            self.incidents.unsynced = count(self.incidents.unsynced);
+            if incident.amount < 0 {
+                self.incidents.prefixes = count(self.incidents.prefixes);
+            }
             return;
         }
         let amount = Span::micros(incident.amount.unsigned_abs());
@@ -230,7 +306,11 @@ impl World {
                     self.crash(id, Loss::Durable, Some(Span::millis(100)));
                     self.harm(id, Harm::Lie(false));
                 }
-                (Family::DiskRot, _) => drop(self.harm(id, Harm::Rot(step == BEGIN))),
+                (Family::DiskRot, BEGIN) => self.rot(id, share(incident.amount)),
+                (Family::DiskRot, END) => self.rot(id, 0),
+                (Family::DiskTorn, BEGIN) => self.crash(id, Loss::Torn, restart),
+                (Family::DiskMisdirect, BEGIN) => drop(self.harm(id, Harm::Misdirect(amount.0))),
+                (Family::DiskMisdirect, END) => self.crash(id, Loss::Drawn, Some(Span::millis(100))),
                 (Family::DiskRollback, BEGIN) => drop(self.harm(id, Harm::Image)),
                 (Family::DiskRollback, END) => self.replace_disk(id, Harm::Rollback, Some(Span::millis(100))),
                 (Family::DiskWipe, BEGIN) => self.replace_disk(id, Harm::Wipe, restart),
@@ -241,7 +321,16 @@ impl World {
 
     fn replace_disk(&mut self, id: NodeId, harm: Harm, restart: Option<Span>) {
         self.crash(id, Loss::Drawn, restart);
-        self.harm(id, harm);
+        if self.harm(id, harm) && harm != Harm::Wipe {
+            self.forgetful(id);
+        }
+    }
+
+    /// What a node says that forgot something, and does not know it, is under B8.
+    fn forgetful(&mut self, id: NodeId) {
+        for place in self.places.get(&id).cloned().unwrap_or_default() {
+            self.nodes[place as usize].mark.get_or_insert(Family::ByzAmnesia.name());
+        }
     }
 
     fn malice(&mut self, incident: &Incident, step: u32) {

@@ -4,7 +4,7 @@ use synod_machine::host::LaneLog;
 
 use super::node::Status;
 use super::run::World;
-use super::turn::Call;
+use super::turn::{Call, Touch};
 use crate::checker::Violation;
 use crate::deed::Seen;
 use crate::happening::{Happening, Work};
@@ -16,7 +16,7 @@ impl World {
     /// Builds a node's machines from its disk and hands each its first event.
     pub(super) fn start(&mut self, place: u32) {
         let node = &mut self.nodes[place as usize];
-        if node.status != Status::Down || node.frozen {
+        if node.status != Status::Down || node.frozen || node.dormant {
             return;
         }
         let base = node.lots.between(1_000_000_000, 1_000_000_000_000);
@@ -52,7 +52,8 @@ impl World {
         let (id, incarnation) = (node.id, node.incarnation);
         let number = node.slots[usize::from(slot)].number;
         let seen = Seen::Opened { condition: log.condition, records: log.records.clone() };
-        match crate::panics::catch(|| (self.factory)(id, number, log, incarnation)) {
+        let factory = self.other.as_ref().filter(|_| node.other_release).unwrap_or(&self.factory);
+        match crate::panics::catch(|| factory(id, number, log, incarnation)) {
             Err(text) => {
                 self.panicked(place, &text);
                 false
@@ -66,7 +67,8 @@ impl World {
                 state.queues = hosted.queues().to_vec();
                 state.hosted = Some(hosted);
                 let (event, deeds) = (self.stats.events, core::mem::take(&mut self.deeds));
-                let call = Call { place, slot, event, cause: 0, seen, deeds, tampered: false, crash: None };
+                let call =
+                    Call { place, slot, event, cause: 0, seen, deeds, touch: Touch::default(), crash: None };
                 self.conclude(call);
                 true
             }

@@ -18,5 +18,6 @@ mod turn;
 pub use node::Status;
 pub use run::World;
 pub use setup::{
-    Connector, Disks, Factory, Links, Names, Options, Route, Routed, Seat, Setup, Strategies, Twins,
+    Connector, Disks, Factory, Kinds, Links, Names, Options, Passage, Route, Routed, Script, Seat, Setup,
+    Strategies, Twins,
 };

@@ -92,6 +92,12 @@ pub(super) struct Node {
     /// Whether its disk was tampered with beyond what a correct node survives.
     pub(super) tainted: bool,
     pub(super) strategy: Option<u32>,
+    /// Under which strategy all its frames count: twins, and whoever forgot.
+    pub(super) mark: Option<&'static str>,
+    /// Waits to be started as the second instance of its id.
+    pub(super) dormant: bool,
+    /// Runs the other release of the program.
+    pub(super) other_release: bool,
     /// Its strategy breaks the protocol.
     pub(super) byzantine: bool,
     pub(super) backlog: VecDeque<(u64, u8, Work)>,
@@ -110,6 +116,8 @@ pub(super) struct Node {
     pub(super) boundaries: u64,
     /// Speed of the processor: 100 is normal, 200 takes twice as long.
     pub(super) slow_percent: u64,
+    /// Share of reads that come back damaged, in parts per million.
+    pub(super) rot: u32,
     /// Longer syncs, in nanoseconds.
     pub(super) sync_extra: u64,
     /// Mean of the extra delay of each job's answer, in nanoseconds.
@@ -140,6 +148,9 @@ impl Node {
             keys,
             tainted: false,
             strategy: None,
+            mark: None,
+            dormant: false,
+            other_release: false,
             byzantine: false,
             backlog: VecDeque::new(),
             busy_until: 0,
@@ -152,6 +163,7 @@ impl Node {
             frozen: false,
             boundaries: 0,
             slow_percent: 100,
+            rot: 0,
             sync_extra: 0,
             job_delay: 0,
             ties: draws.stream("node tie", entity),

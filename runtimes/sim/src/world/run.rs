@@ -7,7 +7,7 @@ use synod_machine::Time;
 use synod_quorum::NodeId;
 
 use super::node::{Node, Status};
-use super::setup::{Connector, Factory, Names, Options, Route, Setup, Strategies, Twins};
+use super::setup::{Connector, Factory, Kinds, Names, Options, Route, Script, Setup, Strategies, Twins};
 use crate::audit::{Audit, Digest};
 use crate::checker::{Checker, Violation};
 use crate::deed::Deed;
@@ -16,7 +16,7 @@ use crate::faulty::{Board, Strategy};
 use crate::happening::{Happening, Plan, Work};
 use crate::harness::{Desk, Harness, Report, Wish};
 use crate::network::{NetEvent, Network, NetworkConfig};
-use crate::scenario::Incidents;
+use crate::scenario::{Family, Incidents};
 use crate::stats::Stats;
 use crate::toy::Keyring;
 use crate::trace::Trace;
@@ -34,6 +34,9 @@ pub struct World {
     pub(super) draws: Draws,
     pub(super) keyring: Keyring,
     pub(super) factory: Box<Factory>,
+    pub(super) other: Option<Box<Factory>>,
+    pub(super) script: Option<Box<dyn Script>>,
+    pub(super) kinds: Box<Kinds>,
     pub(super) connector: Box<Connector>,
     pub(super) route: Box<Route>,
     pub(super) names: Option<Box<dyn Names>>,
@@ -66,6 +69,7 @@ impl World {
     #[must_use]
     pub fn new(setup: Setup) -> Self {
         let Setup { seats, factory, connector, links, route, names, .. } = setup;
+        let (other, script, kinds) = (setup.other, setup.script, setup.kinds);
         let (disks, checkers, twins, strategies) =
             (setup.disks, setup.checkers, setup.twins, setup.strategies);
         let options = setup.options;
@@ -103,6 +107,9 @@ impl World {
             draws,
             keyring,
             factory,
+            other,
+            script,
+            kinds,
             connector,
             route,
             names,
@@ -129,14 +136,19 @@ impl World {
         world
     }
 
-    /// Plans the first start of every node and marks twins as the faulty pair they are.
+    /// Plans the first start of every node and marks twins as the faulty pair they are. A second instance without a
+    /// script of its own waits until a fault starts it.
     fn begin(&mut self) {
         for place in self.all_places() {
             let node = &mut self.nodes[place as usize];
             node.byzantine = self.twins.iter().any(|twins| twins.id == node.id);
+            node.mark = node.byzantine.then_some(Family::ByzTwins.name());
+            node.dormant = node.twin > 0 && !node.byzantine;
             let at = node.lots.below(self.options.start_within.0.max(1));
             let tie = node.ties.tie();
-            self.plan.push(at, tie, 0, Happening::Start { place });
+            if !node.dormant {
+                self.plan.push(at, tie, 0, Happening::Start { place });
+            }
         }
     }
 
@@ -227,7 +239,7 @@ impl World {
             Happening::Resume { place } => self.pump(place),
             Happening::Start { place } => self.start(place),
             Happening::CrashDue { place, life } => self.crash_due(place, life),
-            Happening::Strategy { place, slot, deed } => self.strategic(place, slot, cause, deed),
+            Happening::Strategy { place, slot, by, deed } => self.strategic((place, slot), by, cause, deed),
             Happening::Incident { index, step } => self.incident(index, step),
             Happening::Input { place, machine, value } => self.given(place, machine, value),
             Happening::Wake(token) => self.reports.push_back(Report::Wake(token)),

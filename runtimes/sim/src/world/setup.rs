@@ -5,6 +5,7 @@ use core::any::Any;
 use synod_machine::host::{Hosted, LaneLog};
 use synod_machine::{Span, Unrecoverable};
 use synod_quorum::NodeId;
+use synod_wire::Bytes;
 
 use crate::checker::Checker;
 use crate::faulty::Strategy;
@@ -20,7 +21,7 @@ use crate::toy::Crypto;
 pub struct Seat {
     /// Its id; unique in the world, except that a pair of twins shares one.
     pub id: NodeId,
-    /// 0, or 1 for the second of two twins.
+    /// 0, or 1 for the second of two twins. Without [`Setup::twins`] for its id it waits for `node.clone`.
     pub twin: u8,
     /// The numbers of its machines, in the order in which they recover: users before providers. Each has its own
     /// lane of the node's journal.
@@ -41,6 +42,29 @@ impl Seat {
 ///
 /// A refusal keeps the node down. It is a violation unless the node's disk was tampered with.
 pub type Factory = dyn Fn(NodeId, u8, LaneLog, u32) -> Result<Box<dyn Hosted>, Unrecoverable>;
+
+/// The kind of message a frame holds: (the receiving machine's number, the body). For counting; `None` when it has none.
+pub type Kinds = dyn Fn(u8, &Bytes) -> Option<&'static str>;
+
+/// A frame on its way from one instance of a node to another; each is named by its id and its twin number.
+#[derive(Clone, Copy, Debug)]
+pub struct Passage<'a> {
+    /// Who sent it.
+    pub from: (NodeId, u8),
+    /// Whom it is for.
+    pub to: (NodeId, u8),
+    /// The sender's machine.
+    pub machine: u8,
+    /// What it says.
+    pub body: &'a Bytes,
+}
+
+/// Decides frame by frame what the network carries. It is asked once per frame and recipient, in the order in which
+/// they leave, and no more once the core is healed.
+pub trait Script {
+    /// Whether the frame gets through; else it is lost.
+    fn passes(&mut self, passage: &Passage<'_>) -> bool;
+}
 
 /// Where an output goes.
 pub enum Routed {
@@ -151,6 +175,12 @@ pub struct Setup {
     pub seats: Vec<Seat>,
     /// Builds machines.
     pub factory: Box<Factory>,
+    /// Builds machines of the other release, which `node.version` starts; `None` is the same program.
+    pub other: Option<Box<Factory>>,
+    /// What the network carries.
+    pub script: Option<Box<dyn Script>>,
+    /// Names kinds of messages.
+    pub kinds: Box<Kinds>,
     /// Routes outputs.
     pub connector: Box<Connector>,
     /// Joins nodes.
@@ -182,6 +212,9 @@ impl Setup {
         Self {
             seats,
             factory: Box::new(factory),
+            other: None,
+            script: None,
+            kinds: Box::new(|_, _| None),
             connector: Box::new(|_, _, output| vec![Routed::Harness(output)]),
             links: Box::new(|a, b| (a.is_member() || b.is_member()).then_some(Mode::Connection)),
             route: Box::new(|_, machine, _| machine),

@@ -9,7 +9,7 @@ use super::node::Status;
 use super::run::World;
 use crate::checker::{Moment, Violation};
 use crate::deed::{Capture, Deed, Seen};
-use crate::faulty::Act;
+use crate::faulty::{Act, sent, touched};
 use crate::happening::{Happening, Work};
 use crate::harness::{Refused, Report};
 use crate::network::Parcel;
@@ -17,6 +17,26 @@ use crate::storage::Loss;
 
 /// Most inputs of connectors that wait for a machine to have room.
 const INPUTS_MAX: usize = 65_536;
+
+/// Which sends of a call a strategy touched.
+#[derive(Default)]
+pub(super) struct Touch {
+    by: Option<&'static str>,
+    /// Per deed; empty means all of them.
+    deeds: Vec<bool>,
+}
+
+impl Touch {
+    /// Everything that is sent.
+    pub(super) const fn all(by: Option<&'static str>) -> Self {
+        Self { by, deeds: Vec::new() }
+    }
+
+    /// Who touched the deed at this place.
+    pub(super) fn of(&self, at: usize) -> Option<&'static str> {
+        self.by.filter(|_| self.deeds.is_empty() || self.deeds.get(at).copied().unwrap_or(false))
+    }
+}
 
 /// One call that was made: whose, about what, and what it wants.
 pub(super) struct Call {
@@ -26,7 +46,7 @@ pub(super) struct Call {
     pub(super) cause: u64,
     pub(super) seen: Seen,
     pub(super) deeds: Vec<Deed>,
-    pub(super) tampered: bool,
+    pub(super) touch: Touch,
     pub(super) crash: Option<(Loss, Option<u64>)>,
 }
 
@@ -116,7 +136,7 @@ impl World {
     fn turn(&mut self, place: u32, slot: u8, cause: u64, work: Work) {
         self.stats.events += 1;
         let seen = self.seen(place, slot, &work);
-        let tampered = matches!(&work, Work::Frame(parcel) if parcel.tampered);
+        let touched = if let Work::Frame(parcel) = &work { parcel.touched } else { None };
         if let Work::Frame(Parcel { channel: Some(channel), .. }) = work {
             self.network.taken(channel);
         }
@@ -128,14 +148,27 @@ impl World {
             return self.panicked(place, &text);
         }
         let event = self.stats.events;
-        let mut call = Call { place, slot, event, cause, seen, deeds, tampered: false, crash: None };
+        let mut call = Call { place, slot, event, cause, seen, deeds, touch: Touch::default(), crash: None };
         self.corrupt(&mut call);
         self.bound(&mut call);
         self.charge(&call);
-        if tampered && self.nodes[place as usize].honest() && !blames_frame(&call.deeds) {
-            self.stats.swallowed += 1;
+        if let Some(by) = touched {
+            self.swallow(&call, by);
         }
         self.conclude(call);
+    }
+
+    /// An honest node processed a frame that a strategy touched, unless it did not even decode.
+    fn swallow(&mut self, call: &Call, by: &'static str) {
+        let node = &self.nodes[call.place as usize];
+        if !node.honest() || blames_frame(&call.deeds) {
+            return;
+        }
+        self.stats.swallowed += 1;
+        let Seen::Frame(frame) = &call.seen else { return };
+        if let Some(kind) = (self.kinds)(node.slots[usize::from(call.slot)].number, &frame.body) {
+            *self.stats.cells.entry((by, kind)).or_insert(0) += 1;
+        }
     }
 
     /// Makes the call itself.
@@ -194,12 +227,14 @@ impl World {
 
     /// Lets the node's strategy edit the call.
     fn corrupt(&mut self, call: &mut Call) {
+        call.touch = Touch::all(self.nodes[call.place as usize].mark);
         let Some(index) = self.nodes[call.place as usize].strategy else { return };
         let Some(mut actor) = self.actors.get_mut(index as usize).and_then(Option::take) else { return };
         let node = &self.nodes[call.place as usize];
         let (mut later, mut crash_after) = (Vec::new(), None);
         let peers = self.peers(call.place);
-        call.tampered = actor.strategy.act(&mut Act {
+        let before = sent(&call.deeds);
+        let changed = actor.strategy.act(&mut Act {
             now: Time(self.now),
             node: node.id,
             machine: node.slots[usize::from(call.slot)].number,
@@ -212,15 +247,22 @@ impl World {
             board: &mut self.board,
             keys: &self.corrupted,
         });
+        // What an honest node's strategy does to its frames is no lie.
+        let name = Some(actor.strategy.name()).filter(|name| name.starts_with("byz."));
         for (after, deed) in later {
             let tie = actor.draws.tie();
-            let event = Happening::Strategy { place: call.place, slot: call.slot, deed };
+            let event = Happening::Strategy { place: call.place, slot: call.slot, by: name, deed };
             self.plan.push(self.now.saturating_add(after.0), tie, call.event, event);
         }
         if let Some(units) = crash_after {
             let restart = actor.draws.log_uniform(Span::millis(10).0, Span::secs(10).0);
             cut(&mut call.deeds, units, self.local(call.place, call.place));
             call.crash = Some((Loss::Drawn, Some(restart)));
+        }
+        if changed && name.is_some() {
+            // A crash in the middle of a send is a touch of all that was sent.
+            let deeds = if call.crash.is_some() { Vec::new() } else { touched(&before, &call.deeds) };
+            call.touch = Touch { by: name, deeds };
         }
         self.actors[index as usize] = Some(actor);
     }

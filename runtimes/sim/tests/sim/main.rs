@@ -6,6 +6,7 @@ mod counter;
 mod determinism;
 mod disks;
 mod failed_syncs;
+mod families;
 mod incidents;
 mod network;
 mod probe;
