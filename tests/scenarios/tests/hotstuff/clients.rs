@@ -5,7 +5,9 @@ use synod_hotstuff::{Item, Message};
 use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
 use synod_scenarios::{SYSTEMS, settles, warm};
+use synod_service::{ClientFrame, UNSIGNED};
 use synod_trial::stage::{Fate, Stage, What};
+use synod_wire::{Blob, Bytes, List};
 
 /// One-view terms, so that every view has another leader.
 const ONE_VIEW: &[(&str, i64)] = &[("term_views", 1), ("reputation", 0), ("send_all", 1)];
@@ -127,6 +129,46 @@ fn items_that_are_no_frames_change_no_view() {
         assert_eq!(given_up, 0, "{system}: views were given up");
         let delivered = stage.book().highest.0 - before;
         assert!(lies.count() > 0 && delivered > 40, "{system}: {delivered} items, {} lies", lies.count());
+        let _report = settles(stage);
+    }
+}
+
+/// Frames that no client signed: of the sessions of the two clients, and of any number of others.
+fn forged(from: u64, count: u64) -> Vec<Item> {
+    let frame = |number: u64| {
+        let command = Blob::try_from(Bytes::from(vec![7; 200])).expect("short");
+        let session = if number.is_multiple_of(2) { 1 + number / 2 % 4 } else { 1_000 + number };
+        let commands = List::try_from(vec![command]).expect("short");
+        let frame = ClientFrame { session, first: number, acked: 1, full: 0, commands, signature: UNSIGNED };
+        Item::new(synod_service::Item::Frame(frame).payload()).expect("not empty")
+    };
+    (from..from + count).map(frame).collect()
+}
+
+/// 4.14: with everything it sends, a member forwards frames that nobody signed, in the clients' names and in others',
+/// more than the pools hold. No pool turns the clients away: what they ask waits at most for views that the liar spoils,
+/// and in the default pack, where it does not lead, for nothing.
+#[test]
+fn a_flood_of_forwarded_lies_keeps_no_command_of_a_client_out() {
+    for system in SYSTEMS {
+        let mut stage = warm(system, 4, &[("pool_items", 600), ("reputation", 0)]);
+        let liar = NodeId((leader(&stage).0 + 1) % 4);
+        let alone = latencies(&mut stage, 10, 0);
+        let lies = stage.corrupt(liar, move |sent, _| {
+            // The same to all, and anew a thousand times a second.
+            let items = forged(100 * (sent.at.0 / 1_000_000), 100).try_into().expect("fits a message");
+            Fate::Say(vec![sent.message.clone(), Message::Forward(items)])
+        });
+        let before = stage.book().highest.0;
+        let flooded = latencies(&mut stage, 60, 1);
+        let (median, most) = (|took: &[Span]| took[took.len() / 2], flooded[flooded.len() - 1]);
+        assert!(most <= Span::millis(500), "{system}: a command took {most}");
+        if system == "hotstuff/chain2+order" {
+            let (alone, flooded) = (median(&alone), median(&flooded));
+            assert!(flooded.0 <= 2 * alone.0, "{system}: {alone} alone, {flooded} under a flood");
+        }
+        let (said, ordered) = (lies.count() * 100, stage.book().highest.0 - before);
+        assert!(said > 4_000 && ordered > 200, "{system}: {said} lies, {ordered} items ordered");
         let _report = settles(stage);
     }
 }
