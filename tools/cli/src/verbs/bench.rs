@@ -37,7 +37,7 @@ enum What {
     Order(Options),
     /// The key-value store, by default as Redis clients of a proxy use it.
     #[command(
-        after_help = "Example:\n  synod bench kv --clients 8 --op mix --keys 1000 --via node --for 1s --warmup 500ms --no-baseline"
+        after_help = "Example:\n  synod bench kv --clients 4 --pipeline 16 --for 1s --warmup 500ms --no-baseline"
     )]
     Kv(KvOptions),
 }
