@@ -62,6 +62,8 @@ pub struct Book {
     pub executed: u64,
     /// Different headers seen.
     pub blocks: u64,
+    /// Whether the script of the run was played to its end.
+    pub complete: bool,
 }
 
 /// The notes, as both sides hold them.

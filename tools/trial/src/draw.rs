@@ -8,7 +8,7 @@ use crate::oracle::{faults, weak};
 use crate::params::pack_of;
 use crate::systems::journal;
 use crate::token::{Disk, RunOptions};
-use crate::twins::ROUNDS_MAX;
+use crate::twins::{self, ROUNDS_MAX};
 
 /// Families every seed may have.
 const FAMILIES: &[Family] = &[
@@ -49,10 +49,16 @@ const FAMILIES: &[Family] = &[
     Family::ByzCrash,
     Family::ByzBatches,
     Family::ByzSync,
+    Family::NodeVersion,
+    Family::NodeClone,
+    Family::DiskTorn,
+    Family::ClientRetry,
+    Family::ClientBurst,
+    Family::ClientDup,
 ];
 
 /// Families that only a disk of blocks knows.
-const BLOCKS: &[Family] = &[Family::DiskFull];
+const BLOCKS: &[Family] = &[Family::DiskFull, Family::DiskMisdirect];
 
 /// Families that only links without connections know.
 const DATAGRAMS: &[Family] = &[Family::NetLoss, Family::NetDup, Family::NetReorder];
@@ -66,6 +72,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
         return Ok(Scenario::quiet(system, seed));
     }
     let pack = pack_of(system).ok_or_else(|| format!("no system is called {system}"))?;
+    if options.twins {
+        return Ok(twins::scenario(system, seed));
+    }
     let draws = Draws::new(seed);
     let mut stream = draws.stream("hotstuff", 0);
     let drawn = if stream.chance(600_000) { 4 } else { 7 };
@@ -91,7 +100,7 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
         horizon,
         mode: if datagrams { Mode::Datagram } else { Mode::Connection },
         families,
-        incidents_max: 6,
+        incidents_max: 9,
     };
     let mut scenario = swarm.scenario(seed);
     if let Some(crypto) = options.crypto {
@@ -109,7 +118,7 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     if pack.has_terms() && draws.stream("hotstuff", 6).chance(250_000) {
         scenario.options.insert("votes_leader".to_owned(), 1);
     }
-    twins(&mut scenario, &mut draws.stream("hotstuff", 7));
+    masks(&mut scenario, &mut draws.stream("hotstuff", 7));
     if options.safety_only {
         scenario.options.insert("safety_only".to_owned(), 1);
     }
@@ -118,7 +127,7 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
 
 /// Sometimes a member that counts as faulty anyway is two machines with one key, and in each round each other member hears the first,
 /// the second, or both (B5).
-fn twins(scenario: &mut Scenario, stream: &mut Stream) {
+fn masks(scenario: &mut Scenario, stream: &mut Stream) {
     let (chosen, rounds, length) =
         (stream.chance(150_000), stream.between(2, ROUNDS_MAX), stream.log_uniform(30, 1_000));
     let ways: Vec<u64> = (0..rounds).map(|_| stream.below(3_u64.pow(scenario.nodes - 1))).collect();
@@ -194,7 +203,7 @@ fn spread(scenario: &mut Scenario, stream: &mut Stream) {
         }
         // A fault that hits everybody for seconds leaves nothing to see.
         if matches!(incident.family, Family::NetDelay | Family::NetSpike) {
-            incident.amount = incident.amount.min(300_000);
+            incident.amount = incident.amount.clamp(-300_000, 300_000);
         }
     }
     if scenario.latency == Latency::World && stream.chance(500_000) {

@@ -13,6 +13,7 @@
 
 pub mod app;
 pub mod book;
+pub mod cells;
 pub mod draw;
 pub mod models;
 pub mod oracle;

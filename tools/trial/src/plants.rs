@@ -252,7 +252,7 @@ fn drawn(id: &str) -> u64 {
 }
 
 /// Processor time of this thread.
-fn cpu() -> Duration {
+pub(crate) fn cpu() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(text.split(' ').next().and_then(|field| field.parse().ok()).unwrap_or(0))
 }

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::Number;
+
+use crate::cells::Cells;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -73,6 +76,8 @@ pub struct RunReport {
     pub faults: u64,
     /// In which respects the seed was effective.
     pub effective: EffectiveReport,
+    /// Cells of the lever table that were reached.
+    pub cells: Vec<String>,
     /// Rule coverage.
     pub rules: Coverage,
     /// Largest share of its memory formula a machine reached, per mille.
@@ -81,6 +86,8 @@ pub struct RunReport {
     pub nodes: u32,
     /// Whether distances were those of a wide area.
     pub wan: bool,
+    /// Whether the script of the run, if it has one, was played to its end.
+    pub complete: bool,
     /// The highest view.
     pub views: u64,
     /// Different headers seen.
@@ -131,10 +138,14 @@ pub struct Repeats {
 }
 
 /// Many runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SoakReport {
     /// Format of this object.
     pub schema: &'static str,
+    /// The first seed.
+    pub from: u64,
+    /// The seed behind the last.
+    pub next: u64,
     /// Seeds run.
     pub seeds: u64,
     /// Seeds without failure.
@@ -151,17 +162,23 @@ pub struct SoakReport {
     pub virtual_s: u64,
     /// Virtual seconds per real second, over runs in one data centre (`lan`) and over wide areas (`wan`).
     pub virtual_per_real: BTreeMap<&'static str, u64>,
+    /// Hours of nodes simulated per hour of processor time.
+    pub node_h_per_cpu_h: u64,
     /// Median number of faults.
     pub faults_p50: u64,
     /// Families that came up.
     pub families_active: u64,
     /// Share of seeds that were effective, per respect.
     pub effective_pct: BTreeMap<&'static str, u64>,
+    /// Cells of the lever table reached over all seeds.
+    pub cells: Cells,
     /// Rule coverage over all seeds.
     pub rules: Coverage,
     /// Repeated runs.
     pub repeats: Repeats,
-    /// Rule of three: failures per million seeds that N clean seeds still allow.
+    /// Rule of three: failures per seed that N clean seeds still allow, 3 / N.
+    pub bound_per_seed: Number,
+    /// The same in millionths.
     pub bound_per_seed_ppm: u64,
     /// Real milliseconds.
     pub wall_ms: u64,

@@ -9,6 +9,7 @@ use synod_quorum::NodeId;
 use synod_sim::{Draws, Family, Loss, Scenario, Violation};
 
 use crate::book::GUESTS;
+use crate::cells;
 use crate::draw;
 use crate::oracle::{faults, quorum};
 use crate::params::{number, timeout_max};
@@ -16,6 +17,7 @@ use crate::report::{Coverage, EffectiveReport, Outcome, RunReport};
 use crate::systems::hotstuff::{Trial, build};
 use crate::systems::journal;
 use crate::token::{RunOptions, Token};
+use crate::twins;
 use crate::workload::CLIENT;
 
 /// Rules that mark a change of view or path.
@@ -82,6 +84,9 @@ pub fn run_twice(scenario: &Scenario, token: &str) -> Result<RunReport, String> 
 }
 
 fn phases(trial: &mut Trial, scenario: &Scenario) -> Result<(), Violation> {
+    if twins::is_script(scenario) {
+        return twins::play(trial, scenario);
+    }
     let dead = number(scenario, "dead", 0);
     if dead > 0 {
         trial.world.run(Time(Span::millis(3).0), &mut trial.workload)?;
@@ -125,7 +130,7 @@ fn delay(scenario: &Scenario) -> u64 {
 
 /// H-L1: how long the next commit may take once the core is whole. What was under way keeps its length: a slow sync, a
 /// job, a frame.
-fn commit_bound(scenario: &Scenario) -> Span {
+pub(crate) fn commit_bound(scenario: &Scenario) -> Span {
     let views = u64::from(scenario.nodes) + 4 + u64::from(faults(scenario.nodes));
     let turns = 40 * delay(scenario) + 200 * disk(scenario);
     let longest = |family: Family| {
@@ -219,12 +224,12 @@ fn rejoined(trial: &mut Trial, scenario: &Scenario, core: &[NodeId], bound: Span
 }
 
 /// A broken safety property as it is; a passed bound under the name of its liveness property.
-fn named(checker: &str, what: Result<Violation, String>) -> Violation {
+pub(crate) fn named(checker: &str, what: Result<Violation, String>) -> Violation {
     what.unwrap_or_else(|what| Violation::new(checker, what))
 }
 
 /// Each guest asks for one more command.
-fn ask(trial: &mut Trial, scenario: &Scenario) {
+pub(crate) fn ask(trial: &mut Trial, scenario: &Scenario) {
     for id in 0..scenario.guests {
         let guest = NodeId(GUESTS + id);
         trial.book.borrow_mut().clock = trial.world.now();
@@ -234,7 +239,7 @@ fn ask(trial: &mut Trial, scenario: &Scenario) {
     }
 }
 
-fn wait(
+pub(crate) fn wait(
     trial: &mut Trial,
     deadline: Time,
     done: impl Fn(&Trial) -> bool,
@@ -305,10 +310,12 @@ pub(crate) fn report(
             lost_suffix: effective.lost_suffix,
             byzantine: effective.byzantine,
         },
+        cells: cells::reached(&scenario.system, stats.cells.keys()),
         rules: coverage(&applied),
         bytes_permille_max: stats.bytes_permille_max,
         nodes: scenario.nodes,
         wan: scenario.latency.largest() >= Span::millis(1),
+        complete: book.complete,
         views: book.view,
         blocks: book.blocks,
         delivered: book.highest.0,

@@ -5,7 +5,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use serde_json::Number;
+
+use crate::cells;
 use crate::draw;
+use crate::plants::cpu;
 use crate::report::{Failure, Outcome, Repeats, RunReport, SoakReport};
 use crate::run::{SYSTEMS, commit, coverage, run_scenario, run_twice};
 use crate::token::{RunOptions, Token};
@@ -74,6 +78,9 @@ struct Sums {
     faults: Vec<u64>,
     families: BTreeSet<String>,
     effective: [u64; 3],
+    node_ms: u64,
+    cpu: Duration,
+    cells: BTreeSet<String>,
     applied: BTreeSet<&'static str>,
     repeats: Repeats,
 }
@@ -100,7 +107,7 @@ pub fn soak(options: &SoakOptions) -> Result<(SoakReport, Vec<String>), String> 
     });
     let elapsed = pile.started.elapsed();
     let sums = pile.sums.into_inner().map_err(|_| "a thread of the soak panicked".to_owned())?;
-    Ok(summed(sums, elapsed))
+    Ok(summed(options, sums, elapsed))
 }
 
 fn work(pile: &Pile<'_>) {
@@ -116,11 +123,14 @@ fn work(pile: &Pile<'_>) {
         let Some(system) = options.systems.get(at) else { return };
         let twice = options.twice_every > 0
             && (number / options.systems.len() as u64).is_multiple_of(options.twice_every);
+        let before = cpu();
         let Ok(report) = one(system, seed, &options.options, twice) else { return };
+        let spent = cpu().saturating_sub(before);
         if options.first && !report.passed() {
             pile.stop.store(true, Ordering::Relaxed);
         }
         if let Ok(mut sums) = pile.sums.lock() {
+            sums.cpu += spent;
             sums.add(report, twice);
         }
     }
@@ -147,6 +157,8 @@ impl Sums {
         let (virtual_ms, wall_ms) = self.by_distance.entry(kind).or_default();
         *virtual_ms += report.virtual_ms;
         *wall_ms += report.wall_ms;
+        self.node_ms += report.virtual_ms * u64::from(report.nodes);
+        self.cells.extend(report.cells.iter().cloned());
         self.faults.push(report.faults);
         let effective = report.effective;
         let flags = [effective.view_change, effective.lost_suffix, effective.byzantine];
@@ -163,16 +175,36 @@ impl Sums {
     }
 }
 
-fn summed(mut sums: Sums, elapsed: Duration) -> (SoakReport, Vec<String>) {
+/// Three in `seeds`, to the millionth, as a number of JSON.
+fn bound(seeds: u64) -> (Number, u64) {
+    let ppm = 3_000_000_u64.checked_div(seeds).unwrap_or(1_000_000).min(1_000_000);
+    let text = format!("{}.{:06}", ppm / 1_000_000, ppm % 1_000_000);
+    let number = text.parse().ok().and_then(Number::from_f64);
+    (number.unwrap_or_else(|| Number::from(1)), ppm)
+}
+
+/// How the three respects are shared out, in percent.
+fn shares([views, suffixes, lies]: [u64; 3], seeds: u64) -> BTreeMap<&'static str, u64> {
+    let share = |count: u64| (count * 100).checked_div(seeds).unwrap_or(0);
+    BTreeMap::from([
+        ("view_change", share(views)),
+        ("lost_suffix", share(suffixes)),
+        ("byzantine", share(lies)),
+    ])
+}
+
+fn summed(options: &SoakOptions, mut sums: Sums, elapsed: Duration) -> (SoakReport, Vec<String>) {
     let wall_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
     let failed = sums.failures.len() as u64;
     sums.faults.sort_unstable();
     let applied: Vec<&str> = sums.applied.iter().copied().collect();
-    let share = |count: u64| (count * 100).checked_div(sums.seeds).unwrap_or(0);
-    let [views, suffixes, lies] = sums.effective;
+    let (bound_per_seed, bound_per_seed_ppm) = bound(sums.seeds);
+    let cpu_ms = u64::try_from(sums.cpu.as_millis()).unwrap_or(u64::MAX).max(1);
     let rate = |(virtual_ms, wall): &(u64, u64)| virtual_ms / (*wall).max(1);
     let report = SoakReport {
         schema: "synod-sim-soak/1",
+        from: options.from,
+        next: options.from.wrapping_add(sums.seeds),
         seeds: sums.seeds,
         clean: sums.seeds - failed,
         seeds_per_s: sums.seeds * 1_000 / wall_ms,
@@ -182,14 +214,13 @@ fn summed(mut sums: Sums, elapsed: Duration) -> (SoakReport, Vec<String>) {
         virtual_per_real: sums.by_distance.iter().map(|(kind, times)| (*kind, rate(times))).collect(),
         faults_p50: sums.faults.get(sums.faults.len() / 2).copied().unwrap_or(0),
         families_active: sums.families.len() as u64,
-        effective_pct: BTreeMap::from([
-            ("view_change", share(views)),
-            ("lost_suffix", share(suffixes)),
-            ("byzantine", share(lies)),
-        ]),
+        effective_pct: shares(sums.effective, sums.seeds),
+        node_h_per_cpu_h: sums.node_ms / cpu_ms,
+        cells: cells::summed(&options.systems, &sums.cells),
         rules: coverage(&applied),
         repeats: sums.repeats,
-        bound_per_seed_ppm: 3_000_000_u64.checked_div(sums.seeds).unwrap_or(1_000_000),
+        bound_per_seed,
+        bound_per_seed_ppm,
         wall_ms,
         events: sums.events,
         executed: sums.executed,

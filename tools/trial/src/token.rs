@@ -18,6 +18,8 @@ pub struct RunOptions {
     pub safety_only: bool,
     /// Whether one member more than allowed is faulty; agreement and liveness are not judged then. Text: `over`.
     pub over_budget: bool,
+    /// Whether the seed is the index of a script of twins; the other options do not count then. Text: `twins`.
+    pub twins: bool,
 }
 
 /// What the journals of a run are kept on.
@@ -67,7 +69,8 @@ impl fmt::Display for RunOptions {
         });
         let safety = self.safety_only.then(|| "safety".to_owned());
         let over = self.over_budget.then(|| "over".to_owned());
-        let parts: Vec<String> = [nodes, crypto, disk, safety, over].into_iter().flatten().collect();
+        let twins = self.twins.then(|| "twins".to_owned());
+        let parts: Vec<String> = [nodes, crypto, disk, safety, over, twins].into_iter().flatten().collect();
         f.write_str(&parts.join(","))
     }
 }
@@ -86,6 +89,7 @@ impl FromStr for RunOptions {
                 Some(("disk", "blocks")) => options.disk = Some(Disk::Blocks),
                 None if part == "safety" => options.safety_only = true,
                 None if part == "over" => options.over_budget = true,
+                None if part == "twins" => options.twins = true,
                 _ => return Err(BadToken(text.to_owned())),
             }
             if part.starts_with("n=") && options.nodes.is_none() {
@@ -131,6 +135,7 @@ mod tests {
             disk: Some(Disk::Blocks),
             safety_only: true,
             over_budget: true,
+            twins: true,
         };
         for options in [RunOptions::default(), options] {
             let token = Token {

@@ -1,7 +1,7 @@
 //! Tasks of this repository: `cargo xtask VERB`.
 //!
 //! Built: `measure`, which prints the numbers a review looks at (STYLE.md, docs/adr); `fuzz`, which runs the fuzz
-//! targets; `plant`, which looks for planted bugs; `explore`, which explores the models with their controls;
+//! targets; `plant` and `twins`, which look for planted bugs; `explore`, which explores the models with their controls;
 //! `conformance`, which watches the formats. Any other verb is refused with exit code 2 and a list of what exists.
 
 mod cargo;
@@ -28,6 +28,10 @@ const VERBS: &[(&str, &str)] = &[
         "explore",
         "build with planted bugs, explore the models and their controls: [MODEL|all] [--minutes M] [--json]",
     ),
+    (
+        "twins",
+        "build with planted bugs and look for some among scripts of twins: --plants ID,.. [--system P] [--count N]",
+    ),
     ("conformance", "check the stored hashes of all formats; --accept writes them anew"),
 ];
 
@@ -41,6 +45,11 @@ fn main() -> ExitCode {
         ["plant", rest @ ..] => code(root().and_then(|root| plant::run(&root, &["plant", "run"], rest))),
         ["explore"] => code(root().and_then(|root| plant::run(&root, &["explore", "all"], &[]))),
         ["explore", rest @ ..] => code(root().and_then(|root| plant::run(&root, &["explore"], rest))),
+        ["twins"] => {
+            let plants = ["--plants", "H1,H3,H5,O1,O2,O4", "--system", "all"];
+            code(root().and_then(|root| plant::run(&root, &["twins"], &plants)))
+        }
+        ["twins", rest @ ..] => code(root().and_then(|root| plant::run(&root, &["twins"], rest))),
         ["conformance"] => code(root().and_then(|root| conformance::run(&root, false))),
         ["conformance", "--accept"] => code(root().and_then(|root| conformance::run(&root, true))),
         ["conformance", ..] => refuse("`conformance` takes only --accept"),

@@ -6,16 +6,17 @@ use crate::session::{Session, usage};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::path::PathBuf;
-use std::time::Duration;
 use synod_config::{Exit, SynError, code};
 use synod_trial::replay;
 use synod_trial::report::RunReport;
 use synod_trial::run::{Manner, SYSTEMS, run, run_twice};
-use synod_trial::soak::{SoakOptions, soak};
 use synod_trial::token::RunOptions;
 
 mod explore;
+mod marks;
 mod plant;
+mod soak;
+mod twins;
 
 /// Random worlds of crashes, partitions, lost disks and liars; a violation is exit 8 with its token.
 #[derive(Debug, Args)]
@@ -46,31 +47,8 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
     },
-    /// Many seeds.
-    #[command(after_help = "Example:\n  synod sim soak --system hotstuff/chain2 --seeds 4")]
-    Soak {
-        /// The system; a bare `hotstuff` is every production pack.
-        #[arg(long, default_value = "hotstuff")]
-        system: String,
-        /// Number of seeds.
-        #[arg(long, default_value_t = 100)]
-        seeds: u64,
-        /// The first seed.
-        #[arg(long, default_value = "1", value_parser = seed)]
-        from: u64,
-        /// Options of every run.
-        #[arg(long, default_value = "")]
-        options: String,
-        /// Stops taking seeds after this many minutes.
-        #[arg(long)]
-        minutes: Option<u64>,
-        /// Stops at the first failure.
-        #[arg(long)]
-        first: bool,
-        /// Threads.
-        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-        jobs: u16,
-    },
+    Soak(soak::Arguments),
+    Twins(twins::Arguments),
     /// Exactly the run of a token or scenario file again.
     #[command(after_help = "Example:\n  synod sim replay hotstuff/chain2:7:@any")]
     Replay {
@@ -129,14 +107,8 @@ impl Arguments {
             Verb::Run { system, seed, options: text, twice, trace } => {
                 one(session, (&system, seed), &options(&text)?, (twice, trace))
             }
-            Verb::Soak { system, seeds, from, options: text, minutes, first, jobs } => {
-                let mut plan = SoakOptions::new(&system, from, seeds);
-                plan.options = options(&text)?;
-                plan.time_max = minutes.map(|minutes| Duration::from_secs(60 * minutes));
-                plan.first = first;
-                plan.jobs = usize::from(jobs);
-                many(session, &plan)
-            }
+            Verb::Soak(soak) => soak.run(session),
+            Verb::Twins(twins) => twins.run(session),
             Verb::Replay { what, columns } => {
                 let report = replay::replay(&text_of(&what)?, Manner::default()).map_err(|e| unknown(&e))?;
                 if columns && report.passed() {
@@ -195,18 +167,4 @@ fn told(session: &Session, report: &RunReport) -> Done {
         return Ok(Exit::Success);
     }
     Err(violated(&report.token, &format!("{}: {}", report.checker, report.what), &report.columns))
-}
-
-fn many(session: &Session, plan: &SoakOptions) -> Done {
-    session.tell(&format!("{} seeds of {}", plan.seeds, plan.systems.join(", ")));
-    let (report, columns) = soak(plan).map_err(|e| unknown(&e))?;
-    let value = serde_json::to_value(&report).unwrap_or_default();
-    session.output.print(&fields("synod-sim-soak/1", &value))?;
-    match report.failures.first() {
-        None => Ok(Exit::Success),
-        Some(failure) => {
-            let what = format!("{}: {}", failure.checker, failure.what);
-            Err(violated(&failure.token, &what, columns.first().map_or("", String::as_str)))
-        }
-    }
 }

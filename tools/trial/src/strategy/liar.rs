@@ -9,7 +9,7 @@ use synod_quorum::{Epoch, NodeId};
 use synod_sim::{Act, Deed, Family, Incident, Mutate, PPM, Seen, Strategy, generic};
 use synod_wire::{Bytes, Wire, Writer};
 
-use super::{flooding, forging, hiding, leading, levers, serving, voting};
+use super::{asking, flooding, forging, hiding, leading, levers, serving, voting};
 use crate::oracle::{faults, quorum};
 use crate::sight::{REPLICA, opened};
 
@@ -253,7 +253,7 @@ pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strate
             moves.push(Box::new(voting::VoteAll));
         }
         Family::ByzSync => moves.push(Box::new(serving::FalseBlocks)),
-        _ => return generic(incident),
+        _ => return asking::of(incident).or_else(|| generic(incident)),
     }
     let share_ppm = [PPM, PPM / 2, PPM / 5][usize::try_from(amount / 2 % 3).unwrap_or(0)];
     Some(Box::new(Liar {

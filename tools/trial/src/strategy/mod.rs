@@ -3,6 +3,7 @@
 //! A [`Liar`] plays its moves on every call of the honest machine inside it. Strategies that need no protocol come
 //! from the simulator.
 
+mod asking;
 mod flooding;
 mod forging;
 mod hiding;

@@ -17,16 +17,18 @@ use synod_service::{
     Client, ClientAuth, ClientConfig, Executor, ExecutorConfig, ExecutorInput, ExecutorLimits, ExecutorOutput,
 };
 use synod_sim::{
-    BlockJournal, Checker, Keyring, Options, RecordJournal, Routed, Scenario, Seat, Setup, Storage, Twins,
-    World,
+    BlockJournal, Checker, Family, Keyring, Options, RecordJournal, Routed, Scenario, Script, Seat, Setup,
+    Storage, Twins, World,
 };
 
 use crate::app::{Executions, RecordingApp};
 use crate::book::{Book, GUESTS, Shared};
+use crate::cells;
 use crate::oracle;
 use crate::params::{number, pack_of, parameters};
 use crate::sight::REPLICA;
 use crate::strategy;
+use crate::twins;
 use crate::watch::Watch;
 use crate::workload::{CLIENT, Workload};
 
@@ -105,10 +107,9 @@ pub fn build_watched(
         resume: RefCell::default(),
     };
     plan.config(NodeId(0), Position(0)).map_err(|e| e.0)?;
+    let other = plan.other();
     let book: Shared = Rc::new(RefCell::new(Book::default()));
-    let members = (0..scenario.nodes).flat_map(|id| members_of(scenario, NodeId(id)));
-    let guests = (0..scenario.guests).map(|id| Seat::new(NodeId(GUESTS + id), &[CLIENT]));
-    let seats = members.chain(guests).collect();
+    let seats = seats(scenario);
     let mode = scenario.mode;
     let blocks = number(scenario, "blocks", 0) == 1;
     let over_budget = number(scenario, "over", 0) == 1;
@@ -120,7 +121,10 @@ pub fn build_watched(
         checkers: core::iter::once(Box::new(watch) as Box<dyn Checker>).chain(beside).collect(),
         strategies: Box::new(move |incident| strategy::of(incident, secrets)),
         disks: Box::new(move |node, lanes| disk(blocks, node, lanes)),
-        twins: twins(scenario).into_iter().collect(),
+        twins: twins_of(scenario).into_iter().collect(),
+        script: twins::masks(scenario).map(|masks| Box::new(masks) as Box<dyn Script>),
+        kinds: Box::new(cells::kind),
+        other: Some(Box::new(move |node, machine, log, life| other.machine(node, machine, log, life))),
         options: options(scenario, token, trace),
         ..Setup::new(seats, move |node, machine, log, life| plan.machine(node, machine, log, life))
     };
@@ -134,17 +138,26 @@ fn disk(blocks: bool, node: NodeId, lanes: usize) -> Box<dyn Storage> {
     if blocks { Box::new(BlockJournal::new(node, lanes)) } else { Box::new(RecordJournal::new(lanes)) }
 }
 
-/// The seats of a member: one, or two for the pair of twins.
-fn members_of(scenario: &Scenario, id: NodeId) -> Vec<Seat> {
-    let seat = Seat::new(id, &[EXECUTOR, REPLICA]);
-    let twin = Seat { twin: 1, ..seat.clone() };
-    if number(scenario, "twin", 0) == u64::from(id.0) + 1 { vec![seat, twin] } else { vec![seat] }
+/// Members, then guests, then second instances: of the pair of twins, and of whom a fault clones.
+fn seats(scenario: &Scenario) -> Vec<Seat> {
+    let member = |id: u32| Seat::new(NodeId(id), &[EXECUTOR, REPLICA]);
+    let cloned = scenario.incidents.iter().filter(|incident| incident.family == Family::NodeClone);
+    let cloned: Vec<u32> = cloned.flat_map(|incident| incident.nodes.clone()).collect();
+    let is_double = |id: &u32| number(scenario, "twin", 0) == u64::from(*id) + 1 || cloned.contains(id);
+    let guests = (0..scenario.guests).map(|id| Seat::new(NodeId(GUESTS + id), &[CLIENT]));
+    let second = (0..scenario.nodes).filter(is_double).map(|id| Seat { twin: 1, ..member(id) });
+    (0..scenario.nodes).map(member).chain(guests).chain(second).collect()
 }
 
 /// Whom the twins reach: per round one number, whose digits to base three say for each other member whether it
 /// hears the first twin, the second, or both.
-fn twins(scenario: &Scenario) -> Option<Twins> {
+fn twins_of(scenario: &Scenario) -> Option<Twins> {
     let id = u32::try_from(number(scenario, "twin", 0)).ok()?.checked_sub(1)?;
+    if twins::is_script(scenario) {
+        // The script looks at frames; its masks are the rest of the network's.
+        let all = || (0..scenario.nodes).chain(GUESTS..GUESTS + scenario.guests).map(NodeId).collect();
+        return Some(Twins { id: NodeId(id), round: Span::secs(1), masks: vec![[all(), all()]] });
+    }
     let guests = (0..scenario.guests).map(|guest| NodeId(GUESTS + guest));
     let mut masks = Vec::new();
     for round in 0..number(scenario, "twin_rounds", 1) {
@@ -202,6 +215,29 @@ fn connect(node: NodeId, machine: u8, output: Box<dyn core::any::Any + Send>) ->
 }
 
 impl Plan {
+    /// The other release of the program: the same protocol, with other numbers where members need not agree.
+    fn other(&self) -> Self {
+        let mut scenario = self.scenario.clone();
+        let of = |key: &str, default: u64| number(&self.scenario, key, default);
+        for (key, value) in [
+            ("batch_wait_us", (2 * of("batch_wait_us", 1_000) + 500).min(50_000)),
+            ("executor_lag_max", of("executor_lag_max", 64).div_ceil(2)),
+            ("view_window", 2 * of("view_window", 64)),
+            ("pool_items", 2 * of("pool_items", 4_096)),
+        ] {
+            scenario.options.insert(key.to_owned(), i64::try_from(value).unwrap_or(i64::MAX));
+        }
+        Self {
+            scenario,
+            pack: self.pack,
+            cluster: self.cluster,
+            roster: self.roster.clone(),
+            keyring: self.keyring,
+            executions: self.executions.clone(),
+            resume: RefCell::default(),
+        }
+    }
+
     fn config(&self, own: NodeId, resume: Position) -> Result<Config, synod_hotstuff::Invalid> {
         let identity = Identity { own, cluster: self.cluster, roster: self.roster.clone() };
         Config::new(identity, parameters(&self.scenario, self.pack), resume)
