@@ -22,7 +22,7 @@ enum What {
     #[command(after_help = "Example:\n  synod chaos run --kills 1 --kill-mean 500ms")]
     Run(Options),
     /// Cuts the power of nodes whose disks forget what was not synced, then audits. Needs FUSE.
-    #[command(after_help = "Example:\n  synod chaos power --cuts 20 --seed 7")]
+    #[command(after_help = "Example:\n  synod chaos power --cuts 2")]
     Power(Power),
     /// Waits beside a run and cleans up after it if it does not do so itself.
     #[command(hide = true)]
