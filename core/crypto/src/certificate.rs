@@ -97,6 +97,25 @@ pub fn verify_evidence<E: Evidence>(
     cluster: Hash,
     roster: &Roster,
 ) -> Result<Verified<E>, Refusal> {
+    verify_evidence_beyond(evidence, &[], keys, cluster, roster).map(|(evidence, _)| evidence)
+}
+
+/// Claims that were verified, one by one.
+pub type Claims<S> = Vec<Verified<Claim<S>>>;
+
+/// The same for a verifier that knows some of the claims already: a signature is checked unless a claim in `seen`,
+/// which was verified, equals it in every byte of statement, scope, signer, key and signature. Another signature of a
+/// known statement is checked like any other. Gives the evidence, and its claims one by one for the next time.
+///
+/// # Errors
+/// The first [`Refusal`] found.
+pub fn verify_evidence_beyond<E: Evidence>(
+    evidence: E,
+    seen: &[Verified<Claim<E::Statement>>],
+    keys: &Keys,
+    cluster: Hash,
+    roster: &Roster,
+) -> Result<(Verified<E>, Claims<E::Statement>), Refusal> {
     if evidence.epoch() != roster.epoch() {
         return Err(Refusal::Epoch);
     }
@@ -105,18 +124,22 @@ pub fn verify_evidence<E: Evidence>(
         return Err(Refusal::TooWeak);
     }
     let scope = Scope { cluster, epoch: roster.epoch() };
-    let mut claims = Vec::new();
+    let (mut claims, mut good) = (Vec::new(), Vec::new());
     for group in groups {
         screen(&group, roster)?;
         for (signer, statement, signature) in group.signed {
             let key = roster.member(signer).ok_or(Refusal::Stranger(signer))?.key;
-            claims.push(Claim { statement, scope, signer, key, signature });
+            let claim = Claim { statement, scope, signer, key, signature };
+            match seen.iter().find(|known| ***known == claim) {
+                Some(known) => good.push(known.clone()),
+                None => claims.push(claim),
+            }
         }
     }
-    match verify_all(claims, keys).into_iter().find_map(Result::err) {
-        Some(forged) => Err(Refusal::Forged(forged.signer)),
-        None => Ok(Verified::mint(evidence)),
+    for checked in verify_all(claims, keys) {
+        good.push(checked.map_err(|forged| Refusal::Forged(forged.signer))?);
     }
+    Ok((Verified::mint(evidence), good))
 }
 
 fn screen<S>(group: &Group<S>, roster: &Roster) -> Result<(), Refusal> {

@@ -3,8 +3,8 @@
 //! *What it gives.* A [`Statement`] is what a node can sign; its bytes carry the protocol, version, kind,
 //! cluster and epoch, so that no signature is good in another domain. A [`Claim`] is a statement somebody
 //! says was signed; a [`Verified`] value is one that was checked. `Verified` has no public constructor:
-//! [`Claim::verify`], [`verify_all`], [`verify_evidence`] and [`Keys::sign`] are its only sources, and `Keys`
-//! exist only inside jobs, so acting on an unverified statement does not compile:
+//! [`Claim::verify`], [`verify_all`], [`verify_evidence`], [`verify_evidence_beyond`] and [`Keys::sign`] are its only
+//! sources, and `Keys` exist only inside jobs, so acting on an unverified statement does not compile:
 //!
 //! ```compile_fail
 //! use synod_crypto::Verified;
@@ -29,7 +29,9 @@ mod registration;
 mod statement;
 pub mod toy;
 
-pub use certificate::{Certificate, Evidence, Group, Refusal, Threshold, verify_evidence};
+pub use certificate::{
+    Certificate, Claims, Evidence, Group, Refusal, Threshold, verify_evidence, verify_evidence_beyond,
+};
 pub use claim::{Claim, Verified, verify_all};
 pub use hash::{Hash, Hasher};
 pub use keys::{Keys, Seed, Signature};

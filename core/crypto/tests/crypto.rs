@@ -2,7 +2,7 @@
 
 use synod_crypto::{
     BadKey, Certificate, Claim, Evidence, Group, Hash, Keys, PublicKey, Refusal, Scope, Seed, Signature,
-    Statement, Threshold, check_key, merkle, toy, verify_all, verify_evidence,
+    Statement, Threshold, check_key, merkle, toy, verify_all, verify_evidence, verify_evidence_beyond,
 };
 use synod_quorum::{Epoch, Member, NodeId, Roster};
 use synod_wire::{Bytes, Drawn, Limits, Wire, wire};
@@ -202,6 +202,38 @@ fn a_certificate_needs_distinct_members_of_enough_power() {
         assert_eq!(verdict(stale), Err(Refusal::Epoch));
         let wrong_cluster = verify_evidence(agreed(make, &[0, 1, 2]), &keys, Hash::ZERO, &roster);
         assert_eq!(wrong_cluster.map(|_| ()), Err(Refusal::Forged(NodeId(0))));
+    }
+}
+
+#[test]
+fn only_the_very_same_signature_is_not_checked_twice() {
+    for make in [real as fn(u8) -> Keys, toys] {
+        let (roster, keys) = (roster(make, 4), make(0));
+        let first = verify_evidence_beyond(agreed(make, &[0, 1, 2]), &[], &keys, CLUSTER, &roster);
+        let (_, seen) = first.expect("three of four agreed");
+        assert_eq!(seen.len(), 3);
+        let verdict =
+            |e: Agreed| verify_evidence_beyond(e, &seen, &keys, CLUSTER, &roster).map(|(_, all)| all);
+        // One of them is new, and comes back with the others.
+        assert_eq!(verdict(agreed(make, &[0, 1, 2, 3])).map(|all| all.len()), Ok(4));
+        let forge = |signers: &[u8], liar: u32, signature: Signature| {
+            let Agreed(good, epoch) = agreed(make, signers);
+            let votes = good.signed().map(|(id, own)| (id, if id.0 == liar { signature } else { own }));
+            Agreed(Certificate::assemble(good.statement.clone(), votes.collect::<Vec<_>>()), epoch)
+        };
+        let forged = |id: u32| Err(Refusal::Forged(NodeId(id)));
+        assert_eq!(verdict(forge(&[0, 1, 3], 3, Signature([7; 64]))), forged(3), "beside known ones");
+        assert_eq!(verdict(forge(&[0, 1, 2], 1, Signature([7; 64]))), forged(1), "of a known signer");
+        // A known signature proves nothing for another signer, another statement, or in another cluster.
+        let of_2 = seen.iter().find(|claim| claim.signer == NodeId(2)).expect("it signed").signature;
+        assert_eq!(verdict(forge(&[0, 1, 3], 3, of_2)), forged(3));
+        let other =
+            |e: Agreed| Agreed(Certificate::assemble(Say::No(9), e.0.signed().collect::<Vec<_>>()), e.1);
+        assert_eq!(verdict(other(agreed(make, &[0, 1, 2]))), forged(0));
+        let moved = verify_evidence_beyond(agreed(make, &[0, 1, 2]), &seen, &keys, Hash::ZERO, &roster);
+        assert_eq!(moved.map(|_| ()), Err(Refusal::Forged(NodeId(0))));
+        // What is known does not stand in for missing power.
+        assert_eq!(verdict(agreed(make, &[0, 1])), Err(Refusal::TooWeak));
     }
 }
 
