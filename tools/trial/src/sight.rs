@@ -52,6 +52,7 @@ fn header_of(header: &Header) -> HeaderSeen {
         justify: header.justify.view.0,
         given_up: header.tc.as_ref().map(|tc| (tc.view.0, tc.highest().0)),
         proposer: u32::from(header.proposer),
+        count: u64::from(header.count),
     }
 }
 

@@ -25,6 +25,7 @@ fn header(view: u64, name: u8, parent: u8, justify: u64) -> Seen {
         justify,
         given_up: None,
         proposer: 0,
+        count: 1,
     })
 }
 
@@ -320,6 +321,21 @@ fn what_is_delivered_before_its_commit_is_written_is_found() {
     assert_eq!(run(&mut promises(), &[by(0, Seen::Stable(3)), delivered(0, 3, 7)]), None);
     assert_eq!(run(&mut promises(), &[delivered(0, 3, 7), committed]), Some("X3"));
     assert_eq!(run(&mut promises(), &[committed, delivered(0, 4, 7)]), Some("X3"));
+}
+
+#[test]
+fn where_order_votes_commit_the_certificate_of_a_block_covers_what_lies_up_to_it_and_nothing_above() {
+    let blocks = [by(0, header(1, 1, 0, 0)), by(0, header(2, 2, 1, 1)), by(0, header(3, 3, 2, 2))];
+    let certificate = |node: u32| {
+        let seen = CertSeen { phase: Phase::Generic, of: mark(2, 2), signers: 0b111 };
+        by(node, Seen::Certificate(seen))
+    };
+    let found = |pack: Pack, rest: &[Sighting]| run(&mut Promises::new(pack), &[&blocks, rest].concat());
+    let upto = [certificate(0), delivered(0, 1, 7), delivered(0, 2, 7)];
+    assert_eq!(found(Pack::Chain2Order, &upto), None);
+    assert_eq!(found(Pack::Chain2, &upto), Some("X3"), "a chain of two needs its commit");
+    assert_eq!(found(Pack::Chain2Order, &[certificate(0), delivered(0, 3, 7)]), Some("X3"));
+    assert_eq!(found(Pack::Chain2Order, &[certificate(1), delivered(0, 1, 7)]), Some("X3"));
 }
 
 #[test]

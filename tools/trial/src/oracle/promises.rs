@@ -1,8 +1,10 @@
-//! X3 and H-S6: a promise is in the journal before it is on the wire, and a commit before it is delivered; the lock
-//! never falls, is what the highest certificate demands, every vote obeys the pack's rule, and a complaint hides no
+//! X3 and H-S6: a promise is in the journal before it is on the wire, and the certificate or the commit of a block
+//! before it is delivered; the lock never falls, is what the highest certificate demands, every vote obeys the pack's rule, and a complaint hides no
 //! certificate that its member's promises rest on.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use synod_crypto::Hash;
 
 use super::sighting::{MarkSeen, Pack, Phase, SafetySeen, Seen, Sighting};
 use super::{Blocks, Oracle, Verdict, breach};
@@ -16,6 +18,8 @@ struct Journal {
     held: BTreeMap<u64, u64>,
     /// The last position that a commit or a checkpoint in the journal covers.
     committed: u64,
+    /// Blocks whose certificates are in the journal and whose last positions are not looked up yet.
+    ordered: BTreeSet<Hash>,
     /// The views of certificates, and the newest term given up, that reopening read.
     certified: BTreeSet<u64>,
     given_up: u64,
@@ -51,13 +55,15 @@ pub struct Promises {
     pack: Pack,
     journals: BTreeMap<u32, Journal>,
     reopening: BTreeSet<u32>,
+    /// Last positions of blocks.
+    lasts: BTreeMap<Hash, u64>,
 }
 
 impl Promises {
     /// For a run of `pack`.
     #[must_use]
     pub fn new(pack: Pack) -> Self {
-        Self { pack, journals: BTreeMap::new(), reopening: BTreeSet::new() }
+        Self { pack, journals: BTreeMap::new(), reopening: BTreeSet::new(), lasts: BTreeMap::new() }
     }
 
     fn written(&mut self, node: u32, safety: SafetySeen, blocks: &Blocks) -> Verdict {
@@ -152,12 +158,44 @@ impl Promises {
         breach("X3", format!("n{node} complained of {view} without its record"))
     }
 
-    /// What is delivered is answered to clients: its commit is in the journal.
-    fn delivered(&self, node: u32, position: u64) -> Verdict {
-        if self.journals.get(&node).is_some_and(|journal| journal.committed >= position) {
+    /// What is delivered is answered to clients: its commit is in the journal, or, where order votes commit, the
+    /// certificate of its block or of a block above it.
+    fn delivered(&mut self, node: u32, position: u64, blocks: &Blocks) -> Verdict {
+        let covered = |journal: &Journal| journal.committed >= position;
+        if self.journals.get(&node).is_some_and(covered) {
+            return Ok(());
+        }
+        let ordered = self.journals.get_mut(&node).map(|journal| core::mem::take(&mut journal.ordered));
+        for digest in ordered.unwrap_or_default() {
+            if let Some(last) = self.last(digest, blocks) {
+                self.committed(node, last);
+            }
+        }
+        if self.journals.get(&node).is_some_and(covered) {
             return Ok(());
         }
         breach("X3", format!("n{node} delivered position {position} without the record of its commit"))
+    }
+
+    /// The position of a block's last entry, or of the last entry below it.
+    fn last(&mut self, digest: Hash, blocks: &Blocks) -> Option<u64> {
+        let (mut above, mut at) = (Vec::new(), digest);
+        let mut last = loop {
+            if let Some(last) = self.lasts.get(&at) {
+                break *last;
+            }
+            let header = blocks.get(&at)?;
+            above.push((at, header.count));
+            if header.justify == 0 {
+                break 0;
+            }
+            at = header.parent;
+        };
+        for (digest, count) in above.into_iter().rev() {
+            last += count;
+            self.lasts.insert(digest, last);
+        }
+        Some(last)
     }
 
     fn committed(&mut self, node: u32, position: u64) {
@@ -182,29 +220,36 @@ impl Oracle for Promises {
                 self.reopening.remove(&node);
                 Ok(())
             }
-            Seen::Certificate(cert) if self.reopening.contains(&node) => {
-                self.journals.entry(node).or_default().certified.insert(cert.of.view);
-                Ok(())
-            }
             Seen::GaveUp { view, .. } if self.reopening.contains(&node) => {
                 let journal = self.journals.entry(node).or_default();
                 journal.given_up = journal.given_up.max(view);
+                Ok(())
+            }
+            Seen::Certificate(cert) => {
+                let journal = self.journals.entry(node).or_default();
+                if self.reopening.contains(&node) {
+                    journal.certified.insert(cert.of.view);
+                }
+                if self.pack == Pack::Chain2Order && cert.phase == Phase::Generic {
+                    journal.ordered.insert(cert.of.digest);
+                }
                 Ok(())
             }
             Seen::Safety(safety) => self.written(node, safety, blocks),
             Seen::Voted(mark, phase) => self.voted(node, mark, phase),
             Seen::Proposed(mark) => self.proposed(node, mark),
             Seen::Complained { view, high } => self.complained(node, view, high),
-            Seen::Delivered { position, .. } => self.delivered(node, position),
-            Seen::Committed { last: position, .. } | Seen::Stable(position) => {
+            Seen::Delivered { position, .. } => self.delivered(node, position, blocks),
+            Seen::Committed { digest, last } => {
+                self.lasts.insert(digest, last);
+                self.committed(node, last);
+                Ok(())
+            }
+            Seen::Stable(position) => {
                 self.committed(node, position);
                 Ok(())
             }
-            Seen::Entered(_)
-            | Seen::Jumped(_)
-            | Seen::Header(_)
-            | Seen::Certificate(_)
-            | Seen::GaveUp { .. } => Ok(()),
+            Seen::Entered(_) | Seen::Jumped(_) | Seen::Header(_) | Seen::GaveUp { .. } => Ok(()),
         }
     }
 }

@@ -66,6 +66,8 @@ pub struct HeaderSeen {
     pub given_up: Option<(u64, u64)>,
     /// Who proposed it.
     pub proposer: u32,
+    /// How many entries it adds to the log.
+    pub count: u64,
 }
 
 /// The promises of a replica as its journal holds them.
