@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use synod_crypto::{Claim, Hash, Keys, Refusal, Scope, Signature, Verified, verify_all, verify_evidence};
+use synod_crypto::{
+    Claim, Hash, Keys, Refusal, Scope, Signature, Verified, verify_all, verify_evidence,
+    verify_evidence_beyond,
+};
 use synod_machine::{Cost, Job as Work};
 use synod_quorum::{NodeId, Roster};
 use synod_wire::Bytes;
@@ -55,13 +58,16 @@ pub enum Purpose {
     Status(crate::View),
 }
 
+/// Votes that were verified here before, the own ones included: none of their signatures is checked twice.
+pub(crate) type Known = Arc<Vec<Verified<Claim<Statement>>>>;
+
 /// Work for the pool.
 #[derive(Clone, Debug)]
 pub enum Task {
     /// Signs an own statement.
     Sign(NodeId, Statement),
     /// Checks votes assembled to a certificate; finds the forgers if it does not hold.
-    Votes(Arc<Qc>),
+    Votes(Arc<Qc>, Known),
     /// Checks complaints assembled to a certificate; finds the forgers if it does not hold.
     Complaints(Arc<Tc>),
     /// Checks attestations assembled to a certificate; finds the forgers if it does not hold.
@@ -85,10 +91,12 @@ pub enum Task {
 }
 
 /// Which certificates of a header are not known to be good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
     /// Its justify.
     pub justify: bool,
+    /// Votes in the justify that are.
+    pub votes: Known,
     /// Its TC.
     pub tc: bool,
 }
@@ -108,9 +116,18 @@ pub struct Checked {
     /// Whether the proposer signed it.
     pub signed: bool,
     /// The justify; `Ok(None)` when it was known before.
-    pub justify: Result<Option<Verified<Arc<Qc>>>, Refusal>,
+    pub justify: Result<Option<Sound>, Refusal>,
     /// The TC; `Ok(None)` when there is none or it was known before.
     pub tc: Result<Option<Verified<Arc<Tc>>>, Refusal>,
+}
+
+/// A QC that holds, and its votes one by one.
+#[derive(Clone, Debug)]
+pub struct Sound {
+    /// The certificate.
+    pub qc: Verified<Arc<Qc>>,
+    /// Its votes.
+    pub votes: Vec<Verified<Claim<Statement>>>,
 }
 
 /// The answer of a job.
@@ -119,7 +136,7 @@ pub enum Done {
     /// An own statement, signed.
     Signed(Verified<Claim<Statement>>),
     /// A certificate from votes, or who forged.
-    Votes(Arc<Qc>, Result<Verified<Arc<Qc>>, Vec<NodeId>>),
+    Votes(Arc<Qc>, Result<Sound, Vec<NodeId>>),
     /// A certificate from complaints, or who forged.
     Complaints(Arc<Tc>, Result<Verified<Arc<Tc>>, Vec<NodeId>>),
     /// A certificate from attestations, or who forged.
@@ -155,34 +172,47 @@ impl Job {
         &self,
         evidence: &Arc<E>,
         keys: &Keys,
-        claims: impl FnOnce() -> Vec<Claim<Statement>>,
+        signed: impl Iterator<Item = (NodeId, Statement, Signature)>,
     ) -> Result<Verified<Arc<E>>, Vec<NodeId>>
     where
         Arc<E>: synod_crypto::Evidence,
     {
-        self.prove(evidence, keys).map_err(|_| {
-            verify_all(claims(), keys).into_iter().filter_map(Result::err).map(|claim| claim.signer).collect()
-        })
+        self.prove(evidence, keys).map_err(|_| self.forgers(signed, keys))
     }
 
     fn claims(&self, signed: impl Iterator<Item = (NodeId, Statement, Signature)>) -> Vec<Claim<Statement>> {
         signed.filter_map(|(id, statement, signature)| self.domain.claim(id, statement, signature)).collect()
     }
 
-    fn votes(&self, qc: &Arc<Qc>, keys: &Keys) -> Result<Verified<Arc<Qc>>, Vec<NodeId>> {
+    /// A QC whose votes are checked as far as they are not known to be good.
+    fn sound(&self, qc: &Arc<Qc>, known: &Known, keys: &Keys) -> Result<Sound, Refusal> {
+        let (cluster, roster) = (self.domain.cluster, &self.domain.roster);
+        let (qc, votes) = verify_evidence_beyond(Arc::clone(qc), known, keys, cluster, roster)?;
+        Ok(Sound { qc, votes })
+    }
+
+    fn votes(&self, qc: &Arc<Qc>, known: &Known, keys: &Keys) -> Result<Sound, Vec<NodeId>> {
         let statement = Statement::vote(qc.kind, qc.view, qc.digest);
-        self.assemble(qc, keys, || {
-            self.claims(qc.votes.signed().map(|(id, signature)| (id, statement.clone(), signature)))
-        })
+        let signed = || qc.votes.signed().map(|(id, signature)| (id, statement.clone(), signature));
+        self.sound(qc, known, keys).map_err(|_| self.forgers(signed(), keys))
+    }
+
+    /// Whose own signature is bad.
+    fn forgers(
+        &self,
+        signed: impl Iterator<Item = (NodeId, Statement, Signature)>,
+        keys: &Keys,
+    ) -> Vec<NodeId> {
+        let checked = verify_all(self.claims(signed), keys);
+        checked.into_iter().filter_map(Result::err).map(|claim| claim.signer).collect()
     }
 
     fn complaints(&self, tc: &Arc<Tc>, keys: &Keys) -> Result<Verified<Arc<Tc>>, Vec<NodeId>> {
-        self.assemble(tc, keys, || {
-            self.claims(tc.complaints.iter().map(|c| {
-                let statement = Statement::Complain { view: tc.view, high: c.high };
-                (NodeId::from(c.member), statement, c.signature)
-            }))
-        })
+        let signed = tc.complaints.iter().map(|c| {
+            let statement = Statement::Complain { view: tc.view, high: c.high };
+            (NodeId::from(c.member), statement, c.signature)
+        });
+        self.assemble(tc, keys, signed)
     }
 
     fn attestations(
@@ -191,17 +221,22 @@ impl Job {
         keys: &Keys,
     ) -> Result<Verified<Arc<CheckpointCert>>, Vec<NodeId>> {
         let statement = Statement::Checkpoint(*cert.state());
-        self.assemble(cert, keys, || {
-            self.claims(cert.attested.signed().map(|(id, signature)| (id, statement.clone(), signature)))
-        })
+        let signed = cert.attested.signed().map(|(id, signature)| (id, statement.clone(), signature));
+        self.assemble(cert, keys, signed)
     }
 
-    fn proposal(&self, header: &Arc<Header>, signature: Signature, unknown: Unknown, keys: &Keys) -> Checked {
+    fn proposal(
+        &self,
+        header: &Arc<Header>,
+        signature: Signature,
+        unknown: &Unknown,
+        keys: &Keys,
+    ) -> Checked {
         let statement = Statement::Proposal { view: header.view, digest: header.digest() };
         let claim = self.domain.claim(header.proposer(), statement, signature);
         let signed = claim.is_some_and(|claim| claim.verify(keys).is_ok());
         let justify = match unknown.justify {
-            true => self.prove(&Arc::new(header.justify.clone()), keys).map(Some),
+            true => self.sound(&Arc::new(header.justify.clone()), &unknown.votes, keys).map(Some),
             false => Ok(None),
         };
         let tc = match header.tc.as_ref().filter(|_| unknown.tc) {
@@ -212,6 +247,12 @@ impl Job {
     }
 }
 
+/// How many votes of a QC are not known to be good.
+fn unknown_votes(qc: &Qc, known: &Known) -> usize {
+    let is_known = |of: &(NodeId, Signature)| known.iter().any(|c| (c.signer, c.signature) == *of);
+    qc.votes.signed().filter(|vote| !is_known(vote)).count()
+}
+
 impl Work for Job {
     type Done = Done;
 
@@ -220,13 +261,13 @@ impl Work for Job {
             Task::Sign(own, statement) => {
                 Done::Signed(keys.sign(self.domain.scope(), *own, statement.clone()))
             }
-            Task::Votes(qc) => Done::Votes(Arc::clone(qc), self.votes(qc, keys)),
+            Task::Votes(qc, known) => Done::Votes(Arc::clone(qc), self.votes(qc, known, keys)),
             Task::Complaints(tc) => Done::Complaints(Arc::clone(tc), self.complaints(tc, keys)),
             Task::Attestations(cert) => Done::Attestations(Arc::clone(cert), self.attestations(cert, keys)),
             Task::Qc(from, qc, purpose) => Done::Qc(*from, self.prove(qc, keys), purpose.clone()),
             Task::Tc(from, tc) => Done::Tc(*from, self.prove(tc, keys)),
             Task::Proposal(from, header, signature, unknown) => {
-                let checked = self.proposal(header, *signature, *unknown, keys);
+                let checked = self.proposal(header, *signature, unknown, keys);
                 Done::Proposal(*from, Arc::clone(header), *signature, checked)
             }
             Task::Body(from, root, bytes) => {
@@ -257,11 +298,13 @@ impl Work for Job {
         let tc = |tc: &Tc| batch(tc.complaints.len()) + qc(&tc.high);
         match &self.task {
             Task::Sign(..) => Cost { sign: 1, ..none },
-            Task::Votes(cert) | Task::Qc(_, cert, _) => qc(cert),
+            Task::Votes(cert, known) => batch(unknown_votes(cert, known)),
+            Task::Qc(_, cert, _) => qc(cert),
             Task::Complaints(cert) | Task::Tc(_, cert) => tc(cert),
             Task::Attestations(cert) => batch(usize::try_from(cert.attested.signers().count()).unwrap_or(0)),
             Task::Proposal(_, header, _, unknown) => {
-                let justify = if unknown.justify { qc(&header.justify) } else { none };
+                let votes = || batch(unknown_votes(&header.justify, &unknown.votes));
+                let justify = if unknown.justify { votes() } else { none };
                 let second = header.tc.as_ref().filter(|_| unknown.tc).map_or(none, tc);
                 Cost { verify: 1, ..none } + justify + second
             }
@@ -283,7 +326,7 @@ impl Work for Job {
 
     fn peer(&self) -> Option<NodeId> {
         match &self.task {
-            Task::Sign(..) | Task::Votes(_) | Task::Complaints(_) | Task::Attestations(_) => None,
+            Task::Sign(..) | Task::Votes(..) | Task::Complaints(_) | Task::Attestations(_) => None,
             Task::Qc(from, ..)
             | Task::Tc(from, _)
             | Task::Proposal(from, ..)

@@ -72,6 +72,11 @@ impl Outbox {
         }
     }
 
+    /// Whether this flush writes anything.
+    pub(crate) fn writes(&self) -> bool {
+        !self.kept.is_empty() || self.is_due()
+    }
+
     /// Whether the safety record is due in this flush.
     pub(crate) fn is_due(&self) -> bool {
         self.promised && !(planted!(H8) && !self.sign.is_empty())

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use synod_crypto::{Hash, Refusal, Signature, Verified};
+use synod_crypto::{Claim, Hash, Refusal, Signature, Verified};
 use synod_machine::{Span, Time, Turn, planted};
 use synod_quorum::{NodeId, NodeSet};
 
 use super::state::{Core, Far, Ordered, Shown};
 use crate::config::Votes as Route;
-use crate::job::{Purpose, Task};
+use crate::job::{Known, Purpose, Sound, Task};
 use crate::message::Proof;
 use crate::pacemaker::{Pace, Reason};
 use crate::proven::Proven;
@@ -21,6 +21,9 @@ use crate::{Fault, Kind, Message, Qc, Rule, Statement, Tc, View};
 
 /// One check of a certificate far ahead per sender in this time.
 const FAR_EVERY: Span = Span::secs(1);
+
+/// Verified votes of one member that are remembered: those of the view before and of the current one, in every phase.
+const KNOWN_PER_MEMBER: usize = 8;
 
 impl Core {
     /// I5, as far as it needs no signature: epoch, kind, and the view of the block if it is known.
@@ -303,7 +306,26 @@ impl Core {
         let votes = self.votes.collect(kind, view, &digest);
         let qc = Qc::assemble(self.safety.epoch, (kind, view, digest), votes);
         self.checking.insert((kind, view, digest));
-        self.compute(Task::Votes(Arc::new(qc)), turn);
+        let known = self.known_votes(&qc);
+        self.compute(Task::Votes(Arc::new(qc), known), turn);
+    }
+
+    /// Votes that were verified here, or made here: certificates with the very same ones cost no second check.
+    pub(crate) fn know_votes(&mut self, votes: Vec<Verified<Claim<Statement>>>) {
+        for vote in votes {
+            if !self.known.contains(&vote) {
+                self.known.push(vote);
+            }
+        }
+        let max = KNOWN_PER_MEMBER * self.config.roster().members().len();
+        let over = self.known.len().saturating_sub(max);
+        self.known.drain(..over);
+    }
+
+    /// Those of them that a certificate may hold.
+    pub(crate) fn known_votes(&self, qc: &Qc) -> Known {
+        let statement = Statement::vote(qc.kind, qc.view, qc.digest);
+        Arc::new(self.known.iter().filter(|claim| claim.statement == statement).cloned().collect())
     }
 
     fn is_enough(&self, voters: NodeSet) -> bool {
@@ -315,18 +337,19 @@ impl Core {
     pub(crate) fn on_checked_votes(
         &mut self,
         qc: &Arc<Qc>,
-        checked: Result<Verified<Arc<Qc>>, Vec<NodeId>>,
+        checked: Result<Sound, Vec<NodeId>>,
         turn: &mut Turn<'_, Self>,
     ) {
         let (kind, view, digest) = (qc.kind, qc.view, qc.digest);
         self.checking.remove(&(kind, view, digest));
         match checked {
-            Ok(verified) if kind == Kind::Order => self.on_orders_verified(&verified.into_inner(), turn),
-            Ok(verified) => {
+            Ok(sound) if kind == Kind::Order => self.on_orders_verified(&sound.qc.into_inner(), turn),
+            Ok(sound) => {
                 turn.applied(Rule::FormQc);
+                self.know_votes(sound.votes);
                 let formed = self.formed.entry(kind).or_default();
                 *formed = (*formed).max(view);
-                let proven = self.remember_qc(verified);
+                let proven = self.remember_qc(sound.qc);
                 self.announce = Some(proven.share());
                 self.on_qc(&proven, turn);
             }

@@ -322,6 +322,7 @@ impl Core {
         self.filter.prune(&self.tree, &mut self.pool);
         self.out.keep(Record::Block { header: Header::clone(&header), body: None });
         self.out.keep(Record::Commit { digest, last });
+        self.commit_due = false;
         self.stabilise(Arc::clone(anchor), turn);
         self.want_key(Key::Range(height + 1), self.others(), turn);
     }

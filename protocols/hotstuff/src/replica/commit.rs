@@ -12,7 +12,7 @@ use synod_wire::{List, Wire};
 use super::state::{Core, Ordered};
 use crate::block::Header;
 use crate::chain::Link;
-use crate::job::Task;
+use crate::job::{Known, Task};
 use crate::message::Proof;
 use crate::pacemaker::Pace;
 use crate::pool::Source;
@@ -80,7 +80,8 @@ impl Core {
         branch.iter().rev().for_each(|d| self.store_block(*d));
         let (blocks, fallen) = self.tree.commit(digest);
         assert!(!blocks.is_empty(), "a commit adds at least one block");
-        let mut last = self.chain.top().last;
+        let before = self.chain.top().last;
+        let mut last = before;
         for (d, block) in blocks {
             last = Position(last.0 + u64::from(block.header.count));
             let height = block.header.height;
@@ -102,13 +103,40 @@ impl Core {
                 self.chain.update(height, |link| link.body = None);
             }
         }
-        self.out.keep(Record::Commit { digest, last });
+        self.note_commit(before, last, rule);
         for block in fallen {
             if let Some(name) = block.name.filter(|_| block.stored) {
                 self.release_blob(name);
             }
         }
         self.after_commit(turn);
+    }
+
+    /// Has the log say that the top of the chain is committed. What order votes commit is said with the next record: what
+    /// is delivered rests on the block and on the high QC, which certifies it or a block above it, and both are in the
+    /// log. It is said now if this turn writes anyway, or if the user may keep a state between `before` and `last`, for a
+    /// log must not end below what its user holds.
+    fn note_commit(&mut self, before: Position, last: Position, rule: Rule) {
+        let every = self.config.parameters().checkpoint_every;
+        let number = |position: Position| position.0.checked_div(every);
+        self.commit_due = true;
+        let certified = rule == Rule::CommitByOrders && self.high.view >= self.chain.top().header.view;
+        if !certified || !self.out.kept.is_empty() || number(before) != number(last) {
+            self.write_commit();
+        }
+    }
+
+    /// Writes the record of the newest commit if it is due.
+    pub(crate) fn write_commit(&mut self) {
+        if core::mem::take(&mut self.commit_due) {
+            self.out.keep(self.commit_record());
+        }
+    }
+
+    /// The record that the top of the chain is committed.
+    pub(crate) fn commit_record(&self) -> Record {
+        let top = self.chain.top();
+        Record::Commit { digest: top.digest, last: top.last }
     }
 
     fn after_commit(&mut self, turn: &mut Turn<'_, Self>) {
@@ -338,7 +366,7 @@ impl Core {
         };
         let qc = Arc::clone(&ordered.qc);
         if self.checking.insert((qc.kind, qc.view, qc.digest)) {
-            self.compute(Task::Votes(qc), turn);
+            self.compute(Task::Votes(qc, Known::default()), turn);
         }
         true
     }

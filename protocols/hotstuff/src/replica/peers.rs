@@ -75,6 +75,9 @@ impl Core {
     pub(crate) fn on_done(&mut self, done: Done, turn: &mut Turn<'_, Self>) {
         match done {
             Done::Signed(claim) => {
+                if claim.statement.as_vote().is_some() {
+                    self.know_votes(vec![claim.clone()]);
+                }
                 let claim = claim.into_inner();
                 self.on_signed(claim.statement, claim.signature, turn);
             }

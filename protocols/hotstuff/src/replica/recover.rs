@@ -234,11 +234,13 @@ impl Core {
             proposals: BTreeMap::new(),
             pending_commit: None,
             ordered: None,
+            commit_due: false,
             votes: Votes::default(),
             checking: BTreeSet::new(),
             formed: BTreeMap::new(),
             announce: None,
             certificates: Certificates::new(genesis),
+            known: Vec::new(),
             bodies_in_check: BTreeMap::new(),
             far: BTreeMap::new(),
             helped: BTreeMap::new(),
@@ -441,6 +443,7 @@ impl Core {
             + early
             + self.votes.bytes()
             + self.certificates.bytes()
+            + 256 * self.known.len() as u64
             + self.pool.memory()
             + self.pacemaker.get().bytes()
             + self.sync.get().bytes()

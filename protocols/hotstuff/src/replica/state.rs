@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use synod_crypto::{Hash, Signature};
+use synod_crypto::{Claim, Hash, Signature, Verified};
 use synod_machine::broadcast::{Delivered, Position, Submit, Ticket};
 use synod_machine::{Event, Lift, Link, Machine, Nested, Never, Time, Turn, planted};
 use synod_quorum::{NodeId, NodeSet};
@@ -27,7 +27,7 @@ use crate::trace::{Note, NoteName};
 use crate::tree::Tree;
 use crate::view::Terms;
 use crate::votes::Votes;
-use crate::{Config, Job, Kind, Message, Qc, Record, Tc, Timer, View};
+use crate::{Config, Job, Kind, Message, Qc, Record, Statement, Tc, Timer, View};
 
 /// Whether the replica may promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,12 +154,15 @@ pub(crate) struct Core {
     pub(crate) proposals: BTreeMap<(View, NodeId), (Hash, Signature)>,
     pub(crate) pending_commit: Option<(Mark, Option<Arc<Commitment>>)>,
     pub(crate) ordered: Option<Ordered>,
+    /// The top of the chain is committed and the log does not say so yet.
+    pub(crate) commit_due: bool,
 
     pub(crate) votes: Votes,
     pub(crate) checking: BTreeSet<(Kind, View, Hash)>,
     pub(crate) formed: BTreeMap<Kind, View>,
     pub(crate) announce: Option<Arc<Qc>>,
     pub(crate) certificates: Certificates,
+    pub(crate) known: Vec<Verified<Claim<Statement>>>,
     pub(crate) bodies_in_check: BTreeMap<NodeId, u32>,
     pub(crate) far: BTreeMap<(NodeId, Far), Time>,
     pub(crate) helped: BTreeMap<NodeId, Time>,
@@ -338,6 +341,10 @@ impl Core {
     fn flush(&mut self, turn: &mut Turn<'_, Self>) {
         if self.mode == Mode::Halted {
             self.out = Outbox::default();
+        }
+        if self.out.writes() && core::mem::take(&mut self.commit_due) {
+            // Its block was written in an earlier turn, so it may stand before what this one writes.
+            self.out.kept.insert(0, Kept::Record(self.commit_record()));
         }
         for kept in self.out.records() {
             match kept {

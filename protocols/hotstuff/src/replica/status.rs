@@ -29,6 +29,7 @@ impl Core {
     /// Nothing committed since the last firing: says so, and asks again for what is still missing.
     pub(crate) fn on_status_timer(&mut self, turn: &mut Turn<'_, Self>) {
         turn.arm(Timer::Status, STATUS_EVERY);
+        self.write_commit();
         for name in core::mem::take(&mut self.delivery.unreadable) {
             self.load_body(Some(name), turn);
         }

@@ -49,7 +49,8 @@ impl Core {
         let header = Arc::new(header);
         let justify = self.certificates.qc(&Arc::new(header.justify.clone())).is_none();
         let tc = header.tc.as_ref().is_some_and(|tc| self.certificates.tc(&Arc::new(tc.clone())).is_none());
-        self.compute(Task::Proposal(from, header, signature, Unknown { justify, tc }), turn);
+        let votes = self.known_votes(&header.justify);
+        self.compute(Task::Proposal(from, header, signature, Unknown { justify, votes, tc }), turn);
     }
 
     /// What a header must satisfy whatever its parent is (I2, I5, I6).
@@ -89,7 +90,10 @@ impl Core {
         turn: &mut Turn<'_, Self>,
     ) {
         let justify = match checked.justify {
-            Ok(Some(verified)) => Some(self.remember_qc(verified)),
+            Ok(Some(sound)) => {
+                self.know_votes(sound.votes);
+                Some(self.remember_qc(sound.qc))
+            }
             Ok(None) => self.certificates.qc(&Arc::new(header.justify.clone())),
             Err(_) => return turn.blame(from, Fault::BadQc.with(&*header)),
         };

@@ -1,8 +1,10 @@
 //! What is delivered, in which order, and what stops everything (TS11, TS12, TS13).
 
-use synod_hotstuff::{Fault, Kind, Message, NoteName, Pack};
+use synod_hotstuff::{Fault, Kind, Message, NoteName, Pack, Record};
+use synod_machine::broadcast::Position;
+use synod_machine::{Condition, Span};
 
-use crate::world::{Made, World};
+use crate::world::{Made, World, Written};
 
 const CHAINED: [Pack; 3] = [Pack::Chain3, Pack::Chain2, Pack::Chain2Order];
 
@@ -288,4 +290,64 @@ fn a_proposal_that_repeats_an_item_of_its_branch_gets_no_vote() {
         world.show(0, &fresh);
         assert!(world.voted(0, &fresh), "{pack:?}");
     }
+}
+
+fn commits(world: &World, id: u32) -> usize {
+    let is_commit = |written: &&Written| matches!(written, Written::Record(Record::Commit { .. }));
+    world.seat(id).journal.iter().filter(is_commit).count()
+}
+
+/// What order votes commit is delivered before the log says so: the block and its certificate are in it. A crash in
+/// between loses nothing, alone or together with all others.
+#[test]
+fn a_commit_that_the_log_lacks_is_found_again() {
+    for all in [false, true] {
+        let mut world = World::four(Pack::Chain2Order, |_| {});
+        world.submit(0, "hello");
+        world.run(Span::millis(20));
+        for id in 0..4 {
+            assert_eq!((world.seat(id).texts(), commits(&world, id)), (vec!["hello".to_owned()], 0));
+        }
+        (if all { 0..4 } else { 2..3 }).for_each(|id| world.restart_whole(id));
+        world.run(Span::secs(2));
+        for id in 0..4 {
+            assert_eq!(world.seat(id).texts(), ["hello"], "all: {all}, n{id}");
+        }
+    }
+}
+
+/// An idle replica writes the commit it owes with its next status, a busy one with the next record.
+#[test]
+fn a_commit_is_written_soon() {
+    let mut world = World::four(Pack::Chain2Order, |_| {});
+    world.submit(0, "one");
+    world.run(Span::millis(20));
+    world.submit(0, "two");
+    world.run(Span::millis(20));
+    assert_eq!(commits(&world, 1), 1, "the first, with the vote for the second");
+    world.run(Span::secs(3));
+    assert_eq!(commits(&world, 1), 2);
+}
+
+/// A user holds nothing durably above the last position its replica finds in the log: it keeps states at multiples of
+/// `checkpoint_every` only, and a commit that reaches one is in the log before it is delivered.
+#[test]
+fn a_commit_that_reaches_a_checkpoint_is_written_before_it_is_delivered() {
+    let mut world = World::four(Pack::Chain2Order, |parameters| parameters.checkpoint_every = 2);
+    for text in ["one", "two"] {
+        world.submit(0, text);
+        world.run(Span::millis(20));
+    }
+    let of = |written: &Written| match written {
+        Written::Record(Record::Commit { last, .. }) => Some(last.0),
+        Written::Record(_) | Written::Blob(..) | Written::Erase(_) => None,
+    };
+    let written: Vec<u64> = world.seat(1).journal.iter().filter_map(of).collect();
+    assert_eq!(written, [1, 2]);
+    let kept = world.seat(1).journal.len();
+    world.seat_mut(1).crash(kept);
+    world.start(1, Condition::Clean, Position(2));
+    world.submit(0, "three");
+    world.run(Span::secs(2));
+    assert_eq!(world.seat(1).texts(), ["three"], "delivery goes on behind what the user holds");
 }

@@ -277,3 +277,56 @@ fn no_other_certificate_passes_as_that_of_the_genesis() {
         assert!(world.seat(0).blames(3, Fault::FalseGenesis), "{pack:?}: with signatures");
     }
 }
+
+/// A world whose subject 0 voted for b@1 and verified the votes of 1 and 2 beside its own, and a proposal of view 2 whose
+/// justify says that `voters` voted, the last of them with `forged` if that is given.
+fn after_votes(pack: Pack, voters: &[u32], forged: Option<Signature>) -> (World, Made) {
+    let (mut world, b) = with_block(pack);
+    for id in [1, 2] {
+        let vote = world.vote(id, Kind::Generic, &b);
+        world.say(id, 0, vote);
+    }
+    assert_eq!(world.seat(0).seen().high, View(1), "{pack:?}: the votes were verified");
+    let good = world.qc_as(Kind::Generic, 1, b.digest(), voters);
+    let last = voters.last().copied();
+    let votes = good.votes.signed().map(|(id, own)| match forged {
+        Some(signature) if Some(id.0) == last => (id, signature),
+        _ => (id, own),
+    });
+    let justify = Qc::assemble(Epoch(0), (Kind::Generic, View(1), b.digest()), votes.collect::<Vec<_>>());
+    let made = world.block(2, &b, justify, &["c"]);
+    (world, made)
+}
+
+/// Votes verified before are not checked again inside a justify; any other signature in it is.
+#[test]
+fn a_forged_vote_among_votes_that_are_known_is_refused() {
+    for pack in CHAINED {
+        for voters in [[0, 1, 3], [0, 1, 2]] {
+            for signature in [Signature([9; 64]), Signature([0; 64])] {
+                let (mut world, made) = after_votes(pack, &voters, Some(signature));
+                world.show(0, &made);
+                let liar = u32::from(made.header.proposer);
+                assert!(!world.voted(0, &made), "{pack:?} {voters:?}");
+                assert!(world.seat(0).blames(liar, Fault::BadQc), "{pack:?} {voters:?}");
+            }
+        }
+    }
+}
+
+/// The own vote and those of a certificate formed here cost one check each; the same votes in a justify cost none.
+#[test]
+fn a_vote_is_verified_once() {
+    for pack in CHAINED {
+        let of = |voters: &[u32]| {
+            let (mut world, made) = after_votes(pack, voters, None);
+            let before = world.seat(0).counts.verifications;
+            world.show(0, &made);
+            assert!(world.voted(0, &made), "{pack:?} {voters:?}");
+            world.seat(0).counts.verifications - before
+        };
+        // One check is of the proposal's own signature.
+        assert_eq!(of(&[0, 1, 2]), 1, "{pack:?}: the very certificate formed here");
+        assert_eq!(of(&[0, 1, 3]), 2, "{pack:?}: the vote of 3 is new");
+    }
+}

@@ -244,7 +244,7 @@ fn neither_a_leader_at_the_limit_nor_an_idle_hour_stretches_a_timeout() {
         let slow = NodeId(0);
         let mut stage = synod_scenarios::stage(system, 4, &[("term_views", 2)]);
         let delayed = stage.direct(move |sent| match sent.message {
-            Message::Propose { .. } if sent.from == slow => Fate::Delay(Span::millis(90)),
+            Message::Propose { .. } if sent.from == slow => Fate::Delay(Span::millis(88)),
             _ => Fate::Pass,
         });
         stage.run(Span::millis(20));

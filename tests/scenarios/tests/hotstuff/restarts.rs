@@ -154,19 +154,31 @@ fn an_ordered_block_is_delivered_after_the_death_of_all() {
     (0..2).for_each(|guest| stage.ask(guest));
     assert!(stage.answered(Span::secs(1)));
     let before = stage.book().highest.0;
+    let order = |event: &Event| match &event.what {
+        What::Kept(Record::Safety(safety)) => Some(safety.ordered.view),
+        _ => None,
+    };
+    let last = stage.diary().events().iter().filter_map(order).max().expect("blocks were ordered");
+    // What is ordered is delivered at once: all die while the orders are on their way.
+    let late = stage.direct(|sent| match sent.message {
+        Message::Order { .. } => Fate::Delay(Span::millis(30)),
+        _ => Fate::Pass,
+    });
     stage.ask(0);
     let mut ordered = synod_quorum::NodeSet::EMPTY;
     let quorum = stage.until(Span::millis(80), |event| {
-        if matches!(event.what, What::Sent(_, Message::Order { .. })) {
+        if matches!(&event.what, What::Kept(Record::Safety(safety)) if safety.ordered.view > last) {
             ordered = ordered.with(event.node);
         }
         ordered.count() >= 3
     });
+    stage.run(Span::millis(8));
     assert!(quorum, "nobody ordered");
     assert_eq!(stage.book().highest.0, before, "it was delivered already");
     for id in (0..4).map(NodeId) {
         stage.world().crash(id, Loss::Drawn, Some(Span::millis(20)));
     }
+    assert!(late.count() >= 3 * 3, "only {} orders were on their way", late.count());
     let mut delivered = synod_quorum::NodeSet::EMPTY;
     let all = stage.until(Span::secs(1), |event| {
         if matches!(event.what, What::Delivered(position) if position > before) {
