@@ -151,6 +151,7 @@ fn paged(from: &mut Drawn) -> Vec<u8> {
         damaged: from.next(),
         bytes: from.next(),
         kept,
+        parts: u16::try_from(from.below(1 << 16)).unwrap_or(0),
     }
     .encode()
 }

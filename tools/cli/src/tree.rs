@@ -180,7 +180,7 @@ mod tests {
             let example = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(example.starts_with("Example:\n  synod"), "{path} has no example");
             *seen += 1;
-            for inner in command.get_subcommands() {
+            for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
                 check(inner, &format!("{path} {}", inner.get_name()), seen);
             }
         }
