@@ -114,8 +114,8 @@ impl Core {
 
     /// Has the log say that the top of the chain is committed. What order votes commit is said with the next record: what
     /// is delivered rests on the block and on the high QC, which certifies it or a block above it, and both are in the
-    /// log. It is said now if this turn writes anyway, or if the user may keep a state between `before` and `last`, for a
-    /// log must not end below what its user holds.
+    /// log; recovery finds there what the user holds. It is said now if this turn writes anyway, or if there may be a
+    /// checkpoint between `before` and `last`, for the record of a stable checkpoint must find its block committed.
     fn note_commit(&mut self, before: Position, last: Position, rule: Rule) {
         let every = self.config.parameters().checkpoint_every;
         let number = |position: Position| position.0.checked_div(every);

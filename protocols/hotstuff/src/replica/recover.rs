@@ -159,6 +159,26 @@ impl Replay {
         self.chain.extend(branch.into_iter().rev());
         Ok(())
     }
+
+    /// Commits what the user holds above the last commit record: it was delivered before that record was due, on the
+    /// strength of a high QC that is in the log and certifies it or a block above it. What the user does not hold is
+    /// left to be committed again.
+    fn reach(&mut self, held: Position) -> Result<(), Unrecoverable> {
+        let Some((root, last)) = self.chain.last().map(|top| (top.digest, top.last)) else { return Ok(()) };
+        let (mut branch, mut at) = (Vec::new(), self.safety.high.digest);
+        while at != root {
+            let Some((header, _)) = self.blocks.get(&at) else { return Ok(()) };
+            branch.push((at, u64::from(header.count)));
+            at = header.parent;
+        }
+        let mut position = last.0;
+        while position < held.0 {
+            let Some((digest, count)) = branch.pop() else { return Ok(()) };
+            position += count;
+            self.commit(digest, Position(position))?;
+        }
+        Ok(())
+    }
 }
 
 fn link_of_genesis(genesis: &Arc<Header>) -> Link {
@@ -282,6 +302,9 @@ impl Core {
         }
         if damaged || replay.listening {
             core.mode = Mode::Listening { shown: BTreeMap::new() };
+        }
+        if !damaged {
+            replay.reach(core.config.resume())?;
         }
         let told = replay.told.clone();
         core.install(replay);

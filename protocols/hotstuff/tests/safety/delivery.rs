@@ -329,8 +329,27 @@ fn a_commit_is_written_soon() {
     assert_eq!(commits(&world, 1), 2);
 }
 
-/// A user holds nothing durably above the last position its replica finds in the log: it keeps states at multiples of
-/// `checkpoint_every` only, and a commit that reaches one is in the log before it is delivered.
+/// A user may keep what it was given before the log says that it is committed: recovery finds the block below the high
+/// QC, delivers nothing twice, and goes on behind it. A position that no block of the log reaches is refused as before.
+#[test]
+fn a_user_may_hold_a_commit_that_the_log_lacks() {
+    let mut world = World::four(Pack::Chain2Order, |_| {});
+    for text in ["one", "two", "three"] {
+        world.submit(0, text);
+        world.run(Span::millis(20));
+    }
+    assert_eq!(world.seat(1).texts(), ["one", "two", "three"]);
+    assert_eq!(commits(&world, 1), 2, "the third stands in the log as a block and a certificate");
+    let kept = world.seat(1).journal.len();
+    world.seat_mut(1).crash(kept);
+    world.start(1, Condition::Clean, Position(3));
+    world.submit(0, "four");
+    world.run(Span::secs(2));
+    assert_eq!(world.seat(1).texts(), ["four"]);
+}
+
+/// The record of a stable checkpoint finds its block committed: a commit that reaches a multiple of `checkpoint_every` is
+/// in the log before it is delivered.
 #[test]
 fn a_commit_that_reaches_a_checkpoint_is_written_before_it_is_delivered() {
     let mut world = World::four(Pack::Chain2Order, |parameters| parameters.checkpoint_every = 2);
