@@ -8,7 +8,7 @@
 //! scripts of one round, then of two, three and four, each exactly once; the fourth draws one of 5 to 12 rounds, and so
 //! do all indices behind the last script of four rounds. [`enumerate`] runs indices from a number on.
 //!
-//! *How it is played.* Rounds are views, not times: [`masks`] looks at the view of each frame. When all rounds are over
+//! *How it is played.* Rounds are views, not times: `masks` looks at the view of each frame. When all rounds are over
 //! the network is whole and ten more decisions are due; every oracle watches, as in every run.
 
 mod enumerate;
