@@ -1,6 +1,8 @@
 //! Answers to questions of peers behind, while their bodies are read back from blobs.
 //!
-//! *Bounds.* At most [`ANSWERS_MAX`] answers per asker under way, each of at most 256 blocks and 4 MiB.
+//! *Bounds.* Answers of one asker are begun while those under way hold less than [`ANSWER_BYTES_MAX`], at most
+//! [`ANSWERS_MAX`] of them, each of at most 256 blocks and 4 MiB. A member behind asks for many bodies at a time, mostly of
+//! one proposer: a small count alone would drop most of its questions, and each of them would wait for its patience.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +15,7 @@ use crate::message::{Blocks, Piece, RANGE_MAX};
 use crate::proof::CommitProof;
 
 /// Answers under way for one asker.
-pub(crate) const ANSWERS_MAX: usize = 2;
+pub(crate) const ANSWERS_MAX: usize = 64;
 /// Bytes of headers and bodies in one answer; a single block is answered whatever its size.
 pub(crate) const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
@@ -87,7 +89,9 @@ pub(crate) struct Serving {
 impl Serving {
     /// Whether one more answer may be prepared for `asker`.
     pub(crate) fn has_room(&self, asker: NodeId) -> bool {
-        self.answers.iter().filter(|answer| answer.asker == asker).count() < ANSWERS_MAX
+        let own = self.answers.iter().filter(|answer| answer.asker == asker);
+        let (count, bytes) = own.fold((0, 0), |(count, bytes), answer| (count + 1, bytes + answer.taken));
+        count < ANSWERS_MAX && bytes < ANSWER_BYTES_MAX
     }
 
     /// Parks an answer; gives the blobs to read.
@@ -115,5 +119,41 @@ impl Serving {
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         self.answers.iter().map(Answer::memory).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ANSWER_BYTES_MAX, ANSWERS_MAX, Answer, Serving};
+    use synod_crypto::Hash;
+    use synod_quorum::NodeId;
+
+    fn parked(serving: &mut Serving, asker: NodeId, bytes: u64) {
+        let mut answer = Answer::to(asker);
+        assert!(answer.takes(bytes));
+        answer.missing.insert(Hash([7; 32]), Hash([8; 32]));
+        let _ = serving.park(answer);
+    }
+
+    #[test]
+    fn a_member_behind_may_ask_for_many_small_bodies_at_a_time() {
+        let (mut serving, asker) = (Serving::default(), NodeId(1));
+        for _ in 0..ANSWERS_MAX {
+            assert!(serving.has_room(asker));
+            parked(&mut serving, asker, 1_000);
+        }
+        assert!(!serving.has_room(asker), "answers are counted");
+        assert!(serving.has_room(NodeId(2)), "by asker");
+    }
+
+    #[test]
+    fn large_answers_under_way_hold_new_ones_back() {
+        let (mut serving, asker) = (Serving::default(), NodeId(1));
+        parked(&mut serving, asker, ANSWER_BYTES_MAX - 1);
+        assert!(serving.has_room(asker));
+        parked(&mut serving, asker, ANSWER_BYTES_MAX);
+        assert!(!serving.has_room(asker), "less than two full answers");
+        assert_eq!(serving.loaded(&Hash([7; 32]), None).len(), 2);
+        assert!(serving.has_room(asker), "and no longer than they take");
     }
 }

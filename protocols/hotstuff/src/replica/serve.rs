@@ -78,6 +78,7 @@ impl Core {
             return;
         };
         let mut answer = Answer::to(asker);
+        let _ = answer.takes(bytes);
         answer.proof = Some(proof);
         for height in from..=last {
             self.add_link(&mut answer, height);
