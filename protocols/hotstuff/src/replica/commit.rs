@@ -120,10 +120,18 @@ impl Core {
         let every = self.config.parameters().checkpoint_every;
         let number = |position: Position| position.0.checked_div(every);
         self.commit_due = true;
-        let certified = rule == Rule::CommitByOrders && self.high.view >= self.chain.top().header.view;
+        let certified = rule == Rule::CommitByOrders && self.logs_way_to_high();
         if !certified || !self.out.kept.is_empty() || number(before) != number(last) {
             self.write_commit();
         }
+    }
+
+    /// Whether every block from the committed one up to that of the high QC is in the log: a high QC may certify a block
+    /// that this member never voted for, and recovery could not walk down from it.
+    fn logs_way_to_high(&self) -> bool {
+        let is_stored = |digest: &Hash| self.tree.get(digest).is_some_and(|block| block.stored);
+        self.high.digest == self.tree.root()
+            || self.tree.branch(self.high.digest).is_some_and(|way| way.iter().all(is_stored))
     }
 
     /// Writes the record of the newest commit if it is due.
