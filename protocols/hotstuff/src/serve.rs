@@ -1,7 +1,7 @@
 //! Answers to questions of peers behind, while their bodies are read back from blobs.
 //!
-//! *Bounds.* Answers of one asker are begun while those under way hold less than [`ANSWER_BYTES_MAX`], at most
-//! [`ANSWERS_MAX`] of them, each of at most 256 blocks and 4 MiB. A member behind asks for many bodies at a time, mostly of
+//! *Bounds.* Answers of one asker are begun while those under way hold less than [`ANSWER_BYTES_MAX`] and wait for fewer
+//! than 256 blobs, at most [`ANSWERS_MAX`] of them, each of at most 256 blocks and 4 MiB: never more than two full ones. A member behind asks for many bodies at a time, mostly of
 //! one proposer: a small count alone would drop most of its questions, and each of them would wait for its patience.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,9 +89,10 @@ pub(crate) struct Serving {
 impl Serving {
     /// Whether one more answer may be prepared for `asker`.
     pub(crate) fn has_room(&self, asker: NodeId) -> bool {
-        let own = self.answers.iter().filter(|answer| answer.asker == asker);
-        let (count, bytes) = own.fold((0, 0), |(count, bytes), answer| (count + 1, bytes + answer.taken));
-        count < ANSWERS_MAX && bytes < ANSWER_BYTES_MAX
+        let own = || self.answers.iter().filter(|answer| answer.asker == asker);
+        let bytes: u64 = own().map(|answer| answer.taken).sum();
+        let blobs: usize = own().map(|answer| answer.missing.len()).sum();
+        own().count() < ANSWERS_MAX && bytes < ANSWER_BYTES_MAX && blobs < RANGE_MAX
     }
 
     /// Parks an answer; gives the blobs to read.
@@ -144,6 +145,20 @@ mod tests {
         }
         assert!(!serving.has_room(asker), "answers are counted");
         assert!(serving.has_room(NodeId(2)), "by asker");
+    }
+
+    #[test]
+    fn a_liar_has_no_more_blobs_read_for_it_than_two_ranges_take() {
+        let (mut serving, asker) = (Serving::default(), NodeId(1));
+        let mut answer = Answer::to(asker);
+        for number in 0..super::RANGE_MAX {
+            let mut name = [0; 32];
+            name[..8].copy_from_slice(&number.to_le_bytes());
+            answer.missing.insert(Hash(name), Hash([8; 32]));
+        }
+        let _ = serving.park(answer);
+        assert!(!serving.has_room(asker), "the blobs of one range are under way");
+        assert!(serving.has_room(NodeId(2)));
     }
 
     #[test]
