@@ -5,16 +5,17 @@ use crate::output::Report;
 use crate::session::{Session, usage};
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use std::path::PathBuf;
 use synod_config::{Exit, SynError, code};
-use synod_trial::replay;
 use synod_trial::report::RunReport;
-use synod_trial::run::{Manner, SYSTEMS, run, run_twice};
+use synod_trial::run::SYSTEMS;
 use synod_trial::token::RunOptions;
 
 mod explore;
 mod marks;
 mod plant;
+mod replay;
+mod run;
+mod shrink;
 mod soak;
 mod twins;
 
@@ -28,42 +29,11 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// One run.
-    #[command(after_help = "Example:\n  synod sim run --system hotstuff/chain2+order --seed 7")]
-    Run {
-        /// The system: hotstuff/ and a rule pack.
-        #[arg(long, default_value = "hotstuff/chain2+order")]
-        system: String,
-        /// The seed, decimal or 0x-hexadecimal.
-        #[arg(long, value_parser = seed)]
-        seed: u64,
-        /// Options as in a token, such as n=7,crypto=real.
-        #[arg(long, default_value = "")]
-        options: String,
-        /// Runs twice and compares every event and effect.
-        #[arg(long)]
-        twice: bool,
-        /// Writes every event as a JSON line to this file.
-        #[arg(long, value_name = "FILE")]
-        trace: Option<PathBuf>,
-    },
+    Run(run::Arguments),
     Soak(soak::Arguments),
     Twins(twins::Arguments),
-    /// Exactly the run of a token or scenario file again.
-    #[command(after_help = "Example:\n  synod sim replay hotstuff/chain2:7:@any")]
-    Replay {
-        /// A token, or a file.
-        what: String,
-        /// Shows the last events, one column per node, also of a run that passes.
-        #[arg(long)]
-        columns: bool,
-    },
-    /// Makes a failing run small.
-    #[command(after_help = "Example:\n  synod sim shrink --help")]
-    Shrink {
-        /// A token, or a file.
-        what: String,
-    },
+    Replay(replay::Arguments),
+    Shrink(shrink::Arguments),
     Plant(plant::Arguments),
     Explore(explore::Arguments),
 }
@@ -104,25 +74,11 @@ fn violated(token: &str, what: &str, columns: &str) -> SynError {
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         match self.verb {
-            Verb::Run { system, seed, options: text, twice, trace } => {
-                one(session, (&system, seed), &options(&text)?, (twice, trace))
-            }
+            Verb::Run(run) => run.run(session),
             Verb::Soak(soak) => soak.run(session),
             Verb::Twins(twins) => twins.run(session),
-            Verb::Replay { what, columns } => {
-                let report = replay::replay(&text_of(&what)?, Manner::default()).map_err(|e| unknown(&e))?;
-                if columns && report.passed() {
-                    crate::output::progress(&report.columns);
-                }
-                told(session, &report)
-            }
-            Verb::Shrink { what } => {
-                let report = replay::shrunk(&text_of(&what)?).map_err(|e| usage(&e))?;
-                crate::output::progress(&report.scenario);
-                let value = serde_json::to_value(&report).unwrap_or_default();
-                session.output.print(&fields("synod-sim-shrink/1", &value))?;
-                Ok(Exit::Success)
-            }
+            Verb::Replay(replay) => replay.run(session),
+            Verb::Shrink(shrink) => shrink.run(session),
             Verb::Plant(plant) => plant.run(session),
             Verb::Explore(explore) => explore.run(session),
         }
@@ -136,28 +92,6 @@ fn text_of(what: &str) -> Result<String, SynError> {
         return Ok(what.to_owned());
     }
     std::fs::read_to_string(path).map_err(|e| crate::cluster::unwritable(path, &e))
-}
-
-fn one(
-    session: &Session,
-    (system, seed): (&str, u64),
-    options: &RunOptions,
-    how: (bool, Option<PathBuf>),
-) -> Done {
-    let (twice, trace) = how;
-    let manner = Manner { trace: trace.is_some() };
-    let report = if twice {
-        let scenario = synod_trial::draw::scenario(system, seed, options).map_err(|e| unknown(&e))?;
-        run_twice(&scenario, &format!("{system}:{seed:x}:{options}"))
-    } else {
-        run(system, seed, options, manner)
-    };
-    let report = report.map_err(|e| unknown(&e))?;
-    if let Some(file) = trace {
-        let text = report.lines.join("\n") + "\n";
-        std::fs::write(&file, text).map_err(|e| crate::cluster::unwritable(&file, &e))?;
-    }
-    told(session, &report)
 }
 
 fn told(session: &Session, report: &RunReport) -> Done {
