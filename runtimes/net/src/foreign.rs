@@ -8,7 +8,7 @@ use synod_wire::Bytes;
 
 use crate::frames::{Assembler, BadFrame, QueueTable, Route, Speaker, header};
 
-pub use crate::frames::LINK_MAX;
+pub use crate::frames::{LINK, LINK_MAX};
 pub use crate::handshake::{Beat, Greeting, Hello, Introduction, Line, Role, Verdict};
 
 /// A frame cut from a stream.

@@ -22,7 +22,7 @@ use synod_wire::Bytes;
 /// Bytes of a frame's header.
 pub(crate) const HEADER: usize = 8;
 /// The machine number of the link's own words; no hosted machine has it.
-pub(crate) const LINK: u8 = u8::MAX;
+pub const LINK: u8 = u8::MAX;
 /// Largest body of the link's own words, the Hello included.
 pub const LINK_MAX: u32 = 1_024;
 /// Smallest step by which a buffer grows.

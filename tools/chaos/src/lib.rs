@@ -1,7 +1,8 @@
 //! Faults that only a real process can meet, made on purpose.
 //!
 //! *What.* [`fs`] is a file system in memory, mounted through FUSE, that forgets at a power cut what was not synced,
-//! fills up, fails, writes short and slows down on command. [`Draw`] is the source of every choice of a run.
+//! fills up, fails, writes short and slows down on command. [`identity`] shows a running node identities that it must
+//! refuse, over connections that [`stranger`] speaks by hand. [`Draw`] is the source of every choice of a run.
 //!
 //! *Why.* SIGKILL leaves the page cache in place, so killing processes never shows whether a promise was on the disk
 //! before it was sent. A file system below the page cache can.
@@ -10,5 +11,7 @@
 
 mod draw;
 pub mod fs;
+pub mod identity;
+pub mod stranger;
 
 pub use draw::Draw;

@@ -1,0 +1,112 @@
+//! The words of the handshake, filled in by hand.
+
+use synod_crypto::{Hash, Keys, PublicKey, Scope, Seed};
+use synod_net::foreign::{self, Greeting, Hello, Introduction, LINK, LINK_MAX, Line as Which, Role, Verdict};
+use synod_quorum::NodeId;
+use synod_wire::{Limits, List, Wire};
+
+use super::{End, Line};
+
+/// What a handshake is filled with: the Hello of the node under attack, with the changes of the attacker.
+#[derive(Clone, Debug)]
+pub struct Card {
+    /// What is said.
+    pub hello: Hello,
+}
+
+impl Card {
+    /// Learns what a sound Hello of the node's cluster looks like from the node itself, which introduces itself to
+    /// whoever proved a key of the roster. It refuses the caller, which names no machines.
+    ///
+    /// # Errors
+    /// How the connection ended instead.
+    pub fn learn(line: &mut Line, seed: &Seed) -> Result<Self, End> {
+        let blank = Hello {
+            oldest: 1,
+            newest: u8::MAX,
+            cluster: Hash::of(b""),
+            name: Default::default(),
+            epoch: synod_quorum::Epoch(0),
+            role: Role::Member,
+            line: Which::Main,
+            machines: List::default(),
+            instance: 0,
+            wall: Default::default(),
+            key: seed.public(),
+        };
+        line.shake()?;
+        Self { hello: blank }.say(line, seed, true)?;
+        let said: Introduction = hear(line)?;
+        Ok(Self { hello: said.hello })
+    }
+
+    /// The same for the holder of another key, as a process of its own.
+    #[must_use]
+    pub fn of(&self, key: PublicKey, instance: u64) -> Self {
+        Self { hello: Hello { key, instance, ..self.hello.clone() } }
+    }
+
+    /// The same in another role.
+    #[must_use]
+    pub fn as_role(mut self, role: Role) -> Self {
+        self.hello.role = role;
+        self
+    }
+
+    /// The same for the connection of bulk data.
+    #[must_use]
+    pub fn bulk(mut self) -> Self {
+        self.hello.line = Which::Bulk;
+        self
+    }
+
+    /// Says it, signed with `signer` for this session.
+    ///
+    /// # Errors
+    /// How the connection ended instead.
+    pub fn say(&self, line: &mut Line, signer: &Seed, dialled: bool) -> Result<(), End> {
+        let session = line.session().ok_or_else(|| End::Broken("TLS is not complete".to_owned()))?;
+        let hello = Hash::of_value("synod hello", &self.hello);
+        let scope = Scope { cluster: self.hello.cluster, epoch: self.hello.epoch };
+        let greeting = Greeting { session, dialled, hello };
+        // The batch secret matters to who verifies, and nobody does here.
+        let keys = Keys::ed25519(signer, [0; 32]);
+        let signature = keys.sign(scope, NodeId::GUESTS, greeting).signature;
+        tell(line, &Introduction { hello: self.hello.clone(), signature })
+    }
+
+    /// Completes TLS, says it, and hears what the node says of it.
+    #[must_use]
+    pub fn present(&self, line: &mut Line, signer: &Seed) -> End {
+        let talk = |line: &mut Line| {
+            line.shake()?;
+            self.say(line, signer, true)?;
+            hear::<Introduction>(line)?;
+            hear::<Verdict>(line)
+        };
+        match talk(line) {
+            Ok(Verdict(0)) => End::Admitted,
+            Ok(Verdict(code)) => End::Verdict(code),
+            Err(end) => end,
+        }
+    }
+}
+
+/// Says one word of the handshake.
+///
+/// # Errors
+/// How the connection ended instead.
+pub(crate) fn tell<T: Wire>(line: &mut Line, word: &T) -> Result<(), End> {
+    let frame = foreign::frame(LINK, 0, &word.encode());
+    line.say(&frame.ok_or_else(|| End::Broken("a word longer than any frame".to_owned()))?)
+}
+
+/// Hears one word of the handshake.
+///
+/// # Errors
+/// How the connection ended instead.
+pub(crate) fn hear<T: Wire>(line: &mut Line) -> Result<T, End> {
+    let (_, _, body) = line.frame()?;
+    T::decode(body.into(), &Limits { frame_max: LINK_MAX })
+        .map_err(|why| End::Broken(format!("a word that does not decode: {why}")))
+}

@@ -1,0 +1,4 @@
+//! Attacks on nodes of this process: the network runtime with a machine that answers.
+
+mod identities;
+mod rig;
