@@ -74,13 +74,23 @@ pub struct Violation {
     pub node: Option<NodeId>,
     /// Number of the event that showed it; filled in by the world.
     pub event: u64,
+    /// Numbers of the events it rests on, the one that showed it last: for a contradiction the two observations. The world
+    /// adds the last one.
+    pub evidence: Vec<u64>,
 }
 
 impl Violation {
     /// A violation of `checker`; the world adds time, node and event.
     #[must_use]
     pub fn new(checker: &str, what: impl Into<String>) -> Self {
-        Self { checker: checker.to_owned(), what: what.into(), time: Time::ZERO, node: None, event: 0 }
+        let checker = checker.to_owned();
+        Self { checker, what: what.into(), time: Time::ZERO, node: None, event: 0, evidence: Vec::new() }
+    }
+
+    /// As it is, with earlier events that it rests on.
+    #[must_use]
+    pub fn resting_on(self, evidence: impl IntoIterator<Item = u64>) -> Self {
+        Self { evidence: evidence.into_iter().collect(), ..self }
     }
 
     /// The digests of two equal runs differ: X5.

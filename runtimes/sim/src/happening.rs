@@ -30,7 +30,7 @@ pub(crate) enum Happening {
     Work { place: u32, life: u32, slot: u8, work: Work },
     Tick { place: u32, life: u32, slot: u8 },
     Synced { place: u32, life: u32 },
-    Jobs { place: u32, life: u32, slot: u8, dones: Vec<ErasedDone> },
+    Jobs { place: u32, life: u32, slot: u8, dones: Vec<(u64, ErasedDone)> },
     Resume { place: u32 },
     Start { place: u32 },
     CrashDue { place: u32, life: u32 },

@@ -117,8 +117,11 @@ pub use shrink::{Shrunk, shrink};
 pub use stats::{Effective, NetStats, Stats};
 pub use storage::{Harm, Loss, Lost, Storage, WriteFailed, Written};
 pub use toy::{Crypto, Keyring};
-pub use trace::{LAST, Line, Trace};
+pub use trace::{
+    Aside, AsideKind, Effect, EffectKind, LAST, Line, Mark, Past, Plain, Row, STEPS_MAX, Said, Step,
+    StepKind, Story, Trace, Words, columns, page,
+};
 pub use world::{
-    Connector, Disks, Factory, Kinds, Links, Names, Options, Passage, Route, Routed, Script, Seat, Setup,
-    Status, Strategies, Twins, World,
+    Connector, Disks, Factory, Kinds, Links, Names, Options, Passage, Redraw, Route, Routed, Script, Seat,
+    Setup, Status, Strategies, Twins, World,
 };

@@ -62,6 +62,8 @@ pub struct Book {
     pub executed: u64,
     /// Different headers seen.
     pub blocks: u64,
+    /// Bytes all machines held half way through the safety phase, and at its end.
+    pub bytes: [u64; 2],
     /// Whether the script of the run was played to its end.
     pub complete: bool,
 }

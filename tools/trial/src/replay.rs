@@ -1,7 +1,7 @@
 //! Running again: by token, by scenario file, and smaller.
 
 use serde::Serialize;
-use synod_sim::{Scenario, Violation, shrink};
+use synod_sim::{Redraw, Scenario, Violation, shrink};
 
 use crate::draw;
 use crate::report::{Outcome, RunReport};
@@ -57,6 +57,60 @@ pub fn scenario_of(text: &str) -> Result<(Scenario, String), String> {
 pub fn replay(text: &str, manner: Manner) -> Result<RunReport, String> {
     let (scenario, name) = scenario_of(text)?;
     run_scenario(&scenario, &name, manner)
+}
+
+/// The event behind which every future fails, if there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inevitable {
+    /// The run as it was.
+    pub report: RunReport,
+    /// The first event behind which all futures that were drawn break the same property; `None` for a run that passes.
+    pub event: Option<u64>,
+}
+
+/// Whether all of `samples` futures behind an event break what the run broke.
+fn dooms(
+    scenario: &Scenario,
+    name: &str,
+    checker: &str,
+    (after, samples): (u64, u32),
+) -> Result<bool, String> {
+    for sample in 0..samples {
+        let seed = scenario.seed.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(u64::from(sample) + 1));
+        let manner = Manner { redraw: Some(Redraw { after, seed }), ..Manner::default() };
+        if run_scenario(scenario, name, manner)?.checker != checker {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Draws `samples` futures behind events of a failing run, halving the search, and names the first event behind which
+/// all of them fail alike.
+///
+/// # Errors
+/// The scenario is not one its system can run.
+pub fn inevitable(scenario: &Scenario, name: &str, samples: u32) -> Result<Inevitable, String> {
+    let report = run_scenario(scenario, name, Manner::default())?;
+    if report.passed() {
+        return Ok(Inevitable { report, event: None });
+    }
+    let event = first_that(report.events, |after| dooms(scenario, name, &report.checker, (after, samples)))?;
+    Ok(Inevitable { report, event: Some(event) })
+}
+
+/// The first number up to `last` that `holds`, which then holds for all behind it; `last` is taken to hold.
+fn first_that(last: u64, mut holds: impl FnMut(u64) -> Result<bool, String>) -> Result<u64, String> {
+    let (mut low, mut high) = (1, last.max(1));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle)? {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Ok(high)
 }
 
 /// Makes a failing token or scenario small; the same checker keeps firing.

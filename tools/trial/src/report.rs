@@ -82,6 +82,10 @@ pub struct RunReport {
     pub rules: Coverage,
     /// Largest share of its memory formula a machine reached, per mille.
     pub bytes_permille_max: u64,
+    /// The same as a ratio.
+    pub bytes_ratio_max: Number,
+    /// Bytes that all machines together held more at the end of the safety phase than half way through it.
+    pub bytes_growth: i64,
     /// Members.
     pub nodes: u32,
     /// Whether distances were those of a wide area.
@@ -107,6 +111,13 @@ pub struct RunReport {
     /// Names of the rules applied.
     #[serde(skip)]
     pub applied: Vec<&'static str>,
+}
+
+/// A number of thousandths as a ratio.
+#[must_use]
+pub fn ratio(permille: u64) -> Number {
+    let text = format!("{}.{:03}", permille / 1_000, permille % 1_000);
+    text.parse().ok().and_then(Number::from_f64).unwrap_or_else(|| Number::from(permille / 1_000))
 }
 
 impl RunReport {

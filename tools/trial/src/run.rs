@@ -6,14 +6,14 @@ use synod_crypto::Hash;
 use synod_hotstuff::Rule;
 use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
-use synod_sim::{Draws, Family, Loss, Scenario, Violation};
+use synod_sim::{Draws, Family, Loss, Redraw, Scenario, Violation};
 
 use crate::book::GUESTS;
 use crate::cells;
 use crate::draw;
 use crate::oracle::{faults, quorum};
 use crate::params::{number, timeout_max};
-use crate::report::{Coverage, EffectiveReport, Outcome, RunReport};
+use crate::report::{Coverage, EffectiveReport, Outcome, RunReport, ratio};
 use crate::systems::hotstuff::{Trial, build};
 use crate::systems::journal;
 use crate::token::{RunOptions, Token};
@@ -33,8 +33,12 @@ const SLICE: Span = Span::millis(100);
 /// How to run a scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Manner {
-    /// Keep every event as a JSON line.
+    /// Keep every event.
     pub trace: bool,
+    /// Stop behind this event.
+    pub until: Option<u64>,
+    /// Draw everything anew behind an event.
+    pub redraw: Option<Redraw>,
 }
 
 /// The commit a token names: `SYNOD_COMMIT`, or `worktree`.
@@ -62,10 +66,25 @@ pub fn run_scenario(scenario: &Scenario, token: &str, manner: Manner) -> Result<
         return Ok(journal::run(scenario, token));
     }
     let started = Instant::now();
+    let (trial, violation) = play(scenario, token, manner)?;
+    Ok(report(&trial, scenario, token, (violation, started)))
+}
+
+/// Plays a scenario of HotStuff to its end, or to the first violation.
+pub(crate) fn play(
+    scenario: &Scenario,
+    token: &str,
+    manner: Manner,
+) -> Result<(Trial, Option<Violation>), String> {
     let mut trial = build(scenario, token, manner.trace)?;
-    let verdict = phases(&mut trial, scenario);
-    let verdict = verdict.and_then(|()| trial.world.finish());
-    Ok(report(&trial, scenario, token, (verdict.err(), started)))
+    if let Some(until) = manner.until {
+        trial.world.stop_behind(until);
+    }
+    if let Some(redraw) = manner.redraw {
+        trial.world.redraw_behind(redraw);
+    }
+    let verdict = phases(&mut trial, scenario).and_then(|()| trial.world.finish());
+    Ok((trial, verdict.err().filter(|violation| violation.checker != "until")))
 }
 
 /// Runs a scenario twice; a difference is the verdict `nondeterminism`.
@@ -94,8 +113,12 @@ fn phases(trial: &mut Trial, scenario: &Scenario) -> Result<(), Violation> {
             trial.world.crash(NodeId(id), Loss::Nothing, None);
         }
     }
-    trial.world.run(Time(scenario.horizon.0), &mut trial.workload)?;
-    if number(scenario, "safety_only", 0) == 1 {
+    for (half, until) in [scenario.horizon.0 / 2, scenario.horizon.0].into_iter().enumerate() {
+        trial.world.run(Time(until), &mut trial.workload)?;
+        trial.book.borrow_mut().bytes[half] = trial.world.bytes();
+    }
+    // Where only some frames are heard nobody owes progress.
+    if number(scenario, "safety_only", 0) == 1 || scenario.heard.is_some() {
         return Ok(());
     }
     let Some(core) = core(trial, scenario, dead) else { return Ok(()) };
@@ -280,6 +303,11 @@ pub fn coverage(applied: &[&str]) -> Coverage {
     Coverage { hit: of - missed.len() as u64, of, missed }
 }
 
+fn growth([half, end]: [u64; 2]) -> i64 {
+    let size = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    size(end) - size(half)
+}
+
 pub(crate) fn report(
     trial: &Trial,
     scenario: &Scenario,
@@ -313,6 +341,8 @@ pub(crate) fn report(
         cells: cells::reached(&scenario.system, stats.cells.keys()),
         rules: coverage(&applied),
         bytes_permille_max: stats.bytes_permille_max,
+        bytes_ratio_max: ratio(stats.bytes_permille_max),
+        bytes_growth: growth(book.bytes),
         nodes: scenario.nodes,
         wan: scenario.latency.largest() >= Span::millis(1),
         complete: book.complete,
@@ -322,7 +352,7 @@ pub(crate) fn report(
         executed: book.executed,
         accepted: book.accepted,
         columns: if violation.is_some() { world.trace().columns() } else { String::new() },
-        lines: world.trace().lines().map(<[String]>::to_vec).unwrap_or_default(),
+        lines: world.trace().steps().map(synod_sim::Step::json).collect(),
         applied,
     }
 }

@@ -45,7 +45,7 @@ const fn mark(view: View, digest: Hash) -> MarkSeen {
     MarkSeen { view: view.0, digest }
 }
 
-fn header_of(header: &Header) -> HeaderSeen {
+pub(crate) fn header_of(header: &Header) -> HeaderSeen {
     HeaderSeen {
         own: mark(header.view, header.digest()),
         parent: header.parent,
@@ -237,7 +237,7 @@ impl<'a> Sight<'a> {
 }
 
 /// What all correct members agree about one entry.
-fn content(entry: &Entry) -> Hash {
+pub(crate) fn content(entry: &Entry) -> Hash {
     let mut content = Hasher::new("synod trial entry");
     content.add(&entry.payload).add(&entry.time.0.to_le_bytes()).add(&[u8::from(entry.last)]);
     content.finish()

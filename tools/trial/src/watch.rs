@@ -7,6 +7,7 @@ use synod_sim::{Checker, Deed, Moment, Violation};
 
 use crate::app::Executions;
 use crate::book::{GUESTS, Shared};
+use crate::evidence::{Broke, Evidence};
 use crate::oracle::{
     Agreement, Blocks, Breach, Commits, Execution, Oracle, Pack, Promises, Seen, Sighting, Verdict, Views,
     Votes,
@@ -23,11 +24,18 @@ pub struct Watch {
     asked: usize,
     sightings: Vec<Sighting>,
     over_budget: bool,
+    forks_only: bool,
+    /// What later observations may contradict; kept with whole traces.
+    evidence: Option<Evidence>,
+    broke: Option<Broke>,
 }
 
 /// What still holds when more members are faulty than allowed: what each honest member promises, writes and accepts by
 /// itself. Agreement, execution and what clients believe are waived.
 const KEPT: [&str; 5] = ["X3", "H-S5", "H-S6", "H-S8", "H-S9"];
+
+/// What is judged in runs that are looked at for forks alone.
+const FORKS: [&str; 1] = ["H-S1"];
 
 fn violation(breach: Breach) -> Violation {
     Violation::new(breach.checker, breach.what)
@@ -53,7 +61,22 @@ impl Watch {
             asked: 0,
             sightings: Vec::new(),
             over_budget: false,
+            forks_only: false,
+            evidence: None,
+            broke: None,
         }
+    }
+
+    /// As it is, naming the earlier observation that a broken property contradicts.
+    #[must_use]
+    pub fn with_evidence(self, wanted: bool) -> Self {
+        Self { evidence: wanted.then(Evidence::default), ..self }
+    }
+
+    /// As it is for a run that is looked at for forks alone: only agreement is judged.
+    #[must_use]
+    pub fn forks_only(self, forks_only: bool) -> Self {
+        Self { forks_only, ..self }
     }
 
     /// As it is for a run in which more members are faulty than allowed.
@@ -69,10 +92,33 @@ impl Watch {
         let verdict = sightings.iter().try_for_each(|sighting| {
             self.blocks.learn(sighting);
             self.reach(sighting);
-            self.oracles.iter_mut().try_for_each(|oracle| oracle.see(sighting, &self.blocks))
+            let verdict = self.judged(sighting);
+            if let Some(evidence) = &mut self.evidence {
+                evidence.learn(moment.event, sighting);
+            }
+            verdict.inspect_err(|_| self.broke = Some(Broke::Seen(*sighting)))
         });
         self.sightings = sightings;
         verdict
+    }
+
+    /// What the oracles say. Looking for forks alone, each is heard even when another objects.
+    fn judged(&mut self, sighting: &Sighting) -> Verdict {
+        let (oracles, blocks) = (&mut self.oracles, &self.blocks);
+        let mut verdicts = oracles.iter_mut().map(|oracle| oracle.see(sighting, blocks));
+        if self.forks_only {
+            let heard: Vec<Verdict> = verdicts.collect();
+            return heard
+                .into_iter()
+                .filter_map(Result::err)
+                .find(|b| FORKS.contains(&b.checker))
+                .map_or(Ok(()), Err);
+        }
+        verdicts.find(Result::is_err).unwrap_or(Ok(()))
+    }
+
+    fn is_waived(&self, checker: &str) -> bool {
+        self.over_budget && !KEPT.contains(&checker) || self.forks_only && !FORKS.contains(&checker)
     }
 
     fn reach(&self, sighting: &Sighting) {
@@ -102,7 +148,13 @@ impl Watch {
         if !moment.honest {
             return Ok(());
         }
-        executed.iter().try_for_each(|seen| self.execution.executed(node, life, seen))?;
+        for seen in &executed {
+            let verdict = self.execution.executed(node, life, seen);
+            verdict.inspect_err(|_| self.broke = Some(Broke::Executed(seen.clone())))?;
+            if let Some(evidence) = &mut self.evidence {
+                evidence.executed(moment.event, seen);
+            }
+        }
         self.book.borrow_mut().executed = self.execution.count() as u64;
         for deed in moment.deeds {
             let Deed::Output(output) = deed else { continue };
@@ -112,7 +164,11 @@ impl Watch {
             let Submit::Applied { position, root } = submit else { continue };
             self.book.borrow_mut().reach.entry(node).or_default().applied = position.0;
             if let Some(root) = root {
-                self.execution.root(node, position.0, *root)?;
+                let verdict = self.execution.root(node, position.0, *root);
+                verdict.inspect_err(|_| self.broke = Some(Broke::Root(position.0, *root)))?;
+                if let Some(evidence) = &mut self.evidence {
+                    evidence.root(moment.event, position.0, *root);
+                }
             }
         }
         Ok(())
@@ -165,7 +221,13 @@ impl Checker for Watch {
                 if machine == REPLICA { self.replica(moment) } else { self.executor(moment) }
             }
         };
-        let waived = |breach: &Breach| self.over_budget && !KEPT.contains(&breach.checker);
-        verdict.or_else(|breach| if waived(&breach) { Ok(()) } else { Err(violation(breach)) })
+        let Err(breach) = verdict else { return Ok(()) };
+        let broke = self.broke.take();
+        if self.is_waived(breach.checker) {
+            return Ok(());
+        }
+        let earlier =
+            broke.zip(self.evidence.as_ref()).and_then(|(broke, of)| of.earlier(breach.checker, &broke));
+        Err(violation(breach).resting_on(earlier))
     }
 }

@@ -274,3 +274,19 @@ impl Network {
 pub(crate) fn place(at: usize) -> u32 {
     u32::try_from(at).expect("a world has fewer than 2^32 places and links")
 }
+
+impl Network {
+    /// Draws delays, losses and connections anew from here on.
+    pub(crate) fn redraw(&mut self, draws: Draws) {
+        for dir in &mut self.dirs {
+            let entity = u64::from(dir.from) << 32 | u64::from(dir.to);
+            dir.stream = draws.stream("link", entity);
+            for weather in &mut dir.weathers {
+                weather.stream = draws.stream("weather", u64::from(weather.incident) << 48 ^ entity);
+            }
+        }
+        for (pair, entity) in self.pairs.iter_mut().zip(0_u64..) {
+            pair.stream = draws.stream("pair", entity);
+        }
+    }
+}

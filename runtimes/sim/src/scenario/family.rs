@@ -1,6 +1,6 @@
 //! The families of faults, by the names they have in reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Incident;
 
@@ -163,6 +163,8 @@ pub(crate) struct Incidents {
     pub(crate) unsynced: u32,
     /// How many of them keep prefixes.
     pub(crate) prefixes: u32,
+    /// Incidents whose steps do not happen any more: others took their places.
+    pub(crate) replaced: BTreeSet<u32>,
 }
 
 #[cfg(test)]

@@ -66,6 +66,9 @@ impl Scenario {
         line("latency_ns", ns.to_string());
         line("jitter_ns", self.jitter.0.to_string());
         line("horizon_ns", self.horizon.0.to_string());
+        if let Some(heard) = &self.heard {
+            line("heard", format!("{heard:?}"));
+        }
         if !self.options.is_empty() {
             out.push_str("\n[options]\n");
             for (key, value) in &self.options {
@@ -161,6 +164,10 @@ impl Scenario {
                     other => return Err(format!("mode {other}; connection or datagram")),
                 };
             }
+            "heard" => match value {
+                Value::List(heard) => self.heard = Some(heard),
+                _ => return Err("heard is a list".to_owned()),
+            },
             "jitter_ns" => self.jitter = Span(unsigned(value)?),
             "horizon_ns" => self.horizon = Span(unsigned(value)?),
             _ => return Err(format!("unknown key {key}")),

@@ -50,6 +50,9 @@ pub struct Scenario {
     pub horizon: Span,
     /// Further numbers, whose names the system knows.
     pub options: BTreeMap<String, i64>,
+    /// The only frames that are heard, by their names in a trace; all are when `None`. What is left of a run that was made
+    /// small.
+    pub heard: Option<Vec<u32>>,
     /// What goes wrong, in order of time.
     pub incidents: Vec<Incident>,
 }
@@ -70,6 +73,7 @@ impl Scenario {
             jitter: Span::micros(20),
             horizon: Span::secs(10),
             options: BTreeMap::new(),
+            heard: None,
             incidents: Vec::new(),
         }
     }
@@ -83,6 +87,7 @@ impl Scenario {
             crypto: self.crypto,
             latency: self.latency,
             jitter: self.jitter,
+            heard: self.heard.clone(),
             ..crate::Options::default()
         }
     }

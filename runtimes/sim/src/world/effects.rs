@@ -61,6 +61,9 @@ impl World {
         let (place, slot, cause) = (call.place, call.slot, call.event);
         let mut compact = false;
         for (at, deed) in call.deeds.iter_mut().enumerate() {
+            if matches!(deed, Deed::Append { .. } | Deed::Store { .. } | Deed::Erase { .. }) {
+                self.nodes[place as usize].slots[usize::from(slot)].wrote = cause;
+            }
             match deed {
                 Deed::Send { to, queue, body } => {
                     let touched = call.touch.of(at);
@@ -81,7 +84,7 @@ impl World {
                 Deed::Compact => compact = true,
                 Deed::Submit { peer, cost, job } => {
                     if let Some(job) = job.take() {
-                        let waiting = Waiting { peer: *peer, cost: *cost, job };
+                        let waiting = Waiting { peer: *peer, cost: *cost, event: cause, job };
                         self.nodes[place as usize].slots[usize::from(slot)].jobs.push_back(waiting);
                     }
                 }
@@ -94,7 +97,7 @@ impl World {
                 Deed::Timer { name, at } => {
                     let timers = &mut self.nodes[place as usize].slots[usize::from(slot)].timers;
                     match at {
-                        Some(at) => drop(timers.insert(name.clone(), *at)),
+                        Some(at) => drop(timers.insert(name.clone(), (*at, cause))),
                         None => drop(timers.remove(name)),
                     }
                 }

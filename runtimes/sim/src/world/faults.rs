@@ -12,6 +12,7 @@ use crate::deed::{Deed, Seen};
 use crate::faulty::Strategy;
 use crate::happening::{Happening, Work};
 use crate::storage::{Harm, Loss};
+use crate::trace::AsideKind;
 
 impl World {
     /// Gives a machine an input after a while. It is refused to the harness when the node is down or the machine has
@@ -244,7 +245,17 @@ impl World {
         }
         self.stats.events += 1;
         let (event, seen, deeds) = (self.stats.events, Seen::Strategy, vec![deed]);
-        self.conclude(Call { place, slot, event, cause, seen, deeds, touch: Touch::all(by), crash: None });
+        self.conclude(Call {
+            place,
+            slot,
+            event,
+            cause,
+            seen,
+            deeds,
+            touch: Touch::all(by),
+            crash: None,
+            heard: (None, None),
+        });
         self.pump(place);
     }
 
@@ -253,6 +264,7 @@ impl World {
     /// Byzantine stays Byzantine.
     pub fn heal(&mut self, core: &[NodeId]) {
         self.healed = true;
+        self.aside(AsideKind::Heal, Vec::new(), || "the core is made whole".to_owned());
         let inside: Vec<bool> = self.nodes.iter().map(|node| core.contains(&node.id)).collect();
         self.network.heal(&inside, self.now, &mut self.plan);
         for place in self.all_places() {

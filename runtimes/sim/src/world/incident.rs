@@ -10,6 +10,7 @@ use crate::happening::Happening;
 use crate::network::{SHAPES, Weather, WeatherKind};
 use crate::scenario::{Family, Incident};
 use crate::storage::{Harm, Loss};
+use crate::trace::AsideKind;
 
 /// Steps of an incident: its beginning, then, for those that come back, one number per return.
 const BEGIN: u32 = 0;
@@ -47,8 +48,12 @@ impl World {
         if self.healed {
             return;
         }
+        if self.incidents.replaced.contains(&index) {
+            return;
+        }
         let Some(incident) = self.incidents.list.get(index as usize).cloned() else { return };
         self.audit.word(u64::from(incident.id) << 32 | u64::from(step));
+        self.told_of(&incident, step);
         if step == BEGIN {
             self.stats.incidents += 1;
             self.stats.families.insert(incident.family);
@@ -77,6 +82,19 @@ impl World {
             Family::ClientRetry | Family::ClientBurst | Family::ClientDup => self.malice(&incident, step),
             family if family.is_byzantine() => self.malice(&incident, step),
             _ => self.disk(&incident, step),
+        }
+    }
+
+    /// Puts the beginning or the end of a fault beside the events.
+    fn told_of(&mut self, incident: &Incident, step: u32) {
+        let name = incident.family.name();
+        let victims = if incident.nodes.is_empty() { Vec::new() } else { self.victims(incident) };
+        match step {
+            BEGIN => self.aside(AsideKind::Begin, victims, || format!("{name} begins")),
+            END if incident.lasts > Span::ZERO => {
+                self.aside(AsideKind::End, victims, || format!("{name} ends"))
+            }
+            _ => {}
         }
     }
 

@@ -27,13 +27,16 @@ impl World {
         let Some(runner) = state.hosted.as_ref().map(|hosted| hosted.runner()) else { return };
         let batch = take_fairly(&mut state.jobs);
         let cost = batch.iter().fold(0, |sum, waiting| sum + self.options.prices.of(&waiting.cost).0);
+        let causes: Vec<u64> = batch.iter().map(|waiting| waiting.event).collect();
         let jobs =
-            batch.into_iter().map(|Waiting { peer, cost, job }| ErasedJob { job, peer, cost }).collect();
+            batch.into_iter().map(|Waiting { peer, cost, job, .. }| ErasedJob { job, peer, cost }).collect();
         let keys = &node.keys;
         let dones = match crate::panics::catch(|| runner(jobs, keys)) {
             Ok(dones) => dones,
             Err(text) => return self.panicked(place, &text),
         };
+        assert_eq!(dones.len(), causes.len(), "every job is answered");
+        let dones = causes.into_iter().zip(dones).collect();
         let start = if self.options.pool == 0 { node.busy_until.max(self.now) } else { self.now };
         if self.options.pool == 0 {
             node.charge(self.now, cost);
@@ -45,20 +48,20 @@ impl World {
     }
 
     /// A batch is answered; the worker takes the next one.
-    pub(super) fn answered(&mut self, place: u32, life: u32, slot: u8, dones: Vec<ErasedDone>) {
+    pub(super) fn answered(&mut self, place: u32, life: u32, slot: u8, dones: Vec<(u64, ErasedDone)>) {
         if !self.living(place, life) {
             return;
         }
         let node = &mut self.nodes[place as usize];
         node.working = node.working.saturating_sub(1);
-        for done in dones {
+        for (cause, done) in dones {
             let work = Work::Done(done);
             if node.job_delay > 0 {
                 let at = self.now + node.lots.exponential(node.job_delay);
                 let tie = node.ties.tie();
-                self.plan.push(at, tie, 0, Happening::Work { place, life, slot, work });
+                self.plan.push(at, tie, cause, Happening::Work { place, life, slot, work });
             } else {
-                node.backlog.push_back((0, slot, work));
+                node.backlog.push_back((cause, slot, work));
             }
         }
         // The machine that was served last waits longest for the next batch.
@@ -106,8 +109,12 @@ mod tests {
 
     #[test]
     fn a_flooding_peer_gets_its_share_of_a_batch_and_no_more() {
-        let waiting =
-            |peer: u32| Waiting { peer: Some(NodeId(peer)), cost: Cost::default(), job: Box::new(()) };
+        let waiting = |peer: u32| Waiting {
+            peer: Some(NodeId(peer)),
+            cost: Cost::default(),
+            event: 0,
+            job: Box::new(()),
+        };
         let mut jobs: VecDeque<Waiting> = (0..1_000).map(|_| waiting(0)).collect();
         jobs.extend((0..100).map(|_| waiting(1)));
         jobs.extend((0..20).map(|_| waiting(2)));

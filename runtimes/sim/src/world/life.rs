@@ -10,7 +10,7 @@ use crate::deed::Seen;
 use crate::happening::{Happening, Work};
 use crate::harness::Report;
 use crate::storage::Loss;
-use crate::trace::Line;
+use crate::trace::AsideKind;
 
 impl World {
     /// Builds a node's machines from its disk and hands each its first event.
@@ -32,22 +32,26 @@ impl World {
             Err(refusal) => return self.refused(place, &refusal.to_string()),
         };
         assert_eq!(logs.len(), self.nodes[place as usize].slots.len(), "one lane per machine");
+        let mut opened = Vec::with_capacity(logs.len());
         for (slot, log) in (0_u8..).zip(logs) {
-            if !self.build(place, slot, log) {
-                return;
+            let first = opened.first().copied().unwrap_or(0);
+            match self.build((place, slot), first, log) {
+                Some(event) => opened.push(event),
+                None => return,
             }
         }
         self.network.rise(place, self.now, &mut self.plan);
         let node = &self.nodes[place as usize];
         self.reports.push_back(Report::Started(node.id, node.incarnation));
         for slot in self.slots(place) {
-            self.nodes[place as usize].backlog.push_back((0, slot, Work::Start));
+            let event = opened.get(usize::from(slot)).copied().unwrap_or(0);
+            self.nodes[place as usize].backlog.push_back((event, slot, Work::Start));
         }
         self.pump(place);
     }
 
-    /// Builds one machine; whether it came up.
-    fn build(&mut self, place: u32, slot: u8, log: LaneLog) -> bool {
+    /// Builds one machine; the number of the event if it came up.
+    fn build(&mut self, (place, slot): (u32, u8), cause: u64, log: LaneLog) -> Option<u64> {
         let node = &self.nodes[place as usize];
         let (id, incarnation) = (node.id, node.incarnation);
         let number = node.slots[usize::from(slot)].number;
@@ -56,21 +60,21 @@ impl World {
         match crate::panics::catch(|| factory(id, number, log, incarnation)) {
             Err(text) => {
                 self.panicked(place, &text);
-                false
+                None
             }
             Ok(Err(refusal)) => {
                 self.refused(place, &refusal.to_string());
-                false
+                None
             }
             Ok(Ok(hosted)) => {
                 let state = &mut self.nodes[place as usize].slots[usize::from(slot)];
                 state.queues = hosted.queues().to_vec();
                 state.hosted = Some(hosted);
+                self.stats.events += 1;
                 let (event, deeds) = (self.stats.events, core::mem::take(&mut self.deeds));
-                let call =
-                    Call { place, slot, event, cause: 0, seen, deeds, touch: Touch::default(), crash: None };
-                self.conclude(call);
-                true
+                let (touch, crash, heard) = (Touch::default(), None, (None, None));
+                self.conclude(Call { place, slot, event, cause, seen, deeds, touch, crash, heard });
+                Some(event)
             }
         }
     }
@@ -131,6 +135,7 @@ impl World {
             return;
         }
         node.syncing = true;
+        node.slots.iter_mut().for_each(|slot| slot.syncing = slot.wrote);
         let took =
             self.options.sync_floor.0 + node.disk.exponential(self.options.sync_mean.0) + node.sync_extra;
         let (tie, life) = (node.ties.tie(), node.incarnation);
@@ -152,7 +157,8 @@ impl World {
         let node = &mut self.nodes[place as usize];
         node.failed = node.storage.failed();
         for (lane, lsn) in moved {
-            node.backlog.push_back((0, lane, Work::Durable(lsn)));
+            let cause = node.slots[usize::from(lane)].syncing;
+            node.backlog.push_back((cause, lane, Work::Durable(lsn)));
         }
         self.sync(place);
         self.pump(place);
@@ -170,6 +176,9 @@ impl World {
         self.stats.lost_suffixes += u64::from(lost.lost > 0 && restart.is_some());
         self.audit.word(lost.lost << 1 | 1);
         node.status = Status::Down;
+        self.aside(AsideKind::Crash, vec![place], || {
+            if lost.lost > 0 { format!("crash, {} writes are lost:", lost.lost) } else { "crash:".to_owned() }
+        });
         self.clear(place);
         if let Some(after) = restart {
             let tie = self.nodes[place as usize].ties.tie();
@@ -181,6 +190,7 @@ impl World {
     pub(super) fn halt_place(&mut self, place: u32) {
         self.stats.halts += 1;
         self.nodes[place as usize].status = Status::Halted;
+        self.aside(AsideKind::Halt, vec![place], || "stops for good:".to_owned());
         self.clear(place);
     }
 
@@ -201,23 +211,6 @@ impl World {
             && let Some(crash) = self.nodes[place as usize].crash.take()
         {
             self.crash_place(place, crash.loss, crash.restart);
-        }
-    }
-
-    /// The call as the trace keeps it.
-    pub(super) fn line(&self, call: Call) -> Line {
-        let node = &self.nodes[call.place as usize];
-        Line {
-            event: call.event,
-            cause: call.cause,
-            time: self.now,
-            node: node.id,
-            twin: node.twin,
-            incarnation: node.incarnation,
-            machine: node.slots[usize::from(call.slot)].number,
-            seen: call.seen,
-            deeds: call.deeds,
-            crashed: call.crash.is_some(),
         }
     }
 }

@@ -11,6 +11,8 @@ mod jobs;
 mod life;
 mod node;
 mod phases;
+mod redraw;
+mod remember;
 mod run;
 mod setup;
 mod turn;
@@ -18,6 +20,6 @@ mod turn;
 pub use node::Status;
 pub use run::World;
 pub use setup::{
-    Connector, Disks, Factory, Kinds, Links, Names, Options, Passage, Route, Routed, Script, Seat, Setup,
-    Strategies, Twins,
+    Connector, Disks, Factory, Kinds, Links, Names, Options, Passage, Redraw, Route, Routed, Script, Seat,
+    Setup, Strategies, Twins,
 };

@@ -28,6 +28,8 @@ pub enum Status {
 pub(super) struct Waiting {
     pub(super) peer: Option<NodeId>,
     pub(super) cost: Cost,
+    /// The event that ordered it.
+    pub(super) event: u64,
     pub(super) job: Box<dyn Any + Send>,
 }
 
@@ -44,8 +46,12 @@ pub(super) struct Slot {
     /// Inputs of connectors that came while it had no room.
     pub(super) inputs: VecDeque<(u64, Work)>,
     pub(super) jobs: VecDeque<Waiting>,
-    /// Armed timers by name, for what checkers see.
-    pub(super) timers: BTreeMap<Box<str>, Time>,
+    /// Armed timers by name, for what checkers see, with the event that armed them.
+    pub(super) timers: BTreeMap<Box<str>, (Time, u64)>,
+    /// The last event that wrote to the journal.
+    pub(super) wrote: u64,
+    /// The same when the sync that is under way began.
+    pub(super) syncing: u64,
 }
 
 impl Slot {
@@ -60,6 +66,8 @@ impl Slot {
             inputs: VecDeque::new(),
             jobs: VecDeque::new(),
             timers: BTreeMap::new(),
+            wrote: 0,
+            syncing: 0,
         }
     }
 

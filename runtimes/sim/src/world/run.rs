@@ -1,6 +1,6 @@
 //! The world and its loop.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use synod_crypto::Keys;
 use synod_machine::Time;
@@ -57,6 +57,8 @@ pub struct World {
     pub(super) stats: Stats,
     pub(super) trace: Trace,
     pub(super) violation: Option<Violation>,
+    /// The only frames that are heard.
+    pub(super) heard: Option<BTreeSet<u32>>,
     pub(super) deeds: Vec<Deed>,
     pub(super) wish_ties: Stream,
 }
@@ -69,7 +71,7 @@ impl World {
     #[must_use]
     pub fn new(setup: Setup) -> Self {
         let Setup { seats, factory, connector, links, route, names, .. } = setup;
-        let (other, script, kinds) = (setup.other, setup.script, setup.kinds);
+        let (other, script, kinds, words) = (setup.other, setup.script, setup.kinds, setup.words);
         let (disks, checkers, twins, strategies) =
             (setup.disks, setup.checkers, setup.twins, setup.strategies);
         let options = setup.options;
@@ -102,7 +104,8 @@ impl World {
         });
         let mut world = Self {
             now: 0,
-            trace: Trace::new(options.trace),
+            trace: Trace::new(options.trace).in_words(words),
+            heard: options.heard.as_ref().map(|heard| heard.iter().copied().collect()),
             options,
             draws,
             keyring,
@@ -223,6 +226,9 @@ impl World {
 
     /// Handles the next thing on the heap.
     fn step(&mut self) {
+        if self.options.redraw.is_some_and(|redraw| self.stats.events >= redraw.after) {
+            self.redraw();
+        }
         let Some((at, cause, what)) = self.plan.pop() else { return };
         assert!(at >= self.now, "time never falls");
         self.now = at;
@@ -284,6 +290,8 @@ impl World {
             violation.time = Time(self.now);
             violation.node = violation.node.or(node);
             violation.event = self.stats.events;
+            violation.evidence.retain(|event| *event < self.stats.events && *event > 0);
+            violation.evidence.push(self.stats.events);
             self.violation = Some(violation);
         }
     }

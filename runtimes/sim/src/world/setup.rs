@@ -15,6 +15,7 @@ use crate::prices::Prices;
 use crate::scenario::Incident;
 use crate::storage::Storage;
 use crate::toy::Crypto;
+use crate::trace::{Plain, Words};
 
 /// One node of the world and the machines it hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,8 +146,25 @@ pub struct Options {
     pub start_within: Span,
     /// Most events of a run; more is a violation called `runaway`.
     pub events_max: u64,
-    /// Whether every event is kept as text; the last 200 always are.
+    /// Whether every event is kept in words; the last 200 always are.
     pub trace: bool,
+    /// The only frames that are heard, by their names in a [`Step`](crate::Step); all are when `None`. The others are
+    /// carried as ever and lost at the receiver's door.
+    pub heard: Option<Vec<u32>>,
+    /// Stops behind this event with a violation called `until`.
+    pub until: Option<u64>,
+    /// Draws everything anew behind this event: see [`Redraw`].
+    pub redraw: Option<Redraw>,
+}
+
+/// Another future for the same past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redraw {
+    /// The last event of the past.
+    pub after: u64,
+    /// Determines the future: ties, delays, disks, strategies, and when and whom the faults hit that have not begun.
+    /// Every frame is heard. What machines draw for themselves stays.
+    pub seed: u64,
 }
 
 impl Default for Options {
@@ -165,6 +183,9 @@ impl Default for Options {
             start_within: Span::millis(2),
             events_max: 10_000_000,
             trace: false,
+            heard: None,
+            until: None,
+            redraw: None,
         }
     }
 }
@@ -179,6 +200,8 @@ pub struct Setup {
     pub other: Option<Box<Factory>>,
     /// What the network carries.
     pub script: Option<Box<dyn Script>>,
+    /// Names what machines say, for traces.
+    pub words: Box<dyn Words>,
     /// Names kinds of messages.
     pub kinds: Box<Kinds>,
     /// Routes outputs.
@@ -214,6 +237,7 @@ impl Setup {
             factory: Box::new(factory),
             other: None,
             script: None,
+            words: Box::new(Plain),
             kinds: Box::new(|_, _| None),
             connector: Box::new(|_, _, output| vec![Routed::Harness(output)]),
             links: Box::new(|a, b| (a.is_member() || b.is_member()).then_some(Mode::Connection)),

@@ -48,11 +48,20 @@ pub(super) struct Call {
     pub(super) deeds: Vec<Deed>,
     pub(super) touch: Touch,
     pub(super) crash: Option<(Loss, Option<u64>)>,
+    /// Of a frame: the strategy that touched it, and its name if the trace wants it.
+    pub(super) heard: (Option<&'static str>, Option<u32>),
 }
 
 impl World {
     /// A frame came out of a link.
     pub(super) fn deliver(&mut self, parcel: Parcel) {
+        if !self.is_heard(&parcel) {
+            if let Some(channel) = parcel.channel {
+                self.network.taken(channel);
+            }
+            self.network.stats.lost += 1;
+            return;
+        }
         let (from, to) = (self.nodes[parcel.from as usize].id, &self.nodes[parcel.to as usize]);
         let slot = to.slot_of((self.route)(from, parcel.machine, to.id));
         match slot.filter(|_| to.status == Status::Up) {
@@ -135,8 +144,12 @@ impl World {
     /// Calls a machine and does what it asks for.
     fn turn(&mut self, place: u32, slot: u8, cause: u64, work: Work) {
         self.stats.events += 1;
-        let seen = self.seen(place, slot, &work);
-        let touched = if let Work::Frame(parcel) = &work { parcel.touched } else { None };
+        let (seen, armed) = self.seen(place, slot, &work);
+        let cause = armed.unwrap_or(cause);
+        let (touched, frame) = match &work {
+            Work::Frame(parcel) => (parcel.touched, self.trace.is_full().then(|| parcel.name())),
+            _ => (None, None),
+        };
         if let Work::Frame(Parcel { channel: Some(channel), .. }) = work {
             self.network.taken(channel);
         }
@@ -148,7 +161,17 @@ impl World {
             return self.panicked(place, &text);
         }
         let event = self.stats.events;
-        let mut call = Call { place, slot, event, cause, seen, deeds, touch: Touch::default(), crash: None };
+        let mut call = Call {
+            place,
+            slot,
+            event,
+            cause,
+            seen,
+            deeds,
+            touch: Touch::default(),
+            crash: None,
+            heard: (touched, frame),
+        };
         self.corrupt(&mut call);
         self.bound(&mut call);
         self.charge(&call);
@@ -198,9 +221,9 @@ impl World {
         Ok(())
     }
 
-    /// What a checker sees of the work.
-    fn seen(&mut self, place: u32, slot: u8, work: &Work) -> Seen {
-        match work {
+    /// What a checker sees of the work; for timers also the event that armed the first of them.
+    fn seen(&mut self, place: u32, slot: u8, work: &Work) -> (Seen, Option<u64>) {
+        let seen = match work {
             Work::Start => Seen::Start,
             Work::Input { .. } => Seen::Input,
             Work::Frame(parcel) => Seen::Frame(Frame {
@@ -213,16 +236,20 @@ impl World {
                 let now = Time(node.clock.local(self.now));
                 node.slots[usize::from(slot)].ticking = false;
                 let timers = &mut node.slots[usize::from(slot)].timers;
-                let mut due: Vec<(Time, Box<str>)> =
-                    timers.extract_if(.., |_, at| *at <= now).map(|(name, at)| (at, name)).collect();
+                let mut due: Vec<(Time, Box<str>, u64)> = timers
+                    .extract_if(.., |_, (at, _)| *at <= now)
+                    .map(|(name, (at, event))| (at, name, event))
+                    .collect();
                 due.sort_unstable();
-                Seen::Timers(due.into_iter().map(|(_, name)| name).collect())
+                let armed = due.first().map(|(.., event)| *event);
+                return (Seen::Timers(due.into_iter().map(|(_, name, _)| name).collect()), armed);
             }
             Work::Done(_) => Seen::Done,
             Work::Loaded { name, bytes } => Seen::Loaded { name: *name, found: bytes.is_some() },
             Work::Link { peer, link } => Seen::Link { peer: *peer, link: *link },
             Work::Durable(lsn) => Seen::Durable(*lsn),
-        }
+        };
+        (seen, None)
     }
 
     /// Lets the node's strategy edit the call.
@@ -307,9 +334,10 @@ impl World {
             deed.audit(&mut self.audit);
         }
         self.judge(&call);
+        let outputs = self.outputs(&call);
         self.carry_out(&mut call);
         let Call { place, slot, crash, .. } = call;
-        self.deeds = self.trace.push(self.line(call));
+        self.deeds = self.remember(call, outputs);
         match crash {
             Some((loss, restart)) => self.crash_place(place, loss, restart),
             None => self.settle(place, slot),

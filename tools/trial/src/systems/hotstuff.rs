@@ -30,6 +30,7 @@ use crate::sight::REPLICA;
 use crate::strategy;
 use crate::twins;
 use crate::watch::Watch;
+use crate::words::HotStuffWords;
 use crate::workload::{CLIENT, Workload};
 
 /// The executor's machine number.
@@ -114,7 +115,10 @@ pub fn build_watched(
     let blocks = number(scenario, "blocks", 0) == 1;
     let over_budget = number(scenario, "over", 0) == 1;
     let secrets = strategy::Secrets { cluster: cluster(), pack, members: scenario.nodes, over_budget };
-    let watch = Watch::new(judged(pack), scenario.nodes, executions, book.clone()).over_budget(over_budget);
+    let watch = Watch::new(judged(pack), scenario.nodes, executions, book.clone())
+        .over_budget(over_budget)
+        .forks_only(number(scenario, "forks_only", 0) == 1)
+        .with_evidence(trace);
     let setup = Setup {
         connector: Box::new(connect),
         links: Box::new(move |a, b| (a.is_member() || b.is_member()).then_some(mode)),
@@ -124,6 +128,7 @@ pub fn build_watched(
         twins: twins_of(scenario).into_iter().collect(),
         script: twins::masks(scenario).map(|masks| Box::new(masks) as Box<dyn Script>),
         kinds: Box::new(cells::kind),
+        words: Box::new(HotStuffWords),
         other: Some(Box::new(move |node, machine, log, life| other.machine(node, machine, log, life))),
         options: options(scenario, token, trace),
         ..Setup::new(seats, move |node, machine, log, life| plan.machine(node, machine, log, life))

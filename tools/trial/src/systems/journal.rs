@@ -10,7 +10,7 @@ use synod_quorum::NodeId;
 use synod_sim::{BlockJournal, Draws, Harm, Loss, Scenario, Storage, Stream, Violation, Written};
 use synod_wire::Bytes;
 
-use crate::report::{Coverage, EffectiveReport, Outcome, RunReport};
+use crate::report::{Coverage, EffectiveReport, Outcome, RunReport, ratio};
 
 /// The value of `--system`.
 pub const SYSTEM: &str = "journal";
@@ -210,6 +210,8 @@ pub fn run(scenario: &Scenario, token: &str) -> RunReport {
         cells: Vec::new(),
         rules: Coverage::default(),
         bytes_permille_max: 0,
+        bytes_ratio_max: ratio(0),
+        bytes_growth: 0,
         nodes: 1,
         wan: false,
         complete: true,

@@ -31,7 +31,7 @@ pub(super) struct Arguments {
 impl Arguments {
     pub(super) fn run(self, session: &Session) -> Done {
         let (system, seed, options) = (self.system.as_str(), self.seed, options(&self.options)?);
-        let manner = Manner { trace: self.trace.is_some() };
+        let manner = Manner { trace: self.trace.is_some(), ..Manner::default() };
         let report = if self.twice {
             let scenario = synod_trial::draw::scenario(system, seed, &options).map_err(|e| unknown(&e))?;
             run_twice(&scenario, &format!("{system}:{seed:x}:{options}"))
