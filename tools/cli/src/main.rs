@@ -21,6 +21,7 @@ mod layout;
 mod output;
 mod processor;
 mod proof;
+mod score;
 mod serve;
 mod session;
 mod signals;

@@ -1,6 +1,7 @@
 //! What every verb gets: how to print, which context, how long to wait.
 
-use crate::output::Output;
+use crate::output::{Output, Report};
+use crate::score::record::{self, Recorder};
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +18,8 @@ pub(crate) struct Session {
     pub(crate) timeout: Option<Duration>,
     /// Whether progress is told on standard error.
     pub(crate) verbose: bool,
+    /// Since when the verb runs.
+    pub(crate) recorder: Recorder,
 }
 
 impl Session {
@@ -46,6 +49,11 @@ impl Session {
             Some(name) => contexts.show(name).cloned().map(Some),
             None => Ok(contexts.current().cloned()),
         }
+    }
+
+    /// Keeps what the verb found as `NAME.json` in the checkout's folder of scores; docs/testing/score.md has the names.
+    pub(crate) fn score(&self, name: &str, report: &Report) {
+        self.recorder.record(record::usual(), name, report);
     }
 
     /// Tells progress of something long on standard error, if `-v` asked for it or somebody sits there.

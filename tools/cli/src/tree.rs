@@ -2,6 +2,7 @@
 
 use crate::exit::{Done, finish};
 use crate::output::{Format, Output, Report};
+use crate::score::record::Recorder;
 use crate::session::{Session, usage};
 use crate::verbs::Verb;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -84,6 +85,7 @@ fn run(cli: Cli, format: Format) -> Done {
         context: cli.shared.context,
         timeout: cli.shared.timeout,
         verbose: cli.shared.verbose,
+        recorder: Recorder::start(),
     };
     match cli.verb {
         Some(verb) => verb.run(&session),

@@ -59,6 +59,15 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// The file of the score: runs of different faults keep files of their own.
+    pub(crate) fn file(&self) -> String {
+        match self.lie {
+            Some(lie) => format!("chaos-run-hotstuff-{}", lie.as_str()),
+            None if self.needs_disks() => "chaos-run-hotstuff-disks".to_owned(),
+            None => "chaos-run-hotstuff".to_owned(),
+        }
+    }
+
     /// Whether the run needs disks that can fail.
     pub(crate) fn needs_disks(&self) -> bool {
         self.disk_full + self.eio > 0 || self.slow.is_some()

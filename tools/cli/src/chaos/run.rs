@@ -38,7 +38,9 @@ pub(crate) fn run(session: &Session, plan: &Plan) -> Done {
     };
     let kept = furnished.map_or(Ok(()), |furnished| furnished.end(&mut processes, failed.is_some()));
     if let Ok(findings) = &played {
-        session.output.print(&report(plan, findings))?;
+        let report = report(plan, findings);
+        session.score(&plan.file(), &report);
+        session.output.print(&report)?;
     }
     match failed {
         None => kept.map(|()| Exit::Success),

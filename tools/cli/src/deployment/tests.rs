@@ -142,6 +142,7 @@ fn a_deployment_is_found_by_its_directory() {
         context: None,
         timeout: None,
         verbose: false,
+        recorder: crate::score::record::Recorder::start(),
     };
     let found = directory_of(&session, Some(Path::new("/somewhere/main"))).expect("it was given");
     assert_eq!(found, Path::new("/somewhere/main"));

@@ -20,6 +20,7 @@ mod man;
 mod node;
 mod proxy;
 mod restart;
+mod score;
 mod sim;
 mod status;
 mod up;
@@ -61,6 +62,7 @@ verbs! {
     Restart restart;
     Bench bench;
     Chaos chaos;
+    Score score;
     Fault fault;
     Init init;
     Node node;

@@ -48,6 +48,13 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
 }
 
+impl Plan {
+    /// Whether syncs are switched off, so that the run must fail.
+    fn is_control(&self) -> bool {
+        self.sync == "none-UNSAFE"
+    }
+}
+
 /// What happened.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Events {
@@ -97,7 +104,10 @@ pub(crate) fn run(session: &Session, plan: &Plan) -> Done {
     };
     let kept = furnished.end(&mut processes, failed.is_some());
     if let Ok(findings) = &played {
-        session.output.print(&report(plan, findings))?;
+        let report = report(plan, findings);
+        // A run with syncs switched off must fail; it is no figure of what is built.
+        session.score(if plan.is_control() { "chaos-control" } else { "chaos-power" }, &report);
+        session.output.print(&report)?;
     }
     let Some(error) = failed else { return kept.map(|()| Exit::Success) };
     processes.keep();

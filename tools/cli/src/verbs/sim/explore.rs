@@ -28,7 +28,9 @@ impl Arguments {
         for model in models {
             reports.push(explore(model, &plan, &mut |line| session.tell(line)).map_err(|e| usage(&e))?);
         }
-        session.output.print(&shown(&reports))?;
+        let report = shown(&reports);
+        session.score(&format!("sim-explore-{}", self.model), &report);
+        session.output.print(&report)?;
         match reports.iter().find(|report| !report.passed()) {
             None => Ok(Exit::Success),
             Some(report) => {

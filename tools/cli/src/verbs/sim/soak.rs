@@ -2,6 +2,7 @@
 
 use super::{fields, marks, options, seed, unknown, violated};
 use crate::exit::Done;
+use crate::score::record::name;
 use crate::session::Session;
 use clap::Args;
 use std::path::PathBuf;
@@ -58,8 +59,9 @@ impl Arguments {
             marks::raise(&self.out, "soak", &self.system, next)
                 .map_err(|e| crate::cluster::unwritable(&self.out, &e))?;
         }
-        let value = serde_json::to_value(&report).unwrap_or_default();
-        session.output.print(&fields("synod-sim-soak/1", &value))?;
+        let shown = fields("synod-sim-soak/1", &serde_json::to_value(&report).unwrap_or_default());
+        session.recorder.record(&self.out, &name("sim-soak", &self.system), &shown);
+        session.output.print(&shown)?;
         match report.failures.first() {
             None => Ok(Exit::Success),
             Some(failure) => {

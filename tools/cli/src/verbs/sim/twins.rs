@@ -3,6 +3,7 @@
 use super::{fields, marks, seed, unknown, violated};
 use crate::exit::Done;
 use crate::output::Report;
+use crate::score::record::name;
 use crate::session::{Session, usage};
 use clap::Args;
 use serde_json::json;
@@ -71,7 +72,9 @@ impl Arguments {
             first = first.or_else(|| report.violations.first().cloned());
             reports.push(report);
         }
-        session.output.print(&shown(&reports))?;
+        let report = shown(&reports);
+        session.recorder.record(&self.out, &name("sim-twins", &self.system), &report);
+        session.output.print(&report)?;
         match first {
             None => Ok(Exit::Success),
             Some(failure) => {
