@@ -1,6 +1,6 @@
 //! Starting cargo, and what it says.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
@@ -11,6 +11,21 @@ pub(crate) fn command(root: &Path, verb: &str) -> Command {
     let mut command = Command::new(program);
     command.arg(verb).arg("--locked").current_dir(root).stdin(Stdio::null());
     command
+}
+
+/// A program of cargo's that is installed for this checkout (`target/tools/bin`) or for all.
+pub(crate) fn tool(root: &Path, name: &str) -> Option<PathBuf> {
+    let here = root.join("target/tools/bin").join(name);
+    if here.is_file() {
+        return Some(here);
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+/// The command that installs such a program for this checkout.
+pub(crate) fn install(name: &str) -> String {
+    format!("cargo install --locked {name} --root target/tools")
 }
 
 /// Builds a test target without running it; the path of its program.

@@ -2,16 +2,23 @@
 //!
 //! Built: `measure`, which prints the numbers a review looks at (STYLE.md, docs/adr); `fuzz`, which runs the fuzz
 //! targets; `plant` and `twins`, which look for planted bugs; `explore`, which explores the models with their controls;
-//! `conformance`, which watches the formats. Any other verb is refused with exit code 2 and a list of what exists.
+//! `mutants`, which changes the code and asks whether a test notices; `supply`, which looks at what the program is made
+//! of; `gate`, which runs all of it; `conformance`, which watches the formats. What they find goes to `target/score`,
+//! where `synod score` reads it. Any other verb is refused with exit code 2 and a list of what exists.
 
+mod advisories;
 mod cargo;
 mod conformance;
 mod fuzz;
+mod gate;
 mod lines;
 mod measure;
+mod mutants;
 mod outside;
 mod plant;
 mod row;
+mod score;
+mod supply;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,6 +39,12 @@ const VERBS: &[(&str, &str)] = &[
         "twins",
         "build with planted bugs and look for some among scripts of twins: --plants ID,.. [--system P] [--count N]",
     ),
+    ("mutants", "change the code and run its tests: [--count N] [--jobs K] [--seconds S] [--again] [--json]"),
+    (
+        "supply",
+        "count crates, exceptions and advisories, look for planted bugs in the release: [--db DIR] [--json]",
+    ),
+    ("gate", "run all that is too long for every commit: full | release, [--keep-going]"),
     ("conformance", "check the stored hashes of all formats; --accept writes them anew"),
 ];
 
@@ -42,6 +55,11 @@ fn main() -> ExitCode {
         ["measure"] => finish(measure()),
         ["measure", rest @ ..] => refuse(&format!("`measure` takes no arguments, got `{}`", rest.join(" "))),
         ["fuzz", rest @ ..] => code(root().and_then(|root| fuzz::run(&root, rest))),
+        ["plant", "--build"] => code(root().and_then(|root| plant::built(&root)).map(|_| ExitCode::SUCCESS)),
+        ["mutants", rest @ ..] => code(root().and_then(|root| mutants::run(&root, rest))),
+        ["supply", rest @ ..] => code(root().and_then(|root| supply::run(&root, rest))),
+        ["gate", rest @ ..] => code(root().and_then(|root| gate::run(&root, rest))),
+        ["gate-tests"] => code(root().and_then(|root| gate::counted(&root))),
         ["plant", rest @ ..] => code(root().and_then(|root| plant::run(&root, &["plant", "run"], rest))),
         ["explore"] => code(root().and_then(|root| plant::run(&root, &["explore", "all"], &[]))),
         ["explore", rest @ ..] => code(root().and_then(|root| plant::run(&root, &["explore"], rest))),

@@ -18,10 +18,8 @@ const MARK: [&str; 2] = ["synod-plant", "-build"];
 
 /// Builds with planted bugs and runs `synod sim` with `verb` and `words`.
 pub(crate) fn run(root: &Path, verb: &[&str], words: &[&str]) -> anyhow::Result<ExitCode> {
-    let usual = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let planted = build(root, &usual.join("plant"))?;
-    anyhow::ensure!(is_marked(&planted)?, "{} does not say that it holds plants", planted.display());
-    let release = usual.join("release/synod");
+    let planted = built(root)?;
+    let release = usual(root).join("release/synod");
     if release.exists() {
         anyhow::ensure!(!is_marked(&release)?, "{} holds planted bugs", release.display());
         eprintln!("xtask: {} holds no plant", release.display());
@@ -30,6 +28,18 @@ pub(crate) fn run(root: &Path, verb: &[&str], words: &[&str]) -> anyhow::Result<
     let status = status.with_context(|| format!("{} does not start", planted.display()))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Where cargo builds.
+pub(crate) fn usual(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+/// Builds with planted bugs; the program.
+pub(crate) fn built(root: &Path) -> anyhow::Result<PathBuf> {
+    let planted = build(root, &usual(root).join("plant"))?;
+    anyhow::ensure!(is_marked(&planted)?, "{} does not say that it holds plants", planted.display());
+    Ok(planted)
 }
 
 /// Builds into `target`; the program.
@@ -54,7 +64,7 @@ fn flags(usual: Option<OsString>) -> OsString {
 }
 
 /// Whether a program contains the mark.
-fn is_marked(program: &Path) -> anyhow::Result<bool> {
+pub(crate) fn is_marked(program: &Path) -> anyhow::Result<bool> {
     let bytes = std::fs::read(program).with_context(|| format!("{} cannot be read", program.display()))?;
     let mark = MARK.concat();
     Ok(bytes.windows(mark.len()).any(|window| window == mark.as_bytes()))
