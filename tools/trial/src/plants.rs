@@ -38,7 +38,16 @@ pub struct Plant {
 /// The plants of the first gate among those of HotStuff and its journal.
 pub const STARRED: [&str; 7] = ["H1", "H2", "H3", "H5", "H8", "H10", "H15"];
 
+/// The system of plants that bad identities find, shown to real processes.
+pub const IDENTITIES: &str = "identities";
+
 impl Plant {
+    /// Whether real processes are what it is looked for in, by a harness of its own, and not the simulator.
+    #[must_use]
+    pub fn is_outside(&self) -> bool {
+        self.system == IDENTITIES
+    }
+
     /// Whether it is part of the first gate.
     #[must_use]
     pub fn is_starred(&self) -> bool {
@@ -59,7 +68,7 @@ struct Registry {
 /// The text is no registry, or a plant names a system that does not exist.
 pub fn registry(text: &str) -> Result<Vec<Plant>, String> {
     let registry: Registry = toml::from_str(text).map_err(|e| e.to_string())?;
-    for plant in &registry.plant {
+    for plant in registry.plant.iter().filter(|plant| !plant.is_outside()) {
         Ground::of(plant)?;
     }
     Ok(registry.plant)
@@ -224,14 +233,22 @@ pub const fn mark() -> Option<&'static str> {
     None
 }
 
+/// Makes one plant the active one of this process, for good.
+///
+/// # Errors
+/// This build holds no plants.
 #[cfg(synod_plant)]
-fn activate(id: &str) -> Result<(), String> {
+pub fn activate(id: &str) -> Result<(), String> {
     synod_machine::planted::activate(id);
     Ok(())
 }
 
+/// Makes one plant the active one of this process, for good.
+///
+/// # Errors
+/// This build holds no plants.
 #[cfg(not(synod_plant))]
-fn activate(_: &str) -> Result<(), String> {
+pub fn activate(_: &str) -> Result<(), String> {
     Err("this build holds no planted bugs: build with --cfg synod_plant".to_owned())
 }
 

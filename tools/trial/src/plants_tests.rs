@@ -16,6 +16,11 @@ fn the_registry_is_read_and_unknown_fields_are_refused() {
     assert!(plants.len() == 1 && plants[0].is_starred());
     assert!(registry("[[plant]]\nid = \"H1\"\nbag = \"b\"\n").is_err());
     assert!(registry(&text.replace("\"-\"", "\"chain4\"")).is_err(), "every system is known");
+    let outside = registry(&text.replace("\"-\"", "\"identities\"")).expect("this is a registry");
+    assert!(
+        outside[0].is_outside() && Ground::of(&outside[0]).is_err(),
+        "the simulator does not look for it"
+    );
 }
 
 #[test]

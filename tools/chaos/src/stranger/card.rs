@@ -60,35 +60,41 @@ impl Card {
         self
     }
 
-    /// Says it, signed with `signer` for this session.
-    ///
-    /// # Errors
-    /// How the connection ended instead.
-    pub fn say(&self, line: &mut Line, signer: &Seed, dialled: bool) -> Result<(), End> {
-        let session = line.session().ok_or_else(|| End::Broken("TLS is not complete".to_owned()))?;
+    /// The introduction of this card, signed with `signer` for one session.
+    #[must_use]
+    pub fn introduction(&self, session: [u8; 32], signer: &Seed, dialled: bool) -> Introduction {
         let hello = Hash::of_value("synod hello", &self.hello);
         let scope = Scope { cluster: self.hello.cluster, epoch: self.hello.epoch };
         let greeting = Greeting { session, dialled, hello };
         // The batch secret matters to who verifies, and nobody does here.
         let keys = Keys::ed25519(signer, [0; 32]);
         let signature = keys.sign(scope, NodeId::GUESTS, greeting).signature;
-        tell(line, &Introduction { hello: self.hello.clone(), signature })
+        Introduction { hello: self.hello.clone(), signature }
+    }
+
+    /// Says it, signed with `signer` for this session.
+    ///
+    /// # Errors
+    /// How the connection ended instead.
+    pub fn say(&self, line: &mut Line, signer: &Seed, dialled: bool) -> Result<(), End> {
+        let session = line.session().ok_or_else(|| End::Broken("TLS is not complete".to_owned()))?;
+        tell(line, &self.introduction(session, signer, dialled))
     }
 
     /// Completes TLS, says it, and hears what the node says of it.
     #[must_use]
     pub fn present(&self, line: &mut Line, signer: &Seed) -> End {
-        let talk = |line: &mut Line| {
-            line.shake()?;
-            self.say(line, signer, true)?;
-            hear::<Introduction>(line)?;
-            hear::<Verdict>(line)
-        };
-        match talk(line) {
-            Ok(Verdict(0)) => End::Admitted,
-            Ok(Verdict(code)) => End::Verdict(code),
-            Err(end) => end,
-        }
+        let said = line.shake().and_then(|()| self.say(line, signer, true));
+        said.map_or_else(|end| end, |()| verdict(line))
+    }
+}
+
+/// Hears how the node introduces itself, and its verdict.
+pub fn verdict(line: &mut Line) -> End {
+    match hear::<Introduction>(line).and_then(|_| hear::<Verdict>(line)) {
+        Ok(Verdict(0)) => End::Admitted,
+        Ok(Verdict(code)) => End::Verdict(code),
+        Err(end) => end,
     }
 }
 
@@ -96,7 +102,7 @@ impl Card {
 ///
 /// # Errors
 /// How the connection ended instead.
-pub(crate) fn tell<T: Wire>(line: &mut Line, word: &T) -> Result<(), End> {
+pub fn tell<T: Wire>(line: &mut Line, word: &T) -> Result<(), End> {
     let frame = foreign::frame(LINK, 0, &word.encode());
     line.say(&frame.ok_or_else(|| End::Broken("a word longer than any frame".to_owned()))?)
 }
@@ -105,7 +111,7 @@ pub(crate) fn tell<T: Wire>(line: &mut Line, word: &T) -> Result<(), End> {
 ///
 /// # Errors
 /// How the connection ended instead.
-pub(crate) fn hear<T: Wire>(line: &mut Line) -> Result<T, End> {
+pub fn hear<T: Wire>(line: &mut Line) -> Result<T, End> {
     let (_, _, body) = line.frame()?;
     T::decode(body.into(), &Limits { frame_max: LINK_MAX })
         .map_err(|why| End::Broken(format!("a word that does not decode: {why}")))

@@ -5,7 +5,9 @@
 //! is so everywhere. The schedule kills leaders, stops followers and restarts everybody; or one member lies to clients,
 //! signs twice or says nothing, and no client may notice.
 
+mod attacked;
 mod breakage;
+pub(crate) mod identities;
 mod ledger;
 mod load;
 mod plan;

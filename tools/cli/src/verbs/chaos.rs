@@ -1,6 +1,6 @@
 //! `synod chaos`: faults in real processes under load, then an audit.
 
-use crate::chaos::{self, Lie, Plan, power};
+use crate::chaos::{self, Lie, Plan, identities, power};
 use crate::exit::Done;
 use crate::session::{Session, usage};
 use clap::{Args, Subcommand, ValueEnum};
@@ -24,6 +24,9 @@ enum What {
     /// Cuts the power of nodes whose disks forget what was not synced, then audits. Needs FUSE.
     #[command(after_help = "Example:\n  synod chaos power --cuts 2")]
     Power(Power),
+    /// Shows a real node the fourteen kinds of bad identity; each must be refused by name.
+    #[command(after_help = "Example:\n  synod chaos identities")]
+    Identities,
     /// Waits beside a run and cleans up after it if it does not do so itself.
     #[command(hide = true)]
     Sweep {
@@ -115,6 +118,7 @@ impl Arguments {
         match self.what {
             What::Run(options) => chaos::run(session, &options.plan()?),
             What::Power(options) => power::run(session, &options.plan()),
+            What::Identities => identities::run(session),
             What::Sweep { directory } => power::sweep(&directory),
         }
     }

@@ -49,6 +49,7 @@ pub(crate) const LIVE: &[&str] = &[
     "chaos",
     "chaos run",
     "chaos power",
+    "chaos identities",
     "demo",
 ];
 
@@ -266,6 +267,8 @@ fn the_examples_of_verbs_for_clusters_run() {
     for verb in ["demo", "bench kv", "bench order", "chaos run"] {
         stage.example(verb);
     }
+    let identities = stage.example("chaos identities");
+    assert!(identities.contains("refused       14\nof            14\n"), "{identities}");
     power(&mut stage);
     assert_eq!(stage.examples["node run"], "node run --data cluster/n0", "clusters.rs runs this line");
     for verb in LIVE.iter().filter(|verb| **verb != "node run") {

@@ -1,7 +1,7 @@
 //! `synod node run`: serves one node until it is told to stop.
 
 use crate::admin::Admin;
-use crate::deployment::Running;
+use crate::deployment::{PLANT, Running};
 use crate::exit::{Done, bug};
 use crate::serve::Served;
 use crate::session::{Session, usage};
@@ -30,6 +30,9 @@ impl Arguments {
         if synod_trial::plants::is_plant_build() && !self.i_am_a_test {
             let why = "this build holds planted bugs and serves nobody without --i-am-a-test";
             return Err(usage(why));
+        }
+        if let Some(plant) = std::env::var_os(PLANT).filter(|_| synod_trial::plants::is_plant_build()) {
+            synod_trial::plants::activate(&plant.to_string_lossy()).map_err(|why| usage(&why))?;
         }
         log_to_standard_error(&self.source.effective()?.config()?.log);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -111,22 +111,10 @@ impl Run {
         Ok(all.into_iter().filter(|plant| named(plant) && (!self.starred || plant.is_starred())).collect())
     }
 
-    /// The file of the score: searches for different plants keep files of their own.
-    fn file(&self) -> String {
-        match self.ids.first() {
-            _ if self.replays => "sim-plant-replays".to_owned(),
-            Some(first) => format!("sim-plant-{first}"),
-            None if self.starred => "sim-plant-starred".to_owned(),
-            None => "sim-plant-all".to_owned(),
-        }
-    }
-
     fn run(self, session: &Session) -> Done {
         let wanted = self.wanted()?;
         let report = if self.replays { self.replayed(&wanted)? } else { self.searched(session, &wanted)? };
-        let shown = shown(&report);
-        session.score(&self.file(), &shown);
-        session.output.print(&shown)?;
+        session.output.print(&shown(&report))?;
         if report.missed.is_empty() {
             return Ok(Exit::Success);
         }
@@ -139,9 +127,14 @@ impl Run {
         let search = Search { from: self.from, seeds: self.seeds, cpu_max };
         let mut per = Vec::new();
         for plant in wanted {
-            let report = plants::find(plant, &search).map_err(|e| usage(&e))?;
+            let outside = plant.is_outside();
+            let report = if outside {
+                crate::chaos::identities::hunt(plant)?
+            } else {
+                plants::find(plant, &search).map_err(|e| usage(&e))?
+            };
             session.tell(&format!("{} {}", report.id, if report.found { &report.token } else { "missed" }));
-            if self.store && report.found {
+            if self.store && report.found && !outside {
                 self.keep(plant, &report)?;
             }
             per.push(report);
@@ -161,7 +154,8 @@ impl Run {
     /// Each stored replay; a plant that is not open and has none is missed.
     fn replayed(&self, wanted: &[Plant]) -> Result<PlantsReport, SynError> {
         let (mut per, mut replays) = (Vec::new(), Replays::default());
-        for plant in wanted {
+        // What real processes meet is not replayed.
+        for plant in wanted.iter().filter(|plant| !plant.is_outside()) {
             let file = plants::replay_file(&self.folder, &plant.id);
             let report = match read(&file)? {
                 Some(text) => {
