@@ -111,10 +111,22 @@ impl Run {
         Ok(all.into_iter().filter(|plant| named(plant) && (!self.starred || plant.is_starred())).collect())
     }
 
+    /// The file of the score: searches for different plants keep files of their own.
+    fn file(&self) -> String {
+        match self.ids.first() {
+            _ if self.replays => "sim-plant-replays".to_owned(),
+            Some(first) => format!("sim-plant-{first}"),
+            None if self.starred => "sim-plant-starred".to_owned(),
+            None => "sim-plant-all".to_owned(),
+        }
+    }
+
     fn run(self, session: &Session) -> Done {
         let wanted = self.wanted()?;
         let report = if self.replays { self.replayed(&wanted)? } else { self.searched(session, &wanted)? };
-        session.output.print(&shown(&report))?;
+        let shown = shown(&report);
+        session.score(&self.file(), &shown);
+        session.output.print(&shown)?;
         if report.missed.is_empty() {
             return Ok(Exit::Success);
         }
