@@ -50,7 +50,7 @@ pub use certificate::{Anchor, CheckpointCert, Complaint, Qc, Tc};
 pub use config::{Complaints, Config, Filter, Identity, Invalid, Parameters, Votes};
 pub use fault::Fault;
 pub use job::Job;
-pub use message::{Blocks, Message, Proof, Status, Want};
+pub use message::{Blocks, Message, Piece, Proof, Status, Want};
 pub use proof::{CommitProof, Commitment, EntryProof};
 pub use record::{Mark, Record, Safety};
 pub use replica::{Choice, Configured, Replica, Seen, Timer};

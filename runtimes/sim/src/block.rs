@@ -27,6 +27,8 @@ const SECTOR: usize = 512;
 const SEGMENT_BYTES: u64 = 64 << 10;
 /// Disk operations of a sync within which a drawn crash falls; most syncs have fewer.
 const OPERATIONS: u64 = 8;
+/// Un-synced writes of which every subset is a disk of its own.
+const SUBSET: u32 = 4;
 /// Syncs a lying disk answers falsely in one commit.
 const LIES: u64 = 64;
 
@@ -179,6 +181,41 @@ impl BlockJournal {
             self.disk.rot(name, (from * SECTOR + at) as u64, *byte);
         }
         true
+    }
+
+    /// Every disk that a start may find if the power goes while all that was written is on its way to the disk: each
+    /// subset of the last four writes that no sync covered, with those before them, and the last one torn at a sector.
+    /// Subset 0 keeps only what was durable.
+    #[must_use]
+    pub fn cuts(mut self) -> Vec<Self> {
+        self.disk.fail(Strike::Sync, 0, Failure::Stop);
+        // The journal ends with the sync that the power takes; what it reports is lost with it.
+        drop(self.settle(self.queue.len()));
+        let mut count = 0_u32;
+        drop(self.disk.fork().crash(&mut |_| {
+            count += 1;
+            Fate::Drop
+        }));
+        let free = count.min(SUBSET);
+        let subset = |mask: u32, torn: bool| {
+            let mut at = 0;
+            let disk = self.disk.fork().crash(&mut |_| {
+                at += 1;
+                let Some(bit) = (at + free).checked_sub(count + 1) else {
+                    return if mask == 0 { Fate::Drop } else { Fate::Keep };
+                };
+                match mask >> bit & 1 {
+                    1 if torn && at == count => Fate::Torn(0x5555_5555_5555_5555),
+                    1 => Fate::Keep,
+                    _ => Fate::Drop,
+                }
+            });
+            let mut cut = Self { disk, durable: self.durable, ..Self::bare(&self.config) };
+            cut.failures = cut.disk.failures();
+            cut
+        };
+        let torn = (count > 0).then(|| subset((1 << free) - 1, true));
+        (0..1_u32 << free).map(|mask| subset(mask, false)).chain(torn).collect()
     }
 
     fn forget_queue(&mut self) {

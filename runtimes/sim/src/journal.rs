@@ -33,6 +33,7 @@ struct Lane {
 }
 
 /// A snapshot that replaces its lane's first entries once a sync covered it.
+#[derive(Clone)]
 struct Compaction {
     lane: u8,
     /// Entries of the log that it covers.
@@ -40,7 +41,8 @@ struct Compaction {
     records: Vec<(Keep, Bytes)>,
 }
 
-/// One node's journal, in memory.
+/// One node's journal, in memory. A clone is another disk with the same content, synced or not.
+#[derive(Clone)]
 pub struct RecordJournal {
     lanes: Vec<Lane>,
     log: Vec<Entry>,

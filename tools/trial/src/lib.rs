@@ -14,6 +14,7 @@
 pub mod app;
 pub mod book;
 pub mod cells;
+pub mod crash;
 pub mod draw;
 mod evidence;
 pub mod models;

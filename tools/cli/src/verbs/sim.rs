@@ -10,6 +10,7 @@ use synod_trial::report::RunReport;
 use synod_trial::run::SYSTEMS;
 use synod_trial::token::RunOptions;
 
+mod crash;
 mod explore;
 mod marks;
 mod plant;
@@ -32,6 +33,7 @@ enum Verb {
     Run(run::Arguments),
     Soak(soak::Arguments),
     Twins(twins::Arguments),
+    Crash(crash::Arguments),
     Replay(replay::Arguments),
     Shrink(shrink::Arguments),
     Plant(plant::Arguments),
@@ -77,6 +79,7 @@ impl Arguments {
             Verb::Run(run) => run.run(session),
             Verb::Soak(soak) => soak.run(session),
             Verb::Twins(twins) => twins.run(session),
+            Verb::Crash(crash) => crash.run(session),
             Verb::Replay(replay) => replay.run(session),
             Verb::Shrink(shrink) => shrink.run(session),
             Verb::Plant(plant) => plant.run(session),

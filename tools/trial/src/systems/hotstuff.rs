@@ -17,8 +17,8 @@ use synod_service::{
     Client, ClientAuth, ClientConfig, Executor, ExecutorConfig, ExecutorInput, ExecutorLimits, ExecutorOutput,
 };
 use synod_sim::{
-    BlockJournal, Checker, Family, Keyring, Options, RecordJournal, Routed, Scenario, Script, Seat, Setup,
-    Storage, Twins, World,
+    BlockJournal, Checker, Disks, Family, Keyring, Options, RecordJournal, Routed, Scenario, Script, Seat,
+    Setup, Storage, Twins, World,
 };
 
 use crate::app::{Executions, RecordingApp};
@@ -34,7 +34,7 @@ use crate::words::HotStuffWords;
 use crate::workload::{CLIENT, Workload};
 
 /// The executor's machine number.
-const EXECUTOR: u8 = CLIENT;
+pub(crate) const EXECUTOR: u8 = CLIENT;
 /// Commands a session may have in flight.
 const WINDOW: u32 = 256;
 
@@ -49,7 +49,7 @@ pub struct Trial {
 }
 
 /// What machines are built from.
-struct Plan {
+pub(crate) struct Plan {
     scenario: Scenario,
     pack: Pack,
     cluster: Hash,
@@ -90,29 +90,23 @@ pub fn build_watched(
     trace: bool,
     beside: Vec<Box<dyn Checker>>,
 ) -> Result<Trial, String> {
-    let pack = pack_of(&scenario.system).ok_or_else(|| format!("no system is called {}", scenario.system))?;
-    if !(1..=31).contains(&scenario.nodes) || scenario.guests == 0 {
-        return Err("a HotStuff scenario has 1 to 31 members and at least one guest".to_owned());
-    }
-    let keyring = Keyring::new(scenario.crypto, scenario.seed);
-    let key = |id: u32| Member { key: keyring.public(u64::from(id)), power: 1 };
-    let roster = Roster::new(Epoch(0), (0..scenario.nodes).map(key).collect()).map_err(|e| e.to_string())?;
-    let executions = Executions::default();
-    let plan = Plan {
-        scenario: scenario.clone(),
-        pack,
-        cluster: cluster(),
-        roster,
-        keyring,
-        executions: executions.clone(),
-        resume: RefCell::default(),
-    };
-    plan.config(NodeId(0), Position(0)).map_err(|e| e.0)?;
+    let blocks = number(scenario, "blocks", 0) == 1;
+    build_on(scenario, token, (trace, beside), Box::new(move |node, lanes| disk(blocks, node, lanes)))
+}
+
+/// As [`build_watched`], on these disks.
+pub(crate) fn build_on(
+    scenario: &Scenario,
+    token: &str,
+    (trace, beside): (bool, Vec<Box<dyn Checker>>),
+    disks: Box<Disks>,
+) -> Result<Trial, String> {
+    let plan = Plan::new(scenario)?;
+    let (pack, executions) = (plan.pack, plan.executions.clone());
     let other = plan.other();
     let book: Shared = Rc::new(RefCell::new(Book::default()));
     let seats = seats(scenario);
     let mode = scenario.mode;
-    let blocks = number(scenario, "blocks", 0) == 1;
     let over_budget = number(scenario, "over", 0) == 1;
     let secrets = strategy::Secrets { cluster: cluster(), pack, members: scenario.nodes, over_budget };
     let watch = Watch::new(judged(pack), scenario.nodes, executions, book.clone())
@@ -124,7 +118,7 @@ pub fn build_watched(
         links: Box::new(move |a, b| (a.is_member() || b.is_member()).then_some(mode)),
         checkers: core::iter::once(Box::new(watch) as Box<dyn Checker>).chain(beside).collect(),
         strategies: Box::new(move |incident| strategy::of(incident, secrets)),
-        disks: Box::new(move |node, lanes| disk(blocks, node, lanes)),
+        disks,
         twins: twins_of(scenario).into_iter().collect(),
         script: twins::masks(scenario).map(|masks| Box::new(masks) as Box<dyn Script>),
         kinds: Box::new(cells::kind),
@@ -203,7 +197,7 @@ fn options(scenario: &Scenario, token: &str, trace: bool) -> Options {
 }
 
 /// What a machine says goes to its neighbour, or to the user.
-fn connect(node: NodeId, machine: u8, output: Box<dyn core::any::Any + Send>) -> Vec<Routed> {
+pub(crate) fn connect(node: NodeId, machine: u8, output: Box<dyn core::any::Any + Send>) -> Vec<Routed> {
     if node.0 >= GUESTS {
         return vec![Routed::Harness(output)];
     }
@@ -220,6 +214,29 @@ fn connect(node: NodeId, machine: u8, output: Box<dyn core::any::Any + Send>) ->
 }
 
 impl Plan {
+    /// The plan of a scenario.
+    pub(crate) fn new(scenario: &Scenario) -> Result<Self, String> {
+        let pack =
+            pack_of(&scenario.system).ok_or_else(|| format!("no system is called {}", scenario.system))?;
+        if !(1..=31).contains(&scenario.nodes) || scenario.guests == 0 {
+            return Err("a HotStuff scenario has 1 to 31 members and at least one guest".to_owned());
+        }
+        let keyring = Keyring::new(scenario.crypto, scenario.seed);
+        let key = |id: u32| Member { key: keyring.public(u64::from(id)), power: 1 };
+        let members = (0..scenario.nodes).map(key).collect();
+        let plan = Self {
+            scenario: scenario.clone(),
+            pack,
+            cluster: cluster(),
+            roster: Roster::new(Epoch(0), members).map_err(|e| e.to_string())?,
+            keyring,
+            executions: Executions::default(),
+            resume: RefCell::default(),
+        };
+        plan.config(NodeId(0), Position(0)).map_err(|e| e.0)?;
+        Ok(plan)
+    }
+
     /// The other release of the program: the same protocol, with other numbers where members need not agree.
     fn other(&self) -> Self {
         let mut scenario = self.scenario.clone();
@@ -248,7 +265,8 @@ impl Plan {
         Config::new(identity, parameters(&self.scenario, self.pack), resume)
     }
 
-    fn machine(
+    /// Builds one machine of a node from its lane; executors come before their replicas.
+    pub(crate) fn machine(
         &self,
         node: NodeId,
         machine: u8,
