@@ -30,7 +30,8 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> anyhow::Result<ExitCode> {
     let (database, is_json) = options(words)?;
     let recorder = Recorder::start(root);
     let tree = Tree::load(root)?;
-    let mut figures = counted(&tree);
+    let everywhere = allowed_everywhere(&std::fs::read_to_string(root.join("Cargo.toml"))?)?;
+    let mut figures = counted(&tree, &everywhere);
     let mut broken = Vec::new();
     let mut put = |key: &str, value: Value| drop(figures.insert(key.to_owned(), value));
     let crates = outside::counts(root, &tree).map_err(anyhow::Error::msg)?;
@@ -78,8 +79,19 @@ fn findings(lists: &[Vec<Finding>]) -> Vec<String> {
     lists.iter().flatten().map(|finding| format!("{}: {}", finding.path, finding.what)).collect()
 }
 
-/// Counts of the sources: unsafe code, exceptions from lints by lint.
-fn counted(tree: &Tree) -> serde_json::Map<String, Value> {
+/// The lints that the workspace allows everywhere; the comments beside them are their reasons.
+fn allowed_everywhere(manifest: &str) -> anyhow::Result<Vec<String>> {
+    let manifest: toml::Table = manifest.parse().context("the manifest of the workspace is not TOML")?;
+    let tools = manifest.get("workspace").and_then(|workspace| workspace.get("lints")?.as_table());
+    let lints = tools.into_iter().flatten().filter_map(|(_, lints)| lints.as_table()).flatten();
+    let allowed = |level: &toml::Value| {
+        level.as_str().or_else(|| level.get("level")?.as_str()).is_some_and(|level| level == "allow")
+    };
+    Ok(lints.filter(|(_, level)| allowed(level)).map(|(name, _)| name.clone()).collect())
+}
+
+/// Counts of the sources: unsafe code, exceptions from lints by lint. `everywhere` are those of the workspace.
+fn counted(tree: &Tree, everywhere: &[String]) -> serde_json::Map<String, Value> {
     let outside = lints::check(tree).iter().filter(|f| f.what.contains("outside its two crates")).count();
     let allowed = attributes::check(tree).iter().filter(|f| f.what.contains("a lint is allowed")).count();
     let (mut by_lint, mut bare): (BTreeMap<String, u64>, u64) = (BTreeMap::new(), 0);
@@ -99,7 +111,8 @@ fn counted(tree: &Tree) -> serde_json::Map<String, Value> {
     let figures = json!({
         "schema": "synod-supply/1",
         "unsafe_outside_allowed": outside,
-        "allows": all + allowed,
+        "allows": all + allowed + everywhere.len(),
+        "allows_everywhere": everywhere,
         "allows_without_reason": bare + allowed as u64,
         "allows_by_lint": by_lint,
         "sources": tree.sources.len(),
@@ -189,7 +202,7 @@ fn page(figures: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{counted, lints_of, options};
+    use super::{allowed_everywhere, counted, lints_of, options};
     use serde_json::json;
     use std::path::PathBuf;
     use synod_tidy::Tree;
@@ -198,11 +211,20 @@ mod tests {
     fn exceptions_are_counted_by_lint_and_those_of_tests_are_not() {
         let code = "//! A.\n#[expect(clippy::panic, clippy::todo, reason = \"r, s\")]\nfn a() {}\n#[expect(dead_code)]\nfn b() {}\n\
             #[cfg(test)]\nmod t {\n    #[expect(clippy::panic, reason = \"r\")]\n    fn c() {}\n}\n";
-        let figures = counted(&Tree::of(&[("core/a/src/a.rs", code)]));
-        assert_eq!(figures["allows"], json!(2));
+        let figures = counted(&Tree::of(&[("core/a/src/a.rs", code)]), &["large_enum_variant".to_owned()]);
+        assert_eq!(figures["allows"], json!(3), "what is allowed everywhere is an exception too");
         assert_eq!(figures["allows_without_reason"], json!(1));
         assert_eq!(figures["allows_by_lint"], json!({ "dead_code": 1, "panic": 1, "todo": 1 }));
         assert_eq!((&figures["unsafe_outside_allowed"], &figures["sources"]), (&json!(0), &json!(1)));
+    }
+
+    #[test]
+    fn lints_that_the_workspace_allows_are_found_in_both_forms() {
+        let manifest = "[workspace.lints.rust]\na = { level = \"allow\", priority = 1 }\nb = \"warn\"\n\
+            [workspace.lints.clippy]\nc = \"allow\"\n";
+        let mut found = allowed_everywhere(manifest).expect("TOML");
+        found.sort();
+        assert_eq!(found, ["a", "c"]);
     }
 
     #[test]

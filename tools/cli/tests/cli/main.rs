@@ -9,5 +9,6 @@ mod exits;
 mod files;
 mod live;
 mod rig;
+mod score;
 mod scrape;
 mod surface;
