@@ -12,6 +12,8 @@ use super::copy::Copy;
 const BUILD_S: u32 = 1_800;
 /// Longest time that a crate's tests may take, and that seeds and crash points may.
 const TEST_S: u32 = 240;
+/// Most address space of a test, in KiB: a change may make a loop that allocates without end.
+const MEMORY_KIB: u32 = 8 << 20;
 /// Exit code of `timeout` for a command that it ended.
 const ENDED: i32 = 124;
 /// Seeds of the protocol.
@@ -133,12 +135,9 @@ impl Suite {
 
     fn step(&self, seconds: u32, words: &[&str]) -> anyhow::Result<Step> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new("timeout");
-        command
-            .args(["--kill-after=5", &seconds.to_string()])
-            .arg(cargo)
-            .args(["test", "--locked", "--quiet"])
-            .args(words);
+        let limited = format!("ulimit -v {MEMORY_KIB} && exec timeout --kill-after=5 {seconds} \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &limited, "sh"]).arg(cargo).args(["test", "--locked", "--quiet"]).args(words);
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
         command.env("SYNOD_SEED", &self.seed).env("SYNOD_SEEDS", SEEDS);
         // What this task was started with belongs to its own crate.
@@ -149,7 +148,7 @@ impl Suite {
         }
         command.env_remove("CARGO_MANIFEST_DIR");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let status = command.status().context("timeout does not start")?;
+        let status = command.status().context("no shell starts")?;
         Ok(match status.code() {
             Some(0) => Step::Passed,
             Some(ENDED) | None => Step::Ended,
