@@ -31,6 +31,11 @@ impl Recorder {
         &self.commit
     }
 
+    /// Whether what is there is no longer the commit that the task began at: figures would be of something else.
+    pub(crate) fn is_stale(&self) -> bool {
+        stamp::is_changed(&self.root) || stamp::head(&self.root).is_none_or(|now| now != self.commit)
+    }
+
     /// Writes the figures.
     ///
     /// # Errors

@@ -24,6 +24,9 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> anyhow::Result<ExitCode> {
         _ => anyhow::bail!("`gate` takes full or release, then --keep-going; got `{}`", words.join(" ")),
     };
     let recorder = Recorder::start(root);
+    if recorder.is_stale() {
+        eprintln!("xtask: tracked files differ from {}; figures are of what is here", recorder.commit());
+    }
     let plan = Plan::of(kind, recorder.commit(), &plant::usual(root), &registered(root)?);
     let started = Instant::now();
     let mut done: Vec<Done> = Vec::new();
@@ -53,6 +56,12 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> anyhow::Result<ExitCode> {
         if late { ", over its time" } else { "" },
         if missing > 0 { format!(", {missing} commands do not exist in this build") } else { String::new() },
     );
+    if recorder.is_stale() {
+        println!(
+            "the tree is not, or no longer, {}: the score reads figures of the present commit only",
+            recorder.commit()
+        );
+    }
     println!("then: synod score --gate {} --append", kind.as_str());
     recorder.record("gate", figures(kind, &done, passed))?;
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(8) })
