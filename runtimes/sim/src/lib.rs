@@ -113,7 +113,7 @@ pub use network::{Latency, Mode, SHAPES, Shape, WeatherKind};
 pub use prices::Prices;
 pub use repeat::twice;
 pub use scenario::{FAMILIES, Family, Incident, Scenario, Swarm, Unreadable};
-pub use shrink::{Shrunk, shrink};
+pub use shrink::{Limits, Shrunk, Subject, shrink};
 pub use stats::{Effective, NetStats, Stats};
 pub use storage::{Harm, Loss, Lost, Storage, WriteFailed, Written};
 pub use toy::{Crypto, Keyring};

@@ -1,11 +1,17 @@
-//! Making a failing scenario small: delta debugging over incidents, then fewer requests, guests and nodes, then
-//! constant latencies. The same checker must keep firing.
+//! Making a failing scenario small: delta debugging over incidents, then fewer requests, guests and nodes, constant
+//! latencies, shorter and weaker incidents, fewer options, and last the frames: those outside the causal past of the
+//! violation go at once, then every one without which the same checker still fires.
+
+use std::collections::BTreeSet;
 
 use synod_machine::Span;
 
 use crate::checker::Violation;
 use crate::network::Latency;
-use crate::scenario::{Incident, Scenario};
+use crate::scenario::Scenario;
+
+/// Rounds in which the frames outside the past go before single frames are tried.
+const PASTS_MAX: u32 = 8;
 
 /// A smaller scenario that fails alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,9 +24,27 @@ pub struct Shrunk {
     pub runs: u32,
 }
 
+/// What is made small: something that runs scenarios.
+pub trait Subject {
+    /// How a scenario fails; `None` when it does not, cannot be run (too few nodes for its system), or there is no time
+    /// left.
+    fn fails(&mut self, scenario: &Scenario) -> Option<Violation>;
+
+    /// The names of the frames in the causal past of a scenario's violation; `None` where that has no meaning.
+    fn past(&mut self, _scenario: &Scenario) -> Option<BTreeSet<u32>> {
+        None
+    }
+}
+
+impl<F: FnMut(&Scenario) -> Option<Violation>> Subject for F {
+    fn fails(&mut self, scenario: &Scenario) -> Option<Violation> {
+        self(scenario)
+    }
+}
+
 /// One search: the best so far and what is left of the budget.
 struct Search<'a> {
-    check: &'a mut dyn FnMut(&Scenario) -> Option<Violation>,
+    subject: &'a mut dyn Subject,
     best: Scenario,
     violation: Violation,
     runs: u32,
@@ -34,7 +58,7 @@ impl Search<'_> {
             return false;
         }
         self.runs += 1;
-        match (self.check)(&candidate) {
+        match self.subject.fails(&candidate) {
             Some(violation) if violation.checker == self.violation.checker => {
                 self.best = candidate;
                 self.violation = violation;
@@ -44,25 +68,41 @@ impl Search<'_> {
         }
     }
 
-    /// Delta debugging: drops ever smaller parts of the list while it still fails.
-    fn incidents(&mut self) {
-        let mut parts = 2;
-        while self.best.incidents.len() >= 2 || parts == 2 {
-            let list = self.best.incidents.clone();
-            let size = list.len().div_ceil(parts).max(1);
-            let dropped = (0..list.len()).step_by(size).any(|from| {
-                let keep = |(at, _): &(usize, &Incident)| !(from..from + size).contains(at);
-                let incidents = list.iter().enumerate().filter(keep).map(|(_, i)| i.clone()).collect();
-                self.accept(Scenario { incidents, ..self.best.clone() })
-            });
-            if dropped {
-                parts = parts.saturating_sub(1).max(2);
-            } else if size == 1 {
-                break;
-            } else {
-                parts = (parts * 2).min(list.len());
-            }
+    /// Delta debugging: drops parts of a list while it still fails, ever smaller ones, and single ones until none can go.
+    fn thin<T: Clone>(&mut self, list: fn(&Scenario) -> Vec<T>, put: fn(&mut Scenario, Vec<T>)) {
+        let mut size = list(&self.best).len();
+        while size > 0 {
+            let dropped = self.sweep(size, list, put);
+            size = if size == 1 && dropped { 1 } else { size / 2 };
         }
+    }
+
+    /// Tries to do without each part of `size` elements, the last ones first; whether any went.
+    fn sweep<T: Clone>(
+        &mut self,
+        size: usize,
+        list: fn(&Scenario) -> Vec<T>,
+        put: fn(&mut Scenario, Vec<T>),
+    ) -> bool {
+        let mut end = list(&self.best).len();
+        let mut dropped = false;
+        while end > 0 {
+            let from = end.saturating_sub(size);
+            let mut left = list(&self.best);
+            left.drain(from..end.min(left.len()));
+            let mut candidate = self.best.clone();
+            put(&mut candidate, left);
+            dropped |= self.accept(candidate);
+            end = from;
+        }
+        dropped
+    }
+
+    fn incidents(&mut self) {
+        self.thin(
+            |scenario| scenario.incidents.clone(),
+            |scenario, incidents| scenario.incidents = incidents,
+        );
     }
 
     /// Lowers a number: to the least, then by halves, then by ones.
@@ -79,41 +119,99 @@ impl Search<'_> {
         }
     }
 
-    /// Ends each incident earlier where it does not matter.
-    fn shorten(&mut self) {
+    /// Ends each incident earlier and makes it weaker where it does not matter.
+    fn weaken(&mut self) {
         for at in 0..self.best.incidents.len() {
             let mut candidate = self.best.clone();
             candidate.incidents[at].lasts = Span(candidate.incidents[at].lasts.0 / 2);
             self.accept(candidate);
+            for _ in 0..64 {
+                let mut candidate = self.best.clone();
+                candidate.incidents[at].amount /= 2;
+                if !self.accept(candidate) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Leaves options at their defaults where they do not matter.
+    fn options(&mut self) {
+        let names: Vec<String> = self.best.options.keys().cloned().collect();
+        for name in names {
+            let mut candidate = self.best.clone();
+            candidate.options.remove(&name);
+            self.accept(candidate);
+        }
+    }
+
+    /// Nothing happens behind the violation.
+    fn cut(&mut self) {
+        let horizon = Span(self.violation.time.0.saturating_add(1));
+        if horizon < self.best.horizon {
+            self.accept(Scenario { horizon, ..self.best.clone() });
+        }
+    }
+
+    /// Lets only frames be heard that the violation rests on, as long as that makes them fewer.
+    fn past(&mut self) {
+        for _ in 0..PASTS_MAX {
+            let Some(past) = self.subject.past(&self.best) else { return };
+            let heard = Some(past.into_iter().collect());
+            if !self.accept(Scenario { heard, ..self.best.clone() }) {
+                return;
+            }
+        }
+    }
+
+    /// Lets only frames be heard without which the checker would not fire.
+    fn frames(&mut self) {
+        self.past();
+        let list = |scenario: &Scenario| scenario.heard.clone().unwrap_or_default();
+        let put = |scenario: &mut Scenario, heard| scenario.heard = Some(heard);
+        let mut size = list(&self.best).len();
+        while size > 0 {
+            let dropped = self.sweep(size, list, put);
+            if dropped {
+                self.past();
+            }
+            size = if size == 1 && dropped { 1 } else { (size / 2).min(list(&self.best).len()) };
         }
     }
 }
 
-/// Makes a failing scenario small with at most `runs_max` runs of `check`, which gives the violation of a scenario.
-/// A `check` that cannot run a scenario (too few nodes for its system) gives `None`.
+/// How far a search goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most runs.
+    pub runs_max: u32,
+    /// Fewest members that are left.
+    pub nodes_min: u32,
+}
+
+/// Makes a failing scenario small.
 ///
 /// `None` when the scenario does not fail in the first place.
-pub fn shrink(
-    scenario: &Scenario,
-    runs_max: u32,
-    mut check: impl FnMut(&Scenario) -> Option<Violation>,
-) -> Option<Shrunk> {
-    let violation = check(scenario)?;
+pub fn shrink(scenario: &Scenario, limits: Limits, mut subject: impl Subject) -> Option<Shrunk> {
+    let violation = subject.fails(scenario)?;
     let best = scenario.clone();
-    let mut search = Search { check: &mut check, best, violation, runs: 1, runs_max };
-    let cut = Scenario { horizon: Span(search.violation.time.0.saturating_add(1)), ..search.best.clone() };
-    if cut.horizon < search.best.horizon {
-        search.accept(cut);
-    }
+    let mut search = Search { subject: &mut subject, best, violation, runs: 1, runs_max: limits.runs_max };
+    search.cut();
     search.incidents();
     search.lower(1, |s| &mut s.requests);
     search.lower(0, |s| &mut s.guests);
-    search.lower(1, |s| &mut s.nodes);
+    search.lower(limits.nodes_min.min(scenario.nodes), |s| &mut s.nodes);
     let longest = search.best.latency.largest();
     let calm = Scenario { latency: Latency::Constant(longest), jitter: Span::ZERO, ..search.best.clone() };
     search.accept(calm);
-    search.shorten();
+    search.weaken();
     search.incidents();
+    search.options();
+    search.frames();
+    search.cut();
+    search.incidents();
+    search.lower(1, |s| &mut s.requests);
+    search.frames();
     let Search { best, violation, runs, .. } = search;
     Some(Shrunk { scenario: best, violation, runs })
 }

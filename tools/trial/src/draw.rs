@@ -119,6 +119,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
         scenario.options.insert("votes_leader".to_owned(), 1);
     }
     masks(&mut scenario, &mut draws.stream("hotstuff", 7));
+    if options.forks_only {
+        scenario.options.insert("forks_only".to_owned(), 1);
+    }
     if options.safety_only {
         scenario.options.insert("safety_only".to_owned(), 1);
     }

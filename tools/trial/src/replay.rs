@@ -1,15 +1,20 @@
 //! Running again: by token, by scenario file, and smaller.
 
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
 use serde::Serialize;
-use synod_sim::{Redraw, Scenario, Violation, shrink};
+use synod_machine::Time;
+use synod_sim::{Limits, Redraw, Scenario, Subject, Violation, shrink};
 
 use crate::draw;
 use crate::report::{Outcome, RunReport};
 use crate::run::{Manner, run_scenario};
 use crate::token::Token;
+use crate::traced::{is_seen, traced};
 
 /// Most runs of one shrink.
-const RUNS_MAX: u32 = 400;
+const RUNS_MAX: u32 = 20_000;
 
 /// What shrinking made of a failing run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -22,8 +27,11 @@ pub struct ShrinkReport {
     pub what: String,
     /// Events of the run that was given.
     pub events_before: u64,
-    /// Events of the small run.
+    /// What is left of it: the steps that the violation rests on. A step is one thing that reached a node from outside,
+    /// with all that followed inside the node.
     pub events_after: u64,
+    /// The calls of machines in those steps.
+    pub calls_after: u64,
     /// Members of the small run.
     pub nodes: u32,
     /// Faults of the small run.
@@ -113,26 +121,81 @@ fn first_that(last: u64, mut holds: impl FnMut(u64) -> Result<bool, String>) -> 
     Ok(high)
 }
 
+/// How far shrinking goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Most real time.
+    pub time: Duration,
+    /// Whether only forks are judged: then checkers that would fire before the fork do not end the run.
+    pub forks_only: bool,
+    /// Fewest members that are left.
+    pub nodes_min: u32,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { time: Duration::from_secs(60), forks_only: false, nodes_min: 1 }
+    }
+}
+
+/// Runs of one scenario's descendants until a time.
+struct Runs<'a> {
+    name: &'a str,
+    end: Instant,
+}
+
+impl Subject for Runs<'_> {
+    fn fails(&mut self, scenario: &Scenario) -> Option<Violation> {
+        if Instant::now() >= self.end {
+            return None;
+        }
+        let report = run_scenario(scenario, self.name, Manner::default()).ok()?;
+        let time = Time(report.violated_ns);
+        let failed = report.verdict != Outcome::Pass;
+        failed.then(|| Violation { time, ..Violation::new(&report.checker, report.what) })
+    }
+
+    fn past(&mut self, scenario: &Scenario) -> Option<BTreeSet<u32>> {
+        let run = traced(scenario, self.name, Manner::default()).ok()?;
+        run.violation.as_ref().filter(|violation| is_seen(violation))?;
+        Some(run.past().frames())
+    }
+}
+
 /// Makes a failing token or scenario small; the same checker keeps firing.
 ///
 /// # Errors
 /// It is neither a token nor a scenario, or it does not fail.
 pub fn shrunk(text: &str) -> Result<ShrinkReport, String> {
-    let started = std::time::Instant::now();
-    let (scenario, name) = scenario_of(text)?;
+    shrunk_within(text, Budget::default())
+}
+
+/// As [`shrunk`], within a budget.
+///
+/// # Errors
+/// As [`shrunk`].
+pub fn shrunk_within(text: &str, budget: Budget) -> Result<ShrinkReport, String> {
+    let started = Instant::now();
+    let (mut scenario, name) = scenario_of(text)?;
+    if budget.forks_only {
+        scenario.options.insert("forks_only".to_owned(), 1);
+    }
     let before = run_scenario(&scenario, &name, Manner::default())?;
-    let small = shrink(&scenario, RUNS_MAX, |candidate| {
-        let report = run_scenario(candidate, &name, Manner::default()).ok()?;
-        (report.verdict != Outcome::Pass).then(|| Violation::new(&report.checker, report.what))
-    })
-    .ok_or_else(|| "the run does not fail".to_owned())?;
+    let limits = Limits { runs_max: RUNS_MAX, nodes_min: budget.nodes_min };
+    let small = shrink(&scenario, limits, Runs { name: &name, end: started + budget.time })
+        .ok_or_else(|| "the run does not fail".to_owned())?;
     let after = run_scenario(&small.scenario, &name, Manner::default())?;
+    let past = traced(&small.scenario, &name, Manner::default()).ok();
+    let past = past.as_ref().filter(|run| run.violation.as_ref().is_some_and(is_seen));
+    let past = past.map(|run| (run.past().rows().len() as u64, run.past().events().len() as u64));
+    let (steps, calls) = past.unwrap_or((after.events, after.events));
     Ok(ShrinkReport {
         schema: "synod-sim-shrink/1",
         checker: after.checker,
         what: after.what,
         events_before: before.events,
-        events_after: after.events,
+        events_after: steps,
+        calls_after: calls,
         nodes: small.scenario.nodes,
         faults: after.faults,
         runs: small.runs,
@@ -140,3 +203,7 @@ pub fn shrunk(text: &str) -> Result<ShrinkReport, String> {
         scenario: small.scenario.to_toml(),
     })
 }
+
+#[cfg(test)]
+#[path = "replay_tests.rs"]
+mod tests;

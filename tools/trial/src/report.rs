@@ -108,6 +108,9 @@ pub struct RunReport {
     /// Every event as a JSON line, if asked for.
     #[serde(skip)]
     pub lines: Vec<String>,
+    /// Virtual nanoseconds of the violation.
+    #[serde(skip)]
+    pub violated_ns: u64,
     /// Names of the rules applied.
     #[serde(skip)]
     pub applied: Vec<&'static str>,

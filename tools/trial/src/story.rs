@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use synod_sim::{Family, Incident, Row, Story, page};
 
+use crate::plants;
 use crate::traced::{Traced, name};
 
 /// What each checker stands for, as a sentence.
@@ -119,10 +120,11 @@ fn liars(of: &Traced) -> String {
 fn observation(of: &Traced, rows: &[Row<'_>], event: u64) -> Option<String> {
     let step = of.steps.iter().find(|step| step.event == event)?;
     let row = rows.iter().find(|row| row.holds(event))?;
+    let highest = step.effects.iter().map(|effect| effect.said.mark).max().unwrap_or_default();
     let mut seen: Vec<&str> = step
         .effects
         .iter()
-        .filter(|effect| effect.said.mark > synod_sim::Mark::Plain)
+        .filter(|effect| effect.said.mark > synod_sim::Mark::Plain && effect.said.mark == highest)
         .map(|effect| effect.said.text.as_str())
         .collect();
     seen.dedup();
@@ -177,7 +179,11 @@ impl Traced {
                 self.report.events
             ),
         );
-        fact("To see it again", format!("synod sim replay {token} --view page"));
+        let again = if token.ends_with(":file") { "with the scenario file this page was made of" } else { token.as_str() };
+        fact("To see it again", format!("synod sim replay --view page, {again}."));
+        if plants::is_plant_build() {
+            fact("Program", "A build with planted bugs; see tests/plants.toml for the one that was on.".to_owned());
+        }
         Story { title: self.title(), facts, verdict }
     }
 

@@ -18,6 +18,8 @@ pub struct RunOptions {
     pub safety_only: bool,
     /// Whether one member more than allowed is faulty; agreement and liveness are not judged then. Text: `over`.
     pub over_budget: bool,
+    /// Whether only forks are judged, so that checkers that fire earlier do not end the run. Text: `forks`.
+    pub forks_only: bool,
     /// Whether the seed is the index of a script of twins; the other options do not count then. Text: `twins`.
     pub twins: bool,
 }
@@ -69,8 +71,10 @@ impl fmt::Display for RunOptions {
         });
         let safety = self.safety_only.then(|| "safety".to_owned());
         let over = self.over_budget.then(|| "over".to_owned());
+        let forks = self.forks_only.then(|| "forks".to_owned());
         let twins = self.twins.then(|| "twins".to_owned());
-        let parts: Vec<String> = [nodes, crypto, disk, safety, over, twins].into_iter().flatten().collect();
+        let parts: Vec<String> =
+            [nodes, crypto, disk, safety, over, forks, twins].into_iter().flatten().collect();
         f.write_str(&parts.join(","))
     }
 }
@@ -89,6 +93,7 @@ impl FromStr for RunOptions {
                 Some(("disk", "blocks")) => options.disk = Some(Disk::Blocks),
                 None if part == "safety" => options.safety_only = true,
                 None if part == "over" => options.over_budget = true,
+                None if part == "forks" => options.forks_only = true,
                 None if part == "twins" => options.twins = true,
                 _ => return Err(BadToken(text.to_owned())),
             }
@@ -135,6 +140,7 @@ mod tests {
             disk: Some(Disk::Blocks),
             safety_only: true,
             over_budget: true,
+            forks_only: true,
             twins: true,
         };
         for options in [RunOptions::default(), options] {

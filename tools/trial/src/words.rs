@@ -97,11 +97,16 @@ fn qc(qc: &Qc) -> String {
     }
     let name = if qc.kind == Kind::Order { "order QC" } else { "QC" };
     let signers = members(qc.votes.signers().iter());
-    format!("{}{name} v={} block {} by {{{signers}}}", phase(qc.kind), qc.view.0, block(qc.digest))
+    format!("{}{name} v={} block {} of {{{signers}}}", phase(qc.kind), qc.view.0, block(qc.digest))
+}
+
+/// A certificate by kind and view.
+fn short(of: &Qc) -> String {
+    if of.view == View::GENESIS { "genesis".to_owned() } else { format!("QC v={}", of.view.0) }
 }
 
 fn tc(tc: &Tc) -> String {
-    format!("TC v={} by {{{}}} high v={}", tc.view.0, members(tc.signers().iter()), tc.high.view.0)
+    format!("TC v={} of {{{}}} high v={}", tc.view.0, members(tc.signers().iter()), tc.high.view.0)
 }
 
 fn header(header: &Header) -> String {
@@ -112,7 +117,7 @@ fn header(header: &Header) -> String {
         header.height,
         block(header.digest()),
         block(header.parent),
-        qc(&header.justify)
+        short(&header.justify)
     )
 }
 
@@ -129,19 +134,24 @@ fn said(message: &Message) -> Said {
             promise(format!("order vote v={} block {}", view.0, block(*digest)))
         }
         Message::Phase(of) => certificate(qc(of)),
-        Message::NewView { view, high } => Said::plain(format!("new view v={} high {}", view.0, qc(high))),
-        Message::Complain { view, high, .. } => promise(format!("complaint v={} high {}", view.0, qc(high))),
-        Message::Advance(proof) => certificate(proven(proof)),
-        Message::Status(status) => {
-            Said::plain(format!("status h={} v={} high {}", status.height, status.view.0, qc(&status.high)))
+        Message::NewView { view, high } => Said::plain(format!("new view v={} high {}", view.0, short(high))),
+        Message::Complain { view, high, .. } => {
+            promise(format!("complaint v={} high {}", view.0, short(high)))
         }
-        Message::Fetch(want) => Said::plain(format!("asks for {}", wanted(want))),
+        Message::Advance(proof) => certificate(proven(proof)),
+        Message::Status(status) => Said::plain(format!(
+            "status h={} v={} high {}",
+            status.height,
+            status.view.0,
+            short(&status.high)
+        )),
+        Message::Fetch(want) => Said::plain(format!("question for {}", wanted(want))),
         Message::Blocks(blocks) => {
             let names: Vec<String> = blocks.headers.iter().map(|header| block(header.digest())).collect();
             Said::plain(format!("blocks {} and {} bodies", names.join(","), blocks.bodies.len()))
         }
-        Message::Forward(items) => Said::plain(format!("forwards {} items", items.len())),
-        Message::Attest { state, .. } => Said::plain(format!("attests position {}", state.position.0)),
+        Message::Forward(items) => Said::plain(format!("{} forwarded items", items.len())),
+        Message::Attest { state, .. } => Said::plain(format!("attestation of position {}", state.position.0)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use synod_quorum::NodeId;
 
 use super::past::Row;
-use super::step::{Aside, AsideKind, Effect, EffectKind, StepKind};
+use super::step::{Aside, AsideKind, Effect, EffectKind, Step, StepKind};
 use super::words::Mark;
 
 /// The longest line; what does not fit ends with an ellipsis.
@@ -79,6 +79,38 @@ pub(super) fn deeds(row: &Row<'_>, name: &dyn Fn(NodeId) -> String) -> Vec<(Stri
     out
 }
 
+/// Everything that others can see of what a row did.
+pub(super) fn said(row: &Row<'_>, name: &dyn Fn(NodeId) -> String) -> Vec<String> {
+    deeds(row, name).into_iter().map(|(text, _)| text).collect()
+}
+
+/// The same for a line that must be short: records by their names, and only those that are promises, certificates or
+/// commits.
+fn brief(row: &Row<'_>, name: &dyn Fn(NodeId) -> String) -> Vec<String> {
+    let shown = |(text, mark): (String, Mark)| {
+        let written = text.starts_with("writes ") || text.starts_with("erases ");
+        let short =
+            if mark == Mark::Promise { text.split('(').next().unwrap_or(&text) } else { text.as_str() };
+        match (written, mark) {
+            (true, Mark::Plain) => None,
+            (true, _) => Some(short.to_owned()),
+            _ => Some(text),
+        }
+    };
+    deeds(row, name).into_iter().filter_map(shown).collect()
+}
+
+/// What a row did, the observation first.
+fn observed(row: &Row<'_>, evidence: &[u64], name: &dyn Fn(NodeId) -> String) -> Vec<String> {
+    let parts: Vec<&Step> = row.parts.iter().copied().filter(|step| evidence.contains(&step.event)).collect();
+    let seen = deeds(&Row { parts }, name).into_iter().filter(|(_, mark)| *mark > Mark::Plain);
+    let mut out: Vec<String> = seen.map(|(text, _)| text).collect();
+    out.reverse();
+    let rest: Vec<String> = brief(row, name).into_iter().filter(|text| !out.contains(text)).collect();
+    out.extend(rest);
+    out
+}
+
 fn verb(kind: EffectKind) -> &'static str {
     match kind {
         EffectKind::Store => "writes",
@@ -124,10 +156,11 @@ pub fn columns(
             out.push_str(&beside(aside, (&places, &down, lane), name));
         }
         down.remove(&head.place());
-        let deeds: Vec<String> = deeds(row, name).into_iter().map(|(text, _)| text).collect();
+        let marked = evidence.iter().any(|event| row.holds(*event));
+        let deeds = if marked { observed(row, evidence, name) } else { brief(row, name) };
         let arrow = if deeds.is_empty() { "" } else { " -> " };
         let liar = if head.honest { "" } else { "LIAR " };
-        let mark = if evidence.iter().any(|event| row.holds(*event)) { "!! " } else { "" };
+        let mark = if marked { "!! " } else { "" };
         let at = places.iter().position(|place| *place == head.place());
         let who = called(head.place(), name);
         let text = format!("{mark}{liar}{who} {}{arrow}{}", about(row, name), deeds.join("; "));

@@ -1,7 +1,7 @@
 //! The text view: narrow, one line per row, and nothing that an author of texts could break.
 
 use super::*;
-use crate::trace::{Past, Said, Step};
+use crate::trace::{Past, Said};
 
 fn effect(kind: EffectKind, text: &str, to: &[u32]) -> Effect {
     let to = to.iter().map(|id| NodeId(*id)).collect();
@@ -51,7 +51,11 @@ fn a_small_run_reads_line_by_line() {
     ];
     let hears = Step { from: Some(NodeId(2)), ..step(0, (2, 1), StepKind::Frame, "proposal v=1") };
     let mut done = step(0, (3, 2), StepKind::Done, "job done");
-    done.effects = vec![effect(EffectKind::Persist, "Safety(vote v=1)", &[])];
+    let promise = Said::marked("Safety(vote v=1)", Mark::Promise);
+    done.effects = vec![
+        effect(EffectKind::Store, "blob", &[]),
+        Effect { said: promise, ..effect(EffectKind::Persist, "", &[]) },
+    ];
     let mut durable = step(0, (4, 3), StepKind::Durable, "durable to #1");
     durable.effects =
         vec![effect(EffectKind::Send, "vote v=1", &[1]), effect(EffectKind::Send, "vote v=1", &[2])];
@@ -64,7 +68,7 @@ fn a_small_run_reads_line_by_line() {
     let text = printed(&[propose, hears, done, durable, lied, last], &[2, 5]);
     let expected = "         ms   event  n0   n1   n2
       0.001       1   |    |    *  LIAR n2 timer view 1 -> sends proposal v=1 to n0; sends proposal v=1 b to n1 [byz.B4]
-      0.003       2   *    |    |  !! n0 hears n2: proposal v=1 -> writes Safety(vote v=1); durable to #1; sends vote v=1 to n1 n2
+      0.003       2   *    |    |  !! n0 hears n2: proposal v=1 -> writes Safety; durable to #1; sends vote v=1 to n1 n2
       0.007       5   |    *    |  !! n1 hears n2: proposal v=1 b [byz.B4]
       0.009           |         |  -- crash: n1
       0.010       7   |         *  LIAR n2 hears n0: vote v=1

@@ -95,7 +95,7 @@ fn what(seen: &Seen, machine: u8, words: &dyn Words) -> Said {
             format!("opens {found}, {}", format!("{condition:?}").to_lowercase())
         }
         Seen::Start => "starts".to_owned(),
-        Seen::Input => "input".to_owned(),
+        Seen::Input => "is asked by its user".to_owned(),
         Seen::Frame(frame) => {
             let named = words.frame(machine, &frame.body);
             return named.unwrap_or_else(|| Said::plain(format!("q{} {}B", frame.queue.0, frame.body.len())));

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use synod_quorum::NodeId;
 
-use super::columns::{Place, about, called, deeds, ms, places};
+use super::columns::{Place, about, called, ms, places, said};
 use super::past::Row;
 use super::step::{Aside, AsideKind, EffectKind, Step, StepKind};
 use super::words::Mark;
@@ -318,7 +318,7 @@ impl<'a> Sheet<'a> {
 
 /// A row as one sentence.
 fn sentence(row: &Row<'_>, name: &dyn Fn(NodeId) -> String) -> String {
-    let deeds: Vec<String> = deeds(row, name).into_iter().map(|(text, _)| text).collect();
+    let deeds = said(row, name);
     let arrow = if deeds.is_empty() { "" } else { " \u{2192} " };
     format!("{} {}{arrow}{}", called(row.head().place(), name), about(row, name), deeds.join("; "))
 }

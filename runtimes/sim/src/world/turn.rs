@@ -157,7 +157,9 @@ impl World {
         let outcome = self.call(place, slot, (work, &seen), &mut deeds);
         if let Err(text) = outcome {
             deeds.clear();
-            self.deeds = deeds;
+            let (event, touch, crash, heard) = (self.stats.events, Touch::default(), None, (touched, frame));
+            self.deeds = self
+                .remember(Call { place, slot, event, cause, seen, deeds, touch, crash, heard }, Vec::new());
             return self.panicked(place, &text);
         }
         let event = self.stats.events;

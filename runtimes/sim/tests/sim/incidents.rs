@@ -2,7 +2,9 @@
 
 use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
-use synod_sim::{FAMILIES, Family, Incident, Loss, Mode, Scenario, Status, Swarm, Violation, World, shrink};
+use synod_sim::{
+    FAMILIES, Family, Incident, Limits, Loss, Mode, Scenario, Status, Swarm, Violation, World, shrink,
+};
 
 use crate::counter::{Manner, counters, run};
 use crate::probe::{Do, heard, said, tell, world};
@@ -117,7 +119,7 @@ fn a_failing_scenario_becomes_small_and_fails_alike() {
     let failing =
         (0..40).map(|seed| swarm().scenario(seed)).find(|s| s.incidents.len() > 30 && check(s).is_some());
     let scenario = failing.expect("a busy seed finds the hasty counter");
-    let shrunk = shrink(&scenario, 400, check).expect("it fails");
+    let shrunk = shrink(&scenario, Limits { runs_max: 400, nodes_min: 1 }, check).expect("it fails");
     assert_eq!(shrunk.violation.checker, "T1");
     assert!(shrunk.scenario.incidents.len() <= 3, "{:#?}", shrunk.scenario.incidents);
     assert!(

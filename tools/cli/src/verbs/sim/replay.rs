@@ -31,6 +31,9 @@ pub(super) struct Arguments {
     /// Futures drawn behind each event that is tried.
     #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     samples: u32,
+    /// The planted bug that is on; needs a build of `cargo xtask plant`.
+    #[arg(long, value_name = "ID")]
+    plant: Option<String>,
     /// The file of the view, or a folder for it; without it a page has a name of its own and other views are printed.
     #[arg(long, value_name = "FILE|DIR")]
     out: Option<PathBuf>,
@@ -90,6 +93,7 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), SynError> {
 
 impl Arguments {
     pub(super) fn run(self, session: &Session) -> Done {
+        super::shrink::planted(self.plant.as_deref())?;
         let (scenario, token) = scenario_of(&text_of(&self.what)?).map_err(|e| unknown(&e))?;
         if self.inevitable {
             let at = inevitable(&scenario, &token, self.samples).map_err(|e| usage(&e))?;
