@@ -179,10 +179,17 @@ impl Traced {
                 self.report.events
             ),
         );
-        let again = if token.ends_with(":file") { "with the scenario file this page was made of" } else { token.as_str() };
+        let again = if token.ends_with(":file") {
+            "with the scenario file this page was made of"
+        } else {
+            token.as_str()
+        };
         fact("To see it again", format!("synod sim replay --view page, {again}."));
         if plants::is_plant_build() {
-            fact("Program", "A build with planted bugs; see tests/plants.toml for the one that was on.".to_owned());
+            fact(
+                "Program",
+                "A build with planted bugs; see tests/plants.toml for the one that was on.".to_owned(),
+            );
         }
         Story { title: self.title(), facts, verdict }
     }
