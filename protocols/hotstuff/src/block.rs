@@ -278,6 +278,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_body_holds_is_counted_with_what_its_items_take() {
+        let (one, three) = (Body::pack(items(&["a"])), Body::pack(items(&["a", "b", "c"])));
+        let least = |body: &Body| (body.bytes.len() + body.items.len() * size_of::<Item>()) as u64;
+        assert!(
+            one.memory() >= least(&one) && three.memory() >= least(&three),
+            "a bound that is too low bounds nothing"
+        );
+        assert!(three.memory() <= 8 * least(&three), "nor does one that is far too high");
+    }
+
+    #[test]
     fn a_body_comes_back_from_its_bytes_and_root() {
         let body = Body::pack(items(&["a", "b", "c"]));
         let again = Body::open(body.root, body.bytes.clone()).expect("it is its own body");

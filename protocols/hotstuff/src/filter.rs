@@ -102,3 +102,75 @@ fn unmark(body: &Body, pool: &mut Pool) -> bool {
     let fallen = body.items.iter().filter(|item| pool.unmark(&item.id)).count();
     fallen > 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Filter, Policy};
+    use crate::block::{Body, Item};
+    use crate::pool::{Budget, Pool, Source};
+    use crate::tree::{Block, Tree};
+    use crate::{Header, Kind, View};
+    use std::sync::Arc;
+    use synod_crypto::Hash;
+    use synod_machine::broadcast::Ticket;
+    use synod_quorum::Epoch;
+    use synod_wire::Bytes;
+
+    const BUDGET: Budget =
+        Budget { bytes: 1 << 20, items: 100, session_bytes: 1 << 20, session_items: 100, members: 3 };
+
+    fn item(name: &'static str) -> Item {
+        Item::new(Bytes::from_static(name.as_bytes())).expect("not empty")
+    }
+
+    /// A block of these items on `parent`.
+    fn block(tree: &mut Tree, parent: &Header, view: u64, names: &[&'static str]) -> Header {
+        let body = Body::pack(names.iter().map(|name| item(name)).collect());
+        let header = Header {
+            view: View(view),
+            height: parent.height + 1,
+            parent: parent.digest(),
+            count: 1,
+            root: body.root,
+            ..parent.clone()
+        };
+        let mut block = Block::new(Arc::new(header.clone()));
+        block.body = Some(Arc::new(body));
+        assert!(tree.insert(header.digest(), block, &[]).is_ok());
+        header
+    }
+
+    fn eligible(pool: &mut Pool) -> Vec<Hash> {
+        let mut ids: Vec<Hash> = pool.batch(1 << 20, 100).into_iter().map(|item| item.id).collect();
+        ids.sort();
+        ids
+    }
+
+    #[test]
+    fn items_of_a_branch_that_lost_come_back_unless_the_winner_holds_them_too() {
+        let genesis = Header::genesis(Epoch(0), Kind::Generic);
+        let mut tree = Tree::new(genesis.digest(), Arc::new(genesis.clone()));
+        let both = block(&mut tree, &genesis, 1, &["both"]);
+        let lost = block(&mut tree, &both, 2, &["both", "lost"]);
+        let won = block(&mut tree, &both, 3, &["won"]);
+        let mut pool = Pool::new(BUDGET);
+        for (number, name) in (1..).zip(["both", "lost", "won", "free"]) {
+            assert_eq!(pool.add(item(name), Source::Local(Ticket(number))), Ok(true));
+        }
+        let ids = |names: &[&'static str]| {
+            let mut ids: Vec<Hash> = names.iter().map(|name| item(name).id).collect();
+            ids.sort();
+            ids
+        };
+        let mut filter = Filter::default();
+        let first = filter.follow(Policy::Branch, lost.digest(), &tree, &mut pool);
+        assert_eq!((first.complete, first.fell), (true, 0));
+        assert_eq!(eligible(&mut pool), ids(&["won", "free"]));
+        let second = filter.follow(Policy::Branch, won.digest(), &tree, &mut pool);
+        assert_eq!((second.complete, second.fell), (true, 1));
+        assert_eq!(eligible(&mut pool), ids(&["lost", "free"]), "`both` stands in a block that is kept");
+        let third = filter.follow(Policy::Branch, won.digest(), &tree, &mut pool);
+        assert_eq!((third.complete, third.fell), (true, 0), "the same branch again moves nothing");
+        assert_eq!(eligible(&mut pool), ids(&["lost", "free"]));
+    }
+}

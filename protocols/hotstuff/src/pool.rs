@@ -379,6 +379,16 @@ mod tests {
     }
 
     #[test]
+    fn room_is_what_the_budget_leaves() {
+        let mut pool = Pool::new(Budget { items: 3, session_items: 3, ..BUDGET });
+        for left in [3, 2, 1] {
+            assert_eq!(pool.room(), left);
+            assert_eq!(add(&mut pool, item(1, u8::try_from(left).expect("small"), 10)), Ok(true));
+        }
+        assert_eq!(pool.room(), 0);
+    }
+
+    #[test]
     fn the_frames_of_a_client_are_one_group_and_another_clients_are_not() {
         let frame = |session: u64, first: u64| {
             let command = Blob::try_from(Bytes::from(vec![7; 10_000])).expect("short");

@@ -90,3 +90,26 @@ pub(super) fn unsigned(item: Item) -> ClientDone {
     let (session, first) = name(&item);
     ClientDone::Signed { session, first, payload: item.signed(UNSIGNED).payload() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ClientJob;
+    use crate::frame::{ClientFrame, Item, UNSIGNED};
+    use crate::message::Attach;
+    use synod_crypto::{Hash, Scope};
+    use synod_machine::{Cost, Job as _};
+    use synod_quorum::Epoch;
+    use synod_wire::{Blob, Bytes, List};
+
+    #[test]
+    fn every_signature_is_paid_for_and_so_are_the_bytes_that_are_hashed() {
+        let scope = Scope { cluster: Hash::ZERO, epoch: Epoch(0) };
+        let command = |size: usize| Blob::try_from(Bytes::from(vec![7; size])).expect("short");
+        let commands = List::try_from(vec![command(100), command(20)]).expect("short");
+        let frame = ClientFrame { session: 1, first: 1, acked: 1, full: 0, commands, signature: UNSIGNED };
+        let attach = Attach { session: 1, member: 0, counter: 1, signature: UNSIGNED };
+        let sign = |item| ClientJob::Sign { item, scope }.cost();
+        assert_eq!(sign(Item::Frame(frame)), Cost { sign: 1, hashed: 120, ..Cost::default() });
+        assert_eq!(ClientJob::Attach { attach, scope }.cost(), Cost { sign: 1, ..Cost::default() });
+    }
+}

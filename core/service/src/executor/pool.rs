@@ -266,3 +266,32 @@ impl Pool {
         self.bytes + self.items.len() as u64 * SLOT_BYTES
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Name, Pool};
+    use synod_crypto::Hash;
+    use synod_machine::{Span, Time};
+    use synod_quorum::NodeId;
+    use synod_wire::Bytes;
+
+    fn with_queued(bytes: usize) -> Pool {
+        let mut pool = Pool::new();
+        pool.admit(Name::Frame(1, 1), Bytes::from(vec![0; bytes]), Hash::ZERO, NodeId(9));
+        pool
+    }
+
+    #[test]
+    fn the_advice_to_come_back_is_what_is_queued_over_the_speed_at_which_it_leaves() {
+        let mut pool = with_queued(50_000);
+        assert_eq!(pool.retry_ms(), 100, "nothing was measured yet");
+        pool.drain(60_000, Time::ZERO + Span::millis(400));
+        assert_eq!(pool.retry_ms(), 100, "not yet a second");
+        pool.drain(40_000, Time::ZERO + Span::secs(1));
+        assert_eq!(pool.retry_ms(), 500, "50,000 bytes at 100,000 a second");
+        pool.drain(10_000, Time::ZERO + Span::secs(60));
+        assert_eq!(pool.retry_ms(), 10_000, "5,000 a second: of an idle minute two seconds count");
+        pool.drain(1_000_000_000, Time::ZERO + Span::secs(61));
+        assert_eq!(pool.retry_ms(), 10, "nobody is told to come back at once");
+    }
+}

@@ -86,6 +86,20 @@ fn honest_orders_prove_a_commit_at_once() {
     assert_eq!(world.seat(0).seen().height, height, "the chain did not have to move");
 }
 
+/// TS17: without order votes the certified blocks above a block are its proof.
+#[test]
+fn a_chain_proves_a_commit_by_the_certified_blocks_above_it() {
+    for pack in [Pack::Chain3, Pack::Chain2] {
+        let mut world = World::four(pack, crate::world::one_view);
+        world.submit(1, "item");
+        world.run(Span::millis(30));
+        assert_eq!(world.seat(0).texts(), ["item"], "{pack:?}");
+        world.input(0, Submit::Prove(Position(1)));
+        let given = proofs(&world, 0);
+        assert!(given.len() == 1 && given[0].1.is_some(), "{pack:?}: {given:?}");
+    }
+}
+
 /// TS17: nothing is proved that is not there.
 #[test]
 fn a_position_that_holds_nothing_is_answered_with_no_proof() {
