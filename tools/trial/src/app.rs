@@ -16,6 +16,8 @@ const PAGES: usize = 3;
 const LONG_REPLY: usize = 6_000;
 /// The first byte of a command that asks for a long reply.
 pub const LONG: u8 = b'L';
+/// The question, and the command, that asks for the number of commands executed.
+pub const COUNT: &[u8] = b"count";
 
 /// Where applications leave what they executed; the checker takes it after each event.
 pub type Executions = Arc<Mutex<Vec<ExecutedSeen>>>;
@@ -46,7 +48,11 @@ impl RecordingApp {
         let page = usize::try_from(self.count % PAGES as u64).unwrap_or(0);
         self.pages[page] = self.chain;
         let length = if request.body.first() == Some(&LONG) { LONG_REPLY } else { 16 };
-        let reply: Bytes = self.chain.0.iter().copied().cycle().take(length).collect();
+        let reply: Bytes = if request.body == COUNT {
+            Bytes::copy_from_slice(&self.count.to_le_bytes())
+        } else {
+            self.chain.0.iter().copied().cycle().take(length).collect()
+        };
         let executed = ExecutedSeen {
             position: at.position.0,
             session: request.session,
@@ -54,6 +60,7 @@ impl RecordingApp {
             body,
             reply: Hash::of(&reply),
             state: self.chain,
+            index: self.count,
         };
         match self.seen.lock() {
             Ok(mut seen) => seen.push(executed),
@@ -72,7 +79,7 @@ impl App for RecordingApp {
     }
 
     fn query(&self, question: &[u8]) -> Option<Bytes> {
-        (question == b"count").then(|| Bytes::copy_from_slice(&self.count.to_le_bytes()))
+        (question == COUNT).then(|| Bytes::copy_from_slice(&self.count.to_le_bytes()))
     }
 
     fn root(&mut self) -> Hash {

@@ -7,11 +7,15 @@ use std::rc::Rc;
 use synod_crypto::Hash;
 use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
-use synod_service::{ClientInput, Command};
+use synod_service::{ClientInput, Command, ReadMode};
 use synod_wire::Bytes;
+
+use crate::app::COUNT;
 
 /// The first id of a guest.
 pub const GUESTS: u32 = 128;
+/// A deadline beyond every run, but within what timers can count.
+const FOREVER: Span = Span::secs(1_000_000);
 
 /// One command of one client.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +32,8 @@ pub struct Asked {
     pub open: bool,
     /// Whether it must be accepted in the end: its deadline lies beyond the run.
     pub patient: bool,
+    /// Whether it is a read.
+    pub read: bool,
 }
 
 /// How far one member got.
@@ -85,13 +91,28 @@ impl Book {
                 body: Hash::of(&body),
                 open: true,
                 patient: deadline.is_none(),
+                read: false,
             };
             self.asked.push(asked);
             commands.push(Command { tag, body });
         }
-        // Beyond every run, but within what timers can count.
-        let deadline = deadline.unwrap_or(Span::secs(1_000_000));
-        ClientInput::Submit { commands, deadline }
+        ClientInput::Submit { commands, deadline: deadline.unwrap_or(FOREVER) }
+    }
+
+    /// Registers a read of a guest and gives the input that asks for it; `ordered` lets the order answer it in the end.
+    pub fn ask_count(&mut self, guest: NodeId, ordered: bool, deadline: Option<Span>) -> ClientInput {
+        let life = self.lives.get(&guest.0).copied().unwrap_or(0);
+        let tag = self.asked.len() as u64;
+        let (body, at) = (Hash::of(COUNT), self.clock);
+        let patient = deadline.is_none();
+        self.asked.push(Asked { guest: guest.0, life, at, body, open: true, patient, read: true });
+        ClientInput::Query {
+            tag,
+            question: Bytes::from_static(COUNT),
+            mode: ReadMode::Quorum,
+            fallback: ordered.then(|| Bytes::from_static(COUNT)),
+            deadline: deadline.unwrap_or(FOREVER),
+        }
     }
 
     /// The command of this tag.

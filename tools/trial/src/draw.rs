@@ -119,6 +119,7 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
         scenario.options.insert("votes_leader".to_owned(), 1);
     }
     masks(&mut scenario, &mut draws.stream("hotstuff", 7));
+    reads(&mut scenario, &mut draws.stream("hotstuff", 8));
     if options.forks_only {
         scenario.options.insert("forks_only".to_owned(), 1);
     }
@@ -177,6 +178,16 @@ fn numbers(scenario: &mut Scenario, terms: bool, stream: &mut Stream) {
     set("sync_floor_us", stream.log_uniform(10, 3_000));
     set("sync_mean_us", stream.log_uniform(10, 3_000));
     set("pool", stream.below(3));
+}
+
+/// Reads among the commands, and proofs asked of members, in thousandths.
+fn reads(scenario: &mut Scenario, stream: &mut Stream) {
+    for (name, most) in [("reads", 500), ("proofs", 300)] {
+        let (share, some) = (stream.log_uniform(10, most), stream.chance(600_000));
+        if some {
+            scenario.options.insert(name.to_owned(), i64::try_from(share).unwrap_or(0));
+        }
+    }
 }
 
 /// Sometimes checkpoints come so often and so little is kept that who lags needs a state.

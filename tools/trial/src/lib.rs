@@ -23,6 +23,7 @@ pub mod params;
 pub mod plants;
 pub mod replay;
 pub mod report;
+pub mod rules;
 pub mod run;
 pub mod sight;
 pub mod soak;

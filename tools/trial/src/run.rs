@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use synod_crypto::Hash;
-use synod_hotstuff::Rule;
 use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
 pub use synod_sim::{Crypto, Scenario};
@@ -14,7 +13,8 @@ use crate::cells;
 use crate::draw;
 use crate::oracle::{faults, quorum};
 use crate::params::{number, timeout_max};
-use crate::report::{Coverage, EffectiveReport, Outcome, RunReport, ratio};
+use crate::report::{EffectiveReport, Outcome, RunReport, ratio};
+use crate::rules;
 use crate::systems::hotstuff::{Trial, build};
 use crate::systems::journal;
 use crate::token::{RunOptions, Token};
@@ -295,19 +295,6 @@ fn outcome(violation: Option<&Violation>) -> Outcome {
     }
 }
 
-/// Which rules of the protocol `applied` covers.
-#[must_use]
-pub fn coverage(applied: &[&str]) -> Coverage {
-    let missed: Vec<String> = Rule::ALL
-        .iter()
-        .map(|rule| rule.name())
-        .filter(|name| !applied.contains(name))
-        .map(str::to_owned)
-        .collect();
-    let of = Rule::ALL.len() as u64;
-    Coverage { hit: of - missed.len() as u64, of, missed }
-}
-
 fn growth([half, end]: [u64; 2]) -> i64 {
     let size = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     size(end) - size(half)
@@ -344,7 +331,7 @@ pub(crate) fn report(
             byzantine: effective.byzantine,
         },
         cells: cells::reached(&scenario.system, stats.cells.keys()),
-        rules: coverage(&applied),
+        rules: rules::coverage(core::slice::from_ref(&scenario.system), &applied),
         bytes_permille_max: stats.bytes_permille_max,
         bytes_ratio_max: ratio(stats.bytes_permille_max),
         bytes_growth: growth(book.bytes),

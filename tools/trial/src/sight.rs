@@ -1,7 +1,9 @@
 //! From what the simulator shows to what the oracles understand: frames, records and outputs of replicas, decoded.
 
 use synod_crypto::{Hash, Hasher};
-use synod_hotstuff::{Commitment, Header, Kind, Message, Proof, Qc, Record, Safety, Tc, View};
+use synod_hotstuff::{
+    CommitProof, Commitment, EntryProof, Header, Kind, Message, Proof, Qc, Record, Safety, Tc, View,
+};
 use synod_machine::Message as _;
 use synod_machine::Record as _;
 use synod_machine::broadcast::{Delivered, Entry};
@@ -181,22 +183,33 @@ impl<'a> Sight<'a> {
         match proof {
             Proof::Tc(tc) => self.tc(tc),
             Proof::Qc(qc) => self.qc(qc),
-            Proof::Commit(proof) => {
-                self.header(&proof.header);
-                match &proof.commitment {
-                    Commitment::Direct(qc) => self.qc(qc),
-                    Commitment::TwoChain { child, qc } => {
-                        self.header(child);
-                        self.qc(qc);
-                    }
-                    Commitment::ThreeChain { child, grandchild, qc } => {
-                        self.header(child);
-                        self.header(grandchild);
-                        self.qc(qc);
-                    }
-                }
+            Proof::Commit(proof) => self.committed(proof),
+        }
+    }
+
+    fn committed(&mut self, proof: &CommitProof) {
+        self.header(&proof.header);
+        match &proof.commitment {
+            Commitment::Direct(qc) => self.qc(qc),
+            Commitment::TwoChain { child, qc } => {
+                self.header(child);
+                self.qc(qc);
+            }
+            Commitment::ThreeChain { child, grandchild, qc } => {
+                self.header(child);
+                self.header(grandchild);
+                self.qc(qc);
             }
         }
+    }
+
+    /// A proof that somebody asked for; one that does not decode proves nothing.
+    fn proved(&mut self, proof: &Bytes) {
+        let limits = Limits { frame_max: u32::MAX };
+        let Ok(proof) = EntryProof::decode(proof.clone(), &limits) else { return };
+        proof.headers.iter().for_each(|header| self.header(header));
+        self.committed(&proof.proof);
+        self.add(Seen::Proved { position: proof.position.0, id: proof.id });
     }
 
     fn header(&mut self, header: &Header) {
@@ -226,10 +239,13 @@ impl<'a> Sight<'a> {
             Delivered::Entry(entry) => {
                 let position = entry.position.0;
                 self.add(Seen::Delivered { position, content: content(entry) });
+                let id = (!entry.payload.is_empty()).then(|| Hash::of(&entry.payload));
+                self.add(Seen::Item { position, id });
             }
+            Delivered::Proof { proof: Some(proof), .. } => self.proved(proof),
             Delivered::Jump(checkpoint) => self.add(Seen::Jumped(checkpoint.position.0)),
             Delivered::Stable(_)
-            | Delivered::Proof { .. }
+            | Delivered::Proof { proof: None, .. }
             | Delivered::Barrier(_)
             | Delivered::Refused { .. } => {}
         }

@@ -11,7 +11,8 @@ use crate::cells;
 use crate::draw;
 use crate::plants::cpu;
 use crate::report::{Failure, Outcome, Repeats, RunReport, SoakReport};
-use crate::run::{SYSTEMS, commit, coverage, run_scenario, run_twice};
+use crate::rules;
+use crate::run::{SYSTEMS, commit, run_scenario, run_twice};
 use crate::token::{RunOptions, Token};
 
 /// What to soak.
@@ -217,7 +218,7 @@ fn summed(options: &SoakOptions, mut sums: Sums, elapsed: Duration) -> (SoakRepo
         effective_pct: shares(sums.effective, sums.seeds),
         node_h_per_cpu_h: sums.node_ms / cpu_ms,
         cells: cells::summed(&options.systems, &sums.cells),
-        rules: coverage(&applied),
+        rules: rules::coverage(&options.systems, &applied),
         repeats: sums.repeats,
         bound_per_seed,
         bound_per_seed_ppm,

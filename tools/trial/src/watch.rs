@@ -187,7 +187,12 @@ impl Watch {
                     match outcome {
                         Outcome::Accepted { value, .. } => {
                             self.book.borrow_mut().accepted += 1;
-                            self.execution.believed(guest, name, asked.body, Hash::of(value))?;
+                            if asked.read {
+                                self.execution.believed_read(guest, *tag, value)?;
+                            }
+                            if id.sequence > 0 {
+                                self.execution.believed(guest, name, asked.body, Hash::of(value))?;
+                            }
                         }
                         Outcome::Rejected(_) if id.sequence > 0 => self.execution.rejected(guest, name)?,
                         Outcome::Rejected(_) | Outcome::Unknown(..) => {}
@@ -202,8 +207,11 @@ impl Watch {
     /// Hands new commands of clients to the execution oracle.
     fn learn_asked(&mut self) {
         let book = self.book.borrow();
-        for asked in &book.asked[self.asked..] {
+        for (asked, tag) in book.asked.iter().zip(0..).skip(self.asked) {
             self.execution.asked(asked.guest, asked.life, asked.body);
+            if asked.read {
+                self.execution.asked_read(tag);
+            }
         }
         self.asked = book.asked.len();
     }

@@ -1,25 +1,37 @@
 //! Clients of a run: equal and consecutive commands, pipelines, bursts and idle gaps, sizes from one byte to the
-//! largest, patience and haste, restarts.
+//! largest, reads among them, patience and haste, restarts; and members that are asked to prove what they delivered.
 
 use synod_machine::Span;
+use synod_machine::broadcast::Position;
 use synod_quorum::NodeId;
-use synod_service::{ClientInput, ClientOutput};
+use synod_service::{ClientInput, ClientOutput, ExecutorInput};
 use synod_sim::{Desk, Draws, Harness, Refused, Scenario, Stream, Told};
 use synod_wire::Bytes;
 
 use crate::app::LONG;
 use crate::book::{GUESTS, Shared};
 use crate::params::number;
+use crate::systems::hotstuff::EXECUTOR;
 
 /// The client's machine number.
 pub const CLIENT: u8 = 1;
 
-/// One group of commands asked at once.
+/// What is asked at once.
+enum What {
+    /// Commands.
+    Commands(Vec<Bytes>),
+    /// A read, which the order may answer in the end or may not.
+    Read { ordered: bool },
+}
+
+/// One group of commands asked at once, or one read.
 struct Group {
     at: Span,
     guest: NodeId,
-    bodies: Vec<Bytes>,
+    what: What,
     deadline: Option<Span>,
+    /// This member is asked for a proof at that time.
+    prover: Option<NodeId>,
 }
 
 /// The user of a run.
@@ -42,6 +54,7 @@ impl Workload {
         let gap = scenario.horizon.0 * 3 / 4 / u64::from(scenario.requests.max(1));
         let burst = number(scenario, "burst", 1).max(1);
         let largest = number(scenario, "largest", 2_000);
+        let (reads, proofs) = (number(scenario, "reads", 0), number(scenario, "proofs", 0));
         let mut groups = Vec::new();
         let mut at = 0;
         for request in 0..u64::from(scenario.requests) {
@@ -53,17 +66,30 @@ impl Workload {
             let guest = NodeId(GUESTS + u32::try_from(stream.below(u64::from(scenario.guests))).unwrap_or(0));
             let count = if stream.chance(200_000) { stream.between(2, 8) } else { 1 };
             let bodies = (0..count).map(|_| body(&mut stream, request, largest)).collect();
+            let mut other = draws.stream("read", request);
+            let (read, ordered) = (other.below(1_000) < reads, other.chance(500_000));
+            let what = if read { What::Read { ordered } } else { What::Commands(bodies) };
+            let prover = u32::try_from(other.below(u64::from(scenario.nodes))).unwrap_or(0);
+            let prover = (other.below(1_000) < proofs).then_some(NodeId(prover));
             let hasty = stream.chance(50_000).then(|| Span(stream.log_uniform(1_000_000, 2_000_000_000)));
             let at = Span(at.min(scenario.horizon.0));
-            groups.push(Group { at, guest, bodies, deadline: hasty });
+            groups.push(Group { at, guest, what, deadline: hasty, prover });
         }
         Self { groups, planned: false, closed, next: 0, book }
     }
 
     fn ask(&mut self, at: usize, desk: &mut Desk) {
         let Some(group) = self.groups.get(at) else { return };
-        self.book.borrow_mut().clock = desk.now();
-        let input = self.book.borrow_mut().ask(group.guest, group.bodies.clone(), group.deadline);
+        let mut book = self.book.borrow_mut();
+        book.clock = desk.now();
+        if let Some(member) = group.prover {
+            let position = Position(book.reach.get(&member.0).map_or(0, |reach| reach.applied));
+            desk.input(member, EXECUTOR, Span::ZERO, ExecutorInput::Prove(position));
+        }
+        let input = match &group.what {
+            What::Commands(bodies) => book.ask(group.guest, bodies.clone(), group.deadline),
+            What::Read { ordered } => book.ask_count(group.guest, *ordered, group.deadline),
+        };
         desk.input(group.guest, CLIENT, Span::ZERO, input);
     }
 
@@ -98,10 +124,15 @@ impl Harness for Workload {
     }
 
     fn refused(&mut self, refused: Refused, desk: &mut Desk) {
-        if let Some(ClientInput::Submit { commands, .. }) = refused.input.downcast_ref::<ClientInput>() {
-            commands.iter().for_each(|command| self.book.borrow_mut().close(command.tag));
-            desk.wake(Span::millis(100), u64::MAX);
+        let mut book = self.book.borrow_mut();
+        match refused.input.downcast_ref::<ClientInput>() {
+            Some(ClientInput::Submit { commands, .. }) => {
+                commands.iter().for_each(|command| book.close(command.tag));
+            }
+            Some(ClientInput::Query { tag, .. }) => book.close(*tag),
+            _ => return,
         }
+        desk.wake(Span::millis(100), u64::MAX);
     }
 
     fn wake(&mut self, token: u64, desk: &mut Desk) {

@@ -157,7 +157,7 @@ fn a_view_nobody_ended_is_found() {
 
 fn executed(position: u64, sequence: u64, name: u8) -> ExecutedSeen {
     let name = digest(name);
-    ExecutedSeen { position, session: 1, sequence, body: name, reply: name, state: name }
+    ExecutedSeen { position, session: 1, sequence, body: name, reply: name, state: name, index: sequence }
 }
 
 /// An oracle that knows session 1 of client 128, which asked for bodies 5 and 6.
@@ -203,6 +203,39 @@ fn an_answer_that_nobody_executed_is_found() {
     assert_eq!(fired(oracle.rejected(128, (1, 1))), Some("J4"), "it was executed");
     assert_eq!(fired(oracle.rejected(128, (1, 2))), None);
     assert_eq!(fired(oracle.executed(0, 1, &executed(3, 2, 6))), Some("J4"), "it was rejected");
+}
+
+#[test]
+fn a_read_older_than_what_was_known_is_found() {
+    let read =
+        |oracle: &mut Execution, tag, count: u64| fired(oracle.believed_read(128, tag, &count.to_le_bytes()));
+    let mut oracle = execution();
+    oracle.asked_read(0);
+    oracle.executed(0, 1, &executed(2, 1, 5)).expect("asked for");
+    oracle.asked_read(1);
+    oracle.believed(128, (1, 1), digest(5), digest(5)).expect("executed");
+    oracle.asked_read(2);
+    assert_eq!(read(&mut oracle, 0, 0), None, "it was under way when the command was");
+    assert_eq!(read(&mut oracle, 2, 0), Some("TK9"), "the command was known when it was asked");
+    assert_eq!(read(&mut oracle, 1, 2), Some("TK9"), "nobody executed two");
+    oracle.executed(0, 1, &executed(3, 2, 6)).expect("asked for");
+    oracle.asked_read(3);
+    oracle.asked_read(4);
+    assert_eq!(read(&mut oracle, 3, 2), None);
+    oracle.asked_read(5);
+    assert_eq!(read(&mut oracle, 4, 1), None, "it was under way with the one before");
+    assert_eq!(read(&mut oracle, 5, 1), Some("TK9"), "another read had seen two");
+    assert_eq!(fired(oracle.believed_read(128, 6, b"two")), Some("TK9"), "no count");
+}
+
+#[test]
+fn a_proof_of_another_item_is_found() {
+    let item = |name| by(0, Seen::Item { position: 4, id: Some(digest(name)) });
+    let proved = |position, name| by(1, Seen::Proved { position, id: digest(name) });
+    let judge = |all: &[Sighting]| run(&mut Agreement::default(), all);
+    assert_eq!(judge(&[item(1), proved(4, 1)]), None);
+    assert_eq!(judge(&[item(1), proved(4, 2)]), Some("H-S1"));
+    assert_eq!(judge(&[item(1), proved(5, 1)]), Some("H-S1"), "nobody delivered that");
 }
 
 #[test]

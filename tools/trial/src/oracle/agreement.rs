@@ -12,9 +12,20 @@ use super::{Blocks, Oracle, Verdict, breach};
 pub struct Agreement {
     agreed: BTreeMap<u64, (Hash, u32)>,
     reached: BTreeMap<(u32, u32), u64>,
+    items: BTreeMap<u64, Option<Hash>>,
 }
 
 impl Agreement {
+    /// What a proof says stands where everybody delivered it.
+    fn proved(&self, node: u32, position: u64, id: Hash) -> Verdict {
+        match self.items.get(&position) {
+            Some(None) => Ok(()),
+            Some(Some(first)) if *first == id => Ok(()),
+            Some(_) => breach("H-S1", format!("n{node} proves another item at position {position}")),
+            None => breach("H-S1", format!("n{node} proves position {position}, which nobody delivered")),
+        }
+    }
+
     /// Number of positions anybody delivered.
     #[must_use]
     pub fn length(&self) -> u64 {
@@ -29,6 +40,11 @@ impl Oracle for Agreement {
         }
         let (position, content) = match sighting.seen {
             Seen::Delivered { position, content } => (position, content),
+            Seen::Item { position, id } => {
+                self.items.entry(position).or_insert(id);
+                return Ok(());
+            }
+            Seen::Proved { position, id } => return self.proved(sighting.node, position, id),
             Seen::Jumped(position) => {
                 self.reached.insert((sighting.node, sighting.incarnation), position);
                 return Ok(());

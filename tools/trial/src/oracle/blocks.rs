@@ -45,7 +45,9 @@ impl Blocks {
             | Seen::GaveUp { .. }
             | Seen::Committed { .. }
             | Seen::Stable(_)
-            | Seen::Delivered { .. } => {}
+            | Seen::Delivered { .. }
+            | Seen::Item { .. }
+            | Seen::Proved { .. } => {}
         }
     }
 

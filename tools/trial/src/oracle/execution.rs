@@ -22,6 +22,8 @@ pub struct ExecutedSeen {
     pub reply: Hash,
     /// The application's digest of everything it executed, this command included.
     pub state: Hash,
+    /// How many commands it had executed then, this command included.
+    pub index: u64,
 }
 
 /// Watches applications and clients.
@@ -33,6 +35,12 @@ pub struct Execution {
     sessions: BTreeMap<u64, (u32, u32)>,
     asked: BTreeMap<(u32, u32), BTreeSet<Hash>>,
     never: BTreeSet<(u64, u64)>,
+    /// The most commands executed by any honest node.
+    highest: u64,
+    /// The most commands that some client knows to be executed.
+    known: u64,
+    /// Reads under way by tag, with what was known when they were asked.
+    reads: BTreeMap<u64, u64>,
 }
 
 impl Execution {
@@ -60,6 +68,7 @@ impl Execution {
     /// The property that does not hold.
     pub fn executed(&mut self, node: u32, life: u32, seen: &ExecutedSeen) -> Verdict {
         let ExecutedSeen { position, session, sequence, .. } = *seen;
+        self.highest = self.highest.max(seen.index);
         if self.reached.insert((node, life), position).is_some_and(|last| last > position) {
             return breach("H-S10", format!("n{node} executed position {position} after a later one"));
         }
@@ -130,8 +139,40 @@ impl Execution {
             Some(first) if first.reply != reply => {
                 breach("J4", format!("client {guest} believes a false answer of {session}.{sequence}"))
             }
-            Some(_) => Ok(()),
+            Some(first) => {
+                self.known = self.known.max(first.index);
+                Ok(())
+            }
         }
+    }
+
+    /// A client asked how many commands were executed.
+    pub fn asked_read(&mut self, tag: u64) {
+        self.reads.insert(tag, self.known);
+    }
+
+    /// A client believes the answer `value` to its read.
+    ///
+    /// # Errors
+    /// TK9 when the reads and commands of all clients have no one order in time: more was known when the read was asked,
+    /// or nobody had executed that much.
+    pub fn believed_read(&mut self, guest: u32, tag: u64, value: &[u8]) -> Verdict {
+        let (Some(floor), Ok(count)) = (self.reads.remove(&tag), value.try_into().map(u64::from_le_bytes))
+        else {
+            return breach("TK9", format!("client {guest} believes an answer that is no count of commands"));
+        };
+        if !(floor..=self.highest).contains(&count) {
+            return breach(
+                "TK9",
+                format!(
+                    "client {guest} read {count} executed commands; {floor} were known before it asked, {} is the most \
+                     that anybody executed",
+                    self.highest
+                ),
+            );
+        }
+        self.known = self.known.max(count);
+        Ok(())
     }
 
     /// A client believes that its command will never be executed.

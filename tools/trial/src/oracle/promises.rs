@@ -249,7 +249,12 @@ impl Oracle for Promises {
                 self.committed(node, position);
                 Ok(())
             }
-            Seen::Entered(_) | Seen::Jumped(_) | Seen::Header(_) | Seen::GaveUp { .. } => Ok(()),
+            Seen::Entered(_)
+            | Seen::Jumped(_)
+            | Seen::Header(_)
+            | Seen::GaveUp { .. }
+            | Seen::Item { .. }
+            | Seen::Proved { .. } => Ok(()),
         }
     }
 }

@@ -142,6 +142,20 @@ pub enum Seen {
         /// Digest of payload, time and the end-of-block mark.
         content: Hash,
     },
+    /// The item of a delivered entry, and where.
+    Item {
+        /// The position.
+        position: u64,
+        /// Digest of the payload; none of an empty one, whose item is named by who added it.
+        id: Option<Hash>,
+    },
+    /// The node gave a proof that this item stands at this position.
+    Proved {
+        /// The position.
+        position: u64,
+        /// Digest of the payload.
+        id: Hash,
+    },
 }
 
 /// One thing seen, with where and when.

@@ -137,7 +137,9 @@ impl Oracle for Votes {
             | Seen::Safety(_)
             | Seen::Committed { .. }
             | Seen::Stable(_)
-            | Seen::Delivered { .. } => Ok(()),
+            | Seen::Delivered { .. }
+            | Seen::Item { .. }
+            | Seen::Proved { .. } => Ok(()),
         }
     }
 }
