@@ -9,6 +9,7 @@ mod plan;
 mod processes;
 mod run;
 mod window;
+mod wired;
 
 pub(crate) use audit::{Audit, are_settled, mark as audit_mark, settled};
 pub(crate) use plan::{Access, Pace, Plan, Target};

@@ -1,5 +1,6 @@
 //! A cluster of separate processes for one run, in a directory that goes with it.
 
+use super::wired::Wired;
 use crate::cluster::{self, Purpose};
 use crate::deployment::{Claim, Running, await_ready, start, stop};
 use crate::exit::bug;
@@ -13,6 +14,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use synod_chaos::links::Links;
 use synod_config::{Address, Effective, Genesis, Parameters, Service, SynError};
 
 /// How long the processes may take to become ready.
@@ -110,6 +112,7 @@ pub(crate) struct Processes {
     kept: bool,
     mortal: Arc<Mortal>,
     proxy: Option<Proxy>,
+    wired: Option<Wired>,
     ports: Claim,
 }
 
@@ -119,17 +122,33 @@ impl Processes {
     /// # Errors
     /// The error of the file, port or node that refused.
     pub(crate) fn start(with: &Start<'_>) -> Result<Self, SynError> {
+        Self::found(with, false)
+    }
+
+    /// The same, but the members dial one another through proxies that can be hurt.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_wired(with: &Start<'_>) -> Result<Self, SynError> {
+        Self::found(with, true)
+    }
+
+    fn found(with: &Start<'_>, is_wired: bool) -> Result<Self, SynError> {
         let directory = std::env::temp_dir().join(format!("synod-{}-{}", with.name, std::process::id()));
         let mortal = Mortal::get()?;
         let mut making = mortal.alive();
         making.directories.push(directory.clone());
         let ports = Claim::free(with.nodes)?;
-        let genesis =
-            cluster::found_with(with.name, Purpose::Drill, &ports.seats, &directory, with.parameters)?;
+        let wired = if is_wired { Some(Wired::start(&ports.seats)?) } else { None };
+        let seats = wired.as_ref().map_or_else(|| ports.seats.clone(), |wired| wired.seats(&ports.seats));
+        let genesis = cluster::found_with(with.name, Purpose::Drill, &seats, &directory, with.parameters)?;
         let program = std::env::current_exe().map_err(|e| cluster::unwritable(Path::new("synod"), &e))?;
         let names: Vec<String> = ports.seats.iter().map(|seat| seat.name.clone()).collect();
-        for member in &names {
-            set(&directory.join(member).join(NODE_FILE), with.flags)?;
+        for seat in &ports.seats {
+            let own = seat.address(Service::Peer).filter(|_| is_wired);
+            let own = own.map(|peer| ("listen.peer".to_owned(), peer.to_string()));
+            let flags: Vec<(String, String)> = with.flags.iter().cloned().chain(own).collect();
+            set(&directory.join(&seat.name).join(NODE_FILE), &flags)?;
         }
         drop(making);
         let members = names.iter().map(|_| None).collect();
@@ -144,6 +163,7 @@ impl Processes {
             kept: false,
             mortal,
             proxy: None,
+            wired,
             ports,
         };
         for index in 0..usize::from(with.nodes.saturating_sub(with.dead)) {
@@ -177,6 +197,11 @@ impl Processes {
         address.ok_or_else(|| bug("proxy", &line.trim()))
     }
 
+    /// The proxies between the members, if there are any.
+    pub(crate) fn links(&self) -> Option<&Links> {
+        self.wired.as_ref().map(|wired| &wired.links)
+    }
+
     /// The process of the proxy, if there is one.
     pub(crate) fn proxy(&self) -> Option<u32> {
         self.proxy.as_ref().map(|proxy| proxy.running.pid)
@@ -197,6 +222,9 @@ impl Processes {
         alive.running.retain(Running::is_alive);
         alive.running.push(started.1.clone());
         drop(alive);
+        if let Some(wired) = &self.wired {
+            wired.runs(index, started.1.pid);
+        }
         self.members[index] = Some(started);
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What one lane was told, and whether it can be true.
 
+use crate::output::Report;
 use synod_config::SynError;
 use synod_host::Outcome;
 use synod_kv::Reply;
@@ -35,14 +36,24 @@ pub(crate) fn number(reply: &bytes::Bytes) -> Option<u64> {
     }
 }
 
+/// The number of steps in a reply that counts them in units.
+pub(super) fn steps(reply: &bytes::Bytes, unit: u64) -> Option<u64> {
+    number(reply).filter(|number| number.is_multiple_of(unit)).map(|number| number / unit)
+}
+
 impl Lane {
     /// Judges what came of one increment.
     pub(crate) fn incremented(&mut self, outcome: &Outcome) {
+        self.stepped(outcome, 1);
+    }
+
+    /// Judges what came of one step that makes the number in the reply larger by `unit`.
+    pub(super) fn stepped(&mut self, outcome: &Outcome, unit: u64) {
         match outcome {
             Outcome::Rejected { .. } => self.rejected += 1,
             Outcome::Unknown(_) => self.unknown += 1,
             Outcome::Accepted { value, .. } => {
-                match number(value) {
+                match steps(value, unit) {
                     None => self.wrong(&format!("an increment gave {value:?}")),
                     Some(value) if value <= self.last => {
                         self.lost += 1;
@@ -106,6 +117,19 @@ impl Lane {
         self.say(what.to_owned());
     }
 
+    /// Puts its counts into a report.
+    pub(super) fn onto(&self, report: Report) -> Report {
+        let counts = [
+            ("acked", self.acked),
+            ("unknown", self.unknown),
+            ("rejected", self.rejected),
+            ("reads", self.reads),
+            ("lost", self.lost),
+            ("duplicated", self.duplicated),
+        ];
+        counts.into_iter().fold(report, |report, (name, count)| report.field(name, count))
+    }
+
     fn told(&self) -> String {
         format!("with {} acknowledged and {} in doubt", self.acked, self.unknown)
     }
@@ -149,6 +173,16 @@ mod tests {
         assert_eq!(after(&told, 4), (0, 1));
         assert_eq!(after(&[gave(1), gave(3)], 3), (0, 2), "once when told, once at the end");
         assert_eq!(after(&[gave(1), gave(1)], 2), (1, 0));
+    }
+
+    #[test]
+    fn steps_are_whole_units() {
+        let mut lane = Lane::default();
+        lane.stepped(&gave(64), 64);
+        lane.stepped(&gave(128), 64);
+        assert_eq!((lane.acked, lane.lost, lane.duplicated), (2, 0, 0));
+        lane.stepped(&gave(150), 64);
+        assert_eq!(lane.lost, 1, "a piece is there in part");
     }
 
     #[test]

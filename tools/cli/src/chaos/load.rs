@@ -1,6 +1,6 @@
 //! The load: lanes that count their own keys up, in a thread of their own.
 
-use super::ledger::{Lane, number};
+use super::ledger::{Lane, steps};
 use super::timeline::Timeline;
 use crate::context::client_addresses;
 use crate::exit::bug;
@@ -24,6 +24,16 @@ const BATCH: usize = 8;
 const READ_EVERY: u64 = 4;
 /// Deadline of a call.
 const DEADLINE: Duration = Duration::from_secs(30);
+/// Bytes of a piece that is appended.
+const PIECE: u64 = 64;
+/// What is appended.
+const FILLING: [u8; 64] = [b'.'; 64];
+/// Pieces of a key.
+const PIECES: u64 = 512;
+/// The lane that appends.
+const APPENDS: usize = 1_000;
+/// How often a number that all depends on is asked for.
+const ASKED: u32 = 5;
 /// Pause after a call of which everything was refused.
 const REFUSED: Duration = Duration::from_millis(20);
 
@@ -37,6 +47,10 @@ pub(crate) struct Load {
 pub(crate) struct Done {
     /// All lanes, closed with their counters.
     pub(crate) lane: Lane,
+    /// Bytes that were appended and acknowledged.
+    pub(crate) bytes_acked: u64,
+    /// Those of them that are not there.
+    pub(crate) bytes_lost: u64,
     /// Members that contradicted an accepted result, and what they did, with the number of times.
     pub(crate) blamed: Vec<(u32, &'static str, u64)>,
 }
@@ -78,15 +92,18 @@ async fn drive(
         let work = count(client.clone(), lane, timeline.clone(), stop.clone());
         tasks.push(tokio::spawn(work));
     }
+    let appending = tokio::spawn(append(clients[0].clone(), stop.clone()));
     let mut lanes = Vec::new();
     for task in tasks {
         lanes.push(task.await.map_err(|error| bug("lane", &error))?);
     }
     let mut all = Lane::default();
     for (number, mut lane) in lanes.into_iter().enumerate() {
-        lane.close(counter(&clients[number % CLIENTS], number).await?);
+        lane.close(read(&clients[number % CLIENTS], "GET", &key(number)).await?);
         all.add(&lane);
     }
+    let appended = appending.await.map_err(|error| bug("lane", &error))??;
+    all.add(&appended);
     let mut blamed = std::collections::BTreeMap::new();
     for client in &clients {
         for ((member, fault), times) in client.watch().look().faults {
@@ -94,7 +111,8 @@ async fn drive(
         }
     }
     let blamed = blamed.into_iter().map(|((member, fault), times)| (member, fault, times)).collect();
-    Ok(Done { lane: all, blamed })
+    let (bytes_acked, bytes_lost) = (appended.acked * PIECE, appended.lost * PIECE);
+    Ok(Done { lane: all, bytes_acked, bytes_lost, blamed })
 }
 
 pub(super) fn connect(genesis: &Genesis, at: usize) -> Result<Arc<ClusterClient>, SynError> {
@@ -117,9 +135,13 @@ fn key(lane: usize) -> String {
 }
 
 pub(super) fn operation(verb: &str, key: &str, mode: Mode) -> Operation {
+    command(verb, &[key.as_bytes()], mode)
+}
+
+pub(super) fn command(verb: &str, words: &[&[u8]], mode: Mode) -> Operation {
     let verb = Verb::find(verb.as_bytes()).expect("the store has the verbs of this load");
     let mut body = Vec::new();
-    write_command(verb, std::iter::once(key.as_bytes()), &mut body);
+    write_command(verb, words.iter().copied(), &mut body);
     Operation { body: body.into(), mode }
 }
 
@@ -157,13 +179,39 @@ async fn count(
     lane
 }
 
-async fn counter(client: &ClusterClient, lane: usize) -> Result<u64, SynError> {
-    let outcome = ask(client, lane, vec![operation("GET", &key(lane), Mode::Ordered)]).await.pop();
-    let value = match &outcome {
-        Some(Outcome::Accepted { value, .. }) => number(value),
-        _ => None,
-    };
-    value.ok_or_else(|| {
-        SynError::of(code::NO_QUORUM, &[("names", "the audit's read")]).because(format!("{outcome:?}"))
-    })
+/// Appends pieces to one key after the other until `stop`; a key is compared with what was told once it is full.
+async fn append(client: Arc<ClusterClient>, stop: Arc<AtomicBool>) -> Result<Lane, SynError> {
+    let mut all = Lane::default();
+    for number in 0_u64.. {
+        let mut lane = Lane::default();
+        let key = format!("chaos:bytes:{number}");
+        while lane.acked + lane.unknown < PIECES && !stop.load(Ordering::Relaxed) {
+            let write = command("APPEND", &[key.as_bytes(), &FILLING], Mode::Ordered);
+            let outcomes = ask(&client, APPENDS, vec![write]).await;
+            outcomes.iter().for_each(|outcome| lane.stepped(outcome, PIECE));
+            tokio::time::sleep(REFUSED).await;
+        }
+        lane.close(read(&client, "STRLEN", &key).await? / PIECE);
+        all.add(&lane);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// A number that stands in the store, in its order.
+async fn read(client: &ClusterClient, verb: &str, key: &str) -> Result<u64, SynError> {
+    let mut last = None;
+    for _ in 0..ASKED {
+        last = ask(client, APPENDS, vec![operation(verb, key, Mode::Ordered)]).await.pop();
+        if let Some(Outcome::Accepted { value, .. }) = &last {
+            if let Some(number) = steps(value, 1) {
+                return Ok(number);
+            }
+            break;
+        }
+        tokio::time::sleep(REFUSED).await;
+    }
+    Err(SynError::of(code::NO_QUORUM, &[("names", "the audit's read")]).because(format!("{last:?}")))
 }

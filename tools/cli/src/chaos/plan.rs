@@ -1,5 +1,6 @@
 //! What a run does to its cluster.
 
+use super::Hurt;
 use std::time::Duration;
 
 /// How the one faulty member behaves.
@@ -49,6 +50,16 @@ pub(crate) struct Plan {
     pub(crate) disk_full: u32,
     /// Disks that fail, one after the other.
     pub(crate) eio: u32,
+    /// Links that are hurt, one after the other.
+    pub(crate) links: u32,
+    /// In which ways, in turn.
+    pub(crate) hurts: Vec<Hurt>,
+    /// Whether faults of all kinds come in a drawn order until the span is over.
+    pub(crate) mix: bool,
+    /// Whether that order has disks that fail.
+    pub(crate) mixed_disks: bool,
+    /// Whether this is a soak, which keeps a file of its own.
+    pub(crate) soak: bool,
     /// What every write and sync of one member's disk takes longer.
     pub(crate) slow: Option<Duration>,
     /// What the one faulty member does; nobody is killed then.
@@ -63,13 +74,19 @@ impl Plan {
     pub(crate) fn file(&self) -> String {
         match self.lie {
             Some(lie) => format!("chaos-run-hotstuff-{}", lie.as_str()),
-            None if self.needs_disks() => "chaos-run-hotstuff-disks".to_owned(),
+            None if self.soak => "chaos-run-hotstuff-soak".to_owned(),
+            None if self.needs_disks() && !self.mix => "chaos-run-hotstuff-disks".to_owned(),
             None => "chaos-run-hotstuff".to_owned(),
         }
     }
 
     /// Whether the run needs disks that can fail.
     pub(crate) fn needs_disks(&self) -> bool {
-        self.disk_full + self.eio > 0 || self.slow.is_some()
+        self.disk_full + self.eio > 0 || self.slow.is_some() || self.mixed_disks
+    }
+
+    /// Whether members dial one another through proxies.
+    pub(crate) fn needs_links(&self) -> bool {
+        self.links > 0 || self.mix
     }
 }

@@ -8,10 +8,19 @@ use crate::output::Report;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use synod_chaos::linear::Tally;
+use synod_chaos::links::Counts;
 
 /// What a run found.
 pub(crate) struct Findings {
     pub(crate) lane: Lane,
+    /// Bytes that were appended and acknowledged, and those of them that are not there.
+    pub(crate) bytes_acked: u64,
+    pub(crate) bytes_lost: u64,
+    /// What the clients saw whose histories were kept.
+    pub(crate) seen: Tally,
+    /// What happened to connections between members, if they went through proxies.
+    pub(crate) connections: Option<Counts>,
     pub(crate) events: Events,
     pub(crate) gaps: BTreeMap<Phase, Vec<Duration>>,
     /// Whether all members hold the same keys and values.
@@ -57,6 +66,12 @@ impl Findings {
         if let Some(liar) = self.liar.as_ref().filter(|liar| self.must_report && !caught.contains(liar)) {
             found.push(format!("no member reports that {liar} equivocates"));
         }
+        if self.seen.refuted > 0 {
+            found.push(format!("the histories of {} keys are not linearizable", self.seen.refuted));
+        }
+        if self.seen.operations == 0 {
+            found.push("no history was kept".to_owned());
+        }
         if self.lane.acked == 0 {
             found.push("nothing was acknowledged".to_owned());
         }
@@ -95,37 +110,84 @@ pub(crate) fn report(plan: &Plan, found: &Findings) -> Report {
         .reported
         .iter()
         .map(|(by, of, fault, times)| json!({ "by": by, "member": of, "fault": fault, "times": times }));
-    Report::new("synod-chaos/1")
+    let report = Report::new("synod-chaos/1")
         .field("commit", env!("SYNOD_BUILD_COMMIT"))
         .field("system", "hotstuff")
         .field("nodes", plan.nodes)
         .field("seed", plan.seed)
         .field("seconds", found.took.as_secs())
-        .field("kills", found.events.kills)
-        .field("stops", found.events.stops)
-        .field("restarts_all", found.events.restarts_all)
-        .field("disk_full", found.events.disk_full)
-        .field("eio", found.events.eio)
-        .field("slow_ms", plan.slow.map(millis))
+        .field("hours", hours(found.took));
+    let report = faults(plan, found, report)
         .field("lie", plan.lie.map(super::Lie::as_str))
         .field("liar", found.liar.clone())
         .field("blamed", blamed.collect::<Vec<Value>>())
-        .field("reported", reported.collect::<Vec<Value>>())
-        .field("acked", found.lane.acked)
-        .field("unknown", found.lane.unknown)
-        .field("rejected", found.lane.rejected)
-        .field("reads", found.lane.reads)
-        .field("lost", found.lane.lost)
-        .field("duplicated", found.lane.duplicated)
+        .field("reported", reported.collect::<Vec<Value>>());
+    let report = found
+        .lane
+        .onto(report)
+        .field("bytes_acked", found.bytes_acked)
+        .field("bytes_lost", found.bytes_lost)
+        // No protocol here moves money.
+        .field("money_created", Value::Null)
         .field("hash_equal", found.hash_equal)
         .field("members", found.members)
-        .field("keys", found.keys)
+        .field("keys", found.keys);
+    histories(&found.seen, report)
         .field("gap_ms", Value::Object(gaps))
         .field("first_commit_ms", spread(&after_kill))
         .field("restart_to_ready_ms", spread(&found.events.to_ready))
         .field("restart_to_vote_ms", spread(&found.events.to_vote))
         .field("catch_up_ms", spread(&found.events.to_catch_up))
+        .field("healed_to_level_ms", spread(&found.events.to_mend))
         .field("ok", found.ok())
+}
+
+/// Hours to a thousandth.
+fn hours(took: Duration) -> Value {
+    let thousandths = took.as_secs() * 1_000 / 3_600;
+    let text = format!("{}.{:03}", thousandths / 1_000, thousandths % 1_000);
+    text.parse::<f64>().map_or(Value::Null, Value::from)
+}
+
+/// What was done to the cluster.
+fn faults(plan: &Plan, found: &Findings, report: Report) -> Report {
+    let events = &found.events;
+    // A mix without disks that can fail did not try them.
+    let tried = |times: u32| (!plan.mix || plan.mixed_disks).then_some(times);
+    let connections = found.connections.map(|counts| {
+        json!({
+            "carried": counts.connections,
+            "reset": counts.reset,
+            "half_open": counts.half_open,
+            "corrupted": counts.corrupted,
+        })
+    });
+    report
+        .field("kills", events.kills)
+        .field("stops", events.stops)
+        .field("restarts_all", events.restarts_all)
+        .field("splits", events.splits.values().sum::<u32>())
+        .field("split_shapes", json!(events.splits))
+        .field("links", json!(events.links))
+        .field("connections", connections)
+        .field("disk_full", tried(events.disk_full))
+        .field("eio", tried(events.eio))
+        .field("slow_ms", plan.slow.map(millis))
+}
+
+/// Whether what clients saw is linearizable, and how much that was.
+fn histories(seen: &Tally, report: Report) -> Report {
+    let word = match seen.word() {
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
+        word => Value::from(word),
+    };
+    report
+        .field("linearizable", word)
+        .field("histories", seen.histories)
+        .field("history_ops", seen.operations)
+        .field("history_unknown", seen.unknown)
+        .field("histories_undecided", seen.undecided)
 }
 
 #[cfg(test)]
@@ -136,6 +198,10 @@ mod tests {
         Findings {
             lane: Lane { acked: 5, ..Lane::default() },
             events: Events::default(),
+            bytes_acked: 64,
+            bytes_lost: 0,
+            seen: Tally { histories: 1, operations: 9, ..Tally::default() },
+            connections: None,
             gaps: BTreeMap::new(),
             hash_equal: true,
             keys: 1,
@@ -171,11 +237,25 @@ mod tests {
             |f: &mut Findings| f.lane.lost = 1,
             |f: &mut Findings| f.lane.duplicated = 1,
             |f: &mut Findings| f.lane.acked = 0,
+            |f: &mut Findings| f.seen.refuted = 1,
+            |f: &mut Findings| f.seen.operations = 0,
         ] {
             let mut spoilt = findings();
             spoil(&mut spoilt);
             assert!(!spoilt.ok());
         }
+    }
+
+    #[test]
+    fn a_history_that_nothing_explains_is_false_and_one_given_up_is_undecided() {
+        let word = |seen: Tally| {
+            let text = histories(&seen, Report::new("synod-chaos/1")).to_json();
+            serde_json::from_str::<Value>(&text).expect("it is JSON")["linearizable"].clone()
+        };
+        assert_eq!(word(Tally::default()), json!(true));
+        assert_eq!(word(Tally { undecided: 1, ..Tally::default() }), json!("undecided"));
+        assert_eq!(word(Tally { undecided: 1, refuted: 1, ..Tally::default() }), json!(false));
+        assert_eq!(hours(Duration::from_secs(180)), json!(0.05));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Runs a plan: cluster, load, events, audit, result.
 
+use super::histories::Histories;
 use super::load::{Done as Told, Load};
 use super::power::{Furnished, check};
 use super::report::{Findings, report};
@@ -10,12 +11,16 @@ use crate::bench::{Processes, Start, are_settled, settled};
 use crate::context::client_addresses;
 use crate::exit::{Done, bug};
 use crate::session::Session;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use synod_config::{Exit, SynError, code};
+use synod_config::{Exit, Service, SynError, code};
 
 /// How long members may take to come to the same state once the load has ended.
 const SETTLE: Duration = Duration::from_secs(60);
+
+/// Members whose gateways serve clients of histories.
+const SERVERS: usize = 4;
 
 /// Runs `plan` and prints its result.
 ///
@@ -26,8 +31,12 @@ pub(crate) fn run(session: &Session, plan: &Plan) -> Done {
         check()?;
     }
     session.tell("starting the cluster");
-    let start = Start { name: "chaos", nodes: plan.nodes, dead: 0, parameters: &|_| {}, flags: &[] };
-    let mut processes = Processes::start(&start)?;
+    let kept = ("storage.retain_bytes".to_owned(), "256Mi".to_owned());
+    // Disks that can fail are in memory.
+    let flags: Vec<(String, String)> = plan.mixed_disks.then_some(kept).into_iter().collect();
+    let start = Start { name: "chaos", nodes: plan.nodes, dead: 0, parameters: &|_| {}, flags: &flags };
+    let mut processes =
+        if plan.needs_links() { Processes::start_wired(&start)? } else { Processes::start(&start)? };
     let mut furnished = if plan.needs_disks() { Some(Furnished::lay(&mut processes)?) } else { None };
     let played = play(session, plan, &mut processes, furnished.as_mut());
     let directory = processes.directory().display().to_string();
@@ -60,17 +69,23 @@ fn play(
 ) -> Result<Findings, SynError> {
     let begun = Instant::now();
     let timeline = Arc::new(Timeline::new(begun));
+    let servers = servers(plan, processes)?;
     let load = Load::start(&processes.genesis, timeline.clone())?;
+    let histories = Histories::start(&processes.genesis, &servers, plan.seed)?;
     let mut stage = Stage::new(session, processes, timeline.clone(), plan.seed)?;
     stage.disks = furnished.map(|furnished| &mut furnished.disks);
     stage.slow_down(plan.slow);
     let played = stage.play(plan);
     let events = stage.events;
     session.tell("auditing");
-    let told = load.finish();
+    let (told, seen) = (load.finish(), histories.finish());
     played?;
+    let seen = seen?;
+    if let Some(offence) = &seen.offence {
+        crate::output::progress(&format!("not linearizable: {offence}"));
+    }
     let gaps = timeline.finish(Instant::now());
-    let Told { lane, blamed } = told?;
+    let Told { lane, bytes_acked, bytes_lost, blamed } = told?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| bug("runtime", &error))?;
     let addresses = client_addresses(&processes.genesis);
@@ -87,10 +102,24 @@ fn play(
         must_name: plan.lie == Some(Lie::Replies),
         blamed: blamed.collect(),
         lane,
+        bytes_acked,
+        bytes_lost,
+        seen,
+        connections: processes.links().map(synod_chaos::links::Links::counts),
         events,
         gaps,
         took: begun.elapsed(),
     })
+}
+
+/// Where clients of histories find servers that speak RESP: a proxy, and the members' own, unless one of them lies.
+fn servers(plan: &Plan, processes: &mut Processes) -> Result<Vec<SocketAddr>, SynError> {
+    let mut servers = vec![processes.start_proxy(&[])?];
+    if plan.lie.is_none() {
+        let own = processes.addresses(Service::Resp).into_iter().take(SERVERS);
+        servers.extend(own.map(|address| SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()))));
+    }
+    Ok(servers)
 }
 
 impl Findings {

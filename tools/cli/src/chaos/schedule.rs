@@ -8,6 +8,7 @@ use crate::bench::Processes;
 use crate::deployment::{Blow, describe_ports};
 use crate::health::{Vitals, blames, vitals};
 use crate::session::Session;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use synod_chaos::Draw;
@@ -42,6 +43,12 @@ pub(crate) struct Events {
     pub(crate) to_vote: Vec<Duration>,
     /// From the end of a stop until the follower had what the others had when it ended.
     pub(crate) to_catch_up: Vec<Duration>,
+    /// Links that were hurt, by how.
+    pub(crate) links: BTreeMap<&'static str, u32>,
+    /// Splits, by shape.
+    pub(crate) splits: BTreeMap<&'static str, u32>,
+    /// From the moment links were healed until all members had what the others had.
+    pub(crate) to_mend: Vec<Duration>,
     /// The member that was faulty.
     pub(crate) liar: Option<usize>,
     /// Equivocations that members which are not faulty reported: who, of whom, which, how often.
@@ -95,6 +102,9 @@ impl<'a> Stage<'a> {
             self.timeline.enter(Phase::Steady);
             return Ok(());
         }
+        if plan.mix {
+            self.mix(plan, begun)?;
+        }
         while self.events.kills < plan.kills || (plan.kills > 0 && begun.elapsed() < plan.span) {
             let pause = self.draw.pause(plan.kill_mean);
             std::thread::sleep(pause);
@@ -113,6 +123,13 @@ impl<'a> Stage<'a> {
                 let pause = self.draw.pause(plan.kill_mean);
                 std::thread::sleep(pause);
                 self.break_disk(breakage)?;
+            }
+        }
+        for number in 0..usize::try_from(plan.links).unwrap_or(0) {
+            let pause = self.draw.pause(plan.kill_mean);
+            std::thread::sleep(pause);
+            if let Some(hurt) = plan.hurts.get(number % plan.hurts.len().max(1)) {
+                self.hurt(*hurt)?;
             }
         }
         std::thread::sleep(plan.span.saturating_sub(begun.elapsed()).max(BETWEEN));
@@ -138,19 +155,19 @@ impl<'a> Stage<'a> {
         crate::admin::ask(&crate::verbs::fault::admin_socket(&folder)?, line)
     }
 
-    fn look(&self, member: usize) -> Option<Vitals> {
+    pub(super) fn look(&self, member: usize) -> Option<Vitals> {
         vitals(self.metrics.get(member)?, PATIENCE).ok()
     }
 
     /// The leader of the highest view that a member states.
-    fn leader(&self) -> Result<usize, SynError> {
+    pub(super) fn leader(&self) -> Result<usize, SynError> {
         let told = self.processes.alive().into_iter().filter_map(|member| self.look(member));
         let newest = told.filter(|vitals| vitals.leader.is_some()).max_by_key(|vitals| vitals.view);
         let leader = newest.and_then(|vitals| usize::try_from(vitals.leader?).ok());
         leader.ok_or_else(|| SynError::of(code::NO_QUORUM, &[("names", "a member that knows the leader")]))
     }
 
-    fn kill_leader(&mut self) -> Result<(), SynError> {
+    pub(super) fn kill_leader(&mut self) -> Result<(), SynError> {
         let leader = self.leader()?;
         self.timeline.enter(Phase::Kill);
         self.processes.kill(leader);
@@ -171,7 +188,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    fn stop_follower(&mut self, span: Duration) -> Result<(), SynError> {
+    pub(super) fn stop_follower(&mut self, span: Duration) -> Result<(), SynError> {
         let leader = self.leader()?;
         let followers: Vec<usize> =
             self.processes.alive().into_iter().filter(|member| *member != leader).collect();
@@ -201,7 +218,7 @@ impl<'a> Stage<'a> {
             .because("it ended by itself"))
     }
 
-    fn restart_all(&mut self) -> Result<(), SynError> {
+    pub(super) fn restart_all(&mut self) -> Result<(), SynError> {
         self.session.tell("killing all at once");
         let all = self.processes.alive();
         self.timeline.enter(Phase::RestartAll);
@@ -237,7 +254,12 @@ impl<'a> Stage<'a> {
     }
 
     /// Waits until a member says so.
-    fn until(&self, member: usize, stage: &str, done: impl Fn(&Vitals) -> bool) -> Result<(), SynError> {
+    pub(super) fn until(
+        &self,
+        member: usize,
+        stage: &str,
+        done: impl Fn(&Vitals) -> bool,
+    ) -> Result<(), SynError> {
         let deadline = Instant::now() + BACK;
         loop {
             let seen = self.look(member);

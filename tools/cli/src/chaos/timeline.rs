@@ -21,12 +21,22 @@ pub(crate) enum Phase {
     Lie,
     /// The disk of a member fails and the member has not voted again.
     Disk,
+    /// A link between members is hurt, and they have not caught up.
+    Link,
 }
 
 impl Phase {
     /// All, in the order of reports.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Steady, Self::Kill, Self::Stop, Self::Resume, Self::RestartAll, Self::Lie, Self::Disk];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Steady,
+        Self::Kill,
+        Self::Stop,
+        Self::Resume,
+        Self::RestartAll,
+        Self::Lie,
+        Self::Disk,
+        Self::Link,
+    ];
 
     /// The key in reports.
     pub(crate) fn as_str(self) -> &'static str {
@@ -38,6 +48,7 @@ impl Phase {
             Self::RestartAll => "restart_all",
             Self::Lie => "lie",
             Self::Disk => "disk",
+            Self::Link => "link",
         }
     }
 }

@@ -4,9 +4,12 @@ use crate::chaos::{self, Lie, Plan, identities, power};
 use crate::exit::Done;
 use crate::session::{Session, usage};
 use clap::{Args, Subcommand, ValueEnum};
+use soak::{Soak, Way, seconds};
 use std::path::PathBuf;
 use std::time::Duration;
 use synod_config::{SynError, parse_duration};
+
+mod soak;
 
 /// Faults in a cluster of real processes under load; a violation ends with exit code 8.
 #[derive(Debug, Args)]
@@ -21,6 +24,9 @@ enum What {
     /// Kills leaders, stops a follower, restarts all at once; or makes one member lie. Then audits.
     #[command(after_help = "Example:\n  synod chaos run --kills 1 --kill-mean 500ms")]
     Run(Options),
+    /// Faults of all kinds in a drawn order, for hours. Then audits.
+    #[command(after_help = "Example:\n  synod chaos soak --hours 0.002")]
+    Soak(Soak),
     /// Cuts the power of nodes whose disks forget what was not synced, then audits. Needs FUSE.
     #[command(after_help = "Example:\n  synod chaos power --cuts 2")]
     Power(Power),
@@ -67,12 +73,24 @@ struct Options {
     /// Members; 3f + 1 of them tolerate f faulty ones.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(4..=32))]
     nodes: u16,
-    /// Leaders killed with SIGKILL and started again; 20, or none with --lie, --disk-full and --eio.
+    /// Leaders killed with SIGKILL and started again; 20, or none with --lie, --disk-full, --eio and --links.
     #[arg(long)]
     kills: Option<u32>,
     /// Mean time between the return of a member and the next kill.
     #[arg(long, default_value = "2500ms", value_parser = duration)]
     kill_mean: Duration,
+    /// The same in seconds.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "kill_mean", value_parser = seconds)]
+    kill_mean_s: Option<Duration>,
+    /// Hurts links between members, which then go through proxies, so many times; 6 without any other fault.
+    #[arg(long, value_name = "N")]
+    links: Option<u32>,
+    /// In which ways links are hurt, in turn.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WAY,...", default_values = ["split", "half-open", "reset", "delay", "drip", "corrupt"])]
+    link: Vec<Way>,
+    /// Which protocol; there is one.
+    #[arg(long, default_value = "hotstuff", value_parser = ["hotstuff", "all"])]
+    system: String,
     /// Stops a follower with SIGSTOP for this long.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     stop: Option<Duration>,
@@ -91,7 +109,8 @@ struct Options {
     /// Makes the member that leads at the beginning lie to clients, equivocate or say nothing, until the end.
     #[arg(long, value_enum)]
     lie: Option<Kind>,
-    /// Goes on for at least so many minutes; --lie goes on for 10 s otherwise.
+    /// Goes on for at least so many minutes; --lie goes on for 10 s otherwise. Without any fault that is asked for,
+    /// faults of all kinds come in a drawn order, those of disks where FUSE is there.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_080))]
     minutes: Option<u32>,
     /// What pauses and victims are drawn from.
@@ -117,6 +136,7 @@ impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         match self.what {
             What::Run(options) => chaos::run(session, &options.plan()?),
+            What::Soak(options) => chaos::run(session, &options.plan()),
             What::Power(options) => power::run(session, &options.plan()),
             What::Identities => identities::run(session),
             What::Sweep { directory } => power::sweep(&directory),
@@ -138,23 +158,37 @@ impl Power {
 impl Options {
     fn plan(self) -> Result<Plan, SynError> {
         let disks = self.disk_full + self.eio > 0;
-        let kills = self.kills.unwrap_or(if self.lie.is_some() || disks { 0 } else { 20 });
-        let events = kills > 0 || self.stop.is_some() || self.restart_all || disks;
+        let asked = self.kills.is_some()
+            || self.stop.is_some()
+            || self.restart_all
+            || disks
+            || self.slow.is_some()
+            || self.lie.is_some()
+            || self.links.is_some();
+        let mix = self.minutes.is_some() && !asked;
+        let few = self.lie.is_some() || disks || self.links.is_some() || mix;
+        let kills = self.kills.unwrap_or(if few { 0 } else { 20 });
+        let links = self.links.unwrap_or(if asked || mix { 0 } else { 6 });
+        let events = kills > 0 || self.stop.is_some() || self.restart_all || disks || links > 0;
         if self.lie.is_some() && events {
             let problem = "a liar and a member that is away are two faults";
-            return Err(usage(problem)
-                .because("leave --kills, --stop, --restart-all, --disk-full and --eio out with --lie"));
+            return Err(usage(problem).because(
+                "leave --kills, --links, --stop, --restart-all, --disk-full and --eio out with --lie",
+            ));
         }
         let least = if self.lie.is_some() { 10 } else { 0 };
         let minutes = self.minutes.map(|minutes| Duration::from_secs(60 * u64::from(minutes)));
         Ok(Plan {
             nodes: self.nodes,
             kills,
-            kill_mean: self.kill_mean,
+            kill_mean: self.kill_mean_s.unwrap_or(self.kill_mean),
             stop: self.stop,
             restart_all: self.restart_all,
             disk_full: self.disk_full,
             eio: self.eio,
+            links,
+            hurts: self.link.iter().map(|way| way.hurt()).collect(),
+            mix,
             slow: self.slow,
             lie: self.lie.map(|lie| match lie {
                 Kind::Silent => Lie::Silent,
@@ -163,6 +197,8 @@ impl Options {
             }),
             span: minutes.unwrap_or(Duration::from_secs(least)),
             seed: self.seed,
+            mixed_disks: mix && power::check().is_ok(),
+            soak: false,
         })
     }
 }

@@ -78,7 +78,7 @@ impl Findings {
 /// The result as it is printed.
 pub(super) fn report(plan: &Plan, found: &Findings) -> Report {
     let (events, loss) = (&found.events, &found.events.loss);
-    Report::new("synod-power/1")
+    let report = Report::new("synod-power/1")
         .field("commit", env!("SYNOD_BUILD_COMMIT"))
         .field("system", "hotstuff")
         .field("backend", "fuse")
@@ -97,13 +97,10 @@ pub(super) fn report(plan: &Plan, found: &Findings) -> Report {
         .field("violations", found.violations())
         .field("order_windows", found.order.windows)
         .field("order_probes", found.order.probes)
-        .field("order_violations", found.order.violations)
-        .field("acked", found.lane.acked)
-        .field("unknown", found.lane.unknown)
-        .field("rejected", found.lane.rejected)
-        .field("reads", found.lane.reads)
-        .field("lost", found.lane.lost)
-        .field("duplicated", found.lane.duplicated)
+        .field("order_violations", found.order.violations);
+    found
+        .lane
+        .onto(report)
         .field("equivocations", events.equivocations)
         .field("damaged", found.damaged)
         .field("hash_equal", found.hash_equal)

@@ -136,7 +136,7 @@ fn play(
     let told = load.finish();
     played?;
     site.look_at_all();
-    let Told { lane, blamed } = told?;
+    let Told { lane, blamed, .. } = told?;
     let (order, events, restarts) = (site.order, site.events, site.stage.events);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| bug("runtime", &error))?;
