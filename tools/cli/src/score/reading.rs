@@ -323,7 +323,7 @@ pub(super) fn power_order(found: &[&Found]) -> Option<Reading> {
 
 pub(super) fn shrunk(found: &[&Found]) -> Option<Reading> {
     let main = saying(found, "events_after")?.into_iter().next()?;
-    Reading::new(main.keys.get("events_after")?.clone(), main.number("runs").max(1))
+    Reading::new(main.keys.get("events_after")?.clone(), main.number("shrunk").max(1))
 }
 
 fn passed(found: &[&Found], key: &str) -> Option<Reading> {

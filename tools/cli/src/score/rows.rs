@@ -194,7 +194,8 @@ pub(crate) const ROWS: &[Row] = &[
     row("power.violations", Real, "chaos-power", POWER, read::power_violations).bars(Most(0.0), Most(0.0)),
     row("power.order", Real, "chaos-power", POWER, read::power_order).bars(Most(0.0), Most(0.0)),
     row("shrink.p50", Simulated, "sim-shrink", "synod sim shrink --all", read::shrunk)
-        .bars(Most(200.0), Most(60.0)),
+        .bars(Most(200.0), Most(60.0))
+        .planted(),
     row("parity", Real, "tests", GATE, read::parity).bars(All, All),
     row("contract", Real, "tests", GATE, read::contract).bars(All, All),
     row("supply.advisories", Static, "supply", SUPPLY, read::advisories).bars(Most(0.0), Most(0.0)),

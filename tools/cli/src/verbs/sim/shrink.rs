@@ -121,7 +121,9 @@ impl Arguments {
         if done.is_empty() {
             return Err(usage("no stored replay fails with its planted bug"));
         }
-        session.output.print(&summed(&done, rows))?;
+        let report = summed(&done, rows);
+        session.score("sim-shrink-all", &report);
+        session.output.print(&report)?;
         Ok(Exit::Success)
     }
 }
