@@ -1,3 +1,5 @@
+//! Valid histories are accepted, broken ones refuted, and small ones judged as brute force judges them.
+
 use super::{Action, Answer, Held, History, Operation, Tally, Verdict, check};
 use crate::Draw;
 

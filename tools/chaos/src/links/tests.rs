@@ -1,3 +1,5 @@
+//! What each fault of a link does to a connection, and which links each shape cuts.
+
 use super::{Links, Manner, Shape, owner};
 use crate::Draw;
 use std::collections::BTreeSet;

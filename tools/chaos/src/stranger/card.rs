@@ -1,11 +1,15 @@
 //! The words of the handshake, filled in by hand.
 
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use synod_crypto::{Hash, Keys, PublicKey, Scope, Seed};
 use synod_net::foreign::{self, Greeting, Hello, Introduction, LINK, LINK_MAX, Line as Which, Role, Verdict};
 use synod_quorum::NodeId;
 use synod_wire::{Limits, List, Wire};
 
-use super::{End, Line};
+use super::{End, Line, Shown, TLS13, client};
 
 /// What a handshake is filled with: the Hello of the node under attack, with the changes of the attacker.
 #[derive(Clone, Debug)]
@@ -87,6 +91,37 @@ impl Card {
         let said = line.shake().and_then(|()| self.say(line, signer, true));
         said.map_or_else(|end| end, |()| verdict(line))
     }
+}
+
+/// Opens both lines of a member's link, main and bulk, as the process that `card` describes: a node takes frames of a
+/// member only once both are there. The inner error says how one of them ended instead.
+///
+/// # Errors
+/// The node does not listen.
+pub fn member_link(
+    to: SocketAddr,
+    card: &Card,
+    seed: &Seed,
+    patience: Duration,
+) -> io::Result<Result<[Line; 2], End>> {
+    let open = |card: &Card| link(to, card, seed, patience);
+    let main = match open(card)? {
+        Ok(main) => main,
+        Err(end) => return Ok(Err(end)),
+    };
+    Ok(open(&card.clone().bulk())?.map(|bulk| [main, bulk]))
+}
+
+/// Opens one line and completes its handshake. The inner error says how it ended instead.
+///
+/// # Errors
+/// The node does not listen.
+pub fn link(to: SocketAddr, card: &Card, seed: &Seed, patience: Duration) -> io::Result<Result<Line, End>> {
+    let mut line = Line::dial(to, client(&Shown::own(seed), TLS13)?, patience)?;
+    Ok(match card.present(&mut line, seed) {
+        End::Admitted => tell(&mut line, &Verdict(0)).map(|()| line),
+        end => Err(end),
+    })
 }
 
 /// Hears how the node introduces itself, and its verdict.

@@ -216,6 +216,30 @@ impl Line {
         }
     }
 
+    /// Whether the other side takes nothing any more.
+    #[must_use]
+    pub const fn is_deaf(&self) -> bool {
+        self.deaf
+    }
+
+    /// Reads what is there, without waiting, and forgets it.
+    ///
+    /// # Errors
+    /// How it ended instead.
+    pub fn drain(&mut self) -> Result<(), End> {
+        let waiting = |why: io::Error| End::Broken(why.to_string());
+        self.socket.stream.set_nonblocking(true).map_err(waiting)?;
+        let drained = loop {
+            match self.fill() {
+                Ok(()) => self.inbox.clear(),
+                Err(End::Silent) => break Ok(()),
+                Err(end) => break Err(end),
+            }
+        };
+        self.socket.stream.set_nonblocking(false).map_err(waiting)?;
+        drained
+    }
+
     /// Reads until the other side ends the connection; how it did.
     pub fn end(&mut self) -> End {
         if let Err(end) = self.flush() {

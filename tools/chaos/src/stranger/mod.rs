@@ -12,7 +12,7 @@ mod card;
 mod line;
 mod shown;
 
-pub use card::{Card, hear, tell, verdict};
+pub use card::{Card, hear, link, member_link, tell, verdict};
 pub use line::{End, Line};
 pub(crate) use line::{alert, client_session};
 pub use shown::{Shown, TLS12, TLS13, client, draw_seed, server};

@@ -96,7 +96,9 @@ pub(crate) fn run(session: &Session) -> Done {
     session.watched("starting three of four members");
     let mut attacked = Attacked::start("identities", NODES, 1)?;
     let findings = attack(session, &attacked)?;
-    session.output.print(&report(&findings))?;
+    let report = report(&findings);
+    session.score("chaos-identities", &report);
+    session.output.print(&report)?;
     let wrong = findings.wrong();
     if wrong.is_empty() {
         return Ok(Exit::Success);

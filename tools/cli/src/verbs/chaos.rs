@@ -1,6 +1,6 @@
 //! `synod chaos`: faults in real processes under load, then an audit.
 
-use crate::chaos::{self, Lie, Plan, identities, power};
+use crate::chaos::{self, Lie, Plan, flood, identities, poison, power};
 use crate::exit::Done;
 use crate::session::{Session, usage};
 use clap::{Args, Subcommand, ValueEnum};
@@ -33,6 +33,12 @@ enum What {
     /// Shows a real node the fourteen kinds of bad identity; each must be refused by name.
     #[command(after_help = "Example:\n  synod chaos identities")]
     Identities,
+    /// Gives every node of a cluster under load the same bad input by the thousand; all must survive.
+    #[command(after_help = "Example:\n  synod chaos poison --inputs 100")]
+    Poison(Poison),
+    /// Floods a cluster under load with strangers, a faulty member and readers that do not read.
+    #[command(after_help = "Example:\n  synod chaos flood --seconds 4 --connections 200")]
+    Flood(Flood),
     /// Waits beside a run and cleans up after it if it does not do so itself.
     #[command(hide = true)]
     Sweep {
@@ -53,6 +59,29 @@ struct Power {
     #[arg(long, value_enum, default_value_t = When::Group)]
     sync: When,
     /// What everything is drawn from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Debug, Args)]
+struct Poison {
+    /// Inputs to each node by each of four ways: faulty member, guest, Redis client, HTTP client.
+    #[arg(long, value_name = "N", default_value_t = 2_500, value_parser = clap::value_parser!(u64).range(10..=10_000_000))]
+    inputs: u64,
+    /// What inputs are drawn from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Debug, Args)]
+struct Flood {
+    /// Length of the run: a turn without a flood and three with one share it.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(4..=86_400))]
+    seconds: u32,
+    /// Strangers at once, as far as this process may open files.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    connections: u32,
+    /// What frames are drawn from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -139,6 +168,12 @@ impl Arguments {
             What::Soak(options) => chaos::run(session, &options.plan()),
             What::Power(options) => power::run(session, &options.plan()),
             What::Identities => identities::run(session),
+            What::Poison(Poison { inputs, seed }) => {
+                poison::run(session, poison::Plan { each: inputs, seed })
+            }
+            What::Flood(Flood { seconds, connections, seed }) => {
+                flood::run(session, flood::Plan { seconds, connections, seed })
+            }
             What::Sweep { directory } => power::sweep(&directory),
         }
     }

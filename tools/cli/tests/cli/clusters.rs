@@ -114,6 +114,22 @@ fn one_node_is_a_cluster_and_says_that_it_tolerates_nothing() {
 }
 
 #[test]
+fn a_node_gives_up_the_rights_that_it_never_needs() {
+    let rig = Deployed(Rig::new());
+    let up = rig.json("up --dir cluster --nodes 1 --base-port 0 --detach");
+    let [node] = processes(&up)[..] else { unreachable!("one node: {up}") };
+    let says = |file: &str, line: &str| {
+        let told = std::fs::read_to_string(format!("/proc/{node}/{file}")).expect("it runs");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.lines().any(|told| words(told).starts_with(line)), "{line}: {told}");
+    };
+    says("status", "NoNewPrivs: 1");
+    says("status", "Umask: 0077");
+    says("limits", "Max core file size 0 0");
+    rig.ok("down");
+}
+
+#[test]
 fn an_interrupted_cluster_leaves_no_process_no_file_and_no_context() {
     let rig = Rig::new();
     let mut command = rig.command("up --ephemeral --nodes 1 --base-port 0 --json");

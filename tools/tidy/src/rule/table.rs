@@ -102,6 +102,7 @@ pub const WIDENED: &[(&str, &str)] = &[
     ("aws-lc-rs", "node/host"),
     ("rustix", "node/config"),
     ("rustix", "tools/cli"),
+    ("rustix", "tools/chaos"),
     ("plotters", "tools/cli"),
     ("zeroize", "node/config"),
 ];

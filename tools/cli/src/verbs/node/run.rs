@@ -8,7 +8,9 @@ use crate::session::{Session, usage};
 use crate::signals::Signals;
 use crate::verbs::config::{Source, environment};
 use clap::Args;
-use synod_config::{Exit, Format, Level, Log};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use synod_config::{Exit, Format, Level, Log, SynError};
 use synod_gateway::Stopper;
 
 /// Serves one node until it is interrupted or terminated. Logs go to standard error.
@@ -34,6 +36,7 @@ impl Arguments {
         if let Some(plant) = std::env::var_os(PLANT).filter(|_| synod_trial::plants::is_plant_build()) {
             synod_trial::plants::activate(&plant.to_string_lossy()).map_err(|why| usage(&why))?;
         }
+        give_up_rights()?;
         log_to_standard_error(&self.source.effective()?.config()?.log);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(|error| bug("runtime", &error))?.block_on(self.serve(session))
@@ -57,6 +60,18 @@ impl Arguments {
         served.end().await?;
         Ok(exit)
     }
+}
+
+/// What a node never needs: files that others may read, more rights by running a program, an image of its memory on a
+/// disk. The user stays the one that started it.
+///
+/// # Errors
+/// SYN-9001 if the system refuses.
+fn give_up_rights() -> Result<(), SynError> {
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    setrlimit(Resource::Core, none).map_err(|error| bug("core images", &error))?;
+    rustix::thread::set_no_new_privs(true).map_err(|error| bug("privileges", &error))
 }
 
 /// Writes log lines of this process as `[log]` says: no colours, since they end in files.
