@@ -111,10 +111,12 @@ impl Server {
         let wal = setup.data.join("wal");
         let disk = OsDisk::open(&wal).map_err(|e| unreadable(&wal, &e))?;
         let watch = Arc::new(Watch::default());
+        // Exit code 9: what the log lacks was promised, and nobody knows what else is missing.
+        watch.on_rollback(|| std::process::exit(9));
         let disk = Timed::new(disk, watch.clone());
         let opened = Journal::open(Box::new(disk), config).map_err(|e| storage(&e))?;
         if let Some(damage) = &opened.damage {
-            tracing::error!(?damage, "the journal is damaged: this node listens until it can rejoin");
+            told(damage);
         }
         let executor_damaged = opened.lanes.get(usize::from(EXECUTOR)).is_some_and(is_damaged);
         let lanes = machine_logs(opened.lanes)?;
@@ -259,6 +261,16 @@ fn drilled(machines: Machines, drill: &Arc<Drill>, setup: &Setup) -> [Box<dyn Ho
     let keys = Keys::ed25519(setup.key.seed(), random::bytes());
     let signer = Signer::new(keys, setup.genesis.id(), setup.own);
     [Drilled::wrap(machines.replica, drill, Some(signer)), Drilled::wrap(machines.executor, drill, None)]
+}
+
+/// Says where the journal is damaged, and what this node does about it.
+fn told(damage: &journal::Spot) {
+    tracing::error!(
+        code = "SYN-5001",
+        segment = damage.segment,
+        offset = damage.offset,
+        "the journal is damaged: this node votes for nothing and listens until it can rejoin"
+    );
 }
 
 fn is_damaged(lane: &journal::LaneLog) -> bool {

@@ -62,6 +62,8 @@ impl Seen {
 pub struct Watch {
     seen: Mutex<Seen>,
     rejoins: Mutex<Rejoins>,
+    /// Who ends the process when the log was rolled back.
+    rolled_back: Mutex<Option<Box<dyn Fn() + Send>>>,
     meters: Meters,
 }
 
@@ -101,6 +103,17 @@ impl Watch {
     /// Lets go of who hears of rejoins, and of the node that it holds.
     pub(crate) fn deafen(&self) {
         self.rejoins.lock().unwrap_or_else(PoisonError::into_inner).hear = None;
+    }
+
+    /// What is done when a peer shows a statement of this node that its log does not have.
+    pub(crate) fn on_rollback(&self, end: impl Fn() + Send + 'static) {
+        *self.rolled_back.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(end));
+    }
+
+    fn end(&self) {
+        if let Some(end) = &*self.rolled_back.lock().unwrap_or_else(PoisonError::into_inner) {
+            end();
+        }
     }
 
     fn rejoined(&self, machine: u8) {
@@ -148,6 +161,14 @@ impl Observer for Watch {
             self.rejoined(machine);
         }
         self.meters.note(note);
+        if note.name == "rolled_back" {
+            tracing::error!(
+                code = "SYN-5005",
+                "a peer holds a statement of this node that its journal does not have: the node stops; \
+                 `synod node recover` makes it listen until its peers readmit it"
+            );
+            self.end();
+        }
         let mut seen = self.seen();
         let [first, second, third, _] = note.values;
         match note.name {
@@ -170,8 +191,17 @@ impl Observer for Watch {
                 tracing::info!(view = first, high = second, "a term was given up");
             }
             "view_timeout" => seen.timeout_ms = first,
-            "listening" => seen.listening = true,
-            "rejoined" => seen.listening = false,
+            "listening" => {
+                seen.listening = true;
+                tracing::warn!(
+                    "this node votes for nothing: its promises are lost, and it listens until its peers show a commit \
+                     that none of them can touch; nothing is to be done while the others run and have work"
+                );
+            }
+            "rejoined" => {
+                seen.listening = false;
+                tracing::info!(through = first, "rejoined: this node votes again");
+            }
             "conflicting_commit" | "state_divergence" | "rolled_back" => {
                 tracing::error!(alarm = note.name, at = first, "the replica stops");
                 if seen.alarms.len() < 64 {
@@ -213,6 +243,20 @@ mod tests {
             faults.into_iter().collect::<Vec<_>>(),
             [((3, "undecodable_frame"), 1), ((NodeId::GUESTS.0, "undecodable_frame"), 1_000)]
         );
+    }
+
+    #[test]
+    fn a_rolled_back_log_ends_the_process_and_nothing_else_does() {
+        let watch = Watch::default();
+        let ended = Arc::new(Mutex::new(0));
+        let end = Arc::clone(&ended);
+        watch.on_rollback(move || *end.lock().expect("no panic") += 1);
+        let note = |name| Note { name, values: [0; 4], digest: Hash([0; 32]) };
+        ["listening", "rejoined", "view_timeout"].into_iter().for_each(|name| watch.note(0, &note(name)));
+        assert_eq!(*ended.lock().expect("no panic"), 0);
+        watch.note(0, &note("rolled_back"));
+        assert_eq!(*ended.lock().expect("no panic"), 1);
+        assert_eq!(watch.look().alarms, ["rolled_back"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Votes and orders waiting for a quorum: one slot per member and kind for the previous view, the current view and
-//! one view beyond (I4). A member therefore occupies at most 4 kinds x 3 slots.
+//! one view beyond (I4). A member therefore occupies at most 4 kinds x 3 slots, and one more for its newest vote of all,
+//! which it is shown when it comes back without it.
 
 use std::collections::BTreeMap;
 
@@ -39,6 +40,8 @@ pub(crate) enum Added {
 pub(crate) struct Votes {
     slots: BTreeMap<(Kind, NodeId), Vec<Ballot>>,
     closed: BTreeMap<(Kind, NodeId), View>,
+    /// The newest ballot of each member, however old: what it is shown after it was away.
+    latest: BTreeMap<NodeId, (Kind, Ballot)>,
 }
 
 impl Votes {
@@ -53,7 +56,14 @@ impl Votes {
         }
         slots.push(ballot);
         trim(slots, current);
-        if slots.contains(&ballot) { Added::New } else { Added::Nothing }
+        if !slots.contains(&ballot) {
+            return Added::Nothing;
+        }
+        let latest = self.latest.entry(from).or_insert((kind, ballot));
+        if latest.1.view <= ballot.view {
+            *latest = (kind, ballot);
+        }
+        Added::New
     }
 
     /// Who voted for this block.
@@ -70,16 +80,18 @@ impl Votes {
             .collect()
     }
 
-    /// The newest ballot of a member, of any kind.
+    /// The newest ballot of a member, of any kind, also one whose view is long over.
     pub(crate) fn newest(&self, from: NodeId) -> Option<(Kind, Ballot)> {
-        let own = self.slots.iter().filter(|((_, id), _)| *id == from);
-        own.flat_map(|((kind, _), slots)| slots.iter().map(|b| (*kind, *b))).max_by_key(|(_, b)| b.view)
+        self.latest.get(&from).copied()
     }
 
     /// Drops the ballot of a forger and keeps its slots up to `view` closed.
     pub(crate) fn close(&mut self, kind: Kind, view: View, forger: NodeId) {
         if let Some(slots) = self.slots.get_mut(&(kind, forger)) {
             slots.retain(|b| b.view != view);
+        }
+        if self.latest.get(&forger).is_some_and(|(held, b)| *held == kind && b.view == view) {
+            self.latest.remove(&forger);
         }
         let closed = self.closed.entry((kind, forger)).or_default();
         *closed = (*closed).max(view);
@@ -100,7 +112,7 @@ impl Votes {
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         let slots: usize = self.slots.values().map(Vec::len).sum();
-        SLOT_BYTES * slots as u64 + 48 * self.closed.len() as u64
+        SLOT_BYTES * (slots + self.latest.len()) as u64 + 48 * self.closed.len() as u64
     }
 
     fn ballots(&self, kind: Kind) -> impl Iterator<Item = (NodeId, &Ballot)> {
@@ -168,6 +180,19 @@ mod tests {
         assert_eq!(kept, [9, 10, 999]);
         votes.advance(View(999));
         assert_eq!(votes.slots[&(Kind::Generic, NodeId(1))].len(), 1);
+    }
+
+    #[test]
+    fn the_newest_vote_of_a_member_outlives_its_view_unless_it_was_forged() {
+        let mut votes = Votes::default();
+        votes.add(Kind::Generic, NodeId(1), ballot(3, 7), View(3));
+        votes.add(Kind::Order, NodeId(1), ballot(2, 7), View(3));
+        votes.advance(View(90));
+        assert_eq!(votes.newest(NodeId(1)), Some((Kind::Generic, ballot(3, 7))));
+        assert_eq!(votes.tally(Kind::Generic, View(3), &Hash([7; 32])).count(), 0, "it counts no more");
+        assert_eq!(votes.bytes(), 160);
+        votes.close(Kind::Generic, View(3), NodeId(1));
+        assert_eq!(votes.newest(NodeId(1)), None);
     }
 
     #[test]

@@ -236,6 +236,7 @@ impl NodeBuilder {
             exchange: exchange.clone(),
             counters: counters.clone(),
             guests,
+            registry: local.registry.clone(),
             addresses: Arc::new(addresses),
         };
         let (pool, workers) = Pool::start(self.threads, Arc::new(keys), counters.clone())?;

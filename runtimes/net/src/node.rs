@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::config::Address;
 use crate::counters::Counters;
+use crate::handshake::Registry;
 use crate::mailbox::{Exchange, Mail};
 use crate::pool::Pool;
 use crate::reactor::Guests;
@@ -30,6 +31,7 @@ pub struct Handle {
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) guests: Guests,
+    pub(crate) registry: Registry,
     pub(crate) addresses: Arc<Vec<watch::Sender<Option<Address>>>>,
 }
 
@@ -129,6 +131,13 @@ impl Handle {
     #[must_use]
     pub const fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    /// Processes that spoke with the key of a live one, and whose Hellos are kept with that one's: key, live instance,
+    /// refused instance. The first 16 pairs.
+    #[must_use]
+    pub fn second_instances(&self) -> Vec<(PublicKey, u64, u64)> {
+        self.registry.pairs()
     }
 
     /// The key of a connected guest.

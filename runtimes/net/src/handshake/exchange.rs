@@ -62,7 +62,16 @@ impl Local {
         let they_are_lower = peer.is_some_and(|peer| peer < self.own);
         let by_lower = peer.is_none() || they_are_lower == they_dialled;
         let who = Applicant { key: theirs.key, line: theirs.line, instance: theirs.instance, by_lower };
-        self.registry.claim(who, self.clock.at().now)
+        let claimed = self.registry.claim(who, self.clock.at().now);
+        match &claimed {
+            Ok(_) => self.registry.introduced(theirs),
+            Err(Denied::Refused(Refusal::SecondInstance)) if self.registry.second(theirs) => {
+                let (key, instance) = (theirs.key, theirs.instance);
+                tracing::error!(code = "SYN-2109", ?key, instance, "a second live process uses this key");
+            }
+            Err(_) => {}
+        }
+        claimed
     }
 }
 

@@ -1,7 +1,7 @@
 //! One live instance per key, one connection per peer and line, penalties for misbehaviour.
 //!
 //! *Bounds.* One entry per live connection, whose number the reactor bounds, and at most 4,096 penalties; when these
-//! are full the one that ends first gives way.
+//! are full the one that ends first gives way. Of processes that share a key the first 16 pairs of Hellos are kept.
 
 #![deny(
     clippy::indexing_slicing,
@@ -17,10 +17,13 @@ use synod_crypto::PublicKey;
 use synod_machine::{Span, Time};
 
 use super::Line;
+use super::hello::Hello;
 use crate::Refusal;
 
 const PENALTIES_MAX: usize = 4_096;
 const PENALTY_MAX: Span = Span::secs(60);
+/// Pairs of Hellos kept as evidence, at most.
+const PAIRS_MAX: usize = 16;
 
 impl core::fmt::Debug for Claim {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -54,6 +57,10 @@ struct State {
     live: BTreeMap<(PublicKey, Line), Entry>,
     penalties: BTreeMap<PublicKey, Penalty>,
     next: u64,
+    /// What the holders of live connections said of themselves.
+    hellos: BTreeMap<(PublicKey, Line), Hello>,
+    /// Two processes that spoke with one key, the live one first.
+    pairs: Vec<(Hello, Hello)>,
 }
 
 struct Entry {
@@ -112,6 +119,32 @@ impl Registry {
         Ok(Claim { registry: self.clone(), key: who.key, line: who.line, number })
     }
 
+    /// Remembers what the holder of a connection said of itself, for as long as it lives.
+    pub(crate) fn introduced(&self, hello: &Hello) {
+        self.lock().hellos.insert((hello.key, hello.line), hello.clone());
+    }
+
+    /// Keeps the Hellos of two live processes with one key; whether it is a new pair.
+    pub(crate) fn second(&self, refused: &Hello) -> bool {
+        let mut state = self.lock();
+        let held = [Line::Main, Line::Bulk].into_iter();
+        let live = held.filter_map(|line| state.hellos.get(&(refused.key, line))).next().cloned();
+        let Some(live) = live.filter(|live| live.instance != refused.instance) else { return false };
+        let known = |(one, other): &(Hello, Hello)| {
+            one.instance == live.instance && other.instance == refused.instance
+        };
+        let fresh = !state.pairs.iter().any(known) && state.pairs.len() < PAIRS_MAX;
+        if fresh {
+            state.pairs.push((live, refused.clone()));
+        }
+        fresh
+    }
+
+    /// The pairs kept so far: key, live instance, refused instance.
+    pub(crate) fn pairs(&self) -> Vec<(PublicKey, u64, u64)> {
+        self.lock().pairs.iter().map(|(live, other)| (live.key, live.instance, other.instance)).collect()
+    }
+
     /// Locks `key` out for `first`, or twice its last penalty, up to 60 s.
     pub(crate) fn punish(&self, key: PublicKey, first: Span, now: Time) -> Span {
         let mut state = self.lock();
@@ -133,13 +166,20 @@ impl Drop for Claim {
         let mut state = self.registry.lock();
         if state.live.get(&(self.key, self.line)).is_some_and(|entry| entry.number == self.number) {
             state.live.remove(&(self.key, self.line));
+            state.hellos.remove(&(self.key, self.line));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use synod_crypto::Hash;
+    use synod_machine::Wall;
+    use synod_quorum::Epoch;
+    use synod_wire::List;
+
     use super::*;
+    use crate::handshake::{Role, hello_name};
 
     fn who(instance: u64, by_lower: bool) -> Applicant {
         Applicant { key: PublicKey([1; 32]), line: Line::Main, instance, by_lower }
@@ -155,6 +195,34 @@ mod tests {
         assert_eq!(registry.claim(bulk, Time::ZERO).err(), refused, "on either line");
         drop(first);
         assert!(registry.claim(who(2, true), Time::ZERO).is_ok());
+    }
+
+    fn hello(instance: u64) -> Hello {
+        Hello {
+            oldest: 1,
+            newest: 1,
+            cluster: Hash::ZERO,
+            name: hello_name("prod").expect("short"),
+            epoch: Epoch(0),
+            role: Role::Member,
+            line: Line::Main,
+            machines: List::default(),
+            instance,
+            wall: Wall(0),
+            key: PublicKey([1; 32]),
+        }
+    }
+
+    #[test]
+    fn the_hellos_of_two_processes_with_one_key_are_kept_once_and_few() {
+        let registry = Registry::default();
+        let _first = registry.claim(who(1, true), Time::ZERO).expect("nobody is there");
+        registry.introduced(&hello(1));
+        assert!(!registry.second(&hello(1)), "the live one is no second");
+        assert!(registry.second(&hello(2)) && !registry.second(&hello(2)));
+        assert_eq!(registry.pairs(), [(PublicKey([1; 32]), 1, 2)]);
+        assert_eq!((3..100).filter(|instance| registry.second(&hello(*instance))).count(), PAIRS_MAX - 1);
+        assert_eq!(registry.pairs().len(), PAIRS_MAX);
     }
 
     #[test]
