@@ -48,6 +48,7 @@ pub(crate) const LIVE: &[&str] = &[
     "bench order",
     "chaos",
     "chaos run",
+    "chaos soak",
     "chaos power",
     "chaos identities",
     "chaos poison",
@@ -283,6 +284,8 @@ fn the_examples_of_verbs_for_clusters_run() {
     for verb in ["demo", "bench kv", "bench order", "chaos run"] {
         stage.example(verb);
     }
+    let soak = stage.example("chaos soak");
+    assert!(soak.contains("linearizable         true\n"), "{soak}");
     let identities = stage.example("chaos identities");
     assert!(identities.contains("refused       14\nof            14\n"), "{identities}");
     let poison = stage.example("chaos poison");

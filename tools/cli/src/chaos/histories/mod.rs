@@ -1,63 +1,14 @@
 //! A share of the load whose every operation is kept, and judged: is all of it linearizable?
 //!
-//! *What.* Clients of four ways in (a verified client, `synod proxy`, and the gateway of each member) call puts, reads,
-//! removals, increments and conditional puts on the same few keys, one after the other. Each client goes through rounds
-//! of keys of their own, so a history is short and is judged, and forgotten, once all clients have left its round.
+//! *What.* Clients of three kinds (verified ones, one behind `synod proxy`, one behind the gateway of each member) put, read,
+//! remove, increment and put conditionally on the same few keys, one operation after the other. Each goes through rounds of
+//! keys of their own, so a history is short and is judged, and forgotten, once all clients have left its round.
 //!
 //! *Bounds.* Clients are at most two rounds apart; a round is 24 operations of each.
 
 mod book;
 mod client;
 mod resp;
+mod run;
 
-use crate::chaos::load::connect;
-use crate::exit::bug;
-use book::Book;
-use client::Way;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use synod_chaos::linear::Tally;
-use synod_config::{Genesis, SynError};
-
-/// Verified clients.
-const VERIFIED: usize = 2;
-
-/// Clients that run.
-pub(crate) struct Histories {
-    book: Arc<Book>,
-    threads: Vec<std::thread::JoinHandle<()>>,
-}
-
-impl Histories {
-    /// Starts the clients: verified ones, and one per address of a server that speaks RESP.
-    ///
-    /// # Errors
-    /// SYN-9001 if the system gives no thread; the errors of a client's setup.
-    pub(crate) fn start(genesis: &Genesis, servers: &[SocketAddr], seed: u64) -> Result<Self, SynError> {
-        let mut ways = servers.iter().map(|server| Way::resp(*server)).collect::<Vec<_>>();
-        for at in 0..VERIFIED {
-            ways.push(Way::verified(connect(genesis, at)?)?);
-        }
-        let book = Arc::new(Book::new(ways.len()));
-        let mut threads = Vec::new();
-        for (number, way) in (0_u32..).zip(ways) {
-            let book = book.clone();
-            let work = move || client::run(number, way, &book, seed);
-            let thread = std::thread::Builder::new().name("chaos-history".to_owned()).spawn(work);
-            threads.push(thread.map_err(|error| bug("histories", &error))?);
-        }
-        Ok(Self { book, threads })
-    }
-
-    /// Stops the clients and judges what is left.
-    ///
-    /// # Errors
-    /// SYN-9001 if a client panicked.
-    pub(crate) fn finish(self) -> Result<Tally, SynError> {
-        self.book.stop();
-        for thread in self.threads {
-            thread.join().map_err(|_| bug("histories", &"a client panicked"))?;
-        }
-        Ok(self.book.close())
-    }
-}
+pub(crate) use run::Histories;

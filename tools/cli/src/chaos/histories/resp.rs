@@ -9,7 +9,7 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// How long a reply may take; after that its outcome counts as unknown.
 const REPLY: Duration = Duration::from_secs(8);
 /// Longest line and string that are read.
-const LENGTH_MAX: u64 = 64 << 10;
+const LENGTH_MAX: usize = 64 << 10;
 
 /// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Line {
 fn reply(from: &mut impl io::BufRead) -> io::Result<Told> {
     let odd = || io::Error::from(io::ErrorKind::InvalidData);
     let mut line = String::new();
-    from.by_ref().take(LENGTH_MAX).read_line(&mut line)?;
+    from.by_ref().take(LENGTH_MAX as u64).read_line(&mut line)?;
     let line = line.strip_suffix("\r\n").ok_or_else(odd)?;
     let (kind, rest) = line.split_at_checked(1).ok_or_else(odd)?;
     match kind {
@@ -62,9 +62,10 @@ fn reply(from: &mut impl io::BufRead) -> io::Result<Told> {
         "_" => Ok(Told::Nothing),
         "$" if rest == "-1" => Ok(Told::Nothing),
         "$" => {
-            let length: u64 = rest.parse().ok().filter(|length| *length <= LENGTH_MAX).ok_or_else(odd)?;
-            let mut text = String::new();
-            from.by_ref().take(length + 2).read_to_string(&mut text)?;
+            let length: usize = rest.parse().ok().filter(|length| *length <= LENGTH_MAX).ok_or_else(odd)?;
+            let mut text = vec![0; length + 2];
+            from.read_exact(&mut text)?;
+            let text = String::from_utf8(text).map_err(|_| odd())?;
             text.strip_suffix("\r\n").map(|text| Told::Text(text.to_owned())).ok_or_else(odd)
         }
         _ => Err(odd()),
