@@ -8,9 +8,9 @@
 
 mod attacked;
 mod breakage;
+pub(crate) mod flood;
 mod histories;
 mod hurt;
-pub(crate) mod flood;
 pub(crate) mod identities;
 mod ledger;
 mod load;
