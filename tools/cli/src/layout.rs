@@ -5,6 +5,7 @@
 //! `wal/`, the journal.
 
 use std::path::{Path, PathBuf};
+use synod_config::{SynError, code};
 
 /// File with the keys a node chooses alone.
 pub(crate) const NODE_FILE: &str = "node.toml";
@@ -24,4 +25,19 @@ pub(crate) const DATA_FORMAT: u32 = 1;
 /// The directory of the journal.
 pub(crate) fn journal(data: &Path) -> PathBuf {
     data.join("wal")
+}
+
+/// Refuses a data directory that a newer release wrote. One without a format is left to the journal to judge.
+///
+/// # Errors
+/// SYN-1110 with what was found.
+pub(crate) fn known_format(data: &Path) -> Result<(), SynError> {
+    let file = data.join(VERSION_FILE);
+    let Ok(text) = std::fs::read_to_string(&file) else { return Ok(()) };
+    if text.trim().parse::<u32>().is_ok_and(|found| found <= DATA_FORMAT) {
+        return Ok(());
+    }
+    let (file, known) = (file.display().to_string(), DATA_FORMAT.to_string());
+    let values = [("file", &*file), ("found", text.trim()), ("known", &*known)];
+    Err(SynError::of(code::FORMAT_NEWER, &values))
 }

@@ -91,6 +91,7 @@ impl Served {
         stop: Stop,
     ) -> Result<Self, SynError> {
         let setup = Setup::read(folder, env, flags)?;
+        crate::layout::known_format(&setup.data)?;
         let (config, own, genesis) = (setup.node.clone(), setup.own, setup.genesis.clone());
         let node = NodeSources::new(&genesis, &config, own, folder);
         let gateway = client(&genesis, "gateway", own, SESSIONS)?;

@@ -11,6 +11,7 @@
 //!
 //! *Bounds.* One run holds one world; a soak one world per job.
 
+pub mod amnesia;
 pub mod app;
 pub mod book;
 pub mod cells;

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use synod_config::{Effective, Genesis, Ports, Service, SynError, code};
 use synod_gateway::{HttpServer, HttpSettings, RespServer, RespSettings, Shared, Stopper};
-use synod_host::{ClusterClient, Seen};
+use synod_host::{ClusterClient, Seen, Server};
+use synod_net::Refusal;
 use synod_quorum::NodeId;
 
 /// Times that ports are chosen again when another program took one in the meantime.
@@ -133,6 +134,20 @@ impl Cluster {
     /// What a member tells of itself.
     pub(crate) fn look(&self, index: usize) -> Option<Seen> {
         self.members.get(index)?.as_ref()?.served.node.with(synod_host::Server::look)
+    }
+
+    /// How often a member refused a handshake for this reason, or was.
+    pub(crate) fn refused(&self, index: usize, why: Refusal) -> u64 {
+        self.server(index, |server| server.handle().counters().refused(why)).unwrap_or(0)
+    }
+
+    /// How many pairs of Hellos of one key a member keeps.
+    pub(crate) fn instances(&self, index: usize) -> usize {
+        self.server(index, |server| server.handle().second_instances().len()).unwrap_or(0)
+    }
+
+    fn server<T>(&self, index: usize, ask: impl FnOnce(&Server) -> T) -> Option<T> {
+        self.members.get(index)?.as_ref()?.served.node.with(ask)
     }
 
     /// The leader, as the first member that knows one says.

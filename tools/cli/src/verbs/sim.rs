@@ -10,6 +10,7 @@ use synod_trial::report::RunReport;
 use synod_trial::run::SYSTEMS;
 use synod_trial::token::RunOptions;
 
+mod amnesia;
 mod crash;
 mod explore;
 mod marks;
@@ -34,6 +35,7 @@ enum Verb {
     Soak(soak::Arguments),
     Twins(twins::Arguments),
     Crash(crash::Arguments),
+    Amnesia(amnesia::Arguments),
     Replay(replay::Arguments),
     Shrink(shrink::Arguments),
     Plant(plant::Arguments),
@@ -80,6 +82,7 @@ impl Arguments {
             Verb::Soak(soak) => soak.run(session),
             Verb::Twins(twins) => twins.run(session),
             Verb::Crash(crash) => crash.run(session),
+            Verb::Amnesia(amnesia) => amnesia.run(session),
             Verb::Replay(replay) => replay.run(session),
             Verb::Shrink(shrink) => shrink.run(session),
             Verb::Plant(plant) => plant.run(session),

@@ -8,6 +8,7 @@ mod documents;
 mod exits;
 mod files;
 mod live;
+mod recovery;
 mod rig;
 mod score;
 mod scrape;

@@ -87,6 +87,10 @@ pub fn again(point: &Point) -> Result<SystemReport, String> {
     Ok(report)
 }
 
+fn point(system: &str, (member, boundary, outcome): (u32, u32, u32), blocks: bool) -> Point {
+    Point { system: system.to_owned(), member, boundary, outcome, blocks, commit: commit() }
+}
+
 /// One system, its members spread over `jobs` threads.
 pub(super) fn one(system: &str, manner: Manner, jobs: usize) -> Result<SystemReport, String> {
     if system == journal::SYSTEM {
@@ -94,7 +98,14 @@ pub(super) fn one(system: &str, manner: Manner, jobs: usize) -> Result<SystemRep
     }
     let talk = talk(system)?;
     let next = AtomicUsize::new(0);
-    let sums = Mutex::new(Ok(SystemReport { system: system.to_owned(), ..SystemReport::default() }));
+    let mut all = SystemReport { system: system.to_owned(), ..SystemReport::default() };
+    if let Some((checker, what)) = talk.broken.clone() {
+        // Already without a crash: the enumeration goes on with what there is of the conversation.
+        all.gate_violations += 1;
+        let token = point(system, (0, 0, 0), manner.blocks).to_string();
+        all.failures.push(Failure { token, checker, what: format!("in the conversation: {what}") });
+    }
+    let sums = Mutex::new(Ok(all));
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
@@ -250,14 +261,7 @@ impl Scene<'_> {
 
     fn fail(&mut self, (boundary, outcome): (u32, u32), checker: &str, what: String) {
         if self.report.failures.len() < FAILURES_MAX {
-            let point = Point {
-                system: self.report.system.clone(),
-                member: self.own.0,
-                boundary,
-                outcome,
-                blocks: self.manner.blocks,
-                commit: commit(),
-            };
+            let point = point(&self.report.system, (self.own.0, boundary, outcome), self.manner.blocks);
             let checker = checker.to_owned();
             self.report.failures.push(Failure { token: point.to_string(), checker, what });
         }

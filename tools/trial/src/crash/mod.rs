@@ -11,6 +11,7 @@
 //!
 //! *Bounds.* One conversation per system in memory, one member at a time per job.
 
+pub(crate) mod control;
 mod enumerate;
 mod journal;
 mod judge;

@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use synod_crypto::{Hash, Keys};
 use synod_hotstuff::Message;
 use synod_machine::broadcast::{Submit, Ticket};
-use synod_machine::host::{At, ErasedDone, ErasedJob, Frame, Hosted, Lsn, Platform};
+use synod_machine::host::{At, ErasedDone, ErasedJob, Frame, Hosted, LaneLog, Lsn, Platform};
 use synod_machine::register::RegisterOp;
 use synod_machine::{
     Condition, Fault, Keep, Message as _, Note, Queue, Rule, Span, Time, To, Unrecoverable, Wall,
@@ -114,12 +114,22 @@ impl Rig {
     /// Opens the disk and builds both machines. `wall` is the wall clock, in Unix milliseconds.
     pub(super) fn open(
         plan: &Plan,
-        (own, keys): (NodeId, Keys),
+        own: (NodeId, Keys),
         mut storage: Box<dyn Storage>,
         wall: u64,
     ) -> Result<Self, Unrecoverable> {
-        let logs: [_; 2] =
-            storage.open()?.try_into().map_err(|_| Unrecoverable("a member has two lanes".to_owned()))?;
+        let logs = storage.open()?;
+        Self::on(plan, own, (storage, logs), wall)
+    }
+
+    /// Builds both machines on these logs; the disk they came from takes what follows.
+    pub(super) fn on(
+        plan: &Plan,
+        (own, keys): (NodeId, Keys),
+        (storage, logs): (Box<dyn Storage>, Vec<LaneLog>),
+        wall: u64,
+    ) -> Result<Self, Unrecoverable> {
+        let logs: [_; 2] = logs.try_into().map_err(|_| Unrecoverable("a member has two lanes".to_owned()))?;
         let [executor, replica] = logs;
         let opened = Event::Opened { condition: replica.condition, records: replica.records.clone() };
         let condition = replica.condition;

@@ -75,6 +75,8 @@ pub(super) struct Talk {
     pub(super) tapes: Vec<Tape>,
     /// What was proposed.
     pub(super) lore: Lore,
+    /// What an oracle found in it, which ended it.
+    pub(super) broken: Option<(String, String)>,
 }
 
 #[derive(Default)]
@@ -129,9 +131,13 @@ pub(super) fn talk(system: &str) -> Result<Talk, String> {
     )?;
     let members = scenario.nodes as usize;
     let slice = Span::millis(1);
+    let mut broken = None;
     loop {
         let until = trial.world.now() + slice;
-        trial.world.run(until, &mut trial.workload).map_err(|violation| violation.to_string())?;
+        if let Err(violation) = trial.world.run(until, &mut trial.workload) {
+            broken = Some((violation.checker, violation.what));
+            break;
+        }
         let recorded = recorded.borrow();
         let done = recorded.tapes.values().filter(|tape| tape.calls >= CALLS).count();
         if done >= members {
@@ -145,7 +151,7 @@ pub(super) fn talk(system: &str) -> Result<Talk, String> {
     drop(trial);
     let recorded = core::mem::take(&mut *recorded.borrow_mut());
     let tapes = recorded.tapes.into_values().take(members).collect();
-    Ok(Talk { scenario, tapes, lore: recorded.lore })
+    Ok(Talk { scenario, tapes, lore: recorded.lore, broken })
 }
 
 /// Writes what members do.

@@ -3,6 +3,7 @@
 use super::violated;
 use crate::exit::Done;
 use crate::output::Report;
+use crate::score::record::name;
 use crate::session::{Session, usage};
 use clap::Args;
 use serde_json::{Value, json};
@@ -28,6 +29,9 @@ pub(super) struct Arguments {
     /// Repeats the crash that this token names, and no other.
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["system", "blocks", "stride"])]
     point: Option<String>,
+    /// The planted bug that is on; needs a build of `cargo xtask plant`.
+    #[arg(long, value_name = "ID")]
+    plant: Option<String>,
 }
 
 fn chosen(system: &str) -> Result<Vec<String>, SynError> {
@@ -46,6 +50,7 @@ fn chosen(system: &str) -> Result<Vec<String>, SynError> {
 
 impl Arguments {
     pub(super) fn run(self, session: &Session) -> Done {
+        super::shrink::planted(self.plant.as_deref())?;
         if let Some(text) = &self.point {
             return repeated(session, text);
         }
@@ -60,7 +65,12 @@ impl Arguments {
             };
             reports.push(enumerate(&order).map_err(|e| usage(&e))?);
         }
-        session.output.print(&shown(&reports, self.blocks))?;
+        let report = shown(&reports, self.blocks);
+        if self.stride == 1 && self.plant.is_none() {
+            let disk = if self.blocks { "-blocks" } else { "" };
+            session.score(&format!("{}{disk}", name("sim-crash", &self.system)), &report);
+        }
+        session.output.print(&report)?;
         match reports.iter().find_map(CrashReport::first) {
             None => Ok(Exit::Success),
             Some(failure) => {
