@@ -83,7 +83,7 @@ fn member(from: &mut Drawn, seed: u64, index: u64) -> Input {
     let queue = queue(from);
     match index % 10 {
         9 if index % 80 == 79 => Input { bytes: broken(from), whole: false },
-        9 => framed(REPLICA, queue, &mutated("hotstuff-message", seed, index), false),
+        9 => framed(REPLICA, queue, &versioned::<Message>(&mutated("hotstuff-message", seed, index)), false),
         7 | 8 => spoken::<ClientMessage>(EXECUTOR, &whole("service-message", from)),
         _ => spoken::<Message>(REPLICA, &whole("hotstuff-message", from)),
     }
@@ -93,13 +93,23 @@ fn member(from: &mut Drawn, seed: u64, index: u64) -> Input {
 fn spoken<M: Wire + Spoken>(machine: u8, body: &[u8]) -> Input {
     let message = M::decode(body.to_vec().into(), &Limits::default());
     let queue = message.as_ref().map_or(0, |message| message.queue().0);
-    framed(machine, queue, body, message.is_ok())
+    framed(machine, queue, &versioned::<M>(body), message.is_ok())
+}
+
+/// A body as links carry it: the version of the vocabulary comes first.
+fn versioned<M: Spoken>(body: &[u8]) -> Vec<u8> {
+    [&[M::VERSION], body].concat()
 }
 
 fn guest(from: &mut Drawn, seed: u64, index: u64) -> Input {
     let queue = queue(from);
     match index % 4 {
-        0 => framed(EXECUTOR, queue, &mutated("service-message", seed, index), false),
+        0 => framed(
+            EXECUTOR,
+            queue,
+            &versioned::<ClientMessage>(&mutated("service-message", seed, index)),
+            false,
+        ),
         1 if index % 32 == 1 => Input { bytes: broken(from), whole: false },
         1 => framed(EXECUTOR, queue, &mutated("service-item", seed, index), false),
         _ => spoken::<ClientMessage>(EXECUTOR, &whole("service-message", from)),
@@ -170,7 +180,8 @@ mod tests {
                 queues.extend((header[4] < 3).then_some(header[4]));
                 continue;
             }
-            let message = Message::decode(body.to_vec().into(), &Limits::default());
+            assert_eq!(body[0], Message::VERSION);
+            let message = Message::decode(body[1..].to_vec().into(), &Limits::default());
             let kind = discriminant(&message.expect("a whole frame decodes"));
             queues.insert(header[4]);
             if !kinds.contains(&kind) {
