@@ -13,9 +13,7 @@ use synod_trial::traced::{Traced, traced};
 
 /// Exactly the run of a token or scenario file again.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  synod sim replay hotstuff/chain2:7:@any --view columns\n  synod sim replay tests/replays/hotstuff-standstill.toml --view page --out run.html"
-)]
+#[command(after_help = "Example:\n  synod sim replay hotstuff/chain2:7:@any")]
 pub(super) struct Arguments {
     /// A token, or a file.
     what: String,

@@ -13,9 +13,7 @@ use synod_trial::token::{RunOptions, Token};
 
 /// One run.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  synod sim run --system hotstuff/chain2+order --seed 7\n  synod sim run --scenario tests/replays/hotstuff-standstill.toml --twice"
-)]
+#[command(after_help = "Example:\n  synod sim run --system hotstuff/chain2+order --seed 7")]
 pub(super) struct Arguments {
     /// The system: hotstuff/ and a rule pack.
     #[arg(long, default_value = "hotstuff/chain2+order")]

@@ -17,9 +17,7 @@ use synod_trial::traced::traced;
 
 /// Makes a failing run small: the same checker keeps firing.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  synod sim shrink hotstuff/chain3:1f:@any --out small\n  synod sim shrink --all --budget-s 60"
-)]
+#[command(after_help = "Example:\n  synod sim shrink --help")]
 pub(super) struct Arguments {
     /// A token, or a file.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
