@@ -40,7 +40,8 @@ fn on_the_real_journal_no_crash_makes_a_member_contradict_itself() {
     let turn = usize::try_from(seed() % PACKS.len() as u64).expect("below four");
     let report = one(PACKS[turn], Manner { blocks: true, stride: 90, ..ALL }, 2).expect("a system");
     silent(&report);
-    assert!(report.outcomes > 2 * report.points, "{} outcomes", report.outcomes);
+    // Where nothing is unsynced, what is durable is all there is.
+    assert!(report.outcomes > report.points, "{} outcomes", report.outcomes);
 }
 
 #[test]
