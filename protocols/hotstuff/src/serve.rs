@@ -1,8 +1,9 @@
 //! Answers to questions of peers behind, while their bodies are read back from blobs.
 //!
 //! *Bounds.* Answers of one asker are begun while those under way hold less than [`ANSWER_BYTES_MAX`] and wait for fewer
-//! than 256 blobs, at most [`ANSWERS_MAX`] of them, each of at most 256 blocks and 4 MiB: never more than two full ones. A member behind asks for many bodies at a time, mostly of
-//! one proposer: a small count alone would drop most of its questions, and each of them would wait for its patience.
+//! than 256 blobs, at most [`ANSWERS_MAX`] of them, each of at most 256 blocks and 4 MiB: never more than two full ones. A
+//! member behind asks for many bodies at a time, mostly of one proposer: a small count alone would drop most of its
+//! questions, and each of them would wait for its patience.
 
 use std::collections::{BTreeMap, BTreeSet};
 

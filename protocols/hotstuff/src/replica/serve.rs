@@ -78,6 +78,7 @@ impl Core {
             return;
         };
         let mut answer = Answer::to(asker);
+        // The range was cut to fit above; its bytes hold back what else this asker wants.
         let _ = answer.takes(bytes);
         answer.proof = Some(proof);
         for height in from..=last {
