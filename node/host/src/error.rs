@@ -1,6 +1,6 @@
 //! Errors of the world, with their codes.
 
-use synod_config::{SynError, code};
+use synod_config::{Genesis, SynError, code};
 
 /// A configuration that contradicts itself.
 pub(crate) fn invalid(why: &str) -> SynError {
@@ -23,4 +23,10 @@ pub(crate) fn storage(error: &synod_journal::Error) -> SynError {
 /// The journal's directory cannot be opened.
 pub(crate) fn unreadable(path: &std::path::Path, error: &std::io::Error) -> SynError {
     SynError::of(code::CONFIG_UNREADABLE, &[("file", &path.display().to_string())]).because(error)
+}
+
+/// A peer showed a statement of this node that its log does not have.
+pub(crate) fn rolled_back(genesis: &Genesis, peer: u64) -> SynError {
+    let name = usize::try_from(peer).ok().and_then(|at| genesis.members().get(at));
+    SynError::of(code::ROLLED_BACK, &[("peer", name.map_or("a peer", |member| &member.name))])
 }

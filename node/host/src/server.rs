@@ -16,7 +16,7 @@ use synod_service::ExecutorInput;
 
 use crate::disk::Timed;
 use crate::drill::{Drill, Drilled, Signer};
-use crate::error::{network, storage, unreadable};
+use crate::error::{network, rolled_back, storage, unreadable};
 use crate::meters::Meters;
 use crate::plan::{self, EXECUTOR, LANES, Machines, REPLICA};
 use crate::random;
@@ -102,7 +102,7 @@ pub struct Server {
 
 impl Server {
     /// Recovers the journal and the machines, binds the listeners and starts the threads. A failed write or sync
-    /// ends the process with exit code 9.
+    /// ends the process with exit code 9; a log that was rolled back stops the node: [`Server::failure`].
     ///
     /// # Errors
     /// The code of whatever refused: journal, port, configuration.
@@ -111,8 +111,6 @@ impl Server {
         let wal = setup.data.join("wal");
         let disk = OsDisk::open(&wal).map_err(|e| unreadable(&wal, &e))?;
         let watch = Arc::new(Watch::default());
-        // Exit code 9: what the log lacks was promised, and nobody knows what else is missing.
-        watch.on_rollback(|| std::process::exit(9));
         let disk = Timed::new(disk, watch.clone());
         let opened = Journal::open(Box::new(disk), config).map_err(|e| storage(&e))?;
         if let Some(damage) = &opened.damage {
@@ -141,6 +139,7 @@ impl Server {
             .listen(peer)
             .pool(setup.node.runtime.jobs)
             .observer(watch.clone())
+            .brake(watch.brake().clone())
             .connector(plan::connect(&watch));
         if let Some(client) = client {
             builder = builder.listen_guests(client, &[EXECUTOR]);
@@ -239,20 +238,45 @@ impl Server {
         self.watch.meters()
     }
 
+    /// Why the node stopped by itself: SYN-5005 when its log was rolled back. Nothing has left it since; what is left
+    /// to do is [`Server::stop`], which says the same.
+    #[must_use]
+    pub fn failure(&self) -> Option<SynError> {
+        let shown_by = *self.watch.rolled_back().borrow();
+        shown_by.map(|peer| rolled_back(&self.genesis, peer))
+    }
+
+    /// Ends with [`Server::failure`] as soon as there is one; else never.
+    pub fn failing(&self) -> impl Future<Output = SynError> + Send + use<> {
+        let (mut shown_by, genesis) = (self.watch.rolled_back(), self.genesis.clone());
+        async move {
+            loop {
+                let peer = *shown_by.borrow_and_update();
+                if let Some(peer) = peer {
+                    return rolled_back(&genesis, peer);
+                }
+                if shown_by.changed().await.is_err() {
+                    // A node that was stopped by its owner fails no more.
+                    return std::future::pending().await;
+                }
+            }
+        }
+    }
+
     /// Stops the threads and closes the journal.
     ///
     /// # Errors
-    /// What ended a thread or the journal.
+    /// What ended a thread or the journal; why the node stopped by itself.
     pub fn stop(mut self) -> Result<(), SynError> {
         self.watch.deafen();
         if let Some(node) = self.node.take() {
             node.stop().map_err(|e| network(&e))?;
         }
         drop(self.locked.take());
-        match self.journal.take() {
-            Some(journal) => journal.close().map_err(|e| network(&e)),
-            None => Ok(()),
+        if let Some(journal) = self.journal.take() {
+            journal.close().map_err(|e| network(&e))?;
         }
+        self.failure().map_or(Ok(()), Err)
     }
 }
 

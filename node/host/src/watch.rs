@@ -5,9 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use synod_machine::{Fault, Link, Note, Rule};
-use synod_net::{Failure, Observer};
+use synod_net::{Brake, Failure, Observer};
 use synod_quorum::NodeId;
 use synod_service::executor::ExecutorStatus;
+use tokio::sync::watch;
 
 use crate::meters::Meters;
 
@@ -62,8 +63,10 @@ impl Seen {
 pub struct Watch {
     seen: Mutex<Seen>,
     rejoins: Mutex<Rejoins>,
-    /// Who ends the process when the log was rolled back.
-    rolled_back: Mutex<Option<Box<dyn Fn() + Send>>>,
+    /// Stops the node when its log was rolled back.
+    brake: Brake,
+    /// The peer that showed so.
+    rolled_back: watch::Sender<Option<u64>>,
     meters: Meters,
 }
 
@@ -105,15 +108,14 @@ impl Watch {
         self.rejoins.lock().unwrap_or_else(PoisonError::into_inner).hear = None;
     }
 
-    /// What is done when a peer shows a statement of this node that its log does not have.
-    pub(crate) fn on_rollback(&self, end: impl Fn() + Send + 'static) {
-        *self.rolled_back.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(end));
+    /// What stops the node when a peer shows a statement of this node that its log does not have.
+    pub(crate) const fn brake(&self) -> &Brake {
+        &self.brake
     }
 
-    fn end(&self) {
-        if let Some(end) = &*self.rolled_back.lock().unwrap_or_else(PoisonError::into_inner) {
-            end();
-        }
+    /// The member that showed such a statement, as soon as one did.
+    pub(crate) fn rolled_back(&self) -> watch::Receiver<Option<u64>> {
+        self.rolled_back.subscribe()
     }
 
     fn rejoined(&self, machine: u8) {
@@ -167,7 +169,9 @@ impl Observer for Watch {
                 "a peer holds a statement of this node that its journal does not have: the node stops; \
                  `synod node recover` makes it listen until its peers readmit it"
             );
-            self.end();
+            // What the log lacks was promised, and nobody knows what else is missing.
+            self.brake.pull();
+            self.rolled_back.send_replace(Some(note.values[0]));
         }
         let mut seen = self.seen();
         let [first, second, third, _] = note.values;
@@ -246,16 +250,16 @@ mod tests {
     }
 
     #[test]
-    fn a_rolled_back_log_ends_the_process_and_nothing_else_does() {
+    fn a_rolled_back_log_stops_the_node_and_nothing_else_does() {
         let watch = Watch::default();
-        let ended = Arc::new(Mutex::new(0));
-        let end = Arc::clone(&ended);
-        watch.on_rollback(move || *end.lock().expect("no panic") += 1);
-        let note = |name| Note { name, values: [0; 4], digest: Hash([0; 32]) };
+        let shown_by = watch.rolled_back();
+        let note = |name| Note { name, values: [3, 0, 0, 0], digest: Hash([0; 32]) };
         ["listening", "rejoined", "view_timeout"].into_iter().for_each(|name| watch.note(0, &note(name)));
-        assert_eq!(*ended.lock().expect("no panic"), 0);
+        assert!(!watch.brake().is_pulled());
+        assert_eq!(*shown_by.borrow(), None);
         watch.note(0, &note("rolled_back"));
-        assert_eq!(*ended.lock().expect("no panic"), 1);
+        assert!(watch.brake().is_pulled());
+        assert_eq!((*shown_by.borrow(), *watch.rolled_back().borrow()), (Some(3), Some(3)));
         assert_eq!(watch.look().alarms, ["rolled_back"]);
     }
 

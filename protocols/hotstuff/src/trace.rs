@@ -137,7 +137,7 @@ names! {
     Conflict = "conflicting_commit";
     /// A quorum has another root than this node: position; SYN-6006. The replica stops.
     Divergence = "state_divergence";
-    /// A peer holds a newer statement of this node than its log: SYN-5005. The replica stops.
+    /// A peer holds a newer statement of this node than its log: which peer; SYN-5005. The replica stops.
     RolledBack = "rolled_back";
     /// The replica listens only, for it has no memory of its promises.
     Listening = "listening";

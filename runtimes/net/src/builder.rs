@@ -1,7 +1,7 @@
 //! From a description to running threads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,7 +13,6 @@ use synod_quorum::NodeId;
 use synod_wire::List;
 use tokio::sync::watch;
 
-use crate::Error;
 use crate::clock::Clock;
 use crate::config::{Address, Bound, Config, Listener, Role, Transport};
 use crate::connector::{Connector, Deliveries};
@@ -30,6 +29,7 @@ use crate::pool::Pool;
 use crate::quotas::{Door, places};
 use crate::reactor::{Guests, Lines, Net, NetParts, Reactor, ReactorParts, Slot, SlotParts, Wires};
 use crate::tls::{Pins, Tls};
+use crate::{Brake, Error};
 
 /// One machine of a node's plan.
 pub struct Hosting {
@@ -98,7 +98,8 @@ pub struct NodeBuilder {
     plan: Option<Vec<u8>>,
     connector: Arc<dyn Connector>,
     observer: Arc<dyn Observer>,
-    fatal: Fatal,
+    pub(crate) fatal: Fatal,
+    pub(crate) brake: Brake,
     keys: Option<Keys>,
     threads: u32,
     peers: Option<Listener>,
@@ -119,6 +120,7 @@ impl NodeBuilder {
                 tracing::error!(%error, "the node stops");
                 std::process::exit(9);
             }),
+            brake: Brake::default(),
             keys: None,
             threads: 0,
             peers: None,
@@ -154,13 +156,6 @@ impl NodeBuilder {
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = observer;
-        self
-    }
-
-    /// Says how the process ends when a journal fails.
-    #[must_use]
-    pub fn fatal(mut self, fatal: Fatal) -> Self {
-        self.fatal = fatal;
         self
     }
 
@@ -317,7 +312,7 @@ impl NodeBuilder {
             machines: homes.collect(),
             mailboxes: mailboxes.to_vec(),
             inputs_max: self.config.limits.inputs_max,
-            halted: AtomicBool::new(false),
+            brake: self.brake.clone(),
         }
     }
 

@@ -17,6 +17,7 @@
 //! *Not built.* UDP sessions of Chop Chop clients, and rosters that change while the node runs: a new epoch needs a
 //! restart.
 
+mod brake;
 mod builder;
 mod client;
 mod clock;
@@ -43,6 +44,7 @@ mod quotas;
 mod reactor;
 mod tls;
 
+pub use brake::Brake;
 pub use builder::{Hosting, NodeBuilder};
 pub use client::Guest;
 pub use config::{Address, Config, Limits, Listener, Role, Transport};

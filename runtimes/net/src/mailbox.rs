@@ -16,9 +16,9 @@ use synod_quorum::NodeId;
 use synod_wire::Bytes;
 use tokio::sync::Notify;
 
-use crate::Busy;
 use crate::handshake::Established;
 use crate::reactor::Wrong;
+use crate::{Brake, Busy};
 
 /// Frames under way to a machine of another reactor.
 pub(crate) const FRAMES_UNDER_WAY: u32 = 256;
@@ -101,8 +101,8 @@ pub(crate) struct Exchange {
     pub(crate) machines: BTreeMap<u8, Home>,
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
     pub(crate) inputs_max: u32,
-    /// A journal failed: nothing leaves any more.
-    pub(crate) halted: AtomicBool,
+    /// Nothing leaves any more.
+    pub(crate) brake: Brake,
 }
 
 impl Exchange {
@@ -130,12 +130,12 @@ impl Exchange {
     }
 
     pub(crate) fn is_halted(&self) -> bool {
-        self.halted.load(Ordering::Acquire)
+        self.brake.is_pulled()
     }
 
     /// Stops every reactor; whether this was the first call.
     pub(crate) fn halt(&self) -> bool {
-        let first = !self.halted.swap(true, Ordering::AcqRel);
+        let first = self.brake.pull();
         self.mailboxes.iter().for_each(|mailbox| mailbox.ring());
         first
     }

@@ -56,7 +56,8 @@ impl Node {
         self.end()
     }
 
-    /// Waits until the node's reactors end by themselves: after a journal failure, if the fatal hook returned.
+    /// Waits until the node's reactors end by themselves: after its brake was pulled, or a journal
+    /// failed and the fatal hook returned.
     ///
     /// # Errors
     /// [`Error::Thread`] when a thread ended by a panic.

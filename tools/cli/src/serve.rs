@@ -128,10 +128,18 @@ impl Served {
         Ok(served)
     }
 
+    /// Ends with the reason when the member stops by itself; else never.
+    pub(crate) async fn failing(&self) -> SynError {
+        match self.node.with(Server::failing) {
+            Some(failing) => failing.await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Waits for the listeners to end after stop was said, then stops the machines and closes the journal.
     ///
     /// # Errors
-    /// What ended a thread or the journal.
+    /// What ended a thread or the journal; why the member stopped by itself.
     pub(crate) async fn end(self) -> Result<(), SynError> {
         self.node.drain();
         for task in self.tasks {

@@ -151,7 +151,8 @@ impl Core {
     ) {
         match checked {
             Ok(claim) if self.is_newer_than_own(&claim.statement) => {
-                self.halt(NoteName::RolledBack, [0; 3], synod_crypto::Hash::ZERO, turn);
+                let shown_by = [u64::from(from.0), 0, 0];
+                self.halt(NoteName::RolledBack, shown_by, synod_crypto::Hash::ZERO, turn);
             }
             Ok(_) => {}
             Err(statement) => turn.blame(from, Fault::ForgedEvidence.with(&statement)),

@@ -76,7 +76,7 @@ impl Reactor {
         }
     }
 
-    /// Runs until told to stop or a journal fails.
+    /// Runs until told to stop or the brake is pulled.
     pub(crate) async fn run(mut self) {
         self.begin();
         let bell = self.parts.mailbox.bell.clone();
@@ -98,6 +98,10 @@ impl Reactor {
                 () = tokio::time::sleep_until(until.into()) => {}
             }
             self.late = self.late.max(self.parts.clock.at().now.since(deadline));
+        }
+        if self.parts.exchange.is_halted() {
+            // Whoever pulled the brake may not have woken the others.
+            self.parts.exchange.halt();
         }
         if let Wires::Own(net) = &mut self.parts.wires {
             net.stop();

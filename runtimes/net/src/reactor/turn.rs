@@ -56,6 +56,9 @@ impl Reactor {
         more |= self.jobs();
         self.tend();
         self.links();
+        if self.parts.exchange.is_halted() {
+            return false;
+        }
         self.parts.slots.iter_mut().for_each(super::Slot::flush);
         if let Wires::Own(net) = &mut self.parts.wires {
             more |= net.flush();

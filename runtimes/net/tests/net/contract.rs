@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use synod_crypto::Hash;
 use synod_machine::host::Lsn;
 use synod_machine::{Keep, Link, Rng, Span};
-use synod_net::{Busy, Lane, LaneWriter, Reports};
+use synod_net::{Brake, Busy, Lane, LaneWriter, Reports};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Bytes;
 
@@ -150,6 +150,33 @@ fn item_2_a_failed_write_halts_the_node_and_nothing_held_leaves() {
     reports.durable(1);
     assert!(rig.told.try_recv().is_err(), "what was held never left");
     assert!(ended.try_recv().is_err(), "the process ends once");
+}
+
+#[test]
+fn a_node_whose_brake_is_pulled_sends_nothing_of_that_turn_and_ends() {
+    let brake = Brake::default();
+    let mut plan = Plan::new(config(0, 2));
+    plan.machines.push((1, Script::default(), 1, None));
+    let stopped = plan.start_with(|builder| builder.brake(brake.clone()));
+    let mut plan = Plan::new(config(1, 2));
+    plan.machines.push((1, Script::default(), 0, None));
+    let peer = plan.start();
+    stopped.dial(&peer);
+    stopped.wait_link(1, Link::Up);
+    stopped.act(vec![Act::Send { to: to(1), queue: 0, tag: 1, size: 0 }]);
+    assert_eq!(peer.hear(1), [1]);
+
+    let send = |tag| Act::Send { to: to(1), queue: 0, tag, size: 0 };
+    stopped.act(vec![send(2), Act::Pull(brake.clone()), send(3)]);
+    stopped.node.wait().expect("both reactors end by themselves");
+    assert!(brake.is_pulled() && !brake.pull(), "it was pulled once");
+    loop {
+        match peer.next() {
+            Told::Link(NodeId(0), Link::Down) => break,
+            Told::Heard { tag, .. } => panic!("frame {tag} left after the brake"),
+            _ => {}
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use synod_machine::{
     Bounded, Condition, Event, Job, Link, Log, Machine, Message, Queue, QueueSpec, Record, Recover, Span,
     Turn, Unrecoverable,
 };
+use synod_net::Brake;
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, Malformed, Reader, Wire, Writer, wire};
 
@@ -105,6 +106,8 @@ pub(crate) enum Act {
     Store(Bytes),
     Load(Hash),
     Pass(u64),
+    /// Stops the node, as its observer would.
+    Pull(Brake),
     /// Says at once that the machine came this far; nothing holds it back.
     Knock(Sender<()>),
 }
@@ -172,6 +175,7 @@ impl Probe {
             Act::Store(bytes) => turn.store(Hash::of(&bytes), bytes),
             Act::Load(name) => turn.load(name),
             Act::Pass(n) => turn.output(Told::Passed(n)),
+            Act::Pull(brake) => drop(brake.pull()),
             Act::Knock(door) => door.send(()).expect("the test listens"),
         }
     }

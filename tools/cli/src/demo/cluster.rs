@@ -208,3 +208,6 @@ async fn start(folder: PathBuf) -> Result<Running, SynError> {
     let admin = Admin::of(&served, &folder, socket.as_deref())?;
     Ok(Running { _admin: admin, served, stopper })
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,6 +43,18 @@ fn until(what: &str, mut meanwhile: impl FnMut(), mut held: impl FnMut() -> bool
     }
 }
 
+/// Waits until nobody holds the lock of a journal.
+fn is_let_go(wal: &Path) {
+    until(
+        "the killed node holds its lock",
+        || {},
+        || {
+            synod_journal::OsDisk::open(wal)
+                .is_ok_and(|mut disk| synod_journal::Disk::lock(&mut disk).is_ok_and(|held| held.is_none()))
+        },
+    );
+}
+
 fn segments(wal: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(wal).expect("the journal's directory").flatten();
     let named = entries.filter(|entry| entry.file_name().to_str().and_then(segment::number_of).is_some());
@@ -92,14 +104,7 @@ fn a_node_whose_vote_record_is_damaged_listens_says_so_and_rejoins() {
     }
     kill(&up["nodes"][2]["pid"]);
     let data = broken.0.path("cluster/n2/data/wal");
-    until(
-        "the killed node holds its lock",
-        || {},
-        || {
-            synod_journal::OsDisk::open(&data)
-                .is_ok_and(|mut disk| synod_journal::Disk::lock(&mut disk).is_ok_and(|held| held.is_none()))
-        },
-    );
+    is_let_go(&data);
     damage(&data);
 
     let log = broken.0.path("n2.log");
@@ -140,6 +145,36 @@ fn a_node_whose_vote_record_is_damaged_listens_says_so_and_rejoins() {
     kill(&up["nodes"][1]["pid"]);
     broken.0.ok("kv put after v");
     assert_eq!(broken.0.json("kv get before7")["value"], "v7");
+}
+
+#[test]
+fn a_node_that_is_started_on_an_older_copy_of_its_data_ends_with_exit_code_9() {
+    let mut broken = Broken(Rig::new(), None);
+    let up = broken.0.json("up --dir cluster --base-port 0 --detach");
+    broken.0.ok("kv put before v");
+    kill(&up["nodes"][2]["pid"]);
+    let data = broken.0.path("cluster/n2/data");
+    is_let_go(&data.join("wal"));
+    broken.0.shell("cp -a cluster/n2/data older");
+    let log = File::create(broken.0.path("n2.log")).expect("a file");
+    let node = broken.0.command("node run --data cluster/n2").stderr(log).spawn();
+    broken.1 = Some(node.expect("the binary starts"));
+    // With another one gone its votes are needed.
+    kill(&up["nodes"][1]["pid"]);
+    for number in 0..20 {
+        broken.0.ok(&format!("kv put after{number} v"));
+    }
+    let mut node = broken.1.take().expect("it was started");
+    node.kill().expect("it is ours");
+    node.wait().expect("it ended");
+    is_let_go(&data.join("wal"));
+
+    std::fs::remove_dir_all(&data).expect("a directory of ours");
+    std::fs::rename(broken.0.path("older"), &data).expect("a directory of ours");
+    let ended = broken.0.run("node run --data cluster/n2");
+    assert_eq!(ended.code, 9, "{}", ended.err);
+    let error = ended.err.lines().find(|line| line.starts_with("error SYN-5005: "));
+    assert!(error.is_some_and(|line| line.contains("holds a statement of this node")), "{}", ended.err);
 }
 
 #[test]

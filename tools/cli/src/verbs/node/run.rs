@@ -54,9 +54,11 @@ impl Arguments {
         let exit = tokio::select! {
             exit = signals.next() => exit,
             gone = Running::left_alone(self.supervisor.as_ref()) => { gone?; Exit::Terminated }
+            failed = served.failing() => failed.exit_code(),
         };
         tracing::info!("stopping");
         stopper.stop();
+        // The reason of a node that stopped by itself comes back here.
         served.end().await?;
         Ok(exit)
     }
