@@ -253,11 +253,18 @@ impl Seen {
     }
 }
 
-/// The platform of one call: writes down what the machine asks for.
-pub(crate) struct Capture<'a> {
-    pub(crate) deeds: &'a mut Vec<Deed>,
-    pub(crate) storage: &'a mut dyn Storage,
-    pub(crate) lane: u8,
+/// The platform of one call: writes down what a hosted machine asks for, and carries nothing out.
+///
+/// Places in the lane are reserved at once, so that the machine learns them; whoever made it writes the records, blobs
+/// and releases that stand in `deeds` afterwards, in that order. A call adds as many deeds as the machine's turn has
+/// effects.
+pub struct Capture<'a> {
+    /// What was asked for, added at the end, oldest first.
+    pub deeds: &'a mut Vec<Deed>,
+    /// Where places are reserved.
+    pub storage: &'a mut dyn Storage,
+    /// The machine's lane there.
+    pub lane: u8,
 }
 
 impl Platform for Capture<'_> {

@@ -101,7 +101,7 @@ mod world;
 pub use audit::{Audit, Digest};
 pub use block::BlockJournal;
 pub use checker::{Checker, Moment, Violation};
-pub use deed::{Deed, Seen};
+pub use deed::{Capture, Deed, Seen};
 pub use draw::{Draws, PPM, Stream};
 pub use faulty::{
     Act, Again, BOARD_MAX, Board, Burst, Delay, Flood, Kept, Lever, LeverKind, Levers, Mutate, Mutator,

@@ -4,18 +4,14 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
-use std::fmt::Debug;
 
 use synod_crypto::{Hash, Keys};
 use synod_hotstuff::Message;
 use synod_machine::broadcast::{Submit, Ticket};
 use synod_machine::host::{At, ErasedDone, ErasedJob, Frame, Hosted, LaneLog, Lsn, Platform};
-use synod_machine::register::RegisterOp;
-use synod_machine::{
-    Condition, Fault, Keep, Message as _, Note, Queue, Rule, Span, Time, To, Unrecoverable, Wall,
-};
+use synod_machine::{Condition, Message as _, Span, Time, Unrecoverable, Wall};
 use synod_quorum::NodeId;
-use synod_sim::{Deed, Moment, Routed, Seen as Event, Storage, Written};
+use synod_sim::{Capture, Deed, Moment, Routed, Seen as Event, Storage, Written};
 use synod_wire::Bytes;
 
 use super::tape::{lane_of, seen};
@@ -54,56 +50,6 @@ pub(super) struct Rig {
     pub(super) said: Vec<Message>,
     /// What the journal found.
     pub(super) condition: Condition,
-}
-
-/// The platform of one call.
-struct Deck<'a> {
-    deeds: Vec<Deed>,
-    storage: &'a mut dyn Storage,
-    lane: u8,
-}
-
-impl Platform for Deck<'_> {
-    fn send(&mut self, to: To, queue: Queue, body: Bytes) {
-        self.deeds.push(Deed::Send { to, queue, body });
-    }
-    fn register(&mut self, to: NodeId, queue: Queue, op: &RegisterOp) {
-        self.deeds.push(Deed::Register { to, queue, op: op.clone() });
-    }
-    fn append(&mut self, keep: Keep, record: Bytes) -> Lsn {
-        let lsn = self.storage.reserve(self.lane);
-        self.deeds.push(Deed::Append { lsn, keep, record });
-        lsn
-    }
-    fn store(&mut self, name: Hash, bytes: Bytes) -> Lsn {
-        let lsn = self.storage.reserve(self.lane);
-        self.deeds.push(Deed::Store { lsn, name, bytes });
-        lsn
-    }
-    fn erase(&mut self, name: Hash) {
-        let lsn = self.storage.reserve(self.lane);
-        self.deeds.push(Deed::Erase { lsn, name });
-    }
-    fn load(&mut self, name: Hash) {
-        self.deeds.push(Deed::Load(name));
-    }
-    fn compact(&mut self) {
-        self.deeds.push(Deed::Compact);
-    }
-    fn submit(&mut self, job: ErasedJob) {
-        self.deeds.push(Deed::Submit { peer: job.peer, cost: job.cost, job: Some(job.job) });
-    }
-    fn output(&mut self, output: Box<dyn Any + Send>) {
-        self.deeds.push(Deed::Output(output));
-    }
-    fn blame(&mut self, peer: NodeId, fault: Fault) {
-        self.deeds.push(Deed::Blame { peer, fault });
-    }
-    fn applied(&mut self, _: Rule) {}
-    fn note(&mut self, note: Note) {
-        self.deeds.push(Deed::Note(note));
-    }
-    fn timer(&mut self, _: &dyn Debug, _: Option<Time>) {}
 }
 
 const fn machine_of(lane: u8) -> u8 {
@@ -229,9 +175,9 @@ impl Rig {
     /// One call of one machine, and what it asks for.
     fn call(&mut self, lane: u8, call: impl FnOnce(&mut dyn Hosted, At, &mut dyn Platform)) {
         let at = At { now: Time(self.now), wall: Wall(self.wall) };
-        let mut deck = Deck { deeds: Vec::new(), storage: &mut *self.storage, lane };
-        call(&mut *self.hosts[usize::from(lane)], at, &mut deck);
-        let deeds = deck.deeds;
+        let mut deeds = Vec::new();
+        let mut capture = Capture { deeds: &mut deeds, storage: &mut *self.storage, lane };
+        call(&mut *self.hosts[usize::from(lane)], at, &mut capture);
         let mut compact = false;
         for deed in deeds {
             if machine_of(lane) == REPLICA {
