@@ -142,6 +142,10 @@ struct Options {
     /// faults of all kinds come in a drawn order, those of disks where FUSE is there.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_080))]
     minutes: Option<u32>,
+    /// Faults of all kinds in a drawn order for as long as --minutes says, then leaders are killed until there were
+    /// --kills of them.
+    #[arg(long, requires = "minutes", conflicts_with_all = ["links", "stop", "restart_all", "disk_full", "eio", "slow", "lie"])]
+    mix: bool,
     /// What pauses and victims are drawn from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -200,7 +204,7 @@ impl Options {
             || self.slow.is_some()
             || self.lie.is_some()
             || self.links.is_some();
-        let mix = self.minutes.is_some() && !asked;
+        let mix = self.mix || self.minutes.is_some() && !asked;
         let few = self.lie.is_some() || disks || self.links.is_some() || mix;
         let kills = self.kills.unwrap_or(if few { 0 } else { 20 });
         let links = self.links.unwrap_or(if asked || mix { 0 } else { 6 });

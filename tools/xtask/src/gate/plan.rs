@@ -228,12 +228,16 @@ fn processes(programs: &Programs, long: bool) -> Group {
         step("poison", 120, &[synod, "chaos", "poison"]).or_missing(),
         step("flood", 180, &[synod, "chaos", "flood", "--seconds", "60"]).or_missing(),
     ];
+    // Faults of all kinds, then as many more kills of leaders as the score wants.
+    let mix = [synod, "chaos", "run", "--mix", "--minutes"];
+    let often = ["--kill-mean", "500ms"];
     if long {
         lane.push(step("power", 3_600, &[synod, "chaos", "power", "--cuts", "1000"]));
-        lane.push(step("chaos", 30_600, &[synod, "chaos", "run", "--minutes", "480", "--kills", "10000"]));
+        // Three of them make the 24 hours and 10,000 kills that the score wants in the end.
+        lane.push(step("chaos", 30_600, &[&mix[..], &["480", "--kills", "3400"], &often].concat()));
     } else {
         lane.push(step("power", 300, &[synod, "chaos", "power", "--cuts", "50"]));
-        lane.push(step("chaos", 480, &[synod, "chaos", "run", "--minutes", "5", "--kills", "75"]));
+        lane.push(step("chaos", 700, &[&mix[..], &["5", "--kills", "100"], &often].concat()));
     }
     Group { name: "processes", lanes: vec![lane] }
 }
@@ -258,6 +262,18 @@ mod tests {
             (0..40).flat_map(|n| at(&format!("{n:012x}"))).collect();
         assert_eq!(seen.len(), STARRED.len() + 19, "in time all but the open one");
         assert_eq!(wanted(true, "5a9f7aa00112", &plants()).len(), STARRED.len() + 19);
+    }
+
+    #[test]
+    fn chaos_mixes_faults_and_kills_as_often_as_the_score_wants() {
+        for (kind, least) in [(Kind::Full, 100), (Kind::Release, 10_000 / 3)] {
+            let plan = Plan::of(kind, "5a9f7aa00112", Path::new("target"), &plants());
+            let mut steps = plan.groups.iter().flat_map(|group| &group.lanes).flatten();
+            let words = &steps.find(|step| step.name == "chaos").expect("there is one").words;
+            assert!(words.iter().any(|word| word == "--mix"), "{words:?}");
+            let at = words.iter().position(|word| word == "--kills").expect("kills are counted");
+            assert!(words[at + 1].parse::<u32>().expect("a number") >= least, "{words:?}");
+        }
     }
 
     #[test]
