@@ -29,6 +29,7 @@ const CONTEXT_KEYS: &[Key] = &[
     Key::new("context.directory", Kind::PathOrNone, "", "Directory of the deployment."),
     Key::new("context.resp", Kind::AddressOrOff, "", "RESP gateway or proxy."),
     Key::new("context.http", Kind::AddressOrOff, "", "HTTP gateway or proxy."),
+    Key::new("context.managed", Kind::Flag, "false", "Whether it goes when its directory does."),
 ];
 
 /// One cluster as a user reaches it.
@@ -46,6 +47,19 @@ pub struct Context {
     pub resp: Option<Address>,
     /// HTTP gateway or proxy.
     pub http: Option<Address>,
+    /// Whether the program that made the directory made this context too, so that it goes when the directory does.
+    pub managed: bool,
+}
+
+impl Context {
+    /// Whether it was made with its directory, and the directory is no longer there.
+    fn is_gone(&self) -> bool {
+        let directory = self.directory.as_ref().filter(|_| self.managed);
+        // A directory that cannot be looked at may be there.
+        directory.is_some_and(|path| {
+            path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        })
+    }
 }
 
 /// All contexts of a user.
@@ -120,6 +134,9 @@ impl Contexts {
                 ("http", context.http.as_ref().map(Address::to_string)),
             ];
             let _infallible = writeln!(text, "\n[[context]]\naddresses = [{}]", addresses.join(", "));
+            if context.managed {
+                text += "managed = true\n";
+            }
             for (key, value) in lines {
                 if let Some(value) = value {
                     let _infallible = writeln!(text, "{key} = {}", quoted(&value));
@@ -195,6 +212,17 @@ impl Contexts {
         Ok(self.list.remove(at))
     }
 
+    /// Removes the managed contexts whose directory is gone, and returns them. If the selected one is among them, the
+    /// one selected before is selected, if it is still there.
+    pub fn forget_gone(&mut self) -> Vec<Context> {
+        let (gone, kept): (Vec<_>, Vec<_>) = self.list.drain(..).partition(Context::is_gone);
+        self.list = kept;
+        let left = |name: &String| self.list.iter().any(|context| context.name == *name);
+        self.previous = self.previous.take().filter(left);
+        self.current = self.current.take().filter(left).or_else(|| self.previous.take());
+        gone
+    }
+
     /// A context by name.
     ///
     /// # Errors
@@ -251,6 +279,7 @@ fn read_context(section: &Section<'_>) -> Result<Context, SynError> {
         directory: section.text("directory")?.filter(|text| !text.is_empty()).map(PathBuf::from),
         resp: address("resp")?,
         http: address("http")?,
+        managed: section.flag("managed")?.unwrap_or(false),
     })
 }
 

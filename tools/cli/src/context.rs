@@ -1,7 +1,8 @@
 //! Reaching the cluster of a context.
 
+use crate::output::progress;
 use crate::session::Session;
-use synod_config::{Genesis, SynError};
+use synod_config::{Context, Contexts, Genesis, SynError};
 use synod_quorum::NodeId;
 
 /// Client addresses of every member that states one.
@@ -17,4 +18,28 @@ pub(crate) fn client_addresses(genesis: &Genesis) -> Vec<(NodeId, String)> {
 pub(crate) fn genesis(session: &Session) -> Result<Option<Genesis>, SynError> {
     let Some(context) = session.chosen()? else { return Ok(None) };
     Genesis::read(&context.genesis).map(Some)
+}
+
+/// Contexts that were dropped, for `synod up` made them and their directory is gone.
+#[derive(Default)]
+pub(crate) struct Gone(Vec<Context>);
+
+impl Gone {
+    /// Drops them; the file is the caller's to write.
+    pub(crate) fn of(contexts: &mut Contexts) -> Self {
+        Self(contexts.forget_gone())
+    }
+
+    /// Whether there are any.
+    pub(crate) fn is_some(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Says on standard error which they were; for after the file was written.
+    pub(crate) fn tell(&self) {
+        for context in &self.0 {
+            let directory = context.directory.as_deref().map(|path| path.display().to_string());
+            progress(&format!("context {} dropped: {} is gone", context.name, directory.unwrap_or_default()));
+        }
+    }
 }

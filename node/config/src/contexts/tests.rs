@@ -12,6 +12,7 @@ fn context(name: &str) -> Context {
         directory: Some(PathBuf::from("here")),
         resp: Some(Address::loopback(7104)),
         http: None,
+        managed: false,
     }
 }
 
@@ -59,6 +60,33 @@ fn removing_the_selected_context_selects_none() {
     assert!(contexts.current().is_none());
     assert_eq!(contexts.previous().map(|context| context.name.as_str()), Some("alpha"));
     assert_eq!(contexts.list().len(), 2);
+}
+
+#[test]
+fn managed_contexts_go_with_their_directory_and_others_stay() {
+    let scratch = Scratch::new();
+    let (there, gone) = (scratch.path().join("there"), scratch.path().join("gone"));
+    std::fs::create_dir(&there).expect("the directory is writable");
+    let mut contexts = Contexts::default();
+    let cases =
+        [("kept", &there, true), ("byhand", &gone, false), ("old", &gone, true), ("new", &gone, true)];
+    for (name, directory, managed) in cases {
+        let directory = Some(directory.clone());
+        contexts.add(Context { directory, managed, ..context(name) }).expect("the name is free");
+    }
+    contexts.add(Context { directory: None, managed: true, ..context("nowhere") }).expect("the name is free");
+    contexts.select("byhand").expect("it exists");
+    contexts.select("new").expect("it exists");
+    assert_eq!(Contexts::parse("contexts.toml", &contexts.to_toml()).as_ref(), Ok(&contexts));
+
+    let names = |list: &[Context]| list.iter().map(|context| context.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&contexts.forget_gone()), ["old", "new"]);
+    assert_eq!(names(contexts.list()), ["kept", "byhand", "nowhere"]);
+    assert_eq!(contexts.current().map(|context| context.name.as_str()), Some("byhand"));
+    assert_eq!(contexts.previous(), None);
+    let before = contexts.clone();
+    assert_eq!(contexts.forget_gone(), [], "once is enough");
+    assert_eq!(contexts, before);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `synod ctx`: the clusters a user talks to.
 
+use crate::context::Gone;
 use crate::exit::Done;
 use crate::output::Report;
 use crate::session::{Session, absolute, usage};
@@ -77,13 +78,22 @@ impl Arguments {
         let directory = Session::directory()?;
         let mut contexts = Contexts::read(&directory)?;
         let report = match self.verb {
-            Verb::Ls => listed(&contexts),
+            Verb::Ls => {
+                let gone = Gone::of(&mut contexts);
+                if gone.is_some() {
+                    contexts.write(&directory)?;
+                }
+                gone.tell();
+                listed(&contexts)
+            }
             Verb::Show { name: Some(name) } => shown(contexts.show(&name)?),
             Verb::Show { name: None } => match session.chosen()? {
                 Some(context) => shown(&context),
                 None => return Err(usage("no context is selected").because("`synod ctx ls` lists them")),
             },
             change => {
+                let gone =
+                    if matches!(change, Verb::Add(_)) { Gone::of(&mut contexts) } else { Gone::default() };
                 let report = match change {
                     Verb::Add(add) => add.apply(&mut contexts)?,
                     Verb::Use { name } => shown(contexts.select(&name)?),
@@ -92,6 +102,7 @@ impl Arguments {
                     Verb::Ls | Verb::Show { .. } => unreachable!("the arms above took these"),
                 };
                 contexts.write(&directory)?;
+                gone.tell();
                 report
             }
         };
@@ -117,6 +128,7 @@ impl Add {
             directory: self.dir.as_deref().map(absolute).transpose()?,
             resp: self.resp,
             http: self.http,
+            managed: false,
         })?;
         Ok(shown(contexts.select(&self.name)?))
     }

@@ -114,6 +114,7 @@ fn select(cluster: &Cluster) -> Result<String, SynError> {
         directory: Some(cluster.directory.clone()),
         resp: Some(Address::loopback(cluster.proxy.port())),
         http: Some(Address::loopback(cluster.proxy_http.port())),
+        managed: false,
     })?;
     contexts.select(&name)?;
     contexts.write(&directory)?;

@@ -1,6 +1,7 @@
 //! `synod up`: a cluster of separate processes on this machine.
 
 use crate::cluster::{self, Purpose};
+use crate::context::Gone;
 use crate::deployment::{
     Claim, Ended, GRACE, READY, Record, Running, await_ready_until, describe_ports, log_file, node_names,
     refuse_taken, start, stop,
@@ -256,9 +257,12 @@ fn select(directory: &Path, genesis: &Genesis, ports: &Ports) -> Result<String, 
     let cluster = &genesis.cluster().name;
     let candidates =
         std::iter::once(cluster.clone()).chain((2..).map(|number| format!("{cluster}-{number}")));
+    let gone = Gone::of(&mut contexts);
     let is_ours = |context: &Context| context.directory.as_deref() == Some(directory);
     let free = |name: &String| contexts.get(name).is_none_or(is_ours);
     let name = candidates.take(synod_config::CONTEXTS_MAX + 1).find(free).unwrap_or_else(|| cluster.clone());
+    // What a user added by hand stays the user's.
+    let managed = contexts.get(&name).is_none_or(|context| context.managed);
     if contexts.get(&name).is_some() {
         contexts.remove(&name)?;
     }
@@ -273,9 +277,11 @@ fn select(directory: &Path, genesis: &Genesis, ports: &Ports) -> Result<String, 
         directory: Some(directory.to_owned()),
         resp: of(Service::Resp).next(),
         http: of(Service::Http).next(),
+        managed,
     })?;
     contexts.select(&name)?;
     contexts.write(&configuration)?;
+    gone.tell();
     Ok(name)
 }
 

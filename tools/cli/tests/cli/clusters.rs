@@ -114,6 +114,38 @@ fn one_node_is_a_cluster_and_says_that_it_tolerates_nothing() {
 }
 
 #[test]
+fn a_context_goes_with_a_directory_that_was_removed_by_hand_and_others_stay() {
+    let rig = Deployed(Rig::new());
+    let names = || {
+        let told = rig.json("ctx ls");
+        told["contexts"].as_array().expect("a list").iter().map(|row| row["name"].clone()).collect::<Vec<_>>()
+    };
+    rig.ok("up --dir first --nodes 1 --base-port 0 --detach");
+    rig.ok("down");
+    assert_eq!(names(), ["main"], "a deployment that is down keeps its context");
+    let file = rig.path("xdg/synod/contexts.toml");
+    let by_hand = (1..64).map(|n| {
+        let place = "genesis = \"gone/genesis.toml\"\ndirectory = \"gone\"";
+        format!("\n[[context]]\nname = \"c{n}\"\naddresses = [\"127.0.0.1:1\"]\n{place}\n")
+    });
+    std::fs::write(&file, read(&file) + &by_hand.collect::<String>()).expect("a file of ours");
+
+    std::fs::remove_dir_all(rig.path("first")).expect("a directory of ours");
+    let up = rig.run("up --dir second --nodes 1 --base-port 0 --detach");
+    assert_eq!(up.code, 0, "{}", up.err);
+    let told = format!("context main dropped: {} is gone", rig.path("first").display());
+    assert!(up.err.lines().any(|line| line == told), "{}", up.err);
+    assert_eq!(names().len(), 64, "the new one took its place");
+    rig.ok("down");
+
+    std::fs::remove_dir_all(rig.path("second")).expect("a directory of ours");
+    let listed = rig.run("ctx ls");
+    assert!(listed.err.contains("context main dropped: "), "{}", listed.err);
+    assert_eq!((names().len(), &names()[0]), (63, &"c1".into()));
+    assert_eq!(rig.run("ctx ls").err, "", "it is said once");
+}
+
+#[test]
 fn a_node_gives_up_the_rights_that_it_never_needs() {
     let rig = Deployed(Rig::new());
     let up = rig.json("up --dir cluster --nodes 1 --base-port 0 --detach");
