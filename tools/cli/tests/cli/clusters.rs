@@ -145,6 +145,57 @@ fn a_context_goes_with_a_directory_that_was_removed_by_hand_and_others_stay() {
     assert_eq!(rig.run("ctx ls").err, "", "it is said once");
 }
 
+/// All files below a directory.
+fn files(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(directory).expect("a directory").flatten();
+    entries
+        .flat_map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { vec![entry.path()] })
+        .collect()
+}
+
+/// The forms in which the first half of a secret could have been written: raw, hex digits, a list of numbers.
+fn written(secret: &str) -> Vec<Vec<u8>> {
+    let bytes = (0..16).map(|at| u8::from_str_radix(&secret[2 * at..][..2], 16).expect("hex digits"));
+    let bytes: Vec<u8> = bytes.collect();
+    let list = bytes.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+    let digits = &secret[..32];
+    vec![bytes, digits.as_bytes().to_vec(), digits.to_uppercase().into_bytes(), list.into_bytes()]
+}
+
+#[test]
+fn no_byte_of_a_key_is_in_what_nodes_log_at_any_level_or_keep_beside_it() {
+    let rig = Deployed(Rig::new());
+    rig.ok("up --dir cluster --base-port 0 --detach");
+    rig.ok("down");
+    for node in 0..4 {
+        let config = rig.path(&format!("cluster/n{node}/node.toml"));
+        std::fs::write(&config, read(&config) + "\n[log]\nlevel = \"trace\"\n").expect("a file of ours");
+    }
+    rig.ok("up --dir cluster --detach");
+    rig.ok("kv put k v");
+    rig.ok("down");
+
+    let (keys, others): (Vec<_>, Vec<_>) =
+        files(&rig.path("cluster")).into_iter().partition(|path| path.ends_with("keys/node.key"));
+    assert_eq!(keys.len(), 4, "{keys:?}");
+    let is_in = |needle: &[u8], bytes: &[u8]| bytes.windows(needle.len()).any(|window| window == needle);
+    let mut traces = 0;
+    let secrets: Vec<String> = keys.iter().map(|path| read(path)).collect();
+    let secrets = secrets.iter().filter_map(|text| text.split_whitespace().nth(2));
+    let forms: Vec<Vec<u8>> = secrets.flat_map(written).collect();
+    assert_eq!(forms.len(), 16);
+    assert!(is_in(&forms[1], &std::fs::read(&keys[0]).expect("a file")), "the key file has the digits");
+    for path in others {
+        let bytes = std::fs::read(&path).expect("a file of ours");
+        let zeros = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        traces += usize::from(is_in(b"DEBUG", &bytes[..zeros]));
+        for form in &forms {
+            assert!(!is_in(form, &bytes[..zeros]), "{} holds a secret", path.display());
+        }
+    }
+    assert_eq!(traces, 4, "each node logged below its usual level");
+}
+
 #[test]
 fn a_node_gives_up_the_rights_that_it_never_needs() {
     let rig = Deployed(Rig::new());
