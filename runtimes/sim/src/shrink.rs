@@ -1,6 +1,6 @@
-//! Making a failing scenario small: delta debugging over incidents, then fewer requests, guests and nodes, constant
-//! latencies, shorter and weaker incidents, fewer options, and last the frames: those outside the causal past of the
-//! violation go at once, then every one without which the same checker still fires.
+//! Making a failing scenario small: a shorter safety phase, delta debugging over incidents, then fewer requests, guests
+//! and nodes, constant latencies, shorter and weaker incidents, fewer options, and last the frames: those outside the
+//! causal past of the violation go at once, then every one without which the same checker still fires.
 
 use std::collections::BTreeSet;
 
@@ -153,6 +153,25 @@ impl Search<'_> {
         }
     }
 
+    /// A failure behind the end of the safety phase, such as progress that does not come: that phase gets as short as it
+    /// may be, at once or by halves.
+    fn shorten(&mut self) {
+        if self.violation.time.0 <= self.best.horizon.0 {
+            return;
+        }
+        let mut gone = self.best.horizon.0;
+        while gone > 0 {
+            let horizon = Span(self.best.horizon.0.saturating_sub(gone));
+            if !self.accept(Scenario { horizon, ..self.best.clone() }) {
+                gone /= 2;
+            }
+            gone = gone.min(self.best.horizon.0);
+            if gone < Span::millis(1).0 {
+                return;
+            }
+        }
+    }
+
     /// Lets only frames be heard that the violation rests on, as long as that makes them fewer.
     fn past(&mut self) {
         for _ in 0..PASTS_MAX {
@@ -197,6 +216,7 @@ pub fn shrink(scenario: &Scenario, limits: Limits, mut subject: impl Subject) ->
     let best = scenario.clone();
     let mut search = Search { subject: &mut subject, best, violation, runs: 1, runs_max: limits.runs_max };
     search.cut();
+    search.shorten();
     search.incidents();
     search.lower(1, |s| &mut s.requests);
     search.lower(0, |s| &mut s.guests);
@@ -207,6 +227,7 @@ pub fn shrink(scenario: &Scenario, limits: Limits, mut subject: impl Subject) ->
     search.weaken();
     search.incidents();
     search.options();
+    search.shorten();
     search.frames();
     search.cut();
     search.incidents();

@@ -128,3 +128,18 @@ fn members_that_must_stay_do() {
     let shrunk = shrink(&drawn(), limits, |_: &Scenario| fails("A")).expect("it fails");
     assert_eq!((shrunk.scenario.nodes, shrunk.scenario.requests), (4, 1));
 }
+
+#[test]
+fn before_a_failure_of_liveness_little_of_the_safety_phase_is_left() {
+    let late = |least: Span| {
+        move |s: &Scenario| {
+            let time = synod_machine::Time(s.horizon.0 + Span::secs(9).0);
+            (s.horizon >= least).then(|| Violation { time, ..Violation::new("H-L1", "no commit") })
+        }
+    };
+    let shrunk = shrink(&drawn(), at_most(10_000), late(Span::ZERO)).expect("it fails");
+    assert_eq!(shrunk.scenario.horizon, Span::ZERO);
+    let needed = Span::millis(1_700);
+    let shrunk = shrink(&drawn(), at_most(10_000), late(needed)).expect("it fails");
+    assert!(shrunk.scenario.horizon >= needed && shrunk.scenario.horizon.0 < needed.0 + 2_000_000);
+}

@@ -186,7 +186,6 @@ pub fn shrunk_within(text: &str, budget: Budget) -> Result<ShrinkReport, String>
         .ok_or_else(|| "the run does not fail".to_owned())?;
     let after = run_scenario(&small.scenario, &name, Manner::default())?;
     let past = traced(&small.scenario, &name, Manner::default()).ok();
-    let past = past.as_ref().filter(|run| run.violation.as_ref().is_some_and(is_seen));
     let past = past.map(|run| (run.past().rows().len() as u64, run.past().events().len() as u64));
     let (steps, calls) = past.unwrap_or((after.events, after.events));
     Ok(ShrinkReport {

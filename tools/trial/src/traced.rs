@@ -64,12 +64,14 @@ impl Traced {
         }
     }
 
-    /// The causal past of the violation; of a run that broke nothing, or whose liveness is in question, everything.
+    /// The causal past of the violation; of a run in which something did not happen in time what came of it; everything of a
+    /// run that broke nothing.
     #[must_use]
     pub fn past(&self) -> Past<'_> {
         match &self.violation {
             Some(violation) if is_seen(violation) => Past::of(self.steps.iter(), &violation.evidence),
-            _ => Past::whole(self.steps.iter()),
+            Some(_) => Past::stalled(self.steps.iter()),
+            None => Past::whole(self.steps.iter()),
         }
     }
 

@@ -40,6 +40,18 @@ impl<'a> Row<'a> {
         self.parts.iter().any(|step| step.event == event)
     }
 
+    /// Whether it is a frame that its machine heard before from the same peer, and nothing came of it now.
+    fn is_repeat(&self, heard: &mut BTreeSet<Heard<'a>>) -> bool {
+        let head = self.head();
+        if head.kind != StepKind::Frame {
+            return false;
+        }
+        let where_to = (head.node, head.twin, head.incarnation, head.machine);
+        let mut effects = self.parts.iter().flat_map(|step| &step.effects);
+        let idle = effects.all(|effect| matches!(effect.kind, EffectKind::Rule | EffectKind::Note));
+        !heard.insert((where_to, head.from, head.what.text.as_str())) && idle
+    }
+
     /// Whether it is kept for itself: a frame, or something that others can come to know.
     fn matters(&self) -> bool {
         let lasting = |kind| {
@@ -58,6 +70,9 @@ impl<'a> Row<'a> {
     }
 }
 
+/// Which machine of which life heard what from whom.
+type Heard<'a> = ((NodeId, u8, u32, u8), Option<NodeId>, &'a str);
+
 /// Events with everything they rest on.
 #[derive(Clone, Debug)]
 pub struct Past<'a> {
@@ -70,6 +85,16 @@ impl<'a> Past<'a> {
     pub fn whole(steps: impl Iterator<Item = &'a Step>) -> Self {
         let index: BTreeMap<u64, &Step> = steps.map(|step| (step.event, step)).collect();
         Self { rows: gathered(&index) }
+    }
+
+    /// What came of a run in which something did not happen: all but what only passed time and frames that a machine had
+    /// heard before and that changed nothing.
+    #[must_use]
+    pub fn stalled(steps: impl Iterator<Item = &'a Step>) -> Self {
+        let index: BTreeMap<u64, &Step> = steps.map(|step| (step.event, step)).collect();
+        let mut heard = BTreeSet::new();
+        let rows = gathered(&index).into_iter().filter(|row| !row.is_repeat(&mut heard)).collect();
+        Self { rows: needed(rows, &[]) }
     }
 
     /// What the events `roots` rest on.

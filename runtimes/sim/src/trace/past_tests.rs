@@ -82,3 +82,19 @@ fn two_observations_have_one_past() {
     let both = Past::of(steps.iter(), &[6, 11]).events();
     assert_eq!(both.into_iter().collect::<Vec<_>>(), [1, 2, 4, 5, 6, 7, 9, 11]);
 }
+
+#[test]
+fn of_a_run_that_stalls_what_only_passes_time_or_repeats_is_left_out() {
+    let mut steps = talk();
+    let mut again = Step { effects: Vec::new(), ..step(1, (12, 4), StepKind::Frame, false) };
+    steps.push(again.clone());
+    let kept = |steps: &[Step]| Past::stalled(steps.iter()).events().into_iter().collect::<Vec<_>>();
+    assert_eq!(kept(&steps), [1, 2, 4, 5, 6, 7, 9, 10, 11], "3 and 8 only pass time, 12 repeats 5");
+    again.what = Said::plain("another frame");
+    steps[11] = again.clone();
+    assert_eq!(kept(&steps).last(), Some(&12), "it says something new");
+    again.what = Said::default();
+    again.effects = step(1, (12, 4), StepKind::Frame, true).effects;
+    steps[11] = again;
+    assert_eq!(kept(&steps).last(), Some(&12), "something came of it");
+}
