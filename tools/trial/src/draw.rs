@@ -182,8 +182,8 @@ fn numbers(scenario: &mut Scenario, terms: bool, stream: &mut Stream) {
 
 /// Reads among the commands, and proofs asked of members, in thousandths.
 fn reads(scenario: &mut Scenario, stream: &mut Stream) {
-    for (name, most) in [("reads", 500), ("proofs", 300)] {
-        let (share, some) = (stream.log_uniform(10, most), stream.chance(600_000));
+    for (name, least, most) in [("reads", 50, 700), ("proofs", 10, 300)] {
+        let (share, some) = (stream.log_uniform(least, most), stream.chance(600_000));
         if some {
             scenario.options.insert(name.to_owned(), i64::try_from(share).unwrap_or(0));
         }

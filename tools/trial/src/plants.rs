@@ -85,14 +85,19 @@ pub struct Ground {
 
 impl Ground {
     /// Reads `system` of the registry: `-` is every production pack, `blocks` the same with the real journal on a
-    /// simulated disk, `journal` the journal alone; anything else is a list of production packs.
+    /// simulated disk, `journal` the journal alone; anything else is a list of production packs, after the word `over`
+    /// with one faulty member more than is allowed.
     ///
     /// # Errors
     /// There is no such system.
     pub fn of(plant: &Plant) -> Result<Self, String> {
         let all = || SYSTEMS.iter().map(|system| (*system).to_owned()).collect();
-        let options = RunOptions::default();
-        let systems: Vec<String> = match plant.system.as_str() {
+        let (over_budget, systems) = match plant.system.strip_prefix("over ") {
+            Some(packs) => (true, packs),
+            None => (false, plant.system.as_str()),
+        };
+        let options = RunOptions { over_budget, ..RunOptions::default() };
+        let systems: Vec<String> = match systems {
             "-" => all(),
             "blocks" => return Ok(Self { systems: all(), options: on_blocks() }),
             journal::SYSTEM => vec![journal::SYSTEM.to_owned()],

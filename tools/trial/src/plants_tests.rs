@@ -32,6 +32,8 @@ fn a_system_is_packs_blocks_or_the_journal() {
     assert!(systems("paper").is_err() && systems("").is_err(), "lab packs are not judged");
     let blocks = Ground::of(&plant("blocks")).expect("this is a system");
     assert_eq!((blocks.systems.len(), blocks.options.disk), (4, Some(Disk::Blocks)));
+    let over = Ground::of(&plant("over basic,chain3")).expect("this is a system");
+    assert_eq!((over.systems.len(), over.options.over_budget, blocks.options.over_budget), (2, true, false));
 }
 
 #[test]

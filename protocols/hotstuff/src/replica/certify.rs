@@ -272,7 +272,8 @@ impl Core {
             return turn.blame(from, Fault::WrongKind.with(&kind));
         }
         let window = self.config.parameters().view_window;
-        let early = ballot.view.next() < self.view || (planted!(H21) && ballot.view < self.view);
+        let behind = planted!(H21) && self.leaders.after_tc(ballot.view.next()) == self.own();
+        let early = ballot.view.next() < self.view || behind;
         let late = ballot.view.0 > self.view.0.saturating_add(window) && !planted!(H17);
         if early || late {
             return;

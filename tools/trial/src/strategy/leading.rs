@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use synod_crypto::Hash;
-use synod_hotstuff::{Header, Message, Statement, View};
+use synod_hotstuff::{Header, Message, Qc, Statement, View};
 use synod_machine::Wall;
+use synod_quorum::NodeId;
 
 use super::liar::{Edited, Lie, Move};
 
 /// Signs two headers for one view: different halves hear different ones first, and often both.
 #[derive(Default)]
 pub(super) struct Equivocate {
-    seen: BTreeMap<View, u64>,
+    /// Whether the halves are halves of those whose keys are not known.
+    pub(super) honest_halves: bool,
+    pub(super) seen: BTreeMap<View, u64>,
 }
 
 fn propose(lie: &Lie<'_, '_>, header: Header) -> Option<Message> {
@@ -24,6 +27,11 @@ impl Move for Equivocate {
     fn play(&mut self, lie: &mut Lie<'_, '_>) -> bool {
         let (shape, faults) = (lie.act.draws.below(4), lie.faults());
         let own = lie.act.node.0;
+        let keys = lie.act.keys;
+        let rank = |to: NodeId| match self.honest_halves {
+            true => (0..to.0).filter(|id| !keys.contains_key(&NodeId(*id))).count() as u64,
+            false => u64::from(to.0),
+        };
         let seen = &mut self.seen;
         lie.edit(|lie, to, message| {
             let Message::Propose { header, .. } = &message else { return Edited::Same };
@@ -38,9 +46,9 @@ impl Move for Equivocate {
             let other = Header { time: Wall(header.time.0 + 1), ..header.clone() };
             let Some(other) = propose(lie, other) else { return Edited::Same };
             match shape {
-                0 if to.0 % 2 == 0 => Edited::Other(vec![other]),
+                0 if rank(to) % 2 == 0 => Edited::Other(vec![other]),
                 1 if to.0 <= faults => Edited::Other(vec![other]),
-                2 if to.0 % 2 == 0 => Edited::Other(vec![other, message]),
+                2 if rank(to) % 2 == 0 => Edited::Other(vec![other, message]),
                 2 => Edited::Other(vec![message, other]),
                 3 => Edited::Other(vec![message, other]),
                 _ => Edited::Same,
@@ -49,18 +57,40 @@ impl Move for Equivocate {
     }
 }
 
-/// Proposes on an older certificate than it holds.
-pub(super) struct Fork;
+/// Proposes on another certificate than the highest it holds: on a rival of it, one that certifies another block of the
+/// same view, if it knows two such; else on an older one.
+pub(super) struct Fork {
+    /// Share of proposals that go on an older certificate while no rivals are known.
+    pub(super) older_ppm: u32,
+}
+
+impl Fork {
+    /// The certificates it may build on instead of `justify`.
+    fn others<'a>(lie: &'a Lie<'_, '_>, justify: &Qc, older: bool) -> Vec<&'a Qc> {
+        let known = &lie.memory.qcs;
+        let rivals = |qc: &&Qc| {
+            let differs =
+                |other: &Qc| (other.view, other.kind) == (qc.view, qc.kind) && other.digest != qc.digest;
+            qc.view <= justify.view && qc.digest != justify.digest && known.iter().any(differs)
+        };
+        let newest = known.iter().filter(rivals).map(|qc| qc.view).max();
+        match newest {
+            Some(view) => known.iter().filter(|qc| qc.view == view).filter(rivals).collect(),
+            None if older => known.iter().filter(|qc| qc.view < justify.view).collect(),
+            None => Vec::new(),
+        }
+    }
+}
 
 impl Move for Fork {
     fn play(&mut self, lie: &mut Lie<'_, '_>) -> bool {
-        let choice = lie.act.draws.draw();
+        let (choice, older) = (lie.act.draws.draw(), lie.act.draws.chance(self.older_ppm));
         let own = lie.act.node.0;
         lie.edit(|lie, _, message| {
             let Message::Propose { header, .. } = &message else { return Edited::Same };
-            let older: Vec<_> = lie.memory.qcs.iter().filter(|qc| qc.view < header.justify.view).collect();
-            let pick = usize::try_from(choice % (older.len().max(1) as u64)).unwrap_or(0);
-            let (Some(qc), true) = (older.get(pick), u32::from(header.proposer) == own) else {
+            let others = Self::others(lie, &header.justify, older);
+            let pick = usize::try_from(choice % (others.len().max(1) as u64)).unwrap_or(0);
+            let (Some(qc), true) = (others.get(pick), u32::from(header.proposer) == own) else {
                 return Edited::Same;
             };
             let parent: Hash = qc.digest;

@@ -9,6 +9,7 @@ use synod_quorum::{Epoch, NodeId};
 use synod_sim::{Act, Deed, Family, Incident, Mutate, PPM, Seen, Strategy, generic};
 use synod_wire::{Bytes, Wire, Writer};
 
+use super::ballots::Ballots;
 use super::{asking, flooding, forging, hiding, leading, levers, serving, voting};
 use crate::oracle::{faults, quorum};
 use crate::sight::{REPLICA, opened};
@@ -154,9 +155,13 @@ pub(super) enum Edited {
     Other(Vec<Message>),
 }
 
+/// What liars sign for.
+pub(super) const fn scope(secrets: Secrets) -> Scope {
+    Scope { cluster: secrets.cluster, epoch: Epoch(0) }
+}
+
 pub(crate) fn signed(secrets: Secrets, act: &Act<'_>, statement: Statement) -> Option<Signature> {
-    let scope = Scope { cluster: secrets.cluster, epoch: Epoch(0) };
-    Some(act.keys.get(&act.node)?.sign(scope, act.node, statement).into_inner().signature)
+    Some(act.keys.get(&act.node)?.sign(scope(secrets), act.node, statement).into_inner().signature)
 }
 
 pub(crate) fn sealed(message: &Message) -> Bytes {
@@ -181,8 +186,40 @@ struct Liar {
     secrets: Secrets,
     memory: Memory,
     moves: Vec<Box<dyn Move>>,
+    /// Whether its executor lies to those who read alone.
+    readers_only: bool,
+    /// The votes it heard, if it makes certificates of them.
+    ballots: Option<Ballots>,
     /// Share of calls in which each move is played.
     share_ppm: u32,
+}
+
+impl Liar {
+    /// Learns what leaves, as it leaves.
+    fn learn_own(&mut self, act: &Act<'_>) {
+        for deed in act.deeds.iter() {
+            if let Deed::Send { body, queue, .. } = deed
+                && *queue != Queue::BULK
+                && let Some(message) = opened(body)
+            {
+                self.memory.learn(&message);
+            }
+        }
+    }
+
+    /// Makes a certificate of what it heard, if that is now enough for one.
+    fn certify(&mut self, from: NodeId, message: &Message, act: &Act<'_>) {
+        let Some(ballots) = &mut self.ballots else { return };
+        let Some(digest) = ballots.hear(from, message) else { return };
+        let Some(header) = self.memory.headers.iter().find(|header| header.digest() == digest) else {
+            return;
+        };
+        if !self.memory.qcs.iter().any(|qc| qc.digest == digest)
+            && let Some(qc) = ballots.certified(header, self.secrets, act)
+        {
+            self.memory.qc(&qc);
+        }
+    }
 }
 
 impl Strategy for Liar {
@@ -192,20 +229,16 @@ impl Strategy for Liar {
 
     fn act(&mut self, act: &mut Act<'_>) -> bool {
         if act.machine != REPLICA {
-            return !self.secrets.over_budget && serving::lie(act, self.name);
+            return !self.secrets.over_budget && serving::lie(act, self.name, self.readers_only);
         }
         let heard = match act.seen {
             Seen::Frame(frame) => opened(&frame.body),
             _ => None,
         };
         heard.iter().for_each(|message| self.memory.learn(message));
-        for deed in act.deeds.iter() {
-            if let Deed::Send { body, queue, .. } = deed
-                && *queue != Queue::BULK
-                && let Some(message) = opened(body)
-            {
-                self.memory.learn(&message);
-            }
+        self.learn_own(act);
+        if let (Seen::Frame(frame), Some(message)) = (act.seen, &heard) {
+            self.certify(frame.from, message, act);
         }
         let mut changed = false;
         for played in &mut self.moves {
@@ -213,6 +246,9 @@ impl Strategy for Liar {
                 let mut lie = Lie { act, secrets: self.secrets, memory: &self.memory, heard: heard.as_ref() };
                 changed |= played.play(&mut lie);
             }
+        }
+        if changed && self.ballots.is_some() {
+            self.learn_own(act);
         }
         changed
     }
@@ -242,14 +278,14 @@ pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strate
         Family::ByzForge => moves.push(Box::new(forging::Forge)),
         Family::ByzShave => moves.push(Box::new(hiding::Shave { to: shave(amount, secrets.members) })),
         Family::ByzCollude => {
-            moves.push(Box::new(leading::Equivocate::default()));
-            moves.push(Box::new(leading::Fork));
+            moves.push(Box::new(leading::Equivocate { honest_halves: true, ..Default::default() }));
+            moves.push(Box::new(leading::Fork { older_ppm: PPM / 4 }));
             moves.push(Box::new(voting::VoteAll));
             moves.push(Box::new(voting::FalseComplaint));
             moves.push(Box::new(hiding::Shave { to: shave(amount, secrets.members) }));
         }
         Family::ByzBatches => {
-            moves.push(Box::new(leading::Fork));
+            moves.push(Box::new(leading::Fork { older_ppm: PPM }));
             moves.push(Box::new(voting::VoteAll));
         }
         Family::ByzSync => moves.push(Box::new(serving::FalseBlocks)),
@@ -261,6 +297,8 @@ pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strate
         secrets,
         memory: Memory::default(),
         moves,
+        readers_only: amount / 4 % 2 == 1,
+        ballots: (incident.family == Family::ByzCollude).then(Ballots::default),
         share_ppm,
     }))
 }

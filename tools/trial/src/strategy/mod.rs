@@ -4,6 +4,7 @@
 //! from the simulator.
 
 mod asking;
+mod ballots;
 mod flooding;
 mod forging;
 mod hiding;

@@ -45,17 +45,18 @@ impl Move for FalseBlocks {
     }
 }
 
-/// The executor of a liar answers clients falsely, and keeps chunks of state to itself.
-pub(super) fn lie(act: &mut Act<'_>, name: &str) -> bool {
+/// The executor of a liar answers clients falsely, and keeps chunks of state to itself; or it only denies to readers what
+/// it confirms to those who wrote it.
+pub(super) fn lie(act: &mut Act<'_>, name: &str, readers_only: bool) -> bool {
     let choice = act.draws.below(4);
     if choice == 0 || name == "byz.B1" {
         return false;
     }
     act.split_sends();
-    let mut changed = invent(act);
+    let mut changed = !readers_only && invent(act);
     for deed in act.deeds.iter_mut() {
         if let Deed::Send { to: To::Node(_), body, .. } = deed
-            && let Some(other) = altered(body)
+            && let Some(other) = altered(body, readers_only)
         {
             *body = other;
             changed = true;
@@ -102,13 +103,19 @@ fn sealed(message: &ClientMessage) -> Bytes {
     out.freeze()
 }
 
-/// The frame with every result changed; `None` when it holds none.
-fn altered(body: &Bytes) -> Option<Bytes> {
+/// The frame with every result changed, or that of a read alone; `None` when it holds none.
+fn altered(body: &Bytes, readers_only: bool) -> Option<Bytes> {
     let limits = Limits { frame_max: 16 << 20 };
     let message = (body.first() == Some(&ClientMessage::VERSION))
         .then(|| ClientMessage::decode(body.slice(1..), &limits).ok())
         .flatten()?;
     let message = match message {
+        ClientMessage::Answer(mut answer) => {
+            let Answered::Body(value) = &answer.value else { return None };
+            answer.value = Answered::Body(earlier(value)?.try_into().ok()?);
+            ClientMessage::Answer(answer)
+        }
+        _ if readers_only => return None,
         ClientMessage::Replies(mut batch) => {
             let mut replies: Vec<Reply> = batch.replies.iter().cloned().collect();
             for reply in &mut replies {
@@ -136,6 +143,12 @@ fn flipped(bytes: &[u8]) -> Option<Bytes> {
     Some(Bytes::from(bytes))
 }
 
+/// The answer to a read as it was one command ago: the application counts what it executed.
+fn earlier(value: &[u8]) -> Option<Bytes> {
+    let count = u64::from_le_bytes(value.try_into().ok()?);
+    Some(Bytes::copy_from_slice(&count.checked_sub(1)?.to_le_bytes()))
+}
+
 fn falsified(answer: &Answered) -> Option<Answered> {
     Some(match answer {
         Answered::Digest(digest) | Answered::Gone(digest) => {
@@ -145,4 +158,25 @@ fn falsified(answer: &Answered) -> Option<Answered> {
         }
         Answered::Body(body) => Answered::Body(flipped(body)?.try_into().ok()?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{altered, sealed};
+    use synod_machine::broadcast::Position;
+    use synod_service::{Answer, Answered, ClientMessage};
+    use synod_wire::Bytes;
+
+    fn answer(count: u64) -> Bytes {
+        let value = Answered::Body(Bytes::copy_from_slice(&count.to_le_bytes()).try_into().expect("short"));
+        sealed(&ClientMessage::Answer(Answer { id: 1, executed: Position(9), understood: true, value }))
+    }
+
+    #[test]
+    fn readers_hear_what_was_true_one_command_ago() {
+        for readers_only in [false, true] {
+            assert_eq!(altered(&answer(7), readers_only), Some(answer(6)));
+            assert_eq!(altered(&answer(0), readers_only), None, "nothing was before the first command");
+        }
+    }
 }
