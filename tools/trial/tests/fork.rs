@@ -1,7 +1,7 @@
 //! The planted fork that docs/testing/traces.md tells of is what its scenario shows.
 
 use synod_trial::replay::scenario_of;
-use synod_trial::run::{Manner, run_scenario};
+use synod_trial::run::Manner;
 
 const SCENARIO: &str = include_str!("../../../docs/testing/fork.toml");
 const DOCS: &str = include_str!("../../../docs/testing/traces.md");
@@ -15,10 +15,13 @@ fn printed() -> &'static str {
     tables.next().expect("the documentation prints a run")
 }
 
+// A planted bug is on in the whole process, so where there are any this would see the one of the other test.
 #[test]
+#[cfg(not(synod_plant))]
 fn correct_code_does_not_fork_where_the_planted_bug_does() {
     let (scenario, name) = scenario_of(SCENARIO).expect("it is a scenario");
-    let report = run_scenario(&scenario, &name, Manner::default()).expect("its system exists");
+    let report =
+        synod_trial::run::run_scenario(&scenario, &name, Manner::default()).expect("its system exists");
     assert!(report.passed() && report.events > 50, "{}", report.what);
 }
 
