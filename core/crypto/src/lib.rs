@@ -24,6 +24,7 @@ mod certificate;
 mod claim;
 mod hash;
 mod keys;
+mod keyed;
 pub mod merkle;
 mod registration;
 mod statement;
@@ -35,6 +36,7 @@ pub use certificate::{
 pub use claim::{Claim, Verified, verify_all};
 pub use hash::{Hash, Hasher};
 pub use keys::{Keys, Seed, Signature};
+pub use keyed::HashKey;
 pub use registration::{BadKey, check_key};
 pub use statement::{STATEMENT_MAX, Scope, Statement};
 pub use synod_quorum::PublicKey;

@@ -1,0 +1,101 @@
+//! Keyed BLAKE3: hashes within a domain that a cluster names, and tags of links.
+//!
+//! A protocol that hashes millions of short inputs cannot afford the domain as a prefix of each; it derives a key per
+//! domain once. [`HashKey::hash_many`] hashes equal-length inputs behind one function, so that a kernel which works on
+//! many at once can stand in for its loop without another line changing.
+
+use core::fmt;
+
+use subtle::ConstantTimeEq;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use crate::Hash;
+
+/// A BLAKE3 key for one purpose. Zeroised on drop and never printed, for some of them are secret.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct HashKey([u8; 32]);
+
+impl HashKey {
+    /// Derives the key of `context`, a name that no other use of hashing shares, from `material`.
+    #[must_use]
+    pub fn derive(context: &'static str, material: &[u8]) -> Self {
+        Self(blake3::derive_key(context, material))
+    }
+
+    /// The digest of `input`.
+    #[must_use]
+    pub fn hash(&self, input: &[u8]) -> Hash {
+        Hash(*blake3::keyed_hash(&self.0, input).as_bytes())
+    }
+
+    /// The digest of the concatenation of `parts`. The caller sees to it that the parts can be told apart.
+    #[must_use]
+    pub fn hash_parts(&self, parts: &[&[u8]]) -> Hash {
+        Hash(*self.over(parts).as_bytes())
+    }
+
+    /// Appends the 32-byte digest of each input of `size` bytes, `inputs` holding them one after another.
+    ///
+    /// # Panics
+    /// When `size` is 0 or `inputs` is no multiple of it: the caller laid the inputs out.
+    pub fn hash_many(&self, inputs: &[u8], size: usize, out: &mut Vec<u8>) {
+        let each = inputs.chunks_exact(size);
+        assert!(each.remainder().is_empty(), "inputs of equal length");
+        out.reserve(each.len().saturating_mul(32));
+        for input in each {
+            out.extend_from_slice(blake3::keyed_hash(&self.0, input).as_bytes());
+        }
+    }
+
+    /// A tag of 16 bytes over the concatenation of `parts`.
+    #[must_use]
+    pub fn tag(&self, parts: &[&[u8]]) -> [u8; 16] {
+        self.over(parts).as_bytes().first_chunk::<16>().copied().unwrap_or_default()
+    }
+
+    /// Whether `tag` is the tag of `parts`; in constant time.
+    #[must_use]
+    pub fn tagged(&self, parts: &[&[u8]], tag: &[u8; 16]) -> bool {
+        bool::from(self.tag(parts).ct_eq(tag))
+    }
+
+    fn over(&self, parts: &[&[u8]]) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        for part in parts {
+            hasher.update(part);
+        }
+        hasher.finalize()
+    }
+}
+
+impl fmt::Debug for HashKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HashKey")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HashKey;
+
+    #[test]
+    fn many_at_once_are_the_same_as_one_by_one() {
+        let key = HashKey::derive("synod test a", b"cluster");
+        let inputs: Vec<u8> = (0..=255).cycle().take(52 * 37).collect();
+        let mut many = vec![7];
+        key.hash_many(&inputs, 52, &mut many);
+        let single: Vec<u8> = inputs.chunks(52).flat_map(|one| key.hash(one).0).collect();
+        assert_eq!(many.split_first(), Some((&7, single.as_slice())));
+        assert_eq!(key.hash_parts(&[b"ab", b"", b"c"]), key.hash(b"abc"));
+    }
+
+    #[test]
+    fn keys_differ_by_context_and_material_and_tags_by_their_bytes() {
+        let key = HashKey::derive("synod test a", b"cluster");
+        assert_ne!(key.hash(b"x"), HashKey::derive("synod test b", b"cluster").hash(b"x"));
+        assert_ne!(key.hash(b"x"), HashKey::derive("synod test a", b"another").hash(b"x"));
+        let tag = key.tag(&[b"x"]);
+        assert!(key.tagged(&[b"x"], &tag) && !key.tagged(&[b"y"], &tag));
+        assert_eq!(format!("{key:?}"), "HashKey", "a key is not printed");
+    }
+}

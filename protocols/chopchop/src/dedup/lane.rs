@@ -1,0 +1,174 @@
+//! One lane at work: a run of a batch's entries against the slots of its ids.
+
+use core::ops::Range;
+use std::sync::Arc;
+
+use synod_wire::Bytes;
+
+use super::table::{CHUNK_SLOTS, Chunk, Slot, Table, tag};
+use super::{Exceptions, Reason};
+use crate::batch::Batch;
+
+/// The entries of one batch that belong to one lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The lane's number.
+    pub lane: usize,
+    /// The entries, by index.
+    pub entries: Range<u32>,
+    /// Where the first message begins in the message column, in bytes.
+    offset: usize,
+    /// The stragglers among them, by place in the straggler column.
+    stragglers: Range<usize>,
+    /// The voids among them, by place in the void column.
+    voids: Range<usize>,
+}
+
+/// A batch split by lanes, ready to be deduplicated. Cheap to clone: a job per run holds one.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    batch: Batch,
+    ids: Arc<[u32]>,
+    runs: Arc<[Run]>,
+}
+
+impl Runs {
+    /// Splits `batch` by the lanes of `table`.
+    ///
+    /// `None` when an id is not in the table: the caller checked BV1 to BV3 against a directory of at least the
+    /// table's length first.
+    #[must_use]
+    pub fn split(batch: Batch, table: &Table) -> Option<Self> {
+        let columns = batch.columns();
+        let ids: Arc<[u32]> = columns.ids().collect();
+        if ids.last().is_none_or(|last| *last >= table.len()) {
+            return None;
+        }
+        let (mut runs, mut at, mut offset): (Vec<Run>, u32, usize) = (Vec::new(), 0, 0);
+        let stragglers: Vec<u32> = columns.stragglers().map(|straggler| straggler.index).collect();
+        let voids: Vec<u32> = columns.voids().collect();
+        let among = |indices: &[u32], entries: &Range<u32>| {
+            let below = |bound: u32| indices.partition_point(|index| *index < bound);
+            below(entries.start)..below(entries.end)
+        };
+        for lane in 0..table.lanes() {
+            let end = table.lane_ids().checked_mul(lane as u64 + 1)?;
+            let next = u32::try_from(ids.partition_point(|id| u64::from(*id) < end)).ok()?;
+            let entries = at..next;
+            let bytes: usize = match batch.header().msg_size {
+                0 => entries.clone().map(|index| usize::from(columns.message_len(index))).sum(),
+                size => entries.len().checked_mul(usize::from(size))?,
+            };
+            if !entries.is_empty() {
+                let (stragglers, voids) = (among(&stragglers, &entries), among(&voids, &entries));
+                runs.push(Run { lane, entries, offset, stragglers, voids });
+            }
+            (at, offset) = (next, offset.checked_add(bytes)?);
+        }
+        Some(Self { batch, ids, runs: runs.into() })
+    }
+
+    /// The batch.
+    #[must_use]
+    pub const fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// The runs, in lane order; every entry is in exactly one.
+    #[must_use]
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// Every run against its lane, one after another: what the jobs do at once.
+    ///
+    /// # Panics
+    /// When a lane is out.
+    #[must_use]
+    pub fn apply(&self, table: &mut Table) -> Exceptions {
+        let mut list = Vec::new();
+        for run in self.runs() {
+            let mut lane = table.take(run.lane).expect("no lane is out");
+            list.append(&mut lane.apply(self, run));
+            table.put(run.lane, lane);
+        }
+        Exceptions::new(self.batch.header().count, list)
+    }
+}
+
+/// The slots of a contiguous range of ids.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    first: u64,
+    chunks: Vec<Arc<Chunk>>,
+}
+
+/// Where in a lane a client stands: chunk, slot.
+fn place(first: u64, id: u32) -> Option<(usize, usize)> {
+    let at = usize::try_from(u64::from(id).checked_sub(first)?).ok()?;
+    Some((at / CHUNK_SLOTS, at % CHUNK_SLOTS))
+}
+
+impl Lane {
+    pub(super) const fn new(first: u64, chunks: Vec<Arc<Chunk>>) -> Self {
+        Self { first, chunks }
+    }
+
+    pub(super) fn chunks(&self) -> &[Arc<Chunk>] {
+        &self.chunks
+    }
+
+    pub(super) fn slot(&self, id: u32) -> Option<Slot> {
+        let (chunk, at) = place(self.first, id)?;
+        self.chunks.get(chunk).map(|chunk| chunk.slot(at))
+    }
+
+    /// Deduplicates one run; the entries that are not delivered, in order.
+    #[must_use]
+    pub fn apply(&mut self, runs: &Runs, run: &Run) -> Vec<(u32, Reason)> {
+        let columns = runs.batch.columns();
+        let k = runs.batch.header().k;
+        let mut stragglers =
+            columns.stragglers().skip(run.stragglers.start).take(run.stragglers.len()).peekable();
+        let mut voids = columns.voids().skip(run.voids.start).take(run.voids.len()).peekable();
+        let messages: &Bytes = columns.messages();
+        let mut offset = run.offset;
+        let mut exceptions = Vec::new();
+        for index in run.entries.clone() {
+            let end = offset + usize::from(columns.message_len(index));
+            let message = messages.get(offset..end).unwrap_or_default();
+            offset = end;
+            if voids.next_if_eq(&index).is_some() {
+                exceptions.push((index, Reason::Void));
+                continue;
+            }
+            let own = stragglers.next_if(|straggler| straggler.index == index);
+            let k = own.map_or(k, |straggler| straggler.k);
+            let id = runs.ids.get(index as usize).copied().unwrap_or(u32::MAX);
+            let reason = self.deliver(id, k, tag(message, columns.parity(index)));
+            exceptions.extend(reason.map(|reason| (index, reason)));
+        }
+        exceptions
+    }
+
+    /// Rules 2 to 4 for one entry; `None` when it is delivered.
+    fn deliver(&mut self, id: u32, k: u64, tag: u64) -> Option<Reason> {
+        let (chunk, at) = place(self.first, id)?;
+        let chunk = self.chunks.get_mut(chunk)?;
+        let known = chunk.slot(at);
+        let above = k.saturating_add(1);
+        let (slot, reason) = match known {
+            Slot { next_k, tag: last } if next_k > 0 && last == tag => {
+                (Slot { next_k: next_k.max(above), tag }, Some(Reason::Same))
+            }
+            Slot { next_k, .. } if k < next_k => (known, Some(Reason::Stale)),
+            Slot { .. } => (Slot { next_k: above, tag }, None),
+        };
+        if slot != known
+            && let Some(place) = Arc::make_mut(chunk).slot_mut(at)
+        {
+            *place = slot;
+        }
+        reason
+    }
+}

@@ -1,0 +1,34 @@
+//! Chop Chop: distilled batches that make authentication, deduplication and ordering cheap.
+//!
+//! *What it gives so far.* The formats and pure rules that clients, brokers and servers share: statements, id columns,
+//! batches, the entry tree, the rule of deduplication, the directory, messages. The roles that speak them are not in
+//! this crate yet.
+//!
+//! *Model.* Untrusted brokers distil batches: one sequence number and one multi-signature for many messages. Servers,
+//! of which f may do anything, check what a broker says and never trust it.
+//!
+//! *Reading in place.* A batch is a header of 192 bytes and a body of columns. Everything read from a body shares its
+//! memory; a column's length follows from the header, so no length is believed.
+//!
+//! *Bounds.* No decoder allocates by a number it read; see each module.
+
+pub mod batch;
+mod bits;
+pub mod card;
+pub mod certificate;
+pub mod columns;
+pub mod datagram;
+pub mod dedup;
+pub mod directory;
+mod domains;
+mod fixed;
+#[cfg(test)]
+mod formats;
+pub mod ids;
+pub mod item;
+pub mod message;
+pub mod signup;
+pub mod statement;
+pub mod tree;
+
+pub use domains::Domains;

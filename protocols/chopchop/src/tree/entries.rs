@@ -1,0 +1,199 @@
+//! The entry tree: packed leaves, absent entries, proofs of inclusion.
+
+use synod_crypto::Hash;
+use synod_wire::Bytes;
+
+use super::{Tree, climb, path_len, root};
+use crate::Domains;
+use crate::columns::Entry;
+
+/// The id of an entry that fills the last leaf. No client has it.
+pub const ABSENT: u32 = u32::MAX;
+/// Leaves that are laid out before they are hashed together.
+const LEAVES_AT_ONCE: usize = 64;
+
+/// What shapes an entry tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeShape {
+    /// Number of entries, above 0.
+    pub count: u32,
+    /// Bytes of each message; 0 when variable.
+    pub msg_size: u16,
+}
+
+impl TreeShape {
+    /// Entries per leaf: 4 for messages up to 11 bytes, 2 up to 27, else 1, and 1 for variable size.
+    #[must_use]
+    pub const fn arity(&self) -> u32 {
+        match self.msg_size {
+            1..=11 => 4,
+            12..=27 => 2,
+            0 | 28.. => 1,
+        }
+    }
+
+    /// Number of leaves.
+    #[must_use]
+    pub const fn leaves(&self) -> u32 {
+        self.count.div_ceil(self.arity())
+    }
+
+    /// Bytes of the other entries of a leaf, in a proof.
+    #[must_use]
+    pub fn neighbour_bytes(&self) -> usize {
+        (self.arity() as usize - 1) * (usize::from(self.msg_size) + 5)
+    }
+
+    /// Digests of a path for entry `index`; `None` beyond the last entry.
+    #[must_use]
+    pub fn path_len(&self, index: u32) -> Option<u32> {
+        if index >= self.count {
+            return None;
+        }
+        path_len(index / self.arity(), self.leaves())
+    }
+}
+
+/// Appends the bytes of an entry as they stand in a leaf.
+fn put(entry: &Entry<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(&entry.id.to_le_bytes());
+    out.extend_from_slice(entry.message);
+    out.push(u8::from(entry.parity));
+}
+
+fn put_absent(msg_size: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(&ABSENT.to_le_bytes());
+    let end = out.len() + usize::from(msg_size) + 1;
+    out.resize(end, 0);
+}
+
+/// Digests of the leaves, flat.
+fn leaves<'a>(domains: &Domains, shape: &TreeShape, mut entries: impl Iterator<Item = Entry<'a>>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(shape.leaves() as usize * 32);
+    let mut flat = Vec::new();
+    if shape.msg_size == 0 {
+        for entry in entries {
+            flat.clear();
+            put(&entry, &mut flat);
+            out.extend_from_slice(&domains.leaf.hash(&flat).0);
+        }
+        return out;
+    }
+    let arity = shape.arity() as usize;
+    let size = arity * (usize::from(shape.msg_size) + 5);
+    loop {
+        flat.clear();
+        for entry in entries.by_ref().take(LEAVES_AT_ONCE * arity) {
+            put(&entry, &mut flat);
+        }
+        if flat.is_empty() {
+            return out;
+        }
+        while !flat.len().is_multiple_of(size) {
+            put_absent(shape.msg_size, &mut flat);
+        }
+        domains.leaf.hash_many(&flat, size, &mut out);
+    }
+}
+
+/// The root over `entries`, whose messages all have the shape's size unless it is 0. Keeps no level.
+#[must_use]
+pub fn entry_root<'a>(
+    domains: &Domains,
+    shape: &TreeShape,
+    entries: impl Iterator<Item = Entry<'a>>,
+) -> Hash {
+    root(&domains.node, leaves(domains, shape, entries))
+}
+
+/// What clients sign: k, count and message size once, beside the root, and not in each leaf.
+#[must_use]
+pub fn root_commit(domains: &Domains, k: u64, shape: &TreeShape, root: &Hash) -> Hash {
+    let (k, count, size) = (k.to_le_bytes(), shape.count.to_le_bytes(), shape.msg_size.to_le_bytes());
+    domains.commit.hash_parts(&[&k, &count, &size, &root.0])
+}
+
+/// Proof that an entry stands in a batch. Its shape follows from index, count and message size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryProof {
+    /// Which entry.
+    pub index: u32,
+    /// The other entries of its leaf, in order, as they stand there.
+    pub neighbours: Bytes,
+    /// The siblings above the leaf.
+    pub path: Vec<Hash>,
+}
+
+impl EntryProof {
+    /// The root under which this proves `entry`; `None` when the proof or the message does not have the shape that
+    /// index and count imply, or the leaf is not filled as it must be.
+    #[must_use]
+    pub fn root(&self, domains: &Domains, shape: &TreeShape, entry: &Entry<'_>) -> Option<Hash> {
+        let fits = shape.msg_size == 0 || entry.message.len() == usize::from(shape.msg_size);
+        if self.index >= shape.count || !fits || self.neighbours.len() != shape.neighbour_bytes() {
+            return None;
+        }
+        let arity = shape.arity();
+        let (leaf, place) = (self.index / arity, self.index % arity);
+        let size = usize::from(shape.msg_size) + 5;
+        let mut own = Vec::with_capacity(entry.message.len() + 5);
+        put(entry, &mut own);
+        let split = self.neighbours.split_at_checked(place as usize * size)?;
+        let bytes = [split.0, &own, split.1].concat();
+        let mut absent = Vec::new();
+        put_absent(shape.msg_size, &mut absent);
+        let beyond = (0..arity).zip(bytes.chunks_exact(size));
+        let first = u64::from(leaf) * u64::from(arity);
+        let is_present = |at: u32| first + u64::from(at) < u64::from(shape.count);
+        if arity > 1 && !beyond.clone().all(|(at, one)| is_present(at) || one == absent) {
+            return None;
+        }
+        climb(&domains.node, domains.leaf.hash(&bytes), leaf, shape.leaves(), &self.path)
+    }
+}
+
+/// The tree a broker keeps while it distils.
+#[derive(Clone, Debug)]
+pub struct EntryTree {
+    shape: TreeShape,
+    tree: Tree,
+}
+
+impl EntryTree {
+    /// Grows the tree over `entries`, whose messages all have the shape's size unless it is 0.
+    #[must_use]
+    pub fn grow<'a>(domains: &Domains, shape: TreeShape, entries: impl Iterator<Item = Entry<'a>>) -> Self {
+        let tree = Tree::grow(&domains.node, leaves(domains, &shape, entries));
+        Self { shape, tree }
+    }
+
+    /// The root.
+    #[must_use]
+    pub fn root(&self) -> Hash {
+        self.tree.root()
+    }
+
+    /// What shapes the tree.
+    #[must_use]
+    pub const fn shape(&self) -> &TreeShape {
+        &self.shape
+    }
+
+    /// The proof of entry `index`; `entry` gives the entries the tree was grown over. `None` beyond the last.
+    #[must_use]
+    pub fn prove<'a>(&self, index: u32, entry: impl Fn(u32) -> Option<Entry<'a>>) -> Option<EntryProof> {
+        if index >= self.shape.count {
+            return None;
+        }
+        let arity = self.shape.arity();
+        let leaf = index / arity;
+        let mut neighbours = Vec::with_capacity(self.shape.neighbour_bytes());
+        for place in (0..arity).filter(|place| *place != index % arity) {
+            match (leaf * arity).checked_add(place).filter(|at| *at < self.shape.count) {
+                Some(at) => put(&entry(at)?, &mut neighbours),
+                None => put_absent(self.shape.msg_size, &mut neighbours),
+            }
+        }
+        Some(EntryProof { index, neighbours: neighbours.into(), path: self.tree.path(leaf)? })
+    }
+}

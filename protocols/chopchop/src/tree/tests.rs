@@ -1,0 +1,155 @@
+//! Trees: every entry is proved, and nothing else is.
+
+use proptest::prelude::*;
+use synod_crypto::Hash;
+
+use super::{ABSENT, EntryProof, EntryTree, Tree, TreeShape, climb, entry_root, path_len, root, root_commit};
+use crate::Domains;
+use crate::columns::Entry;
+
+fn domains() -> Domains {
+    Domains::of(&Hash::of(b"cluster"))
+}
+
+type Owned = (u32, Vec<u8>, bool);
+
+fn entries(count: u32, size: u16) -> Vec<Owned> {
+    let length = |i: u32| if size == 0 { 1 + i as usize % 7 } else { usize::from(size) };
+    (0..count).map(|i| (3 * i, vec![u8::try_from(i % 251).expect("small"); length(i)], i % 3 == 0)).collect()
+}
+
+fn borrowed(owned: &[Owned]) -> impl Iterator<Item = Entry<'_>> {
+    owned.iter().map(|(id, message, parity)| Entry { id: *id, message, parity: *parity })
+}
+
+fn at(owned: &[Owned], index: u32) -> Option<Entry<'_>> {
+    borrowed(owned).nth(index as usize)
+}
+
+/// The tree of the specification, by recursion over whole leaves.
+fn oracle(domains: &Domains, shape: &TreeShape, owned: &[Owned]) -> Hash {
+    fn fold(domains: &Domains, level: Vec<Hash>) -> Hash {
+        match level.as_slice() {
+            [one] => *one,
+            _ => {
+                let above = level.chunks(2).map(|pair| match pair {
+                    [left, right] => domains.node.hash(&[left.0, right.0].concat()),
+                    odd => odd[0],
+                });
+                fold(domains, above.collect())
+            }
+        }
+    }
+    let arity = match shape.msg_size {
+        0 => 1,
+        size if size <= 11 => 4,
+        size if size <= 27 => 2,
+        _ => 1,
+    };
+    let mut all = owned.to_vec();
+    while !all.len().is_multiple_of(arity) {
+        all.push((ABSENT, vec![0; usize::from(shape.msg_size)], false));
+    }
+    let leaf = |chunk: &[Owned]| {
+        let bytes: Vec<u8> = chunk
+            .iter()
+            .flat_map(|(id, message, parity)| [&id.to_le_bytes()[..], message, &[u8::from(*parity)]].concat())
+            .collect();
+        domains.leaf.hash(&bytes)
+    };
+    fold(domains, all.chunks(arity).map(leaf).collect())
+}
+
+#[test]
+fn every_entry_of_trees_of_1_to_70_is_proved_and_no_other() {
+    let domains = domains();
+    for size in [8, 11, 12, 27, 28, 0] {
+        for count in 1..=70 {
+            let owned = entries(count, size);
+            let shape = TreeShape { count, msg_size: size };
+            let tree = EntryTree::grow(&domains, shape, borrowed(&owned));
+            assert_eq!(tree.root(), oracle(&domains, &shape, &owned), "{count} of {size} bytes");
+            assert_eq!(tree.root(), entry_root(&domains, &shape, borrowed(&owned)));
+            for index in 0..count {
+                let proof = tree.prove(index, |i| at(&owned, i)).expect("it is there");
+                assert_eq!(Some(proof.path.len()), shape.path_len(index).map(|n| n as usize));
+                let entry = at(&owned, index).expect("it is there");
+                assert_eq!(proof.root(&domains, &shape, &entry), Some(tree.root()));
+                let other = Entry { parity: !entry.parity, ..entry };
+                assert_ne!(proof.root(&domains, &shape, &other), Some(tree.root()));
+            }
+            assert!(tree.prove(count, |i| at(&owned, i)).is_none());
+        }
+    }
+}
+
+#[test]
+fn a_proof_of_another_shape_proves_nothing() {
+    let domains = domains();
+    let owned = entries(21, 8);
+    let shape = TreeShape { count: 21, msg_size: 8 };
+    let tree = EntryTree::grow(&domains, shape, borrowed(&owned));
+    let entry = at(&owned, 20).expect("it is there");
+    let proof = tree.prove(20, |i| at(&owned, i)).expect("it is there");
+    let refused = |proof: &EntryProof, shape: &TreeShape, entry: &Entry<'_>| {
+        assert_ne!(proof.root(&domains, shape, entry), Some(tree.root()), "{proof:?}");
+    };
+    assert_eq!(proof.neighbours.len(), 39);
+    refused(&EntryProof { index: 21, ..proof.clone() }, &shape, &entry);
+    refused(&EntryProof { index: 16, ..proof.clone() }, &shape, &entry);
+    refused(&EntryProof { path: proof.path[1..].to_vec(), ..proof.clone() }, &shape, &entry);
+    refused(&EntryProof { path: [&proof.path[..], &[Hash::ZERO]].concat(), ..proof.clone() }, &shape, &entry);
+    refused(&EntryProof { neighbours: proof.neighbours.slice(1..), ..proof.clone() }, &shape, &entry);
+    // The same leaf under a count that makes the absent entries present, and with the wrong size.
+    assert_eq!(proof.root(&domains, &TreeShape { count: 20, ..shape }, &entry), None);
+    refused(&proof, &TreeShape { count: 40, ..shape }, &entry);
+    refused(&proof, &TreeShape { msg_size: 9, ..shape }, &entry);
+    refused(&proof, &shape, &Entry { message: &[0; 9], ..entry });
+    // What fills a leaf is absent, whatever root it would give.
+    let filled = EntryProof { neighbours: vec![1; 39].into(), ..proof };
+    assert_eq!(filled.root(&domains, &shape, &entry), None);
+}
+
+#[test]
+fn inclusion_binds_k_count_and_index() {
+    let domains = domains();
+    let shape = TreeShape { count: 9, msg_size: 8 };
+    let commit = |k, shape: TreeShape, root: &Hash| root_commit(&domains, k, &shape, root);
+    let root = Hash::of(b"root");
+    let all = [
+        commit(7, shape, &root),
+        commit(8, shape, &root),
+        commit(7, TreeShape { count: 10, ..shape }, &root),
+        commit(7, TreeShape { msg_size: 9, ..shape }, &root),
+        commit(7, shape, &Hash::of(b"other")),
+    ];
+    let distinct: std::collections::BTreeSet<Hash> = all.into_iter().collect();
+    assert_eq!(distinct.len(), all.len());
+}
+
+#[test]
+fn a_full_batch_of_8_bytes_has_a_proof_of_487_bytes() {
+    let shape = TreeShape { count: 65_536, msg_size: 8 };
+    let path = shape.path_len(65_535).expect("the last entry") as usize;
+    assert_eq!(shape.neighbour_bytes() + 32 * path, 487);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn paths_of_plain_trees_lead_to_the_root(count in 1_u32..200, index in any::<u32>(), other in any::<u32>()) {
+        let node = domains().node;
+        let leaves: Vec<u8> = (0..count).flat_map(|i| Hash::of(&i.to_le_bytes()).0).collect();
+        let tree = Tree::grow(&node, leaves.clone());
+        prop_assert_eq!(tree.root(), root(&node, leaves));
+        let (index, other) = (index % count, other % (count + 3));
+        let path = tree.path(index).expect("below the count");
+        prop_assert_eq!(Some(path.len()), path_len(index, count).map(|n| n as usize));
+        let leaf = Hash::of(&index.to_le_bytes());
+        prop_assert_eq!(climb(&node, leaf, index, count, &path), Some(tree.root()));
+        if other != index {
+            prop_assert_ne!(climb(&node, leaf, other, count, &path), Some(tree.root()));
+        }
+    }
+}
