@@ -3,11 +3,13 @@
 //! *Bounds.* Answers of one asker are begun while those under way hold less than [`ANSWER_BYTES_MAX`] and wait for fewer
 //! than 256 blobs, at most [`ANSWERS_MAX`] of them, each of at most 256 blocks and 4 MiB: never more than two full ones. A
 //! member behind asks for many bodies at a time, mostly of one proposer: a small count alone would drop most of its
-//! questions, and each of them would wait for its patience.
+//! questions, and each of them would wait for its patience. Beyond that a member is served [`SERVED_PER_SECOND`] and what
+//! it saved up of one second, so that one that asks without end takes little from those that order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use synod_crypto::Hash;
+use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes, List};
 
@@ -19,6 +21,11 @@ use crate::proof::CommitProof;
 pub(crate) const ANSWERS_MAX: usize = 64;
 /// Bytes of headers and bodies in one answer; a single block is answered whatever its size.
 pub(crate) const ANSWER_BYTES_MAX: u64 = 4 << 20;
+
+/// Bytes of answers to one member per second. A member behind asks several members, so it catches up at a multiple.
+pub(crate) const SERVED_PER_SECOND: u64 = 16 << 20;
+/// What a question costs whatever is answered: that many bytes' worth of work.
+pub(crate) const QUESTION_BYTES: u64 = 4 << 10;
 
 /// An answer that waits for blobs.
 #[derive(Clone, Debug)]
@@ -74,6 +81,11 @@ impl Answer {
         }
     }
 
+    /// Bytes taken so far, those to be read included.
+    pub(crate) const fn taken(&self) -> u64 {
+        self.taken
+    }
+
     fn memory(&self) -> u64 {
         let bodies: u64 = self.bodies.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         let headers: u64 = self.headers.iter().map(Header::memory).sum();
@@ -85,9 +97,29 @@ impl Answer {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Serving {
     answers: Vec<Answer>,
+    /// When what each member was served is paid off, at [`SERVED_PER_SECOND`]; one entry per member.
+    paid: BTreeMap<NodeId, Time>,
 }
 
 impl Serving {
+    /// Whether a question of `asker` is looked at; it pays for itself. One that is not is asked again later, or of
+    /// somebody else.
+    pub(crate) fn admits(&mut self, asker: NodeId, now: Time) -> bool {
+        let paid = self.paid.get(&asker).copied().unwrap_or(Time::ZERO);
+        let admits = paid.since(now) < Span::secs(1);
+        if admits {
+            self.charge(asker, QUESTION_BYTES, now);
+        }
+        admits
+    }
+
+    /// Charges `asker` for an answer.
+    pub(crate) fn charge(&mut self, asker: NodeId, bytes: u64, now: Time) {
+        let paid = self.paid.entry(asker).or_insert(Time::ZERO);
+        let nanos = bytes.min(2 * ANSWER_BYTES_MAX) * Span::secs(1).0 / SERVED_PER_SECOND;
+        *paid = (*paid).max(now) + Span(nanos);
+    }
+
     /// Whether one more answer may be prepared for `asker`.
     pub(crate) fn has_room(&self, asker: NodeId) -> bool {
         let own = || self.answers.iter().filter(|answer| answer.asker == asker);
@@ -126,8 +158,9 @@ impl Serving {
 
 #[cfg(test)]
 mod tests {
-    use super::{ANSWER_BYTES_MAX, ANSWERS_MAX, Answer, Serving};
+    use super::{ANSWER_BYTES_MAX, ANSWERS_MAX, Answer, QUESTION_BYTES, SERVED_PER_SECOND, Serving};
     use synod_crypto::Hash;
+    use synod_machine::{Span, Time};
     use synod_quorum::NodeId;
 
     fn parked(serving: &mut Serving, asker: NodeId, bytes: u64) {
@@ -135,6 +168,32 @@ mod tests {
         assert!(answer.takes(bytes));
         answer.missing.insert(Hash([7; 32]), Hash([8; 32]));
         let _ = serving.park(answer);
+    }
+
+    #[test]
+    fn a_member_that_asks_without_end_is_served_its_rate_and_others_theirs() {
+        let (mut serving, asker) = (Serving::default(), NodeId(1));
+        let mut served = 0;
+        for ms in 0..3_000 {
+            let now = Time::ZERO + Span::millis(ms);
+            for _ in 0..100 {
+                if serving.admits(asker, now) {
+                    serving.charge(asker, ANSWER_BYTES_MAX, now);
+                    served += ANSWER_BYTES_MAX + QUESTION_BYTES;
+                }
+            }
+        }
+        let most = 4 * SERVED_PER_SECOND + ANSWER_BYTES_MAX + QUESTION_BYTES;
+        assert!(served > 3 * SERVED_PER_SECOND && served <= most, "{served} bytes in three seconds");
+        assert!(serving.admits(NodeId(2), Time::ZERO + Span::secs(3)));
+        assert!(serving.admits(asker, Time::ZERO + Span::secs(5)), "it is served again later");
+    }
+
+    #[test]
+    fn questions_without_answers_are_counted_too() {
+        let mut serving = Serving::default();
+        let admitted = (0..100_000).filter(|_| serving.admits(NodeId(1), Time::ZERO)).count() as u64;
+        assert!(admitted.abs_diff(SERVED_PER_SECOND / QUESTION_BYTES) <= 1, "{admitted} questions at once");
     }
 
     #[test]

@@ -50,8 +50,11 @@ pub struct Limits {
     pub handshake: Span,
     /// Connections per second from one address, loopback excepted; the burst is twice this.
     pub connections_per_address: u32,
-    /// Frames per second from one peer; the burst is one second's worth, as for bytes and jobs.
-    pub frames_per_second: u64,
+    /// Frames per second on each line of a member, whatever links it comes by; the burst is one second's worth, as for
+    /// the other rates. An honest member sends a few frames per block.
+    pub member_frames_per_second: u64,
+    /// Frames per second from one guest.
+    pub guest_frames_per_second: u64,
     /// Bytes per second from one peer.
     pub bytes_per_second: u64,
     /// Jobs per second on behalf of one peer.
@@ -92,7 +95,8 @@ impl Default for Limits {
             handshakes_max: 512,
             handshake: Span::secs(5),
             connections_per_address: 64,
-            frames_per_second: 2_000_000,
+            member_frames_per_second: 20_000,
+            guest_frames_per_second: 2_000_000,
             bytes_per_second: 4 << 30,
             jobs_per_second: 1_000_000,
             inbox_frames_max: 1_024,

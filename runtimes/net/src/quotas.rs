@@ -10,6 +10,8 @@ use std::sync::Arc;
 use synod_machine::{Span, Time};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::config::Limits;
+
 /// A token bucket: `rate` tokens per second, at most one second's worth saved up. The last take may run into debt,
 /// which is paid off before the bucket opens again.
 #[derive(Clone, Copy, Debug)]
@@ -51,11 +53,40 @@ impl Bucket {
         self.tokens > 0
     }
 
-    /// When an empty bucket has a token again.
+    /// When an empty bucket has a hundredth of a second's worth again: whoever is above its rate is looked at a hundred
+    /// times a second, not once per token.
     pub(crate) fn opens(&self) -> Time {
-        let missing = (1 - self.tokens).max(0) * SECOND;
+        let slice = i128::from(self.rate / 100).max(1);
+        let missing = (slice - self.tokens).max(0) * SECOND;
         let rate = i128::from(self.rate.max(1));
         self.at + Span(u64::try_from((missing + rate - 1) / rate).unwrap_or(u64::MAX))
+    }
+}
+
+/// What one line of a peer may still say. A member's outlives its connections: who comes back has no more than before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance {
+    pub(crate) frames: Bucket,
+    pub(crate) bytes: Bucket,
+}
+
+impl Allowance {
+    /// A full allowance of a member or a guest.
+    pub(crate) const fn new(is_member: bool, limits: &Limits, now: Time) -> Self {
+        let frames = if is_member { limits.member_frames_per_second } else { limits.guest_frames_per_second };
+        Self { frames: Bucket::new(frames, now), bytes: Bucket::new(limits.bytes_per_second, now) }
+    }
+
+    /// Adds what time brought.
+    pub(crate) fn refill(&mut self, now: Time) {
+        self.frames.refill(now);
+        self.bytes.refill(now);
+    }
+
+    /// When it is used up: when there is some again.
+    pub(crate) fn opens(&self) -> Option<Time> {
+        let is_open = self.frames.open() && self.bytes.open();
+        (!is_open).then(|| self.frames.opens().max(self.bytes.opens()))
     }
 }
 
@@ -131,6 +162,9 @@ mod tests {
 
     #[test]
     fn an_empty_bucket_says_when_it_opens() {
+        let mut fast = Bucket::new(1_000, Time::ZERO);
+        fast.take(1_000);
+        assert_eq!(fast.opens(), Time::ZERO + Span::millis(10), "ten tokens at a time");
         let mut bucket = Bucket::new(4, Time::ZERO);
         bucket.take(10);
         assert!(!bucket.open());

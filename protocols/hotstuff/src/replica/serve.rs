@@ -23,6 +23,9 @@ pub(crate) const RANGE_FROM: u64 = 8;
 impl Core {
     /// Dispatches one question.
     pub(crate) fn on_fetch(&mut self, from: NodeId, want: Want, turn: &mut Turn<'_, Self>) {
+        if !self.serving.admits(from, turn.now()) {
+            return;
+        }
         match want {
             Want::Range { from: height, count } => self.serve_range(from, height, count, turn),
             Want::Blocks(digests) => self.serve_blocks(from, &digests, turn),
@@ -152,6 +155,7 @@ impl Core {
     }
 
     fn answer(&mut self, answer: Answer, turn: &mut Turn<'_, Self>) {
+        self.serving.charge(answer.asker, answer.taken(), turn.now());
         if answer.missing.is_empty() {
             return turn.send(answer.asker, Message::Blocks(answer.blocks()));
         }

@@ -17,7 +17,7 @@ use crate::frames::{BadFrame, HEADER, LINK, LINK_MAX, QueueTable, Speaker};
 use crate::handshake::{Beat, Claim, Line};
 use crate::link::{Channel, Read};
 use crate::outgoing::{Outgoing, Put};
-use crate::quotas::Bucket;
+use crate::quotas::Allowance;
 
 /// Reads of 64 KiB per connection and turn.
 const READS_PER_TURN: u32 = 8;
@@ -65,6 +65,7 @@ pub(crate) struct ConnParts {
     pub(crate) line: Line,
     pub(crate) channel: Channel,
     pub(crate) claim: Claim,
+    pub(crate) allowance: Allowance,
 }
 
 /// An established connection.
@@ -80,8 +81,7 @@ pub(crate) struct Conn {
     waiting: usize,
     inbox_bytes: u64,
     next: usize,
-    frames: Bucket,
-    bytes: Bucket,
+    pub(crate) allowance: Allowance,
     strikes: u32,
     heard: Time,
     told: Time,
@@ -106,7 +106,7 @@ pub(crate) struct Around<'a> {
 
 impl Conn {
     pub(crate) fn new(parts: ConnParts, waker: Arc<ConnWaker>, around: &Around<'_>) -> Self {
-        let ConnParts { peer, key, line, channel, claim } = parts;
+        let ConnParts { peer, key, line, channel, claim, allowance } = parts;
         let Around { table, limits, now, .. } = *around;
         let (speaker, bytes_max) = if peer.is_member() {
             (Speaker::Member, limits.peer_bytes_max)
@@ -125,8 +125,7 @@ impl Conn {
             waiting: 0,
             inbox_bytes: 0,
             next: 0,
-            frames: Bucket::new(limits.frames_per_second, now),
-            bytes: Bucket::new(limits.bytes_per_second, now),
+            allowance,
             strikes: 0,
             heard: now,
             told: now,
@@ -142,23 +141,25 @@ impl Conn {
     /// Takes what the socket has, within the turn's budget and the inbox's bounds.
     pub(crate) fn read(&mut self, scratch: &mut [u8], around: &Around<'_>) -> Result<(), Close> {
         self.waker.seen();
+        if self.throttled.is_some_and(|until| until > around.now) {
+            return Ok(());
+        }
         self.throttled = None;
-        self.frames.refill(around.now);
-        self.bytes.refill(around.now);
+        self.allowance.refill(around.now);
         for _ in 0..READS_PER_TURN {
             self.sort(around)?;
             if self.full(around.limits) {
                 self.paused = true;
                 return Ok(());
             }
-            if !self.frames.open() || !self.bytes.open() {
-                self.throttled = Some(self.frames.opens().max(self.bytes.opens()));
+            if let Some(opens) = self.allowance.opens() {
+                self.throttled = Some(opens);
                 return Ok(());
             }
             match self.channel.read(scratch) {
                 Ok(Read::Bytes(count)) => {
                     self.heard = around.now;
-                    self.bytes.take(count as u64);
+                    self.allowance.bytes.take(count as u64);
                     around.counters.received_bytes.add(count as u64);
                 }
                 Ok(Read::Blocked) => {
@@ -182,7 +183,7 @@ impl Conn {
 
     /// Cuts frames out of what was read, as far as the inbox has room.
     fn sort(&mut self, around: &Around<'_>) -> Result<(), Close> {
-        while !self.full(around.limits) && self.frames.open() {
+        while !self.full(around.limits) && self.allowance.frames.open() {
             let (route, body) = match self.channel.frame(around.table, self.speaker) {
                 Ok(Some(frame)) => frame,
                 Ok(None) => return Ok(()),
@@ -190,7 +191,7 @@ impl Conn {
                 Err(BadFrame::Unknown(_)) => return Err(Close::Misbehaved(Wrong::UNKNOWN)),
                 Err(BadFrame::Flags(_)) => return Err(Close::Misbehaved(Wrong::FLAGS)),
             };
-            self.frames.take(1);
+            self.allowance.frames.take(1);
             if route.machine == LINK {
                 self.beat(body, around)?;
                 continue;

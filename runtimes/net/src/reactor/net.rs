@@ -23,6 +23,7 @@ use crate::frames::{QueueTable, Route};
 use crate::handshake::{Established, Line, Registry};
 use crate::link::Channel;
 use crate::observer::Observer;
+use crate::quotas::Allowance;
 
 /// Which lines to a member exist; dialling follows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +55,18 @@ struct Member {
     bulk: Option<usize>,
     up: bool,
     met: bool,
+    /// What its last main and bulk connection left.
+    left: [Option<Allowance>; 2],
+}
+
+impl Member {
+    const fn left(&mut self, line: Line) -> &mut Option<Allowance> {
+        let [main, bulk] = &mut self.left;
+        match line {
+            Line::Main => main,
+            Line::Bulk => bulk,
+        }
+    }
 }
 
 /// Members before guests.
@@ -290,6 +303,8 @@ impl Net {
                 None => return,
             },
         };
+        let left = self.member_mut(peer).and_then(|member| member.left(line).take());
+        let allowance = left.unwrap_or_else(|| Allowance::new(peer.is_member(), &self.parts.limits, now));
         let token = self.free.pop().unwrap_or(self.conns.len());
         let around = Around {
             table: &self.parts.table,
@@ -297,7 +312,8 @@ impl Net {
             counters: self.parts.counters.peer(peer),
             now,
         };
-        let conn = Conn::new(ConnParts { peer, key, line, channel, claim }, self.ready.waker(token), &around);
+        let parts = ConnParts { peer, key, line, channel, claim, allowance };
+        let conn = Conn::new(parts, self.ready.waker(token), &around);
         conn.look();
         if token == self.conns.len() {
             self.conns.push(Some(conn));
@@ -371,6 +387,9 @@ impl Net {
         let Some(conn) = self.conns.get_mut(token).and_then(Option::take) else { return };
         self.free.push(token);
         let (peer, key) = (conn.peer, conn.key);
+        if let Some(member) = self.member_mut(peer) {
+            *member.left(conn.line) = Some(conn.allowance);
+        }
         let counters = self.parts.counters.peer(peer);
         counters.dropped_frames.add(conn.queue_frames() as u64);
         match &close {

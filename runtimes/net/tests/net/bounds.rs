@@ -14,7 +14,7 @@ fn to(node: u32) -> NodeSet {
 
 #[test]
 fn a_peer_above_its_rate_is_slowed_down_and_nothing_is_lost() {
-    let limits = Limits { frames_per_second: 500, ..Limits::default() };
+    let limits = Limits { member_frames_per_second: 500, ..Limits::default() };
     let rigs = cluster(3, |own| {
         let limits = if own == 0 { limits } else { Limits::default() };
         Plan::new(Config { limits, ..config(own, 3) })

@@ -169,6 +169,30 @@ fn a_broken_link_loses_only_a_suffix_and_comes_back() {
 }
 
 #[test]
+fn a_peer_that_comes_back_has_no_more_frames_left_than_before() {
+    let limits = Limits { member_frames_per_second: 20, ..Limits::default() };
+    let a = Plan::new(config(0, 2)).start();
+    let b = Plan::new(Config { limits, ..config(1, 2) }).start();
+    let proxy = Proxy::before(b.peers_at.as_ref().expect("b listens"));
+    let began = std::time::Instant::now();
+    a.handle().set_address(NodeId(1), Some(proxy.address.clone()));
+    a.wait_link(1, Link::Up);
+    let send = |from: u64| {
+        a.act((from..from + 20).map(|tag| Act::Send { to: to(1), queue: 0, tag, size: 0 }).collect());
+    };
+    send(0);
+    assert_eq!(b.hear(20), (0..20).collect::<Vec<u64>>(), "a burst of one second");
+    proxy.cut();
+    b.wait_link(0, Link::Down);
+    a.wait_link(1, Link::Down);
+    a.wait_link(1, Link::Up);
+    send(20);
+    assert_eq!(b.hear(20), (20..40).collect::<Vec<u64>>());
+    // 40 frames are one burst and what a second brings, whatever the links; the last take may run into debt.
+    assert!(began.elapsed().as_millis() >= 950, "the second link began with a full allowance");
+}
+
+#[test]
 fn simultaneous_dials_end_in_one_pair_of_lines() {
     for _ in 0..5 {
         let rigs = cluster(4, |own| Plan::new(config(own, 4)));
