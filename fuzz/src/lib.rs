@@ -23,7 +23,9 @@ mod roles;
 mod tape;
 mod target;
 
-pub use decoders::{channel, config, hotstuff, http, journal, kv, merkle, resp, service, vocabulary};
+pub use decoders::{
+    channel, chopchop, config, hotstuff, http, journal, kv, merkle, resp, service, vocabulary,
+};
 pub use roles::{client, connection, executor, recovery, replica};
 pub use tape::Tape;
 pub use target::{Kind, TARGETS, Target, find};

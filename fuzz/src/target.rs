@@ -53,6 +53,7 @@ pub const TARGETS: &[&[Target]] = &[
     decoders::channel::TARGETS,
     decoders::vocabulary::TARGETS,
     decoders::hotstuff::TARGETS,
+    decoders::chopchop::TARGETS,
     decoders::service::TARGETS,
     decoders::journal::TARGETS,
     decoders::kv::TARGETS,

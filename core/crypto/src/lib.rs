@@ -27,6 +27,7 @@ mod keys;
 mod keyed;
 pub mod merkle;
 mod registration;
+mod keys;
 mod statement;
 pub mod toy;
 
@@ -38,5 +39,6 @@ pub use hash::{Hash, Hasher};
 pub use keys::{Keys, Seed, Signature};
 pub use keyed::HashKey;
 pub use registration::{BadKey, check_key};
+pub use keys::{Keys, Seed, Signature};
 pub use statement::{STATEMENT_MAX, Scope, Statement};
 pub use synod_quorum::PublicKey;

@@ -1,6 +1,7 @@
 //! One target per decoder, by the crate that decodes.
 
 pub mod channel;
+pub mod chopchop;
 pub mod config;
 pub mod hotstuff;
 pub mod http;

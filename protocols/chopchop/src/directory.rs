@@ -177,6 +177,8 @@ impl Directory {
             if !full {
                 return None;
             }
+            // The chunk stands in the view before its members are entered, so that each is compared with those before.
+            directory.view.chunks.push(Arc::clone(chunk));
             for member in &chunk.members {
                 let id = directory.view.length;
                 let known = directory.find(Which::Bls, member).is_some()
@@ -187,7 +189,6 @@ impl Directory {
                 directory.enter(member, id);
                 directory.view.length = id + 1;
             }
-            directory.view.chunks.push(Arc::clone(chunk));
         }
         Some(directory)
     }

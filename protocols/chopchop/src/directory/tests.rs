@@ -75,6 +75,9 @@ fn chunks_come_back_and_what_is_none_is_refused() {
     assert_eq!(restored.id_of(&member(650, 650)), Some(650));
     assert!(Directory::restore(decoded.iter().rev().cloned().collect()).is_none(), "the first is not full");
     assert!(Directory::restore(vec![decoded[0].clone(), decoded[0].clone()]).is_none(), "keys stand twice");
+    let twice = [&bytes[1][..160], &bytes[1][80..160]].concat();
+    let twice = MemberChunk::decode(&twice).expect("three members");
+    assert!(Directory::restore(vec![Arc::new(twice)]).is_none(), "keys stand twice in one chunk");
     assert!(MemberChunk::decode(&[]).is_none() && MemberChunk::decode(&bytes[1][1..]).is_none());
     assert!(MemberChunk::decode(&vec![7; (CHUNK_MEMBERS + 1) * 80]).is_none());
 }
