@@ -69,6 +69,8 @@ pub enum Refusal {
     TooWeak,
     /// A signature does not verify.
     Forged(NodeId),
+    /// The sum of the signatures is not that of the signers.
+    Aggregate,
     /// The structure itself breaks the named rule.
     Unfit(&'static str),
 }
@@ -81,6 +83,7 @@ impl fmt::Display for Refusal {
             Self::Repeated(id) => write!(f, "{id} appears twice"),
             Self::TooWeak => f.write_str("the signers do not reach the threshold"),
             Self::Forged(id) => write!(f, "the signature of {id} does not verify"),
+            Self::Aggregate => f.write_str("the aggregate signature is not that of its signers"),
             Self::Unfit(rule) => f.write_str(rule),
         }
     }

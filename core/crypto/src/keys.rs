@@ -9,6 +9,7 @@ use synod_quorum::NodeId;
 use synod_wire::wire;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::bls::{BlsSecret, Signer};
 use crate::{Claim, PublicKey, Scope, Statement, Verified, toy};
 
 wire! {
@@ -54,7 +55,7 @@ pub struct Keys {
 }
 
 enum Scheme {
-    Ed25519(Box<SigningKey>),
+    Ed25519 { key: Box<SigningKey>, bls: Option<Box<BlsSecret>> },
     Toy(toy::Handle),
 }
 
@@ -70,7 +71,26 @@ impl Keys {
     /// coefficients unknown to whoever makes signatures.
     #[must_use]
     pub fn ed25519(seed: &Seed, batch_secret: [u8; 32]) -> Self {
-        Self { scheme: Scheme::Ed25519(Box::new(SigningKey::from(seed.0))), batch_secret }
+        let key = Box::new(SigningKey::from(seed.0));
+        Self { scheme: Scheme::Ed25519 { key, bls: None }, batch_secret }
+    }
+
+    /// The same keys with a secret for multi-signatures. Toy keys have one of their own and keep it.
+    #[must_use]
+    pub fn with_bls(mut self, secret: BlsSecret) -> Self {
+        if let Scheme::Ed25519 { bls, .. } = &mut self.scheme {
+            *bls = Some(Box::new(secret));
+        }
+        self
+    }
+
+    pub(crate) const fn bls_signer(&self) -> (Signer<'_>, &[u8; 32]) {
+        let signer = match &self.scheme {
+            Scheme::Ed25519 { bls: None, .. } => Signer::Curve(None),
+            Scheme::Ed25519 { bls: Some(secret), .. } => Signer::Curve(Some(secret)),
+            Scheme::Toy(handle) => Signer::Toy(handle),
+        };
+        (signer, &self.batch_secret)
     }
 
     pub(crate) const fn toy(handle: toy::Handle) -> Self {
@@ -81,7 +101,9 @@ impl Keys {
     #[must_use]
     pub fn public(&self) -> PublicKey {
         match &self.scheme {
-            Scheme::Ed25519(key) => PublicKey(VerificationKeyBytes::from(key.verification_key()).into()),
+            Scheme::Ed25519 { key, .. } => {
+                PublicKey(VerificationKeyBytes::from(key.verification_key()).into())
+            }
             Scheme::Toy(handle) => handle.public(),
         }
     }
@@ -95,14 +117,14 @@ impl Keys {
 
     fn sign_bytes(&self, message: &[u8]) -> Signature {
         match &self.scheme {
-            Scheme::Ed25519(key) => Signature(key.sign(message).to_bytes()),
+            Scheme::Ed25519 { key, .. } => Signature(key.sign(message).to_bytes()),
             Scheme::Toy(handle) => handle.sign(message),
         }
     }
 
     pub(crate) fn check(&self, signed: &Signed<'_>) -> bool {
         match &self.scheme {
-            Scheme::Ed25519(_) => check_one(signed),
+            Scheme::Ed25519 { .. } => check_one(signed),
             Scheme::Toy(handle) => handle.check(signed),
         }
     }
@@ -111,7 +133,7 @@ impl Keys {
     pub(crate) fn check_each(&self, signed: &[Signed<'_>]) -> Vec<bool> {
         match &self.scheme {
             Scheme::Toy(handle) => signed.iter().map(|s| handle.check(s)).collect(),
-            Scheme::Ed25519(_) => {
+            Scheme::Ed25519 { .. } => {
                 let mut good: Vec<bool> = signed.iter().map(|_| true).collect();
                 self.bisect(signed, &mut good);
                 good

@@ -15,19 +15,21 @@
 //! Small-order and non-canonical keys are refused at registration ([`check_key`]). Signature bytes are never an
 //! identifier. Tags compare in constant time.
 //!
+//! *Together.* [`bls`] adds up signatures of many for one statement; its claims and certificates mint `Verified` as well.
+//!
 //! *Simulation.* [`toy`] replaces signatures by keyed tags of the real sizes; only the simulator builds it.
 //!
 //! *Costs.* Batch verification of Ed25519 costs about a third of single verification per signature at 64
 //! signatures; `synod bench crypto` prints the figures of a machine.
 
+pub mod bls;
 mod certificate;
 mod claim;
 mod hash;
-mod keys;
 mod keyed;
+mod keys;
 pub mod merkle;
 mod registration;
-mod keys;
 mod statement;
 pub mod toy;
 
@@ -36,9 +38,8 @@ pub use certificate::{
 };
 pub use claim::{Claim, Verified, verify_all};
 pub use hash::{Hash, Hasher};
-pub use keys::{Keys, Seed, Signature};
 pub use keyed::HashKey;
-pub use registration::{BadKey, check_key};
 pub use keys::{Keys, Seed, Signature};
+pub use registration::{BadKey, check_key};
 pub use statement::{STATEMENT_MAX, Scope, Statement};
 pub use synod_quorum::PublicKey;

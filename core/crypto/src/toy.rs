@@ -1,14 +1,15 @@
 //! Simulation crypto: keyed BLAKE3 tags of the real sizes in place of signatures.
 //!
 //! A tag cannot be made without the handle of its key, and adversaries are given the handles of corrupted
-//! identities only, so the simulator keeps the one property protocols rely on at a hundredth of the cost.
+//! identities only, so the simulator keeps the one property protocols rely on at a hundredth of the cost. Every identity
+//! also has a key for multi-signatures, made of numbers that add up as points do ([`bls`]).
 //! `tidy` refuses this module outside the simulator.
 
 use subtle::ConstantTimeEq;
 use synod_quorum::PublicKey;
 
 use crate::keys::Signed;
-use crate::{Keys, Signature};
+use crate::{Keys, Signature, bls};
 
 /// The world in which toy keys mean something; its secret never leaves it.
 #[derive(Clone, Copy)]
@@ -36,6 +37,24 @@ impl Universe {
         blake3::Hasher::new_keyed(own.as_bytes()).update(message).finalize_xof().fill(&mut out);
         Signature(out)
     }
+
+    /// What a key for multi-signatures weighs. Any bytes weigh something; only a handle proves possession.
+    pub(crate) fn bls_weight(&self, key: &[u8; 48]) -> u64 {
+        self.number(b"weight", key)
+    }
+
+    /// The number of a message in a suite.
+    pub(crate) fn bls_hash(&self, suite: &[u8], message: &[u8]) -> u64 {
+        self.number(suite, message)
+    }
+
+    /// A number from 1 to 2^61 - 2.
+    fn number(&self, purpose: &[u8], of: &[u8]) -> u64 {
+        let own = blake3::keyed_hash(&self.secret, purpose);
+        let hash = blake3::keyed_hash(own.as_bytes(), of);
+        let word = hash.as_bytes().first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        bls::reduce(word).max(1)
+    }
 }
 
 pub(crate) struct Handle {
@@ -46,6 +65,19 @@ pub(crate) struct Handle {
 impl Handle {
     pub(crate) const fn public(&self) -> PublicKey {
         self.public
+    }
+
+    pub(crate) const fn universe(&self) -> &Universe {
+        &self.universe
+    }
+
+    /// The key for multi-signatures: bytes that look like a compressed point.
+    pub(crate) fn bls_key(&self) -> [u8; 48] {
+        let mut out = [0; 48];
+        let mut hasher = blake3::Hasher::new_keyed(&self.universe.secret);
+        hasher.update(b"bls").update(&self.public.0).finalize_xof().fill(&mut out);
+        out[0] = 0x80 | out[0] & 0x0f;
+        out
     }
 
     pub(crate) fn sign(&self, message: &[u8]) -> Signature {

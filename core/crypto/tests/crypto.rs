@@ -1,5 +1,6 @@
 //! Promises of signatures, certificates, keys and Merkle proofs.
 
+use synod_crypto::bls::BlsCertificate;
 use synod_crypto::{
     BadKey, Certificate, Claim, Evidence, Group, Hash, Keys, PublicKey, Refusal, Scope, Seed, Signature,
     Statement, Threshold, check_key, merkle, toy, verify_all, verify_evidence, verify_evidence_beyond,
@@ -330,4 +331,4 @@ fn no_secret_shows_in_debug_output() {
     assert!(!format!("{keys:?}").contains("5a5a"));
 }
 
-synod_wire::conformance!(Hash, Signature, Scope, Certificate<Say>);
+synod_wire::conformance!(Hash, Signature, Scope, Certificate<Say>, BlsCertificate<Say>);
