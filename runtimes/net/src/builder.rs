@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use synod_crypto::Keys;
 use synod_machine::host::Hosted;
-use synod_machine::{QueueSpec, Wall};
+use synod_machine::{Queue, QueueSpec, Wall};
 use synod_quorum::NodeId;
 use synod_wire::List;
 use tokio::sync::watch;
@@ -38,13 +38,14 @@ pub struct Hosting {
     lane: Lane,
     reactor: usize,
     memory: Option<(u8, Vec<QueueSpec>)>,
+    routes: BTreeMap<u8, u8>,
 }
 
 impl Hosting {
     /// Hosts `hosted` under its fixed number, which peers know it by, on reactor 0 and with a volatile lane.
     #[must_use]
     pub fn new(number: u8, hosted: Box<dyn Hosted>) -> Self {
-        Self { number, hosted, lane: Volatile::lane(), reactor: 0, memory: None }
+        Self { number, hosted, lane: Volatile::lane(), reactor: 0, memory: None, routes: BTreeMap::new() }
     }
 
     /// Writes the machine's records to this lane.
@@ -58,6 +59,14 @@ impl Hosting {
     #[must_use]
     pub const fn reactor(mut self, number: usize) -> Self {
         self.reactor = number;
+        self
+    }
+
+    /// Sends what the machine says on these queues to machine `number` of its peers instead of to their machine of its
+    /// own number: roles of one vocabulary share one numbering of queues.
+    #[must_use]
+    pub fn route(mut self, number: u8, queues: impl IntoIterator<Item = Queue>) -> Self {
+        self.routes.extend(queues.into_iter().map(|queue| (queue.0, number)));
         self
     }
 
@@ -297,8 +306,19 @@ impl NodeBuilder {
                 machines.push((*number, queues));
             }
         }
+        let mut abroad = Vec::new();
+        for hosting in &self.machines {
+            for number in hosting.routes.values() {
+                if machines.iter().all(|(known, _)| known != number) {
+                    machines.push((*number, hosting.hosted.queues()));
+                    abroad.push(*number);
+                }
+            }
+        }
         let taken = || Error::Config("machine numbers are distinct and below 255".to_owned());
-        QueueTable::new(&machines).map(|table| Arc::new(table.open(&self.for_guests))).ok_or_else(taken)
+        QueueTable::new(&machines)
+            .map(|table| Arc::new(table.open(&self.for_guests).abroad(&abroad)))
+            .ok_or_else(taken)
     }
 
     fn exchange(&self, mailboxes: &[Arc<Mailbox>]) -> Exchange {
@@ -352,7 +372,7 @@ impl NodeBuilder {
     fn slots(&mut self, exchange: &Arc<Exchange>, mailboxes: &[Arc<Mailbox>]) -> Vec<Vec<Slot>> {
         let mut slots: Vec<Vec<Slot>> = mailboxes.iter().map(|_| Vec::new()).collect();
         for hosting in self.machines.drain(..) {
-            let Hosting { number, hosted, lane, reactor, memory } = hosting;
+            let Hosting { number, hosted, lane, reactor, memory, routes } = hosting;
             let reports = Arc::new(Reports {
                 machine: number,
                 durable: Default::default(),
@@ -368,6 +388,7 @@ impl NodeBuilder {
                 gauge: exchange.machines[&number].gauge.clone(),
                 jobs_per_second: self.config.limits.jobs_per_second,
                 memory: memory.map(|(number, _)| number),
+                routes,
             }));
         }
         slots

@@ -62,6 +62,7 @@ pub(crate) struct QueueTable {
     count: Vec<u8>,
     order: Vec<u8>,
     for_guests: Vec<bool>,
+    abroad: Vec<bool>,
 }
 
 /// Who speaks on a connection, and so what it may say.
@@ -83,6 +84,7 @@ impl QueueTable {
             count: vec![0; 256],
             order: Vec::new(),
             for_guests: vec![false; 256],
+            abroad: vec![false; 256],
         };
         for (machine, specs) in machines {
             let first = u16::try_from(table.specs.len()).ok()?;
@@ -110,6 +112,16 @@ impl QueueTable {
         self
     }
 
+    /// Machines that this process only speaks to: no peer may speak to them here.
+    pub(crate) fn abroad(mut self, machines: &[u8]) -> Self {
+        for machine in machines {
+            if let Some(abroad) = self.abroad.get_mut(usize::from(*machine)) {
+                *abroad = true;
+            }
+        }
+        self
+    }
+
     /// The position of a queue in the table.
     pub(crate) fn index(&self, route: Route) -> Option<usize> {
         let first = (*self.first.get(usize::from(route.machine))?)?;
@@ -130,6 +142,9 @@ impl QueueTable {
     fn cap(&self, route: Route, speaker: Speaker) -> Option<u32> {
         if route.machine == LINK {
             return Some(LINK_MAX);
+        }
+        if *self.abroad.get(usize::from(route.machine))? {
+            return None;
         }
         let cap = self.specs.get(self.index(route)?).map(|(_, spec)| spec.frame_max)?;
         match speaker {

@@ -1,7 +1,7 @@
 //! A hosted machine in its reactor, and the desk it works at: the effects of one call.
 
 use core::any::Any;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -59,6 +59,8 @@ pub(crate) struct SlotParts {
     pub(crate) jobs_per_second: u64,
     /// The memory node's machine that takes this machine's register operations.
     pub(crate) memory: Option<u8>,
+    /// Queues that lead to another machine of the peers than this one's number.
+    pub(crate) routes: BTreeMap<u8, u8>,
 }
 
 /// A hosted machine with what waits for it.
@@ -76,6 +78,7 @@ pub(crate) struct Slot {
     /// Machines that its outputs became inputs of.
     pub(crate) feeds: BTreeSet<u8>,
     pub(crate) memory: Option<u8>,
+    routes: BTreeMap<u8, u8>,
     issued: Lsn,
     reported: Lsn,
     flush: bool,
@@ -83,7 +86,7 @@ pub(crate) struct Slot {
 
 impl Slot {
     pub(crate) fn new(parts: SlotParts) -> Self {
-        let SlotParts { number, hosted, lane, reports, gauge, jobs_per_second, memory } = parts;
+        let SlotParts { number, hosted, lane, reports, gauge, jobs_per_second, memory, routes } = parts;
         Self {
             number,
             hosted,
@@ -95,6 +98,7 @@ impl Slot {
             frames: VecDeque::new(),
             feeds: BTreeSet::new(),
             memory,
+            routes,
             issued: 0,
             reported: 0,
             flush: false,
@@ -107,6 +111,7 @@ impl Slot {
         let mut desk = Desk {
             machine: self.number,
             memory: self.memory,
+            routes: &self.routes,
             lane: &mut *self.lane,
             jobs: &mut self.jobs,
             wires: desk.wires,
@@ -157,6 +162,7 @@ pub(crate) struct Office<'a> {
 pub(crate) struct Desk<'a> {
     machine: u8,
     memory: Option<u8>,
+    routes: &'a BTreeMap<u8, u8>,
     lane: &'a mut dyn LaneWriter,
     jobs: &'a mut Jobs,
     wires: &'a mut Wires,
@@ -178,7 +184,8 @@ impl Desk<'_> {
 
 impl Platform for Desk<'_> {
     fn send(&mut self, to: To, queue: Queue, body: Bytes) {
-        self.wires.send(self.machine, to, queue, body);
+        let machine = self.routes.get(&queue.0).copied().unwrap_or(self.machine);
+        self.wires.send(machine, to, queue, body);
     }
 
     fn register(&mut self, to: NodeId, queue: Queue, op: &RegisterOp) {

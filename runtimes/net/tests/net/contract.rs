@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use synod_crypto::Hash;
 use synod_machine::host::Lsn;
-use synod_machine::{Keep, Link, Rng, Span};
-use synod_net::{Brake, Busy, Lane, LaneWriter, Reports};
+use synod_machine::{Keep, Link, Queue, Rng, Span};
+use synod_net::{Brake, Busy, Hosting, Lane, LaneWriter, NodeBuilder, Reports};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Bytes;
 
-use crate::rig::{Act, GUARD, Plan, Rig, Script, Told, cluster, config};
+use crate::rig::{Act, GUARD, Plan, Rig, Script, Told, cluster, config, probe};
 
 fn to(node: u32) -> NodeSet {
     NodeSet::only(NodeId(node))
@@ -392,4 +392,40 @@ fn links_are_told_to_machines_of_every_reactor() {
             told.insert(machine);
         }
     }
+}
+
+/// Roles of one vocabulary: what machine 7 says on queue 0 is for machine 0 of its peer, on queue 1 for machine 1, and
+/// what those say on queue 2 is for machine 7.
+#[test]
+fn a_queue_leads_to_the_role_that_the_plan_names() {
+    let hosting = |own, number| Hosting::new(number, probe(NodeId(own), number, Script::default()));
+    let start = |own, hostings: Vec<Hosting>| {
+        let mut plan = Plan::new(config(own, 2));
+        plan.machines.clear();
+        plan.start_with(|builder| hostings.into_iter().fold(builder.plan(&[0, 1, 7]), NodeBuilder::machine))
+    };
+    let two = start(0, vec![hosting(0, 0).route(7, [Queue::BULK]), hosting(0, 1).route(7, [Queue::BULK])]);
+    let one = start(1, vec![hosting(1, 7).route(0, [Queue::CONTROL]).route(1, [Queue::PROPOSAL])]);
+    one.dial(&two);
+    one.wait_link(0, Link::Up);
+    two.wait_link(1, Link::Up);
+    let send = |peer, queue, tag| Act::Send { to: to(peer), queue, tag, size: 0 };
+    one.act_at(7, vec![send(0, 0, 40), send(0, 1, 41)]);
+    two.act_at(0, vec![send(1, 2, 50)]);
+    two.act_at(1, vec![send(1, 2, 51)]);
+    let heard = |rig: &Rig| {
+        let mut heard: Vec<(u8, u64)> = Vec::new();
+        while heard.len() < 2 {
+            if let (machine, Told::Heard { tag, .. }) = rig.told.recv_timeout(GUARD).expect("it is told") {
+                heard.push((machine, tag));
+            }
+        }
+        heard.sort_unstable();
+        heard
+    };
+    assert_eq!(heard(&two), [(0, 40), (1, 41)]);
+    assert_eq!(heard(&one), [(7, 50), (7, 51)]);
+    // Machine 0 is only spoken to from there: nobody may speak to it.
+    two.act_at(0, vec![send(1, 0, 52)]);
+    assert_eq!(one.failure().code, 4_003);
 }

@@ -3,7 +3,7 @@
 use core::any::Any;
 
 use synod_machine::host::{Hosted, LaneLog};
-use synod_machine::{Span, Unrecoverable};
+use synod_machine::{Queue, Span, Unrecoverable};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
@@ -81,8 +81,9 @@ pub type Connector = dyn Fn(NodeId, u8, Box<dyn Any + Send>) -> Vec<Routed>;
 /// How two nodes are linked; asked once per unordered pair.
 pub type Links = dyn Fn(NodeId, NodeId) -> Option<Mode>;
 
-/// The number of the machine at the receiver: (sender, sender's machine, receiver).
-pub type Route = dyn Fn(NodeId, u8, NodeId) -> u8;
+/// The number of the machine at the receiver: (sender, sender's machine, its queue, receiver). A queue may lead to another
+/// machine than the sender's own kind: docs/adr/0015-queues-lead-to-roles.md.
+pub type Route = dyn Fn(NodeId, u8, Queue, NodeId) -> u8;
 
 /// Makes the disk of a node with this many lanes.
 pub type Disks = dyn Fn(NodeId, usize) -> Box<dyn Storage>;
@@ -241,7 +242,7 @@ impl Setup {
             kinds: Box::new(|_, _| None),
             connector: Box::new(|_, _, output| vec![Routed::Harness(output)]),
             links: Box::new(|a, b| (a.is_member() || b.is_member()).then_some(Mode::Connection)),
-            route: Box::new(|_, machine, _| machine),
+            route: Box::new(|_, machine, _, _| machine),
             names: None,
             disks: Box::new(|_, lanes| Box::new(RecordJournal::new(lanes))),
             checkers: Vec::new(),

@@ -63,7 +63,7 @@ impl World {
             return;
         }
         let (from, to) = (self.nodes[parcel.from as usize].id, &self.nodes[parcel.to as usize]);
-        let slot = to.slot_of((self.route)(from, parcel.machine, to.id));
+        let slot = to.slot_of((self.route)(from, parcel.machine, parcel.queue, to.id));
         match slot.filter(|_| to.status == Status::Up) {
             Some(slot) => self.offer(parcel.to, slot, parcel.cause, Work::Frame(parcel)),
             None => self.network.stats.unlinked += 1,
