@@ -19,6 +19,18 @@ pub struct At {
     pub draw: Hash,
 }
 
+impl At {
+    /// The rank of client `id` in this entry: where the order inside an entry matters, it is ascending by rank, so that
+    /// no client is ahead of another by its number. A bijection of `id`, unknown to whoever made the entry.
+    #[must_use]
+    pub fn rank(&self, id: u32) -> u64 {
+        let mut rank = self.draw.short() ^ u64::from(id);
+        rank = (rank ^ (rank >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        rank = (rank ^ (rank >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        rank ^ (rank >> 31)
+    }
+}
+
 /// One request of one session.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
