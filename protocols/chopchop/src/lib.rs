@@ -17,10 +17,12 @@ mod bits;
 pub mod card;
 pub mod certificate;
 pub mod columns;
+pub mod config;
 pub mod datagram;
 pub mod dedup;
 pub mod directory;
 mod domains;
+pub mod fault;
 mod fixed;
 #[cfg(test)]
 mod formats;
@@ -29,6 +31,8 @@ pub mod item;
 pub mod message;
 pub mod signup;
 pub mod statement;
+pub mod trace;
 pub mod tree;
+pub mod vocabulary;
 
 pub use domains::Domains;
