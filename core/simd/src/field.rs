@@ -1,0 +1,301 @@
+//! The field of BLS12-381's curve, in Montgomery form with R = 2^416.
+//!
+//! *Form.* Eight limbs of 52 bits. The 35 bits above the modulus are slack: products take operands up to 2^398 and give
+//! results below 2p, so a tree of additions needs no conditional subtraction. Every bound that is relied upon stands at
+//! the function that relies on it.
+
+use crate::lanes::{LOW, Lanes};
+
+/// The modulus p, limbs of 52 bits, least first.
+pub(crate) const P: [u64; 8] = limbs(&P_WORDS);
+/// The modulus, words of 64 bits, least first.
+pub(crate) const P_WORDS: [u64; 6] = [
+    0xb9fe_ffff_ffff_aaab,
+    0x1eab_fffe_b153_ffff,
+    0x6730_d2a0_f6b0_f624,
+    0x6477_4b84_f385_12bf,
+    0x4b1b_a7b6_434b_acd7,
+    0x1a01_11ea_397f_e69a,
+];
+/// -1/p modulo 2^52.
+const INVERSE: u64 = negated_inverse(P_WORDS[0]) & LOW;
+/// R modulo p.
+pub(crate) const ONE: Fe<u64> = Fe(limbs(&power_of_two(416)));
+/// R^2 modulo p.
+const R2: Fe<u64> = Fe(limbs(&power_of_two(832)));
+
+/// A number modulo p, not necessarily below it, limbs of 52 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fe<L>(pub(crate) [L; 8]);
+
+/// Splits words of 64 bits into limbs of 52.
+pub(crate) const fn limbs(words: &[u64; 6]) -> [u64; 8] {
+    let [a, b, c, d, e, f] = *words;
+    [
+        a & LOW,
+        (a >> 52 | b << 12) & LOW,
+        (b >> 40 | c << 24) & LOW,
+        (c >> 28 | d << 36) & LOW,
+        (d >> 16 | e << 48) & LOW,
+        (e >> 4) & LOW,
+        (e >> 56 | f << 8) & LOW,
+        f >> 44,
+    ]
+}
+
+/// Joins limbs of 52 bits of a number below 2^384 into words of 64.
+pub(crate) const fn words(limbs: &[u64; 8]) -> [u64; 6] {
+    let [a, b, c, d, e, f, g, h] = *limbs;
+    [
+        a | b << 52,
+        b >> 12 | c << 40,
+        c >> 24 | d << 28,
+        d >> 36 | e << 16,
+        e >> 48 | f << 4 | g << 56,
+        g >> 8 | h << 44,
+    ]
+}
+
+/// -1/odd modulo 2^64, by Newton's iteration: each step doubles the bits that are right.
+const fn negated_inverse(odd: u64) -> u64 {
+    let mut inverse = odd;
+    let mut step = 0;
+    while step < 6 {
+        inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
+        step += 1;
+    }
+    inverse.wrapping_neg()
+}
+
+/// `a - b` and whether it borrowed.
+pub(crate) const fn minus(a: &[u64; 6], b: &[u64; 6]) -> ([u64; 6], bool) {
+    let (mut out, mut borrow, mut at) = ([0; 6], false, 0);
+    while at < 6 {
+        let (first, under) = a[at].overflowing_sub(b[at]);
+        let (second, again) = first.overflowing_sub(borrow as u64);
+        out[at] = second;
+        borrow = under | again;
+        at += 1;
+    }
+    (out, borrow)
+}
+
+/// 2^exponent modulo p.
+const fn power_of_two(exponent: u32) -> [u64; 6] {
+    let (mut value, mut step) = ([1, 0, 0, 0, 0, 0], 0);
+    while step < exponent {
+        let (mut doubled, mut at, mut carry) = ([0; 6], 0, 0);
+        while at < 6 {
+            doubled[at] = value[at] << 1 | carry;
+            carry = value[at] >> 63;
+            at += 1;
+        }
+        // p has 381 bits, so a doubled residue fits the words.
+        let (reduced, borrowed) = minus(&doubled, &P_WORDS);
+        value = if borrowed { doubled } else { reduced };
+        step += 1;
+    }
+    value
+}
+
+impl<L: Lanes> Fe<L> {
+    /// The same number in every lane.
+    #[inline(always)]
+    pub(crate) fn splat(number: &Fe<u64>) -> Self {
+        Self(number.0.map(L::splat))
+    }
+
+    /// Brings every limb back to 52 bits; the number must be below 2^416 and not negative.
+    #[inline(always)]
+    fn carried(self) -> Self {
+        let mut out = self;
+        let mut carry = L::splat(0);
+        for limb in &mut out.0 {
+            let sum = limb.add(carry);
+            carry = sum.carry();
+            *limb = sum.low();
+        }
+        out
+    }
+
+    /// The product, below 2p if the product of the operands is below R p; operands have limbs of 52 bits.
+    #[inline(always)]
+    pub(crate) fn times(&self, other: &Self) -> Self {
+        let zero = L::splat(0);
+        let (p, inverse) = (P.map(L::splat), L::splat(INVERSE));
+        let mut t = [zero; 9];
+        for b in other.0 {
+            for j in 0..8 {
+                t[j] = t[j].add_low(self.0[j], b);
+                t[j + 1] = t[j + 1].add_high(self.0[j], b);
+            }
+            let m = zero.add_low(t[0], inverse);
+            for j in 0..8 {
+                t[j] = t[j].add_low(m, p[j]);
+                t[j + 1] = t[j + 1].add_high(m, p[j]);
+            }
+            // The low 52 bits of t[0] are zero now. A limb gains less than 2^54 in each of eight rounds.
+            let carry = t[0].carry();
+            for j in 0..8 {
+                t[j] = t[j + 1];
+            }
+            t[8] = zero;
+            t[0] = t[0].add(carry);
+        }
+        let [a, b, c, d, e, f, g, h, _] = t;
+        Self([a, b, c, d, e, f, g, h]).carried()
+    }
+
+    /// The sum.
+    #[inline(always)]
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        Self(core::array::from_fn(|at| self.0[at].add(other.0[at]))).carried()
+    }
+
+    /// `self - other + offset`; `offset` is a multiple of p that is not below `other`.
+    #[inline(always)]
+    pub(crate) fn minus(&self, other: &Self, offset: &Self) -> Self {
+        let limb = |at: usize| self.0[at].sub(other.0[at]).add(offset.0[at]);
+        Self(core::array::from_fn(limb)).carried()
+    }
+}
+
+/// `multiple` times p, limbs of 52 bits but for the last.
+pub(crate) const fn multiple_of_p(multiple: u64) -> Fe<u64> {
+    let (mut out, mut carry, mut at) = ([0; 8], 0u128, 0);
+    while at < 8 {
+        let sum = P[at] as u128 * multiple as u128 + carry;
+        out[at] = low_word(sum) & LOW;
+        carry = sum >> 52;
+        at += 1;
+    }
+    assert!(carry == 0, "the multiple fits 416 bits");
+    Fe(out)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low word is what is asked for")]
+const fn low_word(wide: u128) -> u64 {
+    wide as u64
+}
+
+impl Fe<u64> {
+    /// Montgomery form of a residue below p.
+    pub(crate) fn of(residue: &[u64; 6]) -> Self {
+        Self(Self(limbs(residue)).times(&R2).reduced_limbs())
+    }
+
+    /// The residue below p that this stands for, out of Montgomery form.
+    pub(crate) fn residue(&self) -> [u64; 6] {
+        let mut one = [0; 8];
+        one[0] = 1;
+        words(&self.times(&Self(one)).reduced_limbs())
+    }
+
+    /// The representative below p, for numbers below 2^398.
+    pub(crate) fn reduced_limbs(&self) -> [u64; 8] {
+        // Times one in Montgomery form keeps the number and brings it below 2p.
+        let mut out = words(&self.times(&ONE).0);
+        let (reduced, borrowed) = minus(&out, &P_WORDS);
+        if !borrowed {
+            out = reduced;
+        }
+        limbs(&out)
+    }
+
+    /// Whether it stands for zero.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.reduced_limbs() == [0; 8]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lanes::{Eight, Plain};
+    use crate::testing::Drawn;
+
+    /// Schoolbook product modulo p, bit by bit.
+    fn slow(a: &[u64; 6], b: &[u64; 6]) -> [u64; 6] {
+        let double = |value: &[u64; 6]| {
+            let (mut out, mut carry) = ([0; 6], 0);
+            for (out, word) in out.iter_mut().zip(value) {
+                *out = word << 1 | carry;
+                carry = word >> 63;
+            }
+            let (reduced, borrowed) = minus(&out, &P_WORDS);
+            if borrowed { out } else { reduced }
+        };
+        let mut sum = [0_u64; 6];
+        for bit in (0..384).rev() {
+            sum = double(&sum);
+            if b[bit / 64] >> (bit % 64) & 1 == 1 {
+                let mut carry = 0_u128;
+                for (sum, a) in sum.iter_mut().zip(a) {
+                    let wide = u128::from(*sum) + u128::from(*a) + carry;
+                    *sum = low_word(wide);
+                    carry = wide >> 64;
+                }
+                let (reduced, borrowed) = minus(&sum, &P_WORDS);
+                if !borrowed {
+                    sum = reduced;
+                }
+            }
+        }
+        sum
+    }
+
+    #[test]
+    fn products_are_those_of_long_multiplication() {
+        let mut from = Drawn::new(1);
+        let edges = [[0; 6], [1, 0, 0, 0, 0, 0], minus(&P_WORDS, &[1, 0, 0, 0, 0, 0]).0];
+        let drawn: Vec<[u64; 6]> = (0..60).map(|_| from.residue()).collect();
+        for a in edges.iter().chain(&drawn) {
+            for b in edges.iter().chain(drawn.iter().take(12)) {
+                let product = Fe::of(a).times(&Fe::of(b));
+                assert_eq!(product.residue(), slow(a, b));
+            }
+        }
+    }
+
+    #[test]
+    fn eight_lanes_say_what_one_says() {
+        let mut from = Drawn::new(2);
+        for _ in 0..50 {
+            let (a, b): ([Fe<u64>; 8], [Fe<u64>; 8]) = (
+                core::array::from_fn(|_| Fe::of(&from.residue())),
+                core::array::from_fn(|_| Fe::of(&from.residue())),
+            );
+            let across = |one: &[Fe<u64>; 8]| {
+                Fe(core::array::from_fn(|limb| Plain::load(&core::array::from_fn(|lane| one[lane].0[limb]))))
+            };
+            let offset = multiple_of_p(4);
+            let (x, y) = (across(&a), across(&b));
+            let (product, difference) = (x.times(&y), x.minus(&y, &Fe::splat(&offset)));
+            for lane in 0..8 {
+                let of = |fe: &Fe<Plain>| Fe(fe.0.map(|limb| limb.store()[lane]));
+                assert_eq!(of(&product).0, a[lane].times(&b[lane]).0);
+                assert_eq!(of(&difference).0, a[lane].minus(&b[lane], &offset).0);
+            }
+        }
+    }
+
+    #[test]
+    fn words_and_limbs_are_the_same_number() {
+        let mut from = Drawn::new(3);
+        for _ in 0..1_000 {
+            let residue = from.residue();
+            assert_eq!(words(&limbs(&residue)), residue);
+        }
+        assert_eq!(words(&P), P_WORDS);
+    }
+
+    #[test]
+    fn operands_up_to_398_bits_are_taken() {
+        let mut from = Drawn::new(4);
+        let (a, b) = (from.residue(), from.residue());
+        let wide = |residue: &[u64; 6]| Fe::of(residue).plus(&multiple_of_p(100_000));
+        assert_eq!(wide(&a).times(&wide(&b)).residue(), slow(&a, &b));
+        assert_eq!(Fe(wide(&a).reduced_limbs()).residue(), a);
+        assert!(multiple_of_p(100_000).is_zero());
+    }
+}

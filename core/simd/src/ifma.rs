@@ -1,0 +1,147 @@
+//! Eight lanes in a vector of 512 bits, with the fused multiply-add of 52 bits.
+//!
+//! *Why unsafe.* The instructions exist on some processors only, so the compiler asks whoever calls them to know. A
+//! [`Vector`] is made and used only inside [`chunk`] and [`times`], which exist for such processors, and
+//! [`Adder`](crate::Adder) calls them only after it asked the processor. Nothing here reads or writes memory through a
+//! pointer but the two whole rows of a key, which are references to as many words.
+
+use core::arch::x86_64::{
+    __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512, _mm512_madd52hi_epu64,
+    _mm512_madd52lo_epu64, _mm512_or_si512, _mm512_set1_epi64, _mm512_shuffle_i64x2, _mm512_slli_epi64,
+    _mm512_srai_epi64, _mm512_srli_epi64, _mm512_storeu_si512, _mm512_sub_epi64, _mm512_unpackhi_epi64,
+    _mm512_unpacklo_epi64,
+};
+
+use crate::field::Fe;
+use crate::lanes::{Eight, LOW, Lanes};
+use crate::point::PackedKey;
+use crate::sum::{Outcome, Work, add_chunk};
+
+/// Whether this processor has what [`chunk`] needs.
+pub(crate) fn is_here() -> bool {
+    std::arch::is_x86_feature_detected!("avx512f")
+        && std::arch::is_x86_feature_detected!("avx512dq")
+        && std::arch::is_x86_feature_detected!("avx512ifma")
+}
+
+/// Adds the keys of one chunk. Callers have seen [`is_here`] say yes.
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+pub(crate) fn chunk(keys: &[&PackedKey], work: &mut Work<Vector>) -> Outcome {
+    add_chunk(keys, work)
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn times(a: &Fe<Vector>, b: &Fe<Vector>) -> Fe<Vector> {
+    a.times(b)
+}
+
+/// Eight words in a register.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vector(__m512i);
+
+/// Calls an instruction of the set that [`chunk`] is compiled for.
+macro_rules! vector {
+    ($instruction:expr) => {
+        // SAFETY: vectors exist only in functions that were called after the processor was found to have the instruction.
+        Vector(unsafe { $instruction })
+    };
+}
+
+impl Vector {
+    /// Words 0 of each pair.
+    #[inline(always)]
+    fn evens(self, other: Self) -> Self {
+        vector!(_mm512_unpacklo_epi64(self.0, other.0))
+    }
+    /// Words 1 of each pair.
+    #[inline(always)]
+    fn odds(self, other: Self) -> Self {
+        vector!(_mm512_unpackhi_epi64(self.0, other.0))
+    }
+    /// Quarters 0 and 2 of both.
+    #[inline(always)]
+    fn front(self, other: Self) -> Self {
+        vector!(_mm512_shuffle_i64x2::<0x88>(self.0, other.0))
+    }
+    /// Quarters 1 and 3 of both.
+    #[inline(always)]
+    fn back(self, other: Self) -> Self {
+        vector!(_mm512_shuffle_i64x2::<0xdd>(self.0, other.0))
+    }
+}
+
+/// Four vectors of pairs, quarter by quarter.
+#[inline(always)]
+fn quarters(a: Vector, b: Vector, c: Vector, d: Vector) -> [Vector; 4] {
+    let (e, f, g, h) = (a.front(b), a.back(b), c.front(d), c.back(d));
+    [e.front(g), f.front(h), e.back(g), f.back(h)]
+}
+
+impl Lanes for Vector {
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        vector!(_mm512_set1_epi64(word.cast_signed()))
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        vector!(_mm512_add_epi64(self.0, other.0))
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        vector!(_mm512_sub_epi64(self.0, other.0))
+    }
+    #[inline(always)]
+    fn low(self) -> Self {
+        vector!(_mm512_and_si512(self.0, Self::splat(LOW).0))
+    }
+    #[inline(always)]
+    fn carry(self) -> Self {
+        vector!(_mm512_srai_epi64::<52>(self.0))
+    }
+    #[inline(always)]
+    fn add_low(self, a: Self, b: Self) -> Self {
+        vector!(_mm512_madd52lo_epu64(self.0, a.0, b.0))
+    }
+    #[inline(always)]
+    fn add_high(self, a: Self, b: Self) -> Self {
+        vector!(_mm512_madd52hi_epu64(self.0, a.0, b.0))
+    }
+}
+
+impl Eight for Vector {
+    #[inline(always)]
+    fn load(words: &[u64; 8]) -> Self {
+        vector!(_mm512_loadu_si512(words.as_ptr().cast()))
+    }
+    #[inline(always)]
+    fn store(self) -> [u64; 8] {
+        let mut out = [0_u64; 8];
+        // SAFETY: as for every instruction here; the array has the 64 bytes that are written.
+        unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), self.0) };
+        out
+    }
+    #[inline(always)]
+    fn join<const LEFT: u32, const RIGHT: u32>(low: Self, high: Self) -> Self {
+        let (low, high) = (low.right::<RIGHT>(), vector!(_mm512_slli_epi64::<LEFT>(high.0)));
+        vector!(_mm512_or_si512(low.0, high.0))
+    }
+    #[inline(always)]
+    fn right<const BITS: u32>(self) -> Self {
+        vector!(_mm512_srli_epi64::<BITS>(self.0))
+    }
+    /// A transposition of eight rows of eight words: pairs, then quarters, then halves change places.
+    #[inline(always)]
+    fn columns(rows: [&[u64; 8]; 8]) -> [Self; 8] {
+        let [a, b, c, d, e, f, g, h] = rows;
+        let (a, b, c, d) = (Self::load(a), Self::load(b), Self::load(c), Self::load(d));
+        let (e, f, g, h) = (Self::load(e), Self::load(f), Self::load(g), Self::load(h));
+        let [i, k, m, o] = quarters(a.evens(b), c.evens(d), e.evens(f), g.evens(h));
+        let [j, l, n, p] = quarters(a.odds(b), c.odds(d), e.odds(f), g.odds(h));
+        [i, j, k, l, m, n, o, p]
+    }
+    #[inline(always)]
+    fn product(a: &Fe<Self>, b: &Fe<Self>) -> Fe<Self> {
+        // SAFETY: vectors exist only in functions that were called after the processor was found to have the instructions.
+        unsafe { times(a, b) }
+    }
+}
