@@ -3,6 +3,7 @@
 //! Keys are derived from the seed, so a run is reproducible with either scheme. Whoever holds a [`Keyring`] holds
 //! every secret of the run; the world gives strategies the keys of corrupted identities only.
 
+use synod_crypto::bls::BlsSecret;
 use synod_crypto::toy::Universe;
 use synod_crypto::{Hasher, Keys, PublicKey, Seed};
 
@@ -12,7 +13,7 @@ pub enum Crypto {
     /// Keyed tags of the real sizes.
     #[default]
     Toy,
-    /// Real Ed25519.
+    /// Real Ed25519 and BLS12-381.
     Real,
 }
 
@@ -36,7 +37,8 @@ impl Keyring {
     pub fn keys(&self, name: u64) -> Keys {
         match self.crypto {
             Crypto::Toy => self.universe.keys(name),
-            Crypto::Real => Keys::ed25519(&Seed::new(self.secret("sign", name)), self.secret("batch", name)),
+            Crypto::Real => Keys::ed25519(&Seed::new(self.secret("sign", name)), self.secret("batch", name))
+                .with_bls(BlsSecret::new(&Seed::new(self.secret("together", name)))),
         }
     }
 
@@ -61,6 +63,7 @@ impl Keyring {
 
 #[cfg(test)]
 mod tests {
+    use synod_crypto::bls::BlsClaim;
     use synod_crypto::{Hash, Scope, Statement};
     use synod_quorum::{Epoch, NodeId};
     use synod_wire::wire;
@@ -92,6 +95,29 @@ mod tests {
             let mut forged = claim;
             forged.key = ring.public(2);
             assert!(forged.verify(&bob).is_err(), "{crypto:?}");
+        }
+    }
+
+    #[test]
+    fn both_schemes_sign_together() {
+        let scope = Scope { cluster: Hash::ZERO, epoch: Epoch(0) };
+        for crypto in [Crypto::Toy, Crypto::Real] {
+            let ring = Keyring::new(crypto, 3);
+            let checker = ring.keys(9);
+            let sum = |what| {
+                let signed = [1, 2].map(|name| {
+                    let keys = ring.keys(name);
+                    (keys.bls_public().expect("a key"), keys.sign_bls(&scope, &Said(what)).expect("a secret"))
+                });
+                BlsClaim {
+                    statement: Said(7),
+                    scope,
+                    keys: checker.bls().sum_keys(signed.map(|(key, _)| key)),
+                    signature: checker.bls().sum_signatures(signed.map(|(_, share)| share)).to_signature(),
+                }
+            };
+            assert!(sum(7).verify(&checker).is_ok(), "{crypto:?}");
+            assert!(sum(8).verify(&checker).is_err(), "{crypto:?}");
         }
     }
 

@@ -30,6 +30,35 @@ impl<S: Statement> BlsClaim<S> {
     }
 }
 
+/// What a second look at a refused claim gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reconsidered<S> {
+    /// The verdict that counts: that of the reference path.
+    pub verdict: Result<Verified<BlsClaim<S>>, BlsClaim<S>>,
+    /// Whether the claim's sum of keys was the reference path's. If not, the fast adder is not to be trusted here again.
+    pub adders_agree: bool,
+}
+
+impl<S: Statement> BlsClaim<S> {
+    /// Looks again at a claim that was refused, so that no refusal rests on the fast adder: adds the keys of `signers` up one
+    /// by one, and checks again where that gives another sum.
+    pub fn reconsider(
+        mut self,
+        signers: impl IntoIterator<Item = BlsPublicKey>,
+        keys: &Keys,
+    ) -> Reconsidered<S> {
+        let reference = keys.bls().sum_keys_one_by_one(signers);
+        let adders_agree = reference == self.keys;
+        let verdict = if adders_agree {
+            Err(self)
+        } else {
+            self.keys = reference;
+            self.verify(keys)
+        };
+        Reconsidered { verdict, adders_agree }
+    }
+}
+
 /// Checks many claims by one multi-pairing, bisected on failure; each comes back verified or refused, in order, with the
 /// verdict that [`BlsClaim::verify`] would have given.
 pub fn verify_all<S: Statement>(

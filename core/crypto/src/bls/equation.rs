@@ -15,7 +15,7 @@ pub(super) struct Equation<'a> {
 
 impl Equation<'_> {
     /// Whether neither side is infinity and the signature is in G2. A key is in G1 by its type, and so are sums.
-    fn is_fit(&self) -> bool {
+    pub(super) fn is_fit(&self) -> bool {
         *self.points().0 != blst_p1_affine::default() && self.signature.validate(true).is_ok()
     }
 

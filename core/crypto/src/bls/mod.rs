@@ -16,7 +16,7 @@
 //! depends on its company (but for a chance of 2^-64).
 //!
 //! *Speed.* [`Bls::sum_keys`] adds up to [`KEYS_AT_ONCE`] keys with one inversion per level; [`Bls::sum_keys_one_by_one`] is
-//! the reference it is tested against, and what counts before a batch is refused.
+//! the reference it is tested against, and what counts before a batch is refused ([`BlsClaim::reconsider`]).
 //!
 //! *Simulation.* In a universe of [`toy`](crate::toy) keys the same sums run over numbers modulo 2^61 - 1, with the sizes
 //! of the real encodings.
@@ -36,7 +36,7 @@ mod secret;
 mod tests;
 
 pub use certificate::{BlsCertificate, BlsMembers, Uncombined, combine};
-pub use claim::{BlsClaim, verify_all};
+pub use claim::{BlsClaim, Reconsidered, verify_all};
 pub use points::{BlsPublicKey, BlsSignature, KeySum, SignatureSum};
 pub use registration::{BadBls, Registration};
 pub use scheme::{Bls, KEYS_AT_ONCE, POSSESSION, SIGNING};

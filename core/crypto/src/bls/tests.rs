@@ -1,11 +1,12 @@
 //! Sums against their reference, and points that no key of a signer can be.
 
-use blst::min_pk::{AggregatePublicKey, PublicKey};
-use blst::{blst_p1, blst_p1_affine};
+use blst::min_pk::{AggregatePublicKey, PublicKey, Signature};
+use blst::{blst_p1, blst_p1_affine, blst_p2_affine};
 use synod_wire::Drawn;
 
+use super::equation::Equation;
 use super::points::{KeySum, Sum};
-use super::{BlsPublicKey, BlsSecret, KEYS_AT_ONCE};
+use super::{BlsPublicKey, BlsSecret, KEYS_AT_ONCE, SIGNING};
 use crate::{Keys, Seed};
 
 fn keys() -> Keys {
@@ -98,4 +99,23 @@ fn what_is_added_can_be_taken_away() {
     assert!(sum.is_infinity());
     sum.add(&agree(&all[..3]));
     assert_eq!(sum, agree(&all[..3]));
+}
+
+#[test]
+fn infinity_and_points_outside_the_group_do_not_reach_a_pairing() {
+    let secret = BlsSecret::new(&Seed::new([4; 32]));
+    let (key, signature) = (secret.public().0, secret.sign(SIGNING, b"message").0);
+    let is_fit = |key, signature| Equation { key, signature, message: b"message" }.is_fit();
+    assert!(is_fit(key, signature));
+    assert!(!is_fit(infinity().0, signature));
+    assert!(!is_fit(key, Signature::from(blst_p2_affine::default())));
+    let strays: Vec<Signature> = (0..=255)
+        .filter_map(|x| {
+            let mut bytes = [0; 96];
+            (bytes[0], bytes[95]) = (0x80, x);
+            Signature::uncompress(&bytes).ok()
+        })
+        .collect();
+    assert!(strays.len() > 50, "about half of all coordinates have a point");
+    assert!(strays.iter().all(|stray| !is_fit(key, *stray)), "a point is in the group once in 2^250");
 }

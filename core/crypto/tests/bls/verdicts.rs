@@ -43,6 +43,22 @@ fn a_share_counts_as_often_as_its_key() {
 }
 
 #[test]
+fn a_sum_follows_keys_that_come_and_leave() {
+    for make in SCHEMES {
+        let keys = make(0);
+        let key = |name| make(name).bls_public().expect("a key");
+        let mut sum = keys.bls().sum_keys((1..9).map(key));
+        (3..7).for_each(|name| sum.remove_key(&key(name)));
+        sum.add_key(&key(20));
+        sum.add(&keys.bls().sum_keys([key(21), key(22)]));
+        sum.subtract(&keys.bls().sum_keys([key(8), key(22)]));
+        let left = [1, 2, 7, 20, 21];
+        assert_eq!(sum, keys.bls().sum_keys(left.map(key)));
+        assert!(BlsClaim { keys: sum, ..claim(make, left.into_iter(), 1) }.verify(&keys).is_ok());
+    }
+}
+
+#[test]
 fn infinity_signs_nothing() {
     for make in SCHEMES {
         let keys = make(0);
@@ -173,6 +189,29 @@ fn company_never_changes_a_verdict() {
         assert!(held > runs && refused > runs, "{held} held and {refused} did not, in {runs} runs");
     }
     assert!(verify_all::<Say>(Vec::new(), &real(0)).is_empty());
+}
+
+#[test]
+fn no_refusal_rests_on_the_fast_adder() {
+    for make in SCHEMES {
+        let keys = make(0);
+        let signers =
+            |names: core::ops::Range<u64>| names.map(|name| make(name).bls_public().expect("a key"));
+        let good = claim(make, 1..5, 1);
+        // An adder that lost a key: the refused claim is good after all, and the difference is told.
+        let lost = BlsClaim { keys: keys.bls().sum_keys(signers(1..4)), ..good.clone() };
+        let refused = lost.verify(&keys).expect_err("the sum lacks a key");
+        let again = refused.reconsider(signers(1..5), &keys);
+        assert!(!again.adders_agree);
+        assert_eq!(again.verdict.map(|good| good.into_inner()), Ok(good.clone()));
+        // A bad signature stays bad, and where both adders agree no second pairing is needed.
+        let bad = BlsClaim { signature: signed(&make(9), 1), ..good };
+        let again = bad.clone().reconsider(signers(1..5), &keys);
+        assert!(again.adders_agree);
+        assert_eq!(again.verdict, Err(bad.clone()));
+        let again = bad.reconsider(signers(1..4), &keys);
+        assert!(!again.adders_agree && again.verdict.is_err());
+    }
 }
 
 #[test]
