@@ -50,6 +50,7 @@ impl Target {
 
 /// Every target: decoders by group, then roles.
 pub const TARGETS: &[&[Target]] = &[
+    decoders::bls::TARGETS,
     decoders::channel::TARGETS,
     decoders::vocabulary::TARGETS,
     decoders::hotstuff::TARGETS,

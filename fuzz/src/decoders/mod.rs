@@ -1,5 +1,6 @@
 //! One target per decoder, by the crate that decodes.
 
+pub mod bls;
 pub mod channel;
 pub mod chopchop;
 pub mod config;
