@@ -9,7 +9,12 @@ use core::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use synod_simd::{BLOCK, Hasher, Path};
+
 use crate::Hash;
+
+/// Inputs from which sixteen side by side take less time than one after the other.
+const SIDE_BY_SIDE_FROM: usize = 4;
 
 /// A BLAKE3 key for one purpose. Zeroised on drop and never printed, for some of them are secret.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -41,6 +46,10 @@ impl HashKey {
     pub fn hash_many(&self, inputs: &[u8], size: usize, out: &mut Vec<u8>) {
         let each = inputs.chunks_exact(size);
         assert!(each.remainder().is_empty(), "inputs of equal length");
+        let hasher = Hasher::new();
+        if size <= BLOCK && each.len() >= SIDE_BY_SIDE_FROM && hasher.path() == Path::Avx512 {
+            return hasher.keyed(&self.0, inputs, size, out);
+        }
         out.reserve(each.len().saturating_mul(32));
         for input in each {
             out.extend_from_slice(blake3::keyed_hash(&self.0, input).as_bytes());
@@ -81,11 +90,15 @@ mod tests {
     #[test]
     fn many_at_once_are_the_same_as_one_by_one() {
         let key = HashKey::derive("synod test a", b"cluster");
-        let inputs: Vec<u8> = (0..=255).cycle().take(52 * 37).collect();
-        let mut many = vec![7];
-        key.hash_many(&inputs, 52, &mut many);
-        let single: Vec<u8> = inputs.chunks(52).flat_map(|one| key.hash(one).0).collect();
-        assert_eq!(many.split_first(), Some((&7, single.as_slice())));
+        let inputs: Vec<u8> = (0..=255).cycle().take(148 * 37).collect();
+        for size in [1, 13, 52, 64, 65, 148] {
+            for count in [0, 1, 3, 4, 37] {
+                let (some, mut many) = (&inputs[..(size * count).min(inputs.len() / size * size)], vec![7]);
+                key.hash_many(some, size, &mut many);
+                let single: Vec<u8> = some.chunks(size).flat_map(|one| key.hash(one).0).collect();
+                assert_eq!(many.split_first(), Some((&7, single.as_slice())), "{count} of {size}");
+            }
+        }
         assert_eq!(key.hash_parts(&[b"ab", b"", b"c"]), key.hash(b"abc"));
     }
 
