@@ -60,8 +60,6 @@ faults! {
     WrongBody = 4_414, "wrong_body";
     /// Said a lower durable height than before.
     FallingMark = 4_415, "falling_mark";
-    /// Said that a batch is gone below a checkpoint that is lower than before.
-    FallingStable = 4_416, "falling_stable";
     /// Sent a part of a state that its root does not contain.
     WrongStatePart = 4_417, "wrong_state_part";
     /// Sent a shard that does not verify.

@@ -1,0 +1,150 @@
+//! Batches that arrive: checks I, quotas, credit (paper step 9).
+
+use synod_crypto::Hash;
+use synod_machine::Turn;
+use synod_quorum::NodeId;
+use synod_wire::List;
+
+use super::job::{Task, Why};
+use super::quota::work_of;
+use super::{BROKERS_MAX, Held, Stage, Store};
+use crate::batch::Refusal;
+use crate::content::AnyBatch;
+use crate::fault::Fault;
+use crate::message::{Credit, HELD_MAX, HeldBatch, Refused, StoreMessage, Upload};
+use crate::trace::{Note, NoteName, Rule};
+
+impl Store {
+    /// A batch arrives. It is digested by a job, since even a refusal names it.
+    pub(super) fn on_batch(&mut self, from: NodeId, upload: &Upload, turn: &mut Turn<'_, Self>) {
+        let Some(batch) = AnyBatch::of_upload(upload) else { return };
+        if self.jobs >= self.config.parameters.jobs_max || self.accounts.open(from, turn.now()).is_none() {
+            // Nothing is remembered: the broker sends it again when no answer comes.
+            return;
+        }
+        self.job(from, Task::Digest(Why::Uploaded(upload.asks()), batch), turn);
+    }
+
+    /// A batch that arrived has its digest.
+    pub(super) fn on_uploaded(
+        &mut self,
+        (from, ask): (NodeId, bool),
+        batch: AnyBatch,
+        (name, digest): (Hash, Hash),
+        turn: &mut Turn<'_, Self>,
+    ) {
+        if let Some(held) = self.held.get_mut(&digest) {
+            if !held.uploaders.contains(&from) && held.uploaders.len() < BROKERS_MAX {
+                held.uploaders.push(from);
+            }
+        } else if let Err(fault) = batch.header.intake(&self.config.cluster.intake(self.progress.height)) {
+            return self.refuse(from, digest, fault.refusal(), turn);
+        } else if self.pulling.wants(&digest) {
+            self.adopt(batch, (name, digest), Some(from), turn);
+        } else if !self.make_room(from, u64::from(batch.header.body_len()), turn) {
+            return self.refuse(from, digest, Refusal::Credit, turn);
+        } else {
+            self.hold(from, batch, (name, digest), turn);
+        }
+        if ask {
+            self.on_ask(from, digest, turn);
+        }
+        self.send_credit(from, turn);
+    }
+
+    fn hold(
+        &mut self,
+        from: NodeId,
+        batch: AnyBatch,
+        (name, digest): (Hash, Hash),
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let AnyBatch { header, body } = batch;
+        self.accounts.charge(from, u64::from(header.body_len()));
+        self.expiries.insert((header.expiry(), digest));
+        self.in_memory += body.len() as u64;
+        self.arrivals += 1;
+        let held = Held {
+            header,
+            name,
+            body: Some(body),
+            durable: false,
+            stage: Stage::Idle,
+            shard: None,
+            height: None,
+            charged: Some(from),
+            uploaders: vec![from],
+            askers: Vec::new(),
+            arrival: self.arrivals,
+            asked: turn.now(),
+        };
+        self.held.insert(digest, held);
+        turn.applied(Rule::Step9);
+    }
+
+    /// Evicts unpinned batches of the broker, oldest first, until `bytes` more fit its quota.
+    fn make_room(&mut self, broker: NodeId, bytes: u64, turn: &mut Turn<'_, Self>) -> bool {
+        loop {
+            match self.accounts.open(broker, turn.now()) {
+                None => return false,
+                Some(account) if account.fits(bytes) => return true,
+                Some(_) => {}
+            }
+            let evictable = |held: &Held| {
+                held.charged == Some(broker)
+                    && !held.durable
+                    && held.height.is_none()
+                    && held.stage != Stage::Checking
+            };
+            let oldest = self.held.iter().filter(|(_, held)| evictable(held));
+            let Some(digest) = oldest.min_by_key(|(_, held)| held.arrival).map(|(digest, _)| *digest) else {
+                return false;
+            };
+            self.drop_held(&digest, turn);
+        }
+    }
+
+    /// Tells a broker that a batch is not taken or not witnessed, and blames it if a correct one could not send it.
+    pub(super) fn refuse(&mut self, broker: NodeId, digest: Hash, why: Refusal, turn: &mut Turn<'_, Self>) {
+        if let Some(fault) = Fault::of_refusal(why) {
+            turn.blame(broker, fault);
+        }
+        turn.note(Note::of(NoteName::Refused, [u64::from(why.code()), 0, 0], digest));
+        turn.send(broker, StoreMessage::Refuse(Refused { digest, why }).into());
+        self.send_credit(broker, turn);
+    }
+
+    /// Says what a broker may still send.
+    pub(super) fn send_credit(&mut self, broker: NodeId, turn: &mut Turn<'_, Self>) {
+        let (height, directory, now) = (self.progress.height, self.directory(), turn.now());
+        if let Some(account) = self.accounts.get_mut(broker) {
+            let credit = Credit { bytes: account.left(), work: account.work(now), height, directory };
+            turn.send(broker, StoreMessage::Credit(credit).into());
+        }
+    }
+
+    /// Takes the work of a check from the broker's account.
+    pub(super) fn spend(&mut self, digest: &Hash, turn: &Turn<'_, Self>) -> bool {
+        let Some(held) = self.held.get(digest) else { return false };
+        let (cost, now) = (work_of(&held.header), turn.now());
+        let Some(broker) = held.charged else { return true };
+        self.accounts.get_mut(broker).is_some_and(|account| account.spend(cost, now))
+    }
+
+    /// A broker that restarted asks what it has pinned here.
+    pub(super) fn on_held_ask(&mut self, from: NodeId, turn: &mut Turn<'_, Self>) {
+        let own = self.held.iter().filter(|(_, held)| {
+            held.stage == Stage::Sound && held.height.is_none() && held.charged == Some(from)
+        });
+        let list = own.take(HELD_MAX).map(|(digest, held)| HeldBatch {
+            digest: *digest,
+            expiry: held.header.expiry(),
+            count: held.header.count(),
+            body_len: held.header.body_len(),
+        });
+        if let Ok(list) = List::try_from(list.collect::<Vec<_>>()) {
+            turn.send(from, StoreMessage::Held(list).into());
+        }
+        self.send_credit(from, turn);
+    }
+}

@@ -1,0 +1,305 @@
+//! The work of a store: digests, checks of batches and cards, shards, keys of the directory.
+//!
+//! Only [`check`](CheckBatch) mints [`Sound`], so nothing is witnessed that was not checked.
+
+use synod_crypto::bls::{BlsClaim, BlsPublicKey, Registration, verify_all as verify_all_bls};
+use synod_crypto::{Claim, Hash, Keys, Verified, verify_all};
+use synod_machine::{Cost, Job};
+use synod_quorum::NodeId;
+
+use crate::batch::{Batch, Refusal, Sealed};
+use crate::columns::Straggler;
+use crate::config::Cluster;
+use crate::content::AnyBatch;
+use crate::directory::View;
+use crate::keybook::KeyBook;
+use crate::signup::SealedSignUp;
+use crate::statement::{Root, SignUp, Submission, Witness};
+
+/// Signatures of stragglers that are checked as one batch.
+const TOGETHER: usize = 4_096;
+
+/// Why a body is digested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A broker sent it; whether it asks for a witness.
+    Uploaded(bool),
+    /// It was pulled for this digest.
+    Pulled(Hash),
+}
+
+/// Proof that a batch passed every check of a witness. Only jobs make it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sound(());
+
+/// A batch of messages to be checked.
+#[derive(Clone, Debug)]
+pub struct CheckBatch {
+    /// Its digest.
+    pub digest: Hash,
+    /// The batch.
+    pub batch: Sealed,
+    /// The directory it is checked against.
+    pub view: View,
+    /// The keys of that directory.
+    pub keys: KeyBook,
+}
+
+/// Work for the pool.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// Digests a body.
+    Digest(Why, AnyBatch),
+    /// BV1 to BV8.
+    Batch(Box<CheckBatch>),
+    /// Every card of a sign-up batch.
+    Cards(Hash, SealedSignUp),
+    /// Signs a shard.
+    Shard(NodeId, Witness),
+    /// Reads keys of a directory from this id on.
+    Keys(View, u32),
+}
+
+/// A job of a store.
+#[derive(Clone, Debug)]
+pub struct StoreJob {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// Whose data it is.
+    pub from: NodeId,
+    /// What to do.
+    pub task: Task,
+}
+
+/// The answer of a job.
+#[derive(Clone, Debug)]
+pub enum StoreDone {
+    /// A body was digested.
+    Digested {
+        /// Who sent it.
+        from: NodeId,
+        /// Why.
+        why: Why,
+        /// The batch.
+        batch: AnyBatch,
+        /// Name of its body's blob.
+        name: Hash,
+        /// Its digest.
+        digest: Hash,
+    },
+    /// A batch was checked.
+    Checked {
+        /// Its digest.
+        digest: Hash,
+        /// The verdict.
+        verdict: Result<Sound, Refusal>,
+        /// Whether the fast sum of keys was not the reference's.
+        mismatch: bool,
+    },
+    /// A shard was signed.
+    Shard(Verified<Claim<Witness>>),
+    /// Keys were read.
+    Keys {
+        /// Of the ids from this one on.
+        from: u32,
+        /// The keys.
+        keys: Vec<Option<BlsPublicKey>>,
+    },
+}
+
+impl CheckBatch {
+    /// BV1 to BV6 and BV8, and what BV7 has to check, if there are signers.
+    fn prepare(&self, cluster: &Cluster, keys: &Keys) -> Result<Option<(BlsClaim<Root>, Batch)>, Refusal> {
+        let batch = Batch::open(&self.batch).map_err(|fault| fault.refusal())?;
+        batch.check().map_err(|fault| fault.refusal())?;
+        if batch.header().directory > self.view.len().min(self.keys.len()) {
+            return Err(Refusal::Directory);
+        }
+        batch.check_root(cluster.domains()).map_err(|fault| fault.refusal())?;
+        self.check_stragglers(&batch, cluster, keys)?;
+        // BV8: decoding refuses a signature without signers and signers without a signature.
+        let Some(aggregate) = &batch.header().aggregate else { return Ok(None) };
+        let signature = keys.bls().signature(&aggregate.0).map_err(|_| Refusal::Aggregate)?;
+        let signers = self.signers(&batch).ok_or(Refusal::Aggregate)?;
+        let statement = Root { root_commit: batch.root_commit(cluster.domains()) };
+        let sum = keys.bls().sum_keys(signers);
+        Ok(Some((BlsClaim { statement, scope: cluster.scope(), keys: sum, signature }, batch)))
+    }
+
+    /// BV6: every straggler signed its message under its own number.
+    fn check_stragglers(&self, batch: &Batch, cluster: &Cluster, keys: &Keys) -> Result<(), Refusal> {
+        let mut stragglers = batch.columns().stragglers().peekable();
+        let mut claims = Vec::new();
+        let scope = cluster.scope();
+        for (index, entry) in (0_u32..).zip(batch.columns().entries()) {
+            let Some(Straggler { k, t, .. }) = stragglers.next_if(|straggler| straggler.index == index)
+            else {
+                continue;
+            };
+            let key = self.view.member(entry.id).ok_or(Refusal::Ids)?.ed;
+            let message = cluster.domains().msg.hash(entry.message);
+            let statement = Submission { id: entry.id, k0: k, parity: entry.parity, message };
+            claims.push(Claim { statement, scope, signer: NodeId(entry.id), key, signature: t });
+            if claims.len() == TOGETHER {
+                all_hold(core::mem::take(&mut claims), keys)?;
+            }
+        }
+        all_hold(claims, keys)
+    }
+
+    /// The keys of the entries that are neither straggler nor void; `None` when one has none.
+    fn signers(&self, batch: &Batch) -> Option<Vec<BlsPublicKey>> {
+        let mut stragglers = batch.columns().stragglers().map(|straggler| straggler.index).peekable();
+        let mut voids = batch.columns().voids().peekable();
+        let apart = |index: u32| stragglers.next_if_eq(&index).or_else(|| voids.next_if_eq(&index)).is_some();
+        let mut apart = apart;
+        let ids = (0_u32..).zip(batch.columns().ids());
+        ids.filter(|(index, _)| !apart(*index)).map(|(_, id)| self.keys.key(id)).collect()
+    }
+
+    /// The verdict on a claim that did not hold: the key sum is made anew by the reference path, whose verdict counts.
+    fn confirm(
+        &self,
+        mut claim: BlsClaim<Root>,
+        batch: &Batch,
+        keys: &Keys,
+    ) -> (Result<Sound, Refusal>, bool) {
+        let reference = self.signers(batch).map(|signers| keys.bls().sum_keys_one_by_one(signers));
+        match reference {
+            Some(sum) if sum != claim.keys => {
+                claim.keys = sum;
+                (claim.verify(keys).map(|_| Sound(())).map_err(|_| Refusal::Aggregate), true)
+            }
+            _ => (Err(Refusal::Aggregate), false),
+        }
+    }
+}
+
+fn all_hold(claims: Vec<Claim<Submission>>, keys: &Keys) -> Result<(), Refusal> {
+    if verify_all(claims, keys).iter().all(Result::is_ok) { Ok(()) } else { Err(Refusal::Straggler) }
+}
+
+/// Every card of a sign-up batch: canonical, possession in its group and of the key, signed by the other key.
+fn check_cards(batch: &SealedSignUp, cluster: &Cluster, keys: &Keys) -> Result<Sound, Refusal> {
+    let cards = batch.cards().map_err(|fault| fault.refusal())?;
+    let scope = cluster.card_scope();
+    for cards in cards.chunks(TOGETHER) {
+        let claim = |card: &crate::card::Card| Claim::<SignUp> {
+            statement: card.sign_up(),
+            scope,
+            signer: NodeId(u32::MAX),
+            key: *card.ed(),
+            signature: *card.signature(),
+        };
+        let registration = |card: &crate::card::Card| {
+            Registration::of_statement(card.bls().0, card.pop().0, &card.possession(), &scope)
+        };
+        let signed = verify_all(cards.iter().map(claim).collect(), keys).iter().all(Result::is_ok);
+        let registrations: Vec<Registration> = cards.iter().map(registration).collect();
+        if !signed || !keys.bls().register(&registrations).iter().all(Result::is_ok) {
+            return Err(Refusal::Card);
+        }
+    }
+    Ok(Sound(()))
+}
+
+impl StoreJob {
+    /// Does everything but BV7s, which are checked together.
+    fn begin(self, keys: &Keys) -> Begun {
+        let Self { cluster, from, task } = self;
+        let done = match task {
+            Task::Digest(why, batch) => {
+                let (name, digest) = batch.name_and_digest(cluster.domains());
+                StoreDone::Digested { from, why, batch, name, digest }
+            }
+            Task::Batch(check) => match check.prepare(&cluster, keys) {
+                Ok(Some((claim, batch))) => return Begun::Signed(check, Box::new((claim, batch))),
+                Ok(None) => checked(check.digest, Ok(Sound(()))),
+                Err(why) => checked(check.digest, Err(why)),
+            },
+            Task::Cards(digest, batch) => checked(digest, check_cards(&batch, &cluster, keys)),
+            Task::Shard(own, witness) => StoreDone::Shard(keys.sign(cluster.scope(), own, witness)),
+            Task::Keys(view, from) => StoreDone::Keys { from, keys: KeyBook::read(&view, from, keys) },
+        };
+        Begun::Done(done)
+    }
+}
+
+const fn checked(digest: Hash, verdict: Result<Sound, Refusal>) -> StoreDone {
+    StoreDone::Checked { digest, verdict, mismatch: false }
+}
+
+/// A job after everything but its pairing.
+enum Begun {
+    Done(StoreDone),
+    Signed(Box<CheckBatch>, Box<(BlsClaim<Root>, Batch)>),
+}
+
+impl Job for StoreJob {
+    type Done = StoreDone;
+
+    fn run(self, keys: &Keys) -> StoreDone {
+        let mut done = Self::run_all(vec![self], keys);
+        done.pop().unwrap_or_else(|| unreachable!("one job has one answer"))
+    }
+
+    fn run_all(jobs: Vec<Self>, keys: &Keys) -> Vec<StoreDone> {
+        let begun: Vec<Begun> = jobs.into_iter().map(|job| job.begin(keys)).collect();
+        let claims = begun.iter().filter_map(|begun| match begun {
+            Begun::Signed(_, claim) => Some(claim.0.clone()),
+            Begun::Done(_) => None,
+        });
+        let mut verdicts = verify_all_bls(claims.collect(), keys).into_iter();
+        let finish = |begun| match begun {
+            Begun::Done(done) => done,
+            Begun::Signed(check, signed) => match verdicts.next() {
+                Some(Ok(_)) => checked(check.digest, Ok(Sound(()))),
+                Some(Err(_)) | None => {
+                    let (claim, batch) = *signed;
+                    let (verdict, mismatch) = check.confirm(claim, &batch, keys);
+                    StoreDone::Checked { digest: check.digest, verdict, mismatch }
+                }
+            },
+        };
+        begun.into_iter().map(finish).collect()
+    }
+
+    fn cost(&self) -> Cost {
+        match &self.task {
+            Task::Digest(_, batch) => Cost { hashed: batch.body.len() as u64, ..Cost::default() },
+            Task::Batch(check) => {
+                let header = &check.batch.header;
+                let paired = u32::from(header.signers() > 0);
+                Cost {
+                    batch_verify: header.stragglers,
+                    key_add: header.signers(),
+                    pairing: 2 * paired,
+                    hash_to_curve: paired,
+                    subgroup: paired,
+                    hashed: u64::from(header.count) * 64,
+                    coded: check.batch.body.len() as u64,
+                    ..Cost::default()
+                }
+            }
+            Task::Cards(_, batch) => {
+                let count = batch.header.count;
+                Cost {
+                    batch_verify: count,
+                    pairing: count + 1,
+                    hash_to_curve: count,
+                    subgroup: 2 * count,
+                    ..Cost::default()
+                }
+            }
+            Task::Shard(..) => Cost { sign: 1, ..Cost::default() },
+            Task::Keys(view, from) => {
+                let count = view.len().saturating_sub(*from).min(crate::keybook::KEYS_PER_JOB);
+                Cost { subgroup: count, ..Cost::default() }
+            }
+        }
+    }
+
+    fn peer(&self) -> Option<NodeId> {
+        Some(self.from)
+    }
+}

@@ -1,0 +1,135 @@
+//! What each broker may still send: bytes, batches and verification work (deviation D17).
+
+use std::collections::BTreeMap;
+
+use synod_machine::Time;
+use synod_quorum::NodeId;
+
+use super::config::{OTHERS, Quota, StoreConfig, StoreParameters};
+use crate::content::AnyHeader;
+
+/// One broker's account.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    quota: Quota,
+    pub(super) bytes: u64,
+    pub(super) batches: u32,
+    work: u64,
+    at: Time,
+    genesis: bool,
+}
+
+impl Account {
+    const fn new(quota: Quota, genesis: bool, at: Time) -> Self {
+        Self { quota, bytes: 0, batches: 0, work: quota.burst, at, genesis }
+    }
+
+    /// Work that is left.
+    pub(super) fn work(&mut self, now: Time) -> u64 {
+        let since = now.since(self.at).0;
+        let earned = u128::from(since) * u128::from(self.quota.work) / 1_000_000_000;
+        if let (Ok(earned), 1..) = (u64::try_from(earned), earned) {
+            self.work = self.work.saturating_add(earned).min(self.quota.burst);
+            self.at = now;
+        }
+        self.work
+    }
+
+    /// Takes `cost` work; false when there is not as much.
+    pub(super) fn spend(&mut self, cost: u64, now: Time) -> bool {
+        let enough = self.work(now) >= cost;
+        if enough {
+            self.work -= cost;
+        }
+        enough
+    }
+
+    /// Bytes that are left.
+    pub(super) const fn left(&self) -> u64 {
+        self.quota.bytes.saturating_sub(self.bytes)
+    }
+
+    pub(super) fn fits(&self, bytes: u64) -> bool {
+        bytes <= self.left() && self.batches < self.quota.batches
+    }
+}
+
+/// What it costs to verify a batch.
+pub(super) fn work_of(header: &AnyHeader) -> u64 {
+    match header {
+        AnyHeader::Messages(header) => {
+            u64::from(header.stragglers) + if header.count < 4_096 { 100 } else { 0 }
+        }
+        AnyHeader::SignUp(header) => 60 * u64::from(header.count),
+    }
+}
+
+/// The accounts of all brokers.
+#[derive(Clone, Debug)]
+pub(super) struct Accounts {
+    of: BTreeMap<NodeId, Account>,
+    genesis: Vec<NodeId>,
+    parameters: StoreParameters,
+}
+
+impl Accounts {
+    pub(super) fn new(config: &StoreConfig) -> Self {
+        let (genesis, parameters) = (config.brokers.clone(), config.parameters);
+        let mut of: BTreeMap<NodeId, Account> =
+            genesis.iter().map(|id| (*id, Account::new(parameters.genesis, true, Time::ZERO))).collect();
+        of.insert(OTHERS, Account::new(parameters.other, true, Time::ZERO));
+        Self { of, genesis, parameters }
+    }
+
+    /// The account of a broker; none for one that is not of the genesis while all places are taken.
+    pub(super) fn open(&mut self, broker: NodeId, now: Time) -> Option<&mut Account> {
+        if !self.of.contains_key(&broker) {
+            let others = self.of.len() - self.genesis.len() - 1;
+            if u32::try_from(others).is_ok_and(|others| others >= self.parameters.others_max) {
+                let idle = self.of.iter().find(|(_, account)| !account.genesis && account.batches == 0);
+                let idle = *idle?.0;
+                self.of.remove(&idle);
+            }
+            self.of.insert(broker, Account::new(self.parameters.other, false, now));
+        }
+        self.of.get_mut(&broker)
+    }
+
+    pub(super) fn get_mut(&mut self, broker: NodeId) -> Option<&mut Account> {
+        self.of.get_mut(&broker)
+    }
+
+    /// Charges a batch, whatever the quota says.
+    pub(super) fn charge(&mut self, broker: NodeId, bytes: u64) {
+        if let Some(account) = self.of.get_mut(&broker) {
+            account.bytes += bytes;
+            account.batches += 1;
+        }
+    }
+
+    /// Takes a charge back.
+    pub(super) fn refund(&mut self, broker: NodeId, bytes: u64) {
+        if let Some(account) = self.of.get_mut(&broker) {
+            account.bytes = account.bytes.saturating_sub(bytes);
+            account.batches = account.batches.saturating_sub(1);
+        }
+    }
+
+    /// Brokers that have spoken or are of the genesis.
+    pub(super) fn brokers(&self) -> impl Iterator<Item = NodeId> {
+        self.of.keys().copied().filter(|id| *id != OTHERS)
+    }
+
+    /// Bytes charged to all.
+    pub(super) fn bytes(&self) -> u64 {
+        self.of.values().map(|account| account.bytes).sum()
+    }
+
+    /// Most bytes, and most batches, that all can be charged: what outlived a restart without a name included.
+    pub(super) fn most(&self) -> (u64, u64) {
+        let StoreParameters { genesis, other, others_max, .. } = &self.parameters;
+        let (named, rest) = (self.genesis.len() as u64, 2 * u64::from(*others_max) + 1);
+        let batches = named * u64::from(genesis.batches) + rest * u64::from(other.batches);
+        (named * genesis.bytes + rest * other.bytes, batches)
+    }
+}

@@ -1,0 +1,203 @@
+//! Witnessing: the check of a batch, its record, its shard (paper step 10).
+
+use synod_crypto::bls::BlsPublicKey;
+use synod_crypto::{Claim, Hash, Verified};
+use synod_machine::Turn;
+use synod_quorum::NodeId;
+
+use super::config::OTHERS;
+use super::job::{CheckBatch, Sound, Task};
+use super::record::{Pinned, StoreRecord};
+use super::{BROKERS_MAX, Held, Stage, Store, StoreTimer};
+use crate::batch::{Refusal, Sealed};
+use crate::content::AnyHeader;
+use crate::message::{Shard, StoreMessage};
+use crate::signup::SealedSignUp;
+use crate::statement::{Kind, Witness};
+use crate::trace::{Note, NoteName, Rule};
+
+impl Store {
+    /// A broker asks for a shard. One that does not hold promises any more says nothing.
+    pub(super) fn on_ask(&mut self, from: NodeId, digest: Hash, turn: &mut Turn<'_, Self>) {
+        if self.silent.is_some_and(|until| self.progress.height < until) {
+            return;
+        }
+        let Some(held) = self.held.get_mut(&digest) else { return };
+        if !held.askers.contains(&from) && held.askers.len() < BROKERS_MAX {
+            held.askers.push(from);
+        }
+        match held.stage {
+            Stage::Idle => {
+                held.asked = turn.now();
+                held.stage = Stage::Waiting;
+                if held.header.directory() > self.directory() {
+                    let wait = self.config.parameters.directory_wait;
+                    turn.arm(StoreTimer::DirectoryWait(digest), wait);
+                }
+                self.waiting.insert(digest);
+                self.retry(turn);
+            }
+            Stage::Waiting | Stage::Checking => {}
+            Stage::Sound => self.sign(digest, turn),
+        }
+    }
+
+    /// Starts the checks that had to wait and can be made now.
+    pub(super) fn retry(&mut self, turn: &mut Turn<'_, Self>) {
+        let directory = self.directory();
+        let ready = |held: &Held| held.header.directory() <= directory;
+        let ready: Vec<Hash> =
+            self.waiting.iter().filter(|digest| self.held.get(*digest).is_none_or(ready)).copied().collect();
+        for digest in ready {
+            if self.jobs >= self.config.parameters.jobs_max {
+                return;
+            }
+            self.waiting.remove(&digest);
+            turn.disarm(StoreTimer::DirectoryWait(digest));
+            self.check(digest, turn);
+        }
+    }
+
+    fn check(&mut self, digest: Hash, turn: &mut Turn<'_, Self>) {
+        if !self.spend(&digest, turn) {
+            return self.refuse_held(digest, Refusal::Credit, turn);
+        }
+        let (view, keys) = (self.progress.directory.clone(), self.keys.clone());
+        let Some(held) = self.held.get_mut(&digest) else { return };
+        let Some(body) = held.body.clone() else { return };
+        held.stage = Stage::Checking;
+        let from = held.charged.unwrap_or(OTHERS);
+        let task = match held.header.clone() {
+            AnyHeader::Messages(header) => {
+                Task::Batch(Box::new(CheckBatch { digest, batch: Sealed { header, body }, view, keys }))
+            }
+            AnyHeader::SignUp(header) => Task::Cards(digest, SealedSignUp { header, body }),
+        };
+        self.job(from, task, turn);
+    }
+
+    /// The directory stayed too short.
+    pub(super) fn on_directory_wait(&mut self, digest: Hash, turn: &mut Turn<'_, Self>) {
+        let directory = self.directory();
+        let short = self.held.get(&digest).is_some_and(|held| held.header.directory() > directory);
+        if short && self.waiting.remove(&digest) {
+            self.refuse_held(digest, Refusal::Directory, turn);
+        }
+    }
+
+    /// Refuses to those who asked. What breaks a rule is dropped; what a correct broker may ask for later stays.
+    fn refuse_held(&mut self, digest: Hash, why: Refusal, turn: &mut Turn<'_, Self>) {
+        let Some(held) = self.held.get_mut(&digest) else { return };
+        held.stage = Stage::Idle;
+        let lasting = !matches!(why, Refusal::Credit | Refusal::Directory);
+        let mut told = core::mem::take(&mut held.askers);
+        if lasting {
+            told.extend(
+                held.uploaders.iter().filter(|broker| !told.contains(broker)).copied().collect::<Vec<_>>(),
+            );
+            if held.height.is_none() && !held.durable {
+                self.drop_held(&digest, turn);
+            }
+        }
+        for broker in told {
+            self.refuse(broker, digest, why, turn);
+        }
+    }
+
+    /// A batch was checked.
+    pub(super) fn on_checked(
+        &mut self,
+        digest: Hash,
+        verdict: Result<Sound, Refusal>,
+        mismatch: bool,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let Some(held) = self.held.get_mut(&digest) else { return };
+        if mismatch {
+            turn.note(Note::of(NoteName::AdderMismatch, [u64::from(held.header.count()), 0, 0], digest));
+        }
+        match verdict {
+            Ok(Sound { .. }) => {
+                held.stage = Stage::Sound;
+                let kind = held.header.kind();
+                self.pin(&digest, turn);
+                turn.applied(Rule::Step10);
+                turn.applied(if kind == Kind::Messages { Rule::SortedIds } else { Rule::Directory });
+                self.sign(digest, turn);
+            }
+            Err(why) => self.refuse_held(digest, why, turn),
+        }
+    }
+
+    /// Puts body and record into the lane, once.
+    pub(super) fn pin(&mut self, digest: &Hash, turn: &mut Turn<'_, Self>) {
+        let Some(held) = self.held.get_mut(digest) else { return };
+        let Some(body) = held.body.clone().filter(|_| !held.durable) else { return };
+        held.durable = true;
+        let name = held.name;
+        let count = self.names.entry(name).or_insert(0);
+        *count += 1;
+        if *count == 1 {
+            turn.store(name, body);
+        }
+        let Some(held) = self.held.get(digest) else { return };
+        let record = StoreRecord::Pinned(self.pinned(*digest, held));
+        self.persist(record, turn);
+    }
+
+    pub(super) fn pinned(&self, digest: Hash, held: &Held) -> Pinned {
+        let broker = held.charged.map_or(u32::MAX, |broker| self.config.place(broker));
+        let sound = held.stage == Stage::Sound;
+        Pinned { digest, name: held.name, header: held.header.clone(), broker, sound }
+    }
+
+    fn sign(&mut self, digest: Hash, turn: &mut Turn<'_, Self>) {
+        let Some(held) = self.held.get(&digest) else { return };
+        match held.shard {
+            Some(_) => self.answer(digest, turn),
+            None => {
+                let own = self.config.own;
+                let witness = held.header.witness(digest);
+                self.job(own, Task::Shard(own, witness), turn);
+            }
+        }
+    }
+
+    /// The own shard is signed. It was computed behind the record, so sending it is held by it.
+    pub(super) fn on_shard(&mut self, claim: &Verified<Claim<Witness>>, turn: &mut Turn<'_, Self>) {
+        let digest = claim.statement.digest;
+        let Some(held) = self.held.get_mut(&digest) else { return };
+        held.shard = Some(claim.signature);
+        let waited = turn.now().since(held.asked).0;
+        let values = [u64::from(held.header.count()), u64::from(held.header.body_len()), waited];
+        turn.note(Note::of(NoteName::Witnessed, values, digest));
+        self.answer(digest, turn);
+    }
+
+    fn answer(&mut self, digest: Hash, turn: &mut Turn<'_, Self>) {
+        let Some(held) = self.held.get_mut(&digest) else { return };
+        let Some(signature) = held.shard else { return };
+        for broker in core::mem::take(&mut held.askers) {
+            turn.send(broker, StoreMessage::Shard(Shard { digest, signature }).into());
+            self.send_credit(broker, turn);
+        }
+    }
+
+    /// Keys of the directory were read.
+    pub(super) fn on_keys(&mut self, from: u32, keys: Vec<Option<BlsPublicKey>>, turn: &mut Turn<'_, Self>) {
+        self.reading = false;
+        if from == self.keys.len() {
+            self.keys.append(keys);
+        }
+        self.read_keys(turn);
+    }
+
+    /// Reads the keys that the directory has and the book has not.
+    pub(super) fn read_keys(&mut self, turn: &mut Turn<'_, Self>) {
+        if !self.reading && self.keys.len() < self.progress.directory.len() {
+            self.reading = true;
+            let (view, from, own) = (self.progress.directory.clone(), self.keys.len(), self.config.own);
+            self.job(own, Task::Keys(view, from), turn);
+        }
+    }
+}
