@@ -18,6 +18,8 @@
 //! *Speed.* [`Bls::sum_keys`] adds up to [`KEYS_AT_ONCE`] keys with one inversion per level; [`Bls::sum_keys_one_by_one`] is
 //! the reference it is tested against, and what counts before a batch is refused ([`BlsClaim::reconsider`]).
 //!
+//! *Benchmarks.* [`BenchFamily`] makes keys and genuine signatures of a million signers by one addition each.
+//!
 //! *Simulation.* In a universe of [`toy`](crate::toy) keys the same sums run over numbers modulo 2^61 - 1, with the sizes
 //! of the real encodings.
 //!
@@ -26,6 +28,7 @@
 mod certificate;
 mod claim;
 mod equation;
+mod family;
 mod numbers;
 mod points;
 mod registration;
@@ -37,6 +40,7 @@ mod tests;
 
 pub use certificate::{BlsCertificate, BlsMembers, Uncombined, combine};
 pub use claim::{BlsClaim, Reconsidered, verify_all};
+pub use family::BenchFamily;
 pub use points::{BlsPublicKey, BlsSignature, KeySum, SignatureSum};
 pub use registration::{BadBls, Registration};
 pub use scheme::{Bls, KEYS_AT_ONCE, POSSESSION, SIGNING};

@@ -23,6 +23,11 @@ impl BlsSecret {
         Self(SecretKey::key_gen(seed.expose(), &[]).expect("a seed has 32 bytes"))
     }
 
+    /// The secret that a family of benchmark keys has for a member.
+    pub(super) const fn of(secret: SecretKey) -> Self {
+        Self(secret)
+    }
+
     /// The public key of this secret. Its owner needs no proof of possession.
     #[must_use]
     pub fn public(&self) -> BlsPublicKey {

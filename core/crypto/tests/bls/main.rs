@@ -3,6 +3,7 @@
 //! What needs only the laws of sums runs with toy keys too; points that no honest signer makes are made of the curve.
 
 mod certificates;
+mod families;
 mod registration;
 mod searching;
 mod verdicts;
