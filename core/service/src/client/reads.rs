@@ -131,10 +131,15 @@ impl Client {
             if let (Some(_), Say::Result(digest), true) = (&body, say, first) {
                 read.understood.push((digest, understood));
             }
+            // A question that arrives twice is answered twice, the second time from a later state: the first result counts,
+            // and another one is a lie only about the same state.
+            let again = read.positions.contains(&(from, executed));
             match read.matching.hear(from, say, body) {
                 Heard::Counted if first => read.positions.push((from, executed)),
-                Heard::Counted => {}
-                Heard::Equivocated => turn.blame(from, ServiceFault::EquivocatedResult(Bytes::new())),
+                Heard::Equivocated if again => {
+                    turn.blame(from, ServiceFault::EquivocatedResult(Bytes::new()));
+                }
+                Heard::Counted | Heard::Equivocated => {}
             }
         }
         let local = read.mode == ReadMode::Local;

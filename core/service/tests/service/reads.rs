@@ -1,13 +1,14 @@
 //! Quorum reads: behind their barrier, from a quorum, linearizable with one node down and one lying (TK9, K2).
 
+use synod_machine::broadcast::Position;
 use synod_machine::testing::effects;
 use synod_machine::{Condition, Effect, Event, Log, Recover, Span, Time};
 use synod_quorum::{NodeId, Weights};
 use synod_service::client::{ClientTimer, Rejection};
 use synod_service::matching::Trust;
 use synod_service::{
-    Answered, Client, ClientConfig, ClientInput, ClientMessage, ClientOutput, Command, ExecutorOutput,
-    Outcome, Query, ReadMode,
+    Answer, Answered, Client, ClientConfig, ClientInput, ClientMessage, ClientOutput, Command,
+    ExecutorOutput, Outcome, Query, ReadMode,
 };
 use synod_wire::{Blob, Bytes};
 
@@ -224,4 +225,34 @@ fn a_read_that_must_be_ordered_finds_the_queue_full_and_is_busy() {
             },
         );
     assert_eq!(outcome, Some(Outcome::Rejected(Rejection::Busy)));
+}
+
+/// A frame that carries a question may arrive twice; the member that answers it twice, from two states, is honest.
+#[test]
+fn a_second_answer_from_a_later_state_is_no_lie_and_counts_for_nothing() {
+    let config = ClientConfig::new(Trust::Members(Weights::equal(4)), CLUSTER, keys(100).public(), 1);
+    let log = Log { condition: Condition::Fresh, records: &mut core::iter::empty() };
+    let mut client = Client::recover(config, log).expect("a client has no log");
+    let mut step = |event| effects(&mut client, event, Time(1));
+    let (question, mode) = (Bytes::from_static(b"get a"), ReadMode::Quorum);
+    let query = ClientInput::Query { tag: 2, question, mode, fallback: None, deadline: Span::secs(9) };
+    let asked = step(Event::Input(query)).into_iter().find_map(|effect| match effect {
+        Effect::Send { message: ClientMessage::Query(query), .. } => Some(query.id),
+        _ => None,
+    });
+    let id = asked.expect("members are asked");
+    let mut answer = |node, at, value: &'static [u8]| {
+        let value = Answered::Body(Blob::try_from(Bytes::from_static(value)).expect("short"));
+        let answer = Answer { id, executed: Position(at), understood: true, value };
+        step(Event::Message { from: NodeId(node), message: ClientMessage::Answer(answer) })
+    };
+    let mut all = Vec::new();
+    for (node, at, value) in
+        [(0, 8, b"1"), (0, 9, b"2"), (1, 9, b"2"), (2, 9, b"2"), (3, 8, b"1"), (3, 9, b"2")]
+    {
+        all.extend(answer(node, at, value));
+    }
+    assert!(!all.iter().any(|effect| matches!(effect, Effect::Blame { .. })), "{all:?}");
+    let accepted = all.iter().any(|effect| matches!(effect, Effect::Output(ClientOutput::Outcome { .. })));
+    assert!(!accepted, "the second answers of 0 and 3 make no quorum with those of 1 and 2");
 }
