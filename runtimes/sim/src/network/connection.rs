@@ -3,12 +3,14 @@
 use synod_machine::Link;
 
 use super::Mode;
-use super::link::{Dir, NetEvent, WeatherKind};
+use super::link::{Dir, Flight, NetEvent, WeatherKind};
 use super::transport::Network;
 use crate::happening::Plan;
 
 const MS: u64 = 1_000_000;
 
+/// What arrives later than this has not left its sender when a connection breaks.
+const FLYING_MAX: u64 = 1_000 * MS;
 /// Undecodable frames of one connection until the receiver closes it.
 const STRIKES: u32 = 3;
 
@@ -75,7 +77,9 @@ impl Network {
             let open = self.dirs[dir as usize].blocked == 0;
             for at in self.dirs[dir as usize].channels.clone() {
                 let flights = &mut self.channels[at as usize].flights;
-                let flying = flights.iter().take_while(|flight| flight.arrival != u64::MAX).count();
+                // What still waited for bandwidth dies with the connection, or both ends would mourn it that long.
+                let leaves = |flight: &&Flight| flight.arrival <= now + FLYING_MAX;
+                let flying = flights.iter().take_while(leaves).count();
                 let drawn = (u128::from(share) * (flying as u128 + 1)) >> 64;
                 let keep = if all { flying } else { usize::try_from(drawn).unwrap_or(0) };
                 let keep = if open && was_up { keep } else { 0 };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use synod_machine::{Span, Time};
 use synod_quorum::{NodeId, NodeSet};
-use synod_sim::{Family, Incident, Latency, Mode, Names, Options, SHAPES, Seat, Setup, Twins, World};
+use synod_sim::{Family, Incident, Latency, Loss, Mode, Names, Options, SHAPES, Seat, Setup, Twins, World};
 
 use crate::probe::{DEPTH, Do, Said, calm, heard, hosted, said, setup, tell, world};
 
@@ -123,6 +123,25 @@ fn what_waits_for_bandwidth_goes_when_the_bound_ends_or_the_core_is_healed() {
         }
         let rest = heard(&said(&mut world, Span::millis(150)), 1);
         assert_eq!([slow, rest].concat(), (0..10).collect::<Vec<_>>(), "healed {healed}");
+    }
+}
+
+/// What waited for bandwidth when a node died does not keep it from its peer once the core is whole.
+#[test]
+fn a_node_that_died_behind_a_slow_link_is_linked_again_soon_after_healing() {
+    for seed in 0..12 {
+        let mut world = world(2, seed);
+        world.load(&[incident(1, Family::NetBand, &[0], 1, Span::secs(100))]);
+        said(&mut world, Span::millis(20));
+        tell(&mut world, 0, (0..20).map(|value| Do::SendOn(0, NodeId(1), value)).collect());
+        said(&mut world, Span::millis(20));
+        world.crash(NodeId(1), Loss::Durable, Some(Span::millis(1)));
+        said(&mut world, Span::millis(20));
+        world.heal(&[NodeId(0), NodeId(1)]);
+        said(&mut world, Span::millis(1_500));
+        tell(&mut world, 0, vec![Do::SendOn(0, NodeId(1), 77)]);
+        let heard = heard(&said(&mut world, Span::millis(500)), 1);
+        assert!(heard.contains(&77), "seed {seed}: {heard:?}");
     }
 }
 
