@@ -95,6 +95,7 @@ impl Plan {
                 }]],
             },
             inputs_and_models(&programs, long, commit),
+            attacks(&programs),
             processes(&programs, long),
         ];
         Self { groups }
@@ -221,25 +222,32 @@ fn inputs_and_models(programs: &Programs, long: bool, commit: &str) -> Group {
     Group { name: "inputs and models", lanes: vec![vec![fuzz], lane] }
 }
 
-fn processes(programs: &Programs, long: bool) -> Group {
+/// Alone on the machine: a flood is held against a run without one.
+fn attacks(programs: &Programs) -> Group {
     let synod = programs.synod.as_str();
-    let mut lane = vec![
+    let lane = vec![
         step("identities", 60, &[synod, "chaos", "identities"]).or_missing(),
-        step("poison", 120, &[synod, "chaos", "poison"]).or_missing(),
         step("flood", 180, &[synod, "chaos", "flood", "--seconds", "60"]).or_missing(),
     ];
+    Group { name: "attacks", lanes: vec![lane] }
+}
+
+fn processes(programs: &Programs, long: bool) -> Group {
+    let synod = programs.synod.as_str();
+    let mut lane = Vec::new();
+    let mut other = vec![step("poison", 240, &[synod, "chaos", "poison"]).or_missing()];
     // Faults of all kinds, then as many more kills of leaders as the score wants.
     let mix = [synod, "chaos", "run", "--mix", "--minutes"];
     let often = ["--kill-mean", "500ms"];
     if long {
-        lane.push(step("power", 3_600, &[synod, "chaos", "power", "--cuts", "1000"]));
+        other.push(step("power", 7_200, &[synod, "chaos", "power", "--cuts", "1000"]));
         // Three of them make the 24 hours and 10,000 kills that the score wants in the end.
         lane.push(step("chaos", 30_600, &[&mix[..], &["480", "--kills", "3400"], &often].concat()));
     } else {
-        lane.push(step("power", 300, &[synod, "chaos", "power", "--cuts", "50"]));
+        other.push(step("power", 600, &[synod, "chaos", "power", "--cuts", "50"]));
         lane.push(step("chaos", 700, &[&mix[..], &["5", "--kills", "100"], &often].concat()));
     }
-    Group { name: "processes", lanes: vec![lane] }
+    Group { name: "processes", lanes: vec![lane, other] }
 }
 
 #[cfg(test)]
