@@ -95,7 +95,28 @@ pub struct View {
     length: u32,
 }
 
+/// `entries` in shared chunks, again and again until there are `length`; `None` when a chunk would be cut in the middle.
+pub(crate) fn repeating<T, C>(entries: &[T], length: u32, chunk: impl Fn(&[T]) -> C) -> Option<Vec<Arc<C>>> {
+    let wanted = length as usize;
+    let fits = wanted <= entries.len()
+        || (!entries.is_empty()
+            && entries.len().is_multiple_of(CHUNK_MEMBERS)
+            && wanted.is_multiple_of(CHUNK_MEMBERS));
+    let once = entries.get(..wanted).unwrap_or(entries).chunks(CHUNK_MEMBERS);
+    let chunks: Vec<Arc<C>> = once.map(|entries| Arc::new(chunk(entries))).collect();
+    fits.then(|| chunks.iter().cycle().take(wanted.div_ceil(CHUNK_MEMBERS)).cloned().collect())
+}
+
 impl View {
+    /// A view of `length` clients, whose keys are those of `members` again and again; `None` when `length` is neither at
+    /// most their number nor, like their number, a multiple of [`CHUNK_MEMBERS`]. For load generators: no directory that
+    /// cards make has a key twice, and 257 million ids take no more memory than their pointers.
+    #[must_use]
+    pub fn repeating(members: &[Member], length: u32) -> Option<Self> {
+        let chunks = repeating(members, length, |members| MemberChunk { members: members.to_vec() })?;
+        Some(Self { chunks, length })
+    }
+
     /// Number of clients.
     #[must_use]
     pub const fn len(&self) -> u32 {

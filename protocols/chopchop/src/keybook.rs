@@ -10,7 +10,7 @@ use std::sync::Arc;
 use synod_crypto::Keys;
 use synod_crypto::bls::BlsPublicKey;
 
-use crate::directory::{CHUNK_MEMBERS, View};
+use crate::directory::{CHUNK_MEMBERS, View, repeating};
 
 /// Keys that one job reads at most.
 pub(crate) const KEYS_PER_JOB: u32 = 8_192;
@@ -23,6 +23,13 @@ pub struct KeyBook {
 }
 
 impl KeyBook {
+    /// The keys of as many clients as [`View::repeating`] gives; `None` when it gives none. For load generators.
+    #[must_use]
+    pub fn repeating(keys: &[BlsPublicKey], length: u32) -> Option<Self> {
+        let chunks = repeating(keys, length, |keys| keys.iter().copied().map(Some).collect())?;
+        Some(Self { chunks, length })
+    }
+
     /// Number of clients whose keys are here.
     #[must_use]
     pub const fn len(&self) -> u32 {

@@ -130,3 +130,20 @@ proptest! {
         prop_assert_eq!(directory.len() as usize, model.len());
     }
 }
+
+#[test]
+fn a_repeating_view_names_the_same_keys_again_and_cuts_no_chunk() {
+    let members: Vec<Member> = (0..1_024).map(|at| member(at, at)).collect();
+    let view = super::View::repeating(&members, 1_536).expect("whole chunks");
+    assert_eq!((view.len(), view.chunks().len()), (1_536, 3));
+    assert!(Arc::ptr_eq(&view.chunks()[0], &view.chunks()[2]), "a chunk stands in memory once");
+    assert_eq!((view.member(1_030), view.member(1_536)), (Some(&members[6]), None));
+    let cut = super::View::repeating(&members, 700).expect("less than there are");
+    assert_eq!((cut.len(), cut.member(699), cut.member(700)), (700, Some(&members[699]), None));
+    for (members, length) in
+        [(&members[..1_000], 1_024), (&members[..1_000], 1_001), (&members[..], 1_500), (&[], 512)]
+    {
+        assert!(super::View::repeating(members, length).is_none(), "{} for {length}", members.len());
+    }
+    assert!(super::View::repeating(&[], 0).is_some_and(|view| view.is_empty()));
+}
