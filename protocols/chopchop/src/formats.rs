@@ -3,16 +3,25 @@
 use crate::batch::{Header, Sealed};
 use crate::card::Card;
 use crate::certificate::{DeliveryCertificate, HeightCertificate, Legitimacy};
+use crate::content::AnyHeader;
 use crate::directory::Member;
 use crate::item::Item;
 use crate::message::{
     Cards, ClientMessage, Credit, HeldBatch, Piece, Pull, Refused, ServerMessage, Shard, SignedHeight,
     SignedState, StateAsk, StoreMessage, Upload, Verdict,
 };
+use crate::server::Mark;
 use crate::signup::{SealedSignUp, SignUpHeader};
 use crate::statement::{Delivered, Height, LinkClaim, Possession, Root, SignUp, State, Submission, Witness};
+use crate::store::{Ordered, Pinned, StoreRecord};
+
+/// A number stands in for the ordering layer's own words.
+type Message = crate::vocabulary::Message<Height>;
+/// And for its records.
+type ServerRecord = crate::server::ServerRecord<Height>;
 
 synod_wire::conformance!(
+    AnyHeader,
     Card,
     Cards,
     ClientMessage,
@@ -26,8 +35,12 @@ synod_wire::conformance!(
     Item,
     Legitimacy,
     LinkClaim,
+    Mark,
     Member,
+    Message,
+    Ordered,
     Piece,
+    Pinned,
     Possession,
     Pull,
     Refused,
@@ -35,6 +48,7 @@ synod_wire::conformance!(
     Sealed,
     SealedSignUp,
     ServerMessage,
+    ServerRecord,
     Shard,
     SignUp,
     SignUpHeader,
@@ -43,6 +57,7 @@ synod_wire::conformance!(
     State,
     StateAsk,
     StoreMessage,
+    StoreRecord,
     Submission,
     Upload,
     Verdict,

@@ -31,6 +31,7 @@ pub mod ids;
 pub mod item;
 pub mod keybook;
 pub mod message;
+pub mod server;
 pub mod signup;
 pub mod statement;
 pub mod store;

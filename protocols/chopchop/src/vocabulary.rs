@@ -6,7 +6,7 @@
 //! *Bounds.* Every queue is bounded by its [`QueueSpec`]; frames of a queue are decoded under its limit.
 
 use synod_machine::{Full, Message as Spoken, Never, Queue, QueueSpec};
-use synod_wire::{Malformed, Reader, Why, Wire, Writer};
+use synod_wire::{Draw, Drawn, Malformed, Reader, Why, Wire, Writer};
 
 use crate::message::{ClientMessage, ServerMessage, StoreMessage};
 
@@ -203,6 +203,17 @@ impl<A: Wire> Wire for Message<A> {
             Self::Store(message) => message.size_hint(),
             Self::Server(message) => message.size_hint(),
             Self::Ordering(message) => message.size_hint(),
+        }
+    }
+}
+
+impl<A: Draw> Draw for Message<A> {
+    fn draw(from: &mut Drawn) -> Self {
+        match from.below(4) {
+            0 => Self::Client(Draw::draw(from)),
+            1 => Self::Store(Draw::draw(from)),
+            2 => Self::Server(Draw::draw(from)),
+            _ => Self::Ordering(Draw::draw(from)),
         }
     }
 }

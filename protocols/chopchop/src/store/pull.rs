@@ -120,7 +120,8 @@ impl Fetch {
 
     /// Those asked had long enough: the next ones. What is here stays, unless one source must give all.
     pub(super) fn rotate(&mut self) {
-        self.first += if self.alone { 1 } else { 2 };
+        // By one, so that each is once the first to be asked, also for a batch of one piece.
+        self.first += 1;
         if self.first >= self.sources.len() {
             self.first = 0;
             let more: Vec<NodeId> = self.others.iter().filter(|id| !self.sources.contains(id)).collect();

@@ -1,0 +1,48 @@
+//! What a server is told.
+
+use synod_machine::Recover;
+use synod_machine::broadcast::Position;
+use synod_quorum::NodeId;
+
+use crate::config::{Cluster, Invalid};
+use crate::directory::Directory;
+
+/// Makes the configuration of the ordering layer, which resumes behind the last durable checkpoint of the server.
+pub type OrderConfig<A> = Box<dyn Fn(Position) -> <A as Recover>::Config + Send>;
+
+/// What a server keeps of its configuration.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) cluster: Cluster,
+    pub(super) own: NodeId,
+    pub(super) lanes: u8,
+}
+
+/// Validated configuration of one server.
+pub struct ServerConfig<A: Recover> {
+    pub(super) settings: Settings,
+    pub(super) genesis: Directory,
+    pub(super) order: OrderConfig<A>,
+}
+
+impl<A: Recover> ServerConfig<A> {
+    /// A server of `cluster` whose directory begins with `genesis`. The number of lanes never changes a result.
+    ///
+    /// # Errors
+    /// [`Invalid`] states the rule that is broken.
+    pub fn new(
+        cluster: Cluster,
+        own: NodeId,
+        lanes: u8,
+        genesis: Directory,
+        order: OrderConfig<A>,
+    ) -> Result<Self, Invalid> {
+        if cluster.roster().member(own).is_none() {
+            return Err(Invalid("this node is a server of the cluster"));
+        }
+        if !(1..=128).contains(&lanes) {
+            return Err(Invalid("lanes is 1 to 128"));
+        }
+        Ok(Self { settings: Settings { cluster, own, lanes }, genesis, order })
+    }
+}

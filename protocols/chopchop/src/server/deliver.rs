@@ -1,0 +1,196 @@
+//! Delivery, in height order: lanes of deduplication, sign-ups, verdicts (paper steps 14 to 16).
+
+use synod_crypto::Hash;
+use synod_machine::Turn;
+use synod_machine::broadcast::{AtomicBroadcast, Position};
+use synod_quorum::NodeId;
+
+use super::order::remember;
+use super::{Apply, Outcome, Server, ServerOutput, ServerTask, WINDOW, Work};
+use crate::batch::Batch;
+use crate::card::Card;
+use crate::content::AnyBatch;
+use crate::dedup::{Exceptions, Lane, Reason, Runs};
+use crate::message::{ServerMessage, Verdict};
+use crate::statement::Kind;
+use crate::store::StoreInput;
+use crate::trace::{Note, NoteName, Rule};
+
+impl<A: AtomicBroadcast> Server<A> {
+    /// Asks the store for the batches whose turn comes next.
+    pub(super) fn want(&mut self, turn: &mut Turn<'_, Self>) {
+        let until = self.delivered + WINDOW;
+        for accepted in self.backlog.iter_mut().take_while(|accepted| accepted.height <= until) {
+            if !accepted.needed {
+                accepted.needed = true;
+                turn.output(ServerOutput::Store(StoreInput::Need(accepted.statement.digest)));
+            }
+        }
+    }
+
+    /// The store has a batch.
+    pub(super) fn on_have(
+        &mut self,
+        digest: &Hash,
+        batch: AnyBatch,
+        brokers: &[NodeId],
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let of = |accepted: &&mut super::Accepted| accepted.statement.digest == *digest;
+        let Some(accepted) = self.backlog.iter_mut().find(of).filter(|accepted| accepted.needed) else {
+            return;
+        };
+        brokers.iter().for_each(|broker| remember(&mut accepted.brokers, *broker));
+        accepted.batch = Some(batch);
+        self.advance(turn);
+    }
+
+    /// Starts on the next batch, if it is here and nothing else is at work.
+    pub(super) fn advance(&mut self, turn: &mut Turn<'_, Self>) {
+        if self.work.is_some() || self.halted || self.loading.is_some() {
+            return;
+        }
+        self.freeze(turn);
+        if self.must_wait() {
+            return;
+        }
+        let Some(accepted) = self.backlog.front_mut() else { return };
+        let (height, statement) = (accepted.height, accepted.statement.clone());
+        let Some(batch) = accepted.batch.take() else { return };
+        if batch.header.witness(statement.digest) != statement {
+            return self.stop_false(turn);
+        }
+        let task = match batch.header.kind() {
+            Kind::Messages => {
+                let shape = self.table.clone();
+                batch.into_messages().map(|batch| ServerTask::Split(height, batch, shape))
+            }
+            Kind::SignUp => batch.into_sign_up().map(|batch| ServerTask::Cards(height, batch)),
+        };
+        self.work = Some(Work::Opening);
+        if let Some(task) = task {
+            self.job(task, turn);
+        }
+    }
+
+    /// A batch was split: its runs go to their lanes.
+    pub(super) fn on_split(&mut self, height: u64, runs: Option<Runs>, turn: &mut Turn<'_, Self>) {
+        let Some(runs) = runs else { return self.stop_false(turn) };
+        if height != self.delivered + 1 || !matches!(self.work, Some(Work::Opening)) {
+            return;
+        }
+        turn.applied(Rule::ParallelDedup);
+        let lists = vec![None; runs.runs().len()];
+        for (at, run) in runs.runs().iter().enumerate() {
+            let Some(lane) = self.table.take(run.lane) else {
+                unreachable!("no lane is out between batches")
+            };
+            self.job(ServerTask::Dedup { height, at, runs: runs.clone(), lane }, turn);
+        }
+        self.work = Some(Work::Lanes(runs, lists));
+    }
+
+    /// A lane comes back; after the last the batch is delivered.
+    pub(super) fn on_lane(
+        &mut self,
+        height: u64,
+        at: usize,
+        lane: Lane,
+        list: Vec<(u32, Reason)>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let Some(Work::Lanes(runs, lists)) = &mut self.work else { return };
+        let Some(run) = runs.runs().get(at) else { return };
+        self.table.put(run.lane, lane);
+        if let Some(place) = lists.get_mut(at) {
+            *place = Some(list);
+        }
+        if lists.iter().any(Option::is_none) {
+            return;
+        }
+        let Some(Work::Lanes(runs, lists)) = self.work.take() else { return };
+        let batch = runs.batch().clone();
+        let exceptions =
+            Exceptions::new(batch.header().count, lists.into_iter().flatten().flatten().collect());
+        turn.applied(Rule::ReplayRule);
+        self.deliver(height, batch, exceptions, turn);
+        self.advance(turn);
+    }
+
+    fn deliver(&mut self, height: u64, batch: Batch, exceptions: Exceptions, turn: &mut Turn<'_, Self>) {
+        let Some(accepted) = self.backlog.pop_front() else { return };
+        let digest = accepted.statement.digest;
+        let counts = [height, u64::from(exceptions.count()), u64::from(exceptions.exc_count())];
+        turn.note(Note::of(NoteName::Delivered, counts, digest));
+        let super::Accepted { position, time, draw, .. } = accepted;
+        let apply = Apply {
+            height,
+            position,
+            time,
+            draw,
+            batch: batch.clone(),
+            exceptions: exceptions.clone(),
+            directory: self.directory.len(),
+        };
+        turn.output(ServerOutput::Apply(Box::new(apply)));
+        self.finish(digest, accepted.brokers, Outcome::Messages(batch, exceptions), turn);
+    }
+
+    /// The cards of a sign-up batch enter the directory, in listed order.
+    pub(super) fn on_cards(&mut self, height: u64, cards: Option<Vec<Card>>, turn: &mut Turn<'_, Self>) {
+        let Some(cards) = cards else { return self.stop_false(turn) };
+        if height != self.delivered + 1 {
+            return;
+        }
+        self.work = None;
+        let Some(accepted) = self.backlog.pop_front() else { return };
+        let assigned = self.directory.deliver(&cards);
+        self.table.grow(self.directory.len());
+        turn.applied(Rule::Directory);
+        let values = [height, u64::from(self.directory.len()), u64::from(assigned.exc_count())];
+        turn.note(Note::of(NoteName::SignedUp, values, accepted.statement.digest));
+        self.finish(accepted.statement.digest, accepted.brokers, Outcome::Cards(assigned), turn);
+        self.advance(turn);
+    }
+
+    /// One batch is delivered: it is signed, and the next ones are wanted.
+    fn finish(&mut self, digest: Hash, brokers: Vec<NodeId>, outcome: Outcome, turn: &mut Turn<'_, Self>) {
+        self.delivered += 1;
+        turn.applied(Rule::Step15);
+        self.answers.expect(self.delivered, digest, brokers);
+        self.job(ServerTask::Delivered(self.delivered, digest, outcome), turn);
+        self.report();
+        self.answer_states(turn);
+        self.accept(turn);
+    }
+
+    /// A verdict is signed: the brokers of its batch hear it. The ordering layer's record of it stands before, and holds it.
+    pub(super) fn on_verdict(&mut self, verdict: Verdict, turn: &mut Turn<'_, Self>) {
+        turn.applied(Rule::Step16);
+        for broker in self.answers.keep(verdict.clone()) {
+            turn.send(broker, ServerMessage::Delivered(verdict.clone()).into());
+        }
+    }
+
+    /// f + 1 servers witnessed what breaks a rule: more than f are faulty, and nothing that follows could be trusted.
+    fn stop_false(&mut self, turn: &mut Turn<'_, Self>) {
+        let Some(statement) = self.backlog.front().map(|accepted| accepted.statement.clone()) else { return };
+        turn.note(Note::of(NoteName::FalseWitness, [self.delivered + 1, 0, 0], statement.digest));
+        turn.output(ServerOutput::FalseWitness { statement });
+        self.halted = true;
+    }
+
+    /// A batch that is needed was collected by all who had it.
+    pub(super) fn on_gone(&mut self, digest: &Hash, turn: &mut Turn<'_, Self>) {
+        if let Some(accepted) = self.backlog.iter().find(|accepted| accepted.statement.digest == *digest) {
+            self.stop_behind(accepted.position, turn);
+        }
+    }
+
+    /// The state must come from others.
+    pub(super) fn stop_behind(&mut self, position: Position, turn: &mut Turn<'_, Self>) {
+        turn.note(Note::of(NoteName::Behind, [position.0, self.delivered, 0], Hash::ZERO));
+        turn.output(ServerOutput::Behind { position });
+        self.halted = true;
+    }
+}

@@ -1,0 +1,240 @@
+//! Answers to brokers: verdicts, heights, states, the directory (section 4.8).
+//!
+//! *Bounds.* The verdicts of the last 4,096 heights, signatures of 1,024 heights, 256 brokers whose questions are counted.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use synod_crypto::Hash;
+use synod_machine::broadcast::AtomicBroadcast;
+use synod_machine::{Span, Time, Turn};
+use synod_quorum::NodeId;
+use synod_wire::Wire as _;
+
+use super::{Server, ServerTask};
+use crate::message::{CARDS_MAX, Cards, ServerMessage, SignedHeight, StateAsk, Verdict};
+use crate::statement::{BlsSignatureBytes, Height, State};
+
+/// Heights whose verdicts are kept.
+const VERDICTS: u64 = 4_096;
+/// Bytes of verdicts kept, beyond the newest: long lists of exceptions push old ones out.
+const VERDICT_BYTES: u64 = 64 << 20;
+/// Heights whose signatures are kept.
+const HEIGHTS: usize = 1_024;
+/// Brokers that wait for one thing.
+const WAITERS: usize = 256;
+/// Questions about clients that a broker may ask each second.
+const STATES_PER_SECOND: u32 = 10;
+/// How long one client is not asked about again.
+const STATE_AGAIN: Span = Span::secs(10);
+
+/// What is known of one height.
+#[derive(Clone, Debug)]
+struct Kept {
+    digest: Hash,
+    brokers: Vec<NodeId>,
+    verdict: Option<Verdict>,
+}
+
+/// What one broker asked about clients.
+#[derive(Clone, Debug)]
+struct Asked {
+    second: Time,
+    count: u32,
+    clients: VecDeque<(Time, u32)>,
+}
+
+/// What a server answers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answers {
+    kept: BTreeMap<u64, Kept>,
+    of: BTreeMap<Hash, u64>,
+    verdict_bytes: u64,
+    heights: BTreeMap<u64, (Option<BlsSignatureBytes>, Vec<NodeId>)>,
+    asked: BTreeMap<NodeId, Asked>,
+    states: Vec<(NodeId, StateAsk)>,
+    root: Option<(u32, Hash)>,
+    rooting: bool,
+    pulls: Vec<(NodeId, u32)>,
+}
+
+impl Answers {
+    /// A batch was delivered: its verdict will come, for these brokers.
+    pub(super) fn expect(&mut self, height: u64, digest: Hash, brokers: Vec<NodeId>) {
+        self.kept.insert(height, Kept { digest, brokers, verdict: None });
+        self.of.insert(digest, height);
+        self.trim();
+    }
+
+    fn trim(&mut self) {
+        while self.kept.len() as u64 > VERDICTS || (self.verdict_bytes > VERDICT_BYTES && self.kept.len() > 1)
+        {
+            let Some((_, old)) = self.kept.pop_first() else { return };
+            self.of.remove(&old.digest);
+            self.verdict_bytes -= old.verdict.map_or(0, |verdict| verdict.size_hint() as u64);
+        }
+    }
+
+    /// Keeps a verdict; who waits for it.
+    pub(super) fn keep(&mut self, verdict: Verdict) -> Vec<NodeId> {
+        let Some(kept) = self.kept.get_mut(&verdict.statement.height) else { return Vec::new() };
+        if kept.verdict.is_none() {
+            self.verdict_bytes += verdict.size_hint() as u64;
+        }
+        kept.verdict = Some(verdict);
+        let brokers = core::mem::take(&mut kept.brokers);
+        self.trim();
+        brokers
+    }
+
+    /// The verdict on a batch; a broker that asks before it is signed hears it then.
+    fn verdict(&mut self, digest: &Hash, broker: NodeId) -> Option<Verdict> {
+        let kept = self.kept.get_mut(self.of.get(digest)?)?;
+        if kept.verdict.is_none() {
+            super::order::remember(&mut kept.brokers, broker);
+        }
+        kept.verdict.clone()
+    }
+
+    /// Whether a broker may ask about a client now: 10 clients a second, each once in ten.
+    fn admits(&mut self, broker: NodeId, id: u32, now: Time) -> bool {
+        if !self.asked.contains_key(&broker) && self.asked.len() >= WAITERS {
+            self.asked.retain(|_, asked| now.since(asked.second) < STATE_AGAIN);
+            if self.asked.len() >= WAITERS {
+                return false;
+            }
+        }
+        let fresh = Asked { second: now, count: 0, clients: VecDeque::new() };
+        let asked = self.asked.entry(broker).or_insert(fresh);
+        if now.since(asked.second) >= Span::secs(1) {
+            (asked.second, asked.count) = (now, 0);
+        }
+        while asked.clients.front().is_some_and(|(at, _)| now.since(*at) >= STATE_AGAIN) {
+            asked.clients.pop_front();
+        }
+        let again = asked.clients.iter().any(|(_, client)| *client == id);
+        if again || asked.count >= STATES_PER_SECOND {
+            return false;
+        }
+        asked.count += 1;
+        asked.clients.push_back((now, id));
+        true
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.verdict_bytes
+            + (self.kept.len() * 320 + self.heights.len() * 160 + self.asked.len() * 4_096) as u64
+    }
+
+    pub(super) const fn bytes_max() -> u64 {
+        // One verdict more than the cap: the vector of the largest batch.
+        VERDICT_BYTES + (1 << 20) + VERDICTS * 320 + HEIGHTS as u64 * 160 + WAITERS as u64 * 4_096
+    }
+}
+
+impl<A: AtomicBroadcast> Server<A> {
+    /// A broker asks again for the verdict on a batch.
+    pub(super) fn on_certify(&mut self, from: NodeId, digest: &Hash, turn: &mut Turn<'_, Self>) {
+        if let Some(verdict) = self.answers.verdict(digest, from) {
+            turn.send(from, ServerMessage::Delivered(verdict).into());
+        } else if let Some(accepted) =
+            self.backlog.iter_mut().find(|accepted| accepted.statement.digest == *digest)
+        {
+            super::order::remember(&mut accepted.brokers, from);
+        }
+    }
+
+    /// A broker asks for a signature over a height. Only delivered ones are signed.
+    pub(super) fn on_height_ask(&mut self, from: NodeId, height: u64, turn: &mut Turn<'_, Self>) {
+        if height == 0 || height > self.delivered {
+            return;
+        }
+        let heights = &mut self.answers.heights;
+        let known = heights.contains_key(&height);
+        let (signature, waiters) = heights.entry(height).or_default();
+        if let Some(signature) = *signature {
+            let signed = SignedHeight { statement: Height { height }, signature };
+            return turn.send(from, ServerMessage::Height(signed).into());
+        }
+        if !waiters.contains(&from) && waiters.len() < WAITERS {
+            waiters.push(from);
+        }
+        if heights.len() > HEIGHTS {
+            heights.pop_first();
+        }
+        if !known {
+            self.job(ServerTask::Height(Height { height }), turn);
+        }
+    }
+
+    /// A height was signed.
+    pub(super) fn on_height(&mut self, signed: SignedHeight, turn: &mut Turn<'_, Self>) {
+        let Some((signature, waiters)) = self.answers.heights.get_mut(&signed.statement.height) else {
+            return;
+        };
+        *signature = Some(signed.signature);
+        for broker in core::mem::take(waiters) {
+            turn.send(broker, ServerMessage::Height(signed.clone()).into());
+        }
+    }
+
+    /// A broker asks where a client stands.
+    pub(super) fn on_state_ask(&mut self, from: NodeId, ask: StateAsk, turn: &mut Turn<'_, Self>) {
+        let known = self.loading.is_none() && ask.id < self.table.len();
+        if known && self.answers.states.len() < WAITERS && self.answers.admits(from, ask.id, turn.now()) {
+            self.answers.states.push((from, ask));
+            self.answer_states(turn);
+        }
+    }
+
+    /// Answers about the clients whose lanes are not at work.
+    pub(super) fn answer_states(&mut self, turn: &mut Turn<'_, Self>) {
+        let asked = core::mem::take(&mut self.answers.states);
+        for (from, ask) in asked {
+            match self.table.slot(ask.id) {
+                Some(slot) => {
+                    let StateAsk { nonce, id } = ask;
+                    let state = State { nonce, id, next_k: slot.next_k, tag: slot.tag };
+                    self.job(ServerTask::State(from, state), turn);
+                }
+                None => self.answers.states.push((from, ask)),
+            }
+        }
+    }
+
+    /// A broker follows the directory.
+    pub(super) fn on_dir_pull(&mut self, from: NodeId, first: u32, turn: &mut Turn<'_, Self>) {
+        if self.answers.pulls.len() < WAITERS && !self.answers.pulls.contains(&(from, first)) {
+            self.answers.pulls.push((from, first));
+        }
+        self.answer_pulls(turn);
+    }
+
+    /// The root of the directory at a length.
+    pub(super) fn on_root(&mut self, length: u32, root: Hash, turn: &mut Turn<'_, Self>) {
+        self.answers.rooting = false;
+        self.answers.root = Some((length, root));
+        self.answer_pulls(turn);
+    }
+
+    fn answer_pulls(&mut self, turn: &mut Turn<'_, Self>) {
+        if self.answers.pulls.is_empty() {
+            return;
+        }
+        let length = self.directory.len();
+        match self.answers.root {
+            Some((of, root)) if of == length => {
+                let view = self.directory.view();
+                for (to, from) in core::mem::take(&mut self.answers.pulls) {
+                    let ids = (from..length).take(CARDS_MAX);
+                    let members = ids.map_while(|id| view.member(id).cloned()).collect();
+                    turn.send(to, ServerMessage::Cards(Cards { from, members, length, root }).into());
+                }
+            }
+            _ if self.answers.rooting => {}
+            _ => {
+                self.answers.rooting = true;
+                self.job(ServerTask::Root(self.directory.view()), turn);
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Crashes: what was promised is kept, and a server comes back from its last checkpoint (T25, section 4.9).
+
+use synod_chopchop::config::Rules;
+use synod_chopchop::message::{ServerMessage, StoreMessage};
+use synod_chopchop::store::StoreRecord;
+use synod_chopchop::vocabulary::Message;
+use synod_machine::{Condition, Span};
+use synod_sim::Crypto;
+
+use crate::world::{BROKER, N, OTHER, Recipe, Setup, World, Written};
+
+/// A world whose checkpoints are four positions apart.
+fn often() -> Setup {
+    let usual = Setup::default();
+    Setup { rules: Rules { checkpoint_every: 4, ..usual.rules }, ..usual }
+}
+
+/// Batch number `n`: two clients under the number `n`.
+fn batch(world: &World, n: u64) -> synod_chopchop::batch::Sealed {
+    world.maker.batch(&Recipe::of(n, &[(u32::try_from(n % 7).expect("small"), n), (9, 100 + n)]))
+}
+
+#[test]
+fn a_shard_that_left_means_a_body_that_survives_wherever_the_crash_falls() {
+    // T25: the crash keeps every prefix of the lane that it may.
+    let mut world = World::usual();
+    let batch = batch(&world, 1);
+    let digest = world.upload(BROKER, &[0], &batch);
+    let (journal, synced) = (world.node(0).store.journal.clone(), world.node(0).store.synced);
+    let (name, whole) = (world.body_name(&batch), journal.len());
+    assert_eq!((world.shards(&digest).len(), synced), (1, whole), "the shard left behind both");
+    let at = journal.iter().position(|written| matches!(written, Written::Blob(known, _) if *known == name));
+    let record = journal.iter().position(|w| matches!(w, Written::Record(StoreRecord::Pinned(_))));
+    assert!(at < record, "the body stands before its record");
+    for kept in 0..=whole {
+        let mut world = World::usual();
+        world.kill(0);
+        world.node_mut(0).store.journal = journal[..kept].to_vec();
+        world.node_mut(0).store.synced = 0;
+        world.open(0, Condition::Clean);
+        world.calm();
+        world.say(BROKER, 0, StoreMessage::Ask(digest));
+        world.calm();
+        let shards = world.shards(&digest).len();
+        assert_eq!(shards == 1, kept == whole, "a shard is given again by whoever holds all: {kept}");
+        assert!(shards == 0 || world.node(0).store.holds(&name));
+    }
+}
+
+#[test]
+fn a_broker_that_restarted_finds_what_it_had_pinned() {
+    let mut world = World::usual();
+    let batch = batch(&world, 1);
+    let digest = world.upload(BROKER, &[0], &batch);
+    world.restart(0);
+    for broker in [BROKER, OTHER] {
+        world.say(broker, 0, StoreMessage::HeldAsk);
+    }
+    world.calm();
+    let held: Vec<(u32, usize)> = world
+        .inbox
+        .iter()
+        .filter_map(|envelope| match &envelope.message {
+            Message::Store(StoreMessage::Held(list)) => {
+                assert!(list.iter().all(|held| held.digest == digest));
+                Some((envelope.to, list.len()))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(held, [(BROKER, 1), (OTHER, 0)]);
+}
+
+#[test]
+fn a_server_comes_back_from_its_checkpoint_and_goes_on_alike() {
+    for (crypto, lanes) in [(Crypto::Toy, 1), (Crypto::Toy, 16)] {
+        let mut world = World::new(Setup { crypto, lanes, ..often() });
+        for n in 0..10 {
+            let batch = batch(&world, n);
+            world.deliver(&batch);
+        }
+        assert_eq!(world.delivered(), [11; 4]);
+        assert_eq!(world.node(2).applied.len(), 10);
+        world.restart(2);
+        assert_eq!(world.delivered(), [11; 4], "two positions behind the checkpoint are replayed");
+        assert!(world.node(2).server.notes.iter().any(|note| note.name == "state_installed"));
+        for n in 10..13 {
+            let batch = batch(&world, n);
+            world.deliver(&batch);
+        }
+        assert_eq!(world.delivered(), [14; 4]);
+        world.agree();
+        // A digest from before the checkpoint is recent still.
+        let old = batch(&world, 2);
+        let item = world.item_of(world.statement(&old), &[0, 1]);
+        world.say(BROKER, 2, ServerMessage::Order(item));
+        world.calm();
+        assert_eq!(world.delivered(), [14; 4], "C17: the ring is part of the state");
+    }
+}
+
+#[test]
+fn bodies_go_when_every_server_has_a_durable_checkpoint_behind_them() {
+    let mut world = World::new(often());
+    let batches: Vec<_> = (0..6).map(|n| batch(&world, n)).collect();
+    for batch in &batches {
+        world.deliver(batch);
+    }
+    let held = |world: &World, at: usize| {
+        let name = world.body_name(&batches[at]);
+        world.nodes.iter().map(|node| node.store.holds(&name)).collect::<Vec<_>>()
+    };
+    for at in 0..4 {
+        assert_eq!(held(&world, at), [false; 4], "collected: {at}");
+    }
+    for at in 4..6 {
+        assert_eq!(held(&world, at), [true; 4], "behind the checkpoint: {at}");
+    }
+    assert!(world.node(0).store.rules.contains("collect_all"));
+}
+
+#[test]
+fn bodies_stay_while_one_server_is_down_and_it_catches_up() {
+    // C10, C29: two thirds are not all, and delivery is not durability.
+    let mut world = World::new(often());
+    world.kill(3);
+    let batches: Vec<_> = (0..9).map(|n| batch(&world, n)).collect();
+    for batch in &batches {
+        world.deliver(batch);
+    }
+    for batch in &batches {
+        let name = world.body_name(batch);
+        assert!((0..3).all(|id| world.node(id).store.holds(&name)), "kept for the one that is down");
+    }
+    world.open(3, Condition::Clean);
+    world.pass(Span::secs(5));
+    assert_eq!(world.delivered(), [10; 4]);
+    world.agree();
+    assert!((0..N).all(|id| !world.node(id).store.holds(&world.body_name(&batches[0]))), "collected at last");
+    assert!((0..N).all(|id| world.node(id).store.holds(&world.body_name(&batches[8]))));
+}
+
+#[test]
+fn a_body_that_rots_on_disk_is_fetched_again() {
+    let mut world = World::new(often());
+    let batches: Vec<_> = (0..3).map(|n| batch(&world, n)).collect();
+    for batch in &batches {
+        world.deliver(batch);
+    }
+    world.kill(3);
+    let name = world.body_name(&batches[1]);
+    world.node_mut(3).store.rot(&name);
+    world.open(3, Condition::Clean);
+    world.pass(Span::secs(2));
+    assert_eq!(world.delivered(), [4; 4]);
+    assert!(world.node(3).store.holds(&name));
+    world.agree();
+}
+
+#[test]
+fn a_server_that_lost_a_chunk_of_its_state_stops_and_says_so() {
+    let mut world = World::new(often());
+    for n in 0..5 {
+        let batch = batch(&world, n);
+        world.deliver(&batch);
+    }
+    world.kill(1);
+    let blob = world.node(1).server.journal.iter().find_map(|written| match written {
+        Written::Blob(name, _) => Some(*name),
+        Written::Record(_) | Written::Erase(_) => None,
+    });
+    world.node_mut(1).server.rot(&blob.expect("a chunk"));
+    world.open(1, Condition::Clean);
+    world.calm();
+    assert!(world.node(1).server.notes.iter().any(|note| note.name == "behind_retention"));
+    let behind = |output: &synod_chopchop::server::ServerOutput| {
+        matches!(output, synod_chopchop::server::ServerOutput::Behind { .. })
+    };
+    assert!(world.node(1).outputs.iter().any(behind));
+}
+
+#[test]
+fn a_store_that_lost_its_promises_witnesses_nothing() {
+    let mut world = World::usual();
+    world.kill(0);
+    world.node_mut(0).store.journal.clear();
+    world.open(0, Condition::Damaged);
+    world.calm();
+    let batch = batch(&world, 1);
+    let digest = world.upload(BROKER, &[0, 1, 2], &batch);
+    let by: Vec<u32> = world.shards(&digest).iter().map(|(id, _)| id.0).collect();
+    assert_eq!(by, [1, 2]);
+    world.restart(0);
+    world.upload(BROKER, &[0], &batch);
+    assert_eq!(world.shards(&digest).len(), 2, "a second restart does not make it forget");
+}

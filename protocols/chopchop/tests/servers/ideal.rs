@@ -1,0 +1,186 @@
+//! An ideal ordering layer: member 0 numbers what it is given, and everybody writes it down before delivering it.
+
+use std::collections::BTreeMap;
+
+use synod_crypto::Hash;
+use synod_machine::broadcast::{Checkpoint, Delivered, Entry, Origin, Position, Submit};
+use synod_machine::{
+    Bounded, Event, Log, Machine, Message, Never, Queue, QueueSpec, Record, Recover, Span, Turn,
+    Unrecoverable, Wall,
+};
+use synod_quorum::{NodeId, NodeSet};
+use synod_wire::{Blob, wire};
+
+wire! {
+    /// One numbered payload.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Numbered {
+        /// Its place.
+        pub position: Position,
+        /// What it is.
+        pub payload: Blob<65_536>,
+    }
+
+    /// What members say.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Say {
+        /// Number this.
+        0 = Number(Blob<65_536>),
+        /// It is numbered.
+        1 = Numbered(Numbered),
+        /// Say again what stands from this position on.
+        2 = From(Position),
+        /// The state at this position.
+        3 = Root {
+            /// Which position.
+            position: Position,
+            /// Its root.
+            root: Hash,
+        },
+    }
+}
+
+impl Message for Say {
+    fn queue(&self) -> Queue {
+        Queue::CONTROL
+    }
+}
+
+impl Record for Numbered {}
+
+/// Who, among how many, and from where on.
+#[derive(Clone, Debug)]
+pub(crate) struct IdealConfig {
+    pub(crate) own: NodeId,
+    pub(crate) members: u32,
+    pub(crate) resume: Position,
+}
+
+/// The ideal ordering layer.
+pub(crate) struct Ideal {
+    config: IdealConfig,
+    log: BTreeMap<u64, Numbered>,
+    next: u64,
+    delivered: u64,
+    roots: BTreeMap<u64, BTreeMap<NodeId, Hash>>,
+    applied: u64,
+    stable: u64,
+}
+
+impl Ideal {
+    fn deliver(&mut self, turn: &mut Turn<'_, Self>) {
+        while let Some(numbered) = self.log.get(&(self.delivered + 1)) {
+            self.delivered += 1;
+            turn.output(Delivered::Entry(Entry {
+                position: numbered.position,
+                time: Wall(numbered.position.0 * 10),
+                last: true,
+                origin: Origin::Member(NodeId(0)),
+                payload: numbered.payload.bytes().clone(),
+                proof: None,
+            }));
+        }
+    }
+
+    fn take(&mut self, numbered: Numbered, turn: &mut Turn<'_, Self>) {
+        let position = numbered.position.0;
+        if position > self.delivered && !self.log.contains_key(&position) {
+            turn.persist(numbered.clone());
+            self.log.insert(position, numbered);
+            self.next = self.next.max(position + 1);
+            self.deliver(turn);
+        }
+    }
+
+    fn number(&mut self, payload: Blob<65_536>, turn: &mut Turn<'_, Self>) {
+        let numbered = Numbered { position: Position(self.next), payload };
+        self.take(numbered.clone(), turn);
+        let others = NodeSet::first(self.config.members).without(self.config.own);
+        turn.send(others, Say::Numbered(numbered));
+    }
+
+    fn on_root(&mut self, from: NodeId, position: Position, root: Hash, turn: &mut Turn<'_, Self>) {
+        let roots = self.roots.entry(position.0).or_default();
+        roots.insert(from, root);
+        let values: Vec<Hash> = roots.values().copied().collect();
+        assert!(values.windows(2).all(|pair| pair[0] == pair[1]), "states at {} differ", position.0);
+        if values.len() >= 3 && self.applied >= position.0 && self.stable < position.0 {
+            self.stable = position.0;
+            let certificate = Blob::default();
+            turn.output(Delivered::Stable(Checkpoint { position, root, certificate }));
+        }
+    }
+}
+
+impl Machine for Ideal {
+    type Input = Submit;
+    type Message = Say;
+    type Timer = u8;
+    type Record = Numbered;
+    type Job = Never;
+    type Output = Delivered;
+
+    fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
+        match event {
+            Event::Start | Event::Timer(_) => {
+                self.deliver(turn);
+                if self.config.own != NodeId(0) {
+                    turn.send(NodeId(0), Say::From(Position(self.next)));
+                }
+                turn.arm(0, Span::millis(500));
+            }
+            Event::Input(Submit::Payload { payload, .. }) => {
+                let payload = Blob::try_from(payload).expect("an item is small");
+                match self.config.own {
+                    NodeId(0) => self.number(payload, turn),
+                    _ => turn.send(NodeId(0), Say::Number(payload)),
+                }
+            }
+            Event::Input(Submit::Applied { position, root }) => {
+                assert!(position.0 > self.applied, "applied positions rise: {position:?} {}", self.applied);
+                assert!(position.0 <= self.delivered);
+                self.applied = position.0;
+                if let Some(root) = root {
+                    turn.send(NodeSet::first(self.config.members), Say::Root { position, root });
+                }
+            }
+            Event::Message { message: Say::Number(payload), .. } => self.number(payload, turn),
+            Event::Message { message: Say::Numbered(numbered), .. } => self.take(numbered, turn),
+            Event::Message { from, message: Say::From(position) } => {
+                let again: Vec<Numbered> = self.log.range(position.0..).map(|(_, n)| n.clone()).collect();
+                for numbered in again {
+                    turn.send(from, Say::Numbered(numbered));
+                }
+            }
+            Event::Message { from, message: Say::Root { position, root } } => {
+                self.on_root(from, position, root, turn);
+            }
+            Event::Input(_) | Event::Done(_) | Event::Loaded { .. } | Event::Link { .. } => {}
+        }
+    }
+}
+
+impl Bounded for Ideal {
+    fn bytes(&self) -> u64 {
+        0
+    }
+    fn bytes_max(&self) -> u64 {
+        0
+    }
+}
+
+impl Recover for Ideal {
+    type Config = IdealConfig;
+    fn queues(_: &IdealConfig) -> Vec<QueueSpec> {
+        QueueSpec::standard()
+    }
+    fn recover(config: IdealConfig, log: Log<'_, Numbered>) -> Result<Self, Unrecoverable> {
+        let log: BTreeMap<u64, Numbered> = log.records.map(|n| (n.position.0, n)).collect();
+        let next = log.last_key_value().map_or(1, |(last, _)| last + 1);
+        let (delivered, applied) = (config.resume.0, config.resume.0);
+        Ok(Self { config, log, next, delivered, roots: BTreeMap::new(), applied, stable: 0 })
+    }
+    fn snapshot(&self, put: &mut dyn FnMut(Numbered)) {
+        self.log.values().cloned().for_each(put);
+    }
+}

@@ -1,0 +1,10 @@
+//! Servers and stores over an ideal order, among brokers that the test plays: the attacks of section 7.1 that concern
+//! them, each named after the promise that must hold.
+
+mod ideal;
+mod world;
+
+mod delivery;
+mod faults;
+mod memory;
+mod witnessing;
