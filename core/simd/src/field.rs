@@ -23,6 +23,8 @@ const INVERSE: u64 = negated_inverse(P_WORDS[0]) & LOW;
 pub(crate) const ONE: Fe<u64> = Fe(limbs(&power_of_two(416)));
 /// R^2 modulo p.
 const R2: Fe<u64> = Fe(limbs(&power_of_two(832)));
+/// What brings a number in Montgomery form with R = 2^384 into this one: 2^448 modulo p.
+pub(crate) const R_OF_384: [u64; 8] = limbs(&power_of_two(448));
 
 /// A number modulo p, not necessarily below it, limbs of 52 bits.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,8 @@
 //! [`Adder`](crate::Adder) calls them only after it asked the processor. Nothing here reads or writes memory through a
 //! pointer but the two whole rows of a key, which are references to as many words.
 
+use core::borrow::Borrow;
+
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512, _mm512_madd52hi_epu64,
     _mm512_madd52lo_epu64, _mm512_or_si512, _mm512_set1_epi64, _mm512_shuffle_i64x2, _mm512_slli_epi64,
@@ -14,7 +16,7 @@ use core::arch::x86_64::{
 
 use crate::field::Fe;
 use crate::lanes::{Eight, LOW, Lanes};
-use crate::point::PackedKey;
+use crate::point::Key;
 use crate::sum::{Outcome, Work, add_chunk};
 
 /// Whether this processor has what [`chunk`] needs.
@@ -26,8 +28,8 @@ pub(crate) fn is_here() -> bool {
 
 /// Adds the keys of one chunk. Callers have seen [`is_here`] say yes.
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-pub(crate) fn chunk(keys: &[&PackedKey], work: &mut Work<Vector>) -> Outcome {
-    add_chunk(keys, work)
+pub(crate) fn chunk<K: Key, T: Borrow<K>>(keys: &[T], work: &mut Work<Vector>) -> Outcome {
+    add_chunk::<Vector, K, T>(keys, work)
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]

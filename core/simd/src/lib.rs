@@ -14,6 +14,7 @@
 //! *Unsafe code.* Calls of functions for processors that were found to have them, and loads of whole rows; see
 //! docs/adr/0016-vector-kernels.md.
 
+mod adder;
 mod field;
 mod hash;
 #[cfg(target_arch = "x86_64")]
@@ -29,10 +30,9 @@ mod testing;
 #[expect(unsafe_code, reason = "instructions that only some processors have; see the module")]
 mod wide;
 
+pub use adder::Adder;
 pub use hash::BLOCK;
-pub use point::{PackedKey, Sum};
-
-use lanes::Plain;
+pub use point::{Key, LibraryKey, PackedKey, Sum};
 
 /// How an [`Adder`] works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,58 +41,6 @@ pub enum Path {
     Portable,
     /// Vectors of 512 bits; for sums, with the multiply-add of 52 bits.
     Avx512,
-}
-
-/// Sums keys.
-#[derive(Clone, Copy, Debug)]
-pub struct Adder {
-    path: Path,
-}
-
-impl Default for Adder {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Adder {
-    /// The fastest path of this processor.
-    #[must_use]
-    pub fn new() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if ifma::is_here() {
-            return Self { path: Path::Avx512 };
-        }
-        Self::portable()
-    }
-
-    /// The portable path.
-    #[must_use]
-    pub const fn portable() -> Self {
-        Self { path: Path::Portable }
-    }
-
-    /// Which path this is.
-    #[must_use]
-    pub const fn path(&self) -> Path {
-        self.path
-    }
-
-    /// The sum of all keys; a key that is named twice counts twice. About 70 ns per key with vectors when the keys are in
-    /// cache, whatever the keys; ten times that for a part of 8,192 in which two partial sums have the same x.
-    #[must_use]
-    #[cfg_attr(
-        target_arch = "x86_64",
-        expect(unsafe_code, reason = "calls what the processor was found to have")
-    )]
-    pub fn sum(&self, keys: &[&PackedKey]) -> Sum {
-        #[cfg(target_arch = "x86_64")]
-        if self.path == Path::Avx512 {
-            // SAFETY: only `new` makes this path, after it found the instructions on this processor.
-            return sum::add_all(keys, |chunk, work| unsafe { ifma::chunk(chunk, work) });
-        }
-        sum::add_all(keys, sum::add_chunk::<Plain>)
-    }
 }
 
 /// Hashes short inputs of one length.

@@ -1,12 +1,72 @@
 //! Keys as they lie in memory, and sums as they leave.
 
-use crate::field::{Fe, P_WORDS, limbs, minus, words};
+use crate::field::{Fe, P_WORDS, R_OF_384, limbs, minus, words};
 
 /// A point of the curve in the form that sums read: two coordinates in Montgomery form with R = 2^416, 48 bytes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(32))]
 pub struct PackedKey {
     pub(crate) words: [u64; 12],
+}
+
+/// A point of the curve as curve libraries keep it: two coordinates in Montgomery form with R = 2^384, six words each,
+/// least first. Sums bring it into the other form on the way, for two products per eight keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(32))]
+pub struct LibraryKey(pub [u64; 12]);
+
+/// A form of keys that sums read.
+pub trait Key: Copy {
+    /// Twelve words: x, then y.
+    #[doc(hidden)]
+    fn words(&self) -> &[u64; 12];
+    /// What a coordinate is multiplied with to be in Montgomery form with R = 2^416, if with anything.
+    #[doc(hidden)]
+    const FACTOR: Option<[u64; 8]>;
+}
+
+impl Key for PackedKey {
+    #[inline(always)]
+    fn words(&self) -> &[u64; 12] {
+        &self.words
+    }
+    const FACTOR: Option<[u64; 8]> = None;
+}
+
+impl Key for LibraryKey {
+    #[inline(always)]
+    fn words(&self) -> &[u64; 12] {
+        &self.0
+    }
+    const FACTOR: Option<[u64; 8]> = Some(R_OF_384);
+}
+
+/// The first eight of twelve words.
+#[inline(always)]
+pub(crate) fn front<K: Key>(key: &K) -> &[u64; 8] {
+    match key.words().first_chunk() {
+        Some(row) => row,
+        None => unreachable!("a key has twelve words"),
+    }
+}
+
+/// The last eight of twelve words.
+#[inline(always)]
+pub(crate) fn back<K: Key>(key: &K) -> &[u64; 8] {
+    match key.words().last_chunk() {
+        Some(row) => row,
+        None => unreachable!("a key has twelve words"),
+    }
+}
+
+/// The coordinates of a key, in Montgomery form with R = 2^416.
+pub(crate) fn coordinates<K: Key>(key: &K) -> (Fe<u64>, Fe<u64>) {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = *key.words();
+    let (x, y) = (Fe(limbs(&[a, b, c, d, e, f])), Fe(limbs(&[g, h, i, j, k, l])));
+    match K::FACTOR {
+        Some(factor) => (x.times(&Fe(factor)), y.times(&Fe(factor))),
+        None => (x, y),
+    }
 }
 
 /// A sum of keys.
@@ -34,29 +94,6 @@ impl PackedKey {
         words[..6].copy_from_slice(&x);
         words[6..].copy_from_slice(&y);
         Self { words }
-    }
-
-    /// The first eight of the twelve words.
-    #[inline(always)]
-    pub(crate) fn front(&self) -> &[u64; 8] {
-        match self.words.first_chunk() {
-            Some(row) => row,
-            None => unreachable!("a key has twelve words"),
-        }
-    }
-
-    /// The last eight of the twelve words.
-    #[inline(always)]
-    pub(crate) fn back(&self) -> &[u64; 8] {
-        match self.words.last_chunk() {
-            Some(row) => row,
-            None => unreachable!("a key has twelve words"),
-        }
-    }
-
-    pub(crate) fn coordinates(&self) -> (Fe<u64>, Fe<u64>) {
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = self.words;
-        (Fe(limbs(&[a, b, c, d, e, f])), Fe(limbs(&[g, h, i, j, k, l])))
     }
 }
 

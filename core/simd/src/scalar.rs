@@ -4,7 +4,9 @@
 //! exceptions, so it also adds what the tree of the fast path may not: equal points, opposite points, infinity.
 
 use crate::field::{Fe, ONE, P_WORDS, minus, multiple_of_p};
-use crate::point::{PackedKey, Sum, put_bytes};
+#[cfg(test)]
+use crate::point::PackedKey;
+use crate::point::{Key, Sum, coordinates, put_bytes};
 
 /// A point (X : Y : Z); every coordinate is below 2p.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +33,8 @@ fn times_12(a: &Fe<u64>) -> Fe<u64> {
 impl Point {
     pub(crate) const INFINITY: Self = Self { x: Fe([0; 8]), y: ONE, z: Fe([0; 8]) };
 
-    pub(crate) fn of(key: &PackedKey) -> Self {
-        let (x, y) = key.coordinates();
+    pub(crate) fn of<K: Key>(key: &K) -> Self {
+        let (x, y) = coordinates(key);
         Self { x, y, z: ONE }
     }
 
@@ -61,7 +63,7 @@ impl Point {
     }
 
     /// Its affine coordinates; `None` for infinity.
-    fn coordinates(&self) -> Option<(Fe<u64>, Fe<u64>)> {
+    fn affine_coordinates(&self) -> Option<(Fe<u64>, Fe<u64>)> {
         if self.z.is_zero() {
             return None;
         }
@@ -71,12 +73,12 @@ impl Point {
 
     #[cfg(test)]
     pub(crate) fn pack(&self) -> Option<PackedKey> {
-        self.coordinates().map(|(x, y)| PackedKey::of(&x, &y))
+        self.affine_coordinates().map(|(x, y)| PackedKey::of(&x, &y))
     }
 
     /// The sum as it leaves this crate.
     pub(crate) fn to_sum(self) -> Sum {
-        let Some((x, y)) = self.coordinates() else { return Sum::Infinity };
+        let Some((x, y)) = self.affine_coordinates() else { return Sum::Infinity };
         let mut bytes = [0; 96];
         let (front, back) = bytes.split_at_mut(48);
         put_bytes(front, &x.residue());

@@ -4,16 +4,18 @@
 //! differences of their x are multiplied together, inverted once, and taken apart again (Montgomery's trick), so that an
 //! addition costs five products and a square. At the end the eight lanes are added one by one.
 //!
-//! *No reduction.* A coordinate of level `l` is below `B_l p`, where `B_0 = 1` and `B_(l+1) = 2 + C_l`. Differences stay
+//! *No reduction.* A coordinate of level `l` is below `B_l p`, where `B_0 = 2` and `B_(l+1) = 2 + C_l`. Differences stay
 //! positive by adding `C_l p`, where `C_0 = 4` and `C_(l+1) = 2 C_l + 8`, which is never below `2 B_l`. Ten levels stay
 //! below 2^396, and products take 2^398.
 //!
 //! *Exceptions.* Affine addition cannot add points of equal x. Then a level's product is zero, and the whole chunk is
 //! added again by complete formulas: right, and ten times slower.
 
+use core::borrow::Borrow;
+
 use crate::field::{Fe, ONE, multiple_of_p};
 use crate::lanes::Eight;
-use crate::point::{PackedKey, Sum};
+use crate::point::{Key, Sum, back, front};
 use crate::scalar::{Point, invert};
 
 /// Vectors of one chunk: what a second-level cache holds.
@@ -51,10 +53,17 @@ impl<L> Work<L> {
 
 /// Two coordinates out of twelve words each of eight keys.
 #[inline(always)]
-fn spread<L: Eight>(keys: &[&PackedKey; 8]) -> [Fe<L>; 2] {
-    let [a, b, c, d, e, f, g, h] = L::columns(keys.map(PackedKey::front));
-    let [_, _, _, _, i, j, k, l] = L::columns(keys.map(PackedKey::back));
-    [limbs(&[a, b, c, d, e, f]), limbs(&[g, h, i, j, k, l])]
+fn spread<L: Eight, K: Key, T: Borrow<K>>(keys: &[T; 8]) -> [Fe<L>; 2] {
+    let [a, b, c, d, e, f, g, h] = L::columns(keys.each_ref().map(|key| front(key.borrow())));
+    let [_, _, _, _, i, j, k, l] = L::columns(keys.each_ref().map(|key| back(key.borrow())));
+    let (x, y) = (limbs(&[a, b, c, d, e, f]), limbs(&[g, h, i, j, k, l]));
+    match K::FACTOR {
+        Some(factor) => {
+            let factor = Fe::splat(&Fe(factor));
+            [L::product(&x, &factor), L::product(&y, &factor)]
+        }
+        None => [x, y],
+    }
 }
 
 #[inline(always)]
@@ -100,12 +109,12 @@ fn invert_lanes<L: Eight>(product: &Fe<L>) -> Option<Fe<L>> {
 
 /// Adds the keys of a chunk, a multiple of eight and at most 8,192, into eight lanes.
 #[inline(always)]
-pub(crate) fn add_chunk<L: Eight>(keys: &[&PackedKey], work: &mut Work<L>) -> Outcome {
+pub(crate) fn add_chunk<L: Eight, K: Key, T: Borrow<K>>(keys: &[T], work: &mut Work<L>) -> Outcome {
     let Work { points, differences } = work;
     points.clear();
     // A loop, since what an iterator calls is compiled for any processor.
     for eight in keys.as_chunks::<8>().0 {
-        points.push(spread(eight));
+        points.push(spread::<L, K, T>(eight));
     }
     let one = Fe::<L>::splat(&ONE);
     let (mut stride, mut level) = (1, 0);
@@ -141,20 +150,20 @@ pub(crate) fn add_chunk<L: Eight>(keys: &[&PackedKey], work: &mut Work<L>) -> Ou
 }
 
 /// Adds keys one after the other, by complete formulas.
-pub(crate) fn add_slowly(keys: &[&PackedKey]) -> Point {
-    keys.iter().fold(Point::INFINITY, |sum, key| sum.plus(&Point::of(key)))
+pub(crate) fn add_slowly<K: Key, T: Borrow<K>>(keys: &[T]) -> Point {
+    keys.iter().fold(Point::INFINITY, |sum, key| sum.plus(&Point::of(key.borrow())))
 }
 
 /// Adds any number of keys with a kernel for chunks.
-pub(crate) fn add_all<L>(
-    keys: &[&PackedKey],
-    mut kernel: impl FnMut(&[&PackedKey], &mut Work<L>) -> Outcome,
+pub(crate) fn add_all<L, K: Key, T: Borrow<K>>(
+    keys: &[T],
+    work: &mut Work<L>,
+    kernel: impl Fn(&[T], &mut Work<L>) -> Outcome,
 ) -> Sum {
-    let mut work = Work::new();
     let (whole, rest) = keys.split_at(keys.len() / 8 * 8);
     let mut sum = add_slowly(rest);
     for chunk in whole.chunks(8 * CHUNK) {
-        match kernel(chunk, &mut work) {
+        match kernel(chunk, work) {
             Some(lanes) => sum = lanes.iter().fold(sum, |sum, point| sum.plus(point)),
             None => sum = sum.plus(&add_slowly(chunk)),
         }
@@ -166,7 +175,11 @@ pub(crate) fn add_all<L>(
 mod tests {
     use crate::point::{PackedKey, Sum};
     use crate::testing::{Drawn, keys, negated};
-    use crate::{Adder, Path};
+    use crate::{Adder, LibraryKey, Path};
+
+    fn add_slowly(keys: &[&PackedKey]) -> crate::scalar::Point {
+        super::add_slowly::<PackedKey, _>(keys)
+    }
 
     fn adders() -> Vec<Adder> {
         [Adder::portable(), Adder::new()].into()
@@ -181,9 +194,42 @@ mod tests {
         let all = keys(3_000, 10);
         for count in (0..70).chain([127, 128, 129, 1_000, 1_023, 1_024, 2_999]) {
             let some = refs(&all[..count]);
-            let slow = super::add_slowly(&some).to_sum();
-            for adder in adders() {
-                assert_eq!(adder.sum(&some), slow, "{count} keys, {:?}", adder.path());
+            let slow = add_slowly(&some).to_sum();
+            for mut adder in adders() {
+                assert_eq!(adder.sum::<PackedKey, _>(&some), slow, "{count} keys, {:?}", adder.path());
+            }
+        }
+    }
+
+    #[test]
+    fn keys_of_the_curve_library_add_up_to_the_same() {
+        use crate::field::{Fe, limbs, words};
+        let all = keys(300, 15);
+        // Out of R = 2^416 into R = 2^384: times 2^384 in the first form's plain numbers.
+        let mut shift = [0; 8];
+        shift[7] = 1 << (384 - 7 * 52);
+        let into = |w: &[u64]| {
+            let number = Fe(limbs(w.try_into().expect("six words")));
+            words(&Fe(shift).times(&number).reduced_limbs())
+        };
+        let library: Vec<LibraryKey> = all
+            .iter()
+            .map(|key| {
+                let mut out = [0; 12];
+                out[..6].copy_from_slice(&into(&key.words[..6]));
+                out[6..].copy_from_slice(&into(&key.words[6..]));
+                LibraryKey(out)
+            })
+            .collect();
+        for count in [0, 1, 7, 8, 9, 64, 300] {
+            let slow = add_slowly(&refs(&all[..count])).to_sum();
+            for mut adder in adders() {
+                assert_eq!(
+                    adder.sum::<LibraryKey, _>(&library[..count]),
+                    slow,
+                    "{count} keys, {:?}",
+                    adder.path()
+                );
             }
         }
     }
@@ -192,8 +238,8 @@ mod tests {
     fn more_than_a_chunk_is_added_in_chunks() {
         let all = keys(20_000, 11);
         let some = refs(&all);
-        let slow = super::add_slowly(&some).to_sum();
-        assert_eq!(Adder::new().sum(&some), slow);
+        let slow = add_slowly(&some).to_sum();
+        assert_eq!(Adder::new().sum::<PackedKey, _>(&some), slow);
     }
 
     #[test]
@@ -207,9 +253,9 @@ mod tests {
                 let at = from.below(some.len() + 1);
                 some.insert(at, if from.below(2) == 0 { &opposite } else { &all[3] });
             }
-            let slow = super::add_slowly(&some).to_sum();
-            for adder in adders() {
-                assert_eq!(adder.sum(&some), slow, "{:?}", adder.path());
+            let slow = add_slowly(&some).to_sum();
+            for mut adder in adders() {
+                assert_eq!(adder.sum::<PackedKey, _>(&some), slow, "{:?}", adder.path());
             }
         }
     }
@@ -220,10 +266,10 @@ mod tests {
         let opposites: Vec<PackedKey> = all.iter().map(negated).collect();
         let both: Vec<&PackedKey> = all.iter().chain(&opposites).collect();
         let mixed: Vec<&PackedKey> = all.iter().zip(&opposites).flat_map(|(a, b)| [a, b]).collect();
-        for adder in adders() {
-            assert_eq!(adder.sum(&both), Sum::Infinity);
-            assert_eq!(adder.sum(&mixed), Sum::Infinity);
-            assert_eq!(adder.sum(&[]), Sum::Infinity);
+        for mut adder in adders() {
+            assert_eq!(adder.sum::<PackedKey, _>(&both), Sum::Infinity);
+            assert_eq!(adder.sum::<PackedKey, _>(&mixed), Sum::Infinity);
+            assert_eq!(adder.sum::<PackedKey, PackedKey>(&[]), Sum::Infinity);
         }
     }
 

@@ -75,7 +75,7 @@ pub(crate) fn negated(key: &PackedKey) -> PackedKey {
 
 /// Whether the point satisfies y^2 = x^3 + 4.
 pub(crate) fn on_curve(key: &PackedKey) -> bool {
-    let (x, y) = key.coordinates();
+    let (x, y) = crate::point::coordinates(key);
     let four = Fe::of(&[4, 0, 0, 0, 0, 0]);
     let right = x.times(&x).times(&x).plus(&four);
     y.times(&y).reduced_limbs() == right.reduced_limbs()

@@ -39,6 +39,7 @@ fn agree(of: &[BlsPublicKey]) -> KeySum {
     let keys = keys();
     let fast = keys.bls().sum_keys(of.iter().copied());
     assert_eq!(fast, keys.bls().sum_keys_one_by_one(of.iter().copied()), "{} keys", of.len());
+    assert_eq!(fast, keys.bls().sum_keys_in_batches(of.iter().copied()), "{} keys", of.len());
     let Sum::Curve(sum) = fast.0 else { unreachable!("keys of the curve") };
     assert_eq!(fast.is_infinity(), sum.to_public_key().validate().is_err());
     fast
