@@ -4,6 +4,8 @@
 //! due at times fixed in advance, and latency counts from the time an operation was due, so a stalled server cannot
 //! hide its stall by slowing the load. Results are gathered in memory and written after the run.
 //!
+//! [`chop`] makes the load of Chop Chop: members, batches, and what a witness does with them.
+//!
 //! [`Keys`] is the load, with a ledger that an audit compares with the state afterwards; [`RespClient`] drives gateways,
 //! sessions of `node/host` drive the members themselves.
 
@@ -12,6 +14,7 @@
     reason = "rates and quantiles are shown to people and never decide anything"
 )]
 
+pub mod chop;
 mod closed;
 mod drive;
 mod latency;
