@@ -3,6 +3,7 @@
 use crate::batch::{Header, Sealed};
 use crate::card::Card;
 use crate::certificate::{DeliveryCertificate, HeightCertificate, Legitimacy};
+use crate::client::{ClientRecord, Flying, Next};
 use crate::content::AnyHeader;
 use crate::directory::Member;
 use crate::item::Item;
@@ -10,6 +11,7 @@ use crate::message::{
     Cards, ClientMessage, Credit, HeldBatch, Piece, Pull, Refused, ServerMessage, Shard, SignedHeight,
     SignedState, StateAsk, StoreMessage, Upload, Verdict,
 };
+use crate::receipt::Receipt;
 use crate::server::Mark;
 use crate::signup::{SealedSignUp, SignUpHeader};
 use crate::statement::{Delivered, Height, LinkClaim, Possession, Root, SignUp, State, Submission, Witness};
@@ -25,9 +27,11 @@ synod_wire::conformance!(
     Card,
     Cards,
     ClientMessage,
+    ClientRecord,
     Credit,
     Delivered,
     DeliveryCertificate,
+    Flying,
     Header,
     Height,
     HeightCertificate,
@@ -38,11 +42,13 @@ synod_wire::conformance!(
     Mark,
     Member,
     Message,
+    Next,
     Ordered,
     Piece,
     Pinned,
     Possession,
     Pull,
+    Receipt,
     Refused,
     Root,
     Sealed,

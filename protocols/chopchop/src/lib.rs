@@ -14,8 +14,13 @@
 
 pub mod batch;
 mod bits;
+pub mod broker;
+#[cfg(test)]
+mod by_hand;
 pub mod card;
 pub mod certificate;
+mod certified;
+pub mod client;
 pub mod columns;
 pub mod config;
 pub mod content;
@@ -31,6 +36,7 @@ pub mod ids;
 pub mod item;
 pub mod keybook;
 pub mod message;
+pub mod receipt;
 pub mod server;
 pub mod signup;
 pub mod statement;
@@ -39,4 +45,5 @@ pub mod trace;
 pub mod tree;
 pub mod vocabulary;
 
+pub use certified::certified;
 pub use domains::Domains;

@@ -1,0 +1,234 @@
+//! Distilling: clients are shown where they stand, and sign (4.3, 4.4).
+
+use std::sync::Arc;
+
+use synod_machine::Span;
+use synod_quorum::NodeId;
+
+use super::job::{Candidate, Task};
+use super::open::{Batch, Messages, Phase, Slot};
+use super::{Broker, Step, Timer};
+use crate::message::{ClientMessage, Inclusion};
+use crate::statement::BlsShareBytes;
+use crate::trace::Rule;
+use crate::tree::{EntryTree, root_commit};
+
+use synod_crypto::Hash;
+use synod_crypto::bls::BlsSignature;
+
+/// Shares that one job reads.
+const READ_TOGETHER: usize = 64;
+/// Shortest wait for shares.
+const DISTIL_MIN: Span = Span::millis(20);
+/// Longest wait before a client is shown its place again.
+const RESEND: Span = Span::millis(50);
+
+/// First half of a root's commitment, by which messages name it.
+pub(super) fn half(commit: &Hash) -> [u8; 16] {
+    commit.0.first_chunk().copied().unwrap_or_default()
+}
+
+impl Broker {
+    pub(super) fn tree_built(&mut self, number: u64, tree: Arc<EntryTree>, turn: &mut Step<'_>) {
+        let wait = self.distil_wait();
+        let Some(batch) = self.batches.get_mut(&number) else { return };
+        let Some(messages) = batch.messages_mut() else { return };
+        let domains = self.config.cluster.domains();
+        messages.commit = root_commit(domains, messages.k, &messages.shape, &tree.root());
+        messages.tree = Some(tree);
+        messages.offered_at = turn.now();
+        let (commit, offered, count) = (messages.commit, messages.offered, messages.shape.count);
+        self.by_commit.insert(half(&commit), number);
+        turn.applied(Rule::Step4);
+        if offered {
+            batch.phase = Phase::Distilling;
+            turn.arm(Timer::Distil(number), wait);
+            turn.arm(Timer::Resend(number, 1), RESEND);
+        }
+        (0..count).for_each(|index| self.show(number, index, None, turn));
+        if !offered {
+            self.seal(number, turn);
+        }
+    }
+
+    /// 1.5 times the time in which 99 of 100 answered.
+    fn distil_wait(&self) -> Span {
+        let most = self.config.parameters.distil_max;
+        let wait = self.answers.quantile(99).map_or(most, |span| Span(span.0 / 2 * 3));
+        wait.max(DISTIL_MIN).min(most)
+    }
+
+    /// Shows a client its place: on this link, or on those that carried its submission.
+    pub(super) fn show(&self, number: u64, index: u32, link: Option<NodeId>, turn: &mut Step<'_>) {
+        let Some(batch) = self.batches.get(&number) else { return };
+        let Some((messages, tree)) = batch.messages().and_then(|of| Some((of, of.tree.as_ref()?))) else {
+            return;
+        };
+        let Some(slot) = messages.slots.get(index as usize) else { return };
+        let entry = |at: u32| messages.slots.get(at as usize).map(|slot| slot.admitted.entry());
+        let Some(proof) = Self::prove(tree, index, &entry) else { return };
+        let (k, shape) = (messages.k, messages.shape);
+        let height = self.shown.clone().filter(|_| k > slot.admitted.k0);
+        let closed = batch.phase != Phase::Distilling;
+        let inclusion = Inclusion { root: tree.root(), k, shape, proof, height, closed };
+        let to: Vec<NodeId> = link.map_or_else(|| slot.admitted.carriers.iter().collect(), |link| vec![link]);
+        for link in to {
+            Self::tell(link, ClientMessage::Inclusion(inclusion.clone()), turn);
+        }
+    }
+
+    fn prove(
+        tree: &EntryTree,
+        index: u32,
+        entry: &dyn Fn(u32) -> Option<crate::batch::OwnedEntry>,
+    ) -> Option<crate::tree::EntryProof> {
+        let arity = tree.shape().arity();
+        let first = index - index % arity;
+        let leaf: Vec<_> = (first..first.saturating_add(arity)).map(entry).collect();
+        tree.prove(index, |at| {
+            let place = usize::try_from(at.checked_sub(first)?).ok()?;
+            leaf.get(place)?.as_ref().map(crate::batch::OwnedEntry::as_entry)
+        })
+    }
+
+    /// Shows those that did not sign their place again.
+    pub(super) fn resend(&mut self, number: u64, round: u32, turn: &mut Step<'_>) {
+        let Some(batch) = self.batches.get(&number) else { return };
+        if batch.phase == Phase::Delivered {
+            self.respond_again(number, turn);
+            return;
+        }
+        if batch.phase != Phase::Distilling {
+            return;
+        }
+        let Some(messages) = batch.messages() else { return };
+        let silent: Vec<(u32, NodeId)> = (0_u32..)
+            .zip(&messages.slots)
+            .flat_map(|(index, slot)| {
+                let links = slot.admitted.carriers.iter().filter(|link| !slot.heard.has(*link));
+                links.map(move |link| (index, link))
+            })
+            .collect();
+        for (index, link) in silent {
+            self.show(number, index, Some(link), turn);
+        }
+        turn.arm(Timer::Resend(number, round + 1), RESEND.times(1 << round.min(8)));
+    }
+
+    /// The first share of each of the last two links that carried the client's submission; no other counts.
+    pub(super) fn on_multi_sig(
+        &mut self,
+        (link, id): (NodeId, u32),
+        root_commit: [u8; 16],
+        share: Box<BlsShareBytes>,
+        turn: &mut Step<'_>,
+    ) {
+        let Some(number) = self.by_commit.get(&root_commit).copied() else { return };
+        let Some(batch) = self.batches.get_mut(&number) else { return };
+        if batch.phase != Phase::Distilling {
+            return;
+        }
+        let Some(messages) = batch.messages_mut() else { return };
+        let Some(index) = messages.index_of(id) else { return };
+        let answered = turn.now().since(messages.offered_at);
+        let Some(slot) = messages.slot_mut(index) else { return };
+        if !slot.admitted.carriers.has(link) || slot.heard.has(link) {
+            return;
+        }
+        // More links than two in turn would make room for a third share.
+        if slot.heard.iter().count() >= 2 {
+            return;
+        }
+        slot.heard.add(link);
+        let answers = slot.is_complete();
+        messages.silent -= u32::from(answers);
+        messages.unread.push((index, link, share));
+        let (full, complete) = (messages.unread.len() >= READ_TOGETHER, messages.silent == 0);
+        if answers {
+            self.answers.add(answered);
+        }
+        if complete {
+            self.distil_over(number, turn);
+        } else if full {
+            self.read_shares(number, turn);
+        }
+    }
+
+    fn read_shares(&mut self, number: u64, turn: &mut Step<'_>) {
+        let Some(messages) = self.batches.get_mut(&number).and_then(Batch::messages_mut) else { return };
+        let shares = core::mem::take(&mut messages.unread);
+        if !shares.is_empty() {
+            messages.reading += 1;
+            self.compute(turn, Task::Shares(number, shares));
+        }
+    }
+
+    /// Everybody answered, or the time is up.
+    pub(super) fn distil_over(&mut self, number: u64, turn: &mut Step<'_>) {
+        let Some(batch) = self.batches.get_mut(&number).filter(|batch| batch.phase == Phase::Distilling)
+        else {
+            return;
+        };
+        if let Some(messages) = batch.messages_mut() {
+            messages.over = true;
+        }
+        self.read_shares(number, turn);
+        self.search_when_read(number, turn);
+    }
+
+    pub(super) fn shares_read(
+        &mut self,
+        number: u64,
+        shares: Vec<(u32, NodeId, Option<BlsSignature>)>,
+        turn: &mut Step<'_>,
+    ) {
+        let Some(messages) = self.batches.get_mut(&number).and_then(Batch::messages_mut) else { return };
+        messages.reading = messages.reading.saturating_sub(1);
+        for (index, link, share) in shares {
+            // What is off the curve is no share, and nobody's fault but its sender's.
+            if let (Some(slot), Some(share)) = (messages.slot_mut(index), share) {
+                match &slot.share {
+                    None => slot.share = Some((link, share)),
+                    Some(_) => slot.other = Some(Box::new((link, share))),
+                }
+            }
+        }
+        self.search_when_read(number, turn);
+    }
+
+    fn search_when_read(&mut self, number: u64, turn: &mut Step<'_>) {
+        let Some(batch) = self.batches.get_mut(&number) else { return };
+        let Some(messages) = batch.messages() else { return };
+        if batch.phase != Phase::Distilling
+            || !messages.over
+            || messages.reading > 0
+            || !messages.unread.is_empty()
+        {
+            return;
+        }
+        let candidates = Self::candidates(messages, &self.book, &self.suspects);
+        let commit = messages.commit;
+        batch.phase = Phase::Searching;
+        turn.disarm(Timer::Distil(number));
+        turn.applied(Rule::TreeSearch);
+        let budget = self.config.parameters.search_max;
+        self.compute(turn, Task::Search(number, commit, candidates, budget));
+    }
+
+    /// Those that sent a share, suspects last: together they cost the fewest checks.
+    fn candidates(
+        messages: &Messages,
+        book: &crate::keybook::KeyBook,
+        suspects: &std::collections::BTreeSet<u32>,
+    ) -> Vec<Candidate> {
+        let candidate = |(index, slot): (u32, &Slot)| {
+            let (_, first) = slot.share.as_ref()?;
+            let other = slot.other.as_ref().map(|other| other.1);
+            let key = book.key(slot.admitted.id)?;
+            Some((suspects.contains(&slot.admitted.id), Candidate { index, key, first: *first, other }))
+        };
+        let mut all: Vec<(bool, Candidate)> = (0_u32..).zip(&messages.slots).filter_map(candidate).collect();
+        all.sort_by_key(|(suspect, _)| *suspect);
+        all.into_iter().map(|(_, candidate)| candidate).collect()
+    }
+}

@@ -1,0 +1,269 @@
+//! A batch from its closing until it is forgotten.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use synod_crypto::bls::BlsSignature;
+use synod_crypto::{Hash, Signature};
+use synod_machine::Time;
+use synod_quorum::{NodeId, NodeSet};
+use synod_wire::Bytes;
+
+use crate::batch::OwnedEntry;
+use crate::card::Card;
+use crate::certificate::Aggregate;
+use crate::content::AnyBatch;
+use crate::dedup::Exceptions;
+use crate::item::Item;
+use crate::message::{ExceptionProof, Verdict};
+use crate::statement::{BlsShareBytes, Delivered, Witness};
+use crate::tree::{EntryTree, TreeShape};
+
+/// The last two links that carried a submission, the newest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Carriers([Option<NodeId>; 2]);
+
+impl Carriers {
+    pub(super) const fn of(link: NodeId) -> Self {
+        Self([Some(link), None])
+    }
+
+    pub(super) fn add(&mut self, link: NodeId) {
+        if !self.has(link) {
+            self.0 = [Some(link), self.0[0]];
+        }
+    }
+
+    pub(super) fn has(&self, link: NodeId) -> bool {
+        self.0.contains(&Some(link))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = NodeId> {
+        self.0.into_iter().flatten()
+    }
+}
+
+/// A submission whose signature was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Admitted {
+    pub(super) id: u32,
+    pub(super) k0: u64,
+    pub(super) message: Bytes,
+    pub(super) parity: bool,
+    pub(super) t: Signature,
+    pub(super) carriers: Carriers,
+}
+
+impl Admitted {
+    /// Whether `other` is a retransmission of it.
+    pub(super) fn is_same(&self, k0: u64, message: &[u8], parity: bool) -> bool {
+        self.k0 == k0 && self.parity == parity && self.message[..] == *message
+    }
+
+    pub(super) fn entry(&self) -> OwnedEntry {
+        OwnedEntry { id: self.id, message: self.message.clone(), parity: self.parity }
+    }
+}
+
+/// One entry of a batch.
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    pub(super) admitted: Admitted,
+    /// Links whose share was taken, whatever it is worth.
+    pub(super) heard: Carriers,
+    /// The first share on the curve.
+    pub(super) share: Option<(NodeId, BlsSignature)>,
+    /// The share of another link.
+    pub(super) other: Option<Box<(NodeId, BlsSignature)>>,
+    /// Whether its share is in the aggregate.
+    pub(super) signs: bool,
+    /// Whether its client acknowledged the delivery.
+    pub(super) acknowledged: bool,
+}
+
+impl Slot {
+    /// Whether every link that carried the submission sent a share. One is not enough: a liar that relayed it could be first.
+    pub(super) fn is_complete(&self) -> bool {
+        self.admitted.carriers.iter().all(|link| self.heard.has(link))
+    }
+}
+
+/// What a batch of messages has beyond its seal.
+#[derive(Clone, Debug)]
+pub(super) struct Messages {
+    pub(super) k: u64,
+    pub(super) shape: TreeShape,
+    /// Bytes of all messages.
+    pub(super) payload: u64,
+    /// By rising id.
+    pub(super) slots: Vec<Slot>,
+    /// Which links carry which slots.
+    pub(super) carried: BTreeSet<(NodeId, u32)>,
+    /// Whether it is offered for multi-signing.
+    pub(super) offered: bool,
+    pub(super) tree: Option<Arc<EntryTree>>,
+    pub(super) commit: Hash,
+    /// Shares that wait for a job to read them.
+    pub(super) unread: Vec<(u32, NodeId, Box<BlsShareBytes>)>,
+    /// Jobs that read shares.
+    pub(super) reading: u32,
+    /// Slots that a link could still send a share for.
+    pub(super) silent: u32,
+    /// Whether no more shares are awaited.
+    pub(super) over: bool,
+    pub(super) offered_at: Time,
+    /// The aggregate of those that sign.
+    pub(super) aggregate: Option<crate::statement::BlsSignatureBytes>,
+}
+
+impl Messages {
+    pub(super) fn index_of(&self, id: u32) -> Option<u32> {
+        let at = self.slots.binary_search_by_key(&id, |slot| slot.admitted.id).ok()?;
+        u32::try_from(at).ok()
+    }
+
+    pub(super) fn slot_mut(&mut self, index: u32) -> Option<&mut Slot> {
+        self.slots.get_mut(index as usize)
+    }
+
+    /// A client speaks through this link now.
+    pub(super) fn carry(&mut self, index: u32, link: NodeId) {
+        let Some(slot) = self.slots.get_mut(index as usize) else { return };
+        if slot.admitted.carriers.has(link) {
+            return;
+        }
+        let old: Vec<NodeId> = slot.admitted.carriers.iter().collect();
+        self.silent += u32::from(slot.is_complete());
+        slot.admitted.carriers.add(link);
+        for gone in old.into_iter().filter(|gone| !slot.admitted.carriers.has(*gone)) {
+            self.carried.remove(&(gone, index));
+        }
+        self.carried.insert((link, index));
+    }
+}
+
+/// What a batch of cards has beyond its seal.
+#[derive(Clone, Debug)]
+pub(super) struct Cards {
+    pub(super) cards: Vec<(Card, NodeId)>,
+}
+
+/// What is in a batch.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    Messages(Messages),
+    Cards(Cards),
+}
+
+/// A batch as servers know it.
+#[derive(Clone, Debug)]
+pub(super) struct Sealing {
+    pub(super) batch: AnyBatch,
+    pub(super) digest: Hash,
+    pub(super) witness: Witness,
+    /// The servers, in the order in which they are asked.
+    pub(super) order: Vec<NodeId>,
+    pub(super) uploaded: NodeSet,
+    pub(super) asked: NodeSet,
+    pub(super) refused: NodeSet,
+    /// Shards that wait for their check.
+    pub(super) unchecked: BTreeMap<NodeId, Signature>,
+    pub(super) shards: BTreeMap<NodeId, Signature>,
+    pub(super) checking: bool,
+    pub(super) item: Option<Item>,
+    pub(super) since: Time,
+}
+
+/// That a batch was delivered.
+#[derive(Clone, Debug)]
+pub(super) struct Proof {
+    pub(super) statement: Delivered,
+    pub(super) aggregate: Aggregate,
+    pub(super) exceptions: Exceptions,
+    /// The leaves of the exceptions tree, with their paths; none without exceptions.
+    pub(super) leaves: Vec<ExceptionProof>,
+    /// Times that it was sent to all that did not acknowledge it.
+    pub(super) rounds: u32,
+}
+
+/// Where a batch stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    /// A job builds its tree.
+    Building,
+    /// Its clients sign.
+    Distilling,
+    /// A job looks for bad shares.
+    Searching,
+    /// A job lays it out.
+    Sealing,
+    /// Servers witness it.
+    Witnessing,
+    /// Servers order it.
+    Ordering,
+    /// It is certified.
+    Delivered,
+}
+
+/// A batch.
+#[derive(Clone, Debug)]
+pub(super) struct Batch {
+    pub(super) phase: Phase,
+    pub(super) content: Content,
+    pub(super) sealing: Option<Box<Sealing>>,
+    /// Digests under which servers may know it: it is sealed anew when it expires.
+    pub(super) digests: Vec<Hash>,
+    pub(super) verdicts: BTreeMap<NodeId, (Verdict, Exceptions)>,
+    /// Servers whose verdict did not verify.
+    pub(super) liars: NodeSet,
+    pub(super) combining: bool,
+    pub(super) proof: Option<Box<Proof>>,
+}
+
+impl Batch {
+    pub(super) fn new(phase: Phase, content: Content) -> Self {
+        Self {
+            phase,
+            content,
+            sealing: None,
+            digests: Vec::new(),
+            verdicts: BTreeMap::new(),
+            liars: NodeSet::EMPTY,
+            combining: false,
+            proof: None,
+        }
+    }
+
+    pub(super) const fn messages(&self) -> Option<&Messages> {
+        match &self.content {
+            Content::Messages(messages) => Some(messages),
+            Content::Cards(_) => None,
+        }
+    }
+
+    pub(super) const fn messages_mut(&mut self) -> Option<&mut Messages> {
+        match &mut self.content {
+            Content::Messages(messages) => Some(messages),
+            Content::Cards(_) => None,
+        }
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        match &self.content {
+            Content::Messages(messages) => messages.shape.count,
+            Content::Cards(cards) => u32::try_from(cards.cards.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> u64 {
+        let content = match &self.content {
+            Content::Messages(messages) => u64::from(messages.shape.count) * SLOT_BYTES + messages.payload,
+            Content::Cards(cards) => cards.cards.len() as u64 * 256,
+        };
+        content + self.sealing.as_ref().map_or(0, |sealing| sealing.batch.body.len() as u64)
+    }
+}
+
+/// An entry: submission, share, its place among links, two digests of the tree.
+pub(super) const SLOT_BYTES: u64 = 560;
