@@ -260,7 +260,8 @@ impl Broker {
             | ServerMessage::HeightAsk(_)
             | ServerMessage::StateAsk(_)
             | ServerMessage::DirPull { .. }
-            | ServerMessage::Mark(_) => turn.blame(from, Fault::WrongRole),
+            | ServerMessage::Mark(_)
+            | ServerMessage::Transfer(_) => turn.blame(from, Fault::WrongRole),
         }
     }
 

@@ -14,11 +14,13 @@ mod server;
 mod store;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 pub use client::{ClientMessage, Delivery, ExceptionProof, Inclusion, Signed, StateAnswer, Submit};
 pub use codes::Nack;
 pub use server::{Cards, ExceptionList, ServerMessage, SignedHeight, SignedState, StateAsk, Verdict};
 pub use store::{Credit, HeldBatch, Piece, Pull, Refused, Shard, StoreMessage, Upload};
+pub use transfer::{CHUNK_MAX, TransferMessage};
 
 /// Most entries of any batch, whatever a configuration says.
 pub const COUNT_MAX: u32 = 1 << 20;

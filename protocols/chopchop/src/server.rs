@@ -7,8 +7,8 @@
 //! *What decides.* Acceptance is a function of ordered content and state only: form, f + 1 shards, expiry, recent digests.
 //! Deduplication follows the order of heights. So every correct server delivers the same.
 //!
-//! *What is not built.* The transfer of a state from peers: a server that fell behind what peers retain, or lost a chunk of
-//! its checkpoint, stops with [`ServerOutput::Behind`] and says so, as [`NoteName::Behind`] does.
+//! *Coming back.* From the chunks of the last mark; what of them is lost, and a state that a `Jump` of the ordering layer names,
+//! is fetched from other servers, each part proved by its name under the certified root.
 //!
 //! *Bounds.* [`Bounded`]: 168 bytes per client, 112 per recent digest, 4,096 accepted items and verdicts, the ordering layer.
 
@@ -21,6 +21,7 @@ mod recent;
 mod record;
 mod recover;
 mod respond;
+mod transfer;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -46,8 +47,8 @@ use crate::vocabulary::Message;
 use checkpoint::Checkpoints;
 use config::Settings;
 use recent::Recent;
-use recover::Loading;
 use respond::Answers;
+use transfer::Loading;
 
 /// Accepted batches that wait at most; beyond it ORDER is refused.
 const BACKLOG_MAX: usize = 4_096;
@@ -109,10 +110,14 @@ pub enum ServerOutput {
         /// The height.
         height: u64,
     },
-    /// The server stopped: it fell behind what peers retain, or lost a chunk of its state.
-    Behind {
-        /// The position whose state it needs.
+    /// To the executor: take the state of this root from others, then answer as to a checkpoint.
+    Jump {
+        /// The position.
         position: Position,
+        /// The height.
+        height: u64,
+        /// Root of the application there.
+        root: Hash,
     },
     /// The server stopped: f + 1 servers witnessed a batch that breaks a rule.
     FalseWitness {
@@ -126,6 +131,8 @@ pub enum ServerOutput {
 pub enum ServerTimer<T> {
     /// Time to say the own mark again.
     Marks,
+    /// Whoever was asked for a part of a state had long enough.
+    Fetch,
     /// Of the ordering layer.
     Order(T),
 }
@@ -213,6 +220,8 @@ pub struct Server<A: AtomicBroadcast> {
     answers: Answers,
     checkpoints: Checkpoints,
     loading: Option<Loading>,
+    /// Chunks that are read for other servers.
+    serving: BTreeMap<Hash, Vec<NodeId>>,
     halted: bool,
     said: (u64, u32, u64, u64),
 }
@@ -268,7 +277,8 @@ impl<A: AtomicBroadcast> Server<A> {
         if self.loading.is_none() && now != self.said {
             self.said = now;
             let directory = self.directory.view();
-            let progress = Progress { height: now.0, directory, stable, collected };
+            let delivered = self.delivered;
+            let progress = Progress { height: now.0, delivered, directory, stable, collected };
             turn.output(ServerOutput::Store(StoreInput::Progress(progress)));
         }
     }
@@ -281,6 +291,7 @@ impl<A: AtomicBroadcast> Server<A> {
             ServerMessage::StateAsk(ask) => self.on_state_ask(from, ask, turn),
             ServerMessage::DirPull { from: first } => self.on_dir_pull(from, first, turn),
             ServerMessage::Mark(mark) => self.on_mark(from, mark.height, turn),
+            ServerMessage::Transfer(part) => self.on_transfer(from, part, turn),
             ServerMessage::Delivered(_)
             | ServerMessage::Height(_)
             | ServerMessage::State(_)
@@ -310,7 +321,7 @@ impl<A: AtomicBroadcast> Server<A> {
             ServerDone::Delivered(verdict) => self.on_verdict(*verdict, turn),
             ServerDone::Height(signed) => self.on_height(signed, turn),
             ServerDone::State(to, state) => turn.send(to, ServerMessage::State(state).into()),
-            ServerDone::Chunks(named, blobs) => self.on_chunks(named, blobs, turn),
+            ServerDone::Chunks(position, named, blobs) => self.on_chunks(position, named, blobs, turn),
             ServerDone::Root(length, root) => self.on_root(length, root, turn),
             ServerDone::NoKey => {}
         }
@@ -343,6 +354,7 @@ impl<A: AtomicBroadcast> Machine for Server<A> {
             }
             Event::Timer(ServerTimer::Order(timer)) => self.drive(Event::Timer(timer), turn),
             Event::Timer(ServerTimer::Marks) => self.on_marks(turn),
+            Event::Timer(ServerTimer::Fetch) => self.on_fetch(turn),
             Event::Done(done) => self.on_done(done, turn),
             Event::Loaded { name, bytes } => {
                 self.on_chunk(name, bytes.as_ref(), turn);
@@ -384,6 +396,7 @@ impl<A: AtomicBroadcast + Bounded> Bounded for Server<A> {
             + self.recent.bytes()
             + self.answers.bytes()
             + self.checkpoints.bytes()
+            + self.loading.as_ref().map_or(0, Loading::bytes)
             + bodies as u64
             + small as u64 * self.item_bytes()
     }
@@ -395,7 +408,8 @@ impl<A: AtomicBroadcast + Bounded> Bounded for Server<A> {
         // The ordering layer stops delivering when nothing is applied, so the queue is as long as its own window.
         let small = (BACKLOG_MAX + PENDING_MAX + self.queue.len()) as u64;
         self.order.get().bytes_max()
-            + clients * (96 + 32 + 24 + 2 * 16)
+            + 2 * clients * (96 + 32 + 24 + 16)
+            + self.loading.as_ref().map_or(0, Loading::bytes)
             + 4 * 112 * rules.horizon
             + Answers::bytes_max()
             + WINDOW * body

@@ -84,6 +84,8 @@ pub enum StoreInput {
 pub struct Progress {
     /// Batches accepted, genesis included (H).
     pub height: u64,
+    /// Batches delivered, genesis included.
+    pub delivered: u64,
     /// The directory.
     pub directory: View,
     /// Height of the last certified checkpoint.

@@ -128,6 +128,10 @@ fn server_queue(message: &ServerMessage) -> Queue {
         | ServerMessage::StateAsk(_)
         | ServerMessage::DirPull { .. }
         | ServerMessage::Mark(_) => SERVER,
+        ServerMessage::Transfer(part) => match part.is_bulk() {
+            true => SERVER_BULK,
+            false => SERVER,
+        },
         // The formats say which answers are long.
         ServerMessage::Delivered(_)
         | ServerMessage::Height(_)

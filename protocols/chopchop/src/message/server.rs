@@ -4,7 +4,7 @@ use synod_crypto::Hash;
 use synod_machine::Queue;
 use synod_wire::{Bytes, Draw, Drawn, Malformed, Reader, Why, Wire, Writer, wire};
 
-use super::{CARDS_MAX, COUNT_MAX, PAIRS_MAX};
+use super::{CARDS_MAX, COUNT_MAX, PAIRS_MAX, TransferMessage};
 use crate::dedup::{Exceptions, Reason};
 use crate::directory::Member;
 use crate::fixed::{Fixed, fixed};
@@ -228,6 +228,8 @@ wire! {
         9 = Cards(Cards),
         /// Server->Server: batches at the last own durable checkpoint.
         10 = Mark(Height),
+        /// Server->Server: parts of a state.
+        11 = Transfer(TransferMessage),
     }
 }
 
@@ -237,6 +239,7 @@ impl ServerMessage {
     pub fn queue(&self) -> Queue {
         match self {
             Self::Cards(_) => Queue::BULK,
+            Self::Transfer(part) if part.is_bulk() => Queue::BULK,
             Self::Delivered(verdict) if verdict.size_hint() > CONTROL_MAX => Queue::BULK,
             Self::Order(_)
             | Self::Delivered(_)
@@ -246,7 +249,8 @@ impl ServerMessage {
             | Self::StateAsk(_)
             | Self::State(_)
             | Self::DirPull { .. }
-            | Self::Mark(_) => Queue::CONTROL,
+            | Self::Mark(_)
+            | Self::Transfer(_) => Queue::CONTROL,
         }
     }
 }

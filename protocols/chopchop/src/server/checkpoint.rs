@@ -126,7 +126,7 @@ impl<A: AtomicBroadcast> Server<A> {
         let frozen = Frozen { dedup: self.table.chunks(), directory: self.directory.view(), recent };
         let named = self.checkpoints.named.clone();
         turn.output(ServerOutput::Checkpoint { position, height });
-        self.job(ServerTask::Chunks(frozen, named), turn);
+        self.job(ServerTask::Chunks(position, frozen, named), turn);
     }
 
     /// Whether a checkpoint is due here that waits for the one before it.
@@ -135,21 +135,45 @@ impl<A: AtomicBroadcast> Server<A> {
     }
 
     /// The chunks of the frozen state are named.
-    pub(super) fn on_chunks(&mut self, named: Named, blobs: Vec<(Hash, Bytes)>, turn: &mut Turn<'_, Self>) {
-        self.checkpoints.named = named;
-        if let Some(due) = self.checkpoints.due.front_mut() {
+    pub(super) fn on_chunks(
+        &mut self,
+        position: Position,
+        named: Named,
+        blobs: Vec<(Hash, Bytes)>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let due = self.checkpoints.due.front_mut();
+        if let Some(due) = due.filter(|due| due.position == position) {
             due.named = Some(blobs);
+            self.checkpoints.named = named;
+            self.mark(turn);
         }
-        self.mark(turn);
     }
 
     /// The application's root at a checkpoint.
     pub(super) fn on_applied(&mut self, position: Position, root: Hash, turn: &mut Turn<'_, Self>) {
+        if self.on_app_installed(position, root, turn) {
+            return;
+        }
         let of = |due: &&mut Due| due.position == position;
         if let Some(due) = self.checkpoints.due.iter_mut().find(of) {
             due.app = Some(root);
             self.mark(turn);
         }
+    }
+
+    /// Forgets what was on its way: another state takes the place.
+    pub(super) fn overtaken(&mut self, mark: Mark, turn: &mut Turn<'_, Self>) {
+        let checkpoints = &mut self.checkpoints;
+        checkpoints.due.clear();
+        checkpoints.decided.clear();
+        checkpoints.named = Named::default();
+        checkpoints.reported = mark.position;
+        checkpoints.stable = checkpoints.stable.max(mark.height);
+        checkpoints.marks.push_back(mark);
+        self.let_go(turn);
+        self.said_own();
+        self.send_mark(turn);
     }
 
     /// Makes the oldest checkpoint durable, once its chunks are named and the application answered.

@@ -2,7 +2,7 @@
 
 use synod_crypto::Hash;
 use synod_machine::Turn;
-use synod_machine::broadcast::{AtomicBroadcast, Position};
+use synod_machine::broadcast::AtomicBroadcast;
 use synod_quorum::NodeId;
 
 use super::order::remember;
@@ -75,10 +75,10 @@ impl<A: AtomicBroadcast> Server<A> {
 
     /// A batch was split: its runs go to their lanes.
     pub(super) fn on_split(&mut self, height: u64, runs: Option<Runs>, turn: &mut Turn<'_, Self>) {
-        let Some(runs) = runs else { return self.stop_false(turn) };
         if height != self.delivered + 1 || !matches!(self.work, Some(Work::Opening)) {
             return;
         }
+        let Some(runs) = runs else { return self.stop_false(turn) };
         turn.applied(Rule::ParallelDedup);
         let lists = vec![None; runs.runs().len()];
         for (at, run) in runs.runs().iter().enumerate() {
@@ -99,7 +99,9 @@ impl<A: AtomicBroadcast> Server<A> {
         list: Vec<(u32, Reason)>,
         turn: &mut Turn<'_, Self>,
     ) {
-        let Some(Work::Lanes(runs, lists)) = &mut self.work else { return };
+        // A lane that comes back behind a state that took its place is of no use.
+        let current = height == self.delivered + 1;
+        let Some(Work::Lanes(runs, lists)) = self.work.as_mut().filter(|_| current) else { return };
         let Some(run) = runs.runs().get(at) else { return };
         self.table.put(run.lane, lane);
         if let Some(place) = lists.get_mut(at) {
@@ -138,10 +140,10 @@ impl<A: AtomicBroadcast> Server<A> {
 
     /// The cards of a sign-up batch enter the directory, in listed order.
     pub(super) fn on_cards(&mut self, height: u64, cards: Option<Vec<Card>>, turn: &mut Turn<'_, Self>) {
-        let Some(cards) = cards else { return self.stop_false(turn) };
-        if height != self.delivered + 1 {
+        if height != self.delivered + 1 || !matches!(self.work, Some(Work::Opening)) {
             return;
         }
+        let Some(cards) = cards else { return self.stop_false(turn) };
         self.work = None;
         let Some(accepted) = self.backlog.pop_front() else { return };
         let assigned = self.directory.deliver(&cards);
@@ -180,17 +182,10 @@ impl<A: AtomicBroadcast> Server<A> {
         self.halted = true;
     }
 
-    /// A batch that is needed was collected by all who had it.
-    pub(super) fn on_gone(&mut self, digest: &Hash, turn: &mut Turn<'_, Self>) {
+    /// A batch that is needed was collected by all who had it: the ordering layer says which state to take.
+    pub(super) fn on_gone(&self, digest: &Hash, turn: &mut Turn<'_, Self>) {
         if let Some(accepted) = self.backlog.iter().find(|accepted| accepted.statement.digest == *digest) {
-            self.stop_behind(accepted.position, turn);
+            turn.note(Note::of(NoteName::Behind, [accepted.position.0, self.delivered, 0], *digest));
         }
-    }
-
-    /// The state must come from others.
-    pub(super) fn stop_behind(&mut self, position: Position, turn: &mut Turn<'_, Self>) {
-        turn.note(Note::of(NoteName::Behind, [position.0, self.delivered, 0], Hash::ZERO));
-        turn.output(ServerOutput::Behind { position });
-        self.halted = true;
     }
 }

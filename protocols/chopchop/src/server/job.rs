@@ -5,6 +5,7 @@
 use std::sync::{Arc, Weak};
 
 use synod_crypto::{Claim, Hash, Keys, verify_all};
+use synod_machine::broadcast::Position;
 use synod_machine::{Cost, Job};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
@@ -79,7 +80,7 @@ pub enum ServerTask {
     /// Signs where a client stands, for a broker.
     State(NodeId, State),
     /// Names the chunks of a state.
-    Chunks(Frozen, Named),
+    Chunks(Position, Frozen, Named),
     /// The root of a directory.
     Root(View),
 }
@@ -120,7 +121,7 @@ pub enum ServerDone<D> {
     /// A state was signed.
     State(NodeId, SignedState),
     /// Chunks were named: the names, and the blobs that were not named before.
-    Chunks(Named, Vec<(Hash, Bytes)>),
+    Chunks(Position, Named, Vec<(Hash, Bytes)>),
     /// The root of a directory of this length.
     Root(u32, Hash),
     /// The keys of this server cannot sign together with others.
@@ -243,9 +244,9 @@ fn run_own<D>(cluster: &Cluster, task: ServerTask, keys: &Keys) -> ServerDone<D>
                 ServerDone::State(to, SignedState { statement, signature })
             })
         }
-        ServerTask::Chunks(frozen, known) => {
+        ServerTask::Chunks(position, frozen, known) => {
             let (named, blobs) = chunks(&frozen, &known);
-            ServerDone::Chunks(named, blobs)
+            ServerDone::Chunks(position, named, blobs)
         }
         ServerTask::Root(view) => ServerDone::Root(view.len(), view.root(cluster.domains())),
     }
@@ -303,7 +304,7 @@ impl<J: Job> Job for ServerJob<J> {
             }
             ServerTask::Delivered(_, _, Outcome::Cards(assigned)) => signed(36 * assigned.ids().len() as u64),
             ServerTask::Height(_) | ServerTask::State(..) => signed(0),
-            ServerTask::Chunks(frozen, _) => {
+            ServerTask::Chunks(_, frozen, _) => {
                 let hashed = 32 * frozen.recent.len() + 65_536 * frozen.dedup.len();
                 Cost { hashed: hashed as u64, ..Cost::default() }
             }

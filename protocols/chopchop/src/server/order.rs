@@ -100,7 +100,7 @@ impl<A: AtomicBroadcast> Server<A> {
     }
 
     /// Forgets an item that was on its way; who sent it.
-    fn settle(&mut self, digest: &Hash) -> Vec<NodeId> {
+    pub(super) fn settle(&mut self, digest: &Hash) -> Vec<NodeId> {
         let Some(Pending { ticket, brokers }) = self.pending.remove(digest) else { return Vec::new() };
         self.tickets.remove(&ticket);
         brokers
@@ -114,7 +114,7 @@ impl<A: AtomicBroadcast> Server<A> {
                 self.accept(turn);
             }
             Delivered::Stable(checkpoint) => self.on_stable(checkpoint.position),
-            Delivered::Jump(checkpoint) => self.stop_behind(checkpoint.position, turn),
+            Delivered::Jump(checkpoint) => self.on_jump(checkpoint.position, checkpoint.root, turn),
             Delivered::Refused { ticket, .. } => {
                 if let Some(digest) = self.tickets.get(&ticket).copied() {
                     self.settle(&digest);

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use synod_crypto::Hash;
 use synod_machine::broadcast::{AtomicBroadcast, Position};
 use synod_machine::{Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable};
-use synod_wire::Bytes;
 
 use super::checkpoint::Checkpoints;
 use super::recent::Recent;
 use super::respond::Answers;
+use super::transfer::Loading;
 use super::{MARKS_EVERY, Mark, Server, ServerConfig, ServerOutput, ServerRecord, ServerTimer};
 use crate::dedup::{Chunk, Table};
 use crate::directory::{Directory, MemberChunk};
@@ -18,35 +18,8 @@ use crate::store::StoreInput;
 use crate::trace::{Note, NoteName};
 use crate::vocabulary::queues;
 
-/// The chunks of a mark that are being read.
-#[derive(Clone, Debug)]
-pub(super) struct Loading {
-    mark: Mark,
-    missing: usize,
-    read: BTreeMap<Hash, Option<Bytes>>,
-}
-
-impl Loading {
-    fn of(mark: Mark) -> Self {
-        let read: BTreeMap<Hash, Option<Bytes>> = mark.names().map(|name| (name, None)).collect();
-        Self { mark, missing: read.len(), read }
-    }
-
-    fn part<T>(&self, names: &[Hash], read: impl Fn(&[u8]) -> Option<T>) -> Option<Vec<T>> {
-        names.iter().map(|name| self.read.get(name)?.as_ref().and_then(|bytes| read(bytes))).collect()
-    }
-
-    /// The state; `None` when the chunks are none of a state.
-    fn state(&self, lanes: u8, horizon: u64) -> Option<(Table, Directory, Recent)> {
-        let mark = &self.mark;
-        let dedup = self.part(&mark.dedup, |bytes| Chunk::decode(bytes).map(Arc::new))?;
-        let members = self.part(&mark.directory, |bytes| MemberChunk::decode(bytes).map(Arc::new))?;
-        let digest = |bytes: &[u8]| bytes.as_chunks::<32>().0.iter().copied().map(Hash).collect::<Vec<_>>();
-        let ring = self.part(&mark.ring, |bytes| Some(digest(bytes)))?.concat();
-        let directory = Directory::restore(members).filter(|directory| directory.len() == mark.length)?;
-        let table = Table::restore(lanes, mark.length, dedup)?;
-        Some((table, directory, Recent::restore(horizon, mark.height, ring)?))
-    }
+fn part<T>(loading: &Loading, names: &[Hash], read: impl Fn(&[u8]) -> Option<T>) -> Option<Vec<T>> {
+    names.iter().map(|name| loading.read.get(name)?.as_ref().and_then(|bytes| read(bytes))).collect()
 }
 
 impl<A: AtomicBroadcast> Server<A> {
@@ -61,36 +34,41 @@ impl<A: AtomicBroadcast> Server<A> {
         self.loaded(turn);
     }
 
-    /// A chunk was read, or is lost.
-    pub(super) fn on_chunk(&mut self, name: Hash, bytes: Option<&Bytes>, turn: &mut Turn<'_, Self>) {
-        let Some(loading) = &mut self.loading else { return };
-        let Some(place) = loading.read.get_mut(&name).filter(|place| place.is_none()) else { return };
-        let Some(bytes) = bytes else {
-            let position = loading.mark.position;
-            return self.stop_behind(position, turn);
-        };
-        *place = Some(bytes.clone());
-        loading.missing -= 1;
-        self.loaded(turn);
+    /// The state of these chunks; `None` when they are none of a state.
+    pub(super) fn state_of(&self, loading: &Loading) -> Option<(Table, Directory, Recent)> {
+        let mark = loading.mark.as_ref()?;
+        let dedup = part(loading, &mark.dedup, |bytes| Chunk::decode(bytes).map(Arc::new))?;
+        let members = part(loading, &mark.directory, |bytes| MemberChunk::decode(bytes).map(Arc::new))?;
+        let digests = |bytes: &[u8]| bytes.as_chunks::<32>().0.iter().copied().map(Hash).collect::<Vec<_>>();
+        let ring = part(loading, &mark.ring, |bytes| Some(digests(bytes)))?.concat();
+        let directory = Directory::restore(members).filter(|directory| directory.len() == mark.length)?;
+        let table = Table::restore(self.settings.lanes, mark.length, dedup)?;
+        let horizon = self.settings.cluster.rules().horizon;
+        Some((table, directory, Recent::restore(horizon, mark.height, ring)?))
     }
 
     /// Takes the state over once every chunk is here.
-    fn loaded(&mut self, turn: &mut Turn<'_, Self>) {
-        let Some(loading) = self.loading.take_if(|loading| loading.missing == 0) else { return };
-        let horizon = self.settings.cluster.rules().horizon;
-        let Some((table, directory, recent)) = loading.state(self.settings.lanes, horizon) else {
-            return self.stop_behind(loading.mark.position, turn);
+    pub(super) fn loaded(&mut self, turn: &mut Turn<'_, Self>) {
+        match &self.loading {
+            Some(loading) if loading.whole() && !loading.own => return self.tell_application(turn),
+            Some(loading) if loading.whole() => {}
+            Some(_) | None => return,
+        }
+        let Some(loading) = self.loading.take() else { return };
+        let Some((table, directory, recent)) = self.state_of(&loading) else {
+            unreachable!("the chunks of an own mark are a state")
         };
         (self.table, self.directory, self.recent) = (table, directory, recent);
-        self.delivered = loading.mark.height;
-        let values = [loading.mark.position.0, self.delivered, 0];
+        self.delivered = self.height();
+        turn.disarm(ServerTimer::Fetch);
+        let values = [loading.position.0, self.delivered, 0];
         turn.note(Note::of(NoteName::Installed, values, Hash::ZERO));
         self.begin(turn);
         self.accept(turn);
     }
 
     /// Tells the store what was ordered before.
-    fn begin(&mut self, turn: &mut Turn<'_, Self>) {
+    pub(super) fn begin(&mut self, turn: &mut Turn<'_, Self>) {
         self.said_own();
         let (last, digests) = (self.height(), self.recent.digests());
         turn.output(ServerOutput::Store(StoreInput::Recent { last, digests }));
@@ -128,7 +106,7 @@ impl<A: AtomicBroadcast + Recover> Recover for Server<A> {
         table.grow(genesis.len());
         let mut checkpoints = Checkpoints::new(settings.cluster.roster().size());
         checkpoints.marks = marks;
-        let loading = checkpoints.marks.back().cloned().map(Loading::of);
+        let loading = checkpoints.marks.back().cloned().map(Loading::own);
         let recent = Recent::new(settings.cluster.rules().horizon);
         Ok(Self {
             settings,
@@ -149,6 +127,7 @@ impl<A: AtomicBroadcast + Recover> Recover for Server<A> {
             answers: Answers::default(),
             checkpoints,
             loading,
+            serving: BTreeMap::new(),
             halted: false,
             said: (0, 0, 0, 0),
         })

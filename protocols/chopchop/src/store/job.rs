@@ -158,20 +158,10 @@ impl CheckBatch {
     }
 
     /// The verdict on a claim that did not hold: the key sum is made anew by the reference path, whose verdict counts.
-    fn confirm(
-        &self,
-        mut claim: BlsClaim<Root>,
-        batch: &Batch,
-        keys: &Keys,
-    ) -> (Result<Sound, Refusal>, bool) {
-        let reference = self.signers(batch).map(|signers| keys.bls().sum_keys_one_by_one(signers));
-        match reference {
-            Some(sum) if sum != claim.keys => {
-                claim.keys = sum;
-                (claim.verify(keys).map(|_| Sound(())).map_err(|_| Refusal::Aggregate), true)
-            }
-            _ => (Err(Refusal::Aggregate), false),
-        }
+    fn confirm(&self, claim: BlsClaim<Root>, batch: &Batch, keys: &Keys) -> (Result<Sound, Refusal>, bool) {
+        let Some(signers) = self.signers(batch) else { return (Err(Refusal::Aggregate), false) };
+        let again = claim.reconsider(signers, keys);
+        (again.verdict.map(|_| Sound(())).map_err(|_| Refusal::Aggregate), !again.adders_agree)
     }
 }
 

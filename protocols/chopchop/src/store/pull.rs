@@ -216,6 +216,11 @@ impl Pulling {
         self.of.entry(fetch.statement.digest).or_insert(fetch);
     }
 
+    /// Gives up what lies at or below a height that the server delivered.
+    pub(super) fn retain(&mut self, delivered: u64) {
+        self.of.retain(|_, fetch| fetch.height > delivered);
+    }
+
     pub(super) fn get_mut(&mut self, digest: &Hash) -> Option<&mut Fetch> {
         self.of.get_mut(digest)
     }

@@ -48,7 +48,18 @@ impl Store {
     pub(super) fn on_progress(&mut self, progress: Progress, turn: &mut Turn<'_, Self>) {
         let moved = progress.height != self.progress.height
             || progress.directory.len() != self.progress.directory.len();
+        let delivered = self.progress.delivered..progress.delivered;
         self.progress = progress;
+        // What a state from others took the place of was never given to the server.
+        let passed: Vec<Hash> = self
+            .ordered
+            .range(delivered.start + 1..=delivered.end.max(delivered.start + 1))
+            .map(|(_, d)| *d)
+            .collect();
+        if delivered.end > delivered.start {
+            passed.iter().for_each(|digest| self.uncharge(digest));
+            self.pulling.retain(delivered.end);
+        }
         if self.silent == Some(u64::MAX) && self.progress.stable > 0 {
             let until = self.progress.height.saturating_add(self.config.cluster.rules().horizon);
             self.silent = Some(until);

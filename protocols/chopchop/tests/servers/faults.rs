@@ -1,11 +1,12 @@
 //! Crashes: what was promised is kept, and a server comes back from its last checkpoint (T25, section 4.9).
 
 use synod_chopchop::config::Rules;
-use synod_chopchop::message::{ServerMessage, StoreMessage};
+use synod_chopchop::message::{ServerMessage, StoreMessage, TransferMessage};
 use synod_chopchop::store::StoreRecord;
 use synod_chopchop::vocabulary::Message;
 use synod_machine::{Condition, Span};
 use synod_sim::Crypto;
+use synod_wire::{Blob, Bytes};
 
 use crate::world::{BROKER, N, OTHER, Recipe, Setup, World, Written};
 
@@ -158,25 +159,40 @@ fn a_body_that_rots_on_disk_is_fetched_again() {
 }
 
 #[test]
-fn a_server_that_lost_a_chunk_of_its_state_stops_and_says_so() {
+fn a_chunk_of_the_state_that_rots_is_fetched_from_others() {
     let mut world = World::new(often());
     for n in 0..5 {
         let batch = batch(&world, n);
         world.deliver(&batch);
     }
     world.kill(1);
-    let blob = world.node(1).server.journal.iter().find_map(|written| match written {
-        Written::Blob(name, _) => Some(*name),
-        Written::Record(_) | Written::Erase(_) => None,
+    let blobs: Vec<_> = world.node(1).server.journal.iter().filter_map(blob).collect();
+    assert!(blobs.len() >= 3, "deduplication, directory, recent digests");
+    blobs.iter().for_each(|name| world.node_mut(1).server.rot(name));
+    // One of the others lies.
+    world.passes = Box::new(|envelope| {
+        let chunk = |message: &Message<crate::ideal::Say>| {
+            matches!(message, Message::Server(ServerMessage::Transfer(TransferMessage::Chunk(_))))
+        };
+        !(envelope.from == 0 && chunk(&envelope.message))
     });
-    world.node_mut(1).server.rot(&blob.expect("a chunk"));
     world.open(1, Condition::Clean);
     world.calm();
-    assert!(world.node(1).server.notes.iter().any(|note| note.name == "behind_retention"));
-    let behind = |output: &synod_chopchop::server::ServerOutput| {
-        matches!(output, synod_chopchop::server::ServerOutput::Behind { .. })
-    };
-    assert!(world.node(1).outputs.iter().any(behind));
+    assert_eq!(world.delivered()[1], 1, "nothing is decided before the state is whole");
+    world.passes = Box::new(|_| true);
+    let lie = Blob::try_from(Bytes::from_static(b"no chunk")).expect("short");
+    world.say(0, 1, ServerMessage::Transfer(TransferMessage::Chunk(lie)));
+    world.pass(Span::secs(3));
+    assert_eq!(world.delivered(), [6; 4]);
+    assert_eq!(world.node(1).server.blamed, [(0, "wrong_state_part")]);
+    world.agree();
+}
+
+fn blob<R>(written: &Written<R>) -> Option<synod_crypto::Hash> {
+    match written {
+        Written::Blob(name, _) => Some(*name),
+        Written::Record(_) | Written::Erase(_) => None,
+    }
 }
 
 #[test]

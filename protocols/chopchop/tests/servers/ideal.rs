@@ -30,6 +30,13 @@ wire! {
         1 = Numbered(Numbered),
         /// Say again what stands from this position on.
         2 = From(Position),
+        /// What was asked for is not kept any more.
+        4 = Gone {
+            /// The newest certified position.
+            position: Position,
+            /// Its root.
+            root: Hash,
+        },
         /// The state at this position.
         3 = Root {
             /// Which position.
@@ -54,6 +61,8 @@ pub(crate) struct IdealConfig {
     pub(crate) own: NodeId,
     pub(crate) members: u32,
     pub(crate) resume: Position,
+    /// Positions kept below the certified one.
+    pub(crate) retain: u64,
 }
 
 /// The ideal ordering layer.
@@ -64,12 +73,13 @@ pub(crate) struct Ideal {
     delivered: u64,
     roots: BTreeMap<u64, BTreeMap<NodeId, Hash>>,
     applied: u64,
-    stable: u64,
+    stable: (u64, Hash),
+    jumping: Option<u64>,
 }
 
 impl Ideal {
     fn deliver(&mut self, turn: &mut Turn<'_, Self>) {
-        while let Some(numbered) = self.log.get(&(self.delivered + 1)) {
+        while let Some(numbered) = self.log.get(&(self.delivered + 1)).filter(|_| self.jumping.is_none()) {
             self.delivered += 1;
             turn.output(Delivered::Entry(Entry {
                 position: numbered.position,
@@ -104,8 +114,8 @@ impl Ideal {
         roots.insert(from, root);
         let values: Vec<Hash> = roots.values().copied().collect();
         assert!(values.windows(2).all(|pair| pair[0] == pair[1]), "states at {} differ", position.0);
-        if values.len() >= 3 && self.applied >= position.0 && self.stable < position.0 {
-            self.stable = position.0;
+        if values.len() >= 3 && self.applied >= position.0 && self.stable.0 < position.0 {
+            self.stable = (position.0, root);
             let certificate = Blob::default();
             turn.output(Delivered::Stable(Checkpoint { position, root, certificate }));
         }
@@ -138,6 +148,12 @@ impl Machine for Ideal {
             }
             Event::Input(Submit::Applied { position, root }) => {
                 assert!(position.0 > self.applied, "applied positions rise: {position:?} {}", self.applied);
+                if self.jumping.take_if(|jumping| *jumping == position.0).is_some() {
+                    self.delivered = position.0;
+                    self.next = self.next.max(position.0 + 1);
+                    turn.send(NodeId(0), Say::From(Position(position.0 + 1)));
+                    self.deliver(turn);
+                }
                 assert!(position.0 <= self.delivered);
                 self.applied = position.0;
                 if let Some(root) = root {
@@ -146,6 +162,19 @@ impl Machine for Ideal {
             }
             Event::Message { message: Say::Number(payload), .. } => self.number(payload, turn),
             Event::Message { message: Say::Numbered(numbered), .. } => self.take(numbered, turn),
+            Event::Message { from, message: Say::From(position) }
+                if position.0 + self.config.retain < self.stable.0 =>
+            {
+                let (position, root) = (Position(self.stable.0), self.stable.1);
+                turn.send(from, Say::Gone { position, root });
+            }
+            Event::Message { message: Say::Gone { position, root }, .. } => {
+                if position.0 > self.delivered && self.jumping.is_none_or(|jumping| jumping < position.0) {
+                    self.jumping = Some(position.0);
+                    let certificate = Blob::default();
+                    turn.output(Delivered::Jump(Checkpoint { position, root, certificate }));
+                }
+            }
             Event::Message { from, message: Say::From(position) } => {
                 let again: Vec<Numbered> = self.log.range(position.0..).map(|(_, n)| n.clone()).collect();
                 for numbered in again {
@@ -178,7 +207,16 @@ impl Recover for Ideal {
         let log: BTreeMap<u64, Numbered> = log.records.map(|n| (n.position.0, n)).collect();
         let next = log.last_key_value().map_or(1, |(last, _)| last + 1);
         let (delivered, applied) = (config.resume.0, config.resume.0);
-        Ok(Self { config, log, next, delivered, roots: BTreeMap::new(), applied, stable: 0 })
+        Ok(Self {
+            config,
+            log,
+            next,
+            delivered,
+            roots: BTreeMap::new(),
+            applied,
+            stable: (0, Hash::ZERO),
+            jumping: None,
+        })
     }
     fn snapshot(&self, put: &mut dyn FnMut(Numbered)) {
         self.log.values().cloned().for_each(put);

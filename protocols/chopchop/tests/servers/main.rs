@@ -7,4 +7,5 @@ mod world;
 mod delivery;
 mod faults;
 mod memory;
+mod signup;
 mod witnessing;

@@ -26,9 +26,7 @@ use synod_sim::{Crypto, Keyring};
 use synod_wire::{Limits, Wire};
 
 use crate::ideal::{Ideal, IdealConfig, Say};
-use host::Said;
-
-pub(crate) use host::{Host, Written};
+pub(crate) use host::{Host, Said, Written};
 pub(crate) use make::{Maker, Recipe};
 
 /// Servers.
@@ -57,6 +55,8 @@ pub(crate) struct Setup {
     pub(crate) rules: Rules,
     pub(crate) parameters: StoreParameters,
     pub(crate) lanes: u8,
+    /// Positions that the order keeps below its certified checkpoint.
+    pub(crate) retain: u64,
     pub(crate) crypto: Crypto,
 }
 
@@ -67,7 +67,7 @@ impl Default for Setup {
         let quota = |bytes| Quota { bytes, batches: 64, work: 1_000, burst: 10_000 };
         let parameters =
             StoreParameters { genesis: quota(1 << 20), other: quota(1 << 16), ..StoreParameters::default() };
-        Self { rules, parameters, lanes: 4, crypto: Crypto::Toy }
+        Self { rules, parameters, lanes: 4, retain: 1 << 20, crypto: Crypto::Toy }
     }
 }
 
@@ -134,7 +134,8 @@ impl World {
     /// Opens both machines of a server over their journals.
     pub(crate) fn open(&mut self, id: u32, condition: Condition) {
         let (cluster, own) = (self.maker.cluster.clone(), NodeId(id));
-        let order = Box::new(move |resume| IdealConfig { own, members: N, resume });
+        let retain = self.setup.retain;
+        let order = Box::new(move |resume| IdealConfig { own, members: N, resume, retain });
         let genesis = self.maker.directory(CLIENTS);
         let server =
             ServerConfig::new(cluster.clone(), own, self.setup.lanes, genesis, order).expect("a server");
@@ -242,6 +243,14 @@ impl World {
                 Said::Output(ServerOutput::Apply(apply)) => self.apply(id, *apply),
                 Said::Output(ServerOutput::Checkpoint { position, height }) => {
                     let root = self.app_root(id, height);
+                    self.tell_server(id, ServerInput::Applied { position, root });
+                }
+                Said::Output(ServerOutput::Jump { position, height, root }) => {
+                    // The application's own transfer: it takes what another server's has.
+                    let other = self.node(u32::from(id == 0)).applied.iter();
+                    let taken = other.filter(|apply| apply.height <= height).cloned().collect();
+                    self.node_mut(id).applied = taken;
+                    assert_eq!(self.app_root(id, height), root);
                     self.tell_server(id, ServerInput::Applied { position, root });
                 }
                 Said::Output(output) => self.node_mut(id).outputs.push(output),
@@ -444,10 +453,5 @@ impl World {
         self.tell_store(0, StoreInput::Ordered { statement, signers, height });
         self.tell_store(0, StoreInput::Need(digest));
         self.calm();
-    }
-
-    /// The height that a server delivered, while it is up.
-    pub(crate) fn server_height(&self, id: u32) -> Option<u64> {
-        self.node(id).server.machine.as_ref().map(Server::delivered)
     }
 }
