@@ -144,6 +144,7 @@ pub struct Broker {
     order_times: Recent,
     signed: u64,
     sealed: u64,
+    ticks: u64,
 }
 
 type Step<'a> = Turn<'a, Broker>;
@@ -152,6 +153,8 @@ type Step<'a> = Turn<'a, Broker>;
 const FLUSH: Span = Span::millis(5);
 /// How often heights and the directory are looked after.
 const HEIGHTS: Span = Span::secs(1);
+/// After how many of these times stores are asked where they stand.
+const STANDING: u64 = 8;
 
 impl Broker {
     /// What operators ask.
@@ -210,6 +213,7 @@ impl Broker {
     fn on_start(&mut self, turn: &mut Step<'_>) {
         self.read_keys(turn);
         self.ask_height(1, turn);
+        self.ask_standing(turn);
         turn.arm(Timer::Heights, HEIGHTS);
     }
 
@@ -311,6 +315,11 @@ impl Broker {
         }
     }
 
+    /// Stores say with what they hold how much more they take, and where they stand.
+    fn ask_standing(&self, turn: &mut Step<'_>) {
+        turn.send(self.servers(), Message::Store(StoreMessage::HeldAsk));
+    }
+
     fn look_after(&mut self, turn: &mut Step<'_>) {
         let now = turn.now();
         self.buckets.retain(|_, bucket| !bucket.is_full(now));
@@ -321,6 +330,10 @@ impl Broker {
         }
         self.follow_directory(turn);
         self.close_cards(turn);
+        self.ticks += 1;
+        if self.ticks.is_multiple_of(STANDING) {
+            self.ask_standing(turn);
+        }
         turn.arm(Timer::Heights, HEIGHTS);
     }
 }
@@ -341,6 +354,7 @@ impl Machine for Broker {
             Event::Timer(timer) => self.on_timer(timer, turn),
             Event::Done(done) => self.on_done(done, turn),
             Event::Link { peer, link: Link::Up } if self.servers().contains(peer) => {
+                turn.send(peer, Message::Store(StoreMessage::HeldAsk));
                 self.upload_again(peer, turn);
             }
             Event::Loaded { .. } | Event::Link { .. } => {}
@@ -435,6 +449,7 @@ impl Recover for Broker {
             order_times: Recent::default(),
             signed: 0,
             sealed: 0,
+            ticks: 0,
             config,
         })
     }

@@ -1,8 +1,8 @@
 //! Chop Chop: distilled batches that make authentication, deduplication and ordering cheap.
 //!
-//! *What it gives so far.* The formats and pure rules that clients, brokers and servers share: statements, id columns,
-//! batches, the entry tree, the rule of deduplication, the directory, messages. The roles that speak them are not in
-//! this crate yet.
+//! *What it gives.* Four machines, `client::Client`, `broker::Broker`, `store::Store` and `server::Server`; the formats and
+//! pure rules that they share: statements, id columns, batches, the entry tree, the rule of deduplication, the directory,
+//! messages; and receipts, which prove a delivery to anybody, off line.
 //!
 //! *Model.* Untrusted brokers distil batches: one sequence number and one multi-signature for many messages. Servers,
 //! of which f may do anything, check what a broker says and never trust it.

@@ -286,13 +286,25 @@ impl Broker {
         if self.pool.is_empty() {
             return;
         }
-        if pipeline || (is_over && self.has_room()) {
+        let waits = !is_over && self.awaits_height();
+        if waits {
+            self.ask_height(self.height, turn);
+        }
+        if !waits && (pipeline || (is_over && self.has_room())) {
             self.close(turn);
             self.watch_window(turn);
         } else {
             self.window_since = Some(since);
             turn.arm(Timer::Window(window), parameters.window_min);
         }
+    }
+
+    /// Whether so many wait that signing together pays, and only the certificate of a height that is known is missing.
+    fn awaits_height(&self) -> bool {
+        let proven = self.proven_height();
+        let known = self.pool.values().filter(|admitted| (proven..self.height).contains(&admitted.k0));
+        let ready = self.pool.values().any(|admitted| admitted.k0 < proven);
+        !ready && known.count() >= self.config.parameters.distil_min as usize
     }
 
     /// Closes a batch of what waits. Those that signed ahead of their delivery wait while there are others, whose delivery

@@ -146,10 +146,12 @@ impl Broker {
         if batch.phase == Phase::Ordering {
             took.into_iter().for_each(|took| self.order_times.add(took));
         }
-        self.height = self.height.max(statement.height);
+        let height = self.height.max(statement.height);
+        self.height = height;
         batch.phase = Phase::Delivered;
         batch.proof = Some(Box::new(Proof { statement, aggregate, exceptions, leaves, rounds: 0 }));
         batch.lighten();
+        self.ask_height(height, turn);
         self.delivered(number, turn);
     }
 

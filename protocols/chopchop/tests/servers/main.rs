@@ -8,4 +8,5 @@ mod delivery;
 mod faults;
 mod memory;
 mod signup;
+mod whole;
 mod witnessing;
