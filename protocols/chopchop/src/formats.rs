@@ -9,7 +9,7 @@ use crate::directory::Member;
 use crate::item::Item;
 use crate::message::{
     Cards, ClientMessage, Credit, HeldBatch, Piece, Pull, Refused, ServerMessage, Shard, SignedHeight,
-    SignedState, StateAsk, StoreMessage, Upload, Verdict,
+    SignedState, StateAsk, StoreMessage, TransferMessage, Upload, Verdict,
 };
 use crate::receipt::Receipt;
 use crate::server::Mark;
@@ -65,6 +65,7 @@ synod_wire::conformance!(
     StoreMessage,
     StoreRecord,
     Submission,
+    TransferMessage,
     Upload,
     Verdict,
     Witness,
