@@ -8,10 +8,11 @@ use synod_wire::Blob;
 use super::{Config, Parameters, Verify};
 use crate::by_hand::world::{BROKERS, Letter, World, directory, eager, link};
 use crate::by_hand::{SERVERS, client_keys, cluster, keys};
+use crate::card::Card;
 use crate::client::{Input, Output};
 use crate::config::Class;
 use crate::message::{ClientMessage, Nack, ServerMessage, Submit};
-use crate::statement::{BlsShareBytes, Root, Submission};
+use crate::statement::{BlsKeyBytes, BlsShareBytes, BlsSignatureBytes, Possession, Root, SignUp, Submission};
 use crate::vocabulary::Message;
 
 /// A world of `count` running clients.
@@ -402,4 +403,40 @@ fn lazy_brokers_are_refused_by_the_configuration() {
     assert!(refused.err().is_some_and(|why| why.0.contains("lazy")));
     let short = Parameters { distil_max: Span::millis(19), ..Parameters::of(SERVERS) };
     assert!(Config::new(cluster(), 0, Class::Fixed(8), directory(0), short).is_err());
+}
+
+/// T11, T12: a card without possession of its key, or with the keys of two owners, is not sound.
+#[test]
+fn cards_that_nobody_stands_behind_are_blamed_and_not_batched() {
+    let mut world = World::new(0, eager());
+    let scope = world.cluster.card_scope();
+    let (own, victim) = (keys(60), keys(61));
+    let bls = BlsKeyBytes(victim.bls_public().expect("it has one").to_bytes());
+    let ed = own.public();
+    let pop = BlsSignatureBytes(own.possess(&scope, &Possession { bls, ed }).expect("it has a key"));
+    let signature = own.sign(scope, NodeId::GUESTS, SignUp { bls, ed, pop }).signature;
+    let card = Card::new(bls, ed, pop, signature).expect("canonical");
+    world.say(link(9), BROKERS[0], ClientMessage::SignUp(Box::new(card)));
+    world.run_until(5_000);
+    assert_eq!(world.blames, [(link(9), "unsound_card")]);
+    assert_eq!((world.servers.directory.len(), world.servers.height), (0, 1));
+}
+
+/// T34: a client that never multi-signs is told to wait once its bucket is empty; the others sign on.
+#[test]
+fn a_client_that_never_signs_empties_its_bucket_and_hinders_nobody() {
+    let mut world = running(4);
+    // Another broker would have a bucket of its own.
+    world.brokers.remove(&BROKERS[1]);
+    world.loss = Box::new(|letter: &Letter| {
+        letter.from == link(3) && matches!(letter.message, Message::Client(ClientMessage::MultiSig { .. }))
+    });
+    for word in 0..14 {
+        (0..4).for_each(|id| world.broadcast(id, word));
+        world.run_until(1_500 * (word + 1));
+    }
+    let late: u32 = world.servers.shapes.iter().map(|(_, late, _)| late).sum();
+    assert!((8..=11).contains(&late), "{late} straggles in 21 seconds");
+    assert!((0..3).all(|id| world.delivered(id).len() == 14));
+    assert!(world.delivered(3).len() < 14);
 }
