@@ -1,7 +1,8 @@
-//! Benchmarks of a cluster of separate processes on this machine.
+//! Benchmarks: of a cluster of separate processes on this machine, and of Chop Chop.
 
 mod audit;
 mod baseline;
+mod chop;
 mod figures;
 mod header;
 mod pages;
@@ -12,6 +13,7 @@ mod window;
 mod wired;
 
 pub(crate) use audit::{Audit, are_settled, mark as audit_mark, settled};
+pub(crate) use chop::{ChopPlan, Part, run as run_chop};
 pub(crate) use plan::{Access, Pace, Plan, Target};
 pub(crate) use processes::{Processes, Start};
 pub(crate) use run::run;

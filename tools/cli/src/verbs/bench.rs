@@ -1,5 +1,7 @@
 //! `synod bench`: figures of this machine, with the header that makes them comparable.
 
+mod chop;
+
 use crate::bench::{self, Access, Pace, Plan, Target};
 use crate::exit::Done;
 use crate::session::{Session, usage};
@@ -18,7 +20,7 @@ const PIPELINE_RESP: u32 = 16;
 /// Smallest command of `order`: a key and the number of the command.
 const COMMAND_BYTES: usize = synod_load::KEY_BYTES + synod_load::INDEX_BYTES;
 
-/// Measures a cluster of separate processes on this machine, then audits it; a failed audit shows no figures.
+/// Measures a cluster of separate processes, or a part of a protocol, on this machine; a failed audit shows no figures.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  synod bench kv --clients 4 --pipeline 16 --for 1s --warmup 500ms --no-baseline"
@@ -40,6 +42,11 @@ enum What {
         after_help = "Example:\n  synod bench kv --clients 4 --pipeline 16 --for 1s --warmup 500ms --no-baseline"
     )]
     Kv(KvOptions),
+    /// Chop Chop: how fast a witness authenticates batches.
+    #[command(
+        after_help = "Example:\n  synod bench chop --clients 4096 --batch 1024 --pool 4 --for 300ms --warmup 0s --repeat 1"
+    )]
+    Chop(chop::ChopOptions),
 }
 
 /// Options of `kv` alone.
@@ -207,15 +214,28 @@ fn pace(text: &str) -> Result<Pace, String> {
 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
-        bench::run(session, &self.what.plan()?)
+        match self.what.work()? {
+            Work::Cluster(plan) => bench::run(session, &plan),
+            Work::Chop(plan) => bench::run_chop(session, &plan),
+        }
     }
 }
 
+/// What is to be done.
+#[derive(Debug)]
+enum Work {
+    Cluster(Plan),
+    Chop(bench::ChopPlan),
+}
+
 impl What {
-    fn plan(self) -> Result<Plan, SynError> {
+    fn work(self) -> Result<Work, SynError> {
         match self {
-            Self::Order(options) => options.plan(Target::Order, Access::Binary, Mode::Quorum),
-            Self::Kv(options) => options.plan(),
+            Self::Order(options) => {
+                options.plan(Target::Order, Access::Binary, Mode::Quorum).map(Work::Cluster)
+            }
+            Self::Kv(options) => options.plan().map(Work::Cluster),
+            Self::Chop(options) => options.plan().map(Work::Chop),
         }
     }
 }

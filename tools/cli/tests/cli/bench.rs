@@ -102,3 +102,44 @@ fn options_that_mean_nothing_together_start_nothing() {
     rig.refused("bench order --in-process", "SYN-1001", 2);
     rig.refused("bench kv --inflight 5", "SYN-1001", 2);
 }
+
+const CHOP: &str = "chop --clients 2048 --batch 512 --pool 4 --for 100ms --warmup 0s --repeat 2";
+
+#[test]
+fn a_witness_of_chop_chop_tells_its_stages_and_other_ways() {
+    let (told, own) = ran(&format!("{CHOP} --distilled 0.9"));
+    assert_eq!((&own["part"], &own["ids"], &own["distilled"]), (&"auth".into(), &"uniform".into(), &0.9.into()));
+    for stage in ["digest", "decode", "tree", "stragglers", "keysum", "pairing"] {
+        assert!(own["stage_ns"][stage].as_f64().is_some_and(|ns| ns > 0.0), "{stage}: {own}");
+    }
+    let [least, most] = [0, 1].map(|at| own["batches_per_s_spread"][at].as_f64());
+    let median = own["batches_per_s"].as_f64();
+    assert!(least > Some(0.0) && least <= median && median <= most, "{own}");
+    let paths = own["paths"].as_array().expect("other ways");
+    assert_eq!(paths.len(), 7, "four sums, two multi-pairings of at most four batches, none: {own}");
+    assert!(paths.iter().all(|path| path["batches_per_s"].as_f64() > Some(0.0)), "{own}");
+    assert_eq!((&told["audit"]["genuine"], &told["audit"]["forged"]), (&4.into(), &6.into()));
+    assert_eq!((&told["header"]["processes"], &told["header"]["transport"]), (&1.into(), &"none".into()));
+}
+
+#[test]
+fn ids_of_chop_chop_are_drawn_as_asked_and_beyond_the_clients() {
+    for ids in ["cohort:5", "block"] {
+        let (_, own) = ran(&format!("{CHOP} --ids {ids} --id-space 10000 --size 30 --no-ablations"));
+        assert_eq!((&own["ids"], &own["id_space"], &own["size"]), (&ids.into(), &10_240.into(), &30.into()));
+        assert_eq!(own["paths"].as_array().map(Vec::len), Some(0));
+    }
+}
+
+#[test]
+fn a_forged_batch_that_passes_shows_no_figure() {
+    let told = Rig::new().refused(&format!("bench {CHOP} --i-am-a-test"), "SYN-6009", 8);
+    assert!(told.contains("3 were not refused"), "{told}");
+    assert!(!told.contains("batches_per_s"), "{told}");
+}
+
+#[test]
+fn parts_of_chop_chop_that_are_not_built_are_refused() {
+    let told = Rig::new().refused("bench chop --part real", "SYN-1001", 2);
+    assert!(told.contains("only --part auth is built"), "{told}");
+}

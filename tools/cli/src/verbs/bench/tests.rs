@@ -1,6 +1,6 @@
 //! What the options mean, and what they do not.
 
-use super::{Access, Arguments, Mode, Pace, Plan, Target, pace};
+use super::{Access, Arguments, Mode, Pace, Plan, Target, Work, pace};
 use clap::{Args as _, FromArgMatches as _};
 use std::time::Duration;
 
@@ -9,7 +9,11 @@ fn plan(line: &str) -> Result<Plan, String> {
     let matches = Arguments::augment_args(clap::Command::new("bench")).try_get_matches_from(words);
     let matches = matches.map_err(|error| error.to_string())?;
     let arguments = Arguments::from_arg_matches(&matches).map_err(|error| error.to_string())?;
-    arguments.what.plan().map_err(|error| error.message().to_owned())
+    match arguments.what.work() {
+        Ok(Work::Cluster(plan)) => Ok(plan),
+        Ok(Work::Chop(_)) => Err("no cluster".to_owned()),
+        Err(error) => Err(error.message().to_owned()),
+    }
 }
 
 fn planned(line: &str) -> Plan {

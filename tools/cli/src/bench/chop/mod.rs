@@ -1,0 +1,9 @@
+//! Benchmarks of Chop Chop: the parts of it that are built.
+
+mod audit;
+mod auth;
+mod plan;
+mod report;
+
+pub(crate) use auth::run;
+pub(crate) use plan::{ChopPlan, Part};

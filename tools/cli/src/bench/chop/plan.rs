@@ -1,0 +1,73 @@
+//! What a benchmark of Chop Chop does.
+
+use std::path::PathBuf;
+use std::time::Duration;
+use synod_load::chop::{BatchPlan, IdDraw};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// What a witness authenticates per second and core (the paper's Figure 3).
+    Auth,
+    /// One server with a load broker: not built.
+    Server,
+    /// A broker alone: not built.
+    Broker,
+    /// Clients that sign, a broker, servers: not built.
+    Real,
+    /// Servers, ordering, a load broker: not built.
+    E2e,
+    /// Bytes on the wire (Figure 9): not built.
+    Linerate,
+    /// Batches that are distilled in part (Figure 8a): not built.
+    Partial,
+    /// Applications (Figure 11b): not built.
+    Apps,
+    /// Killed leaders, servers, brokers (Figure 11a): not built.
+    Faults,
+    /// All of them: not built.
+    All,
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(crate) struct ChopPlan {
+    pub(crate) ids: IdDraw,
+    /// Entries under the multi-signature, of a thousand.
+    pub(crate) distilled: u16,
+    /// Messages per batch.
+    pub(crate) batch: u32,
+    /// Bytes of a message.
+    pub(crate) size: u16,
+    /// Clients with keys of their own.
+    pub(crate) clients: u32,
+    /// Ids of the directory.
+    pub(crate) id_space: u32,
+    /// Batches made beforehand.
+    pub(crate) pool: usize,
+    pub(crate) span: Duration,
+    pub(crate) warmup: Duration,
+    pub(crate) repeat: u32,
+    /// Whether other ways to do the same are measured too.
+    pub(crate) ablations: bool,
+    /// Whether the audit takes a genuine batch for a forged one.
+    pub(crate) planted: bool,
+    pub(crate) out: Option<PathBuf>,
+}
+
+impl ChopPlan {
+    /// The batches of the run.
+    pub(crate) fn batches(&self) -> BatchPlan {
+        BatchPlan { ids: self.ids, count: self.batch, msg_size: self.size, distilled: self.distilled }
+    }
+
+    /// The same without any multi-signature.
+    pub(crate) fn undistilled(&self) -> BatchPlan {
+        BatchPlan { distilled: 0, ..self.batches() }
+    }
+
+    /// How long another way is measured.
+    pub(crate) fn aside(&self) -> Duration {
+        (self.span / 5).max(Duration::from_millis(100))
+    }
+}
