@@ -244,6 +244,13 @@ fn go_on(mut disk: Box<dyn Disk>, config: Config, recovery: Recovery, end: &End)
         .filter_map(|(number, lane)| lane.rescued.map(|held| (number, held)))
         .collect();
     rescued.sort_by_key(|(_, held)| held.lsn);
+    // A slot at or before the end of the log was contradicted by it: that is damage, its lane stays so, and what it kept
+    // gets a position behind the end, as in a segment begun anew.
+    let mut last = cursor.lsn;
+    for (_, held) in &mut rescued {
+        held.lsn = held.lsn.max(last + 1);
+        last = held.lsn;
+    }
     journal.rescue(rescued)?;
     journal.write_mark()?;
     Ok(journal)
