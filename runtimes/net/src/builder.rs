@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::config::{Address, Bound, Config, Listener, Role, Transport};
 use crate::connector::{Connector, Deliveries};
 use crate::counters::Counters;
+use crate::datagram::{LinkPlan, Links};
 use crate::dial::{Call, keep};
 use crate::frames::QueueTable;
 use crate::handshake::{Hello, Line, Local, Registry, hello_name, nonce, versions};
@@ -115,6 +116,7 @@ pub struct NodeBuilder {
     guests: Option<Listener>,
     for_guests: Vec<u8>,
     addresses: BTreeMap<NodeId, Address>,
+    pub(crate) links: LinkPlan,
 }
 
 impl NodeBuilder {
@@ -136,6 +138,7 @@ impl NodeBuilder {
             guests: None,
             for_guests: Vec::new(),
             addresses: BTreeMap::new(),
+            links: LinkPlan::default(),
         }
     }
 
@@ -218,6 +221,10 @@ impl NodeBuilder {
         let local = Arc::new(self.local(clock, table.clone())?);
         let keys = self.keys.take().unwrap_or_else(|| Keys::ed25519(&self.config.seed, nonce()));
 
+        let hosted: Vec<u8> = self.machines.iter().map(|hosting| hosting.number).collect();
+        let vouching = (local.keys.clone(), self.config.cluster);
+        let links =
+            core::mem::take(&mut self.links).parts(&hosted, &table, self.guests.is_some(), vouching)?;
         let size = self.config.roster.size();
         let (signals, lines): (Vec<_>, Vec<_>) = (0..size).map(|_| watch::channel(Lines::default())).unzip();
         let (addresses, wanted): (Vec<_>, Vec<_>) =
@@ -234,6 +241,7 @@ impl NodeBuilder {
             signals,
             observer: self.observer.clone(),
             bell: mailboxes[0].bell.clone(),
+            links: links.map(|links| Links::new(links, counters.clone(), mailboxes[0].bell.clone())),
         });
         let outside = self.outside(&local, &mailboxes[0], &counters)?.with_calls(lines, wanted);
         let handle = Handle {

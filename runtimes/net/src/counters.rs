@@ -8,6 +8,7 @@ use synod_machine::Cost;
 use synod_quorum::NodeId;
 
 use crate::Refusal;
+use crate::datagram::Dropped;
 use crate::histogram::{Histogram, TIMES_NS};
 
 /// Queues with a counter of their own; higher ones share the last.
@@ -124,11 +125,51 @@ fn class(queue: u8) -> usize {
     usize::from(queue).min(QUEUE_CLASSES - 1)
 }
 
+/// What passed by datagram links.
+#[derive(Debug, Default)]
+pub struct LinkCounters {
+    /// Datagrams handed to the system.
+    pub sent: Counter,
+    /// Their bytes.
+    pub sent_bytes: Counter,
+    /// System calls for them.
+    pub writes: Counter,
+    /// Datagrams taken from the system, dropped ones included.
+    pub received: Counter,
+    /// Their bytes.
+    pub received_bytes: Counter,
+    /// Links accepted.
+    pub accepted: Counter,
+    /// Links that gave way to newer ones.
+    pub evicted: Counter,
+    /// Datagrams given up before the system had them: a full queue, or the system refused.
+    pub lost: Counter,
+    /// Accepted links now, sampled.
+    pub open: Counter,
+    /// Datagrams that wait to be sent, sampled.
+    pub queue: Counter,
+    dropped: [Counter; Dropped::ALL.len()],
+}
+
+impl LinkCounters {
+    /// Datagrams that were dropped for this reason.
+    #[must_use]
+    pub const fn dropped(&self, why: Dropped) -> &Counter {
+        &self.dropped[why as usize]
+    }
+
+    pub(crate) fn drop(&self, why: Dropped) {
+        self.dropped(why).add(1);
+    }
+}
+
 /// All counters of a node.
 #[derive(Debug)]
 pub struct Counters {
     members: Vec<PeerCounters>,
     guests: PeerCounters,
+    /// Datagram links.
+    pub datagrams: LinkCounters,
     refusals: [Counter; Refusal::ALL.len()],
     /// Handshakes that ended without a code of their own: closed, silent, over a quota.
     pub handshakes_broken: Counter,
@@ -152,6 +193,7 @@ impl Counters {
         Self {
             members: (0..members).map(|_| PeerCounters::default()).collect(),
             guests: PeerCounters::default(),
+            datagrams: LinkCounters::default(),
             refusals: core::array::from_fn(|_| Counter::default()),
             handshakes_broken: Counter::default(),
             handshakes_open: Counter::default(),

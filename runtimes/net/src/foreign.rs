@@ -1,4 +1,4 @@
-//! What strangers' bytes become: the framing and the words of the handshake as plain values, for fuzzing and
+//! What strangers' bytes become: the framing, datagrams and the words of the handshakes as plain values, for fuzzing and
 //! inspection. Nothing here opens a link.
 //!
 //! *Bounds.* Those of the framing: buffers follow the bytes given, in steps of 64 KiB, never a length field.
@@ -8,6 +8,7 @@ use synod_wire::Bytes;
 
 use crate::frames::{Assembler, BadFrame, QueueTable, Route, Speaker, header};
 
+pub use crate::datagram::format::{Acceptance, Datagram, Opening, Sealed, Ticket, seal};
 pub use crate::frames::{LINK, LINK_MAX};
 pub use crate::handshake::{Beat, Greeting, Hello, Introduction, Line, Role, Verdict};
 

@@ -14,7 +14,9 @@
 //! *Bounds.* [`Limits`] lists them. Per member at most `peer_bytes_max` to send and `inbox_bytes_max` plus one frame
 //! per connection received; per stranger 64 KiB and a place among `handshakes_max`.
 //!
-//! *Not built.* UDP sessions of Chop Chop clients, and rosters that change while the node runs: a new epoch needs a
+//! *Datagram links.* Many peers that say little each come by UDP: see [`datagram`].
+//!
+//! *Not built.* Rosters that change while the node runs: a new epoch needs a
 //! restart.
 
 mod brake;
@@ -24,6 +26,7 @@ mod clock;
 mod config;
 mod connector;
 mod counters;
+pub mod datagram;
 mod dial;
 mod error;
 pub mod foreign;
@@ -49,7 +52,7 @@ pub use builder::{Hosting, NodeBuilder};
 pub use client::Guest;
 pub use config::{Address, Config, Limits, Listener, Role, Transport};
 pub use connector::{Connector, Deliveries};
-pub use counters::{Check, Counter, Counters, PeerCounters, QUEUE_CLASSES};
+pub use counters::{Check, Counter, Counters, LinkCounters, PeerCounters, QUEUE_CLASSES};
 pub use error::{Busy, Error, Failure, Refusal};
 pub use journal::{Fatal, Lane, LaneWriter, Reports, Volatile};
 pub use keeper::{Keeper, Synced, keep};

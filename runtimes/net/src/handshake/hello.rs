@@ -216,9 +216,10 @@ pub(crate) fn word<T: Wire>(value: &T) -> synod_wire::Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::datagram::exchange::Vouched;
     use synod_crypto::Seed;
 
-    synod_wire::conformance!(Role, Line, Hello, Introduction, Greeting, Verdict, Beat);
+    synod_wire::conformance!(Role, Line, Hello, Introduction, Greeting, Verdict, Beat, Vouched);
 
     const SESSION: [u8; 32] = [5; 32];
 

@@ -5,11 +5,12 @@
 //! Clocks are sampled once per turn. The reactor numbered 0 owns the sockets; further ones host machines whose work
 //! must not delay timers (executors), and reach the wire through reactor 0.
 //!
-//! *Bounds.* A turn handles at most 1,024 frames of peers and 256 of guests, 32 of one peer before the next; a
+//! *Bounds.* A turn handles at most 1,024 frames of peers, 256 of guests and 1,024 of datagram links, 32 of one peer before the next; a
 //! connection is not read while its frames wait. A machine that is not ready keeps its frames in their per-peer
 //! queues, and nobody else's.
 
 mod conn;
+mod datagrams;
 mod net;
 mod run;
 mod slot;
@@ -20,3 +21,4 @@ pub(crate) use conn::Wrong;
 pub(crate) use net::{Guests, Lines, Net, NetParts};
 pub(crate) use run::{Reactor, ReactorParts};
 pub(crate) use slot::{Slot, SlotParts, Wires};
+pub(crate) use waker::{ConnWaker, ReadyList};

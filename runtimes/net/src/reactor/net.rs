@@ -19,6 +19,7 @@ use super::waker::ReadyList;
 use crate::Failure;
 use crate::config::{Limits, Role};
 use crate::counters::Counters;
+use crate::datagram::Links;
 use crate::frames::{QueueTable, Route};
 use crate::handshake::{Established, Line, Registry};
 use crate::link::Channel;
@@ -47,6 +48,7 @@ pub(crate) struct NetParts {
     pub(crate) signals: Vec<watch::Sender<Lines>>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) bell: Arc<Notify>,
+    pub(crate) links: Option<Links>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -78,7 +80,8 @@ pub(crate) enum Class {
 
 /// All connections of a node.
 pub(crate) struct Net {
-    parts: NetParts,
+    pub(super) parts: NetParts,
+    pub(super) links: Option<Links>,
     conns: Vec<Option<Conn>>,
     free: Vec<usize>,
     members: Vec<Member>,
@@ -91,14 +94,15 @@ pub(crate) struct Net {
     busy_guests: VecDeque<usize>,
     events: Vec<(NodeId, Link)>,
     scratch: Vec<u8>,
-    now: Time,
+    pub(super) now: Time,
 }
 
 impl Net {
-    pub(crate) fn new(parts: NetParts) -> Self {
+    pub(crate) fn new(mut parts: NetParts) -> Self {
         let ready = ReadyList::new(parts.bell.clone());
         let members = (0..parts.members).map(|_| Member::default()).collect();
         Self {
+            links: parts.links.take(),
             parts,
             conns: Vec::new(),
             free: Vec::new(),
@@ -125,6 +129,7 @@ impl Net {
             self.read_one(token);
         }
         self.listed = listed;
+        self.read_links();
     }
 
     fn read_one(&mut self, token: usize) {
@@ -235,6 +240,9 @@ impl Net {
         let spec = self.parts.table.specs().get(index).map(|(_, spec)| spec.frame_max);
         let fits = u32::try_from(body.len()).is_ok_and(|length| spec.is_some_and(|max| length <= max));
         assert!(fits, "machine {} made a frame of {} bytes for {route:?}", route.machine, body.len());
+        if !peer.is_member() && self.send_linked(route, peer, body) {
+            return;
+        }
         let Some(token) = token else {
             self.parts.counters.peer(peer).dropped_frames.add(1);
             return;
@@ -283,6 +291,7 @@ impl Net {
         if self.dirty.is_empty() {
             self.dirty = dirty;
         }
+        more |= self.links.as_mut().is_some_and(Links::flush);
         more
     }
 
@@ -362,13 +371,13 @@ impl Net {
         }
     }
 
-    fn up(&mut self, peer: NodeId) {
+    pub(super) fn up(&mut self, peer: NodeId) {
         self.parts.counters.links_up.add(1);
         self.parts.observer.link(peer, Link::Up);
         self.events.push((peer, Link::Up));
     }
 
-    fn down(&mut self, peer: NodeId) {
+    pub(super) fn down(&mut self, peer: NodeId) {
         self.parts.counters.links_up.sub(1);
         self.parts.observer.link(peer, Link::Down);
         self.events.push((peer, Link::Down));
@@ -435,6 +444,9 @@ impl Net {
     /// Counts a frame that did not decode; who is above a quota is cut at once.
     pub(crate) fn strike(&mut self, peer: NodeId, wrong: Wrong) {
         self.parts.counters.peer(peer).strikes.add(1);
+        if !peer.is_member() && self.strike_linked(peer, wrong) {
+            return;
+        }
         let tokens = match self.member(peer) {
             Some(member) => [member.main, member.bulk],
             None => [self.by_guest.get(&peer).copied(), None],
@@ -448,6 +460,9 @@ impl Net {
 
     /// Looks after every connection; called some times a second.
     pub(crate) fn tend(&mut self) {
+        if let Some(links) = &self.links {
+            links.tend();
+        }
         let mut waiting: BTreeMap<NodeId, u64> = BTreeMap::new();
         for token in 0..self.conns.len() {
             let outcome = self.with(token, |conn, around| {
@@ -472,7 +487,8 @@ impl Net {
 
     /// The earliest time a throttled connection may be read again.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.conns.iter().flatten().filter_map(|conn| conn.throttled).min()
+        let links = self.links.as_ref().and_then(Links::deadline);
+        self.conns.iter().flatten().filter_map(|conn| conn.throttled).chain(links).min()
     }
 
     /// Lists throttled connections whose time has come.
@@ -482,6 +498,7 @@ impl Net {
 
     /// Takes the link events of this turn.
     pub(crate) fn events(&mut self) -> Vec<(NodeId, Link)> {
+        self.link_news();
         core::mem::take(&mut self.events)
     }
 

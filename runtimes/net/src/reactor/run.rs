@@ -78,6 +78,9 @@ impl Reactor {
 
     /// Runs until told to stop or the brake is pulled.
     pub(crate) async fn run(mut self) {
+        if let Wires::Own(net) = &mut self.parts.wires {
+            net.open();
+        }
         self.begin();
         let bell = self.parts.mailbox.bell.clone();
         loop {

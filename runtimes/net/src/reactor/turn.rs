@@ -22,6 +22,8 @@ use crate::pool::{Batch, INLINE_NS, price};
 const MEMBER_FRAMES: usize = 1_024;
 /// Frames of guests handled in one turn.
 const GUEST_FRAMES: usize = 256;
+/// Frames of datagram links handled in one turn.
+const LINK_FRAMES: usize = 1_024;
 /// Frames of one peer before the next peer's.
 const QUANTUM: usize = 32;
 /// Inputs of one machine handled in one turn.
@@ -51,6 +53,7 @@ impl Reactor {
         more |= self.forwarded();
         more |= self.frames(Class::Members, MEMBER_FRAMES);
         more |= self.frames(Class::Guests, GUEST_FRAMES);
+        more |= self.linked();
         // After the events, so that what they put off to the end of the turn belongs to this one.
         self.timers();
         more |= self.jobs();
@@ -336,6 +339,22 @@ impl Reactor {
             self.deliver(place, frame);
         }
         count
+    }
+
+    /// Handles what came by datagram links, in the order it came; whether deliverable frames are left.
+    fn linked(&mut self) -> bool {
+        for _ in 0..LINK_FRAMES {
+            let Wires::Own(net) = &self.parts.wires else { return false };
+            let Some(place) = net.waits_for() else { return false };
+            self.look_who_is_ready();
+            if !self.ready.get(place).is_some_and(|ready| *ready) {
+                return false;
+            }
+            let Wires::Own(net) = &mut self.parts.wires else { return false };
+            let Some(frame) = net.next_linked() else { return false };
+            self.deliver(place, frame);
+        }
+        true
     }
 
     fn deliver(&mut self, place: usize, frame: Frame) {

@@ -1,7 +1,8 @@
-//! The network runtime over loopback: links, identities, and the runtime contract.
+//! The network runtime over loopback: links, datagrams, identities, and the runtime contract.
 
 mod bounds;
 mod contract;
+mod datagrams;
 mod identity;
 mod links;
 mod memory;
