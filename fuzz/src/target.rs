@@ -52,6 +52,7 @@ impl Target {
 pub const TARGETS: &[&[Target]] = &[
     decoders::bls::TARGETS,
     decoders::channel::TARGETS,
+    decoders::link::TARGETS,
     decoders::vocabulary::TARGETS,
     decoders::hotstuff::TARGETS,
     decoders::chopchop::TARGETS,

@@ -8,6 +8,7 @@ pub mod hotstuff;
 pub mod http;
 pub mod journal;
 pub mod kv;
+pub mod link;
 pub mod merkle;
 pub mod resp;
 pub mod service;
