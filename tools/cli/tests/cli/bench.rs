@@ -108,7 +108,10 @@ const CHOP: &str = "chop --clients 2048 --batch 512 --pool 4 --for 100ms --warmu
 #[test]
 fn a_witness_of_chop_chop_tells_its_stages_and_other_ways() {
     let (told, own) = ran(&format!("{CHOP} --distilled 0.9"));
-    assert_eq!((&own["part"], &own["ids"], &own["distilled"]), (&"auth".into(), &"uniform".into(), &0.9.into()));
+    assert_eq!(
+        (&own["part"], &own["ids"], &own["distilled"]),
+        (&"auth".into(), &"uniform".into(), &0.9.into())
+    );
     for stage in ["digest", "decode", "tree", "stragglers", "keysum", "pairing"] {
         assert!(own["stage_ns"][stage].as_f64().is_some_and(|ns| ns > 0.0), "{stage}: {own}");
     }
