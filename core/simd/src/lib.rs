@@ -17,6 +17,7 @@
 mod adder;
 mod field;
 mod hash;
+mod hasher;
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instructions that only some processors have; see the module")]
 mod ifma;
@@ -32,6 +33,7 @@ mod wide;
 
 pub use adder::Adder;
 pub use hash::BLOCK;
+pub use hasher::Hasher;
 pub use point::{Key, LibraryKey, PackedKey, Sum};
 
 /// How an [`Adder`] works.
@@ -41,61 +43,4 @@ pub enum Path {
     Portable,
     /// Vectors of 512 bits; for sums, with the multiply-add of 52 bits.
     Avx512,
-}
-
-/// Hashes short inputs of one length.
-#[derive(Clone, Copy, Debug)]
-pub struct Hasher {
-    path: Path,
-}
-
-impl Default for Hasher {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Hasher {
-    /// The fastest path of this processor.
-    #[must_use]
-    pub fn new() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if wide::is_here() {
-            return Self { path: Path::Avx512 };
-        }
-        Self::portable()
-    }
-
-    /// The portable path.
-    #[must_use]
-    pub const fn portable() -> Self {
-        Self { path: Path::Portable }
-    }
-
-    /// Which path this is.
-    #[must_use]
-    pub const fn path(&self) -> Path {
-        self.path
-    }
-
-    /// Appends the 32-byte keyed BLAKE3 digest of each input of `size` bytes, `inputs` holding them one after another.
-    ///
-    /// # Panics
-    /// When `size` is not 1 to 64 or `inputs` is no multiple of it: the caller laid the inputs out.
-    #[cfg_attr(
-        target_arch = "x86_64",
-        expect(unsafe_code, reason = "calls what the processor was found to have")
-    )]
-    pub fn keyed(&self, key: &[u8; 32], inputs: &[u8], size: usize, out: &mut Vec<u8>) {
-        assert!((1..=BLOCK).contains(&size) && inputs.len().is_multiple_of(size), "inputs of one length");
-        out.reserve(inputs.len() / size * 32);
-        #[cfg(target_arch = "x86_64")]
-        if self.path == Path::Avx512 {
-            // SAFETY: only `new` makes this path, after it found the instructions on this processor.
-            return hash::hash_all(key, inputs, size, out, |key, blocks, size| unsafe {
-                wide::compress(key, blocks, size)
-            });
-        }
-        hash::hash_all(key, inputs, size, out, hash::compress::<hash::PlainRow>);
-    }
 }

@@ -1,0 +1,61 @@
+//! Which kernel hashes.
+
+use crate::Path;
+use crate::hash::{BLOCK, PlainRow, compress, hash_all};
+
+/// Hashes short inputs of one length.
+#[derive(Clone, Copy, Debug)]
+pub struct Hasher {
+    path: Path,
+}
+
+impl Default for Hasher {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Hasher {
+    /// The fastest path of this processor.
+    #[must_use]
+    pub fn new() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if crate::wide::is_here() {
+            return Self { path: Path::Avx512 };
+        }
+        Self::portable()
+    }
+
+    /// The portable path.
+    #[must_use]
+    pub const fn portable() -> Self {
+        Self { path: Path::Portable }
+    }
+
+    /// Which path this is.
+    #[must_use]
+    pub const fn path(&self) -> Path {
+        self.path
+    }
+
+    /// Appends the 32-byte keyed BLAKE3 digest of each input of `size` bytes, `inputs` holding them one after another.
+    ///
+    /// # Panics
+    /// When `size` is not 1 to 64 or `inputs` is no multiple of it: the caller laid the inputs out.
+    #[cfg_attr(
+        target_arch = "x86_64",
+        expect(unsafe_code, reason = "calls what the processor was found to have")
+    )]
+    pub fn keyed(&self, key: &[u8; 32], inputs: &[u8], size: usize, out: &mut Vec<u8>) {
+        assert!((1..=BLOCK).contains(&size) && inputs.len().is_multiple_of(size), "inputs of one length");
+        out.reserve(inputs.len() / size * 32);
+        #[cfg(target_arch = "x86_64")]
+        if self.path == Path::Avx512 {
+            // SAFETY: only `new` makes this path, after it found the instructions on this processor.
+            return hash_all(key, inputs, size, out, |key, blocks, size| unsafe {
+                crate::wide::compress(key, blocks, size)
+            });
+        }
+        hash_all(key, inputs, size, out, compress::<PlainRow>);
+    }
+}
