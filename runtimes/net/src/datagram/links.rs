@@ -3,6 +3,7 @@
 //! *Bounds.* 1,024 datagrams are read per socket and turn, none while `inbox_max` bodies wait for the machine.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use synod_crypto::{Hash, Keys};
@@ -58,6 +59,7 @@ pub(crate) struct Links {
     is_paused: bool,
     acts: Vec<Act>,
     news: Vec<(NodeId, Link)>,
+    forged: Option<SocketAddr>,
     counters: Arc<Counters>,
     now: Time,
 }
@@ -105,6 +107,7 @@ impl Links {
             is_paused: false,
             acts: Vec::new(),
             news: Vec::new(),
+            forged: None,
             counters,
             now,
         }
@@ -183,13 +186,16 @@ impl Links {
                 if token < self.callers { self.heard(token, from, bytes) } else { self.told(from, bytes) };
             if let Err(dropped) = taken {
                 self.count().drop(dropped);
+                if dropped == Dropped::Forged {
+                    self.forged = Some(from);
+                }
             }
         }
         self.perform();
     }
 
     /// A datagram on a socket that accepts.
-    fn heard(&mut self, token: usize, from: std::net::SocketAddr, bytes: &[u8]) -> Result<(), Dropped> {
+    fn heard(&mut self, token: usize, from: SocketAddr, bytes: &[u8]) -> Result<(), Dropped> {
         let now = self.now;
         let Some(acceptor) = &mut self.acceptor else { return Err(Dropped::Unknown) };
         let socket = u8::try_from(token).map_err(|_| Dropped::Unknown)?;
@@ -214,7 +220,7 @@ impl Links {
     }
 
     /// A datagram on a socket that calls.
-    fn told(&mut self, from: std::net::SocketAddr, bytes: &[u8]) -> Result<(), Dropped> {
+    fn told(&mut self, from: SocketAddr, bytes: &[u8]) -> Result<(), Dropped> {
         let Some(dialler) = &mut self.dialler else { return Err(Dropped::Unknown) };
         dialler.receive(from, bytes, self.now, &mut self.acts)
     }
@@ -239,7 +245,7 @@ impl Links {
         self.inbox.push_back(Frame { from, queue: Queue(self.route.queue), body });
     }
 
-    fn put(&mut self, token: usize, to: std::net::SocketAddr, datagram: Vec<u8>) {
+    fn put(&mut self, token: usize, to: SocketAddr, datagram: Vec<u8>) {
         if !self.wires.get_mut(token).is_some_and(|wire| wire.put(to, datagram)) {
             self.count().lost.add(1);
         }
@@ -335,6 +341,11 @@ impl Links {
     pub(crate) fn deadline(&self) -> Option<Time> {
         let calls = self.dialler.as_ref().and_then(Dialler::deadline);
         self.wires.iter().filter_map(Wire::deadline).chain(calls).min()
+    }
+
+    /// Who accepted a link with another key than expected, the latest.
+    pub(crate) fn forged(&mut self) -> Option<SocketAddr> {
+        self.forged.take()
     }
 
     /// Links that came up or went down.

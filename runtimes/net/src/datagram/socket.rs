@@ -66,6 +66,8 @@ pub(crate) struct Wire {
     queue: VecDeque<Packet>,
     queue_max: usize,
     pace: Pace,
+    /// The system takes no more; the waker is rung when it does.
+    is_blocked: bool,
     waker: Arc<ConnWaker>,
 }
 
@@ -90,7 +92,16 @@ impl Wire {
     ) -> Self {
         let is_v6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
         let queue_max = usize::try_from(queue_max).unwrap_or(usize::MAX);
-        Self { state: State::Bound(socket), is_v6, queue: VecDeque::new(), queue_max, pace, waker }
+        let is_blocked = false;
+        Self {
+            state: State::Bound(socket),
+            is_v6,
+            queue: VecDeque::new(),
+            queue_max,
+            pace,
+            is_blocked,
+            waker,
+        }
     }
 
     /// Registers the socket with the runtime of this thread.
@@ -132,9 +143,9 @@ impl Wire {
         }
     }
 
-    /// Queues a datagram; false when the queue is full.
+    /// Queues a datagram; false when the queue is full, or the socket of no use.
     pub(crate) fn put(&mut self, to: SocketAddr, datagram: Vec<u8>) -> bool {
-        let has_room = self.queue.len() < self.queue_max;
+        let has_room = self.queue.len() < self.queue_max && !matches!(self.state, State::Broken);
         if has_room {
             let to = match to.ip() {
                 IpAddr::V4(v4) if self.is_v6 => SocketAddr::new(v4.to_ipv6_mapped().into(), to.port()),
@@ -149,13 +160,14 @@ impl Wire {
     pub(crate) fn flush(&mut self, now: Time) -> Sent {
         let mut sent = Sent::default();
         let State::Open(socket) = &self.state else { return sent };
+        self.is_blocked = false;
         while !self.queue.is_empty() {
             let open = self.pace.open(now).min(BATCH);
             if open == 0 {
                 return sent;
             }
-            let batch = self.queue.make_contiguous();
-            let batch = batch.get(..open).unwrap_or(batch);
+            let (front, _) = self.queue.as_slices();
+            let batch = front.get(..open).unwrap_or(front);
             let done = socket.try_io(Interest::WRITABLE, || send(socket, batch));
             sent.calls += 1;
             match done {
@@ -173,7 +185,10 @@ impl Wire {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let waker = self.waker.waker();
                     match socket.poll_send_ready(&mut Context::from_waker(&waker)) {
-                        Poll::Pending => return sent,
+                        Poll::Pending => {
+                            self.is_blocked = true;
+                            return sent;
+                        }
                         Poll::Ready(_) => {}
                     }
                 }
@@ -196,7 +211,8 @@ impl Wire {
 
     /// When a socket that waits for its pace may send again.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        (!self.queue.is_empty()).then(|| self.pace.opens())
+        let waits = !self.queue.is_empty() && !self.is_blocked && matches!(self.state, State::Open(_));
+        waits.then(|| self.pace.opens())
     }
 }
 

@@ -8,6 +8,7 @@ use synod_wire::Bytes;
 use super::Net;
 use super::conn::Wrong;
 use crate::frames::Route;
+use crate::{Failure, Refusal};
 
 impl Net {
     /// Registers sockets with the runtime of this thread, before anything is sent.
@@ -59,6 +60,12 @@ impl Net {
                 Link::Up => self.up(peer),
                 Link::Down => self.down(peer),
             }
+        }
+        if let Some(address) = self.links.as_mut().and_then(crate::datagram::Links::forged) {
+            // An identity error never shows as a timeout.
+            let (code, name) = (Refusal::UnknownKey.code(), Refusal::UnknownKey.name());
+            let text = format!("SYN-{code} {name}: {address} accepts links with another key");
+            self.parts.observer.failed(&Failure { peer: None, code, text });
         }
     }
 }

@@ -270,6 +270,32 @@ fn a_socket_keeps_its_pace_and_sends_all_the_same() {
 }
 
 #[test]
+fn an_acceptor_with_another_key_is_refused_by_name() {
+    let (_server, address) = server(limits(), 1);
+    let client = client(vec![LinkPeer { key: secret(7).public(), ..peer(500, address) }]);
+    assert_eq!(client.failure().code, 2_102);
+    assert_eq!(client.handle().counters().datagrams.dropped(Dropped::Forged).get(), 1);
+    assert_eq!(client.handle().counters().links_up.get(), 0);
+}
+
+#[test]
+fn a_link_whose_bodies_do_not_decode_is_closed() {
+    let (server, address) = server(limits(), 1);
+    let stranger = LinkLimits { rto_min: Span::millis(20), ..limits() };
+    let client = client_with(stranger, vec![peer(500, address)]);
+    client.wait_link(500, Link::Up);
+    let guest = server.next_guest();
+    for _ in 0..3 {
+        client.act(vec![say(500, u64::MAX - 1, 0)]);
+    }
+    server.wait_link(guest.0, Link::Down);
+    client.act(vec![say(500, 1, 0)]);
+    client.wait_link(500, Link::Down);
+    client.wait_link(500, Link::Up);
+    assert_ne!(server.next_guest(), guest);
+}
+
+#[test]
 fn plans_of_links_that_contradict_themselves_are_refused() {
     let sockets = || LinkSockets::caller("127.0.0.1:0", 1, limits()).expect("loopback has a port");
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
