@@ -2,7 +2,7 @@
 //!
 //! f + 1 equal statements of servers, under one BLS signature, because they are copied to every client. The bitmap has
 //! a byte per eight members of the cluster and is always the last or the only thing of open length in a message, so that
-//! no length is sent: [`Signers::width_of`] gives it back. Whether the width is the cluster's and the signature holds
+//! no length is sent: `Signers::width_of` gives it back. Whether the width is the cluster's and the signature holds
 //! is checked where the cluster and the keys are known.
 
 use synod_quorum::{NodeId, NodeSet};
