@@ -2,7 +2,17 @@
 //! them.
 
 use synod_crypto::Hash;
-use synod_wire::Bytes;
+use synod_wire::{Bytes, Wire};
+
+/// Most bytes of evidence that a fault carries.
+const EVIDENCE_MAX: usize = 4_096;
+
+/// What proves a fault: the encoding of a value, cut at 4 KiB.
+#[must_use]
+pub fn evidence(of: &impl Wire) -> Bytes {
+    let bytes = of.encode();
+    bytes.slice(..bytes.len().min(EVIDENCE_MAX))
+}
 
 /// A rule that a peer broke, with evidence. Evidence is the two signed objects or the one frame that prove it;
 /// a fault without evidence is named `suspected_...` and never punishes.

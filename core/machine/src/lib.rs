@@ -52,10 +52,11 @@ mod rng;
 pub mod testing;
 mod time;
 mod turn;
+pub mod vocabulary;
 
 pub use effect::{Effect, Sink, To};
 pub use event::{DoneOf, Event, Link};
-pub use fault::{Fault, Note, Rule};
+pub use fault::{Fault, Note, Rule, evidence};
 pub use job::{Cost, Job};
 pub use machine::{Bounded, Machine};
 pub use nested::{Drain, Family, Lift, Nested};

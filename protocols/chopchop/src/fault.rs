@@ -1,37 +1,8 @@
 //! What a peer can do wrong: one variant per rejected statement or rule, with the SYN code beside it (section 6).
 
-use synod_machine::Fault as Erased;
-use synod_wire::{Bytes, Wire};
-
 use crate::batch::Refusal;
 
-macro_rules! faults {
-    ($( $(#[$doc:meta])* $name:ident = $code:literal, $label:literal; )*) => {
-        /// A rule that a peer broke.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[non_exhaustive]
-        pub enum Fault { $( $(#[$doc])* $name, )* }
-
-        impl Fault {
-            /// Every fault there is.
-            pub const ALL: &'static [Self] = &[ $( Self::$name, )* ];
-
-            /// The SYN code.
-            #[must_use]
-            pub const fn code(self) -> u16 {
-                match self { $( Self::$name => $code, )* }
-            }
-
-            /// The name in metrics and evidence files.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $( Self::$name => $label, )* }
-            }
-        }
-    };
-}
-
-faults! {
+synod_machine::faults! {
     /// Sent a message that is for another role.
     WrongRole = 4_401, "wrong_role";
     /// Spoke as a server without being one.
@@ -99,14 +70,6 @@ faults! {
 }
 
 impl Fault {
-    /// This fault with what proves it, cut at 4 KiB.
-    #[must_use]
-    pub fn with(self, evidence: &impl Wire) -> Erased {
-        let bytes = evidence.encode();
-        let evidence = bytes.slice(..bytes.len().min(4_096));
-        Erased { code: self.code(), name: self.name(), evidence }
-    }
-
     /// What a broker did wrong whose batch is refused; none where a correct one can be late or early.
     #[must_use]
     pub const fn of_refusal(why: Refusal) -> Option<Self> {
@@ -120,12 +83,6 @@ impl Fault {
             Refusal::Epoch => Some(Self::WrongEpoch),
             Refusal::Directory | Refusal::Expired | Refusal::TooFar | Refusal::Credit => None,
         }
-    }
-}
-
-impl From<Fault> for Erased {
-    fn from(fault: Fault) -> Self {
-        Self { code: fault.code(), name: fault.name(), evidence: Bytes::new() }
     }
 }
 

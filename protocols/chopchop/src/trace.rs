@@ -1,27 +1,7 @@
 //! What the trace sees: rules applied, named after the steps of the paper's Figure 5 and its rules, and notes for operators.
 
 use synod_crypto::Hash;
-use synod_machine::{Note as ErasedNote, Rule as ErasedRule};
-
-macro_rules! names {
-    ($(#[$top:meta])* $type:ident: $( $(#[$doc:meta])* $name:ident = $label:literal; )*) => {
-        $(#[$top])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[non_exhaustive]
-        pub enum $type { $( $(#[$doc])* $name, )* }
-
-        impl $type {
-            /// Every one there is.
-            pub const ALL: &'static [Self] = &[ $( Self::$name, )* ];
-
-            /// The name in traces and in the line map.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $( Self::$name => $label, )* }
-            }
-        }
-    };
-}
+use synod_machine::{Note as ErasedNote, Rule as ErasedRule, names};
 
 names! {
     /// A numbered step of the paper's Figure 5, or a rule it names.

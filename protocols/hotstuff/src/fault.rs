@@ -1,35 +1,6 @@
 //! What a peer can do wrong: one variant per rejection path, with the SYN code beside it.
 
-use synod_machine::Fault as Erased;
-use synod_wire::{Bytes, Wire};
-
-macro_rules! faults {
-    ($( $(#[$doc:meta])* $name:ident = $code:literal, $label:literal; )*) => {
-        /// A rule that a peer broke.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[non_exhaustive]
-        pub enum Fault { $( $(#[$doc])* $name, )* }
-
-        impl Fault {
-            /// Every fault there is.
-            pub const ALL: &'static [Self] = &[ $( Self::$name, )* ];
-
-            /// The SYN code.
-            #[must_use]
-            pub const fn code(self) -> u16 {
-                match self { $( Self::$name => $code, )* }
-            }
-
-            /// The name in metrics and evidence files.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $( Self::$name => $label, )* }
-            }
-        }
-    };
-}
-
-faults! {
+synod_machine::faults! {
     /// Sent a consensus message without being a member.
     Stranger = 4_101, "stranger";
     /// Named an epoch that is neither its receiver's nor one it may name.
@@ -104,22 +75,6 @@ faults! {
     NotProposer = 4_138, "not_proposer";
     /// Showed a statement of the receiver that the receiver did not sign.
     ForgedEvidence = 4_139, "forged_evidence";
-}
-
-impl Fault {
-    /// This fault with what proves it, cut at 4 KiB.
-    #[must_use]
-    pub fn with(self, evidence: &impl Wire) -> Erased {
-        let bytes = evidence.encode();
-        let evidence = bytes.slice(..bytes.len().min(4_096));
-        Erased { code: self.code(), name: self.name(), evidence }
-    }
-}
-
-impl From<Fault> for Erased {
-    fn from(fault: Fault) -> Self {
-        Self { code: fault.code(), name: fault.name(), evidence: Bytes::new() }
-    }
 }
 
 #[cfg(test)]

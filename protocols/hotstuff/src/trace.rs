@@ -1,29 +1,9 @@
 //! What the trace sees: rules applied, with their algorithm lines, and notes for operators.
 
 use synod_crypto::Hash;
-use synod_machine::{Note as ErasedNote, Rule as ErasedRule};
+use synod_machine::{Note as ErasedNote, Rule as ErasedRule, names};
 
 use crate::block::Header;
-
-macro_rules! names {
-    ($(#[$top:meta])* $type:ident: $( $(#[$doc:meta])* $name:ident = $label:literal; )*) => {
-        $(#[$top])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[non_exhaustive]
-        pub enum $type { $( $(#[$doc])* $name, )* }
-
-        impl $type {
-            /// Every one there is.
-            pub const ALL: &'static [Self] = &[ $( Self::$name, )* ];
-
-            /// The name in traces and in the line map.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $( Self::$name => $label, )* }
-            }
-        }
-    };
-}
 
 names! {
     /// A numbered rule of the specification, with the line of the paper's algorithm it stands for.
