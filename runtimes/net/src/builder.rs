@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use synod_crypto::Keys;
+use synod_crypto::{Keys, PublicKey};
 use synod_machine::host::Hosted;
 use synod_machine::{Queue, QueueSpec, Wall};
 use synod_quorum::NodeId;
@@ -115,6 +115,7 @@ pub struct NodeBuilder {
     peers: Option<Listener>,
     guests: Option<Listener>,
     for_guests: Vec<u8>,
+    named: Vec<PublicKey>,
     addresses: BTreeMap<NodeId, Address>,
     pub(crate) links: LinkPlan,
 }
@@ -137,6 +138,7 @@ impl NodeBuilder {
             peers: None,
             guests: None,
             for_guests: Vec::new(),
+            named: Vec::new(),
             addresses: BTreeMap::new(),
             links: LinkPlan::default(),
         }
@@ -200,6 +202,14 @@ impl NodeBuilder {
         self
     }
 
+    /// Names guests: each of these keys has the id [`NodeId::GUESTS`] plus its place whenever it is connected, always finds
+    /// room, and may say as much as a member, to the machines that are open to guests.
+    #[must_use]
+    pub fn named_guests(mut self, keys: Vec<PublicKey>) -> Self {
+        self.named = keys;
+        self
+    }
+
     /// Says where a member listens; a guest's node gives client listeners here.
     #[must_use]
     pub fn address(mut self, member: NodeId, address: Address) -> Self {
@@ -238,6 +248,7 @@ impl NodeBuilder {
             counters: counters.clone(),
             registry: local.registry.clone(),
             guests: guests.clone(),
+            named: core::mem::take(&mut self.named),
             signals,
             observer: self.observer.clone(),
             bell: mailboxes[0].bell.clone(),

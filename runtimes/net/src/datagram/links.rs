@@ -29,10 +29,12 @@ pub const LINKED: NodeId = NodeId(1 << 31);
 /// Calls of the system per socket and turn.
 const READS: usize = 8;
 
-/// Sockets, the machine and queue they serve, and whom to call.
+/// Sockets, the machine and queues they serve, and whom to call.
 pub(crate) struct LinkParts {
-    /// The machine, and the queue that its datagrams are.
-    pub(crate) route: Route,
+    /// The machine, and the queue that datagrams from its peers are.
+    pub(crate) inward: Route,
+    /// The same machine, and the queue that datagrams to its peers are.
+    pub(crate) outward: Route,
     /// Sockets that accept.
     pub(crate) accepting: Option<LinkSockets>,
     /// Sockets that call, and whom.
@@ -44,7 +46,8 @@ pub(crate) struct LinkParts {
 
 /// A node's datagram links.
 pub(crate) struct Links {
-    route: Route,
+    inward: Route,
+    outward: Route,
     wires: Vec<Wire>,
     /// Wires before this one accept, the others call.
     callers: usize,
@@ -66,7 +69,7 @@ pub(crate) struct Links {
 
 impl Links {
     pub(crate) fn new(parts: LinkParts, counters: Arc<Counters>, bell: Arc<Notify>) -> Self {
-        let LinkParts { route, accepting, calling, keys, cluster } = parts;
+        let LinkParts { inward, outward, accepting, calling, keys, cluster } = parts;
         let now = Time::ZERO;
         let ready = ReadyList::new(bell);
         let mut wires = Vec::new();
@@ -93,7 +96,8 @@ impl Links {
             Dialler::new(&peers, keys, cluster, rto_min)
         });
         Self {
-            route,
+            inward,
+            outward,
             wires,
             callers,
             acceptor,
@@ -124,7 +128,7 @@ impl Links {
 
     /// The machine that links serve.
     pub(crate) const fn machine(&self) -> u8 {
-        self.route.machine
+        self.inward.machine
     }
 
     fn count(&self) -> &LinkCounters {
@@ -241,8 +245,8 @@ impl Links {
     }
 
     fn bring(&mut self, from: NodeId, body: Bytes) {
-        self.counters.peer(from).received(self.route.queue, body.len());
-        self.inbox.push_back(Frame { from, queue: Queue(self.route.queue), body });
+        self.counters.peer(from).received(self.inward.queue, body.len());
+        self.inbox.push_back(Frame { from, queue: Queue(self.inward.queue), body });
     }
 
     fn put(&mut self, token: usize, to: SocketAddr, datagram: Vec<u8>) {
@@ -258,7 +262,7 @@ impl Links {
 
     /// Sends a body to a peer; whether there is a link, and a datagram holds the body.
     pub(crate) fn send(&mut self, route: Route, peer: NodeId, body: &Bytes) -> bool {
-        if route != self.route {
+        if route != self.outward {
             return false;
         }
         let sent = if peer >= LINKED {
@@ -275,7 +279,7 @@ impl Links {
             sent
         };
         if sent {
-            self.counters.peer(peer).sent(self.route.queue, body.len());
+            self.counters.peer(peer).sent(self.outward.queue, body.len());
         }
         sent
     }

@@ -36,6 +36,7 @@ mod window;
 mod tests;
 
 pub(crate) use build::LinkPlan;
+pub use build::LinkQueues;
 pub use dial::LinkPeer;
 pub use format::{BODY_MAX, BODY_MIN, DATAGRAM_MAX, Dropped};
 pub use links::LINKED;

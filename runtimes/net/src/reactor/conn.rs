@@ -66,6 +66,8 @@ pub(crate) struct ConnParts {
     pub(crate) channel: Channel,
     pub(crate) claim: Claim,
     pub(crate) allowance: Allowance,
+    /// Whether it is a guest that the plan names.
+    pub(crate) named: bool,
 }
 
 /// An established connection.
@@ -80,6 +82,7 @@ pub(crate) struct Conn {
     inbox: Vec<VecDeque<Frame>>,
     waiting: usize,
     inbox_bytes: u64,
+    inbox_bytes_max: u64,
     next: usize,
     pub(crate) allowance: Allowance,
     strikes: u32,
@@ -106,12 +109,14 @@ pub(crate) struct Around<'a> {
 
 impl Conn {
     pub(crate) fn new(parts: ConnParts, waker: Arc<ConnWaker>, around: &Around<'_>) -> Self {
-        let ConnParts { peer, key, line, channel, claim, allowance } = parts;
+        let ConnParts { peer, key, line, channel, claim, allowance, named } = parts;
         let Around { table, limits, now, .. } = *around;
-        let (speaker, bytes_max) = if peer.is_member() {
-            (Speaker::Member, limits.peer_bytes_max)
+        let frame_max = if named { u32::MAX } else { limits.guest_frame_max };
+        let speaker = if peer.is_member() { Speaker::Member } else { Speaker::Guest { frame_max } };
+        let (bytes_max, inbox_bytes_max) = if peer.is_member() || named {
+            (limits.peer_bytes_max, limits.inbox_bytes_max)
         } else {
-            (Speaker::Guest { frame_max: limits.guest_frame_max }, limits.guest_bytes_max)
+            (limits.guest_bytes_max, limits.guest_inbox_bytes_max)
         };
         Self {
             peer,
@@ -124,6 +129,7 @@ impl Conn {
             inbox: table.machines().iter().map(|_| VecDeque::new()).collect(),
             waiting: 0,
             inbox_bytes: 0,
+            inbox_bytes_max,
             next: 0,
             allowance,
             strikes: 0,
@@ -219,11 +225,7 @@ impl Conn {
 
     fn full(&self, limits: &Limits) -> bool {
         let max = usize::try_from(limits.inbox_frames_max).unwrap_or(usize::MAX);
-        let bytes_max = match self.speaker {
-            Speaker::Member => limits.inbox_bytes_max,
-            Speaker::Guest { .. } => limits.guest_inbox_bytes_max,
-        };
-        self.inbox_bytes >= bytes_max || self.inbox.iter().any(|inbox| inbox.len() >= max)
+        self.inbox_bytes >= self.inbox_bytes_max || self.inbox.iter().any(|inbox| inbox.len() >= max)
     }
 
     /// The next frame for a machine that is ready, machines in turn.

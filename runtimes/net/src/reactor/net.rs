@@ -3,13 +3,14 @@
 //! *Links.* A member is up when its main and its bulk connection are; when either ends, both do, and machines hear
 //! Down, then Up. No frame of a member is handled before its link is up. A guest has one connection.
 //!
-//! *Bounds.* Two connections per member and `guests_max` guests. Guest ids are never reused within a process.
+//! *Bounds.* Two connections per member, one per named guest and `guests_max` other guests. Ids of guests without a name are
+//! never reused within a process.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use synod_crypto::PublicKey;
-use synod_machine::{Link, Queue, Time, To};
+use synod_machine::{Link, Queue, QueueSpec, Time, To};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 use tokio::sync::{Notify, watch};
@@ -45,6 +46,8 @@ pub(crate) struct NetParts {
     pub(crate) counters: Arc<Counters>,
     pub(crate) registry: Registry,
     pub(crate) guests: Guests,
+    /// Keys of guests that the plan names, in the order of their ids.
+    pub(crate) named: Vec<PublicKey>,
     pub(crate) signals: Vec<watch::Sender<Lines>>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) bell: Arc<Notify>,
@@ -101,6 +104,7 @@ impl Net {
     pub(crate) fn new(mut parts: NetParts) -> Self {
         let ready = ReadyList::new(parts.bell.clone());
         let members = (0..parts.members).map(|_| Member::default()).collect();
+        let named = u32::try_from(parts.named.len()).unwrap_or(u32::MAX);
         Self {
             links: parts.links.take(),
             parts,
@@ -108,7 +112,7 @@ impl Net {
             free: Vec::new(),
             members,
             by_guest: BTreeMap::new(),
-            next_guest: NodeId::GUESTS.0,
+            next_guest: NodeId::GUESTS.0.saturating_add(named),
             ready,
             listed: Vec::new(),
             dirty: Vec::new(),
@@ -236,9 +240,9 @@ impl Net {
     }
 
     fn send_one(&mut self, index: usize, route: Route, peer: NodeId, body: &Bytes) {
-        let token = self.token(peer, route.queue);
-        let spec = self.parts.table.specs().get(index).map(|(_, spec)| spec.frame_max);
-        let fits = u32::try_from(body.len()).is_ok_and(|length| spec.is_some_and(|max| length <= max));
+        let spec = self.parts.table.specs().get(index).map(|(_, spec)| *spec);
+        let token = self.token(peer, spec == Some(QueueSpec::BULK));
+        let fits = u32::try_from(body.len()).is_ok_and(|length| spec.is_some_and(|s| length <= s.frame_max));
         assert!(fits, "machine {} made a frame of {} bytes for {route:?}", route.machine, body.len());
         if !peer.is_member() && self.send_linked(route, peer, body) {
             return;
@@ -254,12 +258,12 @@ impl Net {
         }
     }
 
-    fn token(&self, peer: NodeId, queue: u8) -> Option<usize> {
+    fn token(&self, peer: NodeId, is_bulk: bool) -> Option<usize> {
         if !peer.is_member() {
             return self.by_guest.get(&peer).copied();
         }
         let member = self.member(peer).filter(|member| member.up)?;
-        if queue == Queue::BULK.0 && member.bulk.is_some() { member.bulk } else { member.main }
+        if is_bulk && member.bulk.is_some() { member.bulk } else { member.main }
     }
 
     fn member(&self, peer: NodeId) -> Option<&Member> {
@@ -299,6 +303,7 @@ impl Net {
     pub(crate) fn join(&mut self, joined: Established, now: Time) {
         self.now = now;
         let Established { channel, claim, key, member, line } = joined;
+        let named = member.is_none() && self.parts.named.contains(&key);
         let peer = match member {
             Some(member) => {
                 let held = self.member(member).and_then(|m| if line == Line::Main { m.main } else { m.bulk });
@@ -321,7 +326,7 @@ impl Net {
             counters: self.parts.counters.peer(peer),
             now,
         };
-        let parts = ConnParts { peer, key, line, channel, claim, allowance };
+        let parts = ConnParts { peer, key, line, channel, claim, allowance, named };
         let conn = Conn::new(parts, self.ready.waker(token), &around);
         conn.look();
         if token == self.conns.len() {
@@ -333,12 +338,20 @@ impl Net {
     }
 
     fn admit_guest(&mut self, key: PublicKey) -> Option<NodeId> {
-        let max = usize::try_from(self.parts.limits.guests_max).unwrap_or(usize::MAX);
-        if self.by_guest.len() >= max {
-            return None;
-        }
-        let guest = NodeId(self.next_guest);
-        self.next_guest = self.next_guest.checked_add(1)?;
+        let named = (NodeId::GUESTS.0..).zip(&self.parts.named).find(|(_, named)| **named == key);
+        let guest = if let Some((id, _)) = named {
+            // It has one connection; whatever is left of an earlier one is over.
+            self.by_guest.get(&NodeId(id)).copied().into_iter().for_each(|old| self.close(old, Close::Replaced));
+            NodeId(id)
+        } else {
+            let strangers = self.by_guest.len().saturating_sub(self.parts.named.len());
+            if strangers >= usize::try_from(self.parts.limits.guests_max).unwrap_or(usize::MAX) {
+                return None;
+            }
+            let guest = NodeId(self.next_guest);
+            self.next_guest = self.next_guest.checked_add(1)?;
+            guest
+        };
         self.parts.guests.lock().unwrap_or_else(PoisonError::into_inner).insert(guest, key);
         Some(guest)
     }

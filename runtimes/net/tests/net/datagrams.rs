@@ -5,7 +5,7 @@ use std::thread;
 
 use synod_crypto::{HashKey, Signature};
 use synod_machine::{Link, Queue, Span};
-use synod_net::datagram::{BODY_MAX, DATAGRAM_MAX, Dropped, LINKED, LinkLimits, LinkPeer, LinkSockets};
+use synod_net::datagram::{BODY_MAX, DATAGRAM_MAX, Dropped, LINKED, LinkLimits, LinkPeer, LinkQueues, LinkSockets};
 use synod_net::foreign::{Acceptance, Datagram, Opening, Ticket, seal};
 use synod_net::{Error, Hosting, Node};
 use synod_quorum::NodeId;
@@ -299,14 +299,18 @@ fn a_link_whose_bodies_do_not_decode_is_closed() {
 fn plans_of_links_that_contradict_themselves_are_refused() {
     let sockets = || LinkSockets::caller("127.0.0.1:0", 1, limits()).expect("loopback has a port");
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
-    let refused = |machine, queue, peers: Vec<LinkPeer>| {
+    let refused_with = |machine, queues: LinkQueues, peers: Vec<LinkPeer>| {
         let builder = Node::builder(config(900, 1))
             .machine(Hosting::new(0, probe(NodeId(900), 0, Script::default())))
-            .dial_links(sockets(), machine, Queue(queue), peers);
+            .dial_links(sockets(), machine, queues, peers);
         matches!(builder.start(), Err(Error::Config(_)))
     };
+    let refused = |machine, queue, peers| refused_with(machine, Queue(queue).into(), peers);
     assert!(refused(1, 0, vec![]), "no such machine");
     assert!(refused(0, 9, vec![]), "no such queue");
+    for (inward, outward) in [(Queue(0), Queue(9)), (Queue(9), Queue(0))] {
+        assert!(refused_with(0, LinkQueues { inward, outward }, vec![]), "no such queue in one direction");
+    }
     assert!(refused(0, 0, vec![peer(3, address)]), "a member's id");
     assert!(refused(0, 0, vec![peer(500, address), peer(500, address)]), "one id twice");
     assert!(refused(0, 0, vec![peer(LINKED.0, address)]), "the id of an accepted link");
