@@ -5,7 +5,9 @@ use std::thread;
 
 use synod_crypto::{HashKey, Signature};
 use synod_machine::{Link, Queue, Span};
-use synod_net::datagram::{BODY_MAX, DATAGRAM_MAX, Dropped, LINKED, LinkLimits, LinkPeer, LinkQueues, LinkSockets};
+use synod_net::datagram::{
+    BODY_MAX, DATAGRAM_MAX, Dropped, LINKED, LinkLimits, LinkPeer, LinkQueues, LinkSockets,
+};
 use synod_net::foreign::{Acceptance, Datagram, Opening, Ticket, seal};
 use synod_net::{Error, Hosting, Node};
 use synod_quorum::NodeId;
