@@ -5,9 +5,9 @@ use core::borrow::Borrow;
 use crate::Path;
 use crate::lanes::Plain;
 use crate::point::{Key, Sum};
-use crate::sum::{Work, add_all, add_chunk};
+use crate::sum::{Work, add_all};
 
-/// Sums keys. It keeps 2 MiB of memory from its first sum on, so that the next ones need none from the system.
+/// Sums keys. It keeps up to 2.5 MiB of memory from its first sum on, so that the next ones need none from the system.
 pub struct Adder {
     kernel: Kernel,
 }
@@ -51,22 +51,20 @@ impl Adder {
         }
     }
 
-    /// The sum of all keys; a key that is named twice counts twice. With vectors and keys in cache some 70 ns per key,
-    /// 20 more for keys in the library's form; ten times that for a part of 8,192 in which two partial sums have the same
-    /// x.
+    /// The sum of all keys; a key that is named twice counts twice. Keys that the tree cannot add (two partial sums with the
+    /// same x) cost up to three times as much.
     #[must_use]
     #[cfg_attr(
         target_arch = "x86_64",
         expect(unsafe_code, reason = "calls what the processor was found to have")
     )]
     pub fn sum<K: Key, T: Borrow<K>>(&mut self, keys: &[T]) -> Sum {
-        match &mut self.kernel {
-            Kernel::Portable(work) => add_all(keys, work, add_chunk::<Plain, K, T>),
+        let sum = match &mut self.kernel {
+            Kernel::Portable(work) => add_all::<Plain, K, T>(keys, work),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512(work) => add_all(keys, work, |chunk, work| {
-                // SAFETY: only `new` makes this kernel, after it found the instructions on this processor.
-                unsafe { crate::ifma::chunk::<K, T>(chunk, work) }
-            }),
-        }
+            // SAFETY: only `new` makes this kernel, after it found the instructions on this processor.
+            Kernel::Avx512(work) => unsafe { crate::ifma::sum::<K, T>(keys, work) },
+        };
+        sum.to_sum()
     }
 }

@@ -4,7 +4,7 @@
 //! results below 2p, so a tree of additions needs no conditional subtraction. Every bound that is relied upon stands at
 //! the function that relies on it.
 
-use crate::lanes::{LOW, Lanes};
+use crate::lanes::{Eight, LOW, Lanes};
 
 /// The modulus p, limbs of 52 bits, least first.
 pub(crate) const P: [u64; 8] = limbs(&P_WORDS);
@@ -23,6 +23,8 @@ const INVERSE: u64 = negated_inverse(P_WORDS[0]) & LOW;
 pub(crate) const ONE: Fe<u64> = Fe(limbs(&power_of_two(416)));
 /// R^2 modulo p.
 const R2: Fe<u64> = Fe(limbs(&power_of_two(832)));
+/// R^3 modulo p.
+pub(crate) const R3: Fe<u64> = Fe(limbs(&power_of_two(1_248)));
 /// What brings a number in Montgomery form with R = 2^384 into this one: 2^448 modulo p.
 pub(crate) const R_OF_384: [u64; 8] = limbs(&power_of_two(448));
 
@@ -59,7 +61,7 @@ pub(crate) const fn words(limbs: &[u64; 8]) -> [u64; 6] {
 }
 
 /// -1/odd modulo 2^64, by Newton's iteration: each step doubles the bits that are right.
-const fn negated_inverse(odd: u64) -> u64 {
+pub(crate) const fn negated_inverse(odd: u64) -> u64 {
     let mut inverse = odd;
     let mut step = 0;
     while step < 6 {
@@ -100,6 +102,37 @@ const fn power_of_two(exponent: u32) -> [u64; 6] {
     value
 }
 
+/// One row of a product: `sum + a * b` and as many times p as make the lowest limb vanish, which is dropped. Each limb gains
+/// less than 2^54 and is not carried, so eight rows stay below 2^58.
+#[inline(always)]
+fn row<L: Lanes>(sum: [L; 8], a: &[L; 8], b: L, p: &[L; 8], inverse: L) -> [L; 8] {
+    let zero = L::splat(0);
+    let [s0, s1, s2, s3, s4, s5, s6, s7] = plus_product(sum, a, b);
+    let s8 = zero.add_high(a[7], b);
+    let m = zero.add_low(s0, inverse);
+    let [s0, s1, s2, s3, s4, s5, s6, s7] = plus_product([s0, s1, s2, s3, s4, s5, s6, s7], p, m);
+    let s8 = s8.add_high(p[7], m);
+    // The low 52 bits of the lowest limb are zero now.
+    [s1.add(s0.carry()), s2, s3, s4, s5, s6, s7, s8]
+}
+
+/// `sum + a * b` without the high part of the highest limb.
+#[inline(always)]
+fn plus_product<L: Lanes>(sum: [L; 8], a: &[L; 8], b: L) -> [L; 8] {
+    let [s0, s1, s2, s3, s4, s5, s6, s7] = sum;
+    let [a0, a1, a2, a3, a4, a5, a6, a7] = *a;
+    [
+        s0.add_low(a0, b),
+        s1.add_high(a0, b).add_low(a1, b),
+        s2.add_high(a1, b).add_low(a2, b),
+        s3.add_high(a2, b).add_low(a3, b),
+        s4.add_high(a3, b).add_low(a4, b),
+        s5.add_high(a4, b).add_low(a5, b),
+        s6.add_high(a5, b).add_low(a6, b),
+        s7.add_high(a6, b).add_low(a7, b),
+    ]
+}
+
 impl<L: Lanes> Fe<L> {
     /// The same number in every lane.
     #[inline(always)]
@@ -123,29 +156,11 @@ impl<L: Lanes> Fe<L> {
     /// The product, below 2p if the product of the operands is below R p; operands have limbs of 52 bits.
     #[inline(always)]
     pub(crate) fn times(&self, other: &Self) -> Self {
-        let zero = L::splat(0);
         let (p, inverse) = (P.map(L::splat), L::splat(INVERSE));
-        let mut t = [zero; 9];
-        for b in other.0 {
-            for j in 0..8 {
-                t[j] = t[j].add_low(self.0[j], b);
-                t[j + 1] = t[j + 1].add_high(self.0[j], b);
-            }
-            let m = zero.add_low(t[0], inverse);
-            for j in 0..8 {
-                t[j] = t[j].add_low(m, p[j]);
-                t[j + 1] = t[j + 1].add_high(m, p[j]);
-            }
-            // The low 52 bits of t[0] are zero now. A limb gains less than 2^54 in each of eight rounds.
-            let carry = t[0].carry();
-            for j in 0..8 {
-                t[j] = t[j + 1];
-            }
-            t[8] = zero;
-            t[0] = t[0].add(carry);
-        }
-        let [a, b, c, d, e, f, g, h, _] = t;
-        Self([a, b, c, d, e, f, g, h]).carried()
+        let ([a, b, c, d, e, f, g, h], row) = (other.0, |sum, limb| row(sum, &self.0, limb, &p, inverse));
+        // Row by row and not in a loop, so that the sum stays in registers.
+        let sum = row(row(row(row([L::splat(0); 8], a), b), c), d);
+        Self(row(row(row(row(sum, e), f), g), h)).carried()
     }
 
     /// The sum.
@@ -154,11 +169,44 @@ impl<L: Lanes> Fe<L> {
         Self(core::array::from_fn(|at| self.0[at].add(other.0[at]))).carried()
     }
 
+    /// `self - a - b + offset`; `offset` is a multiple of p that is not below `a + b`.
+    #[inline(always)]
+    pub(crate) fn minus_both(&self, a: &Self, b: &Self, offset: &Self) -> Self {
+        let limb = |at: usize| self.0[at].sub(a.0[at]).sub(b.0[at]).add(offset.0[at]);
+        Self(core::array::from_fn(limb)).carried()
+    }
+
     /// `self - other + offset`; `offset` is a multiple of p that is not below `other`.
     #[inline(always)]
     pub(crate) fn minus(&self, other: &Self, offset: &Self) -> Self {
         let limb = |at: usize| self.0[at].sub(other.0[at]).add(offset.0[at]);
         Self(core::array::from_fn(limb)).carried()
+    }
+}
+
+impl<L: Eight> Fe<L> {
+    /// [`Eight::turned`].
+    #[inline(always)]
+    pub(crate) fn turned<const BY: i32>(&self) -> Self {
+        let [a, b, c, d, e, f, g, h] = self.0;
+        Self([
+            a.turned::<BY>(),
+            b.turned::<BY>(),
+            c.turned::<BY>(),
+            d.turned::<BY>(),
+            e.turned::<BY>(),
+            f.turned::<BY>(),
+            g.turned::<BY>(),
+            h.turned::<BY>(),
+        ])
+    }
+
+    /// The number in lane 0.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Fe<u64> {
+        let [a, b, c, d, e, f, g, h] = self.0;
+        let first = |limb: L| limb.store()[0];
+        Fe([first(a), first(b), first(c), first(d), first(e), first(f), first(g), first(h)])
     }
 }
 
@@ -176,7 +224,7 @@ pub(crate) const fn multiple_of_p(multiple: u64) -> Fe<u64> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the low word is what is asked for")]
-const fn low_word(wide: u128) -> u64 {
+pub(crate) const fn low_word(wide: u128) -> u64 {
     wide as u64
 }
 
@@ -213,7 +261,7 @@ impl Fe<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lanes::{Eight, Plain};
+    use crate::lanes::Plain;
     use crate::testing::Drawn;
 
     /// Schoolbook product modulo p, bit by bit.

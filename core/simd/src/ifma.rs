@@ -1,35 +1,36 @@
 //! Eight lanes in a vector of 512 bits, with the fused multiply-add of 52 bits.
 //!
 //! *Why unsafe.* The instructions exist on some processors only, so the compiler asks whoever calls them to know. A
-//! [`Vector`] is made and used only inside [`chunk`] and [`times`], which exist for such processors, and
+//! [`Vector`] is made and used only inside [`sum`] and [`times`], which exist for such processors, and
 //! [`Adder`](crate::Adder) calls them only after it asked the processor. Nothing here reads or writes memory through a
-//! pointer but the two whole rows of a key, which are references to as many words.
+//! pointer but the two whole rows of a key, which are references to as many words, and what prefetches name.
 
 use core::borrow::Borrow;
 
 use core::arch::x86_64::{
-    __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512, _mm512_madd52hi_epu64,
-    _mm512_madd52lo_epu64, _mm512_or_si512, _mm512_set1_epi64, _mm512_shuffle_i64x2, _mm512_slli_epi64,
-    _mm512_srai_epi64, _mm512_srli_epi64, _mm512_storeu_si512, _mm512_sub_epi64, _mm512_unpackhi_epi64,
-    _mm512_unpacklo_epi64,
+    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi64, _mm512_alignr_epi64, _mm512_and_si512,
+    _mm512_loadu_si512, _mm512_madd52hi_epu64, _mm512_madd52lo_epu64, _mm512_or_si512, _mm512_set1_epi64,
+    _mm512_shuffle_i64x2, _mm512_slli_epi64, _mm512_srai_epi64, _mm512_srli_epi64, _mm512_storeu_si512,
+    _mm512_sub_epi64, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
 
+use crate::complete::Point;
 use crate::field::Fe;
 use crate::lanes::{Eight, LOW, Lanes};
 use crate::point::Key;
-use crate::sum::{Outcome, Work, add_chunk};
+use crate::sum::{Work, add_all};
 
-/// Whether this processor has what [`chunk`] needs.
+/// Whether this processor has what [`sum`] needs.
 pub(crate) fn is_here() -> bool {
     std::arch::is_x86_feature_detected!("avx512f")
         && std::arch::is_x86_feature_detected!("avx512dq")
         && std::arch::is_x86_feature_detected!("avx512ifma")
 }
 
-/// Adds the keys of one chunk. Callers have seen [`is_here`] say yes.
+/// Adds keys. Callers have seen [`is_here`] say yes.
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-pub(crate) fn chunk<K: Key, T: Borrow<K>>(keys: &[T], work: &mut Work<Vector>) -> Outcome {
-    add_chunk::<Vector, K, T>(keys, work)
+pub(crate) fn sum<K: Key, T: Borrow<K>>(keys: &[T], work: &mut Work<Vector>) -> Point<u64> {
+    add_all::<Vector, K, T>(keys, work)
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
@@ -41,7 +42,7 @@ fn times(a: &Fe<Vector>, b: &Fe<Vector>) -> Fe<Vector> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vector(__m512i);
 
-/// Calls an instruction of the set that [`chunk`] is compiled for.
+/// Calls an instruction of the set that [`sum`] is compiled for.
 macro_rules! vector {
     ($instruction:expr) => {
         // SAFETY: vectors exist only in functions that were called after the processor was found to have the instruction.
@@ -108,6 +109,11 @@ impl Lanes for Vector {
     fn add_high(self, a: Self, b: Self) -> Self {
         vector!(_mm512_madd52hi_epu64(self.0, a.0, b.0))
     }
+    #[inline(always)]
+    fn product(a: &Fe<Self>, b: &Fe<Self>) -> Fe<Self> {
+        // SAFETY: vectors exist only in functions that were called after the processor was found to have the instructions.
+        unsafe { times(a, b) }
+    }
 }
 
 impl Eight for Vector {
@@ -142,8 +148,15 @@ impl Eight for Vector {
         [i, j, k, l, m, n, o, p]
     }
     #[inline(always)]
-    fn product(a: &Fe<Self>, b: &Fe<Self>) -> Fe<Self> {
-        // SAFETY: vectors exist only in functions that were called after the processor was found to have the instructions.
-        unsafe { times(a, b) }
+    fn turned<const BY: i32>(self) -> Self {
+        vector!(_mm512_alignr_epi64::<BY>(self.0, self.0))
+    }
+    #[inline(always)]
+    fn prefetch(words: &[u64; 12]) {
+        // SAFETY: a prefetch reads nothing; both addresses are of words of the key, in its one or two lines.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().cast());
+            _mm_prefetch::<_MM_HINT_T0>((&raw const words[11]).cast());
+        }
     }
 }

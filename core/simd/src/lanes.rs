@@ -24,6 +24,8 @@ pub(crate) trait Lanes: Copy {
     fn add_low(self, a: Self, b: Self) -> Self;
     /// Adds the high 52 bits of the product of the low 52 bits of `a` and `b`.
     fn add_high(self, a: Self, b: Self) -> Self;
+    /// [`Fe::times`], as a call where that is better than code in place.
+    fn product(a: &Fe<Self>, b: &Fe<Self>) -> Fe<Self>;
 }
 
 /// Eight lanes, which come from words of eight keys and go back to them.
@@ -38,10 +40,10 @@ pub(crate) trait Eight: Lanes {
     fn right<const BITS: u32>(self) -> Self;
     /// Row `i` holds the first eight words of key `i`; vector `w` of the answer holds word `w` of every key.
     fn columns(rows: [&[u64; 8]; 8]) -> [Self; 8];
-    /// [`Fe::times`], as a call where that is faster than code in place.
-    fn product(a: &Fe<Self>, b: &Fe<Self>) -> Fe<Self> {
-        a.times(b)
-    }
+    /// The lanes in a ring, turned: lane `i` is what lane `i + BY` was.
+    fn turned<const BY: i32>(self) -> Self;
+    /// Has the memory of a key brought nearer, where the processor can be asked to.
+    fn prefetch(_words: &[u64; 12]) {}
 }
 
 impl Lanes for u64 {
@@ -74,6 +76,9 @@ impl Lanes for u64 {
     fn add_high(self, a: Self, b: Self) -> Self {
         let product = u128::from(a & LOW) * u128::from(b & LOW);
         self.wrapping_add(word(product >> 52))
+    }
+    fn product(a: &Fe<Self>, b: &Fe<Self>) -> Fe<Self> {
+        a.times(b)
     }
 }
 
@@ -135,6 +140,9 @@ impl Lanes for Plain {
         }
         out
     }
+    fn product(a: &Fe<Self>, b: &Fe<Self>) -> Fe<Self> {
+        a.times(b)
+    }
 }
 
 impl Eight for Plain {
@@ -157,5 +165,11 @@ impl Eight for Plain {
     #[inline(always)]
     fn columns(rows: [&[u64; 8]; 8]) -> [Self; 8] {
         core::array::from_fn(|word| Self(rows.map(|row| row[word])))
+    }
+    #[inline(always)]
+    fn turned<const BY: i32>(self) -> Self {
+        let mut out = self;
+        out.0.rotate_left(BY.unsigned_abs() as usize);
+        out
     }
 }

@@ -9,21 +9,22 @@
 //! *What it does not decide.* A sum is only as good as the processor: whoever refuses something because of a sum checks
 //! it by another library first.
 //!
-//! *Bounds.* An addition of n keys takes 2 MiB beside the keys, whatever n is.
+//! *Bounds.* An addition of n keys takes 2.5 MiB beside the keys, whatever n is.
 //!
-//! *Unsafe code.* Calls of functions for processors that were found to have them, and loads of whole rows; see
-//! docs/adr/0016-vector-kernels.md.
+//! *Unsafe code.* Calls of functions for processors that were found to have them, loads of whole rows and prefetches of keys;
+//! see docs/adr/0016-vector-kernels.md.
 
 mod adder;
+mod complete;
 mod field;
 mod hash;
 mod hasher;
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instructions that only some processors have; see the module")]
 mod ifma;
+mod invert;
 mod lanes;
 mod point;
-mod scalar;
 mod sum;
 #[cfg(test)]
 mod testing;

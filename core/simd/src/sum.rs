@@ -2,26 +2,32 @@
 //!
 //! *How.* Eight keys lie in a vector of points. At each level vectors `2i` and `2i + 1` are added lane by lane; the
 //! differences of their x are multiplied together, inverted once, and taken apart again (Montgomery's trick), so that an
-//! addition costs five products and a square. At the end the eight lanes are added one by one.
+//! addition costs five products and a square. Keys go through the first levels chunk by chunk, so that these work in the
+//! cache; what is left of all chunks goes through the others together. At the end the eight lanes are added.
 //!
 //! *No reduction.* A coordinate of level `l` is below `B_l p`, where `B_0 = 2` and `B_(l+1) = 2 + C_l`. Differences stay
-//! positive by adding `C_l p`, where `C_0 = 4` and `C_(l+1) = 2 C_l + 8`, which is never below `2 B_l`. Ten levels stay
-//! below 2^396, and products take 2^398.
+//! positive by adding `C_l p`, where `C_0 = 4` and `C_(l+1) = 2 C_l + 8`, which is never below `2 B_l`. Fifteen levels stay
+//! below 2^401, and products of two numbers below 2^398 or of one below 2^401 and one below 2p are below R p.
 //!
-//! *Exceptions.* Affine addition cannot add points of equal x. Then a level's product is zero, and the whole chunk is
-//! added again by complete formulas: right, and ten times slower.
+//! *Exceptions.* Affine addition cannot add points of equal x. Then a level's product is zero, and all keys are added by
+//! complete formulas: right, and at most three times slower in all.
 
 use core::borrow::Borrow;
 
+use crate::complete::Point;
 use crate::field::{Fe, ONE, multiple_of_p};
+use crate::invert::invert;
 use crate::lanes::Eight;
-use crate::point::{Key, Sum, back, front};
-use crate::scalar::{Point, invert};
+use crate::point::{Key, back, front};
 
-/// Vectors of one chunk: what a second-level cache holds.
+/// Vectors of one chunk, and most that are left of all chunks: as much as a second-level cache holds.
 const CHUNK: usize = 1_024;
-/// Levels of a chunk.
-const LEVELS: usize = 10;
+/// Levels that a chunk goes through alone.
+const LOW_LEVELS: usize = 5;
+/// All levels.
+const LEVELS: usize = LOW_LEVELS + CHUNK.ilog2() as usize;
+/// Keys ahead of the one that is loaded whose memory is asked for.
+const AHEAD: usize = 64;
 /// `C_l p` for each level, and one more.
 const OFFSETS: [Fe<u64>; LEVELS + 1] = offsets();
 
@@ -35,25 +41,33 @@ const fn offsets() -> [Fe<u64>; LEVELS + 1] {
     out
 }
 
-/// What a chunk came to: one point per lane; `None` when two points of a level have the same x.
-pub(crate) type Outcome = Option<[Point; 8]>;
+/// Eight points side by side.
+type Points<L> = [Fe<L>; 2];
 
 /// Memory of the tree, used again for every chunk.
 pub(crate) struct Work<L> {
-    points: Vec<[Fe<L>; 2]>,
+    /// Vectors of one chunk, a power of two of at most [`CHUNK`].
+    size: usize,
+    chunk: Vec<Points<L>>,
+    /// What is left of chunks.
+    left: Vec<Points<L>>,
     /// Of each pair of a level: the difference of its x, and the product of those before it.
     differences: Vec<[Fe<L>; 2]>,
 }
 
 impl<L> Work<L> {
     pub(crate) const fn new() -> Self {
-        Self { points: Vec::new(), differences: Vec::new() }
+        Self::of(CHUNK)
+    }
+
+    const fn of(size: usize) -> Self {
+        Self { size, chunk: Vec::new(), left: Vec::new(), differences: Vec::new() }
     }
 }
 
 /// Two coordinates out of twelve words each of eight keys.
 #[inline(always)]
-fn spread<L: Eight, K: Key, T: Borrow<K>>(keys: &[T; 8]) -> [Fe<L>; 2] {
+fn spread<L: Eight, K: Key, T: Borrow<K>>(keys: &[T; 8]) -> Points<L> {
     let [a, b, c, d, e, f, g, h] = L::columns(keys.each_ref().map(|key| front(key.borrow())));
     let [_, _, _, _, i, j, k, l] = L::columns(keys.each_ref().map(|key| back(key.borrow())));
     let (x, y) = (limbs(&[a, b, c, d, e, f]), limbs(&[g, h, i, j, k, l]));
@@ -81,94 +95,129 @@ fn limbs<L: Eight>(words: &[L; 6]) -> Fe<L> {
     ])
 }
 
+/// The inverses of all lanes; `None` when one is zero. One number is inverted: the product of all, which each lane then
+/// takes the seven others out of.
 #[inline(always)]
-fn lane<L: Eight>(fe: &Fe<L>, lane: usize) -> Fe<u64> {
-    Fe(fe.0.map(|limb| limb.store()[lane]))
-}
-
-/// The inverses of all lanes; `None` when one is zero.
-#[inline(always)]
-fn invert_lanes<L: Eight>(product: &Fe<L>) -> Option<Fe<L>> {
-    let lanes: [Fe<u64>; 8] = core::array::from_fn(|at| lane(product, at));
-    let (mut before, mut all) = ([ONE; 8], ONE);
-    for (before, lane) in before.iter_mut().zip(&lanes) {
-        *before = all;
-        all = all.times(lane);
-    }
+fn invert_lanes<L: Eight>(number: &Fe<L>) -> Option<Fe<L>> {
+    let half = number.turned::<4>();
+    let halves = L::product(number, &half);
+    let pair = halves.turned::<2>();
+    let pairs = L::product(&halves, &pair);
+    let other = pairs.turned::<1>();
+    let all = L::product(&pairs, &other).first();
     if all.is_zero() {
         return None;
     }
-    let mut left = invert(&all);
-    let mut out = [ONE; 8];
-    for at in (0..8).rev() {
-        out[at] = left.times(&before[at]);
-        left = left.times(&lanes[at]);
-    }
-    Some(Fe(core::array::from_fn(|limb| L::load(&out.map(|fe| fe.0[limb])))))
+    let others = L::product(&half, &L::product(&pair, &other));
+    Some(L::product(&Fe::splat(&invert(&all)), &others))
 }
 
-/// Adds the keys of a chunk, a multiple of eight and at most 8,192, into eight lanes.
+/// Adds pairs of neighbours, level by level from `level` on, until at most `until` are left. `None` when two points of a pair
+/// have the same x.
 #[inline(always)]
-pub(crate) fn add_chunk<L: Eight, K: Key, T: Borrow<K>>(keys: &[T], work: &mut Work<L>) -> Outcome {
-    let Work { points, differences } = work;
-    points.clear();
-    // A loop, since what an iterator calls is compiled for any processor.
-    for eight in keys.as_chunks::<8>().0 {
-        points.push(spread::<L, K, T>(eight));
-    }
-    let one = Fe::<L>::splat(&ONE);
-    let (mut stride, mut level) = (1, 0);
-    while stride < points.len() {
+fn add_pairs<L: Eight>(
+    points: &mut Vec<Points<L>>,
+    differences: &mut Vec<[Fe<L>; 2]>,
+    mut level: usize,
+    until: usize,
+) -> Option<()> {
+    while points.len() > until {
         let (offset, next) = (Fe::splat(&OFFSETS[level]), Fe::splat(&OFFSETS[level + 1]));
+        // Backwards, so that the way back goes forwards and what is done makes room for its sums.
+        let mut product = Fe::<L>::splat(&ONE);
+        let pairs = points.len() / 2;
         differences.clear();
-        let mut product = one;
-        let mut at = 0;
-        while at + stride < points.len() {
-            let difference = points[at + stride][0].minus(&points[at][0], &offset);
+        let mut at = pairs;
+        while at > 0 {
+            at -= 1;
+            let difference = points[2 * at + 1][0].minus(&points[2 * at][0], &offset);
             differences.push([difference, product]);
             product = L::product(&product, &difference);
-            at += 2 * stride;
         }
         let mut inverse = invert_lanes(&product)?;
-        for [difference, before] in differences.iter().rev() {
-            at -= 2 * stride;
+        while at < pairs {
+            let [difference, before] = &differences[pairs - 1 - at];
             let own = L::product(&inverse, before);
             inverse = L::product(&inverse, difference);
-            let ([x1, y1], [x2, y2]) = (points[at], points[at + stride]);
-            let slope = L::product(&y2.minus(&y1, &offset), &own);
-            let x3 = L::product(&slope, &slope).minus(&x1.plus(&x2), &offset);
-            let y3 = L::product(&slope, &x1.minus(&x3, &next)).minus(&y1, &offset);
+            let [[x1, y1], [x2, y2]] = [&points[2 * at], &points[2 * at + 1]];
+            let slope = L::product(&y2.minus(y1, &offset), &own);
+            let x3 = L::product(&slope, &slope).minus_both(x1, x2, &offset);
+            let y3 = L::product(&slope, &x1.minus(&x3, &next)).minus(y1, &offset);
             points[at] = [x3, y3];
+            at += 1;
         }
-        stride *= 2;
+        if points.len() % 2 == 1 {
+            points[pairs] = points[points.len() - 1];
+        }
+        points.truncate(points.len().div_ceil(2));
         level += 1;
     }
-    match points.first() {
-        Some([x, y]) => Some(core::array::from_fn(|at| Point::affine(&lane(x, at), &lane(y, at)))),
-        None => Some([Point::INFINITY; 8]),
+    Some(())
+}
+
+/// Adds a multiple of eight keys in a tree; `None` when it meets two points of the same x.
+#[inline(always)]
+fn add_in_tree<L: Eight, K: Key, T: Borrow<K>>(keys: &[T], work: &mut Work<L>) -> Option<Point<L>> {
+    let Work { size, chunk, left, differences } = work;
+    let (size, stay) = (*size, *size >> LOW_LEVELS);
+    let mut sum = Point::infinity();
+    left.clear();
+    let mut at = 0;
+    while at < keys.len() {
+        let end = keys.len().min(at + 8 * size);
+        chunk.clear();
+        // A loop, since what an iterator calls is compiled for any processor.
+        while let Some(eight) = keys[at..end].first_chunk::<8>() {
+            if let Some(ahead) = keys.get(at + AHEAD..).and_then(<[T]>::first_chunk::<8>) {
+                for key in ahead {
+                    L::prefetch(key.borrow().words());
+                }
+            }
+            chunk.push(spread::<L, K, T>(eight));
+            at += 8;
+        }
+        add_pairs(chunk, differences, 0, stay)?;
+        left.append(chunk);
+        if left.len() + stay > size || at == keys.len() {
+            add_pairs(left, differences, LOW_LEVELS, 1)?;
+            if let Some(points) = left.pop() {
+                sum = sum.plus(&Point::affine(&points));
+            }
+        }
     }
+    Some(sum)
+}
+
+/// Adds a multiple of eight keys by complete formulas, eight lanes side by side.
+#[inline(always)]
+fn add_completely<L: Eight, K: Key, T: Borrow<K>>(keys: &[T]) -> Point<L> {
+    let mut sum = Point::infinity();
+    let mut at = 0;
+    while let Some(eight) = keys[at..].first_chunk::<8>() {
+        sum = sum.plus(&Point::affine(&spread::<L, K, T>(eight)));
+        at += 8;
+    }
+    sum
 }
 
 /// Adds keys one after the other, by complete formulas.
-pub(crate) fn add_slowly<K: Key, T: Borrow<K>>(keys: &[T]) -> Point {
-    keys.iter().fold(Point::INFINITY, |sum, key| sum.plus(&Point::of(key.borrow())))
+pub(crate) fn add_slowly<K: Key, T: Borrow<K>>(keys: &[T]) -> Point<u64> {
+    keys.iter().fold(Point::infinity(), |sum, key| sum.plus(&Point::of(key.borrow())))
 }
 
-/// Adds any number of keys with a kernel for chunks.
-pub(crate) fn add_all<L, K: Key, T: Borrow<K>>(
-    keys: &[T],
-    work: &mut Work<L>,
-    kernel: impl Fn(&[T], &mut Work<L>) -> Outcome,
-) -> Sum {
+/// Adds any number of keys.
+#[inline(always)]
+pub(crate) fn add_all<L: Eight, K: Key, T: Borrow<K>>(keys: &[T], work: &mut Work<L>) -> Point<u64> {
     let (whole, rest) = keys.split_at(keys.len() / 8 * 8);
-    let mut sum = add_slowly(rest);
-    for chunk in whole.chunks(8 * CHUNK) {
-        match kernel(chunk, work) {
-            Some(lanes) => sum = lanes.iter().fold(sum, |sum, point| sum.plus(point)),
-            None => sum = sum.plus(&add_slowly(chunk)),
-        }
+    let rest = add_slowly(rest);
+    if whole.is_empty() {
+        return rest;
     }
-    sum.to_sum()
+    let sum = match add_in_tree::<L, K, T>(whole, work) {
+        Some(sum) => sum,
+        None => add_completely::<L, K, T>(whole),
+    };
+    sum.folded().plus(&rest)
 }
 
 #[cfg(test)]
@@ -177,7 +226,7 @@ mod tests {
     use crate::testing::{Drawn, keys, negated};
     use crate::{Adder, LibraryKey, Path};
 
-    fn add_slowly(keys: &[&PackedKey]) -> crate::scalar::Point {
+    fn add_slowly(keys: &[&PackedKey]) -> crate::complete::Point<u64> {
         super::add_slowly::<PackedKey, _>(keys)
     }
 
@@ -240,6 +289,30 @@ mod tests {
         let some = refs(&all);
         let slow = add_slowly(&some).to_sum();
         assert_eq!(Adder::new().sum::<PackedKey, _>(&some), slow);
+    }
+
+    #[test]
+    fn what_is_left_of_chunks_is_added_whenever_there_is_a_chunk_of_it() {
+        let all = keys(5_000, 16);
+        let mut work = super::Work::<crate::lanes::Plain>::of(32);
+        for count in [250, 256, 264, 512, 4_096, 8_184, 8_192, 8_200, 9_000, 20_000] {
+            // One key left of each chunk of 256, and 32 chunks of them, more than twice.
+            let some: Vec<&PackedKey> = all.iter().cycle().step_by(7).take(count).collect();
+            let sum = super::add_all::<_, PackedKey, _>(&some, &mut work).to_sum();
+            assert_eq!(sum, add_slowly(&some).to_sum(), "{count} keys");
+            assert!(work.chunk.capacity() <= 64 && work.left.capacity() <= 64, "memory is bounded");
+        }
+    }
+
+    #[test]
+    fn points_that_meet_behind_the_first_levels_are_added_right() {
+        // Eight lanes of eight equal chunks: what is left of one is what is left of the next.
+        let some: Vec<PackedKey> = keys(8 * 32, 17).repeat(8);
+        let mut work = super::Work::<crate::lanes::Plain>::of(32);
+        let sum = super::add_all::<_, PackedKey, _>(&refs(&some), &mut work).to_sum();
+        assert_eq!(sum, add_slowly(&refs(&some)).to_sum());
+        let tree = super::add_in_tree::<_, PackedKey, _>(&refs(&some), &mut work);
+        assert!(tree.is_none(), "the tree cannot add them");
     }
 
     #[test]

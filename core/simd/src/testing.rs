@@ -1,8 +1,8 @@
 //! Drawn numbers and points for tests.
 
+use crate::complete::Point;
 use crate::field::{Fe, P_WORDS, minus};
 use crate::point::{PackedKey, Sum};
-use crate::scalar::Point;
 
 /// A stream of words (splitmix64).
 pub(crate) struct Drawn(u64);
