@@ -4,10 +4,11 @@
 //! [`Genesis::to_toml`] writes it. The cluster id is the BLAKE3 digest of [`Genesis::encode`], which holds every
 //! value after defaults were resolved: two files with the same meaning have the same id.
 //!
-//! Bounds: 1 MiB per file, 1 to 128 members, 16 operators.
+//! Bounds: 1 MiB per file, 1 to 128 members, 64 brokers, 16 operators.
 
 mod build;
 mod canonical;
+mod chop;
 mod keys;
 mod member;
 mod parameters;
@@ -15,6 +16,7 @@ mod read;
 mod write;
 
 pub use build::{Cluster, Genesis, Protocol};
+pub use chop::{BROKERS_MAX, Broker, Chop, ClusterKind, DIRECTORY_FILE, MessageClass};
 pub use keys::GENESIS_KEYS;
 pub use member::{Member, Operator};
 pub use parameters::{Bodies, ClientAuth, Complaints, Filter, Parameters, Rules, Scheme, Votes};
@@ -22,5 +24,7 @@ pub use parameters::{Bodies, ClientAuth, Complaints, Filter, Parameters, Rules, 
 /// Most members of a cluster.
 pub const MEMBERS_MAX: usize = 128;
 
+#[cfg(test)]
+mod chop_tests;
 #[cfg(test)]
 mod tests;

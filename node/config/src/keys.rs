@@ -10,6 +10,7 @@ mod pkcs8;
 mod spki;
 
 pub use card::Card;
+pub(crate) use file::checker;
 pub use file::{KeyKind, NodeKey};
 pub use spki::spki_pem;
 

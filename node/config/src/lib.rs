@@ -31,14 +31,15 @@ pub use contexts::{CONTEXTS_MAX, Context, Contexts};
 pub use errors::{Catalogue, Code, ERRORS, Entry, Retry, SynError, code, explain, peer_fault};
 pub use exits::{EXITS, Exit, ExitRow};
 pub use genesis::{
-    Bodies, ClientAuth, Cluster, Complaints, Filter, GENESIS_KEYS, Genesis, MEMBERS_MAX, Member, Operator,
-    Parameters, Protocol, Rules, Scheme, Votes,
+    BROKERS_MAX, Bodies, Broker, Chop, ClientAuth, Cluster, ClusterKind, Complaints, DIRECTORY_FILE, Filter,
+    GENESIS_KEYS, Genesis, MEMBERS_MAX, Member, MessageClass, Operator, Parameters, Protocol, Rules, Scheme,
+    Votes,
 };
 pub use keys::{Card, KeyKind, NodeKey, spki_pem};
 pub use metrics::{Area, METRICS, Metric, MetricKind, metric};
 pub use node::{
-    Access, Effective, Format, Identity, KEYS, Level, Limits, Listen, Log, Metrics, NodeConfig, Origin, Poll,
-    Row, Runtime, Simd, Storage, Sync, Timing, explain_key,
+    Access, ChopBroker, ChopServer, Effective, Format, Identity, KEYS, Level, Limits, Listen, Log, Metrics,
+    NodeConfig, Origin, Poll, Row, Runtime, Simd, Storage, Sync, Timing, Verify, explain_key,
 };
 pub use ports::{BASE_PORT, Block, NodePorts, PORTS_PER_NODE, Ports, Service};
 pub use reference::{REFERENCE_PAGES, ReferencePage};

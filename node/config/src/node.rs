@@ -4,10 +4,12 @@
 //! them into a [`NodeConfig`] whose relations hold; [`NodeConfig::check`] compares it with the genesis. The
 //! environment and the flags are passed in, so that the result depends on nothing else.
 
+mod chopchop;
 mod config;
 mod keys;
 mod layers;
 
+pub use chopchop::{ChopBroker, ChopServer, Verify};
 pub(crate) use config::broken;
 pub use config::{
     Access, Format, Identity, Level, Limits, Listen, Log, Metrics, NodeConfig, Poll, Runtime, Simd, Storage,

@@ -109,6 +109,7 @@ fn range_title(range: u16) -> &'static str {
         20 => "transport",
         21 => "handshake",
         30 => "requests and access",
+        32 => "Chop Chop",
         34 => "availability",
         35 => "unknown outcome",
         36 => "membership",
@@ -212,7 +213,9 @@ mod tests {
             assert_eq!(errors.matches(&format!("### {} ", entry.code)).count(), 1, "{}", entry.code);
         }
         for key in KEYS.iter().chain(GENESIS_KEYS) {
-            assert_eq!(config.matches(&format!("| `{}` |", key.name)).count(), 1, "{}", key.name);
+            // A name may stand in both files, each time on its own row.
+            let named = KEYS.iter().chain(GENESIS_KEYS).filter(|other| other.name == key.name).count();
+            assert_eq!(config.matches(&format!("| `{}` |", key.name)).count(), named, "{}", key.name);
         }
         for metric in METRICS {
             assert_eq!(metrics.matches(&format!("| `{}` |", metric.name)).count(), 1, "{}", metric.name);

@@ -1,11 +1,13 @@
 //! The genesis as a checked value.
 
+use super::chop::{Broker, Chop};
 use super::member::{Member, Operator, check_members, invalid};
 use super::parameters::{Parameters, Scheme};
 use crate::choice::choices;
 use crate::errors::SynError;
 use crate::node::broken;
 use crate::table::bad_value;
+use synod_crypto::bls::BlsMembers;
 use synod_crypto::{Hash, Scope};
 use synod_quorum::{Epoch, NodeId, Roster};
 
@@ -14,6 +16,19 @@ choices! {
     Protocol {
         /// HotStuff and its rule packs.
         Hotstuff = "hotstuff",
+        /// Chop Chop over HotStuff.
+        Chopchop = "chopchop",
+    }
+}
+
+impl Protocol {
+    /// The applications that clusters of this protocol execute; the first is the default.
+    #[must_use]
+    pub fn apps(self) -> &'static [&'static str] {
+        match self {
+            Self::Hotstuff => &["kv"],
+            Self::Chopchop => &super::chop::APPS,
+        }
     }
 }
 
@@ -38,6 +53,7 @@ pub struct Genesis {
     members: Vec<Member>,
     operators: Vec<Operator>,
     roster: Roster,
+    chop: Option<(Chop, BlsMembers)>,
 }
 
 impl Genesis {
@@ -51,12 +67,25 @@ impl Genesis {
         members: Vec<Member>,
         operators: Vec<Operator>,
     ) -> Result<Self, SynError> {
-        Self::checked("genesis.toml", (cluster, parameters), members, operators)
+        Self::checked("genesis.toml", (cluster, parameters, None), members, operators)
+    }
+
+    /// The same for a cluster of protocol chopchop.
+    ///
+    /// # Errors
+    /// Those of [`Genesis::build`]; SYN-1106 for a member without a key for multi-signatures.
+    pub fn build_chop(
+        cluster: Cluster,
+        (parameters, chop): (Parameters, Chop),
+        members: Vec<Member>,
+        operators: Vec<Operator>,
+    ) -> Result<Self, SynError> {
+        Self::checked("genesis.toml", (cluster, parameters, Some(chop)), members, operators)
     }
 
     pub(super) fn checked(
         file: &str,
-        (cluster, parameters): (Cluster, Parameters),
+        (cluster, parameters, chop): (Cluster, Parameters, Option<Chop>),
         members: Vec<Member>,
         operators: Vec<Operator>,
     ) -> Result<Self, SynError> {
@@ -67,7 +96,21 @@ impl Genesis {
             members.iter().map(|member| synod_quorum::Member { key: member.ed25519, power: member.stake });
         let roster = Roster::new(Epoch(0), seats.collect())
             .map_err(|error| invalid(file, "the members make no roster").because(error))?;
-        Ok(Self { cluster, parameters, members, operators, roster })
+        if !cluster.protocol.apps().contains(&cluster.app.as_str()) {
+            let found = format!("{} executes {}", cluster.protocol, cluster.protocol.apps().join(", "));
+            return Err(broken("cluster.app", "cluster.protocol", &found));
+        }
+        if chop.is_some() != (cluster.protocol == Protocol::Chopchop) {
+            return Err(invalid(file, "the protocol and its parameters are not of one kind"));
+        }
+        let chop = match chop {
+            Some(chop) => {
+                let bls = chop.check(file, &members)?;
+                Some((chop, bls))
+            }
+            None => None,
+        };
+        Ok(Self { cluster, parameters, members, operators, roster, chop })
     }
 
     /// `[cluster]`.
@@ -86,6 +129,24 @@ impl Genesis {
     #[must_use]
     pub fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// What protocol chopchop adds, in a genesis of it.
+    #[must_use]
+    pub fn chop(&self) -> Option<&Chop> {
+        self.chop.as_ref().map(|(chop, _)| chop)
+    }
+
+    /// The members' keys for multi-signatures, in a genesis of protocol chopchop. Their possessions were checked.
+    #[must_use]
+    pub fn bls(&self) -> Option<&BlsMembers> {
+        self.chop.as_ref().map(|(_, bls)| bls)
+    }
+
+    /// The broker of this name and its number.
+    #[must_use]
+    pub fn broker(&self, name: &str) -> Option<(u32, &Broker)> {
+        (0_u32..).zip(&self.chop()?.brokers).find(|(_, broker)| broker.name == name)
     }
 
     /// The operators.

@@ -22,6 +22,7 @@ impl Genesis {
         text(&mut out, &cluster.name);
         out.byte(match cluster.protocol {
             Protocol::Hotstuff => 1,
+            Protocol::Chopchop => 2,
         });
         text(&mut out, &cluster.app);
         out.varint(self.f());
@@ -36,6 +37,9 @@ impl Genesis {
         for Operator { name, ed25519 } in self.operators() {
             text(&mut out, name);
             out.bytes(&ed25519.0);
+        }
+        if let Some(chop) = self.chop() {
+            chop.encode(&mut out);
         }
         out.freeze()
     }

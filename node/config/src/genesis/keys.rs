@@ -1,18 +1,24 @@
 //! The keys of `genesis.toml`.
 
 use super::build::Protocol;
+use super::chop::{ClusterKind, MessageClass};
 use super::parameters::{Bodies, ClientAuth, Complaints, Filter, Rules, Scheme, Votes};
 use crate::table::{Key, Kind};
 
 const KI: u64 = 1 << 10;
 const MI: u64 = 1 << 20;
 
-/// Every key of `genesis.toml` for protocol hotstuff. Defaults are words: some depend on the members.
+/// Every key of `genesis.toml`. Defaults are words: some depend on the members.
 pub const GENESIS_KEYS: &[Key] = &[
     Key::new("format", Kind::Count(1, 1), "", "Format of the file; this release reads 1. Required."),
     Key::new("cluster.name", Kind::Name(32), "", "Name of the cluster. Required."),
     Key::new("cluster.protocol", Kind::Choice(Protocol::WORDS), "", "The ordering protocol. Required."),
-    Key::new("cluster.app", Kind::Choice(&["kv"]), "kv", "The application that executes what is ordered."),
+    Key::new(
+        "cluster.app",
+        Kind::Choice(&["kv", "payments", "auction", "pixels"]),
+        "kv, with chopchop payments",
+        "The application that executes what is ordered: kv with hotstuff, the others with chopchop.",
+    ),
     Key::new(
         "cluster.f",
         Kind::Count(0, (1 << 63) - 1),
@@ -30,6 +36,18 @@ pub const GENESIS_KEYS: &[Key] = &[
         Kind::Flag,
         "false",
         "Whether faults may be injected and lab-only parameters used. Set by demo and up only.",
+    ),
+    Key::new(
+        "cluster.kind",
+        Kind::Choice(ClusterKind::WORDS),
+        "service",
+        "What the cluster is for, with chopchop. A node serves bench, whose clients' secrets a load generator knows, only with --i-am-a-benchmark.",
+    ),
+    Key::new(
+        "cluster.directory",
+        Kind::Hex(32),
+        "none",
+        "BLAKE3 digest of directory.bin beside this file: the clients that chopchop knows from the start, 80 bytes each (BLS key, Ed25519 key).",
     ),
     Key::new(
         "protocol.rules",
@@ -106,7 +124,7 @@ pub const GENESIS_KEYS: &[Key] = &[
     Key::new(
         "protocol.checkpoint_every",
         Kind::Count(16, 1 << 24),
-        "65536",
+        "65536, with chopchop 1024",
         "Positions between two certified checkpoints.",
     ),
     Key::new(
@@ -133,9 +151,51 @@ pub const GENESIS_KEYS: &[Key] = &[
         "1024",
         "Requests of a session that may be in flight; a power of two.",
     ),
+    Key::new("protocol.batch_max", Kind::Count(1, MI), "65536", "Messages of a batch, with chopchop."),
+    Key::new(
+        "protocol.body_bytes_max",
+        Kind::Count(1_264, 16 * MI - 4 * KI),
+        "16773120",
+        "Bytes of a batch's body, with chopchop: header and body fit a bulk frame of 16 MiB.",
+    ),
+    Key::new(
+        "protocol.message_class",
+        Kind::Choice(MessageClass::WORDS),
+        "fixed",
+        "Whether messages have exactly protocol.message_size bytes or up to as many, with chopchop.",
+    ),
+    Key::new(
+        "protocol.message_size",
+        Kind::Count(1, 65_535),
+        "8",
+        "Bytes of a message, with chopchop. The applications read messages of 8 bytes; others break their rules.",
+    ),
+    Key::new(
+        "protocol.expiry_horizon",
+        Kind::Count(4, 1 << 24),
+        "65536",
+        "Heights above the delivered one up to which a batch may expire, with chopchop.",
+    ),
+    Key::new(
+        "protocol.grant",
+        Kind::Count(0, (1 << 31) - 1),
+        "1000000",
+        "What each account holds when it is opened, with chopchop: payments and auction.",
+    ),
+    Key::new(
+        "protocol.tokens",
+        Kind::Count(1, 1 << 28),
+        "65536",
+        "Tokens of an auction, with chopchop: client i owns token i at the start.",
+    ),
     Key::new("member.name", Kind::Name(63), "", "Name of the member, unique. Required."),
     Key::new("member.addresses.peer", Kind::Address, "", "Where the other members connect. Required."),
-    Key::new("member.addresses.client", Kind::AddressOrOff, "", "Where binary clients connect."),
+    Key::new(
+        "member.addresses.client",
+        Kind::AddressOrOff,
+        "",
+        "Where binary clients connect; with chopchop its brokers, and required.",
+    ),
     Key::new("member.addresses.http", Kind::AddressOrOff, "", "Where HTTP clients connect."),
     Key::new("member.addresses.resp", Kind::AddressOrOff, "", "Where RESP clients connect."),
     Key::new(
@@ -149,10 +209,28 @@ pub const GENESIS_KEYS: &[Key] = &[
         "member.bls",
         Kind::Hex(48),
         "",
-        "Public key of aggregate signatures, with member.pop; kept but not used by this release.",
+        "Public key of aggregate signatures, with member.pop. Required with chopchop, else kept but not used.",
     ),
     Key::new("member.pop", Kind::Hex(96), "", "Proof that the member holds the secret of member.bls."),
-    Key::new("member.stake", Kind::Count(1, (1 << 63) - 1), "1", "Voting power."),
+    Key::new("member.stake", Kind::Count(1, (1 << 63) - 1), "1", "Voting power; 1 with chopchop."),
+    Key::new(
+        "broker.name",
+        Kind::Name(63),
+        "",
+        "Name of a broker of chopchop, unlike any member's. Required.",
+    ),
+    Key::new(
+        "broker.addresses.datagram",
+        Kind::Address,
+        "",
+        "Where clients reach the broker (UDP). Required.",
+    ),
+    Key::new(
+        "broker.ed25519",
+        Kind::Hex(32),
+        "",
+        "Public key: the broker's identity towards servers and clients. Required, unique.",
+    ),
     Key::new("operator.name", Kind::Name(63), "", "Name of a person or team. Required."),
     Key::new(
         "operator.ed25519",

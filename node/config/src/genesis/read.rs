@@ -2,6 +2,7 @@
 
 use super::MEMBERS_MAX;
 use super::build::{Cluster, Genesis, Protocol};
+use super::chop::{BROKERS_MAX, Chop};
 use super::keys::GENESIS_KEYS;
 use super::member::{Member, Operator, invalid};
 use super::parameters::Parameters;
@@ -30,12 +31,12 @@ impl Genesis {
     pub fn parse(file: &str, text: &str) -> Result<Self, SynError> {
         let mut top = Section::top_of_format(file, text, GENESIS_KEYS, (FORMAT, FILE_BYTES_MAX))?;
         let section = top.section("cluster", "cluster")?;
+        let protocol =
+            section.choice::<Protocol>("protocol")?.ok_or_else(|| section.refusal("protocol", "missing"))?;
         let cluster = Cluster {
             name: section.required("name")?,
-            protocol: section
-                .choice::<Protocol>("protocol")?
-                .ok_or_else(|| section.refusal("protocol", "missing"))?,
-            app: section.text("app")?.unwrap_or_else(|| "kv".to_owned()),
+            protocol,
+            app: section.text("app")?.unwrap_or_else(|| protocol.apps()[0].to_owned()),
             drill: section.flag("drill")?.unwrap_or(false),
         };
         let (stated_f, _epoch_zero) = (section.number("f")?, section.number("epoch")?);
@@ -50,8 +51,23 @@ impl Genesis {
             );
             operators.push(Operator { name: section.required("name")?, ed25519 });
         }
-        let parameters = Parameters::read(&top.section("protocol", "protocol")?, members.len())?;
-        let genesis = Self::checked(file, (cluster, parameters), members, operators)?;
+        let mut brokers = top.list("broker", BROKERS_MAX)?;
+        let rules = top.section("protocol", "protocol")?;
+        let mut parameters = Parameters::read(&rules, members.len())?;
+        // The values are read, and so held against their ranges, before a key is found to be of another protocol.
+        let chop = Chop::read(&section, &rules, &mut brokers)?;
+        let chop = match protocol {
+            Protocol::Hotstuff => {
+                Chop::refuse(&section, &rules, &brokers)?;
+                None
+            }
+            Protocol::Chopchop => {
+                parameters.checkpoint_every =
+                    rules.number_u32("checkpoint_every")?.unwrap_or(Chop::CHECKPOINT_EVERY);
+                Some(chop)
+            }
+        };
+        let genesis = Self::checked(file, (cluster, parameters, chop), members, operators)?;
         match stated_f.filter(|stated| *stated != genesis.f()) {
             None => Ok(genesis),
             Some(stated) => {
@@ -88,6 +104,21 @@ fn member(file: &str, section: &mut Section<'_>) -> Result<Member, SynError> {
         pop: hex(file, section, "pop")?,
         stake: section.number("stake")?.unwrap_or(1),
     })
+}
+
+/// The bytes of `leaf`, which must be given.
+pub(super) fn required_hex<const N: usize>(section: &Section<'_>, leaf: &str) -> Result<[u8; N], SynError> {
+    optional_hex(section, leaf)?.ok_or_else(|| section.refusal(leaf, "missing"))
+}
+
+/// The bytes of `leaf`, if given.
+pub(super) fn optional_hex<const N: usize>(
+    section: &Section<'_>,
+    leaf: &str,
+) -> Result<Option<[u8; N]>, SynError> {
+    let read =
+        |text: String| from_hex(&text).ok_or_else(|| section.refusal(leaf, &format!("not {N} bytes of hex")));
+    section.text(leaf)?.map(read).transpose()
 }
 
 fn hex<const N: usize>(file: &str, section: &Section<'_>, leaf: &str) -> Result<Option<[u8; N]>, SynError> {

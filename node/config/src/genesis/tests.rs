@@ -269,6 +269,21 @@ fn with(key: &str, value: &str) -> String {
             base.replacen("7100\" }", &format!("7100\", {} }}", line.trim_end()), 1)
         }
         "member" => without("[[member]]", &base),
+        "broker" => {
+            let (name, key) = (key, to_hex(&public(98).0));
+            let whole = format!(
+                "[[broker]]\nname = \"b\"\naddresses = {{ datagram = \"127.0.0.1:7148\" }}\ned25519 = \"{key}\"\n"
+            );
+            base + &match leaf {
+                "name" => whole.replace("name = \"b\"\n", &line),
+                "datagram" => whole.replace("datagram = \"127.0.0.1:7148\"", line.trim_end()),
+                "ed25519" => whole.replace(&format!("ed25519 = \"{key}\"\n"), &line),
+                _ if name.starts_with("broker.addresses") => {
+                    whole.replace(" }", &format!(", {} }}", line.trim_end()))
+                }
+                _ => whole + &line,
+            }
+        }
         _ => {
             base + &format!("[[operator]]\nname = \"o\"\ned25519 = \"{}\"\n", to_hex(&public(99).0)).replace(
                 &format!(
@@ -290,8 +305,9 @@ fn every_bad_value_is_refused_by_the_name_of_its_key() {
             }
             let error = refusal(&with(key.name, &literal));
             assert_eq!(error.code(), code::BAD_VALUE, "{} = {literal}: {error}", key.name);
-            let shown =
-                key.name.replacen("member.", "member[0].", 1).replacen("operator.", "operator[0].", 1);
+            let shown = ["member.", "operator.", "broker."].iter().fold(key.name.to_owned(), |name, list| {
+                name.replacen(list, &format!("{}[0].", list.trim_end_matches('.')), 1)
+            });
             assert!(error.message().starts_with(&format!("genesis.toml: {shown} is ")), "{literal}: {error}");
         }
     }

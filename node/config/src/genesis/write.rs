@@ -1,6 +1,7 @@
 //! Writing `genesis.toml`, and naming the first place where two of them differ.
 
 use super::build::Genesis;
+use super::chop::{Broker, Chop};
 use super::read::FORMAT;
 use crate::errors::SynError;
 use crate::files;
@@ -10,9 +11,48 @@ use rustix::fs::Mode;
 use std::fmt::Write as _;
 use std::path::Path;
 
+/// A value with its section and key.
+type Field = (String, &'static str, String);
+
+fn literal(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn chop_cluster(chop: &Chop) -> Vec<Field> {
+    let kind = ("cluster".to_owned(), "kind", literal(chop.kind.as_str()));
+    let directory = chop.directory.map(|hash| ("cluster".to_owned(), "directory", literal(&to_hex(&hash.0))));
+    std::iter::once(kind).chain(directory).collect()
+}
+
+fn chop_protocol(chop: &Chop) -> Vec<Field> {
+    let fields = [
+        ("batch_max", chop.batch_max.to_string()),
+        ("body_bytes_max", chop.body_bytes_max.to_string()),
+        ("message_class", literal(chop.class.as_str())),
+        ("message_size", chop.message_size.to_string()),
+        ("expiry_horizon", chop.expiry_horizon.to_string()),
+        ("grant", chop.grant.to_string()),
+        ("tokens", chop.tokens.to_string()),
+    ];
+    fields.map(|(key, value)| ("protocol".to_owned(), key, value)).into()
+}
+
+fn brokers(chop: &Chop) -> Vec<Field> {
+    let fields = |(at, broker): (usize, &Broker)| {
+        let address = format!("{{ datagram = {} }}", literal(&broker.datagram.to_string()));
+        let fields = [
+            ("name", literal(&broker.name)),
+            ("addresses", address),
+            ("ed25519", literal(&to_hex(&broker.ed25519.0))),
+        ];
+        fields.map(|(key, value)| (format!("broker[{at}]"), key, value))
+    };
+    chop.brokers.iter().enumerate().flat_map(fields).collect()
+}
+
 impl Genesis {
     /// Every value as (section, key, TOML literal), in the order of the file. Lists repeat their section.
-    fn fields(&self) -> Vec<(String, &'static str, String)> {
+    fn fields(&self) -> Vec<Field> {
         let text = |text: &str| toml::Value::String(text.to_owned()).to_string();
         let (cluster, parameters) = (self.cluster(), self.parameters());
         let mut fields = vec![(String::new(), "format", FORMAT.to_string())];
@@ -25,6 +65,7 @@ impl Genesis {
             ("drill", cluster.drill.to_string()),
         ];
         fields.extend(cluster_fields.map(|(key, value)| ("cluster".to_owned(), key, value)));
+        fields.extend(self.chop().into_iter().flat_map(chop_cluster));
         let protocol_fields = [
             ("rules", text(parameters.rules.as_str())),
             ("term_views", parameters.term_views.to_string()),
@@ -45,6 +86,7 @@ impl Genesis {
             ("session_window", parameters.session_window.to_string()),
         ];
         fields.extend(protocol_fields.map(|(key, value)| ("protocol".to_owned(), key, value)));
+        fields.extend(self.chop().into_iter().flat_map(chop_protocol));
         for (at, member) in self.members().iter().enumerate() {
             let section = format!("member[{at}]");
             let stated =
@@ -64,6 +106,7 @@ impl Genesis {
             );
             fields.push((section, "stake", member.stake.to_string()));
         }
+        fields.extend(self.chop().into_iter().flat_map(brokers));
         for (at, operator) in self.operators().iter().enumerate() {
             let section = format!("operator[{at}]");
             fields.push((section.clone(), "name", text(&operator.name)));

@@ -9,7 +9,8 @@ use rustix::fs::{FileType, Mode, OFlags, Stat};
 use std::fmt;
 use std::fs::File;
 use std::path::Path;
-use synod_crypto::{Keys, PublicKey, Seed};
+use synod_crypto::bls::BlsSecret;
+use synod_crypto::{HashKey, Keys, PublicKey, Seed};
 use zeroize::{Zeroize as _, Zeroizing};
 
 /// Longest key file in bytes.
@@ -75,6 +76,32 @@ impl NodeKey {
         Ok(Keys::ed25519(&self.seed, *random()?))
     }
 
+    /// The same with a secret for multi-signatures, which is derived from this one: a key file holds both.
+    ///
+    /// # Errors
+    /// SYN-9001 if the system gives no randomness.
+    pub fn to_bls_keys(&self) -> Result<Keys, SynError> {
+        Ok(self.to_keys()?.with_bls(self.bls()))
+    }
+
+    /// The secret for multi-signatures that belongs to this key. One way: it tells nothing of the seed.
+    #[must_use]
+    pub fn bls(&self) -> BlsSecret {
+        let mut derived = HashKey::derive("synod bls secret 1", self.seed.expose()).hash(&[]).0;
+        let seed = Seed::new(derived);
+        derived.zeroize();
+        BlsSecret::new(&seed)
+    }
+
+    /// The public key for multi-signatures and the proof that this key's holder has its secret, as a genesis states them.
+    ///
+    /// # Errors
+    /// SYN-9001 if the system gives no randomness.
+    pub fn bls_card(&self) -> Result<([u8; 48], [u8; 96]), SynError> {
+        let pop = self.to_bls_keys()?.possess_key().expect("these keys have such a secret");
+        Ok((self.bls().public().to_bytes(), pop))
+    }
+
     /// Reads the key file at `path`.
     ///
     /// # Errors
@@ -135,6 +162,14 @@ impl NodeKey {
         line.push('\n');
         files::write_new(path, line.as_bytes(), Mode::RUSR | Mode::WUSR)
     }
+}
+
+/// Keys that check and sign nothing: their secret stands for nobody.
+///
+/// # Errors
+/// SYN-9001 if the system gives no randomness.
+pub(crate) fn checker() -> Result<Keys, SynError> {
+    Ok(Keys::ed25519(&Seed::new([0; 32]), *random()?))
 }
 
 /// 32 bytes of the operating system's randomness.

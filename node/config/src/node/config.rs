@@ -1,10 +1,12 @@
 //! The typed configuration of one node.
 
+use super::chopchop::{ChopBroker, ChopServer};
 use super::layers::Effective;
 use crate::address::Address;
 use crate::choice::choices;
 use crate::errors::{SynError, code};
 use crate::genesis::Genesis;
+use crate::table::bad_value;
 use crate::units::{format_duration, format_size};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -216,6 +218,10 @@ pub struct NodeConfig {
     pub access: Access,
     /// What it writes.
     pub log: Log,
+    /// As a server of Chop Chop.
+    pub chop: ChopServer,
+    /// As a broker of Chop Chop.
+    pub broker: ChopBroker,
 }
 
 /// The refusal of two keys that do not fit together.
@@ -227,7 +233,7 @@ impl NodeConfig {
     pub(super) fn build(from: &Effective) -> Result<Self, SynError> {
         let name = from.text("node.name");
         if name.is_empty() {
-            return Err(crate::table::bad_value("node.toml", "node.name", "missing"));
+            return Err(bad_value("node.toml", "node.name", "missing"));
         }
         let file = |key| PathBuf::from(from.text(key));
         let config = Self {
@@ -264,7 +270,10 @@ impl NodeConfig {
                 https_key: from.path("access.https_key"),
             },
             log: Log { level: from.choice("log.level"), format: from.choice("log.format") },
+            chop: ChopServer::of(from),
+            broker: ChopBroker::of(from),
         };
+        config.broker.check()?;
         config.check_relations()?;
         config.check_listeners()?;
         Ok(config)
@@ -319,6 +328,26 @@ impl NodeConfig {
             }
         }
         Ok(())
+    }
+
+    /// Compares a broker's node with its genesis and its key, and returns the broker's number.
+    ///
+    /// # Errors
+    /// SYN-1107 if no broker has this name and key, SYN-1106 if it listens for no datagrams.
+    pub fn check_broker(&self, genesis: &Genesis, key: &PublicKey) -> Result<u32, SynError> {
+        let broker = genesis.broker(&self.node.name).filter(|(_, broker)| broker.ed25519 == *key);
+        let Some((number, _)) = broker else {
+            let values = [("key", &*crate::keys::to_hex(&key.0)), ("name", &self.node.name)];
+            return Err(
+                SynError::of(code::KEY_NOT_IN_GENESIS, &values).because("it is looked for among the brokers")
+            );
+        };
+        match &self.listen.datagram {
+            Some(_) => Ok(number),
+            None => {
+                Err(broken("listen.datagram", "broker.name", "a broker listens for datagrams of clients"))
+            }
+        }
     }
 
     /// Compares the node with its genesis and its key, and returns the member it is.

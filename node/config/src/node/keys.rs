@@ -1,5 +1,6 @@
-//! The 39 keys of `node.toml`.
+//! The keys of `node.toml`: those of every node, then those of Chop Chop's servers and brokers.
 
+use super::chopchop::Verify;
 use super::config::{Format, Level, Poll, Simd, Sync};
 use crate::errors::SynError;
 use crate::table::{Key, Kind, nearest, unknown_key};
@@ -160,6 +161,77 @@ pub const KEYS: &[Key] = &[
         "Least severe messages written to standard error.",
     ),
     Key::new("log.format", Kind::Choice(Format::WORDS), "text", "Form of a log line."),
+    Key::new(
+        "chop.lanes",
+        Kind::Count(1, 128),
+        "16",
+        "Ranges of client ids that are deduplicated side by side; it changes no result.",
+    ),
+    Key::new(
+        "chop.quota_bytes",
+        Kind::Size(16 * MI, 64 * GI),
+        "256Mi",
+        "Bytes of bodies that each broker of the genesis may have at this server before they are ordered.",
+    ),
+    Key::new("chop.quota_batches", Kind::Count(1, 65_536), "4096", "Number of such batches."),
+    Key::new(
+        "chop.quota_work",
+        Kind::Count(100, 1 << 30),
+        "25000",
+        "Checks a second that such a broker may cost: 1 a straggler, 100 a batch below 4,096 messages, 60 a card.",
+    ),
+    Key::new(
+        "chop.others_max",
+        Kind::Count(0, 1_024),
+        "64",
+        "Brokers beside those of the genesis that are served at a time, with small quotas.",
+    ),
+    Key::new(
+        "broker.verify",
+        Kind::Choice(Verify::WORDS),
+        "eager",
+        "When a broker checks signatures of submissions. lazy is refused: this release does not build it.",
+    ),
+    Key::new(
+        "broker.window_min",
+        Kind::Span(MS, 60_000 * MS),
+        "10ms",
+        "Shortest time in which submissions gather; not above broker.window_max.",
+    ),
+    Key::new("broker.window_max", Kind::Span(MS, 60_000 * MS), "1s", "Longest such time."),
+    Key::new(
+        "broker.pipeline_max",
+        Kind::Count(1, 16),
+        "4",
+        "Batches closed and not yet certified above which a window stays open to its end.",
+    ),
+    Key::new(
+        "broker.distil_min",
+        Kind::Count(1, 1 << 20),
+        "128",
+        "Messages below which a batch is not offered for multi-signing.",
+    ),
+    Key::new(
+        "broker.distil_max",
+        Kind::Span(20 * MS, 60_000 * MS),
+        "1s",
+        "Longest wait for multi-signatures.",
+    ),
+    Key::new(
+        "broker.keep",
+        Kind::Span(MS, 3_600_000 * MS),
+        "60s",
+        "How long a delivered batch is kept for clients that ask again.",
+    ),
+    Key::new("broker.keep_bytes", Kind::Size(0, 64 * GI), "256Mi", "How many bytes of them."),
+    Key::new("broker.links_max", Kind::Count(1, 1 << 20), "1048576", "Datagram links of clients at a time."),
+    Key::new(
+        "broker.links_per_second",
+        Kind::Count(1, 1 << 24),
+        "4096",
+        "Such links accepted a second. Each costs a key exchange and a signature.",
+    ),
+    Key::new("broker.sockets", Kind::Count(1, 64), "2", "UDP sockets that share the broker's port."),
 ];
 
 /// The page of `synod config explain KEY`.

@@ -49,7 +49,7 @@ pub struct Row {
     pub origin: Origin,
 }
 
-/// All 39 values after the layers were joined, each in its range.
+/// All values after the layers were joined, each in its range.
 #[derive(Clone, Debug)]
 pub struct Effective {
     values: BTreeMap<&'static str, (Value, Origin)>,

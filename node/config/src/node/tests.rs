@@ -32,14 +32,17 @@ fn one(key: &str, literal: &str) -> String {
 }
 
 #[test]
-fn there_are_39_keys_in_9_sections_and_their_defaults_are_valid() {
-    assert_eq!(KEYS.len(), 39);
+fn there_are_39_keys_of_every_node_and_16_of_chop_chop_and_their_defaults_are_valid() {
+    assert_eq!(KEYS.len(), 39 + 16);
     let mut sections: Vec<&str> = KEYS.iter().filter_map(|key| key.name.split('.').next()).collect();
     sections.dedup();
-    let expected = ["node", "listen", "protocol", "storage", "limits", "runtime", "metrics", "access", "log"];
+    let expected = [
+        "node", "listen", "protocol", "storage", "limits", "runtime", "metrics", "access", "log", "chop",
+        "broker",
+    ];
     assert_eq!(sections, expected);
     let effective = Effective::load(None, NONE, NONE).expect("defaults are valid");
-    assert_eq!(effective.rows().count(), 39);
+    assert_eq!(effective.rows().count(), 39 + 16);
     assert!(effective.rows().all(|row| row.origin == Origin::Default));
     let missing = effective.config().expect_err("a name is required");
     assert_eq!((missing.code(), missing.message()), (code::BAD_VALUE, "node.toml: node.name is missing"));
@@ -103,7 +106,7 @@ fn every_misspelt_key_suggests_its_own_in_each_layer() {
             tried += 1;
         }
     }
-    assert!(tried >= 39 * 3, "{tried} misspelt keys were tried");
+    assert!(tried >= 55 * 3, "{tried} misspelt keys were tried");
 }
 
 #[test]
