@@ -1,7 +1,7 @@
 //! The catalogue of SYN codes: what went wrong, why it may have, what to do, whether to retry.
 //!
 //! Codes are permanent and never reused. The rows stand in one file per layer that reports them; [`ERRORS`] is
-//! all of them in ascending order. The ranges 31, 32, 33 and 37 belong to protocols and applications that bring
+//! all of them in ascending order. The ranges 31, 33 and 37 belong to protocols and applications that bring
 //! their own rows; the ranges 41 to 46 hold one row per fault of a protocol and are joined by [`Catalogue`].
 
 mod catalogue;

@@ -1,4 +1,4 @@
-//! Ranges 30 (requests, access), 34 (availability), 35 (unknown outcome) and 36 (membership).
+//! Ranges 30 (requests, access), 32 (Chop Chop), 34 (availability), 35 (unknown outcome) and 36 (membership).
 
 super::rows! { REQUESTS;
     3001 MALFORMED "malformed" (Rejected, Some(400), Permanent)
@@ -49,6 +49,35 @@ super::rows! { REQUESTS;
         "session {session} is not open"
         ["it was closed as the longest idle one", "it was opened at another cluster"]
         "open a new session; what is in flight must be asked for by id";
+
+    3201 NOT_IN_DIRECTORY "not_in_directory" (Rejected, Some(409), Permanent)
+        "{client} is not in the directory"
+        ["it never signed up, or its broker has not heard of it yet", "the key is of another client or cluster"]
+        "sign up with `synod client signup`";
+    3202 CARD_REFUSED "card_refused" (Rejected, Some(409), Permanent)
+        "the servers give {what} no id"
+        ["another client has one of its keys", "possession of a key is not proven"]
+        "sign up with a new key: `synod keys new --bls`";
+    3203 MESSAGE_CLASS "message_class" (Rejected, Some(409), Permanent)
+        "a message of {size} bytes is not of the cluster's class: {wanted}"
+        ["the genesis fixes the size of messages, or the largest"]
+        "send a message of the size that the genesis names";
+    3204 BATCH_REFUSED "batch_refused" (Rejected, Some(409), Permanent)
+        "the servers refuse the batch: {check}"
+        ["the broker sealed a batch that breaks a rule"]
+        "use another broker; the message is still the client's to send";
+    3205 STALE "stale" (Rejected, Some(409), Permanent)
+        "number {number} of the client is used up"
+        ["another process used the same key", "the client's journal was lost or is an older copy"]
+        "ask where the client stands with `synod client resync`, and run one process per key";
+    3206 SAME "same" (Rejected, Some(409), Done)
+        "the message was delivered before"
+        ["an earlier sending of it was delivered, of which this process has no certificate"]
+        "nothing is left to do; no receipt shows it, for the servers' word of it proves nothing to others";
+    3207 VOID "void" (Rejected, Some(409), Temporary)
+        "the message was ordered without a signature that holds"
+        ["the broker forged or lost the client's signature"]
+        "use another broker; the message was not delivered";
 
     3401 NO_QUORUM "no_quorum" (NoQuorum, Some(503), Temporary)
         "no quorum: {have} of {need} members answer, missing {names}"
