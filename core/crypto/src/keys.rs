@@ -9,7 +9,7 @@ use synod_quorum::NodeId;
 use synod_wire::wire;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::bls::{BlsSecret, Signer};
+use crate::bls::{BlsSecret, Signer, Vectors};
 use crate::{Claim, PublicKey, Scope, Statement, Verified, toy};
 
 wire! {
@@ -52,6 +52,7 @@ impl Seed {
 pub struct Keys {
     scheme: Scheme,
     batch_secret: [u8; 32],
+    vectors: Vectors,
 }
 
 enum Scheme {
@@ -72,7 +73,7 @@ impl Keys {
     #[must_use]
     pub fn ed25519(seed: &Seed, batch_secret: [u8; 32]) -> Self {
         let key = Box::new(SigningKey::from(seed.0));
-        Self { scheme: Scheme::Ed25519 { key, bls: None }, batch_secret }
+        Self { scheme: Scheme::Ed25519 { key, bls: None }, batch_secret, vectors: Vectors::new() }
     }
 
     /// The same keys with a secret for multi-signatures. Toy keys have one of their own and keep it.
@@ -93,8 +94,12 @@ impl Keys {
         (signer, &self.batch_secret)
     }
 
+    pub(crate) const fn vectors(&self) -> &Vectors {
+        &self.vectors
+    }
+
     pub(crate) const fn toy(handle: toy::Handle) -> Self {
-        Self { scheme: Scheme::Toy(handle), batch_secret: [0; 32] }
+        Self { scheme: Scheme::Toy(handle), batch_secret: [0; 32], vectors: Vectors::new() }
     }
 
     /// The public key others know this node by.

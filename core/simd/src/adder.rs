@@ -1,10 +1,8 @@
 //! Which kernel adds, and its memory.
 
-use core::borrow::Borrow;
-
 use crate::Path;
 use crate::lanes::Plain;
-use crate::point::{Key, Sum};
+use crate::point::{PackedKey, Sum};
 use crate::sum::{Work, add_all};
 
 /// Sums keys. It keeps up to 2.5 MiB of memory from its first sum on, so that the next ones need none from the system.
@@ -58,12 +56,12 @@ impl Adder {
         target_arch = "x86_64",
         expect(unsafe_code, reason = "calls what the processor was found to have")
     )]
-    pub fn sum<K: Key, T: Borrow<K>>(&mut self, keys: &[T]) -> Sum {
+    pub fn sum(&mut self, keys: &[&PackedKey]) -> Sum {
         let sum = match &mut self.kernel {
-            Kernel::Portable(work) => add_all::<Plain, K, T>(keys, work),
+            Kernel::Portable(work) => add_all(keys, work),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: only `new` makes this kernel, after it found the instructions on this processor.
-            Kernel::Avx512(work) => unsafe { crate::ifma::sum::<K, T>(keys, work) },
+            Kernel::Avx512(work) => unsafe { crate::ifma::sum(keys, work) },
         };
         sum.to_sum()
     }

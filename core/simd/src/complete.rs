@@ -6,9 +6,7 @@
 use crate::field::{Fe, ONE, multiple_of_p};
 use crate::invert::invert;
 use crate::lanes::{Eight, Lanes};
-#[cfg(test)]
-use crate::point::PackedKey;
-use crate::point::{Key, Sum, coordinates, put_bytes};
+use crate::point::{PackedKey, Sum, coordinates, put_bytes};
 
 /// A point (X : Y : Z); every coordinate is below 2p.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +87,7 @@ impl<L: Eight> Point<L> {
 }
 
 impl Point<u64> {
-    pub(crate) fn of<K: Key>(key: &K) -> Self {
+    pub(crate) fn of(key: &PackedKey) -> Self {
         let (x, y) = coordinates(key);
         Self { x, y, z: ONE }
     }
@@ -144,6 +142,7 @@ mod tests {
     fn a_key_leaves_as_the_bytes_it_came_from() {
         let Sum::Affine(bytes) = Point::of(&generator()).to_sum() else { panic!("no infinity") };
         assert_eq!(PackedKey::of_bytes(&bytes), Some(generator()));
+        assert_eq!(PackedKey::of_library(&generator().to_library()), generator());
         let mut large = bytes;
         large[0] = 0xff;
         assert_eq!(PackedKey::of_bytes(&large), None, "a coordinate of p or more");

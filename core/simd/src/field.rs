@@ -223,6 +223,24 @@ pub(crate) const fn multiple_of_p(multiple: u64) -> Fe<u64> {
     Fe(out)
 }
 
+/// 2^-32 times a number below p, below p.
+pub(crate) fn over_2_to_32(number: &[u64; 6]) -> [u64; 6] {
+    const HALF: u64 = 0xffff_ffff;
+    // As many p as make the low 32 bits zero.
+    let times = u128::from(number[0].wrapping_mul(negated_inverse(P_WORDS[0])) & HALF);
+    let (mut sum, mut carry) = ([0; 6], 0_u128);
+    for ((sum, number), p) in sum.iter_mut().zip(number).zip(&P_WORDS) {
+        let wide = u128::from(*number) + u128::from(*p) * times + carry;
+        *sum = low_word(wide);
+        carry = wide >> 64;
+    }
+    let [a, b, c, d, e, f] = sum;
+    let join = |low: u64, high: u64| low >> 32 | high << 32;
+    let out = [join(a, b), join(b, c), join(c, d), join(d, e), join(e, f), join(f, low_word(carry))];
+    let (reduced, borrowed) = minus(&out, &P_WORDS);
+    if borrowed { out } else { reduced }
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "the low word is what is asked for")]
 pub(crate) const fn low_word(wide: u128) -> u64 {
     wide as u64

@@ -5,8 +5,6 @@
 //! [`Adder`](crate::Adder) calls them only after it asked the processor. Nothing here reads or writes memory through a
 //! pointer but the two whole rows of a key, which are references to as many words, and what prefetches name.
 
-use core::borrow::Borrow;
-
 use core::arch::x86_64::{
     __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi64, _mm512_alignr_epi64, _mm512_and_si512,
     _mm512_loadu_si512, _mm512_madd52hi_epu64, _mm512_madd52lo_epu64, _mm512_or_si512, _mm512_set1_epi64,
@@ -17,7 +15,7 @@ use core::arch::x86_64::{
 use crate::complete::Point;
 use crate::field::Fe;
 use crate::lanes::{Eight, LOW, Lanes};
-use crate::point::Key;
+use crate::point::PackedKey;
 use crate::sum::{Work, add_all};
 
 /// Whether this processor has what [`sum`] needs.
@@ -29,8 +27,8 @@ pub(crate) fn is_here() -> bool {
 
 /// Adds keys. Callers have seen [`is_here`] say yes.
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-pub(crate) fn sum<K: Key, T: Borrow<K>>(keys: &[T], work: &mut Work<Vector>) -> Point<u64> {
-    add_all::<Vector, K, T>(keys, work)
+pub(crate) fn sum(keys: &[&PackedKey], work: &mut Work<Vector>) -> Point<u64> {
+    add_all(keys, work)
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]

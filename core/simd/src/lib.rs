@@ -35,7 +35,7 @@ mod wide;
 pub use adder::Adder;
 pub use hash::BLOCK;
 pub use hasher::Hasher;
-pub use point::{Key, LibraryKey, PackedKey, Sum};
+pub use point::{PackedKey, Sum};
 
 /// How an [`Adder`] works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,50 +1,17 @@
 //! Keys as they lie in memory, and sums as they leave.
 
-use crate::field::{Fe, P_WORDS, R_OF_384, limbs, minus, words};
+use crate::field::{Fe, P_WORDS, R_OF_384, limbs, minus, over_2_to_32, words};
 
-/// A point of the curve in the form that sums read: two coordinates in Montgomery form with R = 2^416, 48 bytes each.
+/// A point of the curve in the form that sums read: two coordinates in Montgomery form with R = 2^416, six words each, least
+/// first. Words that are no such coordinates add up to nothing that means anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(32))]
-pub struct PackedKey {
-    pub(crate) words: [u64; 12],
-}
-
-/// A point of the curve as curve libraries keep it: two coordinates in Montgomery form with R = 2^384, six words each,
-/// least first. Sums bring it into the other form on the way, for two products per eight keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C, align(32))]
-pub struct LibraryKey(pub [u64; 12]);
-
-/// A form of keys that sums read.
-pub trait Key: Copy {
-    /// Twelve words: x, then y.
-    #[doc(hidden)]
-    fn words(&self) -> &[u64; 12];
-    /// What a coordinate is multiplied with to be in Montgomery form with R = 2^416, if with anything.
-    #[doc(hidden)]
-    const FACTOR: Option<[u64; 8]>;
-}
-
-impl Key for PackedKey {
-    #[inline(always)]
-    fn words(&self) -> &[u64; 12] {
-        &self.words
-    }
-    const FACTOR: Option<[u64; 8]> = None;
-}
-
-impl Key for LibraryKey {
-    #[inline(always)]
-    fn words(&self) -> &[u64; 12] {
-        &self.0
-    }
-    const FACTOR: Option<[u64; 8]> = Some(R_OF_384);
-}
+pub struct PackedKey(pub [u64; 12]);
 
 /// The first eight of twelve words.
 #[inline(always)]
-pub(crate) fn front<K: Key>(key: &K) -> &[u64; 8] {
-    match key.words().first_chunk() {
+pub(crate) fn front(key: &PackedKey) -> &[u64; 8] {
+    match key.0.first_chunk() {
         Some(row) => row,
         None => unreachable!("a key has twelve words"),
     }
@@ -52,21 +19,28 @@ pub(crate) fn front<K: Key>(key: &K) -> &[u64; 8] {
 
 /// The last eight of twelve words.
 #[inline(always)]
-pub(crate) fn back<K: Key>(key: &K) -> &[u64; 8] {
-    match key.words().last_chunk() {
+pub(crate) fn back(key: &PackedKey) -> &[u64; 8] {
+    match key.0.last_chunk() {
         Some(row) => row,
         None => unreachable!("a key has twelve words"),
     }
 }
 
 /// The coordinates of a key, in Montgomery form with R = 2^416.
-pub(crate) fn coordinates<K: Key>(key: &K) -> (Fe<u64>, Fe<u64>) {
-    let [a, b, c, d, e, f, g, h, i, j, k, l] = *key.words();
-    let (x, y) = (Fe(limbs(&[a, b, c, d, e, f])), Fe(limbs(&[g, h, i, j, k, l])));
-    match K::FACTOR {
-        Some(factor) => (x.times(&Fe(factor)), y.times(&Fe(factor))),
-        None => (x, y),
-    }
+pub(crate) fn coordinates(key: &PackedKey) -> (Fe<u64>, Fe<u64>) {
+    let [x, y] = halves(&key.0);
+    (Fe(limbs(&x)), Fe(limbs(&y)))
+}
+
+/// The words of x and of y.
+const fn halves(words: &[u64; 12]) -> [[u64; 6]; 2] {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = *words;
+    [[a, b, c, d, e, f], [g, h, i, j, k, l]]
+}
+
+const fn joined([x, y]: [[u64; 6]; 2]) -> [u64; 12] {
+    let ([a, b, c, d, e, f], [g, h, i, j, k, l]) = (x, y);
+    [a, b, c, d, e, f, g, h, i, j, k, l]
 }
 
 /// A sum of keys.
@@ -88,12 +62,21 @@ impl PackedKey {
         Some(Self::of(&Fe::of(&x), &Fe::of(&y)))
     }
 
+    /// The key whose words a curve library keeps: two coordinates below p in Montgomery form with R = 2^384.
+    #[must_use]
+    pub fn of_library(words: &[u64; 12]) -> Self {
+        let [x, y] = halves(words).map(|words| Fe(limbs(&words)).times(&Fe(R_OF_384)));
+        Self::of(&x, &y)
+    }
+
+    /// The words that a curve library keeps of this key.
+    #[must_use]
+    pub fn to_library(&self) -> [u64; 12] {
+        joined(halves(&self.0).map(|words| over_2_to_32(&words)))
+    }
+
     pub(crate) fn of(x: &Fe<u64>, y: &Fe<u64>) -> Self {
-        let (x, y) = (words(&x.reduced_limbs()), words(&y.reduced_limbs()));
-        let mut words = [0; 12];
-        words[..6].copy_from_slice(&x);
-        words[6..].copy_from_slice(&y);
-        Self { words }
+        Self(joined([x, y].map(|number| words(&number.reduced_limbs()))))
     }
 }
 

@@ -12,13 +12,11 @@
 //! *Exceptions.* Affine addition cannot add points of equal x. Then a level's product is zero, and all keys are added by
 //! complete formulas: right, and at most three times slower in all.
 
-use core::borrow::Borrow;
-
 use crate::complete::Point;
 use crate::field::{Fe, ONE, multiple_of_p};
 use crate::invert::invert;
 use crate::lanes::Eight;
-use crate::point::{Key, back, front};
+use crate::point::{PackedKey, back, front};
 
 /// Vectors of one chunk, and most that are left of all chunks: as much as a second-level cache holds.
 const CHUNK: usize = 1_024;
@@ -67,17 +65,10 @@ impl<L> Work<L> {
 
 /// Two coordinates out of twelve words each of eight keys.
 #[inline(always)]
-fn spread<L: Eight, K: Key, T: Borrow<K>>(keys: &[T; 8]) -> Points<L> {
-    let [a, b, c, d, e, f, g, h] = L::columns(keys.each_ref().map(|key| front(key.borrow())));
-    let [_, _, _, _, i, j, k, l] = L::columns(keys.each_ref().map(|key| back(key.borrow())));
-    let (x, y) = (limbs(&[a, b, c, d, e, f]), limbs(&[g, h, i, j, k, l]));
-    match K::FACTOR {
-        Some(factor) => {
-            let factor = Fe::splat(&Fe(factor));
-            [L::product(&x, &factor), L::product(&y, &factor)]
-        }
-        None => [x, y],
-    }
+fn spread<L: Eight>(keys: &[&PackedKey; 8]) -> Points<L> {
+    let [a, b, c, d, e, f, g, h] = L::columns(keys.map(front));
+    let [_, _, _, _, i, j, k, l] = L::columns(keys.map(back));
+    [limbs(&[a, b, c, d, e, f]), limbs(&[g, h, i, j, k, l])]
 }
 
 #[inline(always)]
@@ -157,7 +148,7 @@ fn add_pairs<L: Eight>(
 
 /// Adds a multiple of eight keys in a tree; `None` when it meets two points of the same x.
 #[inline(always)]
-fn add_in_tree<L: Eight, K: Key, T: Borrow<K>>(keys: &[T], work: &mut Work<L>) -> Option<Point<L>> {
+fn add_in_tree<L: Eight>(keys: &[&PackedKey], work: &mut Work<L>) -> Option<Point<L>> {
     let Work { size, chunk, left, differences } = work;
     let (size, stay) = (*size, *size >> LOW_LEVELS);
     let mut sum = Point::infinity();
@@ -168,12 +159,12 @@ fn add_in_tree<L: Eight, K: Key, T: Borrow<K>>(keys: &[T], work: &mut Work<L>) -
         chunk.clear();
         // A loop, since what an iterator calls is compiled for any processor.
         while let Some(eight) = keys[at..end].first_chunk::<8>() {
-            if let Some(ahead) = keys.get(at + AHEAD..).and_then(<[T]>::first_chunk::<8>) {
+            if let Some(ahead) = keys.get(at + AHEAD..).and_then(<[&PackedKey]>::first_chunk::<8>) {
                 for key in ahead {
-                    L::prefetch(key.borrow().words());
+                    L::prefetch(&key.0);
                 }
             }
-            chunk.push(spread::<L, K, T>(eight));
+            chunk.push(spread(eight));
             at += 8;
         }
         add_pairs(chunk, differences, 0, stay)?;
@@ -190,45 +181,42 @@ fn add_in_tree<L: Eight, K: Key, T: Borrow<K>>(keys: &[T], work: &mut Work<L>) -
 
 /// Adds a multiple of eight keys by complete formulas, eight lanes side by side.
 #[inline(always)]
-fn add_completely<L: Eight, K: Key, T: Borrow<K>>(keys: &[T]) -> Point<L> {
+fn add_completely<L: Eight>(keys: &[&PackedKey]) -> Point<L> {
     let mut sum = Point::infinity();
     let mut at = 0;
     while let Some(eight) = keys[at..].first_chunk::<8>() {
-        sum = sum.plus(&Point::affine(&spread::<L, K, T>(eight)));
+        sum = sum.plus(&Point::affine(&spread(eight)));
         at += 8;
     }
     sum
 }
 
 /// Adds keys one after the other, by complete formulas.
-pub(crate) fn add_slowly<K: Key, T: Borrow<K>>(keys: &[T]) -> Point<u64> {
-    keys.iter().fold(Point::infinity(), |sum, key| sum.plus(&Point::of(key.borrow())))
+pub(crate) fn add_slowly(keys: &[&PackedKey]) -> Point<u64> {
+    keys.iter().fold(Point::infinity(), |sum, key| sum.plus(&Point::of(key)))
 }
 
 /// Adds any number of keys.
 #[inline(always)]
-pub(crate) fn add_all<L: Eight, K: Key, T: Borrow<K>>(keys: &[T], work: &mut Work<L>) -> Point<u64> {
+pub(crate) fn add_all<L: Eight>(keys: &[&PackedKey], work: &mut Work<L>) -> Point<u64> {
     let (whole, rest) = keys.split_at(keys.len() / 8 * 8);
     let rest = add_slowly(rest);
     if whole.is_empty() {
         return rest;
     }
-    let sum = match add_in_tree::<L, K, T>(whole, work) {
+    let sum = match add_in_tree::<L>(whole, work) {
         Some(sum) => sum,
-        None => add_completely::<L, K, T>(whole),
+        None => add_completely(whole),
     };
     sum.folded().plus(&rest)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::add_slowly;
     use crate::point::{PackedKey, Sum};
     use crate::testing::{Drawn, keys, negated};
-    use crate::{Adder, LibraryKey, Path};
-
-    fn add_slowly(keys: &[&PackedKey]) -> crate::complete::Point<u64> {
-        super::add_slowly::<PackedKey, _>(keys)
-    }
+    use crate::{Adder, Path};
 
     fn adders() -> Vec<Adder> {
         [Adder::portable(), Adder::new()].into()
@@ -245,40 +233,7 @@ mod tests {
             let some = refs(&all[..count]);
             let slow = add_slowly(&some).to_sum();
             for mut adder in adders() {
-                assert_eq!(adder.sum::<PackedKey, _>(&some), slow, "{count} keys, {:?}", adder.path());
-            }
-        }
-    }
-
-    #[test]
-    fn keys_of_the_curve_library_add_up_to_the_same() {
-        use crate::field::{Fe, limbs, words};
-        let all = keys(300, 15);
-        // Out of R = 2^416 into R = 2^384: times 2^384 in the first form's plain numbers.
-        let mut shift = [0; 8];
-        shift[7] = 1 << (384 - 7 * 52);
-        let into = |w: &[u64]| {
-            let number = Fe(limbs(w.try_into().expect("six words")));
-            words(&Fe(shift).times(&number).reduced_limbs())
-        };
-        let library: Vec<LibraryKey> = all
-            .iter()
-            .map(|key| {
-                let mut out = [0; 12];
-                out[..6].copy_from_slice(&into(&key.words[..6]));
-                out[6..].copy_from_slice(&into(&key.words[6..]));
-                LibraryKey(out)
-            })
-            .collect();
-        for count in [0, 1, 7, 8, 9, 64, 300] {
-            let slow = add_slowly(&refs(&all[..count])).to_sum();
-            for mut adder in adders() {
-                assert_eq!(
-                    adder.sum::<LibraryKey, _>(&library[..count]),
-                    slow,
-                    "{count} keys, {:?}",
-                    adder.path()
-                );
+                assert_eq!(adder.sum(&some), slow, "{count} keys, {:?}", adder.path());
             }
         }
     }
@@ -288,7 +243,7 @@ mod tests {
         let all = keys(20_000, 11);
         let some = refs(&all);
         let slow = add_slowly(&some).to_sum();
-        assert_eq!(Adder::new().sum::<PackedKey, _>(&some), slow);
+        assert_eq!(Adder::new().sum(&some), slow);
     }
 
     #[test]
@@ -298,7 +253,7 @@ mod tests {
         for count in [250, 256, 264, 512, 4_096, 8_184, 8_192, 8_200, 9_000, 20_000] {
             // One key left of each chunk of 256, and 32 chunks of them, more than twice.
             let some: Vec<&PackedKey> = all.iter().cycle().step_by(7).take(count).collect();
-            let sum = super::add_all::<_, PackedKey, _>(&some, &mut work).to_sum();
+            let sum = super::add_all(&some, &mut work).to_sum();
             assert_eq!(sum, add_slowly(&some).to_sum(), "{count} keys");
             assert!(work.chunk.capacity() <= 64 && work.left.capacity() <= 64, "memory is bounded");
         }
@@ -309,9 +264,9 @@ mod tests {
         // Eight lanes of eight equal chunks: what is left of one is what is left of the next.
         let some: Vec<PackedKey> = keys(8 * 32, 17).repeat(8);
         let mut work = super::Work::<crate::lanes::Plain>::of(32);
-        let sum = super::add_all::<_, PackedKey, _>(&refs(&some), &mut work).to_sum();
+        let sum = super::add_all(&refs(&some), &mut work).to_sum();
         assert_eq!(sum, add_slowly(&refs(&some)).to_sum());
-        let tree = super::add_in_tree::<_, PackedKey, _>(&refs(&some), &mut work);
+        let tree = super::add_in_tree(&refs(&some), &mut work);
         assert!(tree.is_none(), "the tree cannot add them");
     }
 
@@ -328,7 +283,7 @@ mod tests {
             }
             let slow = add_slowly(&some).to_sum();
             for mut adder in adders() {
-                assert_eq!(adder.sum::<PackedKey, _>(&some), slow, "{:?}", adder.path());
+                assert_eq!(adder.sum(&some), slow, "{:?}", adder.path());
             }
         }
     }
@@ -340,9 +295,9 @@ mod tests {
         let both: Vec<&PackedKey> = all.iter().chain(&opposites).collect();
         let mixed: Vec<&PackedKey> = all.iter().zip(&opposites).flat_map(|(a, b)| [a, b]).collect();
         for mut adder in adders() {
-            assert_eq!(adder.sum::<PackedKey, _>(&both), Sum::Infinity);
-            assert_eq!(adder.sum::<PackedKey, _>(&mixed), Sum::Infinity);
-            assert_eq!(adder.sum::<PackedKey, PackedKey>(&[]), Sum::Infinity);
+            assert_eq!(adder.sum(&both), Sum::Infinity);
+            assert_eq!(adder.sum(&mixed), Sum::Infinity);
+            assert_eq!(adder.sum(&[]), Sum::Infinity);
         }
     }
 

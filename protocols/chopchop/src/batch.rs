@@ -100,6 +100,19 @@ impl Batch {
         &self.columns
     }
 
+    /// The ids of the entries that are neither straggler nor void, in entry order.
+    #[must_use]
+    pub fn signers(&self) -> Vec<u32> {
+        let mut stragglers = self.columns.stragglers().map(|straggler| straggler.index).peekable();
+        let mut voids = self.columns.voids().peekable();
+        let mut apart =
+            |index: u32| stragglers.next_if_eq(&index).is_some() || voids.next_if_eq(&index).is_some();
+        if self.header.stragglers == 0 && self.header.voids == 0 {
+            return self.columns.ids().collect();
+        }
+        (0_u32..).zip(self.columns.ids()).filter(|(index, _)| !apart(*index)).map(|(_, id)| id).collect()
+    }
+
     /// What its signers signed.
     #[must_use]
     pub fn root_commit(&self, domains: &Domains) -> Hash {

@@ -396,9 +396,11 @@ impl Bounded for Broker {
         let entry = SLOT_BYTES + self.config.message_max();
         let open = 2 * u64::from(parameters.pipeline_max) + 1;
         let batch = u64::from(rules.batch_max) * entry + u64::from(rules.body_bytes_max);
-        clients * (208 + 72 + 24)
+        clients * (112 + 72 + 24)
+            + KeyBook::bytes_of(self.directory.len())
             + 3 * self.config.pool_max() as u64 * (160 + self.config.message_max())
             + (open + 1) * batch
+            + collect::EXPLAINED_TOGETHER as u64 * (512 + self.config.message_max())
             + parameters.keep_bytes
             + 128 * u64::from(parameters.links_max)
             + Desk::BYTES_MAX

@@ -362,7 +362,7 @@ impl Bounded for Store {
         let bodies = u64::from(parameters.jobs_max) + pull::BYTES_MAX_BODIES + CACHED as u64;
         quotas
             + bodies * body
-            + 104 * u64::from(self.progress.directory.len())
+            + KeyBook::bytes_of(self.progress.directory.len())
             + (batches + on_disk + 4_096) * HELD_BYTES
     }
 }

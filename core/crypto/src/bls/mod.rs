@@ -15,8 +15,9 @@
 //! secret of the process and everything in the batch. A batch that fails is bisected, so the verdict on an equation never
 //! depends on its company (but for a chance of 2^-64).
 //!
-//! *Speed.* [`Bls::sum_keys`] adds up to [`KEYS_AT_ONCE`] keys with one inversion per level; [`Bls::sum_keys_one_by_one`] is
-//! the reference it is tested against, and what counts before a batch is refused ([`BlsClaim::reconsider`]).
+//! *Speed.* [`KeyAdder`] adds keys of a book ([`KeySource`]) in vectors where the processor has them, [`Bls::sum_keys`] up to
+//! [`KEYS_AT_ONCE`] keys with one inversion per level by the curve library; [`Bls::sum_keys_one_by_one`] is the reference that
+//! both are tested against, and what counts before a batch is refused ([`BlsClaim::reconsider`]).
 //!
 //! *Benchmarks.* [`BenchFamily`] makes keys and genuine signatures of a million signers by one addition each.
 //!
@@ -35,6 +36,7 @@ mod registration;
 mod scheme;
 mod search;
 mod secret;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +48,8 @@ pub use registration::{BadBls, Registration};
 pub use scheme::{Bls, KEYS_AT_ONCE, POSSESSION, SIGNING};
 pub use search::{Found, LEAF, Share, search};
 pub use secret::BlsSecret;
+pub use stored::{KeyAdder, KeySource, StoredKey};
 
 pub(crate) use numbers::reduce;
 pub(crate) use scheme::Signer;
+pub(crate) use stored::Vectors;

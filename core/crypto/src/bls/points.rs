@@ -71,16 +71,39 @@ pub(super) fn toy_number(bytes: &[u8]) -> Option<u64> {
     (numbers::is_reduced(number) && rest.iter().all(|byte| *byte == 0)).then_some(number)
 }
 
-/// The sum of keys that sign together. Nobody's sum is infinity.
-#[derive(Clone, Copy)]
-pub struct KeySum(pub(super) Sum<AggregatePublicKey>);
-
-/// The sum of signatures.
-#[derive(Clone, Copy)]
-pub struct SignatureSum(pub(super) Sum<G2Sum>);
+/// Points that are added up.
+pub(super) trait Group: Copy {
+    fn plus(&mut self, other: &Self);
+    fn minus(&mut self, other: &Self);
+    fn is_zero(&self) -> bool;
+}
 
 /// A sum of points of the twisted curve. The library subtracts there only under the name it has in the other variant.
 pub(super) type G2Sum = min_sig::AggregatePublicKey;
+
+impl Group for AggregatePublicKey {
+    fn plus(&mut self, other: &Self) {
+        self.add_aggregate(other);
+    }
+    fn minus(&mut self, other: &Self) {
+        self.sub_aggregate(other);
+    }
+    fn is_zero(&self) -> bool {
+        blst_p1::from(*self) == blst_p1::default()
+    }
+}
+
+impl Group for G2Sum {
+    fn plus(&mut self, other: &Self) {
+        self.add_aggregate(other);
+    }
+    fn minus(&mut self, other: &Self) {
+        self.sub_aggregate(other);
+    }
+    fn is_zero(&self) -> bool {
+        blst_p2::from(*self) == blst_p2::default()
+    }
+}
 
 /// A sum on the curve, or of a universe's numbers.
 #[derive(Clone, Copy)]
@@ -89,19 +112,57 @@ pub(super) enum Sum<P> {
     Toy(u64),
 }
 
-const APART: &str = "keys of a universe never meet keys of the curve";
+impl<P: Group> Sum<P> {
+    fn add(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Curve(sum), Self::Curve(other)) => sum.plus(other),
+            (Self::Toy(sum), Self::Toy(other)) => *sum = numbers::add(*sum, *other),
+            (Self::Curve(_) | Self::Toy(_), _) => unreachable!("one process uses one scheme"),
+        }
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Curve(sum), Self::Curve(other)) => sum.minus(other),
+            (Self::Toy(sum), Self::Toy(other)) => *sum = numbers::subtract(*sum, *other),
+            (Self::Curve(_) | Self::Toy(_), _) => unreachable!("one process uses one scheme"),
+        }
+    }
+
+    fn is_infinity(&self) -> bool {
+        match self {
+            Self::Curve(sum) => sum.is_zero(),
+            Self::Toy(sum) => *sum == 0,
+        }
+    }
+}
+
+/// The sum of keys that sign together. Nobody's sum is infinity.
+#[derive(Clone, Copy)]
+pub struct KeySum(pub(super) Sum<AggregatePublicKey>);
+
+/// The sum of signatures.
+#[derive(Clone, Copy)]
+pub struct SignatureSum(pub(super) Sum<G2Sum>);
 
 impl KeySum {
+    pub(super) const fn of_point(point: AggregatePublicKey) -> Self {
+        Self(Sum::Curve(point))
+    }
+
+    fn of(key: &BlsPublicKey) -> Self {
+        Self(match numbers::of_key(&key.0) {
+            None => Sum::Curve(AggregatePublicKey::from_public_key(&key.0)),
+            Some((_, weight)) => Sum::Toy(weight),
+        })
+    }
+
     /// Adds a key.
     ///
     /// # Panics
     /// When a toy meets the curve: one process uses one scheme.
     pub fn add_key(&mut self, key: &BlsPublicKey) {
-        match (&mut self.0, numbers::of_key(&key.0)) {
-            (Sum::Curve(sum), None) => sum.add_aggregate(&AggregatePublicKey::from_public_key(&key.0)),
-            (Sum::Toy(sum), Some((_, weight))) => *sum = numbers::add(*sum, weight),
-            _ => unreachable!("{APART}"),
-        }
+        self.add(&Self::of(key));
     }
 
     /// Takes a key out again.
@@ -109,11 +170,7 @@ impl KeySum {
     /// # Panics
     /// When a toy meets the curve.
     pub fn remove_key(&mut self, key: &BlsPublicKey) {
-        match (&mut self.0, numbers::of_key(&key.0)) {
-            (Sum::Curve(sum), None) => sum.sub_aggregate(&AggregatePublicKey::from_public_key(&key.0)),
-            (Sum::Toy(sum), Some((_, weight))) => *sum = numbers::subtract(*sum, weight),
-            _ => unreachable!("{APART}"),
-        }
+        self.subtract(&Self::of(key));
     }
 
     /// Adds another sum.
@@ -121,11 +178,7 @@ impl KeySum {
     /// # Panics
     /// When a toy meets the curve.
     pub fn add(&mut self, other: &Self) {
-        match (&mut self.0, &other.0) {
-            (Sum::Curve(sum), Sum::Curve(other)) => sum.add_aggregate(other),
-            (Sum::Toy(sum), Sum::Toy(other)) => *sum = numbers::add(*sum, *other),
-            _ => unreachable!("{APART}"),
-        }
+        self.0.add(&other.0);
     }
 
     /// Takes another sum away.
@@ -133,20 +186,13 @@ impl KeySum {
     /// # Panics
     /// When a toy meets the curve.
     pub fn subtract(&mut self, other: &Self) {
-        match (&mut self.0, &other.0) {
-            (Sum::Curve(sum), Sum::Curve(other)) => sum.sub_aggregate(other),
-            (Sum::Toy(sum), Sum::Toy(other)) => *sum = numbers::subtract(*sum, *other),
-            _ => unreachable!("{APART}"),
-        }
+        self.0.subtract(&other.0);
     }
 
     /// Whether it is the sum of nothing, under which a signature proves nothing.
     #[must_use]
     pub fn is_infinity(&self) -> bool {
-        match &self.0 {
-            Sum::Curve(sum) => blst_p1::from(*sum) == blst_p1::default(),
-            Sum::Toy(sum) => *sum == 0,
-        }
+        self.0.is_infinity()
     }
 }
 
@@ -174,14 +220,14 @@ impl SignatureSum {
     /// # Panics
     /// When a toy meets the curve.
     pub fn add_signature(&mut self, signature: &BlsSignature) {
-        match (&mut self.0, numbers::of_signature(&signature.0)) {
-            (Sum::Curve(sum), None) => {
+        let sum = match numbers::of_signature(&signature.0) {
+            Some(number) => Sum::Toy(number),
+            None => {
                 let point = min_sig::PublicKey::from(blst_p2_affine::from(signature.0));
-                sum.add_aggregate(&G2Sum::from_public_key(&point));
+                Sum::Curve(G2Sum::from_public_key(&point))
             }
-            (Sum::Toy(sum), Some(number)) => *sum = numbers::add(*sum, number),
-            _ => unreachable!("{APART}"),
-        }
+        };
+        self.0.add(&sum);
     }
 
     /// Adds another sum.
@@ -189,11 +235,7 @@ impl SignatureSum {
     /// # Panics
     /// When a toy meets the curve.
     pub fn add(&mut self, other: &Self) {
-        match (&mut self.0, &other.0) {
-            (Sum::Curve(sum), Sum::Curve(other)) => sum.add_aggregate(other),
-            (Sum::Toy(sum), Sum::Toy(other)) => *sum = numbers::add(*sum, *other),
-            _ => unreachable!("{APART}"),
-        }
+        self.0.add(&other.0);
     }
 
     /// Takes another sum away.
@@ -201,11 +243,7 @@ impl SignatureSum {
     /// # Panics
     /// When a toy meets the curve.
     pub fn subtract(&mut self, other: &Self) {
-        match (&mut self.0, &other.0) {
-            (Sum::Curve(sum), Sum::Curve(other)) => sum.sub_aggregate(other),
-            (Sum::Toy(sum), Sum::Toy(other)) => *sum = numbers::subtract(*sum, *other),
-            _ => unreachable!("{APART}"),
-        }
+        self.0.subtract(&other.0);
     }
 
     /// The sum as one signature.
@@ -220,10 +258,7 @@ impl SignatureSum {
     /// Whether it is the sum of nothing.
     #[must_use]
     pub fn is_infinity(&self) -> bool {
-        match &self.0 {
-            Sum::Curve(sum) => blst_p2::from(*sum) == blst_p2::default(),
-            Sum::Toy(sum) => *sum == 0,
-        }
+        self.0.is_infinity()
     }
 }
 

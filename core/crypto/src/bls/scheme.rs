@@ -2,7 +2,6 @@
 
 use blst::min_pk::{AggregatePublicKey, PublicKey, Signature};
 use blst::{BLST_ERROR, MultiPoint as _, blst_p1, blst_p2};
-use synod_simd::{Adder, LibraryKey, Path};
 
 use super::equation::{self, Equation};
 use super::numbers;
@@ -91,21 +90,10 @@ impl<'a> Bls<'a> {
         }
     }
 
-    /// Adds keys, [`KEYS_AT_ONCE`] at a time, none to infinity: 0.1 us each with the vectors of `synod_simd`, 0.3 us without.
-    /// No refusal rests on this sum: [`BlsClaim::reconsider`](super::BlsClaim::reconsider).
+    /// Adds keys by the curve library, [`KEYS_AT_ONCE`] at a time with one inversion for all, none to infinity. Books of many
+    /// keys are added up by [`Keys::key_adder`]. No refusal rests on this sum:
+    /// [`BlsClaim::reconsider`](super::BlsClaim::reconsider).
     pub fn sum_keys(&self, keys: impl IntoIterator<Item = BlsPublicKey>) -> KeySum {
-        if let Signer::Toy(_) = self.signer {
-            return self.sum_keys_one_by_one(keys);
-        }
-        let mut adder = Adder::new();
-        if adder.path() == Path::Avx512 {
-            return sum_in_vectors(keys, &mut adder);
-        }
-        self.sum_keys_in_batches(keys)
-    }
-
-    /// Adds keys by the curve library, [`KEYS_AT_ONCE`] at a time with one inversion for all: 0.3 us each.
-    pub fn sum_keys_in_batches(&self, keys: impl IntoIterator<Item = BlsPublicKey>) -> KeySum {
         if let Signer::Toy(_) = self.signer {
             return self.sum_keys_one_by_one(keys);
         }
@@ -122,7 +110,7 @@ impl<'a> Bls<'a> {
         }
     }
 
-    /// The reference path: adds keys one after another, 0.6 us each.
+    /// The reference path: adds keys one after another.
     pub fn sum_keys_one_by_one(&self, keys: impl IntoIterator<Item = BlsPublicKey>) -> KeySum {
         let mut sum = KeySum(match self.signer {
             Signer::Curve(_) => Sum::Curve(AggregatePublicKey::from(blst_p1::default())),
@@ -151,6 +139,10 @@ impl<'a> Bls<'a> {
             sum.add_aggregate(&G2Sum::from(blst_p2::from(gathered.as_slice().add())));
             gathered.clear();
         }
+    }
+
+    pub(super) const fn is_of_curve(&self) -> bool {
+        matches!(self.signer, Signer::Curve(_))
     }
 
     pub(crate) fn public(&self) -> Option<BlsPublicKey> {
@@ -189,36 +181,6 @@ impl<'a> Bls<'a> {
         };
         said.iter().map(holds).collect()
     }
-}
-
-/// Adds keys of the curve in vectors. A sum that is no point of the curve can only come from a fault of the kernel; it counts
-/// as infinity, under which nothing holds, so that the reference path decides.
-fn sum_in_vectors(keys: impl IntoIterator<Item = BlsPublicKey>, adder: &mut Adder) -> KeySum {
-    // No key is infinity, which the library writes as zeros and the kernel cannot add.
-    let mut keys = keys.into_iter().map(|key| words(&key)).filter(|key| key.0 != [0; 12]);
-    let mut sum = AggregatePublicKey::from(blst_p1::default());
-    let mut gathered: Vec<LibraryKey> = Vec::new();
-    loop {
-        gathered.extend(keys.by_ref().take(KEYS_AT_ONCE));
-        if gathered.is_empty() {
-            return KeySum(Sum::Curve(sum));
-        }
-        if let synod_simd::Sum::Affine(bytes) = adder.sum::<LibraryKey, _>(&gathered) {
-            match PublicKey::deserialize(&bytes) {
-                Ok(key) => sum.add_aggregate(&AggregatePublicKey::from_public_key(&key)),
-                Err(_) => return KeySum(Sum::Curve(AggregatePublicKey::from(blst_p1::default()))),
-            }
-        }
-        gathered.clear();
-    }
-}
-
-/// The coordinates of a key as the curve library keeps them.
-fn words(key: &BlsPublicKey) -> LibraryKey {
-    let point: &blst::blst_p1_affine = (&key.0).into();
-    let [a, b, c, d, e, f] = point.x.l;
-    let [g, h, i, j, k, l] = point.y.l;
-    LibraryKey([a, b, c, d, e, f, g, h, i, j, k, l])
 }
 
 fn equation<'a>(said: &Said<'a>) -> Option<Equation<'a>> {

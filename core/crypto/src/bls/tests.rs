@@ -6,7 +6,7 @@ use synod_wire::Drawn;
 
 use super::equation::Equation;
 use super::points::{KeySum, Sum};
-use super::{BlsPublicKey, BlsSecret, KEYS_AT_ONCE, SIGNING};
+use super::{BlsPublicKey, BlsSecret, KEYS_AT_ONCE, SIGNING, StoredKey};
 use crate::{Keys, Seed};
 
 fn keys() -> Keys {
@@ -39,7 +39,12 @@ fn agree(of: &[BlsPublicKey]) -> KeySum {
     let keys = keys();
     let fast = keys.bls().sum_keys(of.iter().copied());
     assert_eq!(fast, keys.bls().sum_keys_one_by_one(of.iter().copied()), "{} keys", of.len());
-    assert_eq!(fast, keys.bls().sum_keys_in_batches(of.iter().copied()), "{} keys", of.len());
+    // Nobody's key is infinity, so books have none.
+    let real = of.iter().filter(|key| **key != infinity());
+    let stored: Vec<StoredKey> = real.clone().map(StoredKey::from).collect();
+    assert!(real.eq(stored.iter().map(StoredKey::key).collect::<Vec<_>>().iter()), "keys stay what they are");
+    let ids: Vec<u32> = (0..).take(stored.len()).collect();
+    assert_eq!(keys.key_adder().sum(stored.as_slice(), &ids), Some(fast), "{} keys", ids.len());
     let Sum::Curve(sum) = fast.0 else { unreachable!("keys of the curve") };
     assert_eq!(fast.is_infinity(), sum.to_public_key().validate().is_err());
     fast
@@ -84,6 +89,20 @@ fn both_adders_agree_on_repeats_negatives_and_infinity() {
         assert!(agree(&halves).is_infinity());
         agree(&vec![infinity(); size]);
     }
+}
+
+#[test]
+fn distrusted_vectors_add_no_more_and_sums_stay_the_same() {
+    let (all, keys) = (many(1_000), keys());
+    let stored: Vec<StoredKey> = all.iter().map(StoredKey::from).collect();
+    let ids: Vec<u32> = (0..1_000).step_by(3).collect();
+    let before = keys.key_adder().sum(stored.as_slice(), &ids).expect("every id has a key");
+    assert!(keys.trusts_vectors());
+    keys.distrust_vectors();
+    assert!(!keys.trusts_vectors() && keys.key_adder().vectors.is_none());
+    assert_eq!(keys.key_adder().sum(stored.as_slice(), &ids), Some(before));
+    assert_eq!(keys.bls().sum_keys_one_by_one(all.iter().copied().step_by(3)), before);
+    assert!(keys.key_adder().sum(stored.as_slice(), &[999, 1_000]).is_none(), "an id without a key");
 }
 
 #[test]

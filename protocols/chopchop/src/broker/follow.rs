@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use synod_crypto::Hash;
-use synod_crypto::bls::BlsPublicKey;
+use synod_crypto::bls::StoredKey;
 use synod_machine::{Span, Time};
 use synod_quorum::{NodeId, NodeSet};
 
@@ -56,11 +56,11 @@ impl Broker {
         }
     }
 
-    pub(super) fn keys_read(&mut self, from: u32, keys: Vec<Option<BlsPublicKey>>, turn: &mut Step<'_>) {
+    pub(super) fn keys_read(&mut self, from: u32, keys: Vec<Option<StoredKey>>, turn: &mut Step<'_>) {
         self.reading_keys = false;
         if from == self.book.len() {
             let most = self.trusted.saturating_sub(from) as usize;
-            self.book.append(keys.into_iter().take(most).collect());
+            self.book.append(keys.get(..most).unwrap_or(&keys));
         }
         self.read_keys(turn);
     }

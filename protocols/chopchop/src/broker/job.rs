@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use synod_crypto::bls::{
-    BlsCertificate, BlsClaim, BlsPublicKey, BlsSignature, Registration, Share, Uncombined, combine, search,
+    BlsCertificate, BlsClaim, BlsPublicKey, BlsSignature, Registration, Share, StoredKey, Uncombined,
+    combine, search,
 };
 use synod_crypto::{Claim, Hash, Keys, PublicKey, Signature, Verified, verify_all};
 use synod_machine::{Cost, Job as Work};
@@ -158,7 +159,7 @@ pub enum Done {
     /// Cards, and whether each is sound.
     Cards(Vec<(Card, NodeId, bool)>),
     /// Keys of clients from this id on.
-    Keys(u32, Vec<Option<BlsPublicKey>>),
+    Keys(u32, Vec<Option<StoredKey>>),
     /// The root of a directory of this length.
     Root(u32, Hash),
 }

@@ -2,7 +2,7 @@
 //!
 //! Only [`check`](CheckBatch) mints [`Sound`], so nothing is witnessed that was not checked.
 
-use synod_crypto::bls::{BlsClaim, BlsPublicKey, Registration, verify_all as verify_all_bls};
+use synod_crypto::bls::{BlsClaim, KeyAdder, Registration, StoredKey, verify_all as verify_all_bls};
 use synod_crypto::{Claim, Hash, Keys, Verified, verify_all};
 use synod_machine::{Cost, Job};
 use synod_quorum::NodeId;
@@ -103,13 +103,18 @@ pub enum StoreDone {
         /// Of the ids from this one on.
         from: u32,
         /// The keys.
-        keys: Vec<Option<BlsPublicKey>>,
+        keys: Vec<Option<StoredKey>>,
     },
 }
 
 impl CheckBatch {
     /// BV1 to BV6 and BV8, and what BV7 has to check, if there are signers.
-    fn prepare(&self, cluster: &Cluster, keys: &Keys) -> Result<Option<(BlsClaim<Root>, Batch)>, Refusal> {
+    fn prepare(
+        &self,
+        cluster: &Cluster,
+        keys: &Keys,
+        adder: &mut KeyAdder<'_>,
+    ) -> Result<Option<(BlsClaim<Root>, Batch)>, Refusal> {
         let batch = Batch::open(&self.batch).map_err(|fault| fault.refusal())?;
         batch.check().map_err(|fault| fault.refusal())?;
         if batch.header().directory > self.view.len().min(self.keys.len()) {
@@ -120,9 +125,8 @@ impl CheckBatch {
         // BV8: decoding refuses a signature without signers and signers without a signature.
         let Some(aggregate) = &batch.header().aggregate else { return Ok(None) };
         let signature = keys.bls().signature(&aggregate.0).map_err(|_| Refusal::Aggregate)?;
-        let signers = self.signers(&batch).ok_or(Refusal::Aggregate)?;
         let statement = Root { root_commit: batch.root_commit(cluster.domains()) };
-        let sum = keys.bls().sum_keys(signers);
+        let sum = adder.sum(&self.keys, &batch.signers()).ok_or(Refusal::Aggregate)?;
         Ok(Some((BlsClaim { statement, scope: cluster.scope(), keys: sum, signature }, batch)))
     }
 
@@ -147,20 +151,13 @@ impl CheckBatch {
         all_hold(claims, keys)
     }
 
-    /// The keys of the entries that are neither straggler nor void; `None` when one has none.
-    fn signers(&self, batch: &Batch) -> Option<Vec<BlsPublicKey>> {
-        let mut stragglers = batch.columns().stragglers().map(|straggler| straggler.index).peekable();
-        let mut voids = batch.columns().voids().peekable();
-        let apart = |index: u32| stragglers.next_if_eq(&index).or_else(|| voids.next_if_eq(&index)).is_some();
-        let mut apart = apart;
-        let ids = (0_u32..).zip(batch.columns().ids());
-        ids.filter(|(index, _)| !apart(*index)).map(|(_, id)| self.keys.key(id)).collect()
-    }
-
     /// The verdict on a claim that did not hold: the key sum is made anew by the reference path, whose verdict counts.
     fn confirm(&self, claim: BlsClaim<Root>, batch: &Batch, keys: &Keys) -> (Result<Sound, Refusal>, bool) {
-        let Some(signers) = self.signers(batch) else { return (Err(Refusal::Aggregate), false) };
-        let again = claim.reconsider(signers, keys);
+        let signers = batch.signers();
+        let again = claim.reconsider(signers.iter().filter_map(|id| self.keys.key(*id)), keys);
+        if !again.adders_agree {
+            keys.distrust_vectors();
+        }
         (again.verdict.map(|_| Sound(())).map_err(|_| Refusal::Aggregate), !again.adders_agree)
     }
 }
@@ -195,14 +192,14 @@ fn check_cards(batch: &SealedSignUp, cluster: &Cluster, keys: &Keys) -> Result<S
 
 impl StoreJob {
     /// Does everything but BV7s, which are checked together.
-    fn begin(self, keys: &Keys) -> Begun {
+    fn begin(self, keys: &Keys, adder: &mut KeyAdder<'_>) -> Begun {
         let Self { cluster, from, task } = self;
         let done = match task {
             Task::Digest(why, batch) => {
                 let (name, digest) = batch.name_and_digest(cluster.domains());
                 StoreDone::Digested { from, why, batch, name, digest }
             }
-            Task::Batch(check) => match check.prepare(&cluster, keys) {
+            Task::Batch(check) => match check.prepare(&cluster, keys, adder) {
                 Ok(Some((claim, batch))) => return Begun::Signed(check, Box::new((claim, batch))),
                 Ok(None) => checked(check.digest, Ok(Sound(()))),
                 Err(why) => checked(check.digest, Err(why)),
@@ -234,7 +231,8 @@ impl Job for StoreJob {
     }
 
     fn run_all(jobs: Vec<Self>, keys: &Keys) -> Vec<StoreDone> {
-        let begun: Vec<Begun> = jobs.into_iter().map(|job| job.begin(keys)).collect();
+        let mut adder = keys.key_adder();
+        let begun: Vec<Begun> = jobs.into_iter().map(|job| job.begin(keys, &mut adder)).collect();
         let claims = begun.iter().filter_map(|begun| match begun {
             Begun::Signed(_, claim) => Some(claim.0.clone()),
             Begun::Done(_) => None,

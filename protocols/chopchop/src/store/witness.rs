@@ -1,6 +1,6 @@
 //! Witnessing: the check of a batch, its record, its shard (paper step 10).
 
-use synod_crypto::bls::BlsPublicKey;
+use synod_crypto::bls::StoredKey;
 use synod_crypto::{Claim, Hash, Verified};
 use synod_machine::Turn;
 use synod_quorum::NodeId;
@@ -152,10 +152,12 @@ impl Store {
     }
 
     fn sign(&mut self, digest: Hash, turn: &mut Turn<'_, Self>) {
-        let Some(held) = self.held.get(&digest) else { return };
+        let Some(held) = self.held.get_mut(&digest) else { return };
         match held.shard {
             Some(_) => self.answer(digest, turn),
+            None if held.signing => {}
             None => {
+                held.signing = true;
                 let own = self.config.own;
                 let witness = held.header.witness(digest);
                 self.job(own, Task::Shard(own, witness), turn);
@@ -166,7 +168,9 @@ impl Store {
     /// The own shard is signed. It was computed behind the record, so sending it is held by it.
     pub(super) fn on_shard(&mut self, claim: &Verified<Claim<Witness>>, turn: &mut Turn<'_, Self>) {
         let digest = claim.statement.digest;
-        let Some(held) = self.held.get_mut(&digest) else { return };
+        // A batch that went and came again meanwhile is not on disk.
+        let Some(held) = self.held.get_mut(&digest).filter(|held| held.signing) else { return };
+        held.signing = false;
         held.shard = Some(claim.signature);
         let waited = turn.now().since(held.asked).0;
         let values = [u64::from(held.header.count()), u64::from(held.header.body_len()), waited];
@@ -184,10 +188,10 @@ impl Store {
     }
 
     /// Keys of the directory were read.
-    pub(super) fn on_keys(&mut self, from: u32, keys: Vec<Option<BlsPublicKey>>, turn: &mut Turn<'_, Self>) {
+    pub(super) fn on_keys(&mut self, from: u32, keys: Vec<Option<StoredKey>>, turn: &mut Turn<'_, Self>) {
         self.reading = false;
         if from == self.keys.len() {
-            self.keys.append(keys);
+            self.keys.append(&keys);
         }
         self.read_keys(turn);
     }

@@ -10,7 +10,7 @@ use synod_chopchop::config::Cluster;
 use synod_chopchop::content::AnyBatch;
 use synod_chopchop::statement::{Root, Submission};
 use synod_chopchop::store::{CheckBatch, StoreDone, StoreJob, Task, Why};
-use synod_crypto::bls::{BlsClaim, BlsPublicKey, KeySum};
+use synod_crypto::bls::{BlsClaim, BlsPublicKey, KeyAdder, KeySum};
 use synod_crypto::{Claim, Keys, Seed, verify_all};
 use synod_machine::Job as _;
 use synod_quorum::NodeId;
@@ -156,7 +156,8 @@ impl<'a> Witness<'a> {
         stages.time(Stage::Stragglers, || self.stragglers(&batch))?;
         if let Some(aggregate) = &batch.header().aggregate {
             let mut last = stages.last.take();
-            let keys = stages.time(Stage::Keysum, || self.key_sum(&batch, adding, &mut last));
+            let mut adder = self.keys.key_adder();
+            let keys = stages.time(Stage::Keysum, || self.key_sum(&batch, adding, &mut adder, &mut last));
             stages.last = last;
             let keys = keys.ok_or(Refusal::Aggregate)?;
             stages.time(Stage::Pairing, || {
@@ -190,39 +191,31 @@ impl<'a> Witness<'a> {
         if whole && hold { Ok(()) } else { Err(Refusal::Straggler) }
     }
 
-    /// The ids under the multi-signature, in order.
-    fn signers(batch: &Batch) -> Vec<u32> {
-        let columns = batch.columns();
-        let mut stragglers = columns.stragglers().map(|straggler| straggler.index).peekable();
-        let mut voids = columns.voids().peekable();
-        let mut apart =
-            |index: u32| stragglers.next_if_eq(&index).is_some() || voids.next_if_eq(&index).is_some();
-        (0_u32..).zip(columns.ids()).filter(|(index, _)| !apart(*index)).map(|(_, id)| id).collect()
-    }
-
     /// The sum of the signers' keys; `None` when one has none.
     fn key_sum(
         &self,
         batch: &Batch,
         adding: Adding,
+        adder: &mut KeyAdder<'_>,
         last: &mut Option<(Vec<u32>, KeySum)>,
     ) -> Option<KeySum> {
         let bls = self.keys.bls();
-        let ids = Self::signers(batch);
+        let ids = batch.signers();
+        let book = &self.members.keys;
         let keys = |ids: &[u32]| -> Option<Vec<BlsPublicKey>> {
             ids.iter().map(|id| self.members.keys.key(*id)).collect()
         };
         match adding {
-            Adding::Servers => Some(bls.sum_keys(keys(&ids)?)),
-            Adding::Batches => Some(bls.sum_keys_in_batches(keys(&ids)?)),
+            Adding::Servers => adder.sum(book, &ids),
+            Adding::Batches => Some(bls.sum_keys(keys(&ids)?)),
             Adding::OneByOne => Some(bls.sum_keys_one_by_one(keys(&ids)?)),
             Adding::Difference => {
                 let sum = match last.take() {
-                    None => bls.sum_keys(keys(&ids)?),
+                    None => adder.sum(book, &ids)?,
                     Some((before, mut sum)) => {
                         let (came, left) = difference(&before, &ids);
-                        sum.add(&bls.sum_keys(keys(&came)?));
-                        sum.subtract(&bls.sum_keys(keys(&left)?));
+                        sum.add(&adder.sum(book, &came)?);
+                        sum.subtract(&adder.sum(book, &left)?);
                         sum
                     }
                 };
