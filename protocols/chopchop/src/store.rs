@@ -143,6 +143,8 @@ struct Held {
     durable: bool,
     stage: Stage,
     shard: Option<Signature>,
+    /// A job signs it.
+    signing: bool,
     height: Option<u64>,
     /// Whose quota it is charged to.
     charged: Option<NodeId>,

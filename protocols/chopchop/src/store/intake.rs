@@ -71,6 +71,7 @@ impl Store {
             durable: false,
             stage: Stage::Idle,
             shard: None,
+            signing: false,
             height: None,
             charged: Some(from),
             uploaders: vec![from],

@@ -150,6 +150,7 @@ impl Store {
                     durable: true,
                     stage: if sound { Stage::Sound } else { Stage::Idle },
                     shard: None,
+                    signing: false,
                     height: None,
                     charged: Some(charged),
                     uploaders: Vec::new(),

@@ -202,6 +202,7 @@ impl Store {
             durable: false,
             stage: Stage::Idle,
             shard: None,
+            signing: false,
             height: None,
             charged: None,
             uploaders: uploader.into_iter().collect(),
