@@ -25,7 +25,7 @@ use core::fmt;
 use std::collections::{BTreeSet, VecDeque};
 
 use synod_machine::{
-    Bounded, Condition, Event, Log, Machine, Never, QueueSpec, Recover, Turn, Unrecoverable,
+    Bounded, Condition, Event, Link, Log, Machine, Never, QueueSpec, Recover, Turn, Unrecoverable,
 };
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
@@ -146,6 +146,8 @@ pub struct Client {
     queue: VecDeque<Queued>,
     queued: u64,
     sync: Option<Sync>,
+    /// Questions so far; the newest names its timer. Those of the message in flight have names of their own.
+    asked: u64,
     /// The journal is not of this key, or promises may be missing.
     lost: bool,
     enrolment: Option<Enrolment>,
@@ -320,6 +322,7 @@ impl Machine for Client {
             Event::Message { from, .. } => turn.blame(from, crate::fault::Fault::WrongRole),
             Event::Timer(timer) => self.on_timer(timer, turn),
             Event::Done(done) => self.on_done(done, turn),
+            Event::Link { peer, link: Link::Up } => self.linked(peer, turn),
             Event::Loaded { .. } | Event::Link { .. } => {}
         }
     }
@@ -377,6 +380,7 @@ impl Recover for Client {
             queue: VecDeque::new(),
             queued: 0,
             sync: None,
+            asked: 0,
             lost,
             enrolment: None,
             checking: BTreeSet::new(),

@@ -57,9 +57,9 @@ synod_machine::faults! {
     FalseClaim = 4_434, "false_claim";
     /// Sent a card that is not sound.
     UnsoundCard = 4_435, "unsound_card";
-    /// Showed an inclusion whose proof does not hold, or of another message.
+    /// Showed an inclusion of a batch that cannot be: too many entries, or messages of another size.
     FalseInclusion = 4_441, "false_inclusion";
-    /// Proposed a number that is below the client's, the last one, or not proven legitimate.
+    /// Proposed a number that is the last one, or not proven legitimate.
     IllegitimateK = 4_442, "illegitimate_k";
     /// Showed a delivery that does not verify.
     FalseDelivery = 4_443, "false_delivery";
@@ -67,6 +67,9 @@ synod_machine::faults! {
     FalseState = 4_444, "false_state";
     /// Showed an id that the certificate does not contain.
     FalseId = 4_445, "false_id";
+    /// Showed an inclusion whose proof does not hold, or of another message. It proves nothing: what a correct broker said of
+    /// an earlier message may come so late.
+    StrangeInclusion = 4_446, "suspected_inclusion";
 }
 
 impl Fault {

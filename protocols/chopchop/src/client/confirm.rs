@@ -25,6 +25,9 @@ impl Client {
             }
             return;
         };
+        if self.is_old(delivery.height) {
+            return;
+        }
         if delivery.exc_count > shown.shape.count {
             turn.blame(from, Fault::FalseDelivery);
             return;
@@ -40,6 +43,12 @@ impl Client {
         if self.checking.insert(from) {
             self.compute(turn, Task::Delivery(from, delivery, said));
         }
+    }
+
+    /// Whether a batch of this height was delivered before the message in flight was first signed. A message may be equal
+    /// to an earlier one down to its parity; a broker that shows again where that one stood ends nothing.
+    fn is_old(&self, height: u64) -> bool {
+        self.flight.as_ref().is_some_and(|flight| height <= flight.after)
     }
 
     pub(super) fn delivery_checked(
@@ -60,7 +69,7 @@ impl Client {
         }
         let Some(flight) = &self.flight else { return };
         let Some(shown) = flight.named(from, &delivery.root_commit).cloned() else { return };
-        if shown.commit != certificate.statement.root_commit {
+        if shown.commit != certificate.statement.root_commit || self.is_old(certificate.statement.height) {
             return;
         }
         let Some(reason) = self.reason(&delivery, &shown) else {

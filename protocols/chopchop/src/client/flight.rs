@@ -52,6 +52,8 @@ pub(super) struct Flight {
     pub(super) k0: u64,
     pub(super) message: Blob<65_535>,
     pub(super) parity: bool,
+    /// The height above which it is delivered.
+    pub(super) after: u64,
     /// Its signature, once the job made it.
     pub(super) t: Option<Signature>,
     /// Whether the broker asked why `k0` is legitimate.
@@ -64,9 +66,9 @@ pub(super) struct Flight {
 
 impl Flight {
     pub(super) fn new(flying: Flying, since: Time) -> Self {
-        let Flying { tokens, k0, message, parity } = flying;
+        let Flying { tokens, k0, message, parity, after } = flying;
         let roots = BTreeMap::new();
-        Self { tokens, k0, message, parity, t: None, explain: false, included: false, since, roots }
+        Self { tokens, k0, message, parity, after, t: None, explain: false, included: false, since, roots }
     }
 
     pub(super) fn flying(&self) -> Flying {
@@ -75,6 +77,7 @@ impl Flight {
             k0: self.k0,
             message: self.message.clone(),
             parity: self.parity,
+            after: self.after,
         }
     }
 

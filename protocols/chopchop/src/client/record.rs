@@ -20,6 +20,9 @@ wire! {
         pub message: Blob<65_535>,
         /// Its parity bit.
         pub parity: bool,
+        /// The height that was proven when it was first signed: what was delivered up to there is an earlier message,
+        /// were it equal to the last bit.
+        pub after: u64,
     }
 
     /// Everything a client promises: no number at or above `next_k` carries a signature of another message.

@@ -37,8 +37,8 @@ impl Client {
     fn ask(&mut self, everyone: bool, turn: &mut Step<'_>) {
         let Some(id) = self.id else { return };
         let nonce = turn.rng().draw();
-        self.serial += 1;
-        let serial = self.serial;
+        self.asked += 1;
+        let serial = self.asked;
         self.sync = Some(Sync { nonce, serial, everyone, best: None });
         let all = self.config.brokers.clone();
         let asked = if everyone { all } else { vec![self.broker()] };

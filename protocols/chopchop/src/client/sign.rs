@@ -27,10 +27,13 @@ impl Client {
         let (domains, rules) = (self.config.cluster.domains(), self.config.cluster.rules());
         let Inclusion { root, k, shape, proof, .. } = &inclusion;
         let counted = (1..=rules.batch_max).contains(&shape.count);
-        let is_own = shape.msg_size == self.config.class.msg_size()
-            && proof.root(domains, shape, &flight.entry(id)) == Some(*root);
-        if !counted || !is_own {
+        if !counted || shape.msg_size != self.config.class.msg_size() {
             turn.blame(from, Fault::FalseInclusion);
+            return;
+        }
+        if proof.root(domains, shape, &flight.entry(id)) != Some(*root) {
+            // A correct broker's word about an earlier message may be this late.
+            turn.blame(from, Fault::StrangeInclusion);
             return;
         }
         turn.applied(Rule::Step5);
@@ -47,7 +50,9 @@ impl Client {
             }
             Stage::Checking | Stage::Signing => {}
             Stage::Known if inclusion.closed => {}
-            Stage::Known if *k < k0 || *k > K_MAX => turn.blame(from, Fault::IllegitimateK),
+            Stage::Known if *k > K_MAX => turn.blame(from, Fault::IllegitimateK),
+            // Late, of an equal message before this one or of this one under a lower number.
+            Stage::Known if *k < k0 => {}
             Stage::Known if *k < self.height() => self.sign(from, commit, turn),
             Stage::Known => match inclusion.height {
                 Some(height) if height.statement.height > *k => {
@@ -55,6 +60,8 @@ impl Client {
                         self.check_height(from, commit, height, turn);
                     }
                 }
+                // A broker cannot know that the number the client itself gave is not proven to it: it is shown again.
+                None if *k == k0 => {}
                 Some(_) | None => turn.blame(from, Fault::IllegitimateK),
             },
         }

@@ -59,7 +59,8 @@ impl Client {
         };
         let (tokens, message) = self.pack(turn);
         turn.applied(Rule::OneAtATime);
-        let flying = Flying { tokens, k0: self.next_k, message, parity: self.parity };
+        let (k0, parity, after) = (self.next_k, self.parity, self.height());
+        let flying = Flying { tokens, k0, message, parity, after };
         self.next_k = next_k;
         self.flight = Some(Flight::new(flying, turn.now()));
         self.rounds = 0;
@@ -121,7 +122,7 @@ impl Client {
     }
 
     /// Step 2. The certificate goes along only after the broker asked for it.
-    fn submit(&mut self, turn: &mut Step<'_>) {
+    fn submit(&self, turn: &mut Step<'_>) {
         let (broker, best) = (self.broker(), self.best.clone());
         let (Some(id), Some(flight)) = (self.id, &self.flight) else { return };
         let Some(t) = flight.t else { return };
@@ -173,6 +174,13 @@ impl Client {
         self.next_broker();
         self.submit(turn);
         self.patience(turn);
+    }
+
+    /// There is a new link to this broker, which knows the old one alone: it hears from where to answer.
+    pub(super) fn linked(&self, broker: NodeId, turn: &mut Step<'_>) {
+        if broker == self.broker() {
+            self.submit(turn);
+        }
     }
 
     pub(super) fn on_nack(&mut self, from: NodeId, why: Nack, retry_ms: u32, turn: &mut Step<'_>) {

@@ -1,5 +1,6 @@
 //! The client against brokers and servers that a test plays by hand.
 
+mod late;
 mod standing;
 
 use synod_crypto::Hash;
@@ -258,7 +259,7 @@ fn only_legitimate_numbers_at_or_above_the_own_are_signed() {
     let submit = submitted(broadcast(&mut hand, 8));
     assert_eq!(submit.k0, 1);
     for (k, certificate, verdict) in [
-        (0, None, vec!["illegitimate_k"]),
+        (0, None, vec![]),
         (6, None, vec!["illegitimate_k"]),
         (6, Some(height(6, &[0, 1])), vec!["illegitimate_k"]),
         (6, Some(height(9, &[1])), vec!["bad_certificate"]),
@@ -290,6 +291,13 @@ fn an_inclusion_of_another_message_count_or_index_is_not_signed() {
     moved.proof.index = 2;
     changed.push(moved);
     for inclusion in changed {
+        let effects = hear(&mut hand, FIRST, ClientMessage::Inclusion(inclusion));
+        assert_eq!(blamed(&effects), ["suspected_inclusion"]);
+        assert!(!signs(effects));
+    }
+    let large = Inclusion { shape: TreeShape { count: 65_537, msg_size: 8 }, ..good.clone() };
+    let sized = Inclusion { shape: TreeShape { count: 3, msg_size: 9 }, ..good.clone() };
+    for inclusion in [large, sized] {
         let effects = hear(&mut hand, FIRST, ClientMessage::Inclusion(inclusion));
         assert_eq!(blamed(&effects), ["false_inclusion"]);
         assert!(!signs(effects));
