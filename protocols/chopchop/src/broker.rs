@@ -137,6 +137,8 @@ pub struct Broker {
     by_digest: BTreeMap<Hash, u64>,
     by_commit: BTreeMap<[u8; 16], u64>,
     kept: BTreeSet<u64>,
+    /// Kept batches by the height they took.
+    by_height: BTreeMap<u64, u64>,
     kept_bytes: u64,
     desk: Desk,
     answers: Recent,
@@ -379,12 +381,14 @@ impl Bounded for Broker {
     fn bytes(&self) -> u64 {
         let batches: u64 = self.batches.values().map(Batch::bytes).sum();
         let submissions = self.pool.len() + self.held.len() + self.unchecked.len() + self.checking;
+        let explained = self.explaining.len() as u64 * (512 + self.config.message_max());
         let per_client = 24 * (self.highest.len() + self.place.len() + self.buckets.len());
         self.directory.bytes()
             + self.book.bytes()
             + per_client as u64
             + submissions as u64 * (160 + self.config.message_max())
             + batches
+            + explained
             + 128 * self.links.len() as u64
             + self.desk.bytes()
     }
@@ -444,6 +448,7 @@ impl Recover for Broker {
             by_digest: BTreeMap::new(),
             by_commit: BTreeMap::new(),
             kept: BTreeSet::new(),
+            by_height: BTreeMap::new(),
             kept_bytes: 0,
             desk: Desk::default(),
             answers: Recent::default(),

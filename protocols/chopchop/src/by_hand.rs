@@ -77,6 +77,20 @@ impl<M: Machine> Hand<M> {
         Self { machine, now: Time::ZERO, keys, rng: Rng::new(3, NodeId(0), 0) }
     }
 
+    /// Steps the event; jobs are among the effects and wait.
+    pub(crate) fn step_alone(&mut self, event: Event<M>) -> Vec<Effect<M>> {
+        let mut effects = Vec::new();
+        let wall = Wall(self.now.0 / 1_000_000);
+        self.machine.step(event, &mut Turn::new(self.now, wall, &mut self.rng, &mut effects));
+        self.machine.invariants();
+        effects
+    }
+
+    /// What a job that waited answers.
+    pub(crate) fn run(&self, job: M::Job) -> Event<M> {
+        Event::Done(job.run(&self.keys))
+    }
+
     /// Steps the event and every job it starts; all other effects, in order.
     pub(crate) fn step(&mut self, event: Event<M>) -> Vec<Effect<M>> {
         let mut events = std::collections::VecDeque::from([event]);

@@ -1,11 +1,11 @@
 //! Questions to servers, whose equal answers are put together: heights, and where clients stand (3.2, 4.2, D16).
 //!
-//! *Bounds.* One height at a time, 1,024 clients' questions, each for 10 s.
+//! *Bounds.* One height at a time, 1,024 clients' questions, 64 of one link, each for 10 s.
 
 use std::collections::BTreeMap;
 
 use synod_machine::{Span, Time};
-use synod_quorum::NodeId;
+use synod_quorum::{NodeId, NodeSet};
 
 use super::job::{Combined, Task};
 use super::{Broker, Step};
@@ -17,11 +17,52 @@ use crate::statement::{BlsSignatureBytes, Height, State};
 
 /// Questions of clients that are open at once.
 const QUERIES_MAX: usize = 1_024;
+/// Of them, those that one link asks.
+const OF_LINK_MAX: usize = 64;
 /// How long one is open.
 const QUERY: Span = Span::secs(10);
 
-/// What one server answered.
-type Answers<S> = BTreeMap<NodeId, (S, BlsSignatureBytes)>;
+/// What servers answered; who lied once is not heard again.
+#[derive(Clone, Debug)]
+struct Answers<S> {
+    of: BTreeMap<NodeId, (S, BlsSignatureBytes)>,
+    liars: NodeSet,
+    combining: bool,
+}
+
+impl<S> Default for Answers<S> {
+    fn default() -> Self {
+        Self { of: BTreeMap::new(), liars: NodeSet::EMPTY, combining: false }
+    }
+}
+
+impl<S: Clone + Eq> Answers<S> {
+    fn hear(&mut self, from: NodeId, said: &S, signature: BlsSignatureBytes) {
+        if !self.liars.contains(from) {
+            self.of.insert(from, (said.clone(), signature));
+        }
+    }
+
+    /// Equal answers of enough servers, to be put together. None while others are: answers gather meanwhile.
+    fn votes(&mut self, enough: impl Fn(NodeSet) -> bool) -> Option<(S, Vec<(NodeId, BlsSignatureBytes)>)> {
+        if self.combining {
+            return None;
+        }
+        let found = self.of.values().find_map(|(said, _)| {
+            let equal = self.of.iter().filter(|(_, (other, _))| other == said);
+            let votes: Vec<_> = equal.map(|(id, (_, signature))| (*id, *signature)).collect();
+            enough(votes.iter().map(|(id, _)| *id).collect()).then(|| (said.clone(), votes))
+        });
+        self.combining = found.is_some();
+        found
+    }
+
+    fn exclude(&mut self, liars: NodeSet) {
+        self.combining = false;
+        self.liars = self.liars.or(liars);
+        self.of.retain(|id, _| !liars.contains(*id));
+    }
+}
 
 /// A client's question.
 #[derive(Clone, Debug)]
@@ -29,7 +70,6 @@ struct Query {
     link: NodeId,
     since: Time,
     answers: Answers<State>,
-    combining: bool,
 }
 
 /// Everything that is asked.
@@ -37,17 +77,19 @@ struct Query {
 pub(super) struct Questions {
     /// The height that is asked for, and who signed it.
     height: Option<(u64, Time, Answers<Height>)>,
-    combining: bool,
     queries: BTreeMap<(u64, u32), Query>,
 }
 
 impl Questions {
+    fn of_link(&self, link: NodeId) -> usize {
+        self.queries.values().filter(|query| query.link == link).count()
+    }
+
     /// Forgets what nobody answered in time.
     pub(super) fn expire(&mut self, now: Time) {
         self.queries.retain(|_, query| now.since(query.since) < QUERY);
         if self.height.as_ref().is_some_and(|(_, since, _)| now.since(*since) >= Span::secs(2)) {
             self.height = None;
-            self.combining = false;
         }
     }
 }
@@ -62,30 +104,31 @@ impl Broker {
     pub(super) fn ask_height(&mut self, height: u64, turn: &mut Step<'_>) {
         let asked = self.questions.height.as_ref().map_or(0, |(asked, ..)| *asked);
         let shown = self.shown.as_ref().map_or(0, |shown| shown.statement.height);
-        if height <= asked.max(shown) || self.questions.combining {
+        let combines = self.questions.height.as_ref().is_some_and(|(_, _, answers)| answers.combining);
+        if height <= asked.max(shown) || combines {
             return;
         }
-        self.questions.height = Some((height, turn.now(), BTreeMap::new()));
+        self.questions.height = Some((height, turn.now(), Answers::default()));
         Self::ask_servers(self.servers(), ServerMessage::HeightAsk(Height { height }), turn);
     }
 
     pub(super) fn on_height(&mut self, from: NodeId, signed: &SignedHeight, turn: &mut Step<'_>) {
-        let quorums = *self.config.cluster.quorums();
-        let Questions { height, combining, .. } = &mut self.questions;
-        let Some((asked, _, answers)) = height.as_mut().filter(|_| !*combining) else { return };
-        if signed.statement.height != *asked {
-            return;
+        let Some((asked, _, answers)) = &mut self.questions.height else { return };
+        if signed.statement.height == *asked {
+            answers.hear(from, &signed.statement, signed.signature);
+            self.combine_heights(turn);
         }
-        answers.insert(from, (signed.statement.clone(), signed.signature));
-        if quorums.has_correct(answers.keys().copied().collect()) {
-            let votes = answers.iter().map(|(id, (_, signature))| (*id, *signature)).collect();
-            *combining = true;
-            self.compute(turn, Task::Heights(signed.statement.clone(), votes));
+    }
+
+    fn combine_heights(&mut self, turn: &mut Step<'_>) {
+        let quorums = *self.config.cluster.quorums();
+        let Some((_, _, answers)) = &mut self.questions.height else { return };
+        if let Some((said, votes)) = answers.votes(|set| quorums.has_correct(set)) {
+            self.compute(turn, Task::Heights(said, votes));
         }
     }
 
     pub(super) fn height_proven(&mut self, combined: Combined<Height>, turn: &mut Step<'_>) {
-        self.questions.combining = false;
         match combined {
             Ok(certificate) => {
                 self.questions.height = None;
@@ -99,11 +142,12 @@ impl Broker {
                 self.watch_window(turn);
             }
             Err(liars) => {
-                for liar in liars.iter() {
-                    turn.blame(liar, Fault::ForgedHeight);
-                    if let Some((_, _, answers)) = &mut self.questions.height {
-                        answers.remove(&liar);
-                    }
+                liars.iter().for_each(|liar| turn.blame(liar, Fault::ForgedHeight));
+                if let Some((_, _, answers)) = &mut self.questions.height {
+                    answers.exclude(liars);
+                }
+                if !liars.is_empty() {
+                    self.combine_heights(turn);
                 }
             }
         }
@@ -112,46 +156,53 @@ impl Broker {
     pub(super) fn on_query(&mut self, link: NodeId, nonce: u64, id: u32, turn: &mut Step<'_>) {
         if id >= self.trusted {
             Self::nack(link, Nack::NotInDirectory, super::HEIGHTS, turn);
-        } else if self.questions.queries.len() >= QUERIES_MAX {
+        } else if self.questions.queries.len() >= QUERIES_MAX || self.questions.of_link(link) >= OF_LINK_MAX {
             Self::nack(link, Nack::Busy, QUERY, turn);
         } else {
             let now = turn.now();
-            let fresh = Query { link, since: now, answers: BTreeMap::new(), combining: false };
+            let fresh = Query { link, since: now, answers: Answers::default() };
             self.questions.queries.entry((nonce, id)).or_insert(fresh).link = link;
             Self::ask_servers(self.servers(), ServerMessage::StateAsk(StateAsk { nonce, id }), turn);
         }
     }
 
     pub(super) fn on_state(&mut self, from: NodeId, signed: &SignedState, turn: &mut Step<'_>) {
-        let quorums = *self.config.cluster.quorums();
         let said = &signed.statement;
-        let Some(query) = self.questions.queries.get_mut(&(said.nonce, said.id)) else { return };
-        query.answers.insert(from, (said.clone(), signed.signature));
-        let equal = query.answers.iter().filter(|(_, (other, _))| other == said);
-        let votes: Vec<_> = equal.map(|(id, (_, signature))| (*id, *signature)).collect();
-        if !query.combining && quorums.has_correct(votes.iter().map(|(id, _)| *id).collect()) {
-            query.combining = true;
-            self.compute(turn, Task::States(said.clone(), votes));
+        let key = (said.nonce, said.id);
+        if let Some(query) = self.questions.queries.get_mut(&key) {
+            query.answers.hear(from, said, signed.signature);
+            self.combine_states(key, turn);
+        }
+    }
+
+    fn combine_states(&mut self, key: (u64, u32), turn: &mut Step<'_>) {
+        let quorums = *self.config.cluster.quorums();
+        let Some(query) = self.questions.queries.get_mut(&key) else { return };
+        if let Some((said, votes)) = query.answers.votes(|set| quorums.has_correct(set)) {
+            self.compute(turn, Task::States(said, votes));
         }
     }
 
     pub(super) fn state_proven(&mut self, state: &State, combined: Combined<State>, turn: &mut Step<'_>) {
         let key = (state.nonce, state.id);
         let Some(query) = self.questions.queries.get_mut(&key) else { return };
-        query.combining = false;
         match combined {
             Ok(certificate) => {
                 let aggregate = aggregate_of(&certificate, &self.config.cluster);
-                let (Some(aggregate), Some(height)) = (aggregate, self.shown.clone()) else { return };
+                let (Some(aggregate), Some(height)) = (aggregate, self.shown.clone()) else {
+                    query.answers.combining = false;
+                    return;
+                };
                 let answer = StateAnswer { next_k: state.next_k, tag: state.tag, aggregate, height };
                 let link = query.link;
                 self.questions.queries.remove(&key);
                 Self::tell(link, ClientMessage::State(Box::new(answer)), turn);
             }
             Err(liars) => {
-                for liar in liars.iter() {
-                    query.answers.remove(&liar);
-                    turn.blame(liar, Fault::ForgedState);
+                liars.iter().for_each(|liar| turn.blame(liar, Fault::ForgedState));
+                query.answers.exclude(liars);
+                if !liars.is_empty() {
+                    self.combine_states(key, turn);
                 }
             }
         }

@@ -16,6 +16,8 @@ use crate::tree::TreeShape;
 
 /// Submissions that are checked together.
 const CHECKED_TOGETHER: usize = 128;
+/// Links whose certificates are checked at once: each costs a pairing, and whoever has a link may show one.
+pub(super) const EXPLAINED_TOGETHER: usize = 64;
 /// Bytes of an entry beside its message: id, length, parity, and its own number and signature as a straggler.
 const BESIDE: u64 = 96;
 /// When a client without straggles left may come again.
@@ -51,7 +53,9 @@ impl Broker {
 
     fn refusal(&self, link: NodeId, submit: &Submit, turn: &Step<'_>) -> Option<(Nack, Span)> {
         let now = turn.now();
-        let busy = self.pool.len() + self.unchecked.len() + self.checking >= self.config.pool_max();
+        let unsettled = self.unchecked.len() + self.checking;
+        // What is held over comes to the pool later, so both must have room.
+        let busy = unsettled + self.pool.len().max(self.held.len()) >= self.config.pool_max();
         let empty = self.buckets.get(&submit.id).is_some_and(|bucket| bucket.is_empty(now));
         if submit.id >= self.book.len() {
             Some((Nack::NotInDirectory, super::HEIGHTS))
@@ -71,7 +75,9 @@ impl Broker {
         let shown = submit.legitimacy.take();
         match shown.filter(|shown| shown.height() >= submit.k0 && shown.height() > self.height) {
             Some(shown) if self.links.is_heard(link, turn.now()) => {
-                if self.explaining.insert(link) {
+                if self.explaining.len() >= EXPLAINED_TOGETHER {
+                    Self::nack(link, Nack::Busy, FULL, turn);
+                } else if self.explaining.insert(link) {
                     turn.applied(Rule::LegitimacyProof);
                     self.compute(turn, Task::Legitimacy(link, Box::new(submit), shown));
                 }
@@ -139,13 +145,32 @@ impl Broker {
         if slot.is_some_and(|slot| slot.admitted.is_same(submit.k0, &submit.message, submit.parity)) {
             of.carry(index, link);
             self.show(batch, index, Some(link), turn);
-            self.respond_to(batch, index, Some(link), turn);
+            self.respond_to(batch, index, link, turn);
         }
     }
 
     fn take(&mut self, link: NodeId, submit: Submit, turn: &mut Step<'_>) {
         let Submit { id, k0, message, parity, t, .. } = submit;
-        // The next submission acknowledges the delivery of the last one.
+        // A slice would keep its whole frame in memory.
+        let message = message.bytes().to_vec().into();
+        let admitted = Admitted { id, k0, message, parity, t, carriers: Carriers::of(link) };
+        self.arm_flush(turn);
+        self.unchecked.push(Submitted(admitted));
+        if self.unchecked.len() >= CHECKED_TOGETHER {
+            turn.disarm(Timer::Flush);
+            self.flush(turn);
+        }
+    }
+
+    /// The first thing that waits for its check says when all are checked.
+    pub(super) fn arm_flush(&self, turn: &mut Step<'_>) {
+        if self.unchecked.is_empty() && self.desk.is_checked() {
+            turn.arm(Timer::Flush, FLUSH);
+        }
+    }
+
+    /// A client has its last delivery once it signed its next submission. Nobody else can say so.
+    fn acknowledge(&mut self, id: u32, k0: u64) {
         if let Some((batch, index)) = self.place.get(&id).copied()
             && let Some(slot) = self
                 .batches
@@ -154,18 +179,7 @@ impl Broker {
                 .and_then(|messages| messages.slot_mut(index))
             && slot.admitted.k0 < k0
         {
-            slot.acknowledged = true;
-        }
-        // A slice would keep its whole frame in memory.
-        let message = message.bytes().to_vec().into();
-        let admitted = Admitted { id, k0, message, parity, t, carriers: Carriers::of(link) };
-        if self.unchecked.is_empty() {
-            turn.arm(Timer::Flush, FLUSH);
-        }
-        self.unchecked.push(Submitted(admitted));
-        if self.unchecked.len() >= CHECKED_TOGETHER {
-            turn.disarm(Timer::Flush);
-            self.flush(turn);
+            slot.acknowledged = slot.admitted.carriers;
         }
     }
 
@@ -199,6 +213,7 @@ impl Broker {
     /// Only checked submissions come here: one per client in pool and open batches, one held behind it.
     fn admit(&mut self, admitted: Admitted) {
         let (id, k0) = (admitted.id, admitted.k0);
+        self.acknowledge(id, k0);
         if self.joined(&admitted) {
             return;
         }
@@ -336,7 +351,7 @@ impl Broker {
             share: None,
             other: None,
             signs: false,
-            acknowledged: false,
+            acknowledged: Carriers::default(),
         };
         let messages = Messages {
             k,

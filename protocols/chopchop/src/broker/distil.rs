@@ -68,8 +68,9 @@ impl Broker {
         let entry = |at: u32| messages.slots.get(at as usize).map(|slot| slot.admitted.entry());
         let Some(proof) = Self::prove(tree, index, &entry) else { return };
         let (k, shape) = (messages.k, messages.shape);
-        let height = self.shown.clone().filter(|_| k > slot.admitted.k0);
         let closed = batch.phase != Phase::Distilling;
+        // Only number 0 needs no proof: a client may have signed right below the height that is proven to it.
+        let height = self.shown.clone().filter(|shown| !closed && k > 0 && k < shown.statement.height);
         let inclusion = Inclusion { root: tree.root(), k, shape, proof, height, closed };
         let to: Vec<NodeId> = link.map_or_else(|| slot.admitted.carriers.iter().collect(), |link| vec![link]);
         for link in to {
@@ -125,14 +126,18 @@ impl Broker {
     ) {
         let Some(number) = self.by_commit.get(&root_commit).copied() else { return };
         let Some(batch) = self.batches.get_mut(&number) else { return };
-        if batch.phase != Phase::Distilling {
-            return;
-        }
-        let Some(messages) = batch.messages_mut() else { return };
+        let phase = batch.phase;
+        let Some(messages) = batch.messages_mut().filter(|messages| messages.offered) else { return };
         let Some(index) = messages.index_of(id) else { return };
         let answered = turn.now().since(messages.offered_at);
         let Some(slot) = messages.slot_mut(index) else { return };
         if !slot.admitted.carriers.has(link) || slot.heard.has(link) {
+            return;
+        }
+        if phase != Phase::Distilling {
+            // Too late to sign, and in time to say how long the next ones are waited for.
+            slot.heard.add(link);
+            self.answers.add(answered);
             return;
         }
         // More links than two in turn would make room for a third share.

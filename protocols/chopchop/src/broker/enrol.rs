@@ -2,13 +2,15 @@
 //!
 //! *Bounds.* 1,024 cards wait for their check, as many for their batch.
 
+use std::collections::BTreeSet;
+
 use synod_machine::Span;
 use synod_quorum::NodeId;
 
 use super::follow::ids_of;
 use super::job::Task;
 use super::open::{Batch, Cards, Content, Phase};
-use super::{Broker, FLUSH, Step, Timer};
+use super::{Broker, Step};
 use crate::card::Card;
 use crate::fault::Fault;
 use crate::message::{ClientMessage, Nack, Signed};
@@ -28,11 +30,16 @@ pub(super) struct Desk {
     unchecked: Vec<(Card, NodeId)>,
     checking: usize,
     sound: Vec<(Card, NodeId)>,
-    /// Certified batches whose ids are not known here yet.
-    waiting: Vec<u64>,
+    /// Batches of cards, open and kept.
+    pub(super) batches: BTreeSet<u64>,
 }
 
 impl Desk {
+    /// Whether no card waits for its check.
+    pub(super) const fn is_checked(&self) -> bool {
+        self.unchecked.is_empty()
+    }
+
     pub(super) const BYTES_MAX: u64 = 3 * CARDS_MAX as u64 * 256;
 
     pub(super) fn bytes(&self) -> u64 {
@@ -54,24 +61,19 @@ impl Broker {
                 return;
             }
         }
-        let mut found = None;
-        for (number, batch) in &mut self.batches {
-            if let Content::Cards(cards) = &mut batch.content
-                && let Some(at) = cards.cards.iter().position(|(known, _)| *known == card)
-            {
-                cards.cards[at].1 = link;
-                found = Some((*number, at));
-            }
-        }
-        match found {
-            Some((number, at)) => {
+        for number in self.desk.batches.clone() {
+            let Some(Content::Cards(of)) = self.batches.get_mut(&number).map(|batch| &mut batch.content)
+            else {
+                continue;
+            };
+            if let Some(at) = of.cards.iter().position(|(known, _)| *known == card) {
+                of.cards[at].1 = link;
                 self.answer_card(number, at, turn);
-            }
-            None => {
-                turn.arm(Timer::Flush, FLUSH);
-                self.desk.unchecked.push((card, link));
+                return;
             }
         }
+        self.arm_flush(turn);
+        self.desk.unchecked.push((card, link));
     }
 
     pub(super) fn flush_cards(&mut self, turn: &mut Step<'_>) {
@@ -109,48 +111,48 @@ impl Broker {
         turn.applied(Rule::Directory);
         self.last_batch += 1;
         let number = self.last_batch;
-        self.batches.insert(number, Batch::new(Phase::Sealing, Content::Cards(Cards { cards })));
+        let content = Content::Cards(Cards { cards, assigned: None });
+        self.batches.insert(number, Batch::new(Phase::Sealing, content));
+        self.desk.batches.insert(number);
         self.seal(number, turn);
         self.cards_delivered(turn);
     }
 
     /// Answers the cards of certified batches whose ids are in the directory here.
     pub(super) fn cards_delivered(&mut self, turn: &mut Step<'_>) {
-        let delivered = self.kept.iter().filter(|number| {
-            let batch = self.batches.get(number);
-            batch.is_some_and(|batch| {
-                matches!(batch.content, Content::Cards(_))
-                    && batch.proof.as_ref().is_some_and(|proof| proof.rounds == 0)
-            })
-        });
-        self.desk.waiting = delivered.copied().collect();
-        for number in self.desk.waiting.clone() {
-            let Some(Content::Cards(of)) = self.batches.get(&number).map(|batch| &batch.content) else {
-                continue;
-            };
-            let answered = (0..of.cards.len()).all(|at| self.answer_card(number, at, turn));
-            if answered && let Some(proof) = self.batches.get_mut(&number).and_then(|b| b.proof.as_mut()) {
+        let waits = |number: &&u64| {
+            let proof = self.batches.get(number).and_then(|batch| batch.proof.as_ref());
+            proof.is_some_and(|proof| proof.rounds == 0)
+        };
+        let waiting: Vec<u64> = self.desk.batches.iter().filter(waits).copied().collect();
+        for number in &waiting {
+            let count = self.batches.get(number).map_or(0, |batch| batch.count() as usize);
+            let answered = (0..count).all(|at| self.answer_card(*number, at, turn));
+            if answered && let Some(proof) = self.batches.get_mut(number).and_then(|b| b.proof.as_mut()) {
                 proof.rounds = 1;
             }
         }
-        if !self.desk.waiting.is_empty() {
+        if !waiting.is_empty() {
             self.follow_directory(turn);
         }
     }
 
     /// Sends a client the id that f + 1 servers gave its card; false when the directory here is too short to know it.
-    fn answer_card(&self, number: u64, at: usize, turn: &mut Step<'_>) -> bool {
-        let Some(batch) = self.batches.get(&number) else { return true };
-        let (Content::Cards(of), Some(proof)) = (&batch.content, &batch.proof) else { return true };
+    fn answer_card(&mut self, number: u64, at: usize, turn: &mut Step<'_>) -> bool {
+        let Some(batch) = self.batches.get_mut(&number) else { return true };
+        let count = batch.count();
+        let (Content::Cards(of), Some(proof)) = (&mut batch.content, &batch.proof) else { return true };
         let domains = self.config.cluster.domains();
-        let ids = ids_of(&self.directory, &of.cards);
-        let leaves: Vec<u8> = of.cards.iter().zip(&ids).flat_map(|((card, _), id)| leaf(card, *id)).collect();
-        let mut hashed = Vec::new();
-        domains.ids_leaf.hash_many(&leaves, LEAF, &mut hashed);
-        let tree = Tree::grow(&domains.ids_node, hashed);
-        if tree.root() != proof.statement.exceptions_root {
-            return false;
+        if of.assigned.is_none() {
+            let ids = ids_of(&self.directory, &of.cards);
+            let leaves: Vec<u8> =
+                of.cards.iter().zip(&ids).flat_map(|((card, _), id)| leaf(card, *id)).collect();
+            let mut hashed = Vec::new();
+            domains.ids_leaf.hash_many(&leaves, LEAF, &mut hashed);
+            let tree = Tree::grow(&domains.ids_node, hashed);
+            of.assigned = (tree.root() == proof.statement.exceptions_root).then_some((ids, tree));
         }
+        let Some((ids, tree)) = &of.assigned else { return false };
         let (Ok(index), Some((_, link)), Some(id)) = (u32::try_from(at), of.cards.get(at), ids.get(at))
         else {
             return true;
@@ -159,7 +161,7 @@ impl Broker {
             height: proof.statement.height,
             digest: proof.statement.digest,
             index,
-            count: batch.count(),
+            count,
             id: *id,
             path: tree.path(index).unwrap_or_default(),
             exc_count: proof.statement.exc_count,

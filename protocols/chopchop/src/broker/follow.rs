@@ -25,6 +25,8 @@ const PULL: Span = Span::millis(900);
 pub(super) struct Follow {
     reports: BTreeMap<NodeId, (u32, Hash)>,
     pulled: Option<Time>,
+    /// The server that is asked for members; those of others do not count.
+    source: Option<NodeId>,
     /// Which server gives members; the next one after a false one.
     turn_of: u32,
     hashing: bool,
@@ -76,6 +78,7 @@ impl Broker {
         self.follow.turn_of += 1;
         let members = self.config.cluster.roster().size();
         let source = NodeId(self.follow.turn_of % members);
+        self.follow.source = Some(source);
         let from = self.directory.len();
         Self::ask_servers(source, ServerMessage::DirPull { from }, turn);
         // The others need to say their root alone.
@@ -92,7 +95,8 @@ impl Broker {
         hint.directory = hint.directory.max(cards.length);
         self.follow.reports.insert(from, (cards.length, cards.root));
         let target = self.directory_target();
-        if cards.from == self.directory.len() && !self.follow.hashing {
+        let is_asked = self.follow.source == Some(from);
+        if is_asked && cards.from == self.directory.len() && !self.follow.hashing {
             let mut falsified = false;
             for member in &cards.members {
                 if self.directory.len() >= target.min(cards.length) {
@@ -133,7 +137,7 @@ impl Broker {
         match self.vouched(length) {
             Some(vouched) if vouched == root => {
                 self.trusted = length;
-                self.follow.pulled = None;
+                (self.follow.pulled, self.follow.source) = (None, None);
                 self.read_keys(turn);
                 self.cards_delivered(turn);
             }
@@ -145,7 +149,7 @@ impl Broker {
 
     /// Drops the members that nobody vouches for.
     fn distrust(&mut self) {
-        self.follow.pulled = None;
+        (self.follow.pulled, self.follow.source) = (None, None);
         match cut(&self.directory, self.trusted) {
             Some(directory) => self.directory = directory,
             None => unreachable!("a prefix of a directory is one"),

@@ -17,7 +17,7 @@ use crate::dedup::Exceptions;
 use crate::item::Item;
 use crate::message::{ExceptionProof, Verdict};
 use crate::statement::{BlsShareBytes, Delivered, Witness};
-use crate::tree::{EntryTree, TreeShape};
+use crate::tree::{EntryTree, Tree, TreeShape};
 
 /// The last two links that carried a submission, the newest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,11 +77,16 @@ pub(super) struct Slot {
     pub(super) other: Option<Box<(NodeId, BlsSignature)>>,
     /// Whether its share is in the aggregate.
     pub(super) signs: bool,
-    /// Whether its client acknowledged the delivery.
-    pub(super) acknowledged: bool,
+    /// Links on which the delivery was acknowledged.
+    pub(super) acknowledged: Carriers,
 }
 
 impl Slot {
+    /// Whether every link that carried the submission has the delivery.
+    pub(super) fn is_answered(&self) -> bool {
+        self.admitted.carriers.iter().all(|link| self.acknowledged.has(link))
+    }
+
     /// Whether every link that carried the submission sent a share. One is not enough: a liar that relayed it could be first.
     pub(super) fn is_complete(&self) -> bool {
         self.admitted.carriers.iter().all(|link| self.heard.has(link))
@@ -146,6 +151,8 @@ impl Messages {
 #[derive(Clone, Debug)]
 pub(super) struct Cards {
     pub(super) cards: Vec<(Card, NodeId)>,
+    /// Their ids and the tree over them, once the directory here knows them.
+    pub(super) assigned: Option<(Vec<u32>, Tree)>,
 }
 
 /// What is in a batch.
@@ -259,7 +266,7 @@ impl Batch {
     pub(super) fn bytes(&self) -> u64 {
         let content = match &self.content {
             Content::Messages(messages) => u64::from(messages.shape.count) * SLOT_BYTES + messages.payload,
-            Content::Cards(cards) => cards.cards.len() as u64 * 256,
+            Content::Cards(cards) => cards.cards.len() as u64 * 384,
         };
         content + self.sealing.as_ref().map_or(0, |sealing| sealing.batch.body.len() as u64)
     }

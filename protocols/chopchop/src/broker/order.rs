@@ -53,11 +53,10 @@ impl Broker {
             return;
         };
         let expired = batch.sealing.as_ref().is_some_and(|sealing| reached >= sealing.witness.expiry);
-        // Four sealings of one batch lie a whole horizon apart: its clients are elsewhere by then.
-        match (expired, batch.digests.len()) {
-            (false, _) => self.order(number, stage, turn),
-            (true, 0..4) => self.seal(number, turn),
-            (true, _) => self.abandon(number, turn),
+        if expired {
+            self.seal_again(number, turn);
+        } else {
+            self.order(number, stage, turn);
         }
     }
 
@@ -136,7 +135,9 @@ impl Broker {
         };
         let Some(aggregate) = aggregate_of(&certificate, &self.config.cluster) else { return };
         for (server, (verdict, _)) in &batch.verdicts {
-            if verdict.statement != certificate.statement {
+            // A batch that was sealed anew may be delivered under each of its digests.
+            let said = &verdict.statement;
+            if said.digest == certificate.statement.digest && *said != certificate.statement {
                 turn.blame(*server, Fault::UnequalVerdict.with(verdict));
             }
         }
@@ -159,6 +160,9 @@ impl Broker {
     fn delivered(&mut self, number: u64, turn: &mut Step<'_>) {
         let Some(batch) = self.batches.get(&number) else { return };
         let bytes = batch.bytes();
+        if let Some(proof) = &batch.proof {
+            self.by_height.insert(proof.statement.height, number);
+        }
         self.charge_replays(number, turn);
         self.kept.insert(number);
         self.kept_bytes += bytes;

@@ -19,16 +19,22 @@ impl Broker {
     pub(super) fn respond(&mut self, number: u64, turn: &mut Step<'_>) {
         turn.applied(Rule::Step18);
         let Some(messages) = self.batches.get(&number).and_then(Batch::messages) else { return };
-        let open = (0_u32..).zip(&messages.slots).filter(|(_, slot)| !slot.acknowledged);
-        let open: Vec<(u32, bool)> = open.map(|(index, slot)| (index, slot.signs)).collect();
+        let open: Vec<(u32, bool, NodeId)> = (0_u32..)
+            .zip(&messages.slots)
+            .filter(|(_, slot)| !slot.is_answered())
+            .flat_map(|(index, slot)| {
+                let links = slot.admitted.carriers.iter().filter(|link| !slot.acknowledged.has(*link));
+                links.map(move |link| (index, slot.signs, link))
+            })
+            .collect();
         if open.is_empty() {
             return;
         }
-        for (index, signs) in open {
+        for (index, signs, link) in open {
             if !signs {
-                self.show(number, index, None, turn);
+                self.show(number, index, Some(link), turn);
             }
-            self.respond_to(number, index, None, turn);
+            self.respond_to(number, index, link, turn);
         }
         turn.arm(Timer::Resend(number, 0), RESEND);
     }
@@ -45,13 +51,12 @@ impl Broker {
         }
     }
 
-    /// Sends one client its delivery: on this link, or on those that carried its submission.
-    pub(super) fn respond_to(&self, number: u64, index: u32, link: Option<NodeId>, turn: &mut Step<'_>) {
+    /// Sends one client its delivery on this link.
+    pub(super) fn respond_to(&self, number: u64, index: u32, link: NodeId, turn: &mut Step<'_>) {
         let Some(batch) = self.batches.get(&number).filter(|batch| batch.phase == Phase::Delivered) else {
             return;
         };
-        let (Some(messages), Some(proof)) = (batch.messages(), &batch.proof) else { return };
-        let Some(slot) = messages.slots.get(index as usize) else { return };
+        let Some(proof) = &batch.proof else { return };
         let leaf = proof.leaves.get((index / LEAF_ENTRIES) as usize).cloned();
         let said = &proof.statement;
         let delivery = Delivery {
@@ -63,27 +68,18 @@ impl Broker {
             aggregate: proof.aggregate.clone(),
             exception: leaf,
         };
-        let to: Vec<NodeId> = link.map_or_else(|| slot.admitted.carriers.iter().collect(), |link| vec![link]);
-        for link in to {
-            Self::tell(link, ClientMessage::Delivery(Box::new(delivery.clone())), turn);
-        }
+        Self::tell(link, ClientMessage::Delivery(Box::new(delivery)), turn);
     }
 
     /// The clients of this link have their delivery of this height.
     pub(super) fn on_ack(&mut self, link: NodeId, height: u64) {
-        let numbers: Vec<u64> = self.kept.iter().copied().collect();
-        for number in numbers {
-            let Some(batch) = self.batches.get_mut(&number) else { continue };
-            if batch.proof.as_ref().is_none_or(|proof| proof.statement.height != height) {
-                continue;
-            }
-            let Some(messages) = batch.messages_mut() else { continue };
-            let all = messages.carried.range((link, 0)..=(link, u32::MAX)).map(|(_, index)| *index);
-            let all: Vec<u32> = all.collect();
-            for index in all {
-                if let Some(slot) = messages.slot_mut(index) {
-                    slot.acknowledged = true;
-                }
+        let Some(number) = self.by_height.get(&height) else { return };
+        let Some(messages) = self.batches.get_mut(number).and_then(Batch::messages_mut) else { return };
+        let all: Vec<u32> =
+            messages.carried.range((link, 0)..=(link, u32::MAX)).map(|(_, index)| *index).collect();
+        for index in all {
+            if let Some(slot) = messages.slot_mut(index) {
+                slot.acknowledged.add(link);
             }
         }
     }
@@ -96,6 +92,9 @@ impl Broker {
         turn.disarm(Timer::Keep(number));
         if let Some(batch) = self.batches.remove(&number) {
             self.kept_bytes = self.kept_bytes.saturating_sub(batch.bytes());
+            if let Some(proof) = &batch.proof {
+                self.by_height.remove(&proof.statement.height);
+            }
             self.unname(number, &batch);
         }
     }

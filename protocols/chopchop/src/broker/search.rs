@@ -12,6 +12,9 @@ use crate::content::AnyBatch;
 use crate::fault::Fault;
 use crate::trace::{Note, NoteName, Rule};
 
+/// Times that a batch is sealed at most.
+const SEALINGS_MAX: usize = 4;
+
 impl Broker {
     pub(super) fn searched(&mut self, number: u64, found: &Distilled, turn: &mut Step<'_>) {
         let Some(batch) = self.batches.get_mut(&number).filter(|batch| batch.phase == Phase::Searching)
@@ -132,6 +135,16 @@ impl Broker {
         self.upload(number, turn);
     }
 
+    /// Seals a batch anew that expired. After four sealings its clients are elsewhere.
+    pub(super) fn seal_again(&mut self, number: u64, turn: &mut Step<'_>) {
+        let sealings = self.batches.get(&number).map_or(0, |batch| batch.digests.len());
+        if sealings < SEALINGS_MAX {
+            self.seal(number, turn);
+        } else {
+            self.abandon(number, turn);
+        }
+    }
+
     /// Gives a batch up: its clients come again, here or at another broker.
     pub(super) fn abandon(&mut self, number: u64, turn: &mut Step<'_>) {
         if let Some(batch) = self.batches.remove(&number) {
@@ -150,6 +163,7 @@ impl Broker {
         for digest in &batch.digests {
             self.by_digest.remove(digest);
         }
+        self.desk.batches.remove(&number);
         if let Some(messages) = batch.messages() {
             self.by_commit.remove(&super::distil::half(&messages.commit));
             for slot in &messages.slots {

@@ -1,5 +1,8 @@
 //! Brokers with real clients, around servers that a test plays: the promises of section 7.1 that are theirs.
 
+mod crashes;
+mod hostile;
+
 use synod_crypto::Signature;
 use synod_machine::Span;
 use synod_quorum::{NodeId, NodeSet};

@@ -82,8 +82,8 @@ impl Broker {
             return;
         };
         let Some(sealing) = &mut batch.sealing else { return };
-        if reached >= sealing.witness.expiry {
-            self.seal(number, turn);
+        if reached >= sealing.witness.expiry || self.config.cluster.quorums().has_correct(sealing.refused) {
+            self.seal_again(number, turn);
             return;
         }
         turn.applied(Rule::WitnessExtend);
@@ -143,9 +143,10 @@ impl Broker {
                 sealing.uploaded.remove(from);
             }
             Refusal::Expired | Refusal::TooFar => {
+                // It is sealed anew when the wait for shards is over, with what servers say of their height by then.
                 sealing.refused.insert(from);
                 if quorums.has_correct(sealing.refused) {
-                    self.seal(number, turn);
+                    self.ask_standing(turn);
                 }
             }
             Refusal::Malformed

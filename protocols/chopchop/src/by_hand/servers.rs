@@ -6,13 +6,14 @@ use synod_crypto::{Hash, Statement};
 use synod_quorum::{NodeId, NodeSet};
 
 use super::{SERVERS, keys};
-use crate::batch::Batch;
+use crate::batch::{Batch, Refusal};
 use crate::config::Cluster;
 use crate::content::AnyBatch;
 use crate::dedup::{Exceptions, Reason, tag};
 use crate::directory::Directory;
 use crate::message::{
-    Cards, Credit, ExceptionList, ServerMessage, Shard, SignedHeight, SignedState, StoreMessage, Verdict,
+    Cards, Credit, ExceptionList, Refused, ServerMessage, Shard, SignedHeight, SignedState, StoreMessage,
+    Verdict,
 };
 use crate::statement::{BlsSignatureBytes, Delivered, Kind, State};
 use crate::vocabulary::Message;
@@ -35,6 +36,8 @@ pub(crate) struct Servers {
     pub(crate) silent: NodeSet,
     /// Servers whose signatures are not theirs.
     pub(crate) lying: NodeSet,
+    /// Why stores refuse every batch, when they do.
+    pub(crate) refuses: Option<Refusal>,
     /// Digests that were ordered, delivered or not.
     pub(crate) ordered: BTreeSet<Hash>,
 }
@@ -52,6 +55,7 @@ impl Servers {
             shapes: Vec::new(),
             silent: NodeSet::EMPTY,
             lying: NodeSet::EMPTY,
+            refuses: None,
             ordered: BTreeSet::new(),
         }
     }
@@ -94,6 +98,9 @@ impl Servers {
             Message::Store(StoreMessage::Batch(upload)) => {
                 let batch = AnyBatch::of_upload(&upload).expect("of either kind");
                 let (_, digest) = batch.name_and_digest(self.cluster.domains());
+                if let Some(why) = self.refuses {
+                    return vec![Message::Store(StoreMessage::Refuse(Refused { digest, why }))];
+                }
                 self.check(&batch);
                 self.batches.insert(digest, batch);
                 if upload.asks() { self.shard(server, digest) } else { Vec::new() }

@@ -30,6 +30,7 @@ enum Due {
 }
 
 /// A letter on its way.
+#[derive(Clone)]
 pub(crate) struct Letter {
     pub(crate) from: NodeId,
     pub(crate) to: NodeId,
@@ -38,6 +39,9 @@ pub(crate) struct Letter {
 
 /// Whether a letter is lost.
 pub(crate) type Loss = Box<dyn FnMut(&Letter) -> bool>;
+
+/// The delays of the copies of a letter that arrive, in milliseconds.
+pub(crate) type Way = Box<dyn FnMut(&Letter) -> Vec<u64>>;
 
 /// Four servers, up to two brokers, and clients.
 pub(crate) struct World {
@@ -52,6 +56,12 @@ pub(crate) struct World {
     timers: BTreeSet<(Time, Due)>,
     letters: VecDeque<Letter>,
     pub(crate) loss: Loss,
+    pub(crate) way: Way,
+    /// Letters that arrive later, in order of time and posting.
+    flying: BTreeMap<(Time, u64), Letter>,
+    posted: u64,
+    /// A broker that dies when it has sent so many letters more.
+    pub(crate) fuse: Option<(NodeId, u32)>,
 }
 
 /// A directory of clients 0 to `count` - 1.
@@ -84,6 +94,10 @@ impl World {
             timers: BTreeSet::new(),
             letters: VecDeque::new(),
             loss: Box::new(|_| false),
+            way: Box::new(|_| vec![0]),
+            flying: BTreeMap::new(),
+            posted: 0,
+            fuse: None,
         };
         BROKERS.into_iter().for_each(|id| world.start_broker(id, parameters));
         world.settle();
@@ -137,7 +151,13 @@ impl World {
         self.letters.push_back(Letter { from, to, message: Message::Client(message) });
     }
 
-    fn credit(&mut self) {
+    /// Anybody says anything to a broker.
+    pub(crate) fn say_any(&mut self, from: NodeId, to: NodeId, message: Message) {
+        self.letters.push_back(Letter { from, to, message });
+    }
+
+    /// Servers say where they stand.
+    pub(crate) fn credit(&mut self) {
         for to in self.brokers.keys() {
             for (from, message) in self.servers.credits() {
                 self.letters.push_back(Letter { from, to: *to, message });
@@ -169,7 +189,16 @@ impl World {
         hand.now = self.now;
         for effect in hand.step(event) {
             match effect {
-                Effect::Send { to, message } => self.post(id, to, &message),
+                Effect::Send { to, message } => {
+                    if let Some((_, left)) = self.fuse.as_mut().filter(|(of, _)| *of == id) {
+                        if *left == 0 {
+                            self.brokers.remove(&id);
+                            return;
+                        }
+                        *left -= 1;
+                    }
+                    self.post(id, to, &message);
+                }
                 Effect::Arm { timer, after } => {
                     self.arm(Due::Broker(id, timer), Some(self.now + after));
                 }
@@ -210,19 +239,30 @@ impl World {
             if (self.loss)(&letter) {
                 continue;
             }
-            let Letter { from, to, message } = letter;
-            if self.brokers.contains_key(&to) {
-                self.step_broker(to, Event::Message { from, message });
-            } else if self.clients.contains_key(&to) {
-                self.step_client(to, Event::Message { from, message });
-            } else if to.is_member() {
-                let before = self.servers.height;
-                for (server, message) in self.servers.hear(to, message) {
-                    self.letters.push_back(Letter { from: server, to: from, message });
+            for delay in (self.way)(&letter) {
+                if delay == 0 {
+                    self.deliver(letter.clone());
+                } else {
+                    self.posted += 1;
+                    let at = Time(self.now.0 + delay * 1_000_000);
+                    self.flying.insert((at, self.posted), letter.clone());
                 }
-                if self.servers.height > before {
-                    self.credit();
-                }
+            }
+        }
+    }
+
+    fn deliver(&mut self, Letter { from, to, message }: Letter) {
+        if self.brokers.contains_key(&to) {
+            self.step_broker(to, Event::Message { from, message });
+        } else if self.clients.contains_key(&to) {
+            self.step_client(to, Event::Message { from, message });
+        } else if to.is_member() {
+            let before = self.servers.height;
+            for (server, message) in self.servers.hear(to, message) {
+                self.letters.push_back(Letter { from: server, to: from, message });
+            }
+            if self.servers.height > before {
+                self.credit();
             }
         }
     }
@@ -231,7 +271,17 @@ impl World {
     pub(crate) fn run_until(&mut self, until: u64) {
         let until = Time(until * 1_000_000);
         self.settle();
-        while let Some((at, due)) = self.timers.first().copied().filter(|(at, _)| *at <= until) {
+        loop {
+            let next = self.timers.first().copied().filter(|(at, _)| *at <= until);
+            let latest = next.map_or(until, |(at, _)| at);
+            if let Some(first) = self.flying.first_entry().filter(|first| first.key().0 <= latest) {
+                self.now = self.now.max(first.key().0);
+                let letter = first.remove();
+                self.deliver(letter);
+                self.settle();
+                continue;
+            }
+            let Some((at, due)) = next else { break };
             self.timers.remove(&(at, due));
             self.now = self.now.max(at);
             match due {
