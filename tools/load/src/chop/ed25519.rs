@@ -51,7 +51,14 @@ impl EdFamily {
     /// Who signs for members from now on.
     #[must_use]
     pub fn signer(&self) -> EdSigner<'_> {
-        EdSigner { family: self, row: Row::new(&self.nonce, &self.step), nonce: self.nonce }
+        self.signer_at(0)
+    }
+
+    /// Who signs for members, with the nonces from number `first` on: signers of disjoint numbers share none.
+    #[must_use]
+    pub fn signer_at(&self, first: u64) -> EdSigner<'_> {
+        let nonce = self.nonce + self.step * Scalar::from(first);
+        EdSigner { family: self, row: Row::new(&nonce, &self.step), nonce }
     }
 }
 
@@ -132,6 +139,17 @@ mod tests {
             assert_eq!(check_key(&keys[at]), Ok(()), "a key that a roster would take");
         }
         assert_ne!(EdFamily::new(&Seed::new([6; 32])).keys(7, 1), keys[..1]);
+    }
+
+    #[test]
+    fn signers_of_disjoint_numbers_share_no_nonce_and_go_on_where_another_ended() {
+        let family = EdFamily::new(&Seed::new([5; 32]));
+        let key = family.keys(0, 1)[0];
+        let mut one = family.signer();
+        let all: Vec<_> = one.sign((0..6).map(|_| (0, key, b"word".as_slice())));
+        let late = family.signer_at(4).sign((0..2).map(|_| (0, key, b"word".as_slice())));
+        assert_eq!(all[4..], late);
+        assert_ne!(all[3], late[0]);
     }
 
     #[test]

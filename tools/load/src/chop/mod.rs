@@ -9,6 +9,7 @@
 //! Chop Chop, section 6.2.
 
 mod batches;
+pub mod client;
 mod draw;
 mod ed25519;
 mod family;
