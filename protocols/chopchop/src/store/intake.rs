@@ -124,12 +124,17 @@ impl Store {
         }
     }
 
-    /// Takes the work of a check from the broker's account.
+    /// Takes the work of a check from the account of the first asker that has as much. Whoever uploaded the batch first may
+    /// be another one, who has it from a faulty server.
     pub(super) fn spend(&mut self, digest: &Hash, turn: &Turn<'_, Self>) -> bool {
         let Some(held) = self.held.get(digest) else { return false };
         let (cost, now) = (work_of(&held.header), turn.now());
-        let Some(broker) = held.charged else { return true };
-        self.accounts.get_mut(broker).is_some_and(|account| account.spend(cost, now))
+        if held.charged.is_none() {
+            return true;
+        }
+        let accounts = &mut self.accounts;
+        let pays = |asker: &NodeId| accounts.open(*asker, now).is_some_and(|it| it.spend(cost, now));
+        held.askers.iter().any(pays)
     }
 
     /// A broker that restarted asks what it has pinned here.

@@ -291,3 +291,61 @@ impl Job for StoreJob {
         Some(self.from)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{CheckBatch, StoreDone, StoreJob, Task};
+    use crate::batch::{OwnedEntry, Plan, Refusal, Seal};
+    use crate::by_hand::{client_keys, cluster, keys, member};
+    use crate::directory::Directory;
+    use crate::keybook::KeyBook;
+    use crate::statement::{BlsSignatureBytes, Root};
+    use synod_machine::Job as _;
+    use synod_quorum::NodeId;
+
+    /// The verdict on a batch of these clients, under the infinite signature or that of client `by`.
+    fn verdict(directory: &Directory, ids: &[u32], by: Option<u32>) -> Result<(), Refusal> {
+        let (cluster, keys) = (cluster(), keys(0));
+        let view = directory.view();
+        let mut book = KeyBook::default();
+        book.append(&KeyBook::read(&view, 0, &keys));
+        let entry = |id: &u32| OwnedEntry { id: *id, message: vec![1; 8].into(), parity: false };
+        let plan =
+            Plan { broker: 0, msg_size: 8, epoch: cluster.epoch(), k: 0, expiry: 9, directory: view.len() };
+        let mut infinite = [0; 96];
+        infinite[0] = 0xc0;
+        let seal = Seal::new(plan, ids.iter().map(entry).collect());
+        let mut batch = seal.seal(cluster.domains(), Some(BlsSignatureBytes(infinite))).expect("sound");
+        if let Some(by) = by {
+            let root = Root { root_commit: batch.header.root_commit(cluster.domains()) };
+            let signature = client_keys(by).sign_bls(&cluster.scope(), &root).expect("a key");
+            batch.header.aggregate = Some(BlsSignatureBytes(signature.to_bytes()));
+        }
+        let digest = batch.digest(cluster.domains());
+        let task = Task::Batch(Box::new(CheckBatch { digest, batch, view, keys: book }));
+        match (StoreJob { cluster, from: NodeId(100), task }).run(&keys) {
+            StoreDone::Checked { verdict, mismatch: false, .. } => verdict.map(|_| ()),
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_key_and_its_negation_alone_stand_for_nobody() {
+        // T13, row 13: their sum is infinity, and so is the sum of what they sign.
+        let [one, mut negated, third] = [0, 1, 2].map(|id| member(&client_keys(id)));
+        negated.bls = one.bls;
+        negated.bls.0[0] ^= 0x20;
+        let mut directory = Directory::default();
+        for member in [one, negated, third] {
+            assert!(directory.admit(&member).1);
+        }
+        for by in [None, Some(0), Some(2)] {
+            assert_eq!(verdict(&directory, &[0, 1], by), Err(Refusal::Aggregate), "{by:?}");
+        }
+        assert_eq!(verdict(&directory, &[2], None), Err(Refusal::Aggregate), "an infinite signature");
+        assert_eq!(verdict(&directory, &[0], Some(2)), Err(Refusal::Aggregate));
+        // Beside another client the two cancel out, as their owner signed for both.
+        assert_eq!(verdict(&directory, &[0, 1, 2], Some(2)), Ok(()));
+        assert_eq!(verdict(&directory, &[0, 1, 2], Some(0)), Err(Refusal::Aggregate));
+    }
+}

@@ -92,7 +92,7 @@ impl Fetch {
 
     /// What to ask now: ranges that are neither here nor asked for.
     pub(super) fn asks(&mut self) -> Vec<(NodeId, Pull)> {
-        if self.digesting || self.dead {
+        if !self.active || self.digesting || self.dead {
             return Vec::new();
         }
         let (total, digest) = (length(&self.statement), self.statement.digest);
@@ -137,7 +137,7 @@ impl Fetch {
     fn clear(&mut self) {
         self.pieces.iter_mut().for_each(|piece| *piece = None);
         self.asked.clear();
-        self.ever = NodeSet::EMPTY;
+        // Who was asked before may still answer: that is late, and no fault.
         self.givers = NodeSet::EMPTY;
     }
 
@@ -182,12 +182,18 @@ impl Fetch {
 
     /// A peer is not asked again before everybody else was.
     pub(super) fn drop_source(&mut self, peer: NodeId) {
-        self.sources.retain(|source| *source != peer);
+        if let Some(at) = self.sources.iter().position(|source| *source == peer) {
+            self.sources.remove(at);
+            // Whose turn it was keeps it, or one that lies again and again would keep the turn where it is.
+            self.first -= usize::from(at < self.first);
+        }
         self.asked.retain(|_, asked| *asked != peer);
         if self.sources.is_empty() {
             self.sources = self.others.iter().filter(|id| *id != peer).collect();
         }
-        self.first = 0;
+        if self.first >= self.sources.len() {
+            self.first = 0;
+        }
     }
 
     fn bytes(&self) -> u64 {
@@ -247,5 +253,72 @@ impl Pulling {
 
     pub(super) fn bytes(&self) -> u64 {
         self.of.values().map(Fetch::bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fetch, PARALLEL, Pulling, Took};
+    use crate::message::PIECE_MAX;
+    use crate::statement::{Kind, Witness};
+    use synod_crypto::Hash;
+    use synod_quorum::{NodeId, NodeSet};
+    use synod_wire::Bytes;
+
+    const A: NodeId = NodeId(0);
+    const B: NodeId = NodeId(1);
+    const C: NodeId = NodeId(2);
+    const D: NodeId = NodeId(3);
+
+    /// A batch of three pieces, pulled by D from A and B, then from C.
+    fn fetch(height: u64) -> Fetch {
+        let body_len = u32::try_from(2 * PIECE_MAX).expect("small");
+        let digest = Hash::of(&height.to_le_bytes());
+        let statement = Witness { kind: Kind::Messages, digest, expiry: 9, count: 1, body_len };
+        let others = NodeSet::first(4).without(D);
+        Fetch::new(statement, height, NodeSet::only(A).with(B), others)
+    }
+
+    fn piece(at: usize) -> (u32, Bytes) {
+        let length = if at == 2 { 192 } else { PIECE_MAX };
+        (u32::try_from(at * PIECE_MAX).expect("small"), Bytes::from(vec![0; length]))
+    }
+
+    #[test]
+    fn a_pull_that_waits_for_its_turn_asks_nobody_whatever_peers_send() {
+        let mut pulling = Pulling::default();
+        for height in 2..9 {
+            pulling.add(fetch(height));
+        }
+        while pulling.next().is_some() {}
+        let asking = |pulling: &mut Pulling| {
+            let asks: Vec<usize> = pulling.iter_mut().map(|(_, fetch)| fetch.asks().len()).collect();
+            asks.into_iter().filter(|asked| *asked > 0).count()
+        };
+        for (_, fetch) in pulling.iter_mut() {
+            let (offset, bytes) = piece(0);
+            assert_eq!(fetch.take(C, offset, bytes), Took::Wrong);
+        }
+        assert_eq!(asking(&mut pulling), PARALLEL);
+    }
+
+    #[test]
+    fn a_late_piece_of_a_correct_peer_is_no_fault_after_pieces_did_not_fit_together() {
+        let mut fetch = fetch(2);
+        fetch.active = true;
+        assert_eq!(fetch.asks().len(), 3);
+        // B is slow: C and A give what was asked of it, and what they give is not the batch.
+        for _ in 0..4 {
+            fetch.rotate();
+        }
+        assert_eq!(fetch.asks().len(), 3);
+        for (from, at) in [(A, 0), (C, 1), (A, 2)] {
+            let (offset, bytes) = piece(at);
+            assert_ne!(fetch.take(from, offset, bytes), Took::Wrong);
+        }
+        assert_eq!(fetch.wrong(), None, "one of two lied");
+        fetch.asks();
+        let (offset, bytes) = piece(1);
+        assert_eq!(fetch.take(B, offset, bytes), Took::Known, "late, and no more");
     }
 }

@@ -84,13 +84,17 @@ impl Accounts {
     /// The account of a broker; none for one that is not of the genesis while all places are taken.
     pub(super) fn open(&mut self, broker: NodeId, now: Time) -> Option<&mut Account> {
         if !self.of.contains_key(&broker) {
-            let others = self.of.len() - self.genesis.len() - 1;
+            let others = self.of.values().filter(|account| !account.genesis).count();
+            let mut account = Account::new(self.parameters.other, false, now);
             if u32::try_from(others).is_ok_and(|others| others >= self.parameters.others_max) {
                 let idle = self.of.iter().find(|(_, account)| !account.genesis && account.batches == 0);
                 let idle = *idle?.0;
-                self.of.remove(&idle);
+                // The credit is the place's: a new name is to be had for nothing.
+                if let Some(old) = self.of.remove(&idle) {
+                    (account.work, account.at) = (old.work, old.at);
+                }
             }
-            self.of.insert(broker, Account::new(self.parameters.other, false, now));
+            self.of.insert(broker, account);
         }
         self.of.get_mut(&broker)
     }
@@ -131,5 +135,34 @@ impl Accounts {
         let (named, rest) = (self.genesis.len() as u64, 2 * u64::from(*others_max) + 1);
         let batches = named * u64::from(genesis.batches) + rest * u64::from(other.batches);
         (named * genesis.bytes + rest * other.bytes, batches)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Accounts;
+    use crate::by_hand::cluster;
+    use crate::store::config::{Quota, StoreConfig, StoreParameters};
+    use synod_machine::{Span, Time};
+    use synod_quorum::NodeId;
+
+    #[test]
+    fn a_broker_that_takes_a_new_name_has_no_new_credit() {
+        let parameters = StoreParameters { others_max: 2, ..StoreParameters::default() };
+        let brokers = vec![NodeId(100)];
+        let config = StoreConfig::new(cluster(), NodeId(0), brokers, parameters).expect("sound");
+        let mut accounts = Accounts::new(&config);
+        let now = Time(Span::secs(1).0);
+        let mut spend = |broker: u32, cost: u64, now: Time| {
+            accounts.open(NodeId(broker), now).is_some_and(|account| account.spend(cost, now))
+        };
+        let all = Quota::OTHER.burst;
+        assert!(spend(200, all, now) && spend(201, all, now));
+        for name in 202..300 {
+            assert!(!spend(name, 1, now), "the places are used up, whoever has them: {name}");
+        }
+        assert!(spend(100, all, now), "a broker of the genesis has its own");
+        assert!(spend(300, Quota::OTHER.work, now + Span::secs(1)));
+        assert!(!spend(301, 2 * Quota::OTHER.work + 1, now + Span::secs(1)));
     }
 }

@@ -6,7 +6,7 @@ use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes};
 
 use super::job::{Task, Why};
-use super::pull::{Fetch, Took};
+use super::pull::{Fetch, PARALLEL, Took};
 use super::record::{Ordered, StoreRecord};
 use super::{CACHED, Held, Stage, Store, StoreOutput, StoreTimer, Waiter};
 use crate::content::AnyBatch;
@@ -17,6 +17,8 @@ use crate::trace::{Note, NoteName, Rule};
 
 /// Pulls that wait for one blob.
 const WAITERS_MAX: usize = 256;
+/// Bodies that are read at a time for one server: as many as it may pull, and those it has pulled elsewhere meanwhile.
+const READ_FOR_PEER: usize = 2 * PARALLEL;
 /// Patience with the sources of a pull is doubled this often at most.
 const DOUBLINGS: u32 = 6;
 
@@ -48,10 +50,17 @@ impl Store {
     }
 
     fn load(&mut self, name: Hash, waiter: Waiter, turn: &mut Turn<'_, Self>) {
-        let waiters = self.loads.entry(name).or_default();
-        if waiters.len() < WAITERS_MAX {
-            waiters.push(waiter);
+        if let Waiter::Peer(peer, _) = &waiter {
+            let of = |waiter: &Waiter| matches!(waiter, Waiter::Peer(other, _) if other == peer);
+            let busy = self.loads.values().filter(|waiters| waiters.iter().any(of)).count();
+            let waits = self.loads.get(&name).map_or(0, Vec::len);
+            // It asks again. What the own server needs is asked for once, and always read.
+            if waits >= WAITERS_MAX || (waits == 0 && busy >= READ_FOR_PEER) {
+                return;
+            }
         }
+        let waiters = self.loads.entry(name).or_default();
+        waiters.push(waiter);
         if waiters.len() == 1 {
             turn.load(name);
         }
@@ -133,7 +142,10 @@ impl Store {
             Took::Wrong => {
                 fetch.drop_source(from);
                 turn.blame(from, Fault::WrongPiece);
-                self.ask_sources(digest, turn);
+                // The others keep the time they had: nobody may lengthen it.
+                for (peer, pull) in fetch.asks() {
+                    turn.send(peer, StoreMessage::Pull(pull).into());
+                }
             }
             Took::Known => {}
             Took::Fits => {

@@ -135,11 +135,9 @@ impl Store {
         let Some(body) = held.body.clone().filter(|_| !held.durable) else { return };
         held.durable = true;
         let name = held.name;
-        let count = self.names.entry(name).or_insert(0);
-        *count += 1;
-        if *count == 1 {
-            turn.store(name, body);
-        }
+        *self.names.entry(name).or_insert(0) += 1;
+        // Also when another batch has the same body, for what is on disk of that may be lost.
+        turn.store(name, body);
         let Some(held) = self.held.get(digest) else { return };
         let record = StoreRecord::Pinned(self.pinned(*digest, held));
         self.persist(record, turn);
