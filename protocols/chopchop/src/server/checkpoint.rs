@@ -17,8 +17,9 @@ use crate::message::ServerMessage;
 use crate::statement::Height;
 use crate::trace::{Note, NoteName};
 
-/// Checkpoints whose blobs are kept.
+/// Checkpoints whose blobs are kept, and how many when none of the newer ones is certified.
 const KEPT: usize = 2;
+pub(super) const KEPT_MAX: usize = 8;
 
 /// A checkpoint on its way.
 #[derive(Clone, Debug)]
@@ -61,6 +62,16 @@ impl Checkpoints {
     /// Height that a durable checkpoint of every server covers.
     pub(super) fn collected(&self) -> u64 {
         self.said.iter().copied().min().unwrap_or(0)
+    }
+
+    /// Up to where the ordering layer was told that everything is delivered.
+    pub(super) const fn reported(&self) -> Position {
+        self.reported
+    }
+
+    /// Whether the state at a position is here, and waits for nothing but to become durable.
+    pub(super) fn reaches(&self, position: Position) -> bool {
+        self.due.iter().any(|due| due.frozen && due.position >= position)
     }
 
     fn own(&self) -> u64 {
@@ -215,9 +226,14 @@ impl<A: AtomicBroadcast> Server<A> {
         self.advance(turn);
     }
 
-    /// Releases the blobs of checkpoints that are not kept any more.
+    /// Releases the blobs of checkpoints that are not kept any more. The newest certified one is what others ask for.
     fn let_go(&mut self, turn: &mut Turn<'_, Self>) {
-        while self.checkpoints.marks.len() > KEPT {
+        loop {
+            let (marks, stable) = (&self.checkpoints.marks, self.checkpoints.stable);
+            let certified = marks.get(1).is_some_and(|next| next.height <= stable);
+            if marks.len() <= KEPT || !(certified || marks.len() > KEPT_MAX) {
+                return;
+            }
             let Some(old) = self.checkpoints.marks.pop_front() else { return };
             let mut kept: Vec<Hash> = self.checkpoints.marks.iter().flat_map(Mark::names).collect();
             kept.sort_unstable();
@@ -266,10 +282,11 @@ impl<A: AtomicBroadcast> Server<A> {
     }
 
     /// The ordering layer certified a checkpoint.
-    pub(super) fn on_stable(&mut self, position: Position) {
+    pub(super) fn on_stable(&mut self, position: Position, turn: &mut Turn<'_, Self>) {
         let of = |mark: &&Mark| mark.position == position;
         if let Some(mark) = self.checkpoints.marks.iter().find(of) {
             self.checkpoints.stable = self.checkpoints.stable.max(mark.height);
+            self.let_go(turn);
         }
     }
 }

@@ -113,7 +113,7 @@ impl<A: AtomicBroadcast> Server<A> {
                 self.on_entry(&entry, turn);
                 self.accept(turn);
             }
-            Delivered::Stable(checkpoint) => self.on_stable(checkpoint.position),
+            Delivered::Stable(checkpoint) => self.on_stable(checkpoint.position, turn),
             Delivered::Jump(checkpoint) => self.on_jump(checkpoint.position, checkpoint.root, turn),
             Delivered::Refused { ticket, .. } => {
                 if let Some(digest) = self.tickets.get(&ticket).copied() {

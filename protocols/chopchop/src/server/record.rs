@@ -6,6 +6,8 @@ use synod_machine::broadcast::Position;
 use synod_wire::{Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::Domains;
+use crate::dedup::CHUNK_SLOTS;
+use crate::directory::CHUNK_MEMBERS;
 use crate::tree;
 
 /// Most chunks of one part of a state: 2^32 clients by chunks of 4,096.
@@ -40,6 +42,16 @@ impl Mark {
     /// The names of all blobs, in order.
     pub(super) fn names(&self) -> impl Iterator<Item = Hash> + '_ {
         self.dedup.iter().chain(self.directory.iter()).chain(self.ring.iter()).copied()
+    }
+
+    /// Whether there are as many names of each kind as its numbers need. The root is over all names in a row, so only this
+    /// tells where one list ends, and that no name is an inner node of the tree.
+    pub(super) fn is_whole(&self, horizon: u64) -> bool {
+        let chunks = |count: u32, each: usize| (count as usize).div_ceil(each);
+        self.dedup.len() == chunks(self.length, CHUNK_SLOTS)
+            && self.directory.len() == chunks(self.length, CHUNK_MEMBERS)
+            && self.ring.len() == chunks(self.recent, RECENT_CHUNK)
+            && u64::from(self.recent) == self.height.saturating_sub(1).min(horizon)
     }
 
     /// What the ordering layer certifies: H_state over the root of the server's chunks and the application's.

@@ -7,7 +7,7 @@ use synod_crypto::Hash;
 use synod_machine::broadcast::{AtomicBroadcast, Position};
 use synod_machine::{Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable};
 
-use super::checkpoint::Checkpoints;
+use super::checkpoint::{Checkpoints, KEPT_MAX};
 use super::recent::Recent;
 use super::respond::Answers;
 use super::transfer::Loading;
@@ -95,7 +95,7 @@ impl<A: AtomicBroadcast + Recover> Recover for Server<A> {
                 ServerRecord::Mark(mark) => marks.push_back(mark),
                 ServerRecord::Order(record) => records.push(record),
             }
-            if marks.len() > 2 {
+            if marks.len() > KEPT_MAX {
                 marks.pop_front();
             }
         }

@@ -20,6 +20,8 @@ const VERDICTS: u64 = 4_096;
 const VERDICT_BYTES: u64 = 64 << 20;
 /// Heights whose signatures are kept.
 const HEIGHTS: usize = 1_024;
+/// Heights that are signed at a time.
+const SIGNING_MAX: u32 = 64;
 /// Brokers that wait for one thing.
 const WAITERS: usize = 256;
 /// Questions about clients that a broker may ask each second.
@@ -50,6 +52,7 @@ pub(super) struct Answers {
     of: BTreeMap<Hash, u64>,
     verdict_bytes: u64,
     heights: BTreeMap<u64, (Option<BlsSignatureBytes>, Vec<NodeId>)>,
+    signing: u32,
     asked: BTreeMap<NodeId, Asked>,
     states: Vec<(NodeId, StateAsk)>,
     root: Option<(u32, Hash)>,
@@ -150,6 +153,9 @@ impl<A: AtomicBroadcast> Server<A> {
         }
         let heights = &mut self.answers.heights;
         let known = heights.contains_key(&height);
+        if !known && self.answers.signing >= SIGNING_MAX {
+            return;
+        }
         let (signature, waiters) = heights.entry(height).or_default();
         if let Some(signature) = *signature {
             let signed = SignedHeight { statement: Height { height }, signature };
@@ -162,12 +168,14 @@ impl<A: AtomicBroadcast> Server<A> {
             heights.pop_first();
         }
         if !known {
+            self.answers.signing += 1;
             self.job(ServerTask::Height(Height { height }), turn);
         }
     }
 
     /// A height was signed.
     pub(super) fn on_height(&mut self, signed: SignedHeight, turn: &mut Turn<'_, Self>) {
+        self.answers.signing = self.answers.signing.saturating_sub(1);
         let Some((signature, waiters)) = self.answers.heights.get_mut(&signed.statement.height) else {
             return;
         };

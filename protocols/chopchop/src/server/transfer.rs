@@ -38,6 +38,10 @@ pub(super) struct Loading {
     foreign: Vec<Hash>,
     asked: BTreeMap<Hash, NodeId>,
     turns: u32,
+    /// Chunks that were fetched and stored here, named by no own mark yet.
+    stored: Vec<Hash>,
+    /// Another state was wanted before, so that parts of it may come late.
+    again: bool,
     /// The application was told to take its part.
     told: bool,
 }
@@ -62,6 +66,8 @@ impl Loading {
             foreign: Vec::new(),
             asked: BTreeMap::new(),
             turns: 0,
+            stored: Vec::new(),
+            again: false,
             told: false,
         }
     }
@@ -98,11 +104,29 @@ impl Loading {
 }
 
 impl<A: AtomicBroadcast> Server<A> {
-    /// This server is behind what others retain: the state of that root takes the place of what is here.
+    /// This server is behind what others retain, or cannot go on: the state of that root takes the place of what is here,
+    /// and every entry behind it comes again.
     pub(super) fn on_jump(&mut self, position: Position, root: Hash, turn: &mut Turn<'_, Self>) {
+        let reported = self.checkpoints.reported();
+        if self.loading.is_none() && reported >= position {
+            // It got beyond it before it was told.
+            return self.submits.push_back(Submit::Applied { position: reported, root: None });
+        }
+        let same = |loading: &Loading| !loading.own && loading.position == position && loading.root == root;
+        if self.loading.as_ref().is_some_and(same) || self.checkpoints.reaches(position) {
+            return;
+        }
         turn.note(Note::of(NoteName::Behind, [position.0, self.delivered, 0], Hash::ZERO));
         self.work = None;
-        self.loading = Some(Loading::certified(position, root));
+        self.queue.clear();
+        let mut loading = Loading::certified(position, root);
+        if let Some(old) = self.loading.take() {
+            // Whoever was silent is not asked first again.
+            (loading.turns, loading.again) = (old.turns, true);
+            let held: Vec<Hash> = self.checkpoints.marks.iter().flat_map(Mark::names).collect();
+            old.stored.into_iter().filter(|name| !held.contains(name)).for_each(|name| turn.erase(name));
+        }
+        self.loading = Some(loading);
         self.on_fetch(turn);
     }
 
@@ -175,9 +199,10 @@ impl<A: AtomicBroadcast> Server<A> {
 
     /// The names of the state that is wanted. What an own mark names is read from the own disk.
     fn on_names(&mut self, from: NodeId, mark: Mark, turn: &mut Turn<'_, Self>) {
-        let root = mark.root(self.settings.cluster.domains());
-        let Some(loading) = self.loading.as_mut().filter(|loading| loading.mark.is_none()) else { return };
-        if mark.position != loading.position || root != loading.root {
+        let wanted = |loading: &&mut Loading| loading.mark.is_none() && loading.position == mark.position;
+        let Some(loading) = self.loading.as_mut().filter(wanted) else { return };
+        let cluster = &self.settings.cluster;
+        if !mark.is_whole(cluster.rules().horizon) || mark.root(cluster.domains()) != loading.root {
             return turn.blame(from, Fault::WrongStatePart);
         }
         loading.take(mark);
@@ -218,9 +243,13 @@ impl<A: AtomicBroadcast> Server<A> {
         let Some(loading) = &mut self.loading else { return };
         if loading.fill(&name, bytes) {
             turn.store(name, bytes.clone());
+            loading.stored.push(name);
             self.fetch(turn);
             self.loaded(turn);
-        } else if !loading.read.contains_key(&name) && loading.asked.values().any(|asked| *asked == from) {
+        } else if !loading.again
+            && !loading.read.contains_key(&name)
+            && loading.asked.values().any(|asked| *asked == from)
+        {
             turn.blame(from, Fault::WrongStatePart);
         }
     }
@@ -255,11 +284,9 @@ impl<A: AtomicBroadcast> Server<A> {
         self.delivered = mark.height;
         self.backlog.clear();
         self.queue.retain(|queued| queued.position > position);
-        for digest in self.pending.keys().copied().collect::<Vec<_>>() {
-            if self.recent.of(&digest).is_some() {
-                self.settle(&digest);
-            }
-        }
+        // What of these was ordered in the gap is not known here: brokers say again what was not.
+        self.pending.clear();
+        self.tickets.clear();
         turn.persist(ServerRecord::Mark(mark.clone()));
         turn.note(Note::of(NoteName::Installed, [position.0, mark.height, 0], Hash::ZERO));
         let root = mark.root(self.settings.cluster.domains());
