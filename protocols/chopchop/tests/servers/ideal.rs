@@ -75,9 +75,24 @@ pub(crate) struct Ideal {
     applied: u64,
     stable: (u64, Hash),
     jumping: Option<u64>,
+    /// What was applied when it was looked at last, and for how many times the user did not go on.
+    still: (u64, u32),
 }
 
+/// Times after which a user that does not go on is taken for one that cannot.
+const STANDSTILL: u32 = 4;
+
 impl Ideal {
+    /// A user that cannot go on needs a certified state, also one that the order has passed here: what is delivered
+    /// behind it comes again.
+    fn look(&mut self, turn: &mut Turn<'_, Self>) {
+        let same = self.applied < self.delivered && self.still.0 == self.applied;
+        self.still = (self.applied, if same { self.still.1 + 1 } else { 0 });
+        if self.still.1 >= STANDSTILL {
+            turn.send(NodeId(0), Say::From(Position(self.applied + 1)));
+        }
+    }
+
     fn deliver(&mut self, turn: &mut Turn<'_, Self>) {
         while let Some(numbered) = self.log.get(&(self.delivered + 1)).filter(|_| self.jumping.is_none()) {
             self.delivered += 1;
@@ -136,6 +151,7 @@ impl Machine for Ideal {
                 self.deliver(turn);
                 if self.config.own != NodeId(0) {
                     turn.send(NodeId(0), Say::From(Position(self.next)));
+                    self.look(turn);
                 }
                 turn.arm(0, Span::millis(500));
             }
@@ -169,7 +185,7 @@ impl Machine for Ideal {
                 turn.send(from, Say::Gone { position, root });
             }
             Event::Message { message: Say::Gone { position, root }, .. } => {
-                if position.0 > self.delivered && self.jumping.is_none_or(|jumping| jumping < position.0) {
+                if position.0 > self.applied && self.jumping.is_none_or(|jumping| jumping < position.0) {
                     self.jumping = Some(position.0);
                     let certificate = Blob::default();
                     turn.output(Delivered::Jump(Checkpoint { position, root, certificate }));
@@ -216,6 +232,7 @@ impl Recover for Ideal {
             applied,
             stable: (0, Hash::ZERO),
             jumping: None,
+            still: (0, 0),
         })
     }
     fn snapshot(&self, put: &mut dyn FnMut(Numbered)) {

@@ -4,6 +4,7 @@
 mod ideal;
 mod world;
 
+mod byzantine;
 mod delivery;
 mod faults;
 mod memory;

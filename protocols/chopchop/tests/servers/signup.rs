@@ -7,6 +7,7 @@ use synod_chopchop::signup::SealedSignUp;
 use synod_chopchop::statement::{BlsSignatureBytes, Kind};
 use synod_chopchop::vocabulary::Message;
 use synod_crypto::Hash;
+use synod_machine::Span;
 use synod_quorum::NodeId;
 use synod_sim::Crypto;
 
@@ -86,4 +87,66 @@ fn a_card_whose_possession_or_signature_is_of_another_key_is_refused() {
     }
     assert_eq!(world.node(0).store.blamed, [(BROKER, "bad_card"), (BROKER, "bad_card")]);
     assert!(!world.inbox.iter().any(|e| matches!(e.message, Message::Store(StoreMessage::Shard(_)))));
+}
+
+#[test]
+fn a_server_that_has_not_delivered_the_sign_up_yet_waits_and_then_witnesses() {
+    // T36: the sign-up is ordered just before its first use, and one server hears of it later.
+    let mut world = world();
+    let cards = [CLIENTS, CLIENTS + 1].map(|id| card(&world, id, (id, id)));
+    let (batch, _) = upload(&mut world, &cards);
+    world.passes = Box::new(|envelope| {
+        !(envelope.to == 3 && matches!(envelope.message, Message::Ordering(crate::ideal::Say::Numbered(_))))
+    });
+    order(&mut world, &batch);
+    assert_eq!(world.delivered(), [2, 2, 2, 1]);
+    let messages = Recipe { directory: CLIENTS + 2, ..Recipe::of(0, &[(CLIENTS, 4), (CLIENTS + 1, 5)]) };
+    let messages = world.maker.batch(&messages);
+    let digest = world.upload(BROKER, &[0, 1, 2, 3], &messages);
+    assert_eq!(world.shards(&digest).len(), 3);
+    world.passes = Box::new(|_| true);
+    world.pass(Span::secs(1));
+    assert_eq!(world.shards(&digest).len(), 4);
+    world.pass(Span::secs(3));
+    assert!(world.refusals(&digest).is_empty(), "no false refusal");
+    assert!(world.nodes.iter().all(|node| node.store.blamed.is_empty()));
+    world.order(&messages, &[0, 3]);
+    assert_eq!(world.delivered(), [3; 4]);
+    for id in 0..N {
+        assert_eq!(world.server(id).directory().view().root(world.maker.cluster.domains()), {
+            world.server(0).directory().view().root(world.maker.cluster.domains())
+        });
+    }
+    world.agree();
+}
+
+#[test]
+fn cards_with_a_known_key_are_witnessed_and_get_no_second_id() {
+    // T12: the victim's own card again, and either of its keys beside a new one.
+    let mut world = world();
+    let (victim, thief) = (world.maker.member(3), world.maker.member(CLIENTS));
+    let own = card(&world, 3, (3, 3));
+    let mixed = |bls: u32, ed: u32| {
+        let scope = world.maker.cluster.card_scope();
+        let keys = (world.maker.member(bls).bls, world.maker.member(ed).ed);
+        let new =
+            |pop, signature| Card::new(keys.0, keys.1, BlsSignatureBytes(pop), signature).expect("canonical");
+        let none = synod_crypto::Signature([0; 64]);
+        let pop =
+            world.maker.client(bls).possess(&scope, &new(some(&world), none).possession()).expect("a secret");
+        let signed = world.maker.client(ed).sign(scope, NodeId(ed), new(pop, none).sign_up());
+        new(pop, signed.signature)
+    };
+    let cards = [own, mixed(3, CLIENTS), mixed(CLIENTS, 3)];
+    let (batch, digest) = upload(&mut world, &cards);
+    assert_eq!(world.shards(&digest).len(), 4, "each is sound by itself");
+    order(&mut world, &batch);
+    assert_eq!(world.verdicts(&digest)[0].1.statement.exc_count, 3);
+    for id in 0..N {
+        let directory = world.server(id).directory();
+        assert_eq!(
+            (directory.len(), directory.id_of(&victim), directory.id_of(&thief)),
+            (CLIENTS, Some(3), None)
+        );
+    }
 }

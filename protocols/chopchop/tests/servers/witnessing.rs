@@ -130,6 +130,10 @@ fn the_limits_of_a_batch_are_taken_and_one_beyond_is_refused() {
         assert_eq!(world.refusals(&digest), [(0, why)]);
     }
     assert!(world.node(0).store.blamed.is_empty(), "who is late or early is not blamed");
+    let mut beyond = world.maker.batch(&Recipe::of(u64::MAX - 1, &entries(2)));
+    beyond.header.k = u64::MAX;
+    let digest = world.upload(BROKER, &[0], &beyond);
+    assert_eq!(world.refusals(&digest), [(0, Refusal::Straggler)], "no number is left above it");
     let mut long = Recipe::of(1, &entries(1));
     long.entries[0].1 = vec![7; 65_535];
     let usual = Setup::default();
