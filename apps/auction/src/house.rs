@@ -4,8 +4,12 @@ use synod_crypto::Hash;
 use synod_crypto::merkle::{Tree, leaf};
 use synod_service::At;
 
-/// Bytes of a chunk of the state, at most 64 KiB.
-const CHUNK: usize = 2_048;
+/// Accounts of a chunk of the state: 64 KiB.
+const ACCOUNTS: usize = 4_096;
+/// Tokens of a chunk of the state: 48 KiB.
+const TOKENS: usize = 2_048;
+/// Clients may open with less than this, so that 2^32 of them have less than 2^63.
+pub(crate) const GRANT_END: u64 = 1 << 31;
 /// The supply is below this.
 const SUPPLY_END: u64 = 1 << 63;
 
@@ -54,16 +58,31 @@ pub const fn take(token: u32) -> Option<u64> {
     if token >> 31 == 0 { Some((token as u64) << 1 | 1) } else { None }
 }
 
+/// The money of one client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Account {
-    available: u64,
-    locked: u64,
+pub(crate) struct Account {
+    pub(crate) available: u64,
+    pub(crate) locked: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Token {
-    owner: u32,
-    best: Option<(u32, u64)>,
+impl Account {
+    pub(crate) fn to_bytes(self) -> impl Iterator<Item = u8> {
+        [self.available, self.locked].into_iter().flat_map(u64::to_le_bytes)
+    }
+}
+
+/// One token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) owner: u32,
+    pub(crate) best: Option<(u32, u64)>,
+}
+
+impl Token {
+    pub(crate) fn to_bytes(self) -> impl Iterator<Item = u8> {
+        let (bidder, amount) = self.best.unwrap_or((u32::MAX, 0));
+        [u64::from(self.owner), u64::from(bidder), amount].into_iter().flat_map(u64::to_le_bytes)
+    }
 }
 
 /// The money of all clients and the tokens.
@@ -72,6 +91,9 @@ pub struct House {
     accounts: Vec<Account>,
     tokens: Vec<Token>,
     supply: u64,
+    grant: u64,
+    /// Clients below this open with the token of their own number.
+    endowed: u32,
 }
 
 /// Money that counts from the next batch.
@@ -86,14 +108,27 @@ impl House {
         let known = owners.iter().all(|owner| (*owner as usize) < money.len());
         let accounts = money.iter().map(|available| Account { available: *available, locked: 0 }).collect();
         let tokens = owners.iter().map(|owner| Token { owner: *owner, best: None }).collect();
-        (supply < SUPPLY_END && known).then_some(Self { accounts, tokens, supply })
+        (supply < SUPPLY_END && known).then_some(Self { accounts, tokens, supply, grant: 0, endowed: 0 })
     }
 
-    /// Opens empty accounts up to `length`, the length of the directory.
+    /// A house of `length` clients which open with `grant`, as later ones will, the first `endowed` with the token of their
+    /// own number; `None` when 2^32 of them would have 2^63.
+    #[must_use]
+    pub fn granting(grant: u64, endowed: u32, length: u32) -> Option<Self> {
+        let nothing = Self { accounts: Vec::new(), tokens: Vec::new(), supply: 0, grant, endowed };
+        let mut house = (grant < GRANT_END).then_some(nothing)?;
+        house.grow(length);
+        Some(house)
+    }
+
+    /// Opens accounts up to `length`, the length of the directory: empty ones, or with what is granted.
     pub fn grow(&mut self, length: u32) {
-        if self.accounts.len() < length as usize {
-            self.accounts.resize(length as usize, Account::default());
-        }
+        let fresh = (length as usize).saturating_sub(self.accounts.len());
+        self.supply += self.grant * fresh as u64;
+        let opened = Account { available: self.grant, locked: 0 };
+        self.accounts.resize(self.accounts.len() + fresh, opened);
+        let known = u32::try_from(self.tokens.len()).unwrap_or(u32::MAX);
+        self.tokens.extend((known..length.min(self.endowed)).map(|owner| Token { owner, best: None }));
     }
 
     /// What `id` has available and locked; `None` without an account.
@@ -147,24 +182,21 @@ impl House {
         }
     }
 
-    /// Digest of the whole state: the Merkle root over chunks of accounts, then of tokens.
+    /// Digest of the whole state: the Merkle root over the numbers of accounts and tokens, chunks of accounts, and chunks
+    /// of tokens.
     #[must_use]
     pub fn root(&self) -> Hash {
-        let accounts = self.accounts.chunks(CHUNK).map(|chunk| {
-            let each = chunk
-                .iter()
-                .flat_map(|account| [account.available.to_le_bytes(), account.locked.to_le_bytes()]);
-            leaf(&each.flatten().collect::<Vec<u8>>())
-        });
-        let tokens = self.tokens.chunks(CHUNK).map(|chunk| {
-            let each = chunk.iter().flat_map(|token| {
-                let (bidder, amount) = token.best.unwrap_or((u32::MAX, 0));
-                [u64::from(token.owner), u64::from(bidder), amount].map(u64::to_le_bytes)
-            });
-            leaf(&each.flatten().collect::<Vec<u8>>())
-        });
-        let parts = [Tree::new(accounts.collect()).root(), Tree::new(tokens.collect()).root()];
-        Tree::new(parts.iter().map(|part| leaf(&part.0)).collect()).root()
+        let lens = [self.accounts.len() as u64, self.tokens.len() as u64];
+        let header = leaf(&lens.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>());
+        let accounts = self
+            .accounts
+            .chunks(ACCOUNTS)
+            .map(|chunk| leaf(&chunk.iter().copied().flat_map(Account::to_bytes).collect::<Vec<u8>>()));
+        let tokens = self
+            .tokens
+            .chunks(TOKENS)
+            .map(|chunk| leaf(&chunk.iter().copied().flat_map(Token::to_bytes).collect::<Vec<u8>>()));
+        Tree::new(core::iter::once(header).chain(accounts).chain(tokens).collect()).root()
     }
 
     /// Bytes the state holds.

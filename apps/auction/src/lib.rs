@@ -5,12 +5,17 @@
 //! bidder. A client's money is what it had available at the start of the batch: releases and proceeds count from the
 //! next one. Operations on one token are judged in the order of their ranks.
 //!
+//! Two forms of one thing: [`House`] executes a batch in one go and is the oracle of [`AuctionLanes`], which lanes execute at
+//! once.
+//!
 //! *Invariant.* Available and locked money add up to the supply; what a client has locked is the sum of its best bids;
 //! every token has one owner.
 //! *Bounds.* 16 bytes per client and 24 per token; an operation that breaks a rule changes nothing and yields a code.
 
 mod house;
+mod lanes;
 #[cfg(test)]
 mod tests;
 
 pub use house::{Code, House, bid, take};
+pub use lanes::{AuctionLanes, Letter, Rooms};

@@ -1,5 +1,7 @@
 //! Auctions: the rules one by one, and the invariant over any batches.
 
+mod lanes;
+
 use proptest::prelude::*;
 use synod_crypto::Hash;
 use synod_service::{At, Position, Wall};

@@ -5,6 +5,8 @@ use synod_crypto::merkle::{Tree, leaf};
 
 /// Accounts of a chunk of the state: 64 KiB.
 const CHUNK: usize = 8_192;
+/// Accounts may open with less than this, so that 2^32 of them hold less than 2^63.
+pub(crate) const GRANT_END: u64 = 1 << 31;
 /// The supply is below this.
 const SUPPLY_END: u64 = 1 << 63;
 
@@ -48,21 +50,30 @@ pub const fn operation(recipient: u32, amount: u32) -> Option<u64> {
 pub struct Payments {
     balances: Vec<u64>,
     supply: u64,
+    grant: u64,
 }
 
 impl Payments {
+    /// `length` accounts which open with `grant`, as later ones will; `None` when 2^32 of them would hold 2^63.
+    #[must_use]
+    pub fn granting(grant: u64, length: u32) -> Option<Self> {
+        let mut payments = (grant < GRANT_END).then_some(Self { grant, ..Self::default() })?;
+        payments.grow(length);
+        Some(payments)
+    }
+
     /// Accounts with these balances; `None` when their sum is not below 2^63.
     #[must_use]
     pub fn new(balances: Vec<u64>) -> Option<Self> {
         let supply = balances.iter().try_fold(0_u64, |sum, balance| sum.checked_add(*balance))?;
-        (supply < SUPPLY_END).then_some(Self { balances, supply })
+        (supply < SUPPLY_END).then_some(Self { balances, supply, grant: 0 })
     }
 
-    /// Opens empty accounts up to `length`, the length of the directory.
+    /// Opens accounts up to `length`, the length of the directory: empty ones, or with what is granted.
     pub fn grow(&mut self, length: u32) {
-        if self.balances.len() < length as usize {
-            self.balances.resize(length as usize, 0);
-        }
+        let fresh = (length as usize).saturating_sub(self.balances.len());
+        self.supply += self.grant * fresh as u64;
+        self.balances.resize(self.balances.len() + fresh, self.grant);
     }
 
     /// The balance of `id`; `None` without an account.
@@ -104,14 +115,15 @@ impl Payments {
         Code::Paid
     }
 
-    /// Digest of the whole state: the Merkle root over chunks of 64 KiB.
+    /// Digest of the whole state: the Merkle root over the number of accounts and chunks of 64 KiB.
     #[must_use]
     pub fn root(&self) -> Hash {
+        let header = leaf(&(self.balances.len() as u64).to_le_bytes());
         let chunk = |balances: &[u64]| {
             let bytes: Vec<u8> = balances.iter().flat_map(|balance| balance.to_le_bytes()).collect();
             leaf(&bytes)
         };
-        Tree::new(self.balances.chunks(CHUNK).map(chunk).collect()).root()
+        Tree::new(core::iter::once(header).chain(self.balances.chunks(CHUNK).map(chunk)).collect()).root()
     }
 
     /// Bytes the state holds.

@@ -1,5 +1,7 @@
 //! Payments: the rules one by one, and the invariant over any batches.
 
+mod lanes;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

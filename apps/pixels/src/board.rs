@@ -84,14 +84,15 @@ impl Board {
         codes
     }
 
-    /// Digest of the whole state: the Merkle root over chunks of 64 KiB.
+    /// Digest of the whole state: the Merkle root over the number of pixels and chunks of 64 KiB.
     #[must_use]
     pub fn root(&self) -> Hash {
+        let header = leaf(&(self.pixels.len() as u64).to_le_bytes());
         let chunk = |pixels: &[u32]| {
             let bytes: Vec<u8> = pixels.iter().flat_map(|pixel| pixel.to_le_bytes()).collect();
             leaf(&bytes)
         };
-        Tree::new(self.pixels.chunks(CHUNK).map(chunk).collect()).root()
+        Tree::new(core::iter::once(header).chain(self.pixels.chunks(CHUNK).map(chunk)).collect()).root()
     }
 
     /// Bytes the state holds.

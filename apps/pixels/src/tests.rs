@@ -1,5 +1,7 @@
 //! The board: who wins a pixel, and that it is a replay of the log.
 
+mod lanes;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

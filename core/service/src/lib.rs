@@ -41,15 +41,21 @@
 //! ```
 
 mod app;
+pub mod batches;
 pub mod client;
 pub mod executor;
 mod frame;
+pub mod lanes;
 pub mod matching;
 mod message;
 pub mod sessions;
 mod state_store;
 
 pub use app::{App, At, CHUNK_MAX, Replies, Request};
+pub use batches::{
+    BatchConfig, BatchExecutor, BatchInput, BatchLimits, BatchOutput, BatchQuestion, BatchStanding,
+    BatchStatus,
+};
 pub use client::{Client, ClientConfig, ClientInput, ClientOutput, Command, Outcome};
 pub use executor::{
     ClientAuth, Executor, ExecutorConfig, ExecutorInput, ExecutorLimits, ExecutorOutput, ServiceFault,
@@ -59,6 +65,7 @@ pub use frame::{
     COMMANDS_BYTES_MAX, COMMANDS_MAX, ClientFrame, ITEM_MAX, ITEM_VERSION, Item, Opening, SERVICE_PROTOCOL,
     Said, UNSIGNED, item_digest, session_of,
 };
+pub use lanes::{LaneApp, Lanes, State};
 pub use message::{
     Answer, Answered, Attach, BODY_MAX, ClientMessage, CommandResult, FetchState, PATH_MAX, Part,
     QUESTION_MAX, Query, REPLIES_MAX, ReadMode, Refused, Reply, ReplyBatch, Results, StateChunk, body_digest,

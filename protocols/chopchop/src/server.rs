@@ -24,6 +24,7 @@ mod respond;
 mod transfer;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use synod_crypto::Hash;
 use synod_machine::broadcast::{AtomicBroadcast, Delivered, Position, Submit, Ticket};
@@ -90,6 +91,8 @@ pub struct Apply {
     pub draw: Hash,
     /// The batch.
     pub batch: Batch,
+    /// The ids of its entries, in order.
+    pub ids: Arc<[u32]>,
     /// What of it was not delivered.
     pub exceptions: Exceptions,
     /// Length of the directory.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use synod_crypto::Hash;
 use synod_crypto::merkle::{self, Tree};
-use synod_machine::Turn;
 use synod_machine::broadcast::{Checkpoint, Position};
+use synod_machine::{Machine, Turn};
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes, List, Wire};
 
@@ -19,13 +19,13 @@ const SERVING_MAX: usize = 256;
 
 /// Peers that wait for a blob to be read.
 #[derive(Debug, Default)]
-pub(super) struct Serving {
+pub(crate) struct Serving {
     waiting: BTreeMap<Hash, Vec<(NodeId, FetchState)>>,
     count: usize,
 }
 
 impl Serving {
-    fn add(&mut self, name: Hash, asker: NodeId, fetch: FetchState) -> bool {
+    pub(crate) fn add(&mut self, name: Hash, asker: NodeId, fetch: FetchState) -> bool {
         let room = self.count < SERVING_MAX;
         if room {
             self.count += 1;
@@ -34,7 +34,7 @@ impl Serving {
         room
     }
 
-    fn take(&mut self, name: Hash) -> Vec<(NodeId, FetchState)> {
+    pub(crate) fn take(&mut self, name: Hash) -> Vec<(NodeId, FetchState)> {
         let askers = self.waiting.remove(&name).unwrap_or_default();
         self.count -= askers.len();
         askers
@@ -152,12 +152,13 @@ impl<P: App + 'static> Executor<P> {
     }
 }
 
-fn send_part<P: App + 'static>(
+/// Sends a part of a state with its proof.
+pub(crate) fn send_part<M: Machine<Message = ClientMessage>>(
     to: NodeId,
     fetch: FetchState,
     bytes: Bytes,
     path: Vec<Hash>,
-    turn: &mut Turn<'_, Executor<P>>,
+    turn: &mut Turn<'_, M>,
 ) {
     let FetchState { position, part } = fetch;
     if let (Ok(bytes), Ok(path)) = (Blob::try_from(bytes), List::try_from(path)) {

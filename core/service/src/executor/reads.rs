@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use synod_machine::broadcast::{Submit, Ticket};
+use synod_machine::broadcast::{Position, Submit, Ticket};
 use synod_machine::{Span, Turn, planted};
 use synod_quorum::NodeId;
-use synod_wire::Blob;
+use synod_wire::{Blob, Bytes};
 
 use super::config::{ExecutorLimits, SLOT_BYTES};
 use super::replies::SMALL_MAX;
@@ -89,16 +89,21 @@ impl<P: App + 'static> Executor<P> {
 
     fn answer_read(&self, from: NodeId, query: &Query, turn: &mut Turn<'_, Self>) {
         let value = self.app.query(&query.question);
-        let understood = value.is_some();
-        let value = value.unwrap_or_default();
-        let named = Some(query.full) == self.settings.own.member();
-        let digest = value_digest(understood, &value);
-        let value = match Blob::try_from(value) {
-            Ok(value) if named || value.len() <= SMALL_MAX => Answered::Body(value),
-            Ok(_) => Answered::Digest(digest),
-            Err(_) => Answered::Gone(digest),
-        };
-        let answer = Answer { id: query.id, executed: self.executed, understood, value };
+        let answer = answer(self.settings.own, query, self.executed, value);
         turn.send(from, ClientMessage::Answer(answer));
     }
+}
+
+/// The answer of member `own` to a read: the value if it is small or this member was named, else its digest.
+pub(crate) fn answer(own: NodeId, query: &Query, executed: Position, value: Option<Bytes>) -> Answer {
+    let understood = value.is_some();
+    let value = value.unwrap_or_default();
+    let named = Some(query.full) == own.member();
+    let digest = value_digest(understood, &value);
+    let value = match Blob::try_from(value) {
+        Ok(value) if named || value.len() <= SMALL_MAX => Answered::Body(value),
+        Ok(_) => Answered::Digest(digest),
+        Err(_) => Answered::Gone(digest),
+    };
+    Answer { id: query.id, executed, understood, value }
 }

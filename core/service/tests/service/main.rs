@@ -1,5 +1,6 @@
 //! The service against an ideal ordering loop: sessions, execution, clients, reads, state transfer.
 
+mod batches;
 mod board;
 mod clients;
 mod exactly_once;
@@ -7,6 +8,7 @@ mod executing;
 mod items;
 mod matching;
 mod patience;
+mod purses;
 mod reads;
 mod resumed;
 mod sessions;
@@ -14,17 +16,23 @@ mod store;
 mod transfer;
 mod world;
 
+use synod_service::batches::{BatchCheckpoint, BatchRecord};
 use synod_service::executor::{ExecutorRecord, SnapshotRecord};
 use synod_service::sessions::{CachedRecord, SessionRecord, TableHeader};
 use synod_service::{
-    Answer, Answered, Attach, ClientFrame, ClientMessage, CommandResult, FetchState, Item, Opening, Part,
-    Query, ReadMode, Refused, Reply, ReplyBatch, Results, Said, StateChunk, StateSummary,
+    Answer, Answered, Attach, BatchQuestion, BatchStanding, ClientFrame, ClientMessage, CommandResult,
+    FetchState, Item, Opening, Part, Query, ReadMode, Refused, Reply, ReplyBatch, Results, Said, StateChunk,
+    StateSummary,
 };
 
 synod_wire::conformance!(
     Answer,
     Answered,
     Attach,
+    BatchCheckpoint,
+    BatchQuestion,
+    BatchRecord,
+    BatchStanding,
     CachedRecord,
     ClientFrame,
     ClientMessage,

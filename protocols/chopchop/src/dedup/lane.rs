@@ -74,6 +74,12 @@ impl Runs {
         &self.batch
     }
 
+    /// The ids of the entries, in order.
+    #[must_use]
+    pub const fn ids(&self) -> &Arc<[u32]> {
+        &self.ids
+    }
+
     /// The runs, in lane order; every entry is in exactly one.
     #[must_use]
     pub fn runs(&self) -> &[Run] {

@@ -7,7 +7,6 @@ use synod_quorum::NodeId;
 
 use super::order::remember;
 use super::{Apply, Outcome, Server, ServerOutput, ServerTask, WINDOW, Work};
-use crate::batch::Batch;
 use crate::card::Card;
 use crate::content::AnyBatch;
 use crate::dedup::{Exceptions, Lane, Reason, Runs};
@@ -111,16 +110,16 @@ impl<A: AtomicBroadcast> Server<A> {
             return;
         }
         let Some(Work::Lanes(runs, lists)) = self.work.take() else { return };
-        let batch = runs.batch().clone();
-        let exceptions =
-            Exceptions::new(batch.header().count, lists.into_iter().flatten().flatten().collect());
+        let count = runs.batch().header().count;
+        let exceptions = Exceptions::new(count, lists.into_iter().flatten().flatten().collect());
         turn.applied(Rule::ReplayRule);
-        self.deliver(height, batch, exceptions, turn);
+        self.deliver(height, &runs, exceptions, turn);
         self.advance(turn);
     }
 
-    fn deliver(&mut self, height: u64, batch: Batch, exceptions: Exceptions, turn: &mut Turn<'_, Self>) {
+    fn deliver(&mut self, height: u64, runs: &Runs, exceptions: Exceptions, turn: &mut Turn<'_, Self>) {
         let Some(accepted) = self.backlog.pop_front() else { return };
+        let batch = runs.batch().clone();
         let digest = accepted.statement.digest;
         let counts = [height, u64::from(exceptions.count()), u64::from(exceptions.exc_count())];
         turn.note(Note::of(NoteName::Delivered, counts, digest));
@@ -131,6 +130,7 @@ impl<A: AtomicBroadcast> Server<A> {
             time,
             draw,
             batch: batch.clone(),
+            ids: runs.ids().clone(),
             exceptions: exceptions.clone(),
             directory: self.directory.len(),
         };

@@ -1,0 +1,120 @@
+//! The board over lanes: strokes go to the lane of their rows, which keeps the highest (chopchop 4.10).
+
+use core::ops::Range;
+
+use synod_service::lanes::{Cell, Cells, Home, LaneApp, LaneTurn, State};
+use synod_wire::Bytes;
+
+use crate::board::{Code, SIDE};
+
+/// Pixels of the board.
+const PIXELS: u64 = SIDE as u64 * SIDE as u64;
+/// Set in a pixel while a step runs: one stroke is for it.
+const ONE: u32 = 1 << 30;
+/// Set in a pixel while a step runs: several strokes are for it.
+const MANY: u32 = 1 << 31;
+
+/// A colour on its way to a pixel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stroke {
+    rank: u64,
+    place: u32,
+    colour: u32,
+}
+
+/// The rules of the board, for lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PixelLanes;
+
+impl PixelLanes {
+    fn send(turn: &mut LaneTurn<'_, Self>) {
+        let (at, pixels) = (turn.at(), turn.layout().space(0));
+        for entry in turn.entries() {
+            let place = entry.operation & 0x3f_ffff;
+            let colour = entry.operation >> 22;
+            if let (Ok(place), Ok(colour), 0) =
+                (u32::try_from(place), u32::try_from(colour), entry.operation >> 46)
+            {
+                let stroke = Stroke { rank: at.rank(entry.id), place, colour };
+                turn.post(pixels.lane(u64::from(place)), stroke);
+                turn.answer(entry.index, Code::Painted.byte());
+            } else {
+                turn.answer(entry.index, Code::Malformed.byte());
+            }
+        }
+    }
+
+    /// Pixels with one stroke are painted at once; only strokes that share a pixel are sorted, however many they are.
+    fn paint(turn: &mut LaneTurn<'_, Self>) {
+        for stroke in turn.mail() {
+            let place = turn.shard.place(u64::from(stroke.place));
+            if let Some(pixel) = turn.shard.get_mut(place) {
+                *pixel = if *pixel & (ONE | MANY) == 0 { ONE } else { MANY };
+            }
+        }
+        let mut contested = Vec::new();
+        for stroke in turn.mail() {
+            let place = turn.shard.place(u64::from(stroke.place));
+            match turn.shard.get_mut(place) {
+                Some(pixel) if *pixel == MANY => contested.push((stroke.place, stroke.rank, stroke.colour)),
+                Some(pixel) => *pixel = stroke.colour,
+                None => {}
+            }
+        }
+        contested.sort_unstable();
+        for (place, _, colour) in contested {
+            let place = turn.shard.place(u64::from(place));
+            if let Some(pixel) = turn.shard.get_mut(place) {
+                *pixel = colour;
+            }
+        }
+    }
+}
+
+impl LaneApp for PixelLanes {
+    const STEPS: usize = 2;
+    const CELLS: &'static [usize] = &[u32::BYTES];
+    const HOME: Home = Home::Anywhere;
+    type Shard = Cells<u32>;
+    type Mail = Stroke;
+
+    fn lens(&self, _: u32) -> Vec<u64> {
+        vec![PIXELS]
+    }
+
+    fn open(&self, _: &mut Cells<u32>, _: usize, _: Range<u64>) {}
+
+    fn step(&self, step: usize, turn: &mut LaneTurn<'_, Self>) {
+        if step == 0 { Self::send(turn) } else { Self::paint(turn) }
+    }
+
+    /// Rows `from..from + 8`, which two bytes name, as three bytes per pixel: red, green, blue; empty below the board.
+    fn query(&self, state: &State<Self>, question: &[u8]) -> Option<Bytes> {
+        let from = u32::from(u16::from_le_bytes(question.try_into().ok()?));
+        let mut out = Vec::new();
+        for y in from..(from + TILE_ROWS).min(SIDE) {
+            let rows = (0..SIDE).filter_map(|x| colour(state, x, y));
+            rows.for_each(|colour| out.extend_from_slice(&colour.to_be_bytes()[1..]));
+        }
+        Some(out.into())
+    }
+
+    fn invariants(&self, state: &State<Self>) {
+        let clean = |cells: &Cells<u32>| cells.all().iter().all(|pixel| pixel >> 24 == 0);
+        assert!(state.shards().iter().all(clean), "a pixel is a colour of 24 bits");
+    }
+}
+
+/// Rows that one question asks for: 48 KiB.
+pub const TILE_ROWS: u32 = 8;
+
+/// The colour of (x, y); `None` beside the board.
+#[must_use]
+pub fn colour(state: &State<PixelLanes>, x: u32, y: u32) -> Option<u32> {
+    if x >= SIDE || y >= SIDE {
+        return None;
+    }
+    let key = u64::from(y) * u64::from(SIDE) + u64::from(x);
+    let shard = state.shard(0, key)?;
+    shard.get(shard.place(key)).copied()
+}
