@@ -1,10 +1,11 @@
 //! From a description to running threads.
 
+mod outside;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use synod_crypto::{Keys, PublicKey};
 use synod_machine::host::Hosted;
@@ -13,23 +14,20 @@ use synod_quorum::NodeId;
 use synod_wire::List;
 use tokio::sync::watch;
 
+use self::outside::Outside;
 use crate::clock::Clock;
-use crate::config::{Address, Bound, Config, Listener, Role, Transport};
+use crate::config::{Address, Config, Listener, Role};
 use crate::connector::{Connector, Deliveries};
 use crate::counters::Counters;
 use crate::datagram::{LinkPlan, Links};
-use crate::dial::{Call, keep};
 use crate::frames::QueueTable;
 use crate::handshake::{Hello, Line, Local, Registry, hello_name, nonce, versions};
 use crate::journal::{Fatal, Lane, Reports, Volatile};
-use crate::listen::{Welcome, listen};
 use crate::mailbox::{Exchange, Gauge, Home, Mailbox};
 use crate::node::{Handle, Node};
 use crate::observer::{Observer, Silent};
 use crate::pool::Pool;
-use crate::quotas::{Door, places};
 use crate::reactor::{Guests, Lines, Net, NetParts, Reactor, ReactorParts, Slot, SlotParts, Wires};
-use crate::tls::{Pins, Tls};
 use crate::{Brake, Error};
 
 /// One machine of a node's plan.
@@ -411,99 +409,6 @@ impl NodeBuilder {
             }));
         }
         slots
-    }
-
-    fn outside(
-        &mut self,
-        local: &Arc<Local>,
-        mailbox: &Arc<Mailbox>,
-        counters: &Arc<Counters>,
-    ) -> Result<Outside, Error> {
-        let config = &self.config;
-        let within = Duration::from_nanos(config.limits.handshake.0);
-        let tls = match config.transport {
-            Transport::Tls => Some(Tls::new(&config.seed)?),
-            Transport::InsecurePlain => None,
-        };
-        let members: BTreeSet<_> = config.roster.members().iter().map(|member| member.key).collect();
-        let places = places(config.limits.handshakes_max);
-        let mut doors = Vec::new();
-        let listeners = [
-            (self.peers.take(), Role::Member, Pins::Only(members)),
-            (self.guests.take(), Role::Guest, Pins::Anyone),
-        ];
-        for (listener, role, pins) in listeners {
-            let Some(Listener(bound)) = listener else { continue };
-            let welcome = Welcome {
-                local: local.clone(),
-                tls: tls.as_ref().map(|tls| tls.listener(pins)).transpose()?,
-                role,
-                within,
-                mailbox: mailbox.clone(),
-                counters: counters.clone(),
-                observer: self.observer.clone(),
-            };
-            let door = Door::new(places.clone(), config.limits.connections_per_address);
-            doors.push((bound, door, Arc::new(welcome)));
-        }
-        let mut calls = Vec::new();
-        for (peer, member) in (0..).map(NodeId).zip(config.roster.members()) {
-            if peer == config.own {
-                continue;
-            }
-            let tls = tls.as_ref().map(|tls| tls.dial(member.key)).transpose()?;
-            let (_, address) = watch::channel(None);
-            let (_, lines) = watch::channel(Lines::default());
-            calls.push(Call {
-                peer,
-                key: member.key,
-                address,
-                lines,
-                local: local.clone(),
-                tls,
-                role: config.role,
-                within,
-                mailbox: mailbox.clone(),
-                counters: counters.clone(),
-                observer: self.observer.clone(),
-            });
-        }
-        Ok(Outside { doors, calls })
-    }
-}
-
-/// The tasks beside reactor 0: listeners and diallers.
-struct Outside {
-    doors: Vec<(Bound, Door, Arc<Welcome>)>,
-    calls: Vec<Call>,
-}
-
-impl Outside {
-    fn with_calls(
-        mut self,
-        lines: Vec<watch::Receiver<Lines>>,
-        addresses: Vec<watch::Receiver<Option<Address>>>,
-    ) -> Self {
-        for (peer, (lines, address)) in (0..).map(NodeId).zip(lines.into_iter().zip(addresses)) {
-            if let Some(call) = self.calls.iter_mut().find(|call| call.peer == peer) {
-                call.lines = lines;
-                call.address = address;
-            }
-        }
-        self
-    }
-
-    fn spawn(self) {
-        for (bound, door, welcome) in self.doors {
-            tokio::spawn(async move {
-                if let Err(error) = listen(bound, door, welcome).await {
-                    tracing::error!(%error, "a listener ended");
-                }
-            });
-        }
-        for call in self.calls {
-            tokio::spawn(keep(call));
-        }
     }
 }
 
