@@ -9,6 +9,7 @@
 //!
 //! *Bounds.* [`Bounded`]: quotas of brokers, bodies in jobs and pulls, keys of the directory, 400 bytes for each body on disk.
 
+mod cohort;
 mod config;
 mod intake;
 mod job;
@@ -28,6 +29,7 @@ use synod_machine::{
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Bytes;
 
+pub use cohort::Cohort;
 pub use config::{Quota, StoreConfig, StoreParameters};
 pub use job::{CheckBatch, Sound, StoreDone, StoreJob, Task, Why};
 pub use record::{Ordered, Pinned, StoreRecord};
@@ -40,6 +42,7 @@ use crate::message::{Pull, StoreMessage};
 use crate::statement::Witness;
 use crate::trace::{Note, NoteName};
 use crate::vocabulary::{Message, queues};
+use cohort::Cohorts;
 use pull::Pulling;
 use quota::Accounts;
 
@@ -167,6 +170,7 @@ pub struct Store {
     config: StoreConfig,
     progress: Progress,
     keys: KeyBook,
+    cohorts: Cohorts,
     reading: bool,
     held: BTreeMap<Hash, Held>,
     /// Batches on disk by the name of their body: two may share one.
@@ -192,11 +196,12 @@ pub struct Store {
 
 impl Store {
     fn empty(config: StoreConfig) -> Self {
-        let accounts = Accounts::new(&config);
+        let (accounts, keys) = (Accounts::new(&config), config.known.clone());
         Self {
             config,
             progress: Progress::default(),
-            keys: KeyBook::default(),
+            keys,
+            cohorts: Cohorts::default(),
             reading: false,
             held: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -284,8 +289,8 @@ impl Store {
             StoreDone::Digested { why: Why::Pulled(wanted), batch, name, digest, .. } => {
                 self.on_pulled(wanted, batch, (name, digest), turn);
             }
-            StoreDone::Checked { digest, verdict, mismatch } => {
-                self.on_checked(digest, verdict, mismatch, turn);
+            StoreDone::Checked { digest, verdict, mismatch, cohort } => {
+                self.on_checked(digest, verdict, (mismatch, cohort), turn);
             }
             StoreDone::Shard(claim) => self.on_shard(&claim, turn),
             StoreDone::Keys { from, keys } => self.on_keys(from, keys, turn),
@@ -351,6 +356,7 @@ impl Bounded for Store {
             + cached
             + self.pulling.bytes()
             + self.keys.bytes()
+            + self.cohorts.bytes()
             + self.held.len() as u64 * HELD_BYTES
     }
 
@@ -364,7 +370,8 @@ impl Bounded for Store {
         let bodies = u64::from(parameters.jobs_max) + pull::BYTES_MAX_BODIES + CACHED as u64;
         quotas
             + bodies * body
-            + KeyBook::bytes_of(self.progress.directory.len())
+            + KeyBook::bytes_of(self.progress.directory.len().max(self.keys.len()))
+            + parameters.cohort_bytes
             + (batches + on_disk + 4_096) * HELD_BYTES
     }
 }

@@ -140,6 +140,9 @@ impl Lane {
         let messages: &Bytes = columns.messages();
         let mut offset = run.offset;
         let mut exceptions = Vec::new();
+        // Ids rise, so a chunk is asked for once and not for each of its slots, and none that lies behind is asked for again.
+        let mut chunks = self.chunks.iter_mut().enumerate();
+        let mut open: (usize, &mut [Slot]) = (usize::MAX, &mut []);
         for index in run.entries.clone() {
             let end = offset + usize::from(columns.message_len(index));
             let message = messages.get(offset..end).unwrap_or_default();
@@ -151,30 +154,32 @@ impl Lane {
             let own = stragglers.next_if(|straggler| straggler.index == index);
             let k = own.map_or(k, |straggler| straggler.k);
             let id = runs.ids.get(index as usize).copied().unwrap_or(u32::MAX);
-            let reason = self.deliver(id, k, tag(message, columns.parity(index)));
-            exceptions.extend(reason.map(|reason| (index, reason)));
+            let Some((chunk, at)) = place(self.first, id) else { continue };
+            if open.0 != chunk {
+                let Some((_, found)) = chunks.find(|(number, _)| *number == chunk) else { continue };
+                open = (chunk, Arc::make_mut(found).slots_mut());
+            }
+            if let Some(slot) = open.1.get_mut(at) {
+                let reason = deliver(slot, k, tag(message, columns.parity(index)));
+                exceptions.extend(reason.map(|reason| (index, reason)));
+            }
         }
         exceptions
     }
+}
 
-    /// Rules 2 to 4 for one entry; `None` when it is delivered.
-    fn deliver(&mut self, id: u32, k: u64, tag: u64) -> Option<Reason> {
-        let (chunk, at) = place(self.first, id)?;
-        let chunk = self.chunks.get_mut(chunk)?;
-        let known = chunk.slot(at);
-        let above = k.saturating_add(1);
-        let (slot, reason) = match known {
-            Slot { next_k, tag: last } if next_k > 0 && last == tag => {
-                (Slot { next_k: next_k.max(above), tag }, Some(Reason::Same))
-            }
-            Slot { next_k, .. } if k < next_k => (known, Some(Reason::Stale)),
-            Slot { .. } => (Slot { next_k: above, tag }, None),
-        };
-        if slot != known
-            && let Some(place) = Arc::make_mut(chunk).slot_mut(at)
-        {
-            *place = slot;
+/// Rules 2 to 4 for one entry; `None` when it is delivered.
+fn deliver(slot: &mut Slot, k: u64, tag: u64) -> Option<Reason> {
+    let above = k.saturating_add(1);
+    match *slot {
+        Slot { next_k, tag: last } if next_k > 0 && last == tag => {
+            slot.next_k = next_k.max(above);
+            Some(Reason::Same)
         }
-        reason
+        Slot { next_k, .. } if k < next_k => Some(Reason::Stale),
+        Slot { .. } => {
+            *slot = Slot { next_k: above, tag };
+            None
+        }
     }
 }

@@ -80,9 +80,9 @@ impl Chunk {
         self.slots.get(at).copied().unwrap_or_default()
     }
 
-    /// Slot `at` of the chunk, to be written.
-    pub(super) fn slot_mut(&mut self, at: usize) -> Option<&mut Slot> {
-        self.slots.get_mut(at)
+    /// The slots, to be written.
+    pub(super) fn slots_mut(&mut self) -> &mut [Slot] {
+        &mut self.slots
     }
 }
 

@@ -4,6 +4,7 @@ use synod_machine::Span;
 use synod_quorum::NodeId;
 
 use crate::config::{Cluster, Invalid};
+use crate::keybook::KeyBook;
 
 /// What one broker may have at a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct StoreParameters {
     pub directory_wait: Span,
     /// How long the first sources of a pull have.
     pub pull_patience: Span,
+    /// Bytes of sums of keys that are kept for the next batches of their brokers; 0 keeps none.
+    pub cohort_bytes: u64,
 }
 
 impl Default for StoreParameters {
@@ -54,6 +57,7 @@ impl Default for StoreParameters {
             jobs_max: 16,
             directory_wait: Span::secs(2),
             pull_patience: Span::millis(250),
+            cohort_bytes: 64 << 20,
         }
     }
 }
@@ -65,6 +69,8 @@ pub struct StoreConfig {
     pub(super) own: NodeId,
     pub(super) brokers: Vec<NodeId>,
     pub(super) parameters: StoreParameters,
+    /// Keys that are read already.
+    pub(super) known: KeyBook,
 }
 
 impl StoreConfig {
@@ -96,8 +102,16 @@ impl StoreConfig {
         ];
         match rules.into_iter().find(|(holds, _)| !holds) {
             Some((_, rule)) => Err(Invalid(rule)),
-            None => Ok(Self { cluster, own, brokers, parameters }),
+            None => Ok(Self { cluster, own, brokers, parameters, known: KeyBook::default() }),
         }
+    }
+
+    /// The same, knowing the keys of the first clients: a store reads no key that is here. For load generators, whose keys
+    /// nobody has to check.
+    #[must_use]
+    pub fn knowing(mut self, known: KeyBook) -> Self {
+        self.known = known;
+        self
     }
 
     /// The place of a broker in the genesis.

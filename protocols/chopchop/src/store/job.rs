@@ -2,6 +2,8 @@
 //!
 //! Only [`check`](CheckBatch) mints [`Sound`], so nothing is witnessed that was not checked.
 
+use std::sync::Arc;
+
 use synod_crypto::bls::{BlsClaim, KeyAdder, Registration, StoredKey, verify_all as verify_all_bls};
 use synod_crypto::{Claim, Hash, Keys, Verified, verify_all};
 use synod_machine::{Cost, Job};
@@ -15,6 +17,7 @@ use crate::directory::View;
 use crate::keybook::KeyBook;
 use crate::signup::SealedSignUp;
 use crate::statement::{Root, SignUp, Submission, Witness};
+use crate::store::cohort::Cohort;
 
 /// Signatures of stragglers that are checked as one batch.
 const TOGETHER: usize = 4_096;
@@ -43,6 +46,8 @@ pub struct CheckBatch {
     pub view: View,
     /// The keys of that directory.
     pub keys: KeyBook,
+    /// Signers of earlier batches of its broker, and their sums.
+    pub cohorts: Vec<Arc<Cohort>>,
 }
 
 /// Work for the pool.
@@ -95,6 +100,8 @@ pub enum StoreDone {
         verdict: Result<Sound, Refusal>,
         /// Whether the fast sum of keys was not the reference's.
         mismatch: bool,
+        /// Signers and sum of their keys, if the pairing held over it.
+        cohort: Option<Arc<Cohort>>,
     },
     /// A shard was signed.
     Shard(Verified<Claim<Witness>>),
@@ -114,7 +121,7 @@ impl CheckBatch {
         cluster: &Cluster,
         keys: &Keys,
         adder: &mut KeyAdder<'_>,
-    ) -> Result<Option<(BlsClaim<Root>, Batch)>, Refusal> {
+    ) -> Result<Option<(BlsClaim<Root>, Cohort)>, Refusal> {
         let batch = Batch::open(&self.batch).map_err(|fault| fault.refusal())?;
         batch.check().map_err(|fault| fault.refusal())?;
         if batch.header().directory > self.view.len().min(self.keys.len()) {
@@ -126,8 +133,10 @@ impl CheckBatch {
         let Some(aggregate) = &batch.header().aggregate else { return Ok(None) };
         let signature = keys.bls().signature(&aggregate.0).map_err(|_| Refusal::Aggregate)?;
         let statement = Root { root_commit: batch.root_commit(cluster.domains()) };
-        let sum = adder.sum(&self.keys, &batch.signers()).ok_or(Refusal::Aggregate)?;
-        Ok(Some((BlsClaim { statement, scope: cluster.scope(), keys: sum, signature }, batch)))
+        let cohort = Cohort::add_up(batch.signers(), &self.cohorts, &self.keys, adder);
+        let (cohort, _) = cohort.ok_or(Refusal::Aggregate)?;
+        let claim = BlsClaim { statement, scope: cluster.scope(), keys: cohort.sum(), signature };
+        Ok(Some((claim, cohort)))
     }
 
     /// BV6: every straggler signed its message under its own number.
@@ -152,8 +161,7 @@ impl CheckBatch {
     }
 
     /// The verdict on a claim that did not hold: the key sum is made anew by the reference path, whose verdict counts.
-    fn confirm(&self, claim: BlsClaim<Root>, batch: &Batch, keys: &Keys) -> (Result<Sound, Refusal>, bool) {
-        let signers = batch.signers();
+    fn confirm(&self, claim: BlsClaim<Root>, signers: &[u32], keys: &Keys) -> (Result<Sound, Refusal>, bool) {
         let again = claim.reconsider(signers.iter().filter_map(|id| self.keys.key(*id)), keys);
         if !again.adders_agree {
             keys.distrust_vectors();
@@ -200,7 +208,7 @@ impl StoreJob {
                 StoreDone::Digested { from, why, batch, name, digest }
             }
             Task::Batch(check) => match check.prepare(&cluster, keys, adder) {
-                Ok(Some((claim, batch))) => return Begun::Signed(check, Box::new((claim, batch))),
+                Ok(Some(signed)) => return Begun::Signed(check, Box::new(signed)),
                 Ok(None) => checked(check.digest, Ok(Sound(()))),
                 Err(why) => checked(check.digest, Err(why)),
             },
@@ -213,13 +221,13 @@ impl StoreJob {
 }
 
 const fn checked(digest: Hash, verdict: Result<Sound, Refusal>) -> StoreDone {
-    StoreDone::Checked { digest, verdict, mismatch: false }
+    StoreDone::Checked { digest, verdict, mismatch: false, cohort: None }
 }
 
 /// A job after everything but its pairing.
 enum Begun {
     Done(StoreDone),
-    Signed(Box<CheckBatch>, Box<(BlsClaim<Root>, Batch)>),
+    Signed(Box<CheckBatch>, Box<(BlsClaim<Root>, Cohort)>),
 }
 
 impl Job for StoreJob {
@@ -240,14 +248,19 @@ impl Job for StoreJob {
         let mut verdicts = verify_all_bls(claims.collect(), keys).into_iter();
         let finish = |begun| match begun {
             Begun::Done(done) => done,
-            Begun::Signed(check, signed) => match verdicts.next() {
-                Some(Ok(_)) => checked(check.digest, Ok(Sound(()))),
-                Some(Err(_)) | None => {
-                    let (claim, batch) = *signed;
-                    let (verdict, mismatch) = check.confirm(claim, &batch, keys);
-                    StoreDone::Checked { digest: check.digest, verdict, mismatch }
+            Begun::Signed(check, signed) => {
+                let (digest, (claim, cohort)) = (check.digest, *signed);
+                match verdicts.next() {
+                    Some(Ok(_)) => {
+                        let cohort = Some(Arc::new(cohort));
+                        StoreDone::Checked { digest, verdict: Ok(Sound(())), mismatch: false, cohort }
+                    }
+                    Some(Err(_)) | None => {
+                        let (verdict, mismatch) = check.confirm(claim, cohort.ids(), keys);
+                        StoreDone::Checked { digest, verdict, mismatch, cohort: None }
+                    }
                 }
-            },
+            }
         };
         begun.into_iter().map(finish).collect()
     }
@@ -322,7 +335,7 @@ mod tests {
             batch.header.aggregate = Some(BlsSignatureBytes(signature.to_bytes()));
         }
         let digest = batch.digest(cluster.domains());
-        let task = Task::Batch(Box::new(CheckBatch { digest, batch, view, keys: book }));
+        let task = Task::Batch(Box::new(CheckBatch { digest, batch, view, keys: book, cohorts: Vec::new() }));
         match (StoreJob { cluster, from: NodeId(100), task }).run(&keys) {
             StoreDone::Checked { verdict, mismatch: false, .. } => verdict.map(|_| ()),
             other => unreachable!("{other:?}"),

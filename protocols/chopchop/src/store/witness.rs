@@ -1,10 +1,13 @@
 //! Witnessing: the check of a batch, its record, its shard (paper step 10).
 
+use std::sync::Arc;
+
 use synod_crypto::bls::StoredKey;
 use synod_crypto::{Claim, Hash, Verified};
 use synod_machine::Turn;
 use synod_quorum::NodeId;
 
+use super::cohort::Cohort;
 use super::config::OTHERS;
 use super::job::{CheckBatch, Sound, Task};
 use super::record::{Pinned, StoreRecord};
@@ -63,14 +66,20 @@ impl Store {
             return self.refuse_held(digest, Refusal::Credit, turn);
         }
         let (view, keys) = (self.progress.directory.clone(), self.keys.clone());
+        let broker = self.held.get(&digest).and_then(|held| held.charged).unwrap_or(OTHERS);
+        let cohorts = self.cohorts.of(broker);
         let Some(held) = self.held.get_mut(&digest) else { return };
         let Some(body) = held.body.clone() else { return };
         held.stage = Stage::Checking;
         let from = held.charged.unwrap_or(OTHERS);
         let task = match held.header.clone() {
-            AnyHeader::Messages(header) => {
-                Task::Batch(Box::new(CheckBatch { digest, batch: Sealed { header, body }, view, keys }))
-            }
+            AnyHeader::Messages(header) => Task::Batch(Box::new(CheckBatch {
+                digest,
+                batch: Sealed { header, body },
+                view,
+                keys,
+                cohorts,
+            })),
             AnyHeader::SignUp(header) => Task::Cards(digest, SealedSignUp { header, body }),
         };
         self.job(from, task, turn);
@@ -109,9 +118,14 @@ impl Store {
         &mut self,
         digest: Hash,
         verdict: Result<Sound, Refusal>,
-        mismatch: bool,
+        (mismatch, cohort): (bool, Option<Arc<Cohort>>),
         turn: &mut Turn<'_, Self>,
     ) {
+        let bytes_max = self.config.parameters.cohort_bytes;
+        let broker = self.held.get(&digest).and_then(|held| held.charged);
+        if let (Some(cohort), Some(broker)) = (cohort, broker) {
+            self.cohorts.remember(broker, cohort, bytes_max);
+        }
         let Some(held) = self.held.get_mut(&digest) else { return };
         if mismatch {
             turn.note(Note::of(NoteName::AdderMismatch, [u64::from(held.header.count()), 0, 0], digest));
