@@ -272,11 +272,8 @@ impl Broker {
 
     /// Opens a window when something waits; closes it when a batch is full.
     pub(super) fn watch_window(&mut self, turn: &mut Step<'_>) {
-        let rules = *self.config.cluster.rules();
-        while self.has_room()
-            && (self.pool.len() >= rules.batch_max as usize
-                || self.pool_bytes >= u64::from(rules.body_bytes_max))
-        {
+        let (entries, bytes) = (self.config.entries_max(), self.config.cluster.rules().body_bytes_max);
+        while self.has_room() && (self.pool.len() >= entries || self.pool_bytes >= u64::from(bytes)) {
             if !self.close(turn) {
                 break;
             }
@@ -376,12 +373,12 @@ impl Broker {
 
     /// Takes what fits one batch out of the pool, by rising id from where the last batch ended.
     fn pick(&mut self, may: impl Fn(&Admitted) -> bool) -> Vec<Admitted> {
-        let rules = *self.config.cluster.rules();
+        let (entries, most) = (self.config.entries_max(), self.config.cluster.rules().body_bytes_max);
         let (mut ids, mut bytes) = (Vec::new(), 0);
         let round = self.pool.range(self.cursor..).chain(self.pool.range(..self.cursor));
         for (id, admitted) in round.filter(|(_, admitted)| may(admitted)) {
             bytes += Self::weight(admitted);
-            let full = ids.len() >= rules.batch_max as usize || bytes > u64::from(rules.body_bytes_max);
+            let full = ids.len() >= entries || bytes > u64::from(most);
             if full && !ids.is_empty() {
                 self.cursor = *id;
                 break;

@@ -2,8 +2,14 @@
 
 use synod_machine::Span;
 
+use crate::card::CARD_BYTES;
 use crate::config::{Class, Cluster, Invalid};
 use crate::directory::Directory;
+
+/// Entries of a batch of a broker that is not in the genesis: all may straggle.
+const ENTRIES_OF_OTHERS: usize = 8_192;
+/// Cards of a batch of such a broker.
+const CARDS_OF_OTHERS: usize = 128;
 
 /// Whether signatures of submissions are checked on arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +107,19 @@ impl Config {
         }
     }
 
+    /// Most entries of a batch: stores witness no batch whose stragglers cost more work than a broker ever has credit for.
+    pub(super) fn entries_max(&self) -> usize {
+        let most = self.cluster.rules().batch_max as usize;
+        if self.number == u32::MAX { most.min(ENTRIES_OF_OTHERS) } else { most }
+    }
+
+    /// Most cards of a batch, for the same reason.
+    pub(super) fn cards_max(&self) -> usize {
+        let rules = self.cluster.rules();
+        let fits = (rules.body_bytes_max as usize / CARD_BYTES).min(rules.batch_max as usize).max(1);
+        if self.number == u32::MAX { fits.min(CARDS_OF_OTHERS) } else { fits }
+    }
+
     /// Submissions that a broker holds beside its batches.
     pub(super) fn pool_max(&self) -> usize {
         4 * self.cluster.rules().batch_max as usize
@@ -110,6 +129,30 @@ impl Config {
     pub(super) const fn message_max(&self) -> u64 {
         match self.class {
             Class::Fixed(size) | Class::Variable(size) => size as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Config, Parameters};
+    use crate::by_hand::{SERVERS, cluster};
+    use crate::config::Class;
+    use crate::directory::Directory;
+    use crate::store::Quota;
+
+    /// Work of a card, as stores count it.
+    const CARD: u64 = 60;
+
+    #[test]
+    fn a_full_batch_of_stragglers_or_cards_is_within_the_credit_of_its_broker() {
+        for (number, quota) in [(0, Quota::GENESIS), (u32::MAX, Quota::OTHER)] {
+            let (class, parameters) = (Class::Fixed(8), Parameters::of(SERVERS));
+            let config = Config::new(cluster(), number, class, Directory::default(), parameters);
+            let config = config.expect("sound");
+            assert!(config.entries_max() as u64 <= quota.burst, "{number}");
+            // Never more cards than wait at once.
+            assert!(config.cards_max().min(1_024) as u64 * CARD <= quota.burst, "{number}");
         }
     }
 }

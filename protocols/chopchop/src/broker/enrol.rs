@@ -100,13 +100,11 @@ impl Broker {
     /// Cards are few: they wait up to a second for company.
     pub(super) fn close_cards(&mut self, turn: &mut Step<'_>) {
         let full = self.open() >= 2 * self.config.parameters.pipeline_max as usize;
-        let most = self.config.cluster.rules().batch_max as usize;
-        let fits = self.config.cluster.rules().body_bytes_max as usize / crate::card::CARD_BYTES;
         if self.desk.sound.is_empty() || full {
             self.cards_delivered(turn);
             return;
         }
-        let count = self.desk.sound.len().min(most).min(fits.max(1));
+        let count = self.desk.sound.len().min(self.config.cards_max());
         let cards = self.desk.sound.drain(..count).collect();
         turn.applied(Rule::Directory);
         self.last_batch += 1;
