@@ -16,6 +16,7 @@ mod house;
 mod lanes;
 #[cfg(test)]
 mod tests;
+pub mod text;
 
 pub use house::{Code, House, bid, take};
 pub use lanes::{AuctionLanes, Letter, Rooms};

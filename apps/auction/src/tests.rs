@@ -1,6 +1,7 @@
 //! Auctions: the rules one by one, and the invariant over any batches.
 
 mod lanes;
+mod text;
 
 use proptest::prelude::*;
 use synod_crypto::Hash;

@@ -14,6 +14,7 @@ mod lanes;
 mod ledger;
 #[cfg(test)]
 mod tests;
+pub mod text;
 
 pub use lanes::{Credit, PaymentLanes, balance};
 pub use ledger::{Code, Payments, operation};

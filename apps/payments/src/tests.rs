@@ -1,6 +1,7 @@
 //! Payments: the rules one by one, and the invariant over any batches.
 
 mod lanes;
+mod text;
 
 use std::collections::BTreeMap;
 

@@ -13,6 +13,7 @@ mod board;
 mod lanes;
 #[cfg(test)]
 mod tests;
+pub mod text;
 
 pub use board::{Board, Code, SIDE, operation};
 pub use lanes::{PixelLanes, Stroke, TILE_ROWS, colour};

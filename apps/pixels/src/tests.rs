@@ -1,6 +1,7 @@
 //! The board: who wins a pixel, and that it is a replay of the log.
 
 mod lanes;
+mod text;
 
 use std::collections::BTreeMap;
 

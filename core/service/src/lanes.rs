@@ -21,6 +21,7 @@ mod cells;
 mod layout;
 mod ordered;
 mod state;
+pub mod text;
 mod turn;
 
 use core::fmt::Debug;

@@ -14,7 +14,7 @@ const ACCOUNTS: u32 = 4_096;
 const TOKENS: u32 = 2_048;
 const ENDOWED: u32 = 9 * TOKENS + 3;
 
-fn batch(height: u64, directory: u32, asked: &BTreeMap<u32, u64>, skipped: Vec<u32>) -> Batch {
+pub(super) fn batch(height: u64, directory: u32, asked: &BTreeMap<u32, u64>, skipped: Vec<u32>) -> Batch {
     let operations = asked.values().flat_map(|operation| operation.to_le_bytes()).collect::<Vec<u8>>();
     let ids = asked.keys().copied().collect();
     Batch { height, at: at(height), directory, ids, operations: operations.into(), skipped }
