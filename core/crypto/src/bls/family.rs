@@ -109,7 +109,17 @@ impl BenchFamily {
         members: impl IntoIterator<Item = u32>,
     ) -> Option<BlsSignature> {
         let add = |(count, sum), member| (count + 1, sum + u64::from(member));
-        let (count, sum) = members.into_iter().fold((0, 0), add);
+        self.signed_by_sum(scope, statement, members.into_iter().fold((0, 0), add))
+    }
+
+    /// The same of `count` members whose numbers add up to `sum`.
+    #[must_use]
+    pub fn signed_by_sum<S: Statement>(
+        &self,
+        scope: &Scope,
+        statement: &S,
+        (count, sum): (u64, u64),
+    ) -> Option<BlsSignature> {
         let together = self.sum(count, sum);
         (count > 0).then(|| BlsSecret::of(secret(&together)).sign(SIGNING, &statement.signed_bytes(scope)))
     }

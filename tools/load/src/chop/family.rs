@@ -10,7 +10,7 @@ use synod_crypto::{Hash, Keys, Seed};
 use synod_quorum::{Epoch, Member as Voter, Model, Quorums, Roster};
 
 /// Number of servers of [`cluster`].
-const SERVERS: u8 = 4;
+pub(super) const SERVERS: u8 = 4;
 
 /// Keys of any number of members, out of 32 bytes.
 pub struct KeyFamily {
@@ -67,16 +67,21 @@ impl Members {
     }
 }
 
+/// The keys of a server of [`cluster`].
+pub(super) fn server_keys(server: u8) -> Keys {
+    let seed = Seed::new([server.saturating_add(1); 32]);
+    Keys::ed25519(&seed, [2; 32]).with_bls(BlsSecret::new(&seed))
+}
+
 /// A cluster of four servers whose keys anybody can have; no server of it runs.
 ///
 /// # Panics
 /// Never: its servers have distinct keys, and four are enough.
 #[must_use]
 pub fn cluster() -> Cluster {
-    let secret = |at| BlsSecret::new(&Seed::new([at; 32]));
-    let bls = (1..=SERVERS).map(|at| secret(at).public()).collect();
-    let keys = |at| Keys::ed25519(&Seed::new([at; 32]), [0; 32]);
-    let voters = (1..=SERVERS).map(|at| Voter { key: keys(at).public(), power: 1 }).collect();
+    let keys: Vec<Keys> = (0..SERVERS).map(server_keys).collect();
+    let bls = keys.iter().filter_map(Keys::bls_public).collect();
+    let voters = keys.iter().map(|keys| Voter { key: keys.public(), power: 1 }).collect();
     let roster = Roster::new(Epoch(0), voters).expect("four servers with distinct keys");
     let quorums = Quorums::new(Model::Byzantine, u32::from(SERVERS)).expect("four servers are enough");
     let bls = BlsMembers::new(bls).expect("distinct keys");

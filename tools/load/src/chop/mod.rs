@@ -13,6 +13,7 @@ pub mod client;
 mod draw;
 mod ed25519;
 mod family;
+pub mod node;
 mod witness;
 
 pub use batches::{BatchPlan, Batches, Forged, Unfit};

@@ -1,0 +1,90 @@
+//! One machine with its timers: what it says comes back, what it writes is dropped.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+use synod_machine::{
+    Condition, Effect, Event, Log, Machine, Recover, Rng, Span, Time, Turn, Unrecoverable, Wall,
+};
+use synod_quorum::NodeId;
+
+/// What a machine said that somebody else has to act on.
+pub(super) enum Said<M: Machine> {
+    /// To a peer.
+    Send(M::Message),
+    /// To the machines beside it.
+    Output(M::Output),
+    /// To the pool.
+    Job(M::Job),
+}
+
+/// A machine and its timers.
+pub(super) struct Host<M: Machine> {
+    machine: M,
+    timers: BTreeMap<M::Timer, Time>,
+    events: VecDeque<Event<M>>,
+    rng: Rng,
+    begin: Instant,
+    /// Peers that were blamed: none is, by a load that keeps the rules.
+    pub(super) blamed: u64,
+}
+
+impl<M: Recover> Host<M> {
+    /// Opens a machine over an empty journal.
+    pub(super) fn open(config: M::Config) -> Result<Self, Unrecoverable> {
+        let log = Log { condition: Condition::Fresh, records: &mut std::iter::empty() };
+        Ok(Self {
+            machine: M::recover(config, log)?,
+            timers: BTreeMap::new(),
+            events: VecDeque::from([Event::Start]),
+            rng: Rng::new(1, NodeId(0), 0),
+            begin: Instant::now(),
+            blamed: 0,
+        })
+    }
+
+    /// Gives the machine an event, to be taken later.
+    pub(super) fn push(&mut self, event: Event<M>) {
+        self.events.push_back(event);
+    }
+
+    fn now(&self) -> Time {
+        let span = u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Time(Span::secs(1).0.saturating_add(span))
+    }
+
+    /// Makes the timers that are due events.
+    pub(super) fn fire(&mut self) {
+        let now = self.now();
+        let due: Vec<M::Timer> = self.timers.iter().filter(|(_, at)| **at <= now).map(|(t, _)| *t).collect();
+        for timer in due {
+            self.timers.remove(&timer);
+            self.events.push_back(Event::Timer(timer));
+        }
+    }
+
+    /// Steps the machine until no event waits.
+    pub(super) fn run(&mut self, mut say: impl FnMut(Said<M>)) {
+        while let Some(event) = self.events.pop_front() {
+            let (now, mut effects) = (self.now(), Vec::<Effect<M>>::new());
+            let wall = Wall(now.0 / 1_000_000);
+            self.machine.step(event, &mut Turn::new(now, wall, &mut self.rng, &mut effects));
+            for effect in effects {
+                match effect {
+                    Effect::Send { message, .. } => say(Said::Send(message)),
+                    Effect::Output(output) => say(Said::Output(output)),
+                    Effect::Compute(job) => say(Said::Job(job)),
+                    Effect::Arm { timer, after } => drop(self.timers.insert(timer, now + after)),
+                    Effect::Disarm(timer) => drop(self.timers.remove(&timer)),
+                    Effect::Load(name) => self.events.push_back(Event::Loaded { name, bytes: None }),
+                    Effect::Blame { .. } => self.blamed += 1,
+                    Effect::Persist(_)
+                    | Effect::Compact
+                    | Effect::Store { .. }
+                    | Effect::Erase(_)
+                    | Effect::Applied(_)
+                    | Effect::Note(_) => {}
+                }
+            }
+        }
+    }
+}
