@@ -126,7 +126,13 @@ impl<'a> Witness<'a> {
             StoreDone::Digested { batch, digest, .. } => {
                 let batch = batch.into_messages()?;
                 let (view, keys) = (self.members.view.clone(), self.members.keys.clone());
-                Some(job(Task::Batch(Box::new(CheckBatch { digest, batch, view, keys, cohorts: Vec::new() }))))
+                Some(job(Task::Batch(Box::new(CheckBatch {
+                    digest,
+                    batch,
+                    view,
+                    keys,
+                    cohorts: Vec::new(),
+                }))))
             }
             _ => None,
         };
