@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use synod_crypto::{Hash, PublicKey};
+use synod_machine::planted;
 use synod_wire::Wire;
 
 use crate::Domains;
@@ -261,7 +262,7 @@ impl Directory {
     /// known of one member it is that one; else, and when the directory is full, it has no id.
     pub fn admit(&mut self, member: &Member) -> (Option<u32>, bool) {
         match (self.find(Which::Bls, member), self.find(Which::Ed, member)) {
-            (None, None) if self.view.length < LENGTH_MAX => {
+            (None, found) if self.view.length < LENGTH_MAX && (found.is_none() || planted!(C27)) => {
                 let id = self.view.length;
                 self.append(member.clone());
                 (Some(id), true)

@@ -64,7 +64,7 @@ synod_machine::faults! {
     /// Showed a delivery that does not verify.
     FalseDelivery = 4_443, "false_delivery";
     /// Showed a state that does not verify.
-    FalseState = 4_444, "false_state";
+    FalseState = 4_444, "suspected_state";
     /// Showed an id that the certificate does not contain.
     FalseId = 4_445, "false_id";
     /// Showed an inclusion whose proof does not hold, or of another message. It proves nothing: what a correct broker said of

@@ -6,7 +6,7 @@ use synod_sim::{Crypto, Draws, Family, Incident, Latency, Mode, Scenario, Stream
 
 use crate::oracle::{faults, weak};
 use crate::params::pack_of;
-use crate::systems::journal;
+use crate::systems::{chopchop, journal};
 use crate::token::{Disk, RunOptions};
 use crate::twins::{self, ROUNDS_MAX};
 
@@ -70,6 +70,9 @@ const DATAGRAMS: &[Family] = &[Family::NetLoss, Family::NetDup, Family::NetReord
 pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenario, String> {
     if system == journal::SYSTEM {
         return Ok(Scenario::quiet(system, seed));
+    }
+    if chopchop::is(system) {
+        return chopchop::draw::scenario(system, seed, options);
     }
     let pack = pack_of(system).ok_or_else(|| format!("no system is called {system}"))?;
     if options.twins {

@@ -102,6 +102,9 @@ pub struct RunReport {
     pub executed: u64,
     /// Commands whose clients accepted an answer.
     pub accepted: u64,
+    /// What else the system counts.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<&'static str, u64>,
     /// The last events, one column per node; empty on a pass.
     #[serde(skip)]
     pub columns: String,
@@ -200,4 +203,7 @@ pub struct SoakReport {
     pub events: u64,
     /// Commands executed in all runs.
     pub executed: u64,
+    /// What else the systems count, over all runs.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<&'static str, u64>,
 }

@@ -15,6 +15,7 @@ use crate::oracle::{faults, quorum};
 use crate::params::{number, timeout_max};
 use crate::report::{EffectiveReport, Outcome, RunReport, ratio};
 use crate::rules;
+use crate::systems::chopchop;
 use crate::systems::hotstuff::{Trial, build};
 use crate::systems::journal;
 use crate::token::{RunOptions, Token};
@@ -65,6 +66,11 @@ pub fn run(system: &str, seed: u64, options: &RunOptions, manner: Manner) -> Res
 pub fn run_scenario(scenario: &Scenario, token: &str, manner: Manner) -> Result<RunReport, String> {
     if scenario.system == journal::SYSTEM {
         return Ok(journal::run(scenario, token));
+    }
+    if chopchop::is(&scenario.system) {
+        let started = Instant::now();
+        let (trial, violation) = chopchop::run::play(scenario, token, manner)?;
+        return Ok(chopchop::run::report(&trial, scenario, token, (violation, started)));
     }
     let started = Instant::now();
     let (trial, violation) = play(scenario, token, manner)?;
@@ -343,6 +349,7 @@ pub(crate) fn report(
         delivered: book.highest.0,
         executed: book.executed,
         accepted: book.accepted,
+        counts: std::collections::BTreeMap::new(),
         violated_ns: violation.as_ref().map_or(0, |v| v.time.0),
         columns: if violation.is_some() { world.trace().columns() } else { String::new() },
         lines: world.trace().steps().map(synod_sim::Step::json).collect(),

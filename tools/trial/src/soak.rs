@@ -13,6 +13,7 @@ use crate::plants::cpu;
 use crate::report::{Failure, Outcome, Repeats, RunReport, SoakReport};
 use crate::rules;
 use crate::run::{SYSTEMS, commit, run_scenario, run_twice};
+use crate::systems::chopchop;
 use crate::token::{RunOptions, Token};
 
 /// What to soak.
@@ -42,6 +43,7 @@ impl SoakOptions {
     #[must_use]
     pub fn new(system: &str, from: u64, seeds: u64) -> Self {
         let systems = match system {
+            "chopchop" => chopchop::SYSTEMS.iter().map(|name| (*name).to_owned()).collect(),
             "all" | "hotstuff" => SYSTEMS.iter().map(|name| (*name).to_owned()).collect(),
             one => vec![one.to_owned()],
         };
@@ -84,6 +86,7 @@ struct Sums {
     cells: BTreeSet<String>,
     applied: BTreeSet<&'static str>,
     repeats: Repeats,
+    counts: BTreeMap<&'static str, u64>,
 }
 
 /// Runs many seeds. The second value holds the last events of each failure, in the order of `failures`.
@@ -165,6 +168,9 @@ impl Sums {
         let flags = [effective.view_change, effective.lost_suffix, effective.byzantine];
         self.effective.iter_mut().zip(flags).for_each(|(sum, flag)| *sum += u64::from(flag));
         self.applied.extend(report.applied.iter().copied());
+        for (name, count) in &report.counts {
+            *self.counts.entry(name).or_insert(0) += count;
+        }
         self.families.extend(report.families.iter().cloned());
         self.repeats.run += u64::from(twice);
         self.repeats.mismatch += u64::from(report.verdict == Outcome::Nondeterminism);
@@ -194,6 +200,14 @@ fn shares([views, suffixes, lies]: [u64; 3], seeds: u64) -> BTreeMap<&'static st
     ])
 }
 
+/// Rules that the systems of a soak can apply, and those they did.
+fn covered(options: &SoakOptions, applied: &[&str]) -> crate::report::Coverage {
+    if options.systems.iter().any(|system| chopchop::is(system)) {
+        return chopchop::run::coverage(applied);
+    }
+    rules::coverage(&options.systems, applied)
+}
+
 fn summed(options: &SoakOptions, mut sums: Sums, elapsed: Duration) -> (SoakReport, Vec<String>) {
     let wall_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
     let failed = sums.failures.len() as u64;
@@ -218,7 +232,7 @@ fn summed(options: &SoakOptions, mut sums: Sums, elapsed: Duration) -> (SoakRepo
         effective_pct: shares(sums.effective, sums.seeds),
         node_h_per_cpu_h: sums.node_ms / cpu_ms,
         cells: cells::summed(&options.systems, &sums.cells),
-        rules: rules::coverage(&options.systems, &applied),
+        rules: covered(options, &applied),
         repeats: sums.repeats,
         bound_per_seed,
         bound_per_seed_ppm,
@@ -226,6 +240,7 @@ fn summed(options: &SoakOptions, mut sums: Sums, elapsed: Duration) -> (SoakRepo
         events: sums.events,
         executed: sums.executed,
         failures: sums.failures,
+        counts: sums.counts,
     };
     (report, sums.columns)
 }

@@ -5,7 +5,8 @@ use synod_sim::{Aside, AsideKind, Past, Scenario, Step, StepKind, Violation, Wor
 
 use crate::report::RunReport;
 use crate::run::{Manner, play, report};
-use crate::systems::journal;
+use crate::systems::chopchop::words::ChopChopWords;
+use crate::systems::{chopchop, journal};
 use crate::words::HotStuffWords;
 
 /// How a run is shown.
@@ -42,6 +43,13 @@ pub fn traced(scenario: &Scenario, token: &str, manner: Manner) -> Result<Traced
         return Err("runs of the journal alone keep no trace of events".to_owned());
     }
     let started = std::time::Instant::now();
+    if chopchop::is(&scenario.system) {
+        let (trial, violation) = chopchop::run::play(scenario, token, Manner { trace: true, ..manner })?;
+        let trace = trial.world.trace();
+        let (steps, asides) = (trace.steps().cloned().collect(), trace.asides().cloned().collect());
+        let report = chopchop::run::report(&trial, scenario, token, (violation.clone(), started));
+        return Ok(Traced { report, scenario: scenario.clone(), violation, steps, asides });
+    }
     let (trial, violation) = play(scenario, token, Manner { trace: true, ..manner })?;
     let trace = trial.world.trace();
     let (steps, asides) = (trace.steps().cloned().collect(), trace.asides().cloned().collect());
@@ -91,7 +99,9 @@ impl Traced {
     #[must_use]
     pub fn columns(&self) -> String {
         let past = self.past();
-        columns(past.rows(), &self.beside(&past), &self.marked(), &name)
+        let name: &dyn Fn(NodeId) -> String =
+            if chopchop::is(&self.scenario.system) { &|id| ChopChopWords.node(id) } else { &name };
+        columns(past.rows(), &self.beside(&past), &self.marked(), name)
     }
 
     /// The events that are marked: those the violation rests on.
@@ -163,5 +173,5 @@ impl Traced {
 
 /// Whether the violation is something that was seen, and not something that did not happen in time.
 pub(crate) fn is_seen(violation: &Violation) -> bool {
-    !violation.checker.starts_with("H-L")
+    !violation.checker.starts_with("H-L") && !chopchop::run::is_late(&violation.checker)
 }

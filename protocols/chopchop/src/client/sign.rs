@@ -2,6 +2,7 @@
 
 use synod_crypto::bls::BlsCertificate;
 use synod_crypto::{Hash, Verified};
+use synod_machine::planted;
 use synod_quorum::NodeId;
 
 use super::flight::{Stage, half};
@@ -53,7 +54,7 @@ impl Client {
             Stage::Known if *k > K_MAX => turn.blame(from, Fault::IllegitimateK),
             // Late, of an equal message before this one or of this one under a lower number.
             Stage::Known if *k < k0 => {}
-            Stage::Known if *k < self.height() => self.sign(from, commit, turn),
+            Stage::Known if *k < self.height() || planted!(C6) => self.sign(from, commit, turn),
             Stage::Known => match inclusion.height {
                 Some(height) if height.statement.height > *k => {
                     if !checking {

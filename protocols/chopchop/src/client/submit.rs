@@ -2,6 +2,7 @@
 
 use synod_crypto::Signature;
 use synod_machine::Span;
+use synod_machine::planted;
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes, List};
 
@@ -99,7 +100,8 @@ impl Client {
     fn submission(&self) -> Option<Submission> {
         let flight = self.flight.as_ref()?;
         let message = self.config.cluster.domains().msg.hash(&flight.message);
-        Some(Submission { id: self.id?, k0: flight.k0, parity: flight.parity, message })
+        let parity = flight.parity && !planted!(C20);
+        Some(Submission { id: self.id?, k0: flight.k0, parity, message })
     }
 
     pub(super) fn sign_submission(&self, turn: &mut Step<'_>) {

@@ -3,6 +3,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
+use synod_machine::planted;
 use synod_wire::Bytes;
 
 use super::table::{CHUNK_SLOTS, Chunk, Slot, Table, tag};
@@ -147,7 +148,7 @@ impl Lane {
             let end = offset + usize::from(columns.message_len(index));
             let message = messages.get(offset..end).unwrap_or_default();
             offset = end;
-            if voids.next_if_eq(&index).is_some() {
+            if voids.next_if_eq(&index).is_some() && !planted!(C14) {
                 exceptions.push((index, Reason::Void));
                 continue;
             }
@@ -172,7 +173,9 @@ impl Lane {
 fn deliver(slot: &mut Slot, k: u64, tag: u64) -> Option<Reason> {
     let above = k.saturating_add(1);
     match *slot {
-        Slot { next_k, tag: last } if next_k > 0 && last == tag => {
+        Slot { next_k, tag: last }
+            if next_k > 0 && last == tag && !(planted!(C4) || (planted!(C19) && k < next_k)) =>
+        {
             slot.next_k = next_k.max(above);
             Some(Reason::Same)
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use synod_machine::planted;
 use synod_wire::{Bytes, Writer};
 
 use super::lane::Lane;
@@ -36,7 +37,7 @@ pub fn tag(message: &[u8], parity: bool) -> u64 {
         fold = (fold ^ word).wrapping_mul(FOLD);
         fold ^= fold >> 29;
     }
-    (fold << 1) | u64::from(parity)
+    (fold << 1) | u64::from(parity && !planted!(C15))
 }
 
 /// Slots of [`CHUNK_SLOTS`] clients in a row.

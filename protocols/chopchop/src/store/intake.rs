@@ -2,6 +2,7 @@
 
 use synod_crypto::Hash;
 use synod_machine::Turn;
+use synod_machine::planted;
 use synod_quorum::NodeId;
 use synod_wire::List;
 
@@ -88,7 +89,7 @@ impl Store {
         loop {
             match self.accounts.open(broker, turn.now()) {
                 None => return false,
-                Some(account) if account.fits(bytes) => return true,
+                Some(account) if account.fits(bytes) || planted!(C23) => return true,
                 Some(_) => {}
             }
             let evictable = |held: &Held| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use synod_crypto::bls::StoredKey;
 use synod_crypto::{Claim, Hash, Verified};
 use synod_machine::Turn;
+use synod_machine::planted;
 use synod_quorum::NodeId;
 
 use super::cohort::Cohort;
@@ -34,7 +35,8 @@ impl Store {
                 held.asked = turn.now();
                 held.stage = Stage::Waiting;
                 if held.header.directory() > self.directory() {
-                    let wait = self.config.parameters.directory_wait;
+                    let patience = self.config.parameters.directory_wait;
+                    let wait = if planted!(C28) { synod_machine::Span::ZERO } else { patience };
                     turn.arm(StoreTimer::DirectoryWait(digest), wait);
                 }
                 self.waiting.insert(digest);
@@ -134,7 +136,9 @@ impl Store {
             Ok(Sound { .. }) => {
                 held.stage = Stage::Sound;
                 let kind = held.header.kind();
-                self.pin(&digest, turn);
+                if !planted!(C8) {
+                    self.pin(&digest, turn);
+                }
                 turn.applied(Rule::Step10);
                 turn.applied(if kind == Kind::Messages { Rule::SortedIds } else { Rule::Directory });
                 self.sign(digest, turn);
@@ -188,6 +192,7 @@ impl Store {
         let values = [u64::from(held.header.count()), u64::from(held.header.body_len()), waited];
         turn.note(Note::of(NoteName::Witnessed, values, digest));
         self.answer(digest, turn);
+        self.pin(&digest, turn);
     }
 
     fn answer(&mut self, digest: Hash, turn: &mut Turn<'_, Self>) {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use synod_config::{Exit, SynError, code};
 use synod_trial::report::RunReport;
 use synod_trial::run::SYSTEMS;
+use synod_trial::systems::chopchop;
 use synod_trial::token::RunOptions;
 
 mod amnesia;
@@ -55,7 +56,8 @@ fn options(text: &str) -> Result<RunOptions, SynError> {
 }
 
 fn unknown(why: &str) -> SynError {
-    usage(why).because(format!("systems are {}", SYSTEMS.join(", ")))
+    let systems: Vec<&str> = SYSTEMS.iter().chain(&chopchop::SYSTEMS).copied().collect();
+    usage(why).because(format!("systems are {}", systems.join(", ")))
 }
 
 fn fields(schema: &'static str, value: &Value) -> Report {

@@ -3,6 +3,7 @@
 
 mod agreement;
 mod blocks;
+pub mod chopchop;
 mod commits;
 mod execution;
 mod promises;

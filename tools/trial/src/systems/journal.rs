@@ -220,6 +220,7 @@ pub fn run(scenario: &Scenario, token: &str) -> RunReport {
         delivered: 0,
         executed: 0,
         accepted: 0,
+        counts: std::collections::BTreeMap::new(),
         violated_ns: 0,
         columns: String::new(),
         lines: Vec::new(),

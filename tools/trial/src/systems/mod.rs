@@ -1,4 +1,5 @@
 //! The systems a trial can run, one module each.
 
+pub mod chopchop;
 pub mod hotstuff;
 pub mod journal;

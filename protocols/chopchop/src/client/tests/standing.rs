@@ -33,7 +33,7 @@ fn stale_resynchronises_and_signs_anew_above_what_the_servers_said() {
         aggregate: signed_by(&cluster(), &[2], &State { nonce: asked[0].1, id: ID, next_k: 11, tag: 0 }),
         height: height(9, &[1, 3]),
     }));
-    assert_eq!(blamed(&hear(&mut hand, FIRST, forged)), ["false_state"]);
+    assert_eq!(blamed(&hear(&mut hand, FIRST, forged)), ["suspected_state"]);
     let second = submitted(hear(&mut hand, FIRST, state(asked[0].1, 11, tag(&payload(1), false))));
     assert_eq!((second.k0, second.parity), (11, first.parity));
 }

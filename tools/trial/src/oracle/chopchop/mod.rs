@@ -1,0 +1,23 @@
+//! Independent checks of Chop Chop: C-S1 to C-S10 and C-L3, from what left nodes and what was delivered.
+//!
+//! Nothing here calls a predicate of the protocol: deduplication is a sequential model by whole messages, roots are
+//! computed again, quorum sizes are the literal tables.
+
+mod clients;
+mod deliveries;
+mod directory;
+mod facts;
+mod keeping;
+mod model;
+mod seen;
+mod tree;
+mod witnesses;
+
+pub use clients::{Clients, Promise};
+pub use deliveries::{Counts, Deliveries};
+pub use directory::Directories;
+pub use facts::Facts;
+pub use keeping::{Keeping, Kept};
+pub use model::{Model, Outcome};
+pub use seen::{BatchSeen, CertificateSeen, EntrySeen, How};
+pub use witnesses::Witnesses;

@@ -1,0 +1,23 @@
+//! Chop Chop: clients, brokers, stores and servers, over an ideal atomic broadcast or over HotStuff.
+//!
+//! Members host the server (machine 0), the store (1) and an application (2); brokers and clients are guests with one
+//! machine each. The ideal broadcast's sequencer has a node of its own.
+
+pub mod book;
+pub mod draw;
+#[cfg(test)]
+mod formats;
+pub mod keeper;
+mod names;
+pub mod order;
+pub mod over;
+pub mod plan;
+pub mod run;
+pub mod sight;
+mod strategy;
+pub mod watch;
+pub mod words;
+pub mod workload;
+pub mod world;
+
+pub use names::{SYSTEMS, is};

@@ -1,0 +1,104 @@
+//! From what the simulator shows to what the oracles understand: frames, records and batches, decoded.
+
+use synod_chopchop::Domains;
+use synod_chopchop::batch::{Batch, Header, Sealed};
+use synod_chopchop::client::{ClientRecord, Next};
+use synod_chopchop::columns::Columns;
+use synod_chopchop::dedup::Exceptions;
+use synod_chopchop::server::ServerRecord;
+use synod_chopchop::store::StoreRecord;
+use synod_chopchop::vocabulary::Message;
+use synod_crypto::Hash;
+use synod_machine::{Message as _, Never, Record};
+use synod_wire::{Bytes, Limits, Wire};
+
+use crate::oracle::chopchop::{BatchSeen, EntrySeen, How, Kept, Promise};
+
+const LIMITS: Limits = Limits { frame_max: 16 << 20 };
+
+/// Decodes a frame body; none of the ordering layer's.
+#[must_use]
+pub fn opened(body: &Bytes) -> Option<Message<Never>> {
+    let own = body.first() == Some(&Message::<Never>::VERSION);
+    own.then(|| Message::decode(body.slice(1..), &LIMITS).ok()).flatten()
+}
+
+fn recalled<R: Record>(bytes: &Bytes) -> Option<R> {
+    let own = bytes.first() == Some(&R::VERSION);
+    own.then(|| R::decode(bytes.slice(1..), &LIMITS).ok()).flatten()
+}
+
+/// What a record of a store says.
+#[must_use]
+pub fn of_store(bytes: &Bytes) -> Option<Kept> {
+    match recalled(bytes)? {
+        StoreRecord::Pinned(pinned) => Some(Kept::Pinned(pinned.digest)),
+        StoreRecord::Released(digest) => Some(Kept::Released(digest)),
+        StoreRecord::Silent(_) | StoreRecord::Ordered(_) => None,
+    }
+}
+
+/// What a record of a server says.
+#[must_use]
+pub fn of_server(bytes: &Bytes) -> Option<Kept> {
+    match recalled::<ServerRecord<Never>>(bytes)? {
+        ServerRecord::Mark(mark) => Some(Kept::Mark(mark.height)),
+        ServerRecord::Order(never) => match never {},
+    }
+}
+
+/// What a record of a client promises.
+#[must_use]
+pub fn of_client(bytes: &Bytes) -> Option<Promise> {
+    let ClientRecord::Next(next) = recalled(bytes)?;
+    let Next { next_k, flight, certificate, .. } = next;
+    Some(Promise {
+        next_k,
+        flight: flight.map(|flying| (flying.k0, flying.message.to_vec(), flying.parity)),
+        height: certificate.map_or(0, |proof| proof.height()),
+    })
+}
+
+fn seen(domains: &Domains, digest: Hash, header: &Header, columns: &Columns) -> BatchSeen {
+    let mut entries: Vec<EntrySeen> = columns
+        .entries()
+        .map(|entry| EntrySeen {
+            id: entry.id,
+            message: entry.message.to_vec(),
+            parity: entry.parity,
+            k: header.k,
+            how: How::Together,
+        })
+        .collect();
+    for straggler in columns.stragglers() {
+        if let Some(entry) = entries.get_mut(straggler.index as usize) {
+            (entry.k, entry.how) = (straggler.k, How::Alone);
+        }
+    }
+    for index in columns.voids() {
+        if let Some(entry) = entries.get_mut(index as usize) {
+            entry.how = How::Void;
+        }
+    }
+    let commit = header.root_commit(domains);
+    BatchSeen { digest, root: header.root, commit, size: header.msg_size, entries }
+}
+
+/// A batch on its way to a store; `None` when its columns are none.
+#[must_use]
+pub fn of_sealed(domains: &Domains, digest: Hash, sealed: &Sealed) -> Option<BatchSeen> {
+    let batch = Batch::open(sealed).ok()?;
+    Some(of_batch(domains, digest, &batch))
+}
+
+/// A batch that was delivered.
+#[must_use]
+pub fn of_batch(domains: &Domains, digest: Hash, batch: &Batch) -> BatchSeen {
+    seen(domains, digest, batch.header(), batch.columns())
+}
+
+/// Index and reason of what was not delivered.
+#[must_use]
+pub fn listed(exceptions: &Exceptions) -> Vec<(u32, u8)> {
+    exceptions.list().iter().map(|(index, reason)| (*index, reason.code())).collect()
+}

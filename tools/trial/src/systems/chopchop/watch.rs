@@ -1,0 +1,375 @@
+//! The checker of a run: shows every moment to every oracle.
+
+use std::collections::BTreeMap;
+
+use synod_chopchop::client::Output;
+use synod_chopchop::config::Cluster;
+use synod_chopchop::message::{ClientMessage, ServerMessage, StoreMessage};
+use synod_chopchop::server::{ServerInput, ServerOutput};
+use synod_chopchop::statement::Kind;
+use synod_chopchop::store::StoreInput;
+use synod_chopchop::tree::root_commit;
+use synod_chopchop::vocabulary::Message;
+use synod_crypto::Hash;
+use synod_machine::broadcast::Position;
+use synod_sim::{Checker, Deed, Moment, Seen, Violation};
+use synod_wire::{Bytes, Wire};
+
+use super::book::Shared;
+use super::plan::{CLIENT, CLIENTS, KEEPER, SERVER, STORE};
+use super::sight;
+use crate::oracle::chopchop::{
+    CertificateSeen, Clients, Deliveries, Directories, EntrySeen, Facts, How, Keeping, Witnesses,
+};
+use crate::oracle::{Verdict, breach};
+
+/// All oracles of one run.
+pub struct Watch {
+    cluster: Cluster,
+    facts: Facts,
+    clients: Clients,
+    witnesses: Witnesses,
+    deliveries: Deliveries,
+    keeping: Keeping,
+    directories: Directories,
+    /// Roots of the application by height.
+    roots: BTreeMap<u64, Hash>,
+    /// Heights of checkpoints by node and position.
+    heights: BTreeMap<(u32, Position), u64>,
+    /// What each server accepted at each height.
+    ordered: BTreeMap<(u32, u64), (Hash, Kind)>,
+    /// Members of the directory each server showed.
+    shown: BTreeMap<u32, u32>,
+    book: Shared,
+    asked: usize,
+}
+
+impl Watch {
+    /// Watches a cluster of `servers`, whose clients have these keys.
+    #[must_use]
+    pub fn new(cluster: Cluster, servers: u32, owners: Vec<(Vec<u8>, u32)>, book: Shared) -> Self {
+        Self {
+            cluster,
+            facts: Facts::default(),
+            clients: Clients::default(),
+            witnesses: Witnesses::default(),
+            deliveries: Deliveries::new(servers),
+            keeping: Keeping::new(servers),
+            directories: Directories::new(&owners),
+            roots: BTreeMap::new(),
+            heights: BTreeMap::new(),
+            ordered: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            book,
+            asked: 0,
+        }
+    }
+
+    fn learn_asked(&mut self) {
+        let book = self.book.borrow();
+        for asked in book.asked.iter().skip(self.asked) {
+            self.facts.ask(asked.node, &asked.payload);
+        }
+        self.asked = book.asked.len();
+    }
+
+    fn store(&mut self, moment: &Moment<'_>) -> Verdict {
+        let place = (moment.node.0, STORE);
+        match moment.seen {
+            Seen::Opened { records, .. } => {
+                self.keeping.open(place, records.iter().filter_map(sight::of_store), true);
+            }
+            Seen::Durable(lsn) => self.keeping.durable(place, *lsn),
+            Seen::Frame(frame) => self.upload(&frame.body),
+            _ => {}
+        }
+        for deed in moment.deeds {
+            match deed {
+                Deed::Append { lsn, record, .. } => {
+                    if let Some(kept) = sight::of_store(record) {
+                        let is_damaged = matches!(moment.seen, Seen::Loaded { found: false, .. });
+                        self.keeping.write(&self.facts, place, (*lsn, kept), is_damaged)?;
+                    }
+                }
+                Deed::Send { body, .. } if moment.honest => {
+                    if let Some(Message::Store(StoreMessage::Shard(shard))) = sight::opened(body) {
+                        let cluster = self.cluster.digest();
+                        self.keeping.witness(place.0, &shard.digest)?;
+                        self.witnesses.witness(&cluster, &self.facts, &shard.digest)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn upload(&mut self, body: &Bytes) {
+        let Some(Message::Store(StoreMessage::Batch(upload))) = sight::opened(body) else { return };
+        let domains = self.cluster.domains();
+        if let Some(sealed) = upload.as_messages() {
+            let digest = sealed.digest(domains);
+            self.witnesses.show(digest, || sight::of_sealed(domains, digest, sealed));
+        } else if let Some(cards) = upload.as_sign_up() {
+            self.witnesses.show_cards(cards.digest(domains));
+        }
+    }
+
+    fn server(&mut self, moment: &Moment<'_>) -> Verdict {
+        let (node, life) = (moment.node.0, moment.incarnation);
+        let place = (node, SERVER);
+        match moment.seen {
+            Seen::Opened { records, .. } => {
+                let marks: Vec<_> = records.iter().filter_map(sight::of_server).collect();
+                let resume = marks.iter().filter_map(|kept| kept.height()).max().unwrap_or(1);
+                self.deliveries.place(node, life, resume);
+                self.keeping.open(place, marks.into_iter(), false);
+            }
+            Seen::Durable(lsn) => self.keeping.durable(place, *lsn),
+            _ => {}
+        }
+        for deed in moment.deeds {
+            match deed {
+                Deed::Append { lsn, record, .. } => {
+                    if let Some(kept) = sight::of_server(record) {
+                        self.keeping.write(&self.facts, place, (*lsn, kept), false)?;
+                    }
+                }
+                Deed::Output(output) if moment.honest => {
+                    if let Some(output) = output.downcast_ref::<ServerOutput>() {
+                        self.said((node, life), output)?;
+                    }
+                }
+                Deed::Send { body, .. } if moment.honest => self.signed((node, life), body)?,
+                _ => {}
+            }
+        }
+        if moment.honest {
+            let mut book = self.book.borrow_mut();
+            book.highest = self.deliveries.highest();
+            book.heights.insert(node, self.deliveries.height_of(node));
+        }
+        Ok(())
+    }
+
+    fn said(&mut self, (node, life): (u32, u32), output: &ServerOutput) -> Verdict {
+        match output {
+            ServerOutput::Apply(apply) => {
+                let domains = self.cluster.domains();
+                let ordered = self.ordered.get(&(node, apply.height));
+                let digest = ordered.map_or(Hash::ZERO, |(digest, _)| *digest);
+                let batch = sight::of_batch(domains, digest, &apply.batch);
+                let listed = sight::listed(&apply.exceptions);
+                let cluster = self.cluster.digest();
+                self.cards((node, life), apply.height - 1)?;
+                let at = (apply.height, apply.position.0);
+                self.deliveries.delivered((&cluster, &self.facts), (node, life), at, &batch, listed)
+            }
+            ServerOutput::Store(StoreInput::Ordered { statement, height, .. }) => {
+                self.ordered.insert((node, *height), (statement.digest, statement.kind));
+                self.keeping.accepted(&self.facts, statement.digest, *height)
+            }
+            ServerOutput::Store(StoreInput::Progress(progress)) => {
+                self.cards((node, life), progress.delivered)?;
+                self.directory(node, &progress.directory)
+            }
+            ServerOutput::Checkpoint { position, height } => {
+                self.heights.insert((node, *position), *height);
+                Ok(())
+            }
+            ServerOutput::Jump { position, height, .. } => {
+                self.heights.insert((node, *position), *height);
+                self.deliveries.place(node, life, *height);
+                self.book.borrow_mut().add("jumps", 1);
+                Ok(())
+            }
+            ServerOutput::FalseWitness { statement } => {
+                breach("C-S6", format!("f + 1 servers witnessed {:?}, which breaks a rule", statement.digest))
+            }
+            ServerOutput::Store(StoreInput::Need(_) | StoreInput::Recent { .. }) => Ok(()),
+        }
+    }
+
+    /// Cards are given to no application: heights up to this one that none was told of are theirs.
+    fn cards(&mut self, (node, life): (u32, u32), until: u64) -> Verdict {
+        for height in self.deliveries.height_of(node) + 1..=until {
+            match self.ordered.get(&(node, height)).copied() {
+                Some((digest, Kind::SignUp)) => self.deliveries.cards((node, life), height, digest)?,
+                _ => return breach("C-S1", format!("server {node} skips height {height}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn directory(&mut self, node: u32, view: &synod_chopchop::directory::View) -> Verdict {
+        let from = self.shown.get(&node).copied().unwrap_or(0).min(view.len());
+        for id in from..view.len() {
+            let Some(member) = view.member(id) else { continue };
+            if let Some(owner) = self.directories.member(&self.facts, id, &member.encode())? {
+                self.facts.enter(id, owner);
+            }
+        }
+        self.shown.insert(node, view.len());
+        Ok(())
+    }
+
+    /// What an honest server signs.
+    fn signed(&mut self, (node, life): (u32, u32), body: &Bytes) -> Verdict {
+        match sight::opened(body) {
+            Some(Message::Server(ServerMessage::Delivered(verdict))) => {
+                let said = &verdict.statement;
+                let exceptions = match said.kind {
+                    Kind::Messages => said.exc_count,
+                    Kind::SignUp => {
+                        self.cards((node, life), said.height)?;
+                        0
+                    }
+                };
+                self.deliveries.signed(said.height, &said.digest, exceptions)
+            }
+            Some(Message::Server(ServerMessage::Height(signed))) => {
+                let (height, own) = (signed.statement.height, self.deliveries.height_of(node));
+                if height <= own {
+                    return Ok(());
+                }
+                // Cards are told to nobody before they are signed for.
+                self.cards((node, life), height)
+                    .map_err(|breach| crate::oracle::Breach { checker: "C-S5", ..breach })
+            }
+            Some(Message::Server(ServerMessage::Mark(mark))) => self.keeping.marked(node, mark.height),
+            _ => Ok(()),
+        }
+    }
+
+    fn keeper(&mut self, moment: &Moment<'_>) -> Verdict {
+        for deed in moment.deeds {
+            let Deed::Output(output) = deed else { continue };
+            let Some(ServerInput::Applied { position, root }) = output.downcast_ref::<ServerInput>() else {
+                continue;
+            };
+            let Some(height) = self.heights.get(&(moment.node.0, *position)) else { continue };
+            let known = self.roots.entry(*height).or_insert(*root);
+            if moment.honest && known != root {
+                return breach("X9", format!("two servers have different states at height {height}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn client(&mut self, moment: &Moment<'_>) -> Verdict {
+        let node = moment.node.0;
+        match moment.seen {
+            Seen::Opened { records, .. } => {
+                self.clients.open(node, records.iter().filter_map(sight::of_client).next_back());
+            }
+            Seen::Durable(lsn) => self.clients.durable(node, *lsn),
+            Seen::Frame(frame) => self.shown_root(node, &frame.body),
+            _ => {}
+        }
+        if !moment.honest {
+            return Ok(());
+        }
+        let highest = self.deliveries.highest();
+        for deed in moment.deeds {
+            match deed {
+                Deed::Append { lsn, record, .. } => {
+                    if let Some(promise) = sight::of_client(record) {
+                        self.clients.write(node, *lsn, promise, highest)?;
+                    }
+                }
+                Deed::Send { body, .. } => self.client_says(node, body, highest)?,
+                Deed::Output(output) => {
+                    if let Some(output) = output.downcast_ref::<Output>() {
+                        self.believes(node, output)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn shown_root(&mut self, node: u32, body: &Bytes) {
+        if let Some(Message::Client(ClientMessage::Inclusion(shown))) = sight::opened(body) {
+            let commit = root_commit(self.cluster.domains(), shown.k, &shown.shape, &shown.root);
+            if let Some(half) = commit.0.first_chunk() {
+                self.clients.show(node, *half, shown.k);
+            }
+        }
+    }
+
+    fn client_says(&mut self, node: u32, body: &Bytes, highest: u64) -> Verdict {
+        match sight::opened(body) {
+            Some(Message::Client(ClientMessage::Submit(submit))) => {
+                let message = submit.message.to_vec();
+                let (id, k, parity) = (submit.id, submit.k0, submit.parity);
+                let entry = EntrySeen { id, message, parity, k, how: How::Alone };
+                self.clients.submit(&mut self.facts, node, &entry)
+            }
+            Some(Message::Client(ClientMessage::MultiSig { root_commit, .. })) => {
+                self.clients.sign(&mut self.facts, node, root_commit, highest)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn believes(&mut self, node: u32, output: &Output) -> Verdict {
+        let Output::Delivered { tokens, receipt } = output else { return Ok(()) };
+        let book = self.book.borrow();
+        for token in tokens {
+            let Some(asked) = book.get(*token) else { continue };
+            if asked.told {
+                // Told again after a crash in between.
+                continue;
+            }
+            let enrolled = book.enrolled.get(&node).copied();
+            let Some(id) = enrolled.or_else(|| node.checked_sub(CLIENTS)) else { continue };
+            let by = receipt.as_ref().map(|receipt| {
+                let statement = &receipt.certificate.statement;
+                let signers = receipt.certificate.aggregate.signers.set().count();
+                CertificateSeen { height: statement.height, digest: statement.digest, signers }
+            });
+            self.deliveries.believed(id, &asked.payload, by.as_ref())?;
+        }
+        Ok(())
+    }
+
+    fn count(&self) {
+        let counts = self.deliveries.counts();
+        let mut book = self.book.borrow_mut();
+        for (name, value) in [
+            ("batches", counts.batches),
+            ("distilled", counts.distilled),
+            ("signed_together", counts.together),
+            ("stragglers", counts.stragglers),
+            ("messages", counts.messages),
+            ("exceptions", counts.exceptions),
+            ("sign_ups", counts.cards),
+            ("releases", self.keeping.releases()),
+        ] {
+            book.counts.insert(name, value);
+        }
+    }
+}
+
+impl Checker for Watch {
+    fn see(&mut self, moment: &Moment<'_>) -> Result<(), Violation> {
+        if !moment.honest {
+            self.facts.fault(moment.node.0);
+        }
+        self.learn_asked();
+        let verdict = match moment.machine {
+            STORE => self.store(moment),
+            SERVER => self.server(moment),
+            KEEPER => self.keeper(moment),
+            CLIENT => self.client(moment),
+            _ => Ok(()),
+        };
+        verdict.map_err(|breach| Violation::new(breach.checker, breach.what))
+    }
+
+    fn finish(&mut self, _: synod_machine::Time) -> Result<(), Violation> {
+        self.count();
+        Ok(())
+    }
+}
