@@ -18,6 +18,8 @@ choices! {
         Network = "network",
         /// Requests.
         Clients = "clients",
+        /// Servers and brokers of Chop Chop.
+        Chop = "chop chop",
     }
 }
 
@@ -112,6 +114,24 @@ metrics! {
         "gateway_bytes" Gauge "bytes" [] "Memory of all gateway connections.";
         "connections" Gauge "connections" ["api"] "Open client connections.";
         "proxy_mismatch_total" Counter "" ["peer"] "Replies to this gateway that contradict the accepted result.";
+    Chop:
+        "broker_servers" Gauge "" [] "Servers that a broker has a link to.";
+        "broker_batch_max" Gauge "operations" [] "Messages that a batch takes at most.";
+        "broker_batch_ops" Histogram "operations" [] "Messages per sealed batch.";
+        "broker_batch_bytes_total" Counter "bytes" [] "Bytes of sealed batches.";
+        "broker_pool_ops" Gauge "operations" [] "Submissions that wait for a batch.";
+        "broker_distilled_ratio" Gauge "" [] "Share of sealed messages whose clients signed together.";
+        "broker_stragglers_total" Counter "" [] "Sealed messages under their own signature.";
+        "broker_credit_bytes" Gauge "bytes" [] "Bytes of bodies that servers still take from this broker.";
+        "server_height" Gauge "" [] "Batches accepted, genesis included; at a broker the highest height proven.";
+        "server_delivered_height" Gauge "" [] "Batches delivered, genesis included.";
+        "server_stable_height" Gauge "" [] "Height of the last certified checkpoint.";
+        "server_messages_total" Counter "" [] "Messages of delivered batches since the process started, exceptions included.";
+        "server_exceptions_total" Counter "" [] "Messages of them that were repeated, stale or void.";
+        "server_refusals_total" Counter "" [] "Batches refused.";
+        "server_witness_seconds" Histogram "seconds" [] "From being asked for a shard to giving it.";
+        "server_bytes_per_message" Gauge "" [] "Bytes of witnessed bodies for each of their messages.";
+        "directory_clients" Gauge "" [] "Clients in the directory.";
 }
 
 /// A metric by its full name.
@@ -144,7 +164,7 @@ mod tests {
             assert_eq!(total, metric.kind == MetricKind::Counter, "{}", metric.name);
             assert!(metric.help.ends_with('.'), "{}", metric.name);
         }
-        assert_eq!(METRICS.len(), 39);
+        assert_eq!(METRICS.len(), 39 + 17);
     }
 
     #[test]

@@ -3,9 +3,12 @@
 //! *What it gives.* [`Server`] runs one member of a cluster from its data directory. [`ClusterClient`] is a session
 //! with a cluster that believes nobody alone; gateways, the command line and load generators speak to a [`Backend`].
 //!
+//! Clusters of Chop Chop have brokers and clients of their own: [`chop`].
+//!
 //! *Bounds.* A call holds at most [`OPERATIONS_MAX`] operations; what waits is bounded by the client machine.
 
 mod backend;
+pub mod chop;
 mod client;
 mod disk;
 mod drill;

@@ -1,18 +1,23 @@
-//! The HotStuff deployment: which machines a member hosts, under which numbers, and who gets whose outputs.
+//! Plans: which machines a member hosts, under which numbers, and who gets whose outputs. One per protocol.
 
 use std::any::Any;
 use std::sync::Arc;
 
-use synod_config::{Genesis, NodeConfig, SynError};
+use synod_config::{Genesis, Protocol, SynError};
+use synod_crypto::{Keys, PublicKey};
 use synod_hotstuff::Replica;
 use synod_kv::Kv;
-use synod_machine::broadcast::{Delivered, Position};
+use synod_machine::broadcast::Delivered;
 use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
-use synod_machine::{Condition, Unrecoverable};
+use synod_machine::{Condition, Queue, Unrecoverable};
 use synod_net::Deliveries;
-use synod_quorum::NodeId;
 use synod_service::{Executor, ExecutorInput, ExecutorOutput};
 
+use crate::chop;
+use crate::drill::Signer;
+use crate::error::invalid;
+use crate::random;
+use crate::server::Setup;
 use crate::settings;
 use crate::watch::Watch;
 
@@ -20,60 +25,103 @@ use crate::watch::Watch;
 pub(crate) const REPLICA: u8 = 0;
 /// The machine that executes; guests speak to it under the same number.
 pub const EXECUTOR: u8 = 1;
-/// Lanes of the journal: one per hosted machine.
-pub(crate) const LANES: u8 = 2;
 
-/// The machines of one member, recovered.
-pub(crate) struct Machines {
-    pub(crate) replica: Box<dyn Hosted>,
-    pub(crate) executor: Box<dyn Hosted>,
+/// A machine of a plan. Its lane of the journal is its place in the plan.
+pub(crate) struct Part {
+    pub(crate) number: u8,
+    pub(crate) hosted: Box<dyn Hosted>,
+    /// The thread it runs on: 0 is the one with the sockets.
+    pub(crate) reactor: usize,
+    /// Queues that lead to machines of other numbers.
+    pub(crate) routes: Vec<(u8, Vec<Queue>)>,
+}
+
+/// Where outputs go.
+pub(crate) type Connect = Box<dyn Fn(u8, Box<dyn Any + Send>, &mut Deliveries<'_>) + Send + Sync>;
+
+/// What a member hosts, recovered.
+pub(crate) struct Plan {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) connector: Connect,
+    /// Machines that guests may speak to.
+    pub(crate) guests: Vec<u8>,
+    /// Guests that have ids of their own.
+    pub(crate) named: Vec<PublicKey>,
+    /// What jobs sign with, if that is more than the transport's own key.
+    pub(crate) keys: Option<Keys>,
+    /// Machines whose damaged lane is no obstacle: they promise nothing, or wrote down what they lost.
+    pub(crate) readmitted: Vec<u8>,
+    /// What lets the first machine of a drill sign twice.
+    pub(crate) signer: Option<Signer>,
+}
+
+/// Lanes of a member's journal: one per hosted machine.
+pub(crate) fn lanes(genesis: &Genesis) -> u8 {
+    match genesis.cluster().protocol {
+        Protocol::Chopchop => chop::server::LANES,
+        _ => 2,
+    }
+}
+
+/// Recovers the machines of the genesis' protocol, users before providers.
+pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) -> Result<Plan, SynError> {
+    match setup.genesis.cluster().protocol {
+        Protocol::Chopchop => chop::server::recover(setup, lanes, watch),
+        Protocol::Hotstuff => hotstuff(setup, lanes, watch),
+        _ => Err(invalid("cluster.protocol names no protocol of this build")),
+    }
+}
+
+/// What hosts the machine of this number.
+pub(crate) fn host(setup: &Setup, machine: u8) -> HostConfig {
+    HostConfig {
+        own: setup.own,
+        machine,
+        seed: random::number(),
+        jobs_max: setup.node.limits.jobs_max,
+        checked: cfg!(debug_assertions),
+    }
 }
 
 /// Recovers the executor, then the replica that feeds it: the user's durable position comes first.
-pub(crate) fn recover(
-    genesis: &Genesis,
-    node: &NodeConfig,
-    own: NodeId,
-    lanes: [LaneLog; LANES as usize],
-) -> Result<Machines, SynError> {
-    let [replica_log, executor_log] = lanes;
-    let config = |machine| HostConfig {
-        own,
-        machine,
-        seed: crate::random::number(),
-        jobs_max: node.limits.jobs_max,
-        checked: cfg!(debug_assertions),
+fn hotstuff(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) -> Result<Plan, SynError> {
+    let Ok::<[LaneLog; 2], _>([replica_log, executor_log]) = lanes.try_into() else {
+        return Err(invalid("the journal has another number of lanes than the plan"));
     };
+    let (genesis, node, own) = (&setup.genesis, &setup.node, setup.own);
     let app = Kv::new(synod_kv::Config::default());
-    let settings = settings::executor(genesis, node, own, app);
-    let executor = Host::<Executor<Kv>>::open(config(EXECUTOR), settings, executor_log).map_err(damaged)?;
+    let config = settings::executor(genesis, node, own, app);
+    let executor =
+        Host::<Executor<Kv>>::open(host(setup, EXECUTOR), config, executor_log).map_err(damaged)?;
     let resume = executor.machine().resume_position();
-    let replica = replica(genesis, node, own, (resume, config(REPLICA), replica_log))?;
-    Ok(Machines { replica, executor: Box::new(executor) })
-}
-
-fn replica(
-    genesis: &Genesis,
-    node: &NodeConfig,
-    own: NodeId,
-    with: (Position, HostConfig, LaneLog),
-) -> Result<Box<dyn Hosted>, SynError> {
-    let (resume, host, log) = with;
     let config = settings::replica(genesis, node, own, resume)?;
-    Ok(Box::new(Host::<Replica>::open(host, config, log).map_err(damaged)?))
+    let replica = Host::<Replica>::open(host(setup, REPLICA), config, replica_log).map_err(damaged)?;
+    let keys = Keys::ed25519(setup.key.seed(), random::bytes());
+    Ok(Plan {
+        parts: vec![
+            Part { number: REPLICA, hosted: Box::new(replica), reactor: 0, routes: Vec::new() },
+            Part { number: EXECUTOR, hosted: Box::new(executor), reactor: 1, routes: Vec::new() },
+        ],
+        connector: connect(watch),
+        guests: vec![EXECUTOR],
+        named: Vec::new(),
+        keys: None,
+        // An executor promises nothing of its own: what it lost is fetched by certified roots.
+        readmitted: vec![EXECUTOR],
+        signer: Some(Signer::new(keys, genesis.id(), own)),
+    })
 }
 
-fn damaged(why: Unrecoverable) -> SynError {
+/// A journal that holds what the machine never wrote.
+pub(crate) fn damaged(why: Unrecoverable) -> SynError {
     SynError::of(synod_config::code::JOURNAL_CORRUPT, &[]).because(why)
 }
 
 /// Where outputs go: what the replica delivers to the executor, what the executor submits to the replica, what it
 /// says of itself to the watch.
-pub(crate) fn connect(
-    watch: &Arc<Watch>,
-) -> impl Fn(u8, Box<dyn Any + Send>, &mut Deliveries<'_>) + Send + Sync + 'static {
+fn connect(watch: &Arc<Watch>) -> Connect {
     let watch = watch.clone();
-    move |machine, output, deliveries| match machine {
+    Box::new(move |machine, output, deliveries| match machine {
         REPLICA => {
             if let Ok(delivered) = output.downcast::<Delivered>() {
                 deliveries.input(EXECUTOR, ExecutorInput::Delivered(*delivered));
@@ -84,7 +132,7 @@ pub(crate) fn connect(
             Ok(ExecutorOutput::Status(status)) => watch.executor(status),
             Ok(ExecutorOutput::Stable(_) | ExecutorOutput::Proof { .. }) | Err(_) => {}
         },
-    }
+    })
 }
 
 /// A lane that was never written.

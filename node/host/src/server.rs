@@ -4,21 +4,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use synod_config::{Effective, Genesis, NodeConfig, NodeKey, SynError, Sync};
-use synod_crypto::Keys;
+use synod_config::{ClusterKind, Effective, Genesis, NodeConfig, NodeKey, SynError, Sync};
 use synod_journal::thread::Durable;
 use synod_journal::{self as journal, Journal, OsDisk, SyncMode};
 use synod_machine::Condition;
-use synod_machine::host::{Hosted, LaneLog};
+use synod_machine::host::LaneLog;
 use synod_net::{Address, Handle, Hosting, Keeper, Lane, Listener, Node, Role, Transport};
 use synod_quorum::NodeId;
-use synod_service::ExecutorInput;
+use synod_service::{BatchInput, ExecutorInput};
 
+use crate::chop::ChopMeters;
 use crate::disk::Timed;
-use crate::drill::{Drill, Drilled, Signer};
+use crate::drill::{Drill, Drilled};
 use crate::error::{network, rolled_back, storage, unreadable};
 use crate::meters::Meters;
-use crate::plan::{self, EXECUTOR, LANES, Machines, REPLICA};
+use crate::plan::{self, EXECUTOR, Part, Plan};
 use crate::random;
 use crate::watch::{Seen, Watch};
 
@@ -38,6 +38,8 @@ pub struct Setup {
     pub own: NodeId,
     /// Where the journal lies.
     pub data: PathBuf,
+    /// The genesis' file; what it names by digest stands beside it.
+    pub genesis_file: PathBuf,
 }
 
 impl Setup {
@@ -52,11 +54,12 @@ impl Setup {
     ) -> Result<Self, SynError> {
         let effective = Effective::read(&folder.join("node.toml"), env, flags.iter().cloned())?;
         let node = effective.config()?.clone();
-        let genesis = Genesis::read(&folder.join(&node.node.genesis))?;
+        let genesis_file = folder.join(&node.node.genesis);
+        let genesis = Genesis::read(&genesis_file)?;
         let key = NodeKey::read(&folder.join(&node.node.key_file))?;
         let own = node.check(&genesis, &key.public())?;
         let data = folder.join(&node.node.data_dir);
-        Ok(Self { genesis, node, key, own, data })
+        Ok(Self { genesis, node, key, own, data, genesis_file })
     }
 
     fn sync(&self) -> SyncMode {
@@ -66,6 +69,12 @@ impl Setup {
             Sync::VolatileUnsafe => SyncMode::VolatileUnsafe,
             _ => SyncMode::Group,
         }
+    }
+
+    /// Whether the clients' keys are made up by a load generator, which knows all of their secrets.
+    #[must_use]
+    pub fn is_bench(&self) -> bool {
+        self.genesis.chop().is_some_and(|chop| chop.kind == ClusterKind::Bench)
     }
 
     /// The journal's layout for this member.
@@ -78,7 +87,7 @@ impl Setup {
 /// How the journal of member `own` is laid out; `synod init` makes it, a node opens it.
 #[must_use]
 pub fn journal_config(genesis: &Genesis, own: NodeId, mode: SyncMode) -> journal::Config {
-    let mut config = journal::Config::new(genesis.id().0, own.0, LANES);
+    let mut config = journal::Config::new(genesis.id().0, own.0, plan::lanes(genesis));
     config.mode = mode;
     config.salt = random::number();
     config
@@ -116,16 +125,14 @@ impl Server {
         if let Some(damage) = &opened.damage {
             told(damage);
         }
-        let executor_damaged = opened.lanes.get(usize::from(EXECUTOR)).is_some_and(is_damaged);
-        let lanes = machine_logs(opened.lanes)?;
-        let machines = plan::recover(&setup.genesis, &setup.node, setup.own, lanes)?;
+        let damaged: Vec<bool> = opened.lanes.iter().map(is_damaged).collect();
+        let lanes = opened.lanes.into_iter().map(machine_log).collect();
+        let mut plan = plan::recover(&setup, lanes, &watch)?;
         let drill = setup.genesis.cluster().drill.then(Arc::<Drill>::default);
-        let mut hosted = match &drill {
-            Some(drill) => drilled(machines, drill, &setup),
-            None => [machines.replica, machines.executor],
+        if let Some(drill) = &drill {
+            drilled(&mut plan, drill);
         }
-        .map(Some);
-        let (journal, locked, mut writers) = lanes_of(opened.journal, &setup, &watch)?;
+        let (journal, locked, writers) = lanes_of(opened.journal, &setup, &watch, plan.parts.len())?;
 
         let peer = Listener::tcp(&setup.node.listen.peer.to_string()).map_err(|e| network(&e))?;
         let client = match &setup.node.listen.client {
@@ -140,14 +147,20 @@ impl Server {
             .pool(setup.node.runtime.jobs)
             .observer(watch.clone())
             .brake(watch.brake().clone())
-            .connector(plan::connect(&watch));
-        if let Some(client) = client {
-            builder = builder.listen_guests(client, &[EXECUTOR]);
+            .named_guests(plan.named)
+            .connector(plan.connector);
+        if let Some(keys) = plan.keys {
+            builder = builder.keys(keys);
         }
-        for (number, reactor) in [(REPLICA, 0), (EXECUTOR, 1)] {
-            let at = usize::from(number);
-            let (Some(machine), Some(lane)) = (hosted[at].take(), writers[at].take()) else { continue };
-            builder = builder.machine(Hosting::new(number, machine).lane(lane).reactor(reactor));
+        if let Some(client) = client {
+            builder = builder.listen_guests(client, &plan.guests);
+        }
+        let numbers: Vec<u8> = plan.parts.iter().map(|part| part.number).collect();
+        for (part, lane) in plan.parts.into_iter().zip(writers) {
+            let hosting = Hosting::new(part.number, part.hosted).lane(lane).reactor(part.reactor);
+            let routed =
+                part.routes.into_iter().fold(hosting, |hosting, (to, queues)| hosting.route(to, queues));
+            builder = builder.machine(routed);
         }
         for (id, member) in (0_u32..).map(NodeId).zip(setup.genesis.members()) {
             if id != setup.own && member.peer.port() != 0 {
@@ -156,10 +169,8 @@ impl Server {
         }
         let node = builder.start().map_err(|e| network(&e))?;
         let handle = node.handle().clone();
-        if executor_damaged {
-            // An executor promises nothing of its own: what it lost is fetched by certified roots.
-            handle.readmit(EXECUTOR);
-        }
+        let lost = numbers.iter().zip(damaged).filter(|(_, damaged)| *damaged).map(|(number, _)| *number);
+        lost.filter(|number| plan.readmitted.contains(number)).for_each(|number| handle.readmit(number));
         let readmitting = handle.clone();
         watch.on_rejoin(move |machine| readmitting.readmit(machine));
         Ok(Self {
@@ -219,10 +230,20 @@ impl Server {
         self.drill.as_ref()
     }
 
+    /// What a server of Chop Chop counted; all zero at a node of another protocol.
+    #[must_use]
+    pub fn chop(&self) -> &ChopMeters {
+        self.watch.chop()
+    }
+
     /// Asks the executor for news, which a later [`Server::look`] shows.
     pub fn ask(&self) {
         // Without room the last answer stands: asking never waits.
-        let _ = self.handle.input(EXECUTOR, ExecutorInput::Status);
+        if self.genesis.chop().is_some() {
+            let _ = self.handle.input(EXECUTOR, BatchInput::Status);
+        } else {
+            let _ = self.handle.input(EXECUTOR, ExecutorInput::Status);
+        }
     }
 
     /// What the node's machines told so far; asks the executor for news.
@@ -281,10 +302,12 @@ impl Server {
 }
 
 /// The machines of a node of a drill: the only ones beside which its key may sign twice.
-fn drilled(machines: Machines, drill: &Arc<Drill>, setup: &Setup) -> [Box<dyn Hosted>; LANES as usize] {
-    let keys = Keys::ed25519(setup.key.seed(), random::bytes());
-    let signer = Signer::new(keys, setup.genesis.id(), setup.own);
-    [Drilled::wrap(machines.replica, drill, Some(signer)), Drilled::wrap(machines.executor, drill, None)]
+fn drilled(plan: &mut Plan, drill: &Arc<Drill>) {
+    let mut signer = plan.signer.take();
+    for part in std::mem::take(&mut plan.parts) {
+        let hosted = Drilled::wrap(part.hosted, drill, signer.take());
+        plan.parts.push(Part { hosted, ..part });
+    }
 }
 
 /// Says where the journal is damaged, and what this node does about it.
@@ -301,42 +324,30 @@ fn is_damaged(lane: &journal::LaneLog) -> bool {
     lane.condition == journal::Condition::Damaged
 }
 
-fn machine_logs(lanes: Vec<journal::LaneLog>) -> Result<[LaneLog; LANES as usize], SynError> {
-    let logs: Vec<LaneLog> = lanes
-        .into_iter()
-        .map(|lane| LaneLog {
-            condition: match lane.condition {
-                journal::Condition::Fresh => Condition::Fresh,
-                journal::Condition::Clean => Condition::Clean,
-                journal::Condition::Damaged => Condition::Damaged,
-            },
-            records: lane.records,
-        })
-        .collect();
-    logs.try_into()
-        .map_err(|_| crate::error::invalid("the journal has another number of lanes than the plan"))
+fn machine_log(lane: journal::LaneLog) -> LaneLog {
+    LaneLog {
+        condition: match lane.condition {
+            journal::Condition::Fresh => Condition::Fresh,
+            journal::Condition::Clean => Condition::Clean,
+            journal::Condition::Damaged => Condition::Damaged,
+        },
+        records: lane.records,
+    }
 }
 
-type Writers = [Option<Lane>; LANES as usize];
+/// The journal's thread, or the journal that nobody writes, and the lanes.
+type Kept = (Option<Keeper>, Option<Journal>, Vec<Lane>);
 
 /// The journal's thread and its lanes, or lanes that forget.
-fn lanes_of(
-    journal: Journal,
-    setup: &Setup,
-    watch: &Arc<Watch>,
-) -> Result<(Option<Keeper>, Option<Journal>, Writers), SynError> {
+fn lanes_of(journal: Journal, setup: &Setup, watch: &Arc<Watch>, count: usize) -> Result<Kept, SynError> {
     watch.meters().has_segments(u64::try_from(journal.segments()).unwrap_or(u64::MAX));
     if setup.sync() == SyncMode::VolatileUnsafe {
-        let forget = || Some(synod_net::Volatile::lane());
-        return Ok((None, Some(journal), [forget(), forget()]));
+        let forgetful = (0..count).map(|_| synod_net::Volatile::lane()).collect();
+        return Ok((None, Some(journal), forgetful));
     }
     let log_bytes_max = setup.node.storage.retain_bytes.clamp(LOG_BYTES_MIN, LOG_BYTES_MAX);
     let (keeper, lanes) = synod_net::keep(journal, log_bytes_max, synced(watch)).map_err(|e| network(&e))?;
-    let mut writers: Writers = [None, None];
-    for (lane, place) in lanes.into_iter().zip(&mut writers) {
-        *place = Some(lane);
-    }
-    Ok((Some(keeper), None, writers))
+    Ok((Some(keeper), None, lanes))
 }
 
 /// Hears of each group of writes that was settled.

@@ -7,9 +7,11 @@ use std::time::Instant;
 use synod_machine::{Fault, Link, Note, Rule};
 use synod_net::{Brake, Failure, Observer};
 use synod_quorum::NodeId;
+use synod_service::BatchStatus;
 use synod_service::executor::ExecutorStatus;
 use tokio::sync::watch;
 
+use crate::chop::ChopMeters;
 use crate::meters::Meters;
 
 /// The reason in the note of a view that a quorum of complaints began.
@@ -48,6 +50,8 @@ pub struct Seen {
     pub alarms: Vec<&'static str>,
     /// The executor's last word about itself.
     pub executor: Option<ExecutorStatus>,
+    /// The same of the executor beside a server of Chop Chop.
+    pub batches: Option<BatchStatus>,
 }
 
 impl Seen {
@@ -68,6 +72,7 @@ pub struct Watch {
     /// The peer that showed so.
     rolled_back: watch::Sender<Option<u64>>,
     meters: Meters,
+    chop: ChopMeters,
 }
 
 /// Machines that rejoined, and who wants to hear of it.
@@ -92,8 +97,18 @@ impl Watch {
         &self.meters
     }
 
+    /// What machines of Chop Chop told.
+    #[must_use]
+    pub const fn chop(&self) -> &ChopMeters {
+        &self.chop
+    }
+
     pub(crate) fn executor(&self, status: ExecutorStatus) {
         self.seen().executor = Some(status);
+    }
+
+    pub(crate) fn application(&self, status: BatchStatus) {
+        self.seen().batches = Some(status);
     }
 
     /// Tells `hear` of every machine that rejoined so far and will; [`Watch::deafen`] ends it.
@@ -163,6 +178,7 @@ impl Observer for Watch {
             self.rejoined(machine);
         }
         self.meters.note(note);
+        self.chop.note(note);
         if note.name == "rolled_back" {
             tracing::error!(
                 code = "SYN-5005",

@@ -96,6 +96,9 @@ pub struct Seen {
     pub signed: u64,
     /// Entries of sealed batches.
     pub sealed: u64,
+    /// Bytes of bodies that the servers still take, by the least of them that f liars cannot lower; `None` before f + 1
+    /// said so.
+    pub credit: Option<u64>,
 }
 
 /// One broker.
@@ -170,7 +173,15 @@ impl Broker {
             directory: self.book.len(),
             signed: self.signed,
             sealed: self.sealed,
+            credit: self.credit(),
         }
+    }
+
+    /// What the servers that said so still take; f of them may say anything, so as many of the lowest do not count.
+    fn credit(&self) -> Option<u64> {
+        let mut left: Vec<u64> = self.hints.values().filter_map(|hint| hint.bytes).collect();
+        left.sort_unstable();
+        left.get(self.config.cluster.quorums().faulty() as usize).copied()
     }
 
     /// Batches closed and not yet certified.
@@ -327,7 +338,7 @@ impl Broker {
         self.buckets.retain(|_, bucket| !bucket.is_full(now));
         self.questions.expire(now);
         let reached = self.reached_height();
-        if self.proven_height() < reached {
+        if self.shown.is_none() || self.proven_height() < reached {
             self.ask_height(reached, turn);
         }
         self.follow_directory(turn);
@@ -336,6 +347,7 @@ impl Broker {
         if self.ticks.is_multiple_of(STANDING) {
             self.ask_standing(turn);
         }
+        turn.output(self.seen());
         turn.arm(Timer::Heights, HEIGHTS);
     }
 }
@@ -346,7 +358,7 @@ impl Machine for Broker {
     type Timer = Timer;
     type Record = Never;
     type Job = Job;
-    type Output = Never;
+    type Output = Seen;
 
     fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
         match event {
@@ -357,6 +369,7 @@ impl Machine for Broker {
             Event::Done(done) => self.on_done(done, turn),
             Event::Link { peer, link: Link::Up } if self.servers().contains(peer) => {
                 turn.send(peer, Message::Store(StoreMessage::HeldAsk));
+                self.ask_height_again(peer, turn);
                 self.upload_again(peer, turn);
             }
             Event::Loaded { .. } | Event::Link { .. } => {}

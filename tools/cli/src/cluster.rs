@@ -5,6 +5,10 @@
 //! an empty directory is refused with SYN-1109, so nothing is ever overwritten, and an interrupted call leaves
 //! nothing that looks finished.
 
+mod chop;
+
+pub(crate) use chop::{ChopPlan, found_chop};
+
 use crate::layout::{self, DATA_DIRECTORY, DATA_FORMAT, GENESIS_FILE, KEY_FILE, NODE_FILE, VERSION_FILE};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -34,11 +38,7 @@ impl Seat {
     pub(crate) fn at(name: &str, peer: &Address) -> Result<Self, SynError> {
         let mut listen = vec![(Service::Peer, peer.clone())];
         for service in [Service::Client, Service::Http, Service::Resp, Service::Metrics] {
-            let Some(port) = peer.port().checked_add(service.offset()) else {
-                let values =
-                    [("file", "command line"), ("key", name), ("problem", "given ports above 65535")];
-                return Err(SynError::of(code::BAD_VALUE, &values));
-            };
+            let port = port_of(name, peer, service)?;
             let address = match service {
                 Service::Client => beside(peer, port),
                 _ => Address::loopback(port),
@@ -60,6 +60,14 @@ impl Seat {
         let client = self.address(Service::Client).cloned();
         Member { client, http, resp, ..Member::new(&self.name, peer, key.public()) }
     }
+}
+
+/// The port of a service of the node whose first port is at `first`.
+fn port_of(name: &str, first: &Address, service: Service) -> Result<u16, SynError> {
+    first.port().checked_add(service.offset()).ok_or_else(|| {
+        let values = [("file", "command line"), ("key", name), ("problem", "given ports above 65535")];
+        SynError::of(code::BAD_VALUE, &values)
+    })
 }
 
 /// The same host, another port.
@@ -182,9 +190,7 @@ fn fill(directory: &Path, seat: &Seat, genesis: &Genesis, key: &NodeKey) -> Resu
     config.config()?.check(genesis, &key.public())?;
     write_new(&directory.join(NODE_FILE), &config.to_toml())?;
     genesis.write_new(&directory.join(GENESIS_FILE))?;
-    let key_file = directory.join(KEY_FILE);
-    make_directory(key_file.parent().expect("the key file stands in a directory"))?;
-    key.write_new(&key_file)?;
+    key_files(directory, key)?;
 
     let data = directory.join(DATA_DIRECTORY);
     make_directory(&data)?;
@@ -195,9 +201,19 @@ fn fill(directory: &Path, seat: &Seat, genesis: &Genesis, key: &NodeKey) -> Resu
     Journal::create(Box::new(disk), &journal).map_err(|error| from_journal(&error, &wal))
 }
 
+/// Puts the key of a node where its configuration says.
+fn key_files(directory: &Path, key: &NodeKey) -> Result<(), SynError> {
+    let key_file = directory.join(KEY_FILE);
+    make_directory(key_file.parent().expect("the key file stands in a directory"))?;
+    key.write_new(&key_file)
+}
+
+/// What a seat does not name is off.
 fn node_config(seat: &Seat) -> Result<Effective, SynError> {
-    let listen =
-        seat.listen.iter().map(|(service, address)| (key_of(*service).to_owned(), address.to_string()));
+    let off = [Service::Client, Service::Http, Service::Resp, Service::Metrics].into_iter();
+    let off = off.filter(|service| seat.address(*service).is_none()).map(|service| (service, String::new()));
+    let on = seat.listen.iter().map(|(service, address)| (*service, address.to_string()));
+    let listen = off.chain(on).map(|(service, address)| (key_of(service).to_owned(), address));
     let name = ("node.name".to_owned(), seat.name.clone());
     Effective::load(None, [], [name].into_iter().chain(listen))
 }

@@ -12,7 +12,9 @@ mod start;
 pub(crate) use ports::{Claim, refuse_taken};
 pub(crate) use process::{Blow, Ended, Running, stop};
 pub(crate) use record::{Record, directory_of};
-pub(crate) use start::{PLANT, await_ready, await_ready_until, describe_ports, log_file, node_names, start};
+pub(crate) use start::{
+    PLANT, await_ready, await_ready_until, broker_names, describe_ports, log_file, node_names, start,
+};
 
 use std::time::Duration;
 

@@ -33,6 +33,10 @@ pub(crate) struct Vitals {
     pub(crate) height: Option<u64>,
     /// Height of its last executed block.
     pub(crate) executed: Option<u64>,
+    /// Batches that a server of Chop Chop delivered.
+    pub(crate) delivered: Option<u64>,
+    /// Clients in its directory.
+    pub(crate) directory: Option<u64>,
     /// Its release.
     pub(crate) version: Option<String>,
     /// 99 of 100 syncs took at most this long, in seconds, by the bounds of the histogram.
@@ -132,7 +136,11 @@ impl Survey {
     }
 }
 
-fn metrics_address(ports: &Ports, name: &str) -> Result<Address, SynError> {
+/// Where a node or broker tells.
+///
+/// # Errors
+/// SYN-1103 if the file names no such port.
+pub(crate) fn metrics_address(ports: &Ports, name: &str) -> Result<Address, SynError> {
     let node = ports.nodes.iter().find(|node| node.name == name);
     let port = node.and_then(|node| node.ports.get(&Service::Metrics));
     port.map(|port| Address::loopback(*port)).ok_or_else(|| {
@@ -153,10 +161,63 @@ pub(crate) fn vitals(metrics: &Address, patience: Duration) -> Result<Vitals, Sy
         leader: gauge("synod_consensus_leader"),
         height: gauge("synod_consensus_height"),
         executed: gauge("synod_consensus_executed_height"),
+        delivered: gauge("synod_server_delivered_height"),
+        directory: gauge("synod_directory_clients"),
         version: label(&scrape.body, "synod_build_info", "version"),
         fsync_p99: p99(&scrape.body, "synod_wal_fsync_seconds"),
         votes: votes(&scrape.body),
         diverged: sample(&scrape.body, "synod_divergence_alarm").is_some_and(|value| value != "0"),
+    })
+}
+
+/// What a broker answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Brokering {
+    /// Whether it reaches enough servers.
+    pub(crate) ready: bool,
+    /// Servers that it reaches.
+    pub(crate) servers: u64,
+    /// The highest height proven.
+    pub(crate) height: u64,
+    /// Clients it knows.
+    pub(crate) directory: u64,
+    /// Submissions that wait.
+    pub(crate) pool: u64,
+    /// Batches sealed.
+    pub(crate) batches: u64,
+    /// Messages that a batch takes.
+    pub(crate) batch_max: u64,
+    /// Messages sealed.
+    pub(crate) messages: u64,
+    /// Those under their own signature.
+    pub(crate) stragglers: u64,
+    /// Bytes of sealed batches.
+    pub(crate) bytes: u64,
+    /// Bytes that servers still take, once they said so.
+    pub(crate) credit: Option<u64>,
+}
+
+/// Asks one broker.
+///
+/// # Errors
+/// SYN-2001 or SYN-2003 if it does not answer.
+pub(crate) fn brokering(metrics: &Address, patience: Duration) -> Result<Brokering, SynError> {
+    let health = http::get(metrics, "/readyz", patience)?;
+    let scrape = http::get(metrics, "/metrics", patience)?;
+    let known = |name: &str| sample(&scrape.body, name)?.parse().ok();
+    let number = |name: &str| known(name).unwrap_or(0);
+    Ok(Brokering {
+        ready: health.status == 200,
+        servers: number("synod_broker_servers"),
+        height: number("synod_server_height"),
+        directory: number("synod_directory_clients"),
+        pool: number("synod_broker_pool_ops"),
+        batches: number("synod_broker_batch_ops_count"),
+        batch_max: number("synod_broker_batch_max"),
+        messages: number("synod_broker_batch_ops_sum"),
+        stragglers: number("synod_broker_stragglers_total"),
+        bytes: number("synod_broker_batch_bytes_total"),
+        credit: known("synod_broker_credit_bytes"),
     })
 }
 
@@ -253,6 +314,8 @@ pub(crate) mod tests {
             leader: Some(1),
             height: Some(120),
             executed: Some(118),
+            delivered: None,
+            directory: None,
             version: Some("0.1.0".to_owned()),
             fsync_p99: Some("0.004".to_owned()),
             votes: 12,

@@ -5,7 +5,7 @@
 //! replays its journal says that it is not ready.
 
 use crate::context::client_addresses;
-use crate::sources::NodeSources;
+use crate::sources::{BrokerSources, NodeSources};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use synod_config::{Effective, Genesis, Limits, SynError};
 use synod_gateway::{
     Build, HttpServer, HttpSettings, MetricsServer, MetricsSettings, RespServer, RespSettings, Shared, Stop,
 };
-use synod_host::{Backend, ClientSetup, ClusterClient, Server, Setup};
+use synod_host::chop::{BrokerNode, BrokerSetup};
+use synod_host::{Backend, Call, ClientSetup, ClusterClient, Outcome, Server, Setup};
 use synod_quorum::NodeId;
 
 /// The build as listeners tell it.
@@ -37,6 +38,80 @@ pub(crate) struct Served {
     /// Where metrics and health are read.
     pub(crate) metrics: Option<SocketAddr>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+/// What stands behind a process without gateways: it refuses whatever it is asked.
+struct Nobody;
+
+impl Backend for Nobody {
+    fn call(&self, call: Call) {
+        let refused = Outcome::Rejected { code: synod_config::code::NOT_PERMITTED.number(), retry_ms: 0 };
+        // Who asked may have gone.
+        let _ = call.reply.send(vec![refused; call.operations.len()]);
+    }
+
+    fn trust(&self) -> &'static str {
+        "gateway"
+    }
+
+    fn status(&self) -> serde_json::Value {
+        serde_json::json!({ "schema": "synod-status/1" })
+    }
+}
+
+/// A served broker.
+pub(crate) struct ServedBroker {
+    broker: Arc<BrokerSources>,
+    datagram: SocketAddr,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl ServedBroker {
+    /// Starts the broker of `setup`, whose directory is `folder`, with its metrics until `stop`.
+    ///
+    /// # Errors
+    /// The code of the port or directory that refused.
+    pub(crate) async fn start(setup: BrokerSetup, folder: &Path, stop: Stop) -> Result<Self, SynError> {
+        let (config, genesis) = (setup.node.clone(), setup.genesis.clone());
+        let broker = BrokerSources::new(&genesis, &config, folder);
+        let shared = Shared::new(Arc::new(Nobody), &config.limits, stop);
+        let mut tasks = Vec::new();
+        if let Some(address) = &config.listen.metrics {
+            let members = genesis.members().iter().map(|member| member.name.clone()).collect();
+            let settings =
+                MetricsSettings { members, build: BUILD, ..MetricsSettings::from_config(&config, folder)? };
+            let bound = MetricsServer::bind(address, settings, broker.clone(), shared).await?;
+            tasks.push(tokio::spawn(bound.run()));
+        }
+        let node = tokio::task::spawn_blocking(move || BrokerNode::start(setup)).await;
+        let node = node.map_err(|error| crate::exit::bug("start", &error))??;
+        let datagram = node.datagram();
+        broker.is_up(node);
+        Ok(Self { broker, datagram, tasks })
+    }
+
+    /// Where clients reach it.
+    pub(crate) const fn datagram(&self) -> SocketAddr {
+        self.datagram
+    }
+
+    /// Waits for the listener to end after stop was said, then stops the broker.
+    ///
+    /// # Errors
+    /// What ended a thread.
+    pub(crate) async fn end(self) -> Result<(), SynError> {
+        for task in self.tasks {
+            // A listener that takes longer loses its connections with the process.
+            let _ = tokio::time::timeout(GRACE, task).await;
+        }
+        match self.broker.take() {
+            Some(node) => {
+                let stopped = tokio::task::spawn_blocking(move || node.stop()).await;
+                stopped.map_err(|error| crate::exit::bug("stop", &error))?
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// The limits of a gateway that no node.toml describes.
@@ -80,23 +155,31 @@ pub(crate) fn client_setup(
 }
 
 impl Served {
-    /// Starts the member whose directory is `folder` and serves its gateways until `stop`.
+    /// Starts the member of `setup`, whose directory is `folder`, and serves its gateways until `stop`. In front of a
+    /// server of Chop Chop stand none: its clients speak to brokers.
     ///
     /// # Errors
     /// The code of the file, port, key or journal that refused.
-    pub(crate) async fn start(
-        folder: &Path,
-        env: impl IntoIterator<Item = (String, String)>,
-        flags: &[(String, String)],
-        stop: Stop,
-    ) -> Result<Self, SynError> {
-        let setup = Setup::read(folder, env, flags)?;
+    pub(crate) async fn start(setup: Setup, folder: &Path, stop: Stop) -> Result<Self, SynError> {
         crate::layout::known_format(&setup.data)?;
         let (config, own, genesis) = (setup.node.clone(), setup.own, setup.genesis.clone());
         let node = NodeSources::new(&genesis, &config, own, folder);
-        let gateway = client(&genesis, "gateway", own, SESSIONS)?;
-        node.has_client(gateway.clone());
-        let backend: Arc<dyn Backend> = gateway;
+        let backend: Arc<dyn Backend> = if genesis.chop().is_some() {
+            if let Some((key, _)) =
+                [("listen.http", &config.listen.http), ("listen.resp", &config.listen.resp)]
+                    .into_iter()
+                    .find(|(_, address)| address.is_some())
+            {
+                let what = format!("{key} is on, and no gateway stands in front of a server of chopchop");
+                let values = [("first", key), ("second", "cluster.protocol"), ("problem", &*what)];
+                return Err(SynError::of(synod_config::code::RELATION_BROKEN, &values));
+            }
+            Arc::new(Nobody)
+        } else {
+            let gateway = client(&genesis, "gateway", own, SESSIONS)?;
+            node.has_client(gateway.clone());
+            gateway
+        };
         let shared = Shared::new(backend, &config.limits, stop);
         let mut served =
             Self { node: node.clone(), resp: None, http: None, metrics: None, tasks: Vec::new() };

@@ -11,6 +11,10 @@ use synod_host::{ClusterClient, Histogram, Meters, Reading, Seen, Server, Stage}
 use synod_net::{Check, Counter, QUEUE_CLASSES};
 use synod_quorum::NodeId;
 
+mod chop;
+
+pub(crate) use chop::BrokerSources;
+
 /// How often a running member is asked for what it tells of itself.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 /// Words for the queues of a link, by number; the last holds all further ones.
@@ -23,6 +27,7 @@ const LAG_BLOCKS: u64 = 100;
 /// A node that starts, runs and stops, as its health and metrics see it.
 pub(crate) struct NodeSources {
     members: Vec<String>,
+    is_chop: bool,
     own: NodeId,
     need: u32,
     data: PathBuf,
@@ -50,6 +55,7 @@ impl NodeSources {
         let state = State { server: None, client: None, turns: (0, Instant::now()), behind: None };
         Arc::new(Self {
             members,
+            is_chop: genesis.chop().is_some(),
             own,
             need: count.saturating_sub(faulty),
             data: directory.join(&node.node.data_dir),
@@ -142,12 +148,14 @@ impl Sources for NodeSources {
         };
         let turns = server.handle().counters().turns.get();
         let seen = server.look();
+        let replay = if self.is_chop { chop::replay(&seen, server) } else { replay(&seen) };
+        let behind = lag(&seen, server);
         Health {
             turned_ago: state.turned_ago(turns),
             journal_failed: None,
-            replay: replay(&seen),
+            replay,
             quorum: self.quorum(&seen),
-            lag: state.lag(seen.executor.as_ref().map_or(0, |executor| executor.lag)),
+            lag: state.lag(behind),
             disk,
             draining,
         }
@@ -196,6 +204,9 @@ impl Sources for NodeSources {
             page.count("synod_sessions", &[], executor.sessions);
             page.count("synod_mempool_bytes", &[], executor.pool_bytes);
         }
+        if self.is_chop {
+            chop::server(server.chop(), page);
+        }
         self.network(server, page);
         let believed = state.client.as_ref().map(|client| client.watch().look()).unwrap_or_default();
         for (peer, _) in (0_u32..).zip(&self.members) {
@@ -232,6 +243,17 @@ impl NodeSources {
             if let Some((bytes, _)) = server.handle().memory(machine) {
                 page.count("synod_memory_bytes", &[Label::Word(pool)], bytes);
             }
+        }
+    }
+}
+
+/// Blocks or batches that wait for execution.
+fn lag(seen: &Seen, server: &Server) -> u64 {
+    match &seen.executor {
+        Some(executor) => executor.lag,
+        None => {
+            let chop = server.chop().look();
+            chop.height.saturating_sub(chop.delivered) + seen.batches.map_or(0, |batches| batches.waiting)
         }
     }
 }

@@ -112,6 +112,13 @@ impl Broker {
         Self::ask_servers(self.servers(), ServerMessage::HeightAsk(Height { height }), turn);
     }
 
+    /// Asks a server that was not reached before.
+    pub(super) fn ask_height_again(&self, server: NodeId, turn: &mut Step<'_>) {
+        if let Some((height, ..)) = &self.questions.height {
+            Self::ask_servers(server, ServerMessage::HeightAsk(Height { height: *height }), turn);
+        }
+    }
+
     pub(super) fn on_height(&mut self, from: NodeId, signed: &SignedHeight, turn: &mut Step<'_>) {
         let Some((asked, _, answers)) = &mut self.questions.height else { return };
         if signed.statement.height == *asked {
@@ -138,6 +145,9 @@ impl Broker {
                 if let Some(aggregate) = aggregate_of(&certificate, &self.config.cluster).filter(|_| better) {
                     self.height = self.height.max(statement.height);
                     self.shown = Some(HeightCertificate { statement, aggregate });
+                    // Answers to clients carry one.
+                    let waiting: Vec<(u64, u32)> = self.questions.queries.keys().copied().collect();
+                    waiting.into_iter().for_each(|key| self.combine_states(key, turn));
                 }
                 self.watch_window(turn);
             }

@@ -1,5 +1,7 @@
 //! Asking f + 1 servers where this client stands: after STALE, on request, and without a journal (4.2).
 
+use std::collections::BTreeSet;
+
 use synod_machine::Span;
 use synod_quorum::NodeId;
 
@@ -17,6 +19,8 @@ pub(super) struct Sync {
     serial: u64,
     /// Without a journal every broker is asked, and the answers of one T_submit count together.
     everyone: bool,
+    /// Brokers whose certified answer came.
+    answered: BTreeSet<NodeId>,
     /// The state that is furthest ahead.
     best: Option<State>,
 }
@@ -39,7 +43,7 @@ impl Client {
         let nonce = turn.rng().draw();
         self.asked += 1;
         let serial = self.asked;
-        self.sync = Some(Sync { nonce, serial, everyone, best: None });
+        self.sync = Some(Sync { nonce, serial, everyone, answered: BTreeSet::new(), best: None });
         let all = self.config.brokers.clone();
         let asked = if everyone { all } else { vec![self.broker()] };
         for broker in asked {
@@ -87,7 +91,10 @@ impl Client {
         if further {
             sync.best = Some(state.statement.clone());
         }
-        if !sync.everyone
+        sync.answered.insert(from);
+        // Whoever could say more has spoken.
+        let all = self.config.brokers.iter().all(|broker| sync.answered.contains(broker));
+        if (!sync.everyone || all)
             && let Some(best) = self.sync.take().and_then(|sync| sync.best)
         {
             self.resynced(&best, turn);

@@ -203,7 +203,7 @@ fn remove(directory: &Path) -> Result<(), SynError> {
 
 async fn start(folder: PathBuf) -> Result<Running, SynError> {
     let (stopper, stop) = Stopper::new();
-    let served = Served::start(&folder, [], &[], stop).await?;
+    let served = Served::start(synod_host::Setup::read(&folder, [], &[])?, &folder, stop).await?;
     let socket = Effective::read(&folder.join(NODE_FILE), [], [])?.config()?.listen.admin;
     let admin = Admin::of(&served, &folder, socket.as_deref())?;
     Ok(Running { _admin: admin, served, stopper })

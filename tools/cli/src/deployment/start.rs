@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use synod_config::{Address, Effective, Genesis, NodeConfig, NodePorts, Ports, Service, SynError, code};
+use synod_config::{
+    Address, ClusterKind, Effective, Genesis, NodeConfig, NodePorts, Ports, Service, SynError, code,
+};
 
 /// The variable that names the planted bug of a node, in builds that hold some; other builds do not look at it.
 pub(crate) const PLANT: &str = "SYNOD_PLANT";
@@ -20,13 +22,20 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Last bytes of a log that are searched for the reason a node ended.
 const LOG_TAIL: usize = 16 << 10;
 
-/// The names of the nodes of a deployment, in the order of its genesis.
+/// The names of the nodes of a deployment, in the order of its genesis: members, then brokers.
 ///
 /// # Errors
 /// Those of [`Genesis::read`].
 pub(crate) fn node_names(directory: &Path) -> Result<Vec<String>, SynError> {
     let genesis = Genesis::read(&directory.join(GENESIS_FILE))?;
-    Ok(genesis.members().iter().map(|member| member.name.clone()).collect())
+    let members = genesis.members().iter().map(|member| member.name.clone());
+    Ok(members.chain(broker_names(&genesis)).collect())
+}
+
+/// The names of the brokers of a cluster, in the order of its genesis.
+pub(crate) fn broker_names(genesis: &Genesis) -> Vec<String> {
+    let brokers = genesis.chop().map(|chop| chop.brokers.as_slice()).unwrap_or_default();
+    brokers.iter().map(|broker| broker.name.clone()).collect()
 }
 
 /// Where a node's standard output and error go.
@@ -45,23 +54,20 @@ fn node_config(directory: &Path, name: &str) -> Result<NodeConfig, SynError> {
 pub(crate) fn describe_ports(directory: &Path) -> Result<Ports, SynError> {
     let genesis = Genesis::read(&directory.join(GENESIS_FILE))?;
     let mut nodes = Vec::new();
-    for (index, member) in (0_u16..).zip(genesis.members()) {
-        let listen = node_config(directory, &member.name)?.listen;
+    for (index, name) in (0_u16..).zip(node_names(directory)?) {
+        let listen = node_config(directory, &name)?.listen;
+        let is_member = genesis.member(&name).is_some();
         let on = [
-            (Service::Peer, Some(listen.peer)),
+            (Service::Peer, Some(listen.peer).filter(|_| is_member)),
             (Service::Client, listen.client),
             (Service::Http, listen.http),
             (Service::Resp, listen.resp),
             (Service::Metrics, listen.metrics),
+            (Service::Datagram, listen.datagram),
         ];
         let ports =
             on.into_iter().filter_map(|(service, address)| Some((service, address?.port()))).collect();
-        nodes.push(NodePorts {
-            cluster: genesis.cluster().name.clone(),
-            name: member.name.clone(),
-            index,
-            ports,
-        });
+        nodes.push(NodePorts { cluster: genesis.cluster().name.clone(), name, index, ports });
     }
     Ok(Ports::new(nodes))
 }
@@ -84,8 +90,14 @@ pub(crate) fn start(
         Ok((log.try_clone()?, log))
     };
     let (output, errors) = open().map_err(|error| unwritable(&path, &error))?;
+    let genesis = Genesis::read(&directory.join(GENESIS_FILE))?;
+    let role = if genesis.broker(name).is_some() { "broker" } else { "node" };
     let mut command = Command::new(program);
-    command.args(["node", "run", "--data"]).arg(directory.join(name));
+    command.args([role, "run", "--data"]).arg(directory.join(name));
+    if genesis.chop().is_some_and(|chop| chop.kind == ClusterKind::Bench) {
+        // Only who measures makes such a genesis.
+        command.arg("--i-am-a-benchmark");
+    }
     if let Some(supervisor) = supervisor {
         command.args(["--supervisor", &supervisor.to_word()]);
     }

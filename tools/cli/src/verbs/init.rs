@@ -1,6 +1,6 @@
 //! `synod init`: the files of a new cluster.
 
-use crate::cluster::{self, Purpose, Seat};
+use crate::cluster::{self, ChopPlan, Purpose, Seat};
 use crate::exit::Done;
 use crate::hex::hex;
 use crate::layout::GENESIS_FILE;
@@ -19,9 +19,8 @@ pub(crate) struct Arguments {
     /// Name of the cluster.
     #[arg(long, required_unless_present = "join")]
     name: Option<String>,
-    /// How the cluster orders.
-    #[arg(long, value_enum, default_value = "hotstuff")]
-    kind: Kind,
+    #[command(flatten)]
+    kind: KindOptions,
     /// A member and where the others reach it; repeat it. Its other ports follow the first.
     #[arg(long, value_name = "NAME=HOST:PORT", value_parser = member, group = "members")]
     member: Vec<(String, Address)>,
@@ -45,10 +44,85 @@ pub(crate) struct Arguments {
     out: PathBuf,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Kind {
+/// What kind of cluster it is.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct KindOptions {
+    /// How the cluster orders.
+    #[arg(long, value_enum, visible_alias = "protocol", value_name = "KIND")]
+    pub(crate) kind: Option<Kind>,
+    /// What a cluster of chopchop executes; payments if nothing is said.
+    #[arg(long, value_enum)]
+    pub(crate) app: Option<App>,
+    /// Number of brokers of a cluster of chopchop, named b0, b1, ...; 1 if nothing is said.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub(crate) brokers: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
     /// HotStuff: n = 3f + 1 members, f of them may do anything.
     Hotstuff,
+    /// Chop Chop over HotStuff: clients speak to brokers, who distil batches.
+    Chopchop,
+}
+
+/// An application of Chop Chop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum App {
+    /// Accounts and transfers.
+    Payments,
+    /// Tokens and bids.
+    Auction,
+    /// A board that clients paint.
+    Pixels,
+}
+
+impl KindOptions {
+    /// Whether it is Chop Chop.
+    ///
+    /// # Errors
+    /// SYN-1001 for options of Chop Chop without it.
+    pub(crate) fn is_chop(&self) -> Result<bool, SynError> {
+        let is_chop = self.kind == Some(Kind::Chopchop);
+        if !is_chop && (self.app.is_some() || self.brokers.is_some()) {
+            return Err(usage("--app and --brokers need --kind chopchop"));
+        }
+        Ok(is_chop)
+    }
+
+    /// How many brokers.
+    pub(crate) fn brokers(&self) -> u16 {
+        if self.kind == Some(Kind::Chopchop) { self.brokers.unwrap_or(1) } else { 0 }
+    }
+
+    /// The application by its name.
+    pub(crate) const fn app(&self) -> &'static str {
+        match self.app {
+            None | Some(App::Payments) => "payments",
+            Some(App::Auction) => "auction",
+            Some(App::Pixels) => "pixels",
+        }
+    }
+}
+
+/// The seats of `servers` servers of Chop Chop and of `brokers` brokers behind them, of as many blocks of ports.
+///
+/// # Errors
+/// SYN-1103 if a port would end above 65535.
+pub(crate) fn chop_seats(blocks: &[Address], servers: u16) -> Result<(Vec<Seat>, Vec<Seat>), SynError> {
+    let (servers, brokers) = blocks.split_at(usize::from(servers).min(blocks.len()));
+    let seat = |(index, first): (usize, &Address)| Seat::server_at(&format!("n{index}"), first);
+    let broker = |(index, first): (usize, &Address)| Seat::broker_at(&format!("b{index}"), first);
+    let servers = servers.iter().enumerate().map(seat).collect::<Result<_, _>>()?;
+    Ok((servers, brokers.iter().enumerate().map(broker).collect::<Result<_, _>>()?))
+}
+
+/// The first ports of `count` blocks on this machine.
+///
+/// # Errors
+/// SYN-1103 if they end above 65535.
+pub(crate) fn local_blocks(count: u16, base: u16) -> Result<Vec<Address>, SynError> {
+    (0..count).map(|index| Ok(Block::of(base, index)?.address(Service::Peer))).collect()
 }
 
 fn member(text: &str) -> Result<(String, Address), String> {
@@ -67,7 +141,12 @@ pub(crate) fn local_seats(count: u16, base: u16) -> Result<Vec<Seat>, SynError> 
 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
-        let Kind::Hotstuff = self.kind;
+        let is_chop = self.kind.is_chop()?;
+        if is_chop && (self.join.is_some() || !self.cards.is_empty()) {
+            return Err(usage(
+                "a cluster of chopchop is made with --nodes or --member: its cards hold other keys",
+            ));
+        }
         let report = match (&self.join, self.cards.is_empty()) {
             (Some(genesis), _) => self.join(genesis)?,
             (None, false) => self.announce()?,
@@ -82,11 +161,40 @@ impl Arguments {
     }
 
     fn found(&self) -> Result<Report, SynError> {
+        if self.kind.is_chop()? {
+            return self.found_chop();
+        }
         let seats = match self.nodes {
             Some(count) => local_seats(count, self.base_port)?,
             None => self.member.iter().map(|(name, peer)| Seat::at(name, peer)).collect::<Result<_, _>>()?,
         };
         let genesis = cluster::found(self.name(), Purpose::Service, &seats, &self.out)?;
+        Ok(self.described(&genesis))
+    }
+
+    fn found_chop(&self) -> Result<Report, SynError> {
+        let brokers = self.kind.brokers();
+        let (seats, brokers) = match self.nodes {
+            Some(count) => chop_seats(&local_blocks(count.saturating_add(brokers), self.base_port)?, count)?,
+            None => {
+                let seats = self.member.iter().map(|(name, peer)| Seat::server_at(name, peer));
+                let seats = seats.collect::<Result<Vec<_>, _>>()?;
+                // Brokers stand beside the first members, in the next block of ports.
+                let beside = |(index, (_, peer)): (u16, &(String, Address))| {
+                    let host = peer.to_string();
+                    let host = host.rsplit_once(':').map_or("", |(host, _)| host);
+                    let first = peer.port().checked_add(synod_config::PORTS_PER_NODE);
+                    let first = first.and_then(|port| Address::parse(&format!("{host}:{port}")));
+                    let first = first.ok_or_else(|| usage("a broker's ports would end above 65535"))?;
+                    Seat::broker_at(&format!("b{index}"), &first)
+                };
+                let brokers = (0_u16..).zip(&self.member).take(brokers.into()).map(beside);
+                (seats, brokers.collect::<Result<Vec<_>, _>>()?)
+            }
+        };
+        let plan = ChopPlan { app: self.kind.app(), brokers: &brokers, ..ChopPlan::default() };
+        let name = (self.name(), Purpose::Service);
+        let genesis = cluster::found_chop(name, &seats, &plan, &self.out, &|_| {})?;
         Ok(self.described(&genesis))
     }
 
@@ -127,12 +235,26 @@ impl Arguments {
                 Value::from(here),
             ]
         });
-        Report::new("synod-init/1")
+        let brokers = genesis.chop().map(|chop| chop.brokers.as_slice()).unwrap_or_default();
+        let brokers = brokers.iter().map(|broker| {
+            vec![
+                Value::from(broker.name.clone()),
+                Value::from(broker.datagram.to_string()),
+                Value::from(hex(&broker.ed25519.0)),
+                Value::from(self.out.join(&broker.name).display().to_string()),
+            ]
+        });
+        let brokers: Vec<Vec<Value>> = brokers.collect();
+        let report = Report::new("synod-init/1")
             .field("cluster", genesis.cluster().name.clone())
             .field("id", genesis.id().to_string())
             .field("members", genesis.members().len())
             .field("f", genesis.f())
             .field("genesis", self.out.join(GENESIS_FILE).display().to_string())
-            .list("nodes", &["name", "peer", "key", "directory"], rows.collect())
+            .list("nodes", &["name", "peer", "key", "directory"], rows.collect());
+        if brokers.is_empty() {
+            return report;
+        }
+        report.list("brokers", &["name", "datagram", "key", "directory"], brokers)
     }
 }

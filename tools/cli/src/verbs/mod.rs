@@ -2,6 +2,7 @@
 //! file, its `mod` line and its line in the table below.
 
 mod bench;
+mod broker;
 mod chaos;
 mod client;
 mod completions;
@@ -66,6 +67,7 @@ verbs! {
     Fault fault;
     Init init;
     Node node;
+    Broker broker;
     Keys keys;
     Ctx ctx;
     Status status;

@@ -11,6 +11,8 @@ mod run;
 mod votes;
 mod wal;
 
+pub(crate) use run::{Guarded, give_up_rights, log_to_standard_error};
+
 /// One node: run it, look at what it holds, or say that it lost it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod node inspect genesis --data cluster/n0")]

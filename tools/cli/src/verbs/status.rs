@@ -40,8 +40,11 @@ impl Arguments {
 fn report(context: &str, survey: &Survey) -> Report {
     let cluster = survey.genesis.cluster();
     let height = survey.highest(|vitals| vitals.height);
-    let rows = survey.nodes.iter().map(|node| row(node, height));
-    let columns = ["node", "state", "view", "height", "executed", "lag", "version", "fsync_p99_s", "alarms"];
+    let rows = survey.nodes.iter().map(|node| row(node, height, survey.genesis.chop().is_some()));
+    let is_chop = survey.genesis.chop().is_some();
+    let own: &[&str] = if is_chop { &["batches", "directory"] } else { &["executed"] };
+    let columns =
+        [&["node", "state", "view", "height"], own, &["lag", "version", "fsync_p99_s", "alarms"]].concat();
     Report::new("synod-status/1")
         .field("context", context)
         .field("cluster", cluster.name.clone())
@@ -56,13 +59,13 @@ fn report(context: &str, survey: &Survey) -> Report {
         .list("nodes", &columns, rows.collect())
 }
 
-fn row(node: &Node, highest: Option<u64>) -> Vec<Value> {
+fn row(node: &Node, highest: Option<u64>, is_chop: bool) -> Vec<Value> {
     let name = Value::from(node.name.clone());
     let vitals = match &node.vitals {
         Ok(vitals) => vitals,
         Err(error) => {
             let mut row = vec![name, Value::from("unreachable")];
-            row.resize(8, Value::Null);
+            row.resize(if is_chop { 9 } else { 8 }, Value::Null);
             row.push(Value::from(error.to_string()));
             return row;
         }
@@ -71,15 +74,17 @@ fn row(node: &Node, highest: Option<u64>) -> Vec<Value> {
     // A node that states no height has an unknown lag, not a lag of 0.
     let lag = vitals.height.zip(highest).map(|(own, highest)| highest.saturating_sub(own));
     let alarms = vitals.alarms.iter().map(|alarm| Value::from(format!("{} {}", alarm.check, alarm.reason)));
-    vec![
-        name,
-        Value::from(state),
-        Value::from(vitals.view),
-        Value::from(vitals.height),
-        Value::from(vitals.executed),
+    let first = [name, Value::from(state), Value::from(vitals.view), Value::from(vitals.height)];
+    let own = if is_chop {
+        vec![Value::from(vitals.delivered), Value::from(vitals.directory)]
+    } else {
+        vec![Value::from(vitals.executed)]
+    };
+    let last = [
         Value::from(lag),
         Value::from(vitals.version.clone()),
         Value::from(vitals.fsync_p99.clone()),
         alarms.collect(),
-    ]
+    ];
+    first.into_iter().chain(own).chain(last).collect()
 }

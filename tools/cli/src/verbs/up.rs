@@ -1,6 +1,6 @@
 //! `synod up`: a cluster of separate processes on this machine.
 
-use crate::cluster::{self, Purpose};
+use crate::cluster::{self, ChopPlan, Purpose};
 use crate::context::Gone;
 use crate::deployment::{
     Claim, Ended, GRACE, READY, Record, Running, await_ready_until, describe_ports, log_file, node_names,
@@ -11,7 +11,7 @@ use crate::layout::{GENESIS_FILE, PORTS_FILE};
 use crate::output::{Report, progress};
 use crate::session::{Session, absolute, home, usage};
 use crate::signals::Signals;
-use crate::verbs::init::local_seats;
+use crate::verbs::init::{KindOptions, chop_seats, local_blocks, local_seats};
 use clap::Args;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,8 @@ pub(crate) struct Arguments {
     /// Number of nodes; 4 if the directory is new. 3f + 1 of them tolerate f faulty ones.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128))]
     nodes: Option<u16>,
+    #[command(flatten)]
+    kind: KindOptions,
     /// Name of the cluster and of its context.
     #[arg(long, default_value = "main")]
     name: String,
@@ -157,9 +159,13 @@ impl Arguments {
     /// The genesis of the deployment: of the one that is there, else of a new one. Ports that were drawn are claimed
     /// until the nodes listen.
     fn prepare(&self, directory: &Path) -> Result<(Genesis, Option<Claim>), SynError> {
+        let is_chop = self.kind.is_chop()?;
         if !directory.join(GENESIS_FILE).exists() {
             let count = self.nodes.unwrap_or(4);
             let base = self.base_port.unwrap_or(BASE_PORT);
+            if is_chop {
+                return self.prepare_chop(directory, count, base);
+            }
             let claim = (base == 0).then(|| Claim::free(count)).transpose()?;
             let seats = claim.as_ref().map_or_else(|| local_seats(count, base), |c| Ok(c.seats.clone()))?;
             let genesis = cluster::found(&self.name, Purpose::Drill, &seats, directory)?;
@@ -167,6 +173,17 @@ impl Arguments {
         }
         let genesis = Genesis::read(&directory.join(GENESIS_FILE))?;
         let there = genesis.members().len();
+        let of_chop = genesis.chop().is_some();
+        if self.kind.kind.is_some_and(|_| is_chop != of_chop)
+            || self.kind.app.is_some()
+            || self.kind.brokers.is_some()
+        {
+            let problem =
+                format!("{} holds a cluster of kind {}", directory.display(), genesis.cluster().protocol);
+            return Err(
+                usage(&problem).because("leave --kind, --app and --brokers out, or give another --dir")
+            );
+        }
         if self.nodes.is_some_and(|wanted| usize::from(wanted) != there) {
             let problem = format!("{} holds a cluster of {there} nodes", directory.display());
             return Err(usage(&problem).because("leave --nodes out, or give another --dir"));
@@ -181,6 +198,26 @@ impl Arguments {
             return Err(SynError::of(code::DATA_DIR_LOCKED, &values).because("the deployment is up"));
         }
         Ok((genesis, None))
+    }
+
+    fn prepare_chop(
+        &self,
+        directory: &Path,
+        count: u16,
+        base: u16,
+    ) -> Result<(Genesis, Option<Claim>), SynError> {
+        let all = count.saturating_add(self.kind.brokers());
+        let claim = (base == 0).then(|| Claim::free(all)).transpose()?;
+        let blocks = match &claim {
+            Some(claim) => {
+                claim.seats.iter().filter_map(|seat| seat.address(Service::Peer).cloned()).collect()
+            }
+            None => local_blocks(all, base)?,
+        };
+        let (seats, brokers) = chop_seats(&blocks, count)?;
+        let plan = ChopPlan { app: self.kind.app(), brokers: &brokers, ..ChopPlan::default() };
+        let genesis = cluster::found_chop((&self.name, Purpose::Drill), &seats, &plan, directory, &|_| {})?;
+        Ok((genesis, claim))
     }
 
     /// Starts the nodes one by one until one fails or `stopped` is said. Each is on record before the next.
@@ -295,6 +332,7 @@ fn described(up: &Up, genesis: &Genesis, ports: &Ports, ready_ms: u64) -> Report
             port(Service::Http),
             port(Service::Resp),
             port(Service::Metrics),
+            port(Service::Datagram),
             Value::from(log_file(&up.directory, &node.name).display().to_string()),
         ]
     });
@@ -305,7 +343,11 @@ fn described(up: &Up, genesis: &Genesis, ports: &Ports, ready_ms: u64) -> Report
         .field("ready_ms", ready_ms)
         .field("directory", up.directory.display().to_string())
         .field("next", crate::tree::next_steps(true))
-        .list("nodes", &["node", "pid", "client", "http", "resp", "metrics", "log"], rows.collect())
+        .list(
+            "nodes",
+            &["node", "pid", "client", "http", "resp", "metrics", "datagram", "log"],
+            rows.collect(),
+        )
 }
 
 /// Stays until a signal, `synod down`, or the end of every node.

@@ -153,9 +153,10 @@ impl Whole {
         for (id, host) in &mut self.brokers {
             while let Some(some) = host.step(now, &broker_keys) {
                 moved = true;
-                said.extend(some.into_iter().map(|one| match one {
-                    Said::Send(to, message) => (*id, to, message),
-                    Said::Output(never) => match never {},
+                said.extend(some.into_iter().filter_map(|one| match one {
+                    Said::Send(to, message) => Some((*id, to, message)),
+                    // How it looks at itself, each second.
+                    Said::Output(_) => None,
                 }));
             }
         }

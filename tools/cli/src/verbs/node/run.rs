@@ -19,16 +19,30 @@ use synod_gateway::Stopper;
 pub(crate) struct Arguments {
     #[command(flatten)]
     source: Source,
+    #[command(flatten)]
+    guarded: Guarded,
+}
+
+/// What stands between a process and serving by mistake.
+#[derive(Debug, Args)]
+pub(crate) struct Guarded {
     /// The process, by number and start time, whose end is the end of this node: who starts nodes says so.
     #[arg(long, value_name = "PID:START", hide = true, value_parser = Running::supervisor)]
-    supervisor: Option<Running>,
+    pub(crate) supervisor: Option<Running>,
     /// Lets a build with planted bugs serve.
     #[arg(long, hide = true)]
     i_am_a_test: bool,
+    /// Serves a cluster whose clients' secrets a load generator knows.
+    #[arg(long)]
+    i_am_a_benchmark: bool,
 }
 
-impl Arguments {
-    pub(crate) fn run(self, session: &Session) -> Done {
+impl Guarded {
+    /// Refuses a build with planted bugs.
+    ///
+    /// # Errors
+    /// SYN-1001.
+    pub(crate) fn check_build(&self) -> Result<(), SynError> {
         if synod_trial::plants::is_plant_build() && !self.i_am_a_test {
             let why = "this build holds planted bugs and serves nobody without --i-am-a-test";
             return Err(usage(why));
@@ -36,6 +50,25 @@ impl Arguments {
         if let Some(plant) = std::env::var_os(PLANT).filter(|_| synod_trial::plants::is_plant_build()) {
             synod_trial::plants::activate(&plant.to_string_lossy()).map_err(|why| usage(&why))?;
         }
+        Ok(())
+    }
+
+    /// Refuses a cluster that is for benchmarks.
+    ///
+    /// # Errors
+    /// SYN-1001.
+    pub(crate) fn check_kind(&self, is_bench: bool) -> Result<(), SynError> {
+        if is_bench && !self.i_am_a_benchmark {
+            let why = "a load generator knows the secrets of this cluster's clients; it is served only with --i-am-a-benchmark";
+            return Err(usage(why));
+        }
+        Ok(())
+    }
+}
+
+impl Arguments {
+    pub(crate) fn run(self, session: &Session) -> Done {
+        self.guarded.check_build()?;
         give_up_rights()?;
         log_to_standard_error(&self.source.effective()?.config()?.log);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -46,14 +79,16 @@ impl Arguments {
         let mut signals = Signals::listen()?;
         let (stopper, stop) = Stopper::new();
         let data = &self.source.data;
-        let served = Served::start(data, environment(), &self.source.set, stop).await?;
+        let setup = synod_host::Setup::read(data, environment(), &self.source.set)?;
+        self.guarded.check_kind(setup.is_bench())?;
+        let served = Served::start(setup, data, stop).await?;
         let socket = self.source.effective()?.config()?.listen.admin;
         let _admin = Admin::of(&served, data, socket.as_deref())?;
         tracing::info!(directory = %data.display(), "serving");
         session.tell(&format!("serving {}", data.display()));
         let exit = tokio::select! {
             exit = signals.next() => exit,
-            gone = Running::left_alone(self.supervisor.as_ref()) => { gone?; Exit::Terminated }
+            gone = Running::left_alone(self.guarded.supervisor.as_ref()) => { gone?; Exit::Terminated }
             failed = served.failing() => failed.exit_code(),
         };
         tracing::info!("stopping");
@@ -69,7 +104,7 @@ impl Arguments {
 ///
 /// # Errors
 /// SYN-9001 if the system refuses.
-fn give_up_rights() -> Result<(), SynError> {
+pub(crate) fn give_up_rights() -> Result<(), SynError> {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     setrlimit(Resource::Core, none).map_err(|error| bug("core images", &error))?;
@@ -77,7 +112,7 @@ fn give_up_rights() -> Result<(), SynError> {
 }
 
 /// Writes log lines of this process as `[log]` says: no colours, since they end in files.
-fn log_to_standard_error(log: &Log) {
+pub(crate) fn log_to_standard_error(log: &Log) {
     let level = match log.level {
         Level::Error => tracing::Level::ERROR,
         Level::Warn => tracing::Level::WARN,

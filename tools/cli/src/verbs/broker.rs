@@ -1,0 +1,31 @@
+//! `synod broker`: one broker of a cluster of Chop Chop.
+
+mod run;
+mod status;
+
+use crate::exit::Done;
+use crate::session::Session;
+use clap::{Args, Subcommand};
+
+/// One broker: run it, look at those of a deployment.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  synod broker status")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Run(run::Arguments),
+    Status(status::Arguments),
+}
+
+impl Arguments {
+    pub(crate) fn run(self, session: &Session) -> Done {
+        match self.verb {
+            Verb::Run(run) => run.run(session),
+            Verb::Status(status) => status.run(session),
+        }
+    }
+}
