@@ -14,8 +14,8 @@ use synod_wire::Drawn;
 
 /// Operations of a batch.
 const COUNT: u32 = 65_536;
-/// Batches that are executed in turn.
-const POOL: u64 = 16;
+/// Batches executed before a measurement.
+const WARM: u64 = 16;
 /// Batches of a measurement.
 const BATCHES: u64 = 128;
 
@@ -30,10 +30,14 @@ fn below(draw: &mut Drawn, bound: u32) -> u32 {
     u32::try_from(draw.below(u64::from(bound))).expect("below a 32-bit number")
 }
 
-/// A bid for any token; one of eight is a take.
-fn auction(draw: &mut Drawn, clients: u32) -> u64 {
+/// A bid for any token, above those of earlier batches; one of eight is a take.
+fn auction(draw: &mut Drawn, clients: u32, height: u64) -> u64 {
     let token = below(draw, clients);
-    let asked = if below(draw, 8) == 0 { take(token) } else { bid(token, 1 + below(draw, 10_000)) };
+    let asked = if below(draw, 8) == 0 {
+        take(token)
+    } else {
+        bid(token, 1 + 10 * u32::try_from(height).expect("few batches") + below(draw, 10))
+    };
     asked.expect("a short number")
 }
 
@@ -44,7 +48,7 @@ fn batch(draw: &mut Drawn, height: u64, clients: u32) -> Batch {
     let at = At { position: Position(height), time: Wall(0), draw: Hash::of(&height.to_le_bytes()) };
     let operations: Vec<u8> = (0..COUNT)
         .flat_map(|_| {
-            let asked: u64 = auction(draw, clients);
+            let asked: u64 = auction(draw, clients, height);
             asked.to_le_bytes()
         })
         .collect();
@@ -53,12 +57,13 @@ fn batch(draw: &mut Drawn, height: u64, clients: u32) -> Batch {
 
 fn measure<P: LaneApp>(app: P, lanes: u8, clients: u32) {
     let mut draw = Drawn::new(7);
-    let pool: Vec<Batch> = (0..POOL).map(|height| batch(&mut draw, height, clients)).collect();
+    let pool: Vec<Batch> = (0..WARM + BATCHES).map(|height| batch(&mut draw, height, clients)).collect();
     let mut state = State::new(app.clone(), lanes, clients);
     let mut done = 0_u64;
-    pool.iter().for_each(|batch| drop(black_box(state.execute(batch))));
+    let (warm, measured) = pool.split_at(usize::try_from(WARM).expect("few"));
+    warm.iter().for_each(|batch| drop(black_box(state.execute(batch))));
     let time = timed(|| {
-        for batch in pool.iter().cycle().take(usize::try_from(BATCHES).expect("few")) {
+        for batch in measured {
             let codes = state.execute(batch);
             done += codes.iter().filter(|code| **code <= 1).count() as u64;
         }

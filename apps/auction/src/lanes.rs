@@ -5,7 +5,7 @@
 
 use core::ops::Range;
 
-use synod_service::lanes::{Cell, Cells, Home, LaneApp, LaneTurn, Shard, Space, State};
+use synod_service::lanes::{Cell, Cells, Entry, Home, LaneApp, LaneTurn, NEAR, Shard, Space, State};
 use synod_wire::Bytes;
 
 use crate::house::{Account, Code, GRANT_END, Token};
@@ -68,20 +68,20 @@ impl Shard for Rooms {
     }
 }
 
+/// An operation on a token, and what its sender has available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    index: u32,
+    sender: u32,
+    operation: u64,
+    available: u64,
+}
+
 /// What lanes of an auction post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Letter {
-    /// To a token: an operation, and what its sender has available.
-    Ask {
-        /// The entry.
-        index: u32,
-        /// The sender.
-        sender: u32,
-        /// The operation.
-        operation: u64,
-        /// Of the sender.
-        available: u64,
-    },
+    /// To a token.
+    Ask(Ask),
     /// To the lane of an entry: what became of it.
     Code {
         /// The entry.
@@ -119,6 +119,26 @@ pub enum Letter {
     },
 }
 
+impl Letter {
+    const fn ask(&self) -> Option<Ask> {
+        match self {
+            Self::Ask(ask) => Some(*ask),
+            _ => None,
+        }
+    }
+
+    /// The client whose money changes.
+    const fn client(&self) -> Option<u32> {
+        match self {
+            Self::Ask(_) | Self::Code { .. } => None,
+            Self::Lock { client, .. }
+            | Self::Release { client, .. }
+            | Self::Spend { client, .. }
+            | Self::Earn { client, .. } => Some(*client),
+        }
+    }
+}
+
 /// The rules of auctions, for lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuctionLanes {
@@ -135,87 +155,119 @@ impl AuctionLanes {
     }
 
     fn ask(turn: &mut LaneTurn<'_, Self>) {
-        let tokens = turn.layout().space(TOKENS);
-        for entry in turn.entries() {
-            let accounts = &turn.shard.accounts;
-            let account = accounts.get(accounts.place(u64::from(entry.id))).copied();
-            let token = entry.operation >> 1 & 0x7fff_ffff;
-            let code = match account {
-                _ if entry.operation & 1 == 1 && entry.operation >> 32 != 0 => Code::Malformed,
-                None => Code::NoAccount,
-                Some(_) if token >= tokens.len => Code::NoToken,
-                Some(account) => {
-                    let (index, sender, operation) = (entry.index, entry.id, entry.operation);
-                    let ask = Letter::Ask { index, sender, operation, available: account.available };
-                    turn.post(tokens.lane(token), ask);
-                    continue;
-                }
-            };
-            turn.answer(entry.index, code.byte());
+        let (mut entries, mut piece) = (turn.entries(), Vec::with_capacity(NEAR));
+        while entries.piece(&mut piece) {
+            turn.shard.accounts.near(piece.iter().map(|entry| u64::from(entry.id)));
+            piece.iter().for_each(|entry| Self::ask_one(turn, entry));
         }
     }
 
-    /// Operations on one token in the order of their ranks; tokens know nothing of one another.
-    fn judge(turn: &mut LaneTurn<'_, Self>) {
-        let (at, accounts) = (turn.at(), turn.layout().space(ACCOUNTS));
-        let ask = |letter| match letter {
-            Letter::Ask { index, sender, operation, available } => {
-                let token = operation >> 1 & 0x7fff_ffff;
-                Some((token, at.rank(sender), index, sender, operation, available))
+    fn ask_one(turn: &mut LaneTurn<'_, Self>, entry: &Entry) {
+        let tokens = turn.layout().space(TOKENS);
+        let accounts = &turn.shard.accounts;
+        let account = accounts.get(accounts.place(u64::from(entry.id))).copied();
+        let token = token_of(entry.operation);
+        let code = match account {
+            _ if entry.operation & 1 == 1 && entry.operation >> 32 != 0 => Code::Malformed,
+            None => Code::NoAccount,
+            Some(_) if token >= tokens.len => Code::NoToken,
+            Some(account) => {
+                let (index, sender, operation) = (entry.index, entry.id, entry.operation);
+                let ask = Ask { index, sender, operation, available: account.available };
+                return turn.post(tokens.lane(token), Letter::Ask(ask));
             }
-            _ => None,
         };
-        let mut asks: Vec<_> = turn.mail().filter_map(ask).collect();
-        asks.sort_unstable();
-        for (token, _, index, sender, operation, available) in asks {
-            let place = turn.shard.tokens.place(token);
-            let Some(mut token) = turn.shard.tokens.get(place).copied() else { continue };
-            let (code, later) = judge(&mut token, (sender, available), operation);
-            if let Later::Nothing = later {
-                turn.post(accounts.lane(u64::from(sender)), Letter::Code { index, code: code.byte() });
-                continue;
+        turn.answer(entry.index, code.byte());
+    }
+
+    /// Operations on one token in the order of their ranks; tokens know nothing of one another, so only operations that
+    /// share a token are sorted, however many they are.
+    fn judge(turn: &mut LaneTurn<'_, Self>) {
+        let asked = |piece: &'_ [Letter]| piece.iter().filter_map(Letter::ask).collect::<Vec<Ask>>();
+        let tokens = &turn.shard.tokens;
+        let mut seen = vec![Seen::Never; tokens.all().len()];
+        for ask in turn.mail().flatten().filter_map(Letter::ask) {
+            if let Some(seen) = seen.get_mut(tokens.place(token_of(ask.operation))) {
+                *seen = if *seen == Seen::Never { Seen::Once } else { Seen::Often };
             }
-            if let Some(kept) = turn.shard.tokens.get_mut(place) {
-                *kept = token;
-            }
-            let mut send = |client: u32, letter| turn.post(accounts.lane(u64::from(client)), letter);
-            send(sender, Letter::Code { index, code: code.byte() });
-            match later {
-                Later::Nothing => {}
-                Later::Locked { amount, former } => {
-                    send(sender, Letter::Lock { client: sender, amount });
-                    if let Some((client, amount)) = former {
-                        send(client, Letter::Release { client, amount });
-                    }
-                }
-                Later::Sold { bidder, amount } => {
-                    send(bidder, Letter::Spend { client: bidder, amount });
-                    send(sender, Letter::Earn { client: sender, amount });
+        }
+        let mut contested = Vec::new();
+        for piece in turn.mail() {
+            let asks = asked(piece);
+            turn.shard.tokens.near(asks.iter().map(|ask| token_of(ask.operation)));
+            for ask in asks {
+                let token = token_of(ask.operation);
+                if seen.get(turn.shard.tokens.place(token)) == Some(&Seen::Often) {
+                    contested.push((token, turn.at().rank(ask.sender), ask));
+                } else {
+                    Self::judge_one(turn, &ask);
                 }
             }
+        }
+        contested.sort_unstable_by_key(|(token, rank, ask)| (*token, *rank, ask.index));
+        contested.iter().for_each(|(_, _, ask)| Self::judge_one(turn, ask));
+    }
+
+    fn judge_one(turn: &mut LaneTurn<'_, Self>, ask: &Ask) {
+        let Ask { index, sender, operation, available } = *ask;
+        let accounts = turn.layout().space(ACCOUNTS);
+        let place = turn.shard.tokens.place(token_of(operation));
+        let Some(mut token) = turn.shard.tokens.get(place).copied() else { return };
+        let (code, later) = judge(&mut token, (sender, available), operation);
+        let mut send = |client: u32, letter| turn.post(accounts.lane(u64::from(client)), letter);
+        send(sender, Letter::Code { index, code: code.byte() });
+        match later {
+            Later::Nothing => return,
+            Later::Locked { amount, former } => {
+                send(sender, Letter::Lock { client: sender, amount });
+                if let Some((client, amount)) = former {
+                    send(client, Letter::Release { client, amount });
+                }
+            }
+            Later::Sold { bidder, amount } => {
+                send(bidder, Letter::Spend { client: bidder, amount });
+                send(sender, Letter::Earn { client: sender, amount });
+            }
+        }
+        if let Some(kept) = turn.shard.tokens.get_mut(place) {
+            *kept = token;
         }
     }
 
     fn settle(turn: &mut LaneTurn<'_, Self>) {
-        for letter in turn.mail() {
-            let (client, available, locked, amount) = match letter {
-                Letter::Ask { .. } => continue,
-                Letter::Code { index, code } => {
-                    turn.answer(index, code);
-                    continue;
-                }
-                Letter::Lock { client, amount } => (client, Change::Less, Change::More, amount),
-                Letter::Release { client, amount } => (client, Change::More, Change::Less, amount),
-                Letter::Spend { client, amount } => (client, Change::Same, Change::Less, amount),
-                Letter::Earn { client, amount } => (client, Change::More, Change::Same, amount),
-            };
-            let place = turn.shard.accounts.place(u64::from(client));
-            if let Some(account) = turn.shard.accounts.get_mut(place) {
-                available.make(&mut account.available, amount);
-                locked.make(&mut account.locked, amount);
-            }
+        for piece in turn.mail() {
+            turn.shard.accounts.near(piece.iter().filter_map(Letter::client).map(u64::from));
+            piece.iter().for_each(|letter| Self::settle_one(turn, letter));
         }
     }
+
+    fn settle_one(turn: &mut LaneTurn<'_, Self>, letter: &Letter) {
+        let (client, available, locked, amount) = match *letter {
+            Letter::Ask(_) => return,
+            Letter::Code { index, code } => return turn.answer(index, code),
+            Letter::Lock { client, amount } => (client, Change::Less, Change::More, amount),
+            Letter::Release { client, amount } => (client, Change::More, Change::Less, amount),
+            Letter::Spend { client, amount } => (client, Change::Same, Change::Less, amount),
+            Letter::Earn { client, amount } => (client, Change::More, Change::Same, amount),
+        };
+        let place = turn.shard.accounts.place(u64::from(client));
+        if let Some(account) = turn.shard.accounts.get_mut(place) {
+            available.make(&mut account.available, amount);
+            locked.make(&mut account.locked, amount);
+        }
+    }
+}
+
+/// How often a token is asked for in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Never,
+    Once,
+    Often,
+}
+
+const fn token_of(operation: u64) -> u64 {
+    operation >> 1 & 0x7fff_ffff
 }
 
 /// What follows from an operation on a token.

@@ -19,4 +19,4 @@ mod tests;
 pub mod text;
 
 pub use house::{Code, House, bid, take};
-pub use lanes::{AuctionLanes, Letter, Rooms};
+pub use lanes::{Ask, AuctionLanes, Letter, Rooms};

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use synod_service::lanes::{Cell, Cells, Home, LaneApp, LaneTurn, State};
+use synod_service::lanes::{Cell, Cells, Entry, Home, LaneApp, LaneTurn, NEAR, State};
 use synod_wire::Bytes;
 
 use crate::ledger::{Code, GRANT_END};
@@ -28,35 +28,43 @@ impl PaymentLanes {
     }
 
     fn debit(turn: &mut LaneTurn<'_, Self>) {
-        let accounts = turn.layout().space(0);
-        for entry in turn.entries() {
-            let (recipient, amount) = (entry.operation & 0xffff_ffff, entry.operation >> 32);
-            let place = turn.shard.place(u64::from(entry.id));
-            let balance = turn.shard.get(place).copied();
-            let code = match balance {
-                _ if recipient >> 28 != 0 => Code::Malformed,
-                None => Code::NoAccount,
-                Some(_) if recipient >= accounts.len => Code::NoAccount,
-                Some(_) if amount == 0 => Code::NoAmount,
-                Some(balance) if balance < amount => Code::Short,
-                Some(_) => Code::Paid,
-            };
-            if code == Code::Paid
-                && let Some(balance) = turn.shard.get_mut(place)
-                && let (Ok(to), Ok(sum)) = (u32::try_from(recipient), u32::try_from(amount))
-            {
-                *balance -= amount;
-                turn.post(accounts.lane(recipient), Credit { recipient: to, amount: sum });
-            }
-            turn.answer(entry.index, code.byte());
+        let (mut entries, mut piece) = (turn.entries(), Vec::with_capacity(NEAR));
+        while entries.piece(&mut piece) {
+            turn.shard.near(piece.iter().map(|entry| u64::from(entry.id)));
+            piece.iter().for_each(|entry| Self::debit_one(turn, entry));
         }
     }
 
+    fn debit_one(turn: &mut LaneTurn<'_, Self>, entry: &Entry) {
+        let accounts = turn.layout().space(0);
+        let (recipient, amount) = (entry.operation & 0xffff_ffff, entry.operation >> 32);
+        let place = turn.shard.place(u64::from(entry.id));
+        let code = match turn.shard.get(place).copied() {
+            _ if recipient >> 28 != 0 => Code::Malformed,
+            None => Code::NoAccount,
+            Some(_) if recipient >= accounts.len => Code::NoAccount,
+            Some(_) if amount == 0 => Code::NoAmount,
+            Some(balance) if balance < amount => Code::Short,
+            Some(_) => Code::Paid,
+        };
+        if code == Code::Paid
+            && let Some(balance) = turn.shard.get_mut(place)
+            && let (Ok(to), Ok(sum)) = (u32::try_from(recipient), u32::try_from(amount))
+        {
+            *balance -= amount;
+            turn.post(accounts.lane(recipient), Credit { recipient: to, amount: sum });
+        }
+        turn.answer(entry.index, code.byte());
+    }
+
     fn credit(turn: &mut LaneTurn<'_, Self>) {
-        for Credit { recipient, amount } in turn.mail() {
-            let place = turn.shard.place(u64::from(recipient));
-            if let Some(balance) = turn.shard.get_mut(place) {
-                *balance += u64::from(amount);
+        for piece in turn.mail() {
+            turn.shard.near(piece.iter().map(|credit| u64::from(credit.recipient)));
+            for Credit { recipient, amount } in piece {
+                let place = turn.shard.place(u64::from(*recipient));
+                if let Some(balance) = turn.shard.get_mut(place) {
+                    *balance += u64::from(*amount);
+                }
             }
         }
     }

@@ -14,8 +14,8 @@ use synod_wire::Drawn;
 
 /// Operations of a batch.
 const COUNT: u32 = 65_536;
-/// Batches that are executed in turn.
-const POOL: u64 = 16;
+/// Batches executed before a measurement.
+const WARM: u64 = 16;
 /// Batches of a measurement.
 const BATCHES: u64 = 128;
 
@@ -47,12 +47,13 @@ fn batch(draw: &mut Drawn, height: u64, clients: u32) -> Batch {
 
 fn measure<P: LaneApp>(app: P, lanes: u8, clients: u32) {
     let mut draw = Drawn::new(7);
-    let pool: Vec<Batch> = (0..POOL).map(|height| batch(&mut draw, height, clients)).collect();
+    let pool: Vec<Batch> = (0..WARM + BATCHES).map(|height| batch(&mut draw, height, clients)).collect();
     let mut state = State::new(app.clone(), lanes, clients);
     let mut done = 0_u64;
-    pool.iter().for_each(|batch| drop(black_box(state.execute(batch))));
+    let (warm, measured) = pool.split_at(usize::try_from(WARM).expect("few"));
+    warm.iter().for_each(|batch| drop(black_box(state.execute(batch))));
     let time = timed(|| {
-        for batch in pool.iter().cycle().take(usize::try_from(BATCHES).expect("few")) {
+        for batch in measured {
             let codes = state.execute(batch);
             done += codes.iter().filter(|code| **code <= 1).count() as u64;
         }

@@ -17,7 +17,7 @@ const MANY: u32 = 1 << 31;
 /// A colour on its way to a pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stroke {
-    rank: u64,
+    id: u32,
     place: u32,
     colour: u32,
 }
@@ -28,14 +28,14 @@ pub struct PixelLanes;
 
 impl PixelLanes {
     fn send(turn: &mut LaneTurn<'_, Self>) {
-        let (at, pixels) = (turn.at(), turn.layout().space(0));
+        let pixels = turn.layout().space(0);
         for entry in turn.entries() {
             let place = entry.operation & 0x3f_ffff;
             let colour = entry.operation >> 22;
             if let (Ok(place), Ok(colour), 0) =
                 (u32::try_from(place), u32::try_from(colour), entry.operation >> 46)
             {
-                let stroke = Stroke { rank: at.rank(entry.id), place, colour };
+                let stroke = Stroke { id: entry.id, place, colour };
                 turn.post(pixels.lane(u64::from(place)), stroke);
                 turn.answer(entry.index, Code::Painted.byte());
             } else {
@@ -46,19 +46,27 @@ impl PixelLanes {
 
     /// Pixels with one stroke are painted at once; only strokes that share a pixel are sorted, however many they are.
     fn paint(turn: &mut LaneTurn<'_, Self>) {
-        for stroke in turn.mail() {
-            let place = turn.shard.place(u64::from(stroke.place));
-            if let Some(pixel) = turn.shard.get_mut(place) {
-                *pixel = if *pixel & (ONE | MANY) == 0 { ONE } else { MANY };
+        for piece in turn.mail() {
+            turn.shard.near(piece.iter().map(|stroke| u64::from(stroke.place)));
+            for stroke in piece {
+                let place = turn.shard.place(u64::from(stroke.place));
+                if let Some(pixel) = turn.shard.get_mut(place) {
+                    *pixel = if *pixel & (ONE | MANY) == 0 { ONE } else { MANY };
+                }
             }
         }
         let mut contested = Vec::new();
-        for stroke in turn.mail() {
-            let place = turn.shard.place(u64::from(stroke.place));
-            match turn.shard.get_mut(place) {
-                Some(pixel) if *pixel == MANY => contested.push((stroke.place, stroke.rank, stroke.colour)),
-                Some(pixel) => *pixel = stroke.colour,
-                None => {}
+        for piece in turn.mail() {
+            turn.shard.near(piece.iter().map(|stroke| u64::from(stroke.place)));
+            for stroke in piece {
+                let place = turn.shard.place(u64::from(stroke.place));
+                match turn.shard.get_mut(place) {
+                    Some(pixel) if *pixel == MANY => {
+                        contested.push((stroke.place, turn.at().rank(stroke.id), stroke.colour));
+                    }
+                    Some(pixel) => *pixel = stroke.colour,
+                    None => {}
+                }
             }
         }
         contested.sort_unstable();

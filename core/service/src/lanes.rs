@@ -35,7 +35,7 @@ pub use ordered::Lanes;
 pub use state::State;
 pub(crate) use state::{Step, freeze, mail_by_lane, runs, whole};
 pub(crate) use turn::Run;
-pub use turn::{Batch, Entries, Entry, LaneTurn, NOT_DELIVERED, OPERATION_BYTES, UNREADABLE};
+pub use turn::{Batch, Entries, Entry, LaneTurn, NEAR, NOT_DELIVERED, OPERATION_BYTES, UNREADABLE};
 
 /// Which lane an entry belongs to in the first step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

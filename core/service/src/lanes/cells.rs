@@ -1,6 +1,7 @@
 //! Cells: what one lane holds of a state, values of one size in a row, by chunks that know whether they changed.
 
 use core::fmt::Debug;
+use core::hint::black_box;
 use core::ops::Range;
 
 use synod_wire::Bytes;
@@ -78,6 +79,16 @@ impl<T: Cell> Cells<T> {
             *changed = true;
         }
         self.cells.get_mut(place)
+    }
+
+    /// Brings cells near that are worked on next. Reads that wait for nothing overlap; the same reads among the work of
+    /// each cell do not.
+    pub fn near(&self, keys: impl IntoIterator<Item = u64>) {
+        for key in keys {
+            if let Some(cell) = self.cells.get(self.place(key)) {
+                black_box(*cell);
+            }
+        }
     }
 
     /// The cells in a row.

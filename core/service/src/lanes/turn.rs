@@ -10,6 +10,8 @@ use synod_wire::Bytes;
 use super::{LaneApp, Layout};
 use crate::app::At;
 
+/// Entries or letters whose cells are brought near together.
+pub const NEAR: usize = 64;
 /// Bytes of an operation.
 pub const OPERATION_BYTES: usize = 8;
 /// The code of an entry that was not delivered: it was not executed.
@@ -104,9 +106,10 @@ impl<'a, P: LaneApp> LaneTurn<'a, P> {
         }
     }
 
-    /// What was posted to this lane in the step before, by source lane, then in the order posted.
-    pub fn mail(&self) -> impl Iterator<Item = P::Mail> + use<'a, P> {
-        self.inbox.iter().flatten().copied()
+    /// What was posted to this lane in the step before, by source lane, then in the order posted; in pieces of at most
+    /// [`NEAR`], whose cells may be brought near together.
+    pub fn mail(&self) -> impl Iterator<Item = &'a [P::Mail]> + use<'a, P> {
+        self.inbox.iter().flat_map(|posted| posted.chunks(NEAR))
     }
 
     /// Posts to `lane`, for the next step.
@@ -145,6 +148,15 @@ pub struct Entries<'a> {
     /// The next entry that was not delivered.
     next: Option<u32>,
     start: usize,
+}
+
+impl Entries<'_> {
+    /// The next entries, at most [`NEAR`], in the place of what `piece` held; false when there are none.
+    pub fn piece(&mut self, piece: &mut Vec<Entry>) -> bool {
+        piece.clear();
+        piece.extend(self.take(NEAR));
+        !piece.is_empty()
+    }
 }
 
 impl Iterator for Entries<'_> {
