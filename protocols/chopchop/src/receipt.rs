@@ -67,7 +67,7 @@ impl fmt::Display for NoReceipt {
             Self::Inclusion => f.write_str("the message does not stand under the root"),
             Self::OtherBatch => f.write_str("the certificate is of another batch"),
             Self::Exception => f.write_str("the message is not shown to be delivered"),
-            Self::Certificate(why) => write!(f, "the certificate does not hold: {why:?}"),
+            Self::Certificate(why) => write!(f, "the certificate does not hold: {why}"),
         }
     }
 }
@@ -86,6 +86,18 @@ impl Receipt {
     /// # Errors
     /// [`NoReceipt`] names what it does not prove.
     pub fn verify(&self, cluster: &Cluster, keys: &Keys) -> Result<(), NoReceipt> {
+        self.shows(cluster)?;
+        let said = &self.certificate.statement;
+        let signed = certified(said.clone(), &self.certificate.aggregate, cluster, keys);
+        signed.map(|_| ()).map_err(NoReceipt::Certificate)
+    }
+
+    /// Checks all but the servers' signatures: a receipt whose certificate equals one that [`Receipt::verify`] found good
+    /// proves its delivery by this alone, for 2 us instead of a pairing.
+    ///
+    /// # Errors
+    /// [`NoReceipt`] names what it does not prove.
+    pub fn shows(&self, cluster: &Cluster) -> Result<(), NoReceipt> {
         let domains = cluster.domains();
         if self.proof.root(domains, &self.shape, &self.entry()) != Some(self.root) {
             return Err(NoReceipt::Inclusion);
@@ -95,11 +107,7 @@ impl Receipt {
         if said.kind != Kind::Messages || said.root_commit != commit {
             return Err(NoReceipt::OtherBatch);
         }
-        if !self.is_no_exception(cluster) {
-            return Err(NoReceipt::Exception);
-        }
-        let signed = certified(said.clone(), &self.certificate.aggregate, cluster, keys);
-        signed.map(|_| ()).map_err(NoReceipt::Certificate)
+        if self.is_no_exception(cluster) { Ok(()) } else { Err(NoReceipt::Exception) }
     }
 
     fn is_no_exception(&self, cluster: &Cluster) -> bool {

@@ -1,7 +1,7 @@
 //! A proof in a file: what it says, and the bytes whose signatures say so.
 //!
 //! `{"schema": "synod-proof/1", "kind", "cluster", "epoch", "bytes"}`; the bytes are the canonical encoding of a
-//! certificate, a commit, an entry or a certified state, as hex digits. Everything else in the file is a label: what
+//! certificate, a commit, an entry, a certified state or a receipt, as hex digits. Everything else in the file is a label: what
 //! is proved is read from the bytes alone.
 //!
 //! *Bounds.* A file of 4 MiB.
@@ -16,12 +16,14 @@ use synod_wire::Bytes;
 
 const FILE_MAX: u64 = 4 << 20;
 const SCHEMA: &str = "synod-proof/1";
+/// The kind of a receipt of Chop Chop.
+pub(crate) const RECEIPT: &str = "receipt";
 
 /// A proof as it stands in its file.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Proof {
     schema: String,
-    /// `certificate`, `commit`, `entry` or `checkpoint`.
+    /// `certificate`, `commit`, `entry`, `checkpoint` or `receipt`.
     pub(crate) kind: String,
     /// Id of the cluster.
     pub(crate) cluster: String,
@@ -50,6 +52,11 @@ impl Proof {
         unhex(&self.bytes).map(Bytes::from).ok_or_else(|| invalid("its bytes are no hex digits"))
     }
 
+    /// The proof on one line.
+    pub(crate) fn to_line(&self) -> String {
+        serde_json::to_string(self).expect("texts and numbers always become JSON")
+    }
+
     /// Writes a new file.
     ///
     /// # Errors
@@ -74,7 +81,15 @@ impl Proof {
         if read as u64 > FILE_MAX {
             return Err(invalid("it is longer than 4 MiB"));
         }
-        let proof: Self = serde_json::from_str(&text).map_err(|error| invalid(&error.to_string()))?;
+        Self::parse(&text, path)
+    }
+
+    /// Reads the text of a proof; `path` is where it stands.
+    ///
+    /// # Errors
+    /// SYN-1110 for another schema, SYN-6002 if it is no proof.
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, SynError> {
+        let proof: Self = serde_json::from_str(text).map_err(|error| invalid(&error.to_string()))?;
         if proof.schema != SCHEMA {
             let shown = path.display().to_string();
             let values = [("file", &*shown), ("found", &*proof.schema), ("known", SCHEMA)];

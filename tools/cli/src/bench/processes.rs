@@ -1,11 +1,12 @@
 //! A cluster of separate processes for one run, in a directory that goes with it.
 
 use super::wired::Wired;
-use crate::cluster::{self, Purpose};
+use crate::cluster::{self, ChopPlan, Purpose};
 use crate::deployment::{Claim, Running, await_ready, start, stop};
 use crate::exit::bug;
 use crate::layout::{GENESIS_FILE, NODE_FILE};
 use crate::signals::Signals;
+use crate::verbs::init::chop_seats;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
@@ -92,6 +93,16 @@ pub(crate) struct Start<'a> {
     pub(crate) flags: &'a [(String, String)],
 }
 
+/// What a cluster of Chop Chop is started with, beside its servers.
+pub(crate) struct ChopStart<'a> {
+    /// Brokers; they come behind the members in every list.
+    pub(crate) brokers: u16,
+    /// Application, parameters and clients.
+    pub(crate) plan: ChopPlan<'a>,
+    /// Keys of the brokers' node.toml.
+    pub(crate) flags: &'a [(String, String)],
+}
+
 /// A proxy in front of the members.
 struct Proxy {
     child: Child,
@@ -131,6 +142,50 @@ impl Processes {
     /// As [`Self::start`].
     pub(crate) fn start_wired(with: &Start<'_>) -> Result<Self, SynError> {
         Self::found(with, true)
+    }
+
+    /// Makes and starts a cluster of Chop Chop: servers and brokers.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_chop(with: &Start<'_>, chop: ChopStart<'_>) -> Result<Self, SynError> {
+        let directory = std::env::temp_dir().join(format!("synod-{}-{}", with.name, std::process::id()));
+        let mortal = Mortal::get()?;
+        let mut making = mortal.alive();
+        making.directories.push(directory.clone());
+        let ports = Claim::free(with.nodes.saturating_add(chop.brokers))?;
+        let blocks: Vec<Address> =
+            ports.seats.iter().filter_map(|seat| seat.address(Service::Peer).cloned()).collect();
+        let (seats, brokers) = chop_seats(&blocks, with.nodes)?;
+        let plan = ChopPlan { brokers: &brokers, ..chop.plan };
+        let of = (with.name, Purpose::Drill);
+        let genesis = cluster::found_chop(of, &seats, &plan, &directory, with.parameters)?;
+        let program = std::env::current_exe().map_err(|e| cluster::unwritable(Path::new("synod"), &e))?;
+        for (seats, flags) in [(&seats, with.flags), (&brokers, chop.flags)] {
+            for seat in seats {
+                set(&directory.join(&seat.name).join(NODE_FILE), flags)?;
+            }
+        }
+        drop(making);
+        let names: Vec<String> = seats.iter().chain(&brokers).map(|seat| seat.name.clone()).collect();
+        let mut cluster = Self {
+            program,
+            own: Running::own(with.name)?,
+            directory,
+            genesis,
+            members: names.iter().map(|_| None).collect(),
+            names,
+            kept: false,
+            mortal,
+            proxy: None,
+            wired: None,
+            ports,
+        };
+        for index in 0..cluster.names.len() {
+            cluster.launch(index)?;
+        }
+        cluster.await_all()?;
+        Ok(cluster)
     }
 
     fn found(with: &Start<'_>, is_wired: bool) -> Result<Self, SynError> {

@@ -42,7 +42,7 @@ enum What {
         after_help = "Example:\n  synod bench kv --clients 4 --pipeline 16 --for 1s --warmup 500ms --no-baseline"
     )]
     Kv(KvOptions),
-    /// Chop Chop: how fast a witness authenticates batches.
+    /// Chop Chop: how fast a witness authenticates batches, or clients, brokers and servers together.
     #[command(
         after_help = "Example:\n  synod bench chop --clients 4096 --batch 1024 --pool 4 --for 300ms --warmup 0s --repeat 1"
     )]
@@ -216,7 +216,8 @@ impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         match self.what.work()? {
             Work::Cluster(plan) => bench::run(session, &plan),
-            Work::Chop(plan) => bench::run_chop(session, &plan),
+            Work::Chop(chop::Chosen::Auth(plan)) => bench::run_chop(session, &plan),
+            Work::Chop(chop::Chosen::Real(plan)) => bench::run_real(session, &plan),
         }
     }
 }
@@ -225,7 +226,7 @@ impl Arguments {
 #[derive(Debug)]
 enum Work {
     Cluster(Plan),
-    Chop(bench::ChopPlan),
+    Chop(chop::Chosen),
 }
 
 impl What {
@@ -235,7 +236,7 @@ impl What {
                 options.plan(Target::Order, Access::Binary, Mode::Quorum).map(Work::Cluster)
             }
             Self::Kv(options) => options.plan().map(Work::Cluster),
-            Self::Chop(options) => options.plan().map(Work::Chop),
+            Self::Chop(options) => options.chosen().map(Work::Chop),
         }
     }
 }

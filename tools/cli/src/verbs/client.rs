@@ -1,6 +1,8 @@
 //! `synod client`: single requests in an application's own bytes, what came of them, and proofs checked offline.
 
+mod chop;
 mod kept;
+mod receipts;
 mod verify;
 
 use crate::exit::{Done, bug};
@@ -28,7 +30,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Orders one request and shows its outcome as f + 1 members gave it. What is needed to ask for it again is kept
-    /// under the request's id.
+    /// under the request's id. With protocol chopchop it is a message through a broker, and its receipt goes to a file.
     #[command(after_help = "Example:\n  synod client submit main 010102086772656574696e670568656c6c6f")]
     Submit {
         /// The cluster or its context.
@@ -36,7 +38,12 @@ enum Verb {
         /// The application's bytes as hex digits, or @FILE.
         #[arg(value_name = "HEX|@FILE")]
         body: String,
+        #[command(flatten)]
+        place: chop::Place,
     },
+    #[command(name = "signup")]
+    SignUp(chop::SignUp),
+    Resync(chop::Resync),
     /// Asks for the outcome of a request that `submit` made here; it is executed at most once, however often it is
     /// asked for.
     #[command(after_help = "Example:\n  synod client wait")]
@@ -51,7 +58,9 @@ enum Verb {
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         match self.verb {
-            Verb::Submit { cluster, body } => submit(session, &cluster, &body),
+            Verb::Submit { cluster, body, place } => submit(session, &cluster, &body, &place),
+            Verb::SignUp(sign_up) => sign_up.run(session),
+            Verb::Resync(resync) => resync.run(session),
             Verb::Wait { id } => wait(session, &id.map_or_else(kept::newest, Ok)?),
             Verb::Verify(verify) => verify.run(session),
         }
@@ -93,9 +102,12 @@ fn bytes_of(body: &str) -> Result<Vec<u8>, SynError> {
     Ok(bytes)
 }
 
-fn submit(session: &Session, name: &str, body: &str) -> Done {
+fn submit(session: &Session, name: &str, body: &str, place: &chop::Place) -> Done {
     let body = bytes_of(body)?;
     let (context, genesis) = context(session, name)?;
+    if genesis.chop().is_some() {
+        return chop::submit(session, (&context, &genesis), place, body);
+    }
     let kept = Kept::new(&context, Identity::draw(), body);
     let (outcome, id) = ask(session, &genesis, &kept, kept.identity()?)?;
     if let Some(id) = id {

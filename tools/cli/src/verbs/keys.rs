@@ -29,7 +29,8 @@ enum Verb {
     Card(CardOf),
     Export(Export),
     Import(Import),
-    /// Refused: proofs of possession belong to aggregate (BLS) keys, which this release does not make.
+    /// Shows the key for multi-signatures (BLS12-381) that belongs to a key, and the proof that its holder has the
+    /// secret, as a genesis of protocol chopchop states them.
     #[command(after_help = "Example:\n  synod keys pop node.key")]
     Pop {
         /// The key file.
@@ -53,6 +54,9 @@ struct New {
     /// What the key is for.
     #[arg(long, value_enum, default_value = "ed25519")]
     kind: Kind,
+    /// Shows the key for multi-signatures too, as `keys pop` does: the file holds the secrets of both.
+    #[arg(long)]
+    bls: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -114,10 +118,11 @@ struct Import {
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         let report = match self.verb {
-            Verb::New(New { out, kind: Kind::Ed25519 }) => {
+            Verb::New(New { out, kind: Kind::Ed25519, bls }) => {
                 let key = NodeKey::generate()?;
                 key.write_new(&out)?;
-                shown(&key).field("file", out.display().to_string())
+                let report = if bls { possessed(&key)? } else { shown(&key) };
+                report.field("file", out.display().to_string())
             }
             Verb::Show { file } => shown(&NodeKey::read(&file)?).field("file", file.display().to_string()),
             Verb::Card(card) => card.write()?,
@@ -127,11 +132,8 @@ impl Arguments {
                 key.write_new(&out)?;
                 shown(&key).field("file", out.display().to_string())
             }
-            Verb::Pop { .. } => {
-                return Err(unsupported(
-                    "keys pop",
-                    "it proves possession of a BLS key; ed25519 cards carry their own proof",
-                ));
+            Verb::Pop { file } => {
+                possessed(&NodeKey::read(&file)?)?.field("file", file.display().to_string())
             }
             Verb::Rotate { .. } => {
                 return Err(unsupported(
@@ -151,6 +153,12 @@ fn unsupported(verb: &str, why: &str) -> SynError {
 
 fn shown(key: &NodeKey) -> Report {
     Report::new("synod-key/1").field("kind", "ed25519").field("public", hex(&key.public().0))
+}
+
+/// Both public keys, and the proof that the holder has the secret of the second.
+fn possessed(key: &NodeKey) -> Result<Report, SynError> {
+    let (bls, pop) = key.bls_card()?;
+    Ok(shown(key).field("bls", hex(&bls)).field("pop", hex(&pop)))
 }
 
 impl CardOf {

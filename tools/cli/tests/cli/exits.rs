@@ -10,7 +10,7 @@ fn each_exit_code_that_needs_no_cluster_is_reached() {
     rig.refused("keys", "SYN-1001", 2);
     rig.refused("config check absent.card", "SYN-1101", 3);
     rig.refused("status", "SYN-2005", 4);
-    rig.refused("keys pop node.key", "SYN-3003", 5);
+    rig.refused("keys rotate node.key", "SYN-3003", 5);
     std::fs::remove_file(rig.path("cluster/n0/data/wal/0000000000000001.seg")).expect("a segment");
     rig.refused("node inspect wal --data cluster/n0", "SYN-5001", 9);
 }

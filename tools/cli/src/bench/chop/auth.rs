@@ -17,7 +17,7 @@ use synod_load::chop::{Adding, BatchPlan, Batches, KeyFamily, Members, Stages, U
 use synod_load::usage;
 
 /// The family of every run: figures are of the same keys.
-const FAMILY: [u8; 32] = [17; 32];
+pub(super) const FAMILY: [u8; 32] = [17; 32];
 /// Batches of one multi-pairing.
 const TOGETHER: [usize; 3] = [2, 4, 16];
 
@@ -73,6 +73,9 @@ pub(super) struct Findings {
 /// # Errors
 /// A plan that means no batch; SYN-6009 if the audit fails.
 pub(crate) fn run(session: &Session, plan: &ChopPlan) -> Done {
+    if let Some(part) = plan.server {
+        return super::server::run(session, plan, part);
+    }
     session.watched("making keys");
     let (cluster, begin) = (cluster(), Instant::now());
     let members = KeyFamily::new(&Seed::new(FAMILY)).members(plan.clients, plan.id_space);

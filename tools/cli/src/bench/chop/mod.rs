@@ -3,7 +3,9 @@
 mod audit;
 mod auth;
 mod plan;
+pub(super) mod real;
 mod report;
+mod server;
 
 pub(crate) use auth::run;
-pub(crate) use plan::{ChopPlan, Part};
+pub(crate) use plan::{ChopPlan, Part, ServerPart};

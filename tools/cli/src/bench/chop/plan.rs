@@ -9,7 +9,7 @@ use synod_load::chop::{BatchPlan, IdDraw};
 pub(crate) enum Part {
     /// What a witness authenticates per second and core (the paper's Figure 3).
     Auth,
-    /// One server with a load broker: not built.
+    /// What one server costs per message, beside a load broker.
     Server,
     /// A broker alone: not built.
     Broker,
@@ -27,6 +27,15 @@ pub(crate) enum Part {
     Faults,
     /// All of them: not built.
     All,
+}
+
+/// What a server is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ServerPart {
+    /// Of how many batches it witnesses how many.
+    pub(crate) share: (u32, u32),
+    /// Batches on their way.
+    pub(crate) window: usize,
 }
 
 /// One run.
@@ -48,6 +57,8 @@ pub(crate) struct ChopPlan {
     pub(crate) span: Duration,
     pub(crate) warmup: Duration,
     pub(crate) repeat: u32,
+    /// What is measured is a server, and how.
+    pub(crate) server: Option<ServerPart>,
     /// Whether other ways to do the same are measured too.
     pub(crate) ablations: bool,
     /// Whether the audit takes a genuine batch for a forged one.

@@ -22,17 +22,17 @@ const UNAVAILABLE: [(&str, &str); 10] = [
     ("cooldown_ok", "no batch is in flight"),
 ];
 
-fn float(n: u64) -> f64 {
+pub(super) fn float(n: u64) -> f64 {
     // Counts of a run stay far below 2^53.
     format!("{n}").parse().unwrap_or(f64::NAN)
 }
 
-fn rounded(value: f64) -> Value {
+pub(super) fn rounded(value: f64) -> Value {
     json!((value * 100.0).round() / 100.0)
 }
 
 /// Nanoseconds of each of `count`.
-fn each(time: Duration, count: u64) -> Value {
+pub(super) fn each(time: Duration, count: u64) -> Value {
     if count == 0 { Value::Null } else { rounded(time.as_secs_f64() * 1e9 / float(count)) }
 }
 

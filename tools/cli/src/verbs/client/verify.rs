@@ -1,8 +1,9 @@
 //! `synod client verify`: a proof checked offline, against a genesis and nothing else.
 
+use super::receipts::{self, Checked, Checker};
 use crate::exit::Done;
 use crate::output::Report;
-use crate::proof::{Proof, invalid};
+use crate::proof::{Proof, RECEIPT, invalid};
 use crate::session::{Session, usage};
 use clap::Args;
 use std::path::PathBuf;
@@ -13,10 +14,13 @@ use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Bytes, Limits, Wire};
 
 /// Checks a proof offline and says what was proved, and by whom.
+///
+/// A receipt of Chop Chop proves that f + 1 servers delivered a client's message. A file whose name ends in .jsonl holds
+/// one receipt per line, and all of them are checked.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod client verify votes.proof --genesis cluster/genesis.toml")]
 pub(super) struct Arguments {
-    /// The proof.
+    /// The proof, or receipts in a file that ends in .jsonl.
     file: PathBuf,
     /// The genesis of the cluster; by default that of the context.
     #[arg(long, value_name = "FILE")]
@@ -33,16 +37,23 @@ struct Proved {
 
 impl Arguments {
     pub(super) fn run(self, session: &Session) -> Done {
-        let proof = Proof::read(&self.file)?;
         let genesis = match &self.genesis {
             Some(file) => Genesis::read(file)?,
             None => crate::context::genesis(session)?
                 .ok_or_else(|| usage("which cluster? give --genesis, or select a context"))?,
         };
-        let id = genesis.id().to_string();
-        if proof.cluster != id {
-            let values = [("theirs", &*proof.cluster), ("mine", &*id)];
-            return Err(SynError::of(code::WRONG_CLUSTER, &values));
+        if self.file.extension().is_some_and(|ending| ending == receipts::MANY) {
+            let cluster = synod_host::chop::cluster(&genesis)?;
+            let checked = Checker::new(&cluster).check_lines(&self.file, &genesis)?;
+            return shown(session, &genesis, &checked);
+        }
+        let proof = Proof::read(&self.file)?;
+        receipts::is_of(&proof, &genesis)?;
+        if proof.kind == RECEIPT {
+            let cluster = synod_host::chop::cluster(&genesis)?;
+            let last = Checker::new(&cluster).check(&proof)?;
+            let signers = last.certificate.aggregate.signers.set();
+            return shown(session, &genesis, &Checked { count: 1, last, signers });
         }
         let (proved, signers) = check(&proof.kind, proof.bytes()?, &genesis)?;
         let names = signers.iter().map(|signer| name(&genesis, signer)).collect::<Vec<_>>();
@@ -58,6 +69,26 @@ impl Arguments {
         session.output.print(&report)?;
         Ok(Exit::Success)
     }
+}
+
+/// Says what receipts prove.
+fn shown(session: &Session, genesis: &Genesis, checked: &Checked) -> Done {
+    let Checked { count, last, signers } = checked;
+    let said = &last.certificate.statement;
+    let names = signers.iter().map(|signer| name(genesis, signer)).collect::<Vec<_>>();
+    let report = Report::new("synod-verify/1")
+        .field("kind", RECEIPT)
+        .field("cluster", genesis.cluster().name.clone())
+        .field("epoch", genesis.roster().epoch().0)
+        .field("proved", "this client's message was delivered")
+        .field("receipts", *count)
+        .field("client", last.id)
+        .field("message", crate::hex::hex(&last.message))
+        .field("height", said.height)
+        .field("batch", said.digest.to_string())
+        .field("signers", names);
+    session.output.print(&report)?;
+    Ok(Exit::Success)
 }
 
 fn name(genesis: &Genesis, signer: NodeId) -> String {
