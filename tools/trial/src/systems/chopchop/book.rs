@@ -1,7 +1,7 @@
 //! What a run knows of itself: who asked for what, and what became of it. Workload, checker and phases share it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use synod_machine::Time;
@@ -42,6 +42,9 @@ pub struct Book {
     pub highest: u64,
     /// Per server what it delivered in this life.
     pub heights: BTreeMap<u32, u64>,
+    /// Servers that were told that a body they need is gone everywhere: they wait until the ordering layer jumps, which
+    /// it does with further traffic.
+    pub gone: BTreeSet<u32>,
 }
 
 /// The notes, as all sides hold them.

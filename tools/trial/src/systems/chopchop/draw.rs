@@ -161,7 +161,7 @@ fn numbers(scenario: &mut Scenario, ordering: Ordering, stream: &mut Stream) {
     set("resync", *stream.pick(&[0, 0, 50, 200]).unwrap_or(&0));
     match ordering {
         Ordering::Ideal => {
-            set("ahead", stream.log_uniform(2, 64));
+            set("ahead", stream.log_uniform(8, 64));
             set("retain", stream.log_uniform(1, 64));
             set("empty", *stream.pick(&[0, 50, 500]).unwrap_or(&0));
         }

@@ -25,6 +25,8 @@ use synod_wire::{Blob, Bytes, wire};
 const POLL: Span = Span::millis(250);
 /// Entries of one answer.
 const ANSWER: usize = 64;
+/// One in so many repetitions is ordered again.
+const AGAIN: u64 = 50;
 /// Entries that are kept after they were applied.
 const SPARE: u64 = 64;
 
@@ -303,6 +305,10 @@ impl Sequencer {
         Self::say(NodeSet::first(self.config.members), Say::Numbered(numbered), turn);
     }
 
+    fn knows(&self, payload: &Blob<65_536>) -> bool {
+        self.log.values().rev().take(ANSWER).any(|numbered| numbered.payload == *payload)
+    }
+
     fn answer(&self, to: NodeId, from: Position, turn: &mut Turn<'_, Self>) {
         let first = self.log.first_key_value().map_or(self.next, |(first, _)| *first);
         if let Some(stable) = self.stable {
@@ -344,6 +350,8 @@ impl Machine for Sequencer {
     fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
         let Event::Message { from, message: Outer::Ordering(say) } = event else { return };
         match say {
+            // A member says it until it comes back; now and then it is ordered twice.
+            Say::Number(payload) if self.knows(&payload) && !turn.rng().draw().is_multiple_of(AGAIN) => {}
             Say::Number(payload) => {
                 self.number(payload, turn);
                 if turn.rng().draw() % 1_000 < self.config.empty {

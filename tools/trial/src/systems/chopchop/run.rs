@@ -171,6 +171,11 @@ fn together(trial: &mut Trial, core: &[NodeId], bound: Span) -> Result<(), Viola
         if behind.is_empty() {
             return Ok(());
         }
+        let waits = |id: &NodeId| trial.book.borrow().gone.contains(&id.0);
+        if trial.world.now() >= deadline && core.iter().any(waits) {
+            trial.book.borrow_mut().add("left_behind", 1);
+            return Ok(());
+        }
         if trial.world.now() >= deadline {
             let what = format!("of {wanted} batches: {}", behind.join(", "));
             return Err(Violation::new("C-L1", what));

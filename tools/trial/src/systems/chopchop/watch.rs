@@ -80,7 +80,7 @@ impl Watch {
                 self.keeping.open(place, records.iter().filter_map(sight::of_store), true);
             }
             Seen::Durable(lsn) => self.keeping.durable(place, *lsn),
-            Seen::Frame(frame) => self.upload(&frame.body),
+            Seen::Frame(frame) => self.upload(moment.node.0, &frame.body),
             _ => {}
         }
         for deed in moment.deeds {
@@ -104,8 +104,15 @@ impl Watch {
         Ok(())
     }
 
-    fn upload(&mut self, body: &Bytes) {
-        let Some(Message::Store(StoreMessage::Batch(upload))) = sight::opened(body) else { return };
+    fn upload(&mut self, node: u32, body: &Bytes) {
+        let upload = match sight::opened(body) {
+            Some(Message::Store(StoreMessage::Batch(upload))) => upload,
+            Some(Message::Store(StoreMessage::Gone { .. })) => {
+                self.book.borrow_mut().gone.insert(node);
+                return;
+            }
+            _ => return,
+        };
         let domains = self.cluster.domains();
         if let Some(sealed) = upload.as_messages() {
             let digest = sealed.digest(domains);
