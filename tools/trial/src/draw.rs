@@ -121,7 +121,7 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     if pack.has_terms() && draws.stream("hotstuff", 6).chance(250_000) {
         scenario.options.insert("votes_leader".to_owned(), 1);
     }
-    masks(&mut scenario, &mut draws.stream("hotstuff", 7));
+    masks(&mut scenario, over, &mut draws.stream("hotstuff", 7));
     reads(&mut scenario, &mut draws.stream("hotstuff", 8));
     if options.forks_only {
         scenario.options.insert("forks_only".to_owned(), 1);
@@ -133,22 +133,39 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
 }
 
 /// Sometimes a member that counts as faulty anyway is two machines with one key, and in each round each other member hears the first,
-/// the second, or both (B5).
-fn masks(scenario: &mut Scenario, stream: &mut Stream) {
+/// the second, or both (B5). Over the budget all who are faulty may be such pairs.
+fn masks(scenario: &mut Scenario, over: bool, stream: &mut Stream) {
     let (chosen, rounds, length) =
         (stream.chance(150_000), stream.between(2, ROUNDS_MAX), stream.log_uniform(30, 1_000));
-    let ways: Vec<u64> = (0..rounds).map(|_| stream.below(3_u64.pow(scenario.nodes - 1))).collect();
-    let lies = |incident: &&Incident| incident.family.is_byzantine() && incident.family.costs_budget();
-    let liar = scenario.incidents.iter().find(lies).and_then(|incident| incident.nodes.first().copied());
-    let Some(liar) = liar.filter(|liar| chosen && *liar < scenario.nodes) else { return };
+    let others = 3_u64.pow(scenario.nodes - 1);
+    let ways = |stream: &mut Stream| (0..rounds).map(|_| stream.below(others)).collect::<Vec<u64>>();
+    let first = ways(stream);
+    let (all, again) = (over && stream.chance(700_000), stream.chance(500_000));
+    let lies =
+        |incident: &&Incident| (all || incident.family.is_byzantine()) && incident.family.costs_budget();
+    let mut liars: Vec<u32> = Vec::new();
+    for liar in scenario.incidents.iter().filter(lies).filter_map(|incident| incident.nodes.first()) {
+        if *liar < scenario.nodes && !liars.contains(liar) {
+            liars.push(*liar);
+        }
+    }
+    if !(chosen || all) || liars.is_empty() {
+        return;
+    }
+    liars.truncate(if all { twins::PAIRS.len() } else { 1 });
     let mut set = |key: String, value: u64| {
         scenario.options.insert(key, i64::try_from(value).unwrap_or(i64::MAX));
     };
-    set("twin".to_owned(), u64::from(liar) + 1);
     set("twin_rounds".to_owned(), rounds);
     set("twin_round_ms".to_owned(), length);
-    for (round, way) in (0..).zip(ways) {
-        set(format!("twin_{round:02}"), way);
+    set("twin_again".to_owned(), u64::from(again));
+    let mut first = Some(first);
+    for (liar, pair) in liars.into_iter().zip(twins::PAIRS) {
+        set(pair.to_owned(), u64::from(liar) + 1);
+        let ways = first.take().unwrap_or_else(|| ways(stream));
+        for (round, way) in (0..).zip(ways) {
+            set(twins::way(pair, round), way);
+        }
     }
 }
 
@@ -233,6 +250,7 @@ fn spread(scenario: &mut Scenario, stream: &mut Stream) {
 mod tests {
     use super::scenario;
     use crate::token::RunOptions;
+    use crate::twins::PAIRS;
 
     #[test]
     fn twins_are_drawn_for_members_that_count_as_faulty_anyway() {
@@ -245,5 +263,15 @@ mod tests {
             pairs += 1;
         }
         assert!(pairs > 10, "{pairs} pairs of twins");
+    }
+
+    #[test]
+    fn over_the_budget_there_are_several_pairs() {
+        let over = RunOptions { over_budget: true, ..RunOptions::default() };
+        let pairs = |options: &RunOptions| {
+            let drawn = (0..100).map(|seed| scenario("hotstuff/basic", seed, options).expect("a system"));
+            drawn.filter(|of| PAIRS[..2].iter().all(|pair| of.options.contains_key(*pair))).count()
+        };
+        assert!(pairs(&over) > 5 && pairs(&over) > 4 * pairs(&RunOptions::default()), "{}", pairs(&over));
     }
 }

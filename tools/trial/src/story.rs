@@ -6,6 +6,7 @@ use synod_sim::{Family, Incident, Row, Story, page};
 
 use crate::plants;
 use crate::traced::{Traced, name};
+use crate::twins;
 
 /// What each checker stands for, as a sentence.
 pub const PROPERTIES: [(&str, &str); 29] = [
@@ -95,7 +96,7 @@ fn liars(of: &Traced) -> String {
             by_node.entry(*node).or_default().push(incident);
         }
     }
-    if let Some(twin) = of.scenario.options.get("twin").and_then(|twin| u32::try_from(*twin - 1).ok()) {
+    for (_, twin) in twins::pairs(&of.scenario) {
         by_node.entry(twin).or_default();
     }
     let one = |(node, incidents): (&u32, &Vec<&Incident>)| {
@@ -103,7 +104,7 @@ fn liars(of: &Traced) -> String {
             .iter()
             .map(|incident| format!("{} ({})", lie(incident.family), incident.family.name()))
             .collect();
-        if of.scenario.options.get("twin").is_some_and(|twin| *twin == i64::from(*node) + 1) {
+        if twins::pairs(&of.scenario).any(|(_, twin)| twin == *node) {
             how.push("runs twice with one key (byz.B5)".to_owned());
         }
         format!("n{node} {}.", how.join(", and "))

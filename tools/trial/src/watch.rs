@@ -41,6 +41,10 @@ fn violation(breach: Breach) -> Violation {
     Violation::new(breach.checker, breach.what)
 }
 
+fn waived(over_budget: bool, forks_only: bool, checker: &str) -> bool {
+    over_budget && !KEPT.contains(&checker) || forks_only && !FORKS.contains(&checker)
+}
+
 impl Watch {
     /// Watches a cluster of `members` under `pack`.
     #[must_use]
@@ -102,23 +106,22 @@ impl Watch {
         verdict
     }
 
-    /// What the oracles say. Looking for forks alone, each is heard even when another objects.
+    /// What the oracles say. All are heard, whichever objects: what one says may not be judged in this run.
     fn judged(&mut self, sighting: &Sighting) -> Verdict {
-        let (oracles, blocks) = (&mut self.oracles, &self.blocks);
-        let mut verdicts = oracles.iter_mut().map(|oracle| oracle.see(sighting, blocks));
-        if self.forks_only {
-            let heard: Vec<Verdict> = verdicts.collect();
-            return heard
-                .into_iter()
-                .filter_map(Result::err)
-                .find(|b| FORKS.contains(&b.checker))
-                .map_or(Ok(()), Err);
+        let mut first = Ok(());
+        for oracle in &mut self.oracles {
+            if let Err(breach) = oracle.see(sighting, &self.blocks)
+                && first.is_ok()
+                && !waived(self.over_budget, self.forks_only, breach.checker)
+            {
+                first = Err(breach);
+            }
         }
-        verdicts.find(Result::is_err).unwrap_or(Ok(()))
+        first
     }
 
     fn is_waived(&self, checker: &str) -> bool {
-        self.over_budget && !KEPT.contains(&checker) || self.forks_only && !FORKS.contains(&checker)
+        waived(self.over_budget, self.forks_only, checker)
     }
 
     fn reach(&self, sighting: &Sighting) {

@@ -71,10 +71,15 @@ impl Swarm {
         }
         for victim in victims {
             let mut stream = draws.stream("victim", u64::from(victim));
-            if let Some(family) = stream.pick(&costly) {
-                let mut incident = self.incident(*family, &mut stream);
-                incident.nodes = vec![victim];
-                scenario.incidents.push(incident);
+            // Whoever is faulty is so in one way, often in two or three.
+            let ways =
+                [1, 1, 2, 3][usize::try_from(draws.stream("ways", u64::from(victim)).below(4)).unwrap_or(0)];
+            for _ in 0..ways {
+                if let Some(family) = stream.pick(&costly) {
+                    let mut incident = self.incident(*family, &mut stream);
+                    incident.nodes = vec![victim];
+                    scenario.incidents.push(incident);
+                }
             }
         }
         scenario.incidents.sort_by_key(|incident| incident.at);

@@ -99,7 +99,7 @@ pub trait Names {
     fn local(&self, viewer: NodeId, global: NodeId) -> NodeId;
 }
 
-/// Which recipients a twin speaks with, by rounds of equal length; the last round stays for ever.
+/// Which recipients a twin speaks with, by rounds of equal length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Twins {
     /// The id both twins have.
@@ -108,6 +108,8 @@ pub struct Twins {
     pub round: Span,
     /// Per round, whom the first and the second twin reach and hear. The sets may overlap.
     pub masks: Vec<[Vec<NodeId>; 2]>,
+    /// Whether the first round follows the last; else the last one stays for ever.
+    pub again: bool,
 }
 
 impl Twins {
@@ -115,7 +117,9 @@ impl Twins {
     #[must_use]
     pub fn joined(&self, twin: u8, peer: NodeId, now: u64) -> bool {
         let round = usize::try_from(now / self.round.0.max(1)).unwrap_or(usize::MAX);
-        let mask = self.masks.get(round.min(self.masks.len().saturating_sub(1)));
+        let rounds = self.masks.len().max(1);
+        let round = if self.again { round % rounds } else { round.min(rounds - 1) };
+        let mask = self.masks.get(round);
         mask.is_some_and(|masks| masks[usize::from(twin.min(1))].contains(&peer))
     }
 }
@@ -258,12 +262,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twins_reach_whom_their_mask_names_and_keep_the_last_mask() {
+    fn twins_reach_whom_their_mask_names_and_keep_the_last_mask_or_begin_again() {
         let (a, b) = (NodeId(0), NodeId(1));
-        let twins =
-            Twins { id: NodeId(3), round: Span(100), masks: vec![[vec![a], vec![b]], [vec![a, b], vec![]]] };
+        let mut twins = Twins {
+            id: NodeId(3),
+            round: Span(100),
+            masks: vec![[vec![a], vec![b]], [vec![a, b], vec![]]],
+            again: false,
+        };
         assert!(twins.joined(0, a, 0) && !twins.joined(0, b, 99) && twins.joined(1, b, 0));
         assert!(twins.joined(0, b, 100) && !twins.joined(1, b, 100));
-        assert!(twins.joined(0, b, 1 << 40), "the last round stays");
+        assert!(twins.joined(0, b, 1_000_000), "the last round stays");
+        twins.again = true;
+        assert!(
+            !twins.joined(0, b, 1_000_000) && twins.joined(0, b, 1_000_100),
+            "the first follows the last"
+        );
     }
 }

@@ -264,6 +264,7 @@ fn twins_share_an_id_and_are_heard_by_their_masks() {
         id: NodeId(2),
         round: Span::secs(10),
         masks: vec![[vec![NodeId(0)], vec![NodeId(1)]], [vec![NodeId(0), NodeId(1)], vec![]]],
+        again: false,
     };
     let base = Setup::new(seats, |node, machine, log, _| hosted(node, machine, log));
     let mut world = World::new(Setup { twins: vec![twins], options: calm(1), ..base });

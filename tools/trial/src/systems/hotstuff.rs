@@ -119,7 +119,7 @@ pub(crate) fn build_on(
         checkers: core::iter::once(Box::new(watch) as Box<dyn Checker>).chain(beside).collect(),
         strategies: Box::new(move |incident| strategy::of(incident, secrets)),
         disks,
-        twins: twins_of(scenario).into_iter().collect(),
+        twins: twins::pairs(scenario).map(|pair| twins_of(scenario, pair)).collect(),
         script: twins::masks(scenario).map(|masks| Box::new(masks) as Box<dyn Script>),
         kinds: Box::new(cells::kind),
         words: Box::new(HotStuffWords),
@@ -137,12 +137,12 @@ fn disk(blocks: bool, node: NodeId, lanes: usize) -> Box<dyn Storage> {
     if blocks { Box::new(BlockJournal::new(node, lanes)) } else { Box::new(RecordJournal::new(lanes)) }
 }
 
-/// Members, then guests, then second instances: of the pair of twins, and of whom a fault clones.
+/// Members, then guests, then second instances: of the pairs of twins, and of whom a fault clones.
 fn seats(scenario: &Scenario) -> Vec<Seat> {
     let member = |id: u32| Seat::new(NodeId(id), &[EXECUTOR, REPLICA]);
     let cloned = scenario.incidents.iter().filter(|incident| incident.family == Family::NodeClone);
     let cloned: Vec<u32> = cloned.flat_map(|incident| incident.nodes.clone()).collect();
-    let is_double = |id: &u32| number(scenario, "twin", 0) == u64::from(*id) + 1 || cloned.contains(id);
+    let is_double = |id: &u32| twins::pairs(scenario).any(|(_, pair)| pair == *id) || cloned.contains(id);
     let guests = (0..scenario.guests).map(|id| Seat::new(NodeId(GUESTS + id), &[CLIENT]));
     let second = (0..scenario.nodes).filter(is_double).map(|id| Seat { twin: 1, ..member(id) });
     (0..scenario.nodes).map(member).chain(guests).chain(second).collect()
@@ -150,17 +150,16 @@ fn seats(scenario: &Scenario) -> Vec<Seat> {
 
 /// Whom the twins reach: per round one number, whose digits to base three say for each other member whether it
 /// hears the first twin, the second, or both.
-fn twins_of(scenario: &Scenario) -> Option<Twins> {
-    let id = u32::try_from(number(scenario, "twin", 0)).ok()?.checked_sub(1)?;
+fn twins_of(scenario: &Scenario, (pair, id): (&str, u32)) -> Twins {
     if twins::is_script(scenario) {
         // The script looks at frames; its masks are the rest of the network's.
         let all = || (0..scenario.nodes).chain(GUESTS..GUESTS + scenario.guests).map(NodeId).collect();
-        return Some(Twins { id: NodeId(id), round: Span::secs(1), masks: vec![[all(), all()]] });
+        return Twins { id: NodeId(id), round: Span::secs(1), masks: vec![[all(), all()]], again: false };
     }
     let guests = (0..scenario.guests).map(|guest| NodeId(GUESTS + guest));
     let mut masks = Vec::new();
     for round in 0..number(scenario, "twin_rounds", 1) {
-        let mut way = number(scenario, &format!("twin_{round:02}"), 0);
+        let mut way = number(scenario, &twins::way(pair, round), 0);
         let mut mask: [Vec<NodeId>; 2] = [guests.clone().collect(), guests.clone().collect()];
         for other in (0..scenario.nodes).filter(|other| *other != id) {
             let digit = way % 3;
@@ -174,7 +173,8 @@ fn twins_of(scenario: &Scenario) -> Option<Twins> {
         }
         masks.push(mask);
     }
-    Some(Twins { id: NodeId(id), round: Span::millis(number(scenario, "twin_round_ms", 100)), masks })
+    let round = Span::millis(number(scenario, "twin_round_ms", 100));
+    Twins { id: NodeId(id), round, masks, again: number(scenario, "twin_again", 0) == 1 }
 }
 
 /// The cluster all trials speak of.
