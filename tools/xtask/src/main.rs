@@ -39,7 +39,10 @@ const VERBS: &[(&str, &str)] = &[
         "twins",
         "build with planted bugs and look for some among scripts of twins: --plants ID,.. [--system P] [--count N]",
     ),
-    ("mutants", "change the code and run its tests: [--count N] [--jobs K] [--seconds S] [--again] [--json]"),
+    (
+        "mutants",
+        "change the code and run its tests: [--count N] [--jobs K] [--seconds S] [--again] [--prepare] [--json]",
+    ),
     (
         "supply",
         "count crates, exceptions and advisories, look for planted bugs in the release: [--db DIR] [--json]",

@@ -134,6 +134,7 @@ fn builds(programs: &Programs) -> Group {
         release,
         step("build plants", COLD_S, &[&programs.xtask, "plant", "--build"]),
         step("build fuzz", COLD_S, &fuzz),
+        step("build mutants", COLD_S, &[&programs.xtask, "mutants", "--prepare"]),
     ];
     Group { name: "builds", lanes: vec![lane] }
 }

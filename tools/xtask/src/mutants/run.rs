@@ -1,6 +1,6 @@
 //! The jobs that try mutants, and what they found.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,12 +24,15 @@ struct Options {
     time_max: Option<Duration>,
     /// Tries the survivors of the past again instead.
     again: bool,
+    /// Builds the copies and tries nothing.
+    prepare: bool,
     json: bool,
 }
 
 impl Options {
     fn read(words: &[&str]) -> anyhow::Result<Self> {
-        let mut options = Self { count: 20, jobs: 2, time_max: None, again: false, json: false };
+        let mut options =
+            Self { count: 20, jobs: 2, time_max: None, again: false, prepare: false, json: false };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut number = || -> anyhow::Result<usize> {
@@ -41,9 +44,10 @@ impl Options {
                 "--jobs" => options.jobs = number()?.clamp(1, 16),
                 "--seconds" => options.time_max = Some(Duration::from_secs(number()? as u64)),
                 "--again" => options.again = true,
+                "--prepare" => options.prepare = true,
                 "--json" => options.json = true,
                 other => anyhow::bail!(
-                    "`mutants` takes --count N, --jobs K, --seconds S, --again, --json, not `{other}`"
+                    "`mutants` takes --count N, --jobs K, --seconds S, --again, --prepare, --json, not `{other}`"
                 ),
             }
         }
@@ -76,6 +80,9 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> anyhow::Result<ExitCode> {
     let file = root.join(past::FILE);
     let past = Past::read(&file)?;
     let all = list::all(root)?;
+    if options.prepare {
+        return prepare(root, &options, &all, recorder.commit());
+    }
     let known = all.len();
     let (waiting, done) = if options.again {
         let names = past.survivors();
@@ -95,7 +102,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> anyhow::Result<ExitCode> {
     let jobs = options.jobs.min(wanted);
     std::thread::scope(|scope| {
         for job in 0..jobs {
-            let copy = root.join("target/mutants").join(job.to_string());
+            let copy = place(root, job);
             let (pile, file) = (&pile, &file);
             scope.spawn(move || work(pile, root, copy, file));
         }
@@ -112,6 +119,27 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> anyhow::Result<ExitCode> {
     }
     recorder.record("mutants", figures)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Builds in every copy what the tests of every crate need, so that a limit on time is spent on mutants.
+fn prepare(root: &Path, options: &Options, all: &[Mutant], commit: &str) -> anyhow::Result<ExitCode> {
+    let packages: BTreeSet<&str> = all.iter().map(|mutant| mutant.package.as_str()).collect();
+    let packages = &packages;
+    let built = move |job: usize| {
+        let copy = Copy::of(root, place(root, job))?;
+        Suite::new(&copy, commit).prepare(packages.iter().copied())
+    };
+    std::thread::scope(|scope| {
+        let jobs: Vec<_> = (0..options.jobs).map(|job| scope.spawn(move || built(job))).collect();
+        let ends = jobs.into_iter().map(|job| job.join().unwrap_or_else(|_| anyhow::bail!("a job panicked")));
+        ends.collect::<anyhow::Result<Vec<()>>>()
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where a job's copy is.
+fn place(root: &Path, job: usize) -> PathBuf {
+    root.join("target/mutants").join(job.to_string())
 }
 
 fn viable(tried: &[&Tried]) -> usize {
@@ -202,6 +230,7 @@ mod tests {
         let options = Options::read(&["--count", "5", "--jobs", "1", "--seconds", "60"]).expect("known");
         assert_eq!((options.count, options.jobs, options.time_max), (5, 1, Some(Duration::from_secs(60))));
         assert!(Options::read(&["--again", "--json"]).is_ok_and(|options| options.again && options.json));
+        assert!(Options::read(&["--prepare"]).is_ok_and(|options| options.prepare && !options.again));
         assert!(Options::read(&["--count"]).is_err() && Options::read(&["now"]).is_err());
     }
 

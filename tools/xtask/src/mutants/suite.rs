@@ -109,6 +109,19 @@ impl Suite {
         Ok(())
     }
 
+    /// Builds what the suite of these crates needs and runs nothing.
+    ///
+    /// # Errors
+    /// A build fails.
+    pub(super) fn prepare<'a>(&self, packages: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+        let builds = packages.map(crate_tests).chain([PROTOCOL[..4].to_vec()]);
+        for words in builds.map(|words| with(&words, &["--no-run"])) {
+            let built = self.step(BUILD_S, &words)?;
+            anyhow::ensure!(built == Step::Passed, "`cargo test {}` fails", words.join(" "));
+        }
+        Ok(())
+    }
+
     /// Runs the suite over what is in the copy now; what noticed it.
     pub(super) fn run(&self, package: &str) -> anyhow::Result<(Outcome, String)> {
         let own = crate_tests(package);
@@ -135,7 +148,10 @@ impl Suite {
 
     fn step(&self, seconds: u32, words: &[&str]) -> anyhow::Result<Step> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let limited = format!("ulimit -v {MEMORY_KIB} && exec timeout --kill-after=5 {seconds} \"$@\"");
+        // Whoever ends this task ends what it runs, which has a process group of its own.
+        let limited = format!(
+            "ulimit -v {MEMORY_KIB} && exec setpriv --pdeathsig TERM timeout --kill-after=5 {seconds} \"$@\""
+        );
         let mut command = Command::new("sh");
         command.args(["-c", &limited, "sh"]).arg(cargo).args(["test", "--locked", "--quiet"]).args(words);
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
