@@ -110,8 +110,8 @@ impl Honest {
             // A panic was printed by its thread, and an account is missing.
             let _ = thread.join();
         }
-        let found = self.shared.found().clone();
-        found
+        let found = self.shared.found();
+        found.clone()
     }
 }
 
