@@ -113,7 +113,7 @@ names! {
     FalseWitness = "false_witness";
     /// No witness is given until a certified checkpoint is held and the horizon has passed.
     Silent = "store_silent";
-    /// A broker closed a batch: count, stragglers, bytes.
+    /// A broker sealed a batch of messages: count, stragglers, bytes of its body.
     Sealed = "batch_sealed";
     /// A search for bad shares ended: checks, bad, unresolved.
     Searched = "shares_searched";

@@ -131,8 +131,19 @@ impl Broker {
             }
         }
         if !waiting.is_empty() {
+            // How long the directory is now, stores say with where they stand.
+            self.ask_standing(turn);
             self.follow_directory(turn);
         }
+    }
+
+    /// Whether certified cards wait for the directory that has them.
+    pub(super) fn cards_wait(&self) -> bool {
+        let waits = |number: &u64| {
+            let proof = self.batches.get(number).and_then(|batch| batch.proof.as_ref());
+            proof.is_some_and(|proof| proof.rounds == 0)
+        };
+        self.desk.batches.iter().any(waits)
     }
 
     /// Sends a client the id that f + 1 servers gave its card; false when the directory here is too short to know it.

@@ -8,7 +8,7 @@ use super::open::{Batch, Content, Phase, Sealing};
 use super::{Broker, Step};
 use crate::batch::Plan;
 use crate::columns::Straggler;
-use crate::content::AnyBatch;
+use crate::content::{AnyBatch, AnyHeader};
 use crate::fault::Fault;
 use crate::trace::{Note, NoteName, Rule};
 
@@ -109,9 +109,10 @@ impl Broker {
             unreachable!("entries rise, fit their class, and every one signs or straggles")
         };
         let witness = sealed.header.witness(digest);
-        let body = u64::from(witness.body_len);
-        let values = [u64::from(witness.count), self.sealed - self.signed, body];
-        turn.note(Note { name: NoteName::Sealed, values, digest });
+        if let AnyHeader::Messages(header) = &sealed.header {
+            let values = [header.count, header.stragglers, witness.body_len].map(u64::from);
+            turn.note(Note { name: NoteName::Sealed, values, digest });
+        }
         let mut order: Vec<NodeId> = self.config.cluster.roster().all().iter().collect();
         let turns = turn.rng().below(order.len() as u64);
         order.rotate_left(usize::try_from(turns).unwrap_or(0));

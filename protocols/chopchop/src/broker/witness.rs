@@ -120,6 +120,9 @@ impl Broker {
         for number in waits {
             self.upload_to(number, from, turn);
         }
+        if self.cards_wait() {
+            self.follow_directory(turn);
+        }
     }
 
     pub(super) fn on_refuse(&mut self, from: NodeId, refused: &Refused, turn: &mut Step<'_>) {

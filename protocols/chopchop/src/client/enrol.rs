@@ -55,6 +55,13 @@ impl Client {
         }
     }
 
+    /// Shows the card again to the broker whose turn it is: its answer to the link before is lost.
+    pub(super) fn show_card(&self, turn: &mut Step<'_>) {
+        if let Some(card) = self.enrolment.as_ref().and_then(|enrolment| enrolment.card.clone()) {
+            Self::say(self.broker(), ClientMessage::SignUp(card), turn);
+        }
+    }
+
     pub(super) fn enrol_silent(&mut self, serial: u64, turn: &mut Step<'_>) {
         if self.enrolment.as_ref().is_some_and(|enrolment| enrolment.serial == serial) {
             self.next_broker();

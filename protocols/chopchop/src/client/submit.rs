@@ -182,6 +182,7 @@ impl Client {
     pub(super) fn linked(&self, broker: NodeId, turn: &mut Step<'_>) {
         if broker == self.broker() {
             self.submit(turn);
+            self.show_card(turn);
         }
     }
 
