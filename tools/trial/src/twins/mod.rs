@@ -14,11 +14,13 @@
 mod enumerate;
 mod masks;
 pub mod orbits;
+mod pairs;
 mod play;
 mod scenario;
 
 pub use enumerate::{HuntReport, Order, TwinsReport, enumerate, hunt};
 pub(crate) use masks::masks;
+pub(crate) use pairs::{PAIRS, pairs, way};
 pub(crate) use play::play;
 pub use scenario::{EXHAUSTIVE, Script, is_script, scenario, script};
 
@@ -28,19 +30,3 @@ pub const ROUNDS_MAX: u64 = 12;
 pub const ROUNDS_WHOLE: u32 = 4;
 /// Members of a script.
 pub const MEMBERS: u32 = 4;
-
-/// The numbers of a drawn scenario that name its pairs, each one more than the member's: one within the budget, more beyond it.
-pub(crate) const PAIRS: [&str; 3] = ["twin", "twin_b", "twin_c"];
-
-/// The number that says whom a pair of a drawn scenario reaches in a round.
-pub(crate) fn way(pair: &str, round: u64) -> String {
-    format!("{pair}_{round:02}")
-}
-
-/// The pairs of a scenario: the number that names each, and the member.
-pub(crate) fn pairs(of: &synod_sim::Scenario) -> impl Iterator<Item = (&'static str, u32)> {
-    PAIRS.into_iter().filter_map(|pair| {
-        let named = crate::params::number(of, pair, 0);
-        Some((pair, u32::try_from(named).ok()?.checked_sub(1)?))
-    })
-}
