@@ -311,13 +311,18 @@ impl<'a> Real<'a> {
         }
         let wanted = self.wanted(messages);
         let mut told = Instant::now();
-        self.until(WORK, |stats| {
+        let all = self.until(WORK, |stats| {
             if told.elapsed() > Duration::from_secs(10) {
                 told = Instant::now();
                 self.session.watched(&format!("{} of at least {wanted} are delivered", stats.confirmed));
             }
             stats.confirmed >= wanted && self.complete(messages)
         })?;
+        if !all {
+            let found = format!("{} messages are delivered", self.stats()?.confirmed);
+            let values = [("address", "a broker"), ("stage", "delivery of every message")];
+            return Err(SynError::of(code::NO_ANSWER, &values).because(found));
+        }
         let after = self.stats()?;
         self.load.tell(Input::Stop);
         Ok(Stretch {
