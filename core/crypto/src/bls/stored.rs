@@ -15,7 +15,7 @@ use super::points::{BlsPublicKey, KeySum};
 use super::scheme::Bls;
 use crate::Keys;
 
-/// Fewest keys that vectors add faster than the curve library: below it a sum's inversions outweigh its additions.
+/// Fewest keys that are added in vectors; below it the inversions of a tree would be most of the work.
 const VECTORS_MIN: usize = 256;
 
 /// A [`BlsPublicKey`] in the form that sums of many read. 96 bytes.

@@ -46,8 +46,8 @@ pub(super) struct ChopOptions {
     /// With --part server: of how many batches the server witnesses how many.
     #[arg(long, default_value = "26/64", value_name = "W/N", value_parser = witnessed)]
     share: (u32, u32),
-    /// With --part server: batches on their way.
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// With --part server: batches on their way, at most as many as a store works on at a time.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=16))]
     window: u16,
     #[command(flatten)]
     real: RealOptions,
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn a_server_witnesses_the_share_of_the_paper() {
         let server = |line: &str| plan(line).expect("sound").server;
-        assert_eq!(server("--part server"), Some(ServerPart { share: (26, 64), window: 32 }));
+        assert_eq!(server("--part server"), Some(ServerPart { share: (26, 64), window: 16 }));
         assert_eq!(server("--part server --share 0/1 --window 8").map(|part| part.share), Some((0, 1)));
         assert_eq!(server("--part auth"), None);
     }
