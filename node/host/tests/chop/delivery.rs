@@ -32,6 +32,8 @@ fn clients_sign_up_and_their_payments_are_delivered_once_each_with_a_receipt() {
     }
     let broker = deployment.brokers[0].as_ref().expect("it runs").meters().look();
     assert_eq!((broker.sealed_entries, broker.stragglers), (6, 6), "so few are not distilled: {broker:?}");
+    let credit = broker.broker.and_then(|seen| seen.credit);
+    assert!(credit > Some(16 << 20), "servers know a broker of the genesis by its key: {credit:?}");
     clients.into_iter().for_each(|client| client.stop().expect("it ends well"));
     deployment.stop();
 }
