@@ -4,15 +4,18 @@
 //! voids: indices u32`. Every length follows from the header, from the id column's own head or from the length column;
 //! [`Columns::open`] checks all of them, so that the accessors need not.
 //!
-//! *Bounds.* Opening allocates nothing. Every slice shares the body's memory.
+//! *Bounds.* Opening decodes the ids, 4 bytes each, for every check walks over them; all else shares the body's memory.
 
 use core::fmt;
+use core::iter::Copied;
+use core::slice;
+use std::sync::Arc;
 
 use synod_crypto::Signature;
 use synod_wire::Bytes;
 
 use crate::bits;
-use crate::ids::{self, IdColumn, IdFault, IdShape, Ids};
+use crate::ids::{self, IdColumn, IdFault, IdShape};
 
 /// What a header says about its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +127,7 @@ pub struct Straggler {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
     shape: Shape,
-    ids: IdColumn,
+    ids: Arc<[u32]>,
     lengths: Bytes,
     messages: Bytes,
     parity: Bytes,
@@ -143,7 +146,7 @@ impl Columns {
         let count = u64::from(shape.ids.count);
         let mut rest = Rest { body, at: 0 };
         let ids = rest.take(ids::length(&shape.ids, body)?)?;
-        let ids = IdColumn::decode(shape.ids, ids)?;
+        let ids = IdColumn::decode(shape.ids, ids)?.iter().collect();
         let (lengths, messages) = match shape.msg_size {
             0 => {
                 let lengths = rest.take(2 * count)?;
@@ -188,8 +191,14 @@ impl Columns {
 
     /// The ids, in entry order.
     #[must_use]
-    pub fn ids(&self) -> Ids<'_> {
-        self.ids.iter()
+    pub fn ids(&self) -> Copied<slice::Iter<'_, u32>> {
+        self.ids.iter().copied()
+    }
+
+    /// The same, shared.
+    #[must_use]
+    pub const fn shared_ids(&self) -> &Arc<[u32]> {
+        &self.ids
     }
 
     /// The messages, in entry order, shared with the body.
@@ -241,7 +250,7 @@ impl Columns {
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     columns: &'a Columns,
-    ids: Ids<'a>,
+    ids: Copied<slice::Iter<'a, u32>>,
     index: u32,
     offset: usize,
 }

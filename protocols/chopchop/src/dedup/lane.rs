@@ -41,7 +41,7 @@ impl Runs {
     #[must_use]
     pub fn split(batch: Batch, table: &Table) -> Option<Self> {
         let columns = batch.columns();
-        let ids: Arc<[u32]> = columns.ids().collect();
+        let ids = Arc::clone(columns.shared_ids());
         if ids.last().is_none_or(|last| *last >= table.len()) {
             return None;
         }
