@@ -190,7 +190,6 @@ impl Columns {
     }
 
     /// The ids, in entry order.
-    #[must_use]
     pub fn ids(&self) -> Copied<slice::Iter<'_, u32>> {
         self.ids.iter().copied()
     }

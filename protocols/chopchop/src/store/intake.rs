@@ -116,13 +116,11 @@ impl Store {
         self.send_credit(broker, turn);
     }
 
-    /// Says what a broker may still send.
+    /// Says what a broker may still send, and where the servers stand: whoever follows them needs to hear it too.
     pub(super) fn send_credit(&mut self, broker: NodeId, turn: &mut Turn<'_, Self>) {
         let (height, directory, now) = (self.progress.height, self.directory(), turn.now());
-        if let Some(account) = self.accounts.get_mut(broker) {
-            let credit = Credit { bytes: account.left(), work: account.work(now), height, directory };
-            turn.send(broker, StoreMessage::Credit(credit).into());
-        }
+        let (bytes, work) = self.accounts.left(broker, now);
+        turn.send(broker, StoreMessage::Credit(Credit { bytes, work, height, directory }).into());
     }
 
     /// Takes the work of a check from the account of the first asker that has as much. Whoever uploaded the batch first may

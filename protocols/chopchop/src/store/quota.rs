@@ -99,8 +99,11 @@ impl Accounts {
         self.of.get_mut(&broker)
     }
 
-    pub(super) fn get_mut(&mut self, broker: NodeId) -> Option<&mut Account> {
-        self.of.get_mut(&broker)
+    /// Bytes and work that are left to a broker; to one that never uploaded, what a place would give it.
+    pub(super) fn left(&mut self, broker: NodeId, now: Time) -> (u64, u64) {
+        let other = self.parameters.other;
+        let of = self.of.get_mut(&broker);
+        of.map_or((other.bytes, other.burst), |account| (account.left(), account.work(now)))
     }
 
     /// Charges a batch, whatever the quota says.
