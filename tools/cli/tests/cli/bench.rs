@@ -143,6 +143,6 @@ fn a_forged_batch_that_passes_shows_no_figure() {
 
 #[test]
 fn parts_of_chop_chop_that_are_not_built_are_refused() {
-    let told = Rig::new().refused("bench chop --part real", "SYN-1001", 2);
-    assert!(told.contains("only --part auth is built"), "{told}");
+    let told = Rig::new().refused("bench chop --part e2e", "SYN-1001", 2);
+    assert!(told.contains("only auth, server and real are built"), "{told}");
 }
