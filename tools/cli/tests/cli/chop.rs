@@ -1,7 +1,15 @@
 //! Chop Chop as users meet it: a client signs up, sends, and anybody checks its receipt off line.
 
-use crate::rig::{Rig, read};
+use crate::rig::{Rig, read, verbs};
+use crate::surface::{assert_one_object, example};
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Verbs that need or start a cluster of Chop Chop.
+pub(crate) const OF_CHOP: &[&str] =
+    &["broker", "broker run", "broker status", "client signup", "client resync"];
 
 /// A deployment that goes with its test.
 struct Deployed(Rig);
@@ -70,4 +78,30 @@ fn a_client_signs_up_sends_and_anybody_checks_its_receipt() {
     }
     let file = changed(rig, &text, |proof| proof["cluster"] = "00".repeat(32).into());
     rig.refused(&format!("client verify {file}"), "SYN-2101", 3);
+}
+
+#[test]
+fn the_examples_of_verbs_for_brokers_and_their_clients_run() {
+    let deployed = Deployed(Rig::new());
+    let rig = &deployed.0;
+    rig.ok("up --kind chopchop --dir cluster --base-port 0 --detach");
+    let examples: Vec<(String, String)> =
+        verbs(rig).into_iter().map(|(verb, help)| (verb, example(&help))).collect();
+    let of = |verb: &str| &examples.iter().find(|(name, _)| name == verb).expect("a verb").1;
+    for verb in OF_CHOP.iter().filter(|verb| **verb != "broker run") {
+        rig.ok(of(verb));
+        assert_one_object(of(verb), &rig.ok(&format!("{} --json", of(verb))));
+    }
+    rig.ok("down");
+    let state = || rig.json("broker status")["brokers"][0]["state"].clone();
+    assert_eq!(state(), "unreachable");
+    let mut command = rig.command(of("broker run"));
+    let mut broker = command.stderr(Stdio::null()).spawn().expect("the binary starts");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while state() == "unreachable" {
+        assert!(Instant::now() < deadline, "it never answered");
+        assert!(broker.try_wait().expect("it is our child").is_none(), "the broker ended");
+    }
+    kill_process(Pid::from_child(&broker), Signal::TERM).expect("it is our child");
+    assert_eq!(broker.wait().expect("it ends").code(), Some(143));
 }

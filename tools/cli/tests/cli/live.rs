@@ -25,8 +25,6 @@ pub(crate) const LIVE: &[&str] = &[
     "kv del",
     "client",
     "client submit",
-    "client signup",
-    "client resync",
     "client wait",
     "client verify",
     "proxy",

@@ -1,5 +1,6 @@
 //! The tree as users meet it: help, examples, pipes, completions, manual, speed.
 
+use crate::chop::OF_CHOP;
 use crate::live::LIVE;
 use crate::rig::{Rig, verbs};
 use serde_json::Value;
@@ -21,6 +22,11 @@ fn outcome(verb: &str) -> i32 {
     }
 }
 
+/// Whether the example of a verb needs a cluster, with which another test runs it.
+fn is_live(verb: &str) -> bool {
+    LIVE.contains(&verb) || OF_CHOP.contains(&verb)
+}
+
 /// Verbs whose output has a form of its own.
 const RAW: [&str; 2] = ["completions", "man"];
 
@@ -39,7 +45,7 @@ fn the_example_of_every_help_runs_and_prints_no_escapes() {
     for (verb, help) in verbs(&rig) {
         assert!(!help.contains('\u{1b}'), "the help of {verb} has escapes");
         let line = example(&help);
-        if !LIVE.contains(&verb.as_str()) && run.insert(line.clone()) {
+        if !is_live(&verb) && run.insert(line.clone()) {
             let ran = rig.shell(&format!("synod {line}"));
             assert_eq!(ran.code, outcome(&verb), "{verb}: synod {line}: {}{}", ran.out, ran.err);
             if line.contains("--json") {
@@ -61,7 +67,7 @@ fn the_json_of_every_verb_is_one_object_with_a_schema() {
     for (verb, help) in verbs(&rig) {
         let line = example(&help);
         let first = verb.split(' ').next().unwrap_or_default();
-        let skipped = outcome(&verb) != 0 || RAW.contains(&first) || LIVE.contains(&verb.as_str());
+        let skipped = outcome(&verb) != 0 || RAW.contains(&first) || is_live(&verb);
         // An example that asks for JSON itself was checked where the examples run.
         if !skipped && !line.contains("--json") && !line.contains("--help") && parsed.insert(line.clone()) {
             assert_one_object(&line, &rig.ok(&format!("{line} --json")));
