@@ -4,7 +4,8 @@ use synod_config::{Genesis, SynError, code};
 
 /// A configuration that contradicts itself.
 pub(crate) fn invalid(why: &str) -> SynError {
-    SynError::of(code::RELATION_BROKEN, &[]).because(why)
+    let between = [("first", "the genesis"), ("second", "what this process was given"), ("problem", why)];
+    SynError::of(code::RELATION_BROKEN, &between)
 }
 
 /// What the network runtime says.
