@@ -33,7 +33,8 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> anyhow::Result<ExitCode> {
     let mut warm_from = Instant::now();
     for (number, group) in plan.groups.iter().enumerate() {
         eprintln!("xtask: {} ({} of {})", group.name, number + 1, plan.groups.len());
-        let ended = stage::run(root, group);
+        // Without its programs nothing can go on.
+        let ended = stage::run(root, group, keep_going && number > 0);
         let failed = ended.iter().any(|one| one.state == State::Failed || one.state == State::Ended);
         done.extend(ended);
         if number == 0 {
