@@ -63,6 +63,9 @@ impl Broker {
         let cluster = &self.config.cluster;
         let expiry = self.reached_height().saturating_add(cluster.rules().horizon / 4);
         let Some(batch) = self.batches.get_mut(&number) else { return };
+        // What was ordered once is not ordered again, so another sealing is another batch.
+        let before = batch.sealing.as_ref().map_or(0, |sealing| sealing.witness.expiry);
+        let expiry = expiry.max(before.saturating_add(1));
         batch.phase = Phase::Sealing;
         batch.sealing = None;
         let what = match &batch.content {
@@ -138,12 +141,16 @@ impl Broker {
 
     /// Seals a batch anew that expired. After four sealings its clients are elsewhere.
     pub(super) fn seal_again(&mut self, number: u64, turn: &mut Step<'_>) {
-        let sealings = self.batches.get(&number).map_or(0, |batch| batch.digests.len());
-        if sealings < SEALINGS_MAX {
+        if self.may_seal_again(number) {
             self.seal(number, turn);
         } else {
             self.abandon(number, turn);
         }
+    }
+
+    /// Whether a batch was not sealed as often as it may be.
+    pub(super) fn may_seal_again(&self, number: u64) -> bool {
+        self.batches.get(&number).is_some_and(|batch| batch.digests.len() < SEALINGS_MAX)
     }
 
     /// Gives a batch up: its clients come again, here or at another broker.

@@ -39,8 +39,14 @@ impl Client {
     }
 
     fn ask(&mut self, everyone: bool, turn: &mut Step<'_>) {
-        let Some(id) = self.id else { return };
         let nonce = turn.rng().draw();
+        self.ask_under(nonce, everyone, turn);
+    }
+
+    /// Asks under a number, which stays the same until there is an answer: a server answers each broker about a client once
+    /// in ten seconds, at a time of its own, and answers under different numbers never add up.
+    fn ask_under(&mut self, nonce: u64, everyone: bool, turn: &mut Step<'_>) {
+        let Some(id) = self.id else { return };
         self.asked += 1;
         let serial = self.asked;
         self.sync = Some(Sync { nonce, serial, everyone, answered: BTreeSet::new(), best: None });
@@ -58,7 +64,7 @@ impl Client {
             Some(state) => self.resynced(&state, turn),
             None => {
                 self.next_broker();
-                self.ask(sync.everyone, turn);
+                self.ask_under(sync.nonce, sync.everyone, turn);
             }
         }
     }

@@ -102,3 +102,25 @@ fn t32_lost_late_and_repeated_letters_cost_signatures_and_no_message() {
     let shares = [0, 5, 30].map(share);
     assert!(shares[0] >= 65 && shares[1] >= 50 && shares[2] >= 30, "{shares:?} % sign");
 }
+
+/// Servers that restarted behind a checkpoint know that a batch was ordered and not what came of it, so nobody ever says so
+/// again. A broker that waits for it, or made the same batch in an earlier life, has it sealed anew.
+#[test]
+fn a_batch_whose_verdicts_are_gone_for_good_is_sealed_anew_and_counts_once() {
+    let mut world = running(1);
+    let mut gone = None;
+    world.way = Box::new(move |letter: &Letter| match &letter.message {
+        Message::Server(ServerMessage::Delivered(verdict)) => {
+            let first = *gone.get_or_insert(verdict.statement.digest);
+            if verdict.statement.digest == first { Vec::new() } else { vec![0] }
+        }
+        // The other broker does not help.
+        _ if letter.to == BROKERS[1] => Vec::new(),
+        _ => vec![0],
+    });
+    world.broadcast(0, 7);
+    world.run_until(60_000);
+    assert_eq!(world.delivered(0), [7]);
+    assert_eq!(world.done(0).len(), 1, "its client hears of it");
+    assert_eq!(world.blames, []);
+}
