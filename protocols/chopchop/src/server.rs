@@ -29,7 +29,7 @@ use std::sync::Arc;
 use synod_crypto::Hash;
 use synod_machine::broadcast::{AtomicBroadcast, Delivered, Position, Submit, Ticket};
 use synod_machine::planted;
-use synod_machine::{Bounded, Event, Job, Lift, Machine, Nested, Span, Turn, Wall};
+use synod_machine::{Bounded, Event, Job, Lift, Machine, Nested, Span, Time, Turn, Wall};
 use synod_quorum::NodeId;
 
 pub use config::{OrderConfig, ServerConfig};
@@ -195,6 +195,9 @@ struct Pending {
 
 /// The batch that is being delivered.
 #[derive(Debug)]
+    item: Item,
+    /// When the ordering layer was given it last.
+    since: Time,
 enum Work {
     /// A job splits or opens it.
     Opening,
@@ -362,7 +365,10 @@ impl<A: AtomicBroadcast> Machine for Server<A> {
                 turn.blame(from, Fault::WrongRole);
             }
             Event::Timer(ServerTimer::Order(timer)) => self.drive(Event::Timer(timer), turn),
-            Event::Timer(ServerTimer::Marks) => self.on_marks(turn),
+            Event::Timer(ServerTimer::Marks) => {
+                self.on_marks(turn);
+                self.submit_again(turn);
+            }
             Event::Timer(ServerTimer::Fetch) => self.on_fetch(turn),
             Event::Done(done) => self.on_done(done, turn),
             Event::Loaded { name, bytes } => {

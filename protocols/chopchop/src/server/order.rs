@@ -1,9 +1,9 @@
 //! Items on their way into the order, and what comes out of it (paper steps 12 and 13).
 
 use synod_crypto::{Hash, Hasher};
-use synod_machine::Turn;
 use synod_machine::broadcast::{AtomicBroadcast, Delivered, Entry, Submit, Ticket};
 use synod_machine::planted;
+use synod_machine::{Span, Turn};
 use synod_quorum::NodeId;
 use synod_wire::{Limits, Wire};
 
@@ -15,6 +15,9 @@ use crate::fault::Fault;
 use crate::item::Item;
 use crate::store::StoreInput;
 use crate::trace::{Note, NoteName, Rule};
+
+/// How long an item may be on its way before the ordering layer is given it again.
+const AGAIN_AFTER: Span = Span::secs(4);
 
 /// Remembers a broker once, up to a bound.
 pub(super) fn remember(brokers: &mut Vec<NodeId>, broker: NodeId) {
@@ -96,13 +99,37 @@ impl<A: AtomicBroadcast> Server<A> {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
         self.tickets.insert(ticket, digest);
-        self.pending.insert(digest, Pending { ticket, brokers: vec![broker] });
+        let (item, since, brokers) = (item.clone(), turn.now(), vec![broker]);
         self.submits.push_back(Submit::Payload { ticket, payload: item.encode() });
+        self.pending.insert(digest, Pending { ticket, item, since, brokers });
+    }
+
+    /// Gives the ordering layer again what has been on its way for long: brokers that repeat an item wait for it here, so
+    /// one that got lost would never be ordered. One that is still held is not taken twice. What cannot be accepted any
+    /// more is let go.
+    pub(super) fn submit_again(&mut self, turn: &Turn<'_, Self>) {
+        let (now, intake) = (turn.now(), self.settings.cluster.intake(self.height()));
+        let (mut over, mut again) = (Vec::new(), Vec::new());
+        for (digest, pending) in &mut self.pending {
+            let Pending { ticket, item, since, .. } = pending;
+            if intake.expiry(item.statement().expiry).is_err() || self.recent.of(digest).is_some() {
+                over.push(*digest);
+            } else if now.since(*since) >= AGAIN_AFTER {
+                *since = now;
+                again.push(Submit::Payload { ticket: *ticket, payload: item.encode() });
+            }
+        }
+        for digest in over {
+            self.settle(&digest);
+        }
+        if self.loading.is_none() {
+            self.submits.extend(again);
+        }
     }
 
     /// Forgets an item that was on its way; who sent it.
     pub(super) fn settle(&mut self, digest: &Hash) -> Vec<NodeId> {
-        let Some(Pending { ticket, brokers }) = self.pending.remove(digest) else { return Vec::new() };
+        let Some(Pending { ticket, brokers, .. }) = self.pending.remove(digest) else { return Vec::new() };
         self.tickets.remove(&ticket);
         brokers
     }

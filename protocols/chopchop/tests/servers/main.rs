@@ -7,6 +7,7 @@ mod world;
 mod byzantine;
 mod delivery;
 mod faults;
+mod lost;
 mod memory;
 mod signup;
 mod whole;
