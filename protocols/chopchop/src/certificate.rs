@@ -107,63 +107,48 @@ impl Draw for Aggregate {
     }
 }
 
-/// Says that this many batches were delivered; read to the end of what it stands in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeightCertificate {
-    /// What f + 1 servers signed.
-    pub statement: Height,
-    /// By whom.
-    pub aggregate: Aggregate,
+/// Defines certificates: a statement and its aggregate, read to the end of what they stand in.
+macro_rules! certificates {
+    ($($(#[$doc:meta])* $name:ident of $statement:ty;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name {
+            /// What f + 1 servers signed.
+            pub statement: $statement,
+            /// By whom.
+            pub aggregate: Aggregate,
+        }
+
+        impl Wire for $name {
+            fn write(&self, out: &mut Writer) {
+                self.statement.put(out);
+                self.aggregate.put(out);
+            }
+            fn read(input: &mut Reader) -> Result<Self, Malformed> {
+                let statement = Fixed::take(input)?;
+                let rest = input.remaining();
+                Ok(Self { statement, aggregate: Aggregate::take(input, rest)? })
+            }
+        }
+
+        impl Draw for $name {
+            fn draw(from: &mut Drawn) -> Self {
+                Self { statement: Draw::draw(from), aggregate: Draw::draw(from) }
+            }
+        }
+    )*};
+}
+
+certificates! {
+    /// Says that this many batches were delivered.
+    HeightCertificate of Height;
+    /// Says that a batch was delivered with these exceptions.
+    DeliveryCertificate of Delivered;
 }
 
 impl HeightCertificate {
     /// Bytes beside the bitmap.
     pub(crate) const FIXED_BYTES: usize = 8 + AGGREGATE_BYTES;
-}
-
-impl Wire for HeightCertificate {
-    fn write(&self, out: &mut Writer) {
-        self.statement.put(out);
-        self.aggregate.put(out);
-    }
-    fn read(input: &mut Reader) -> Result<Self, Malformed> {
-        let statement = Fixed::take(input)?;
-        let rest = input.remaining();
-        Ok(Self { statement, aggregate: Aggregate::take(input, rest)? })
-    }
-}
-
-impl Draw for HeightCertificate {
-    fn draw(from: &mut Drawn) -> Self {
-        Self { statement: Draw::draw(from), aggregate: Draw::draw(from) }
-    }
-}
-
-/// Says that a batch was delivered with these exceptions; read to the end of what it stands in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeliveryCertificate {
-    /// What f + 1 servers signed.
-    pub statement: Delivered,
-    /// By whom.
-    pub aggregate: Aggregate,
-}
-
-impl Wire for DeliveryCertificate {
-    fn write(&self, out: &mut Writer) {
-        self.statement.put(out);
-        self.aggregate.put(out);
-    }
-    fn read(input: &mut Reader) -> Result<Self, Malformed> {
-        let statement = Fixed::take(input)?;
-        let rest = input.remaining();
-        Ok(Self { statement, aggregate: Aggregate::take(input, rest)? })
-    }
-}
-
-impl Draw for DeliveryCertificate {
-    fn draw(from: &mut Drawn) -> Self {
-        Self { statement: Draw::draw(from), aggregate: Draw::draw(from) }
-    }
 }
 
 /// Why a number is legitimate: a certificate of a height above it. The tag is the kind of its statement.

@@ -8,15 +8,18 @@
 //! Deduplication follows the order of heights. So every correct server delivers the same.
 //!
 //! *Coming back.* From the chunks of the last mark; what of them is lost, and a state that a `Jump` of the ordering layer names,
-//! is fetched from other servers, each part proved by its name under the certified root.
+//! is fetched from other servers, each part proved by its name under the certified root. A server whose bodies the others
+//! released asks f + 1 of them for such a state itself.
 //!
 //! *Bounds.* [`Bounded`]: 168 bytes per client, 112 per recent digest, 4,096 accepted items and verdicts, the ordering layer.
 
+mod behind;
 mod checkpoint;
 mod config;
 mod deliver;
 mod job;
 mod order;
+mod places;
 mod recent;
 mod record;
 mod recover;
@@ -46,8 +49,10 @@ use crate::message::ServerMessage;
 use crate::statement::Witness;
 use crate::store::{Progress, StoreInput, StoreOutput};
 use crate::vocabulary::Message;
+use behind::Behind;
 use checkpoint::Checkpoints;
 use config::Settings;
+use places::Checking;
 use recent::Recent;
 use respond::Answers;
 use transfer::Loading;
@@ -190,14 +195,14 @@ struct Accepted {
 #[derive(Clone, Debug)]
 struct Pending {
     ticket: Ticket,
+    item: Item,
+    /// When the ordering layer was given it last.
+    since: Time,
     brokers: Vec<NodeId>,
 }
 
 /// The batch that is being delivered.
 #[derive(Debug)]
-    item: Item,
-    /// When the ordering layer was given it last.
-    since: Time,
 enum Work {
     /// A job splits or opens it.
     Opening,
@@ -217,8 +222,7 @@ pub struct Server<A: AtomicBroadcast> {
     pending: BTreeMap<Hash, Pending>,
     tickets: BTreeMap<Ticket, Hash>,
     next_ticket: u64,
-    /// Items of brokers whose check runs.
-    checking: usize,
+    checking: Checking,
     backlog: VecDeque<Accepted>,
     delivered: u64,
     work: Option<Work>,
@@ -227,6 +231,10 @@ pub struct Server<A: AtomicBroadcast> {
     answers: Answers,
     checkpoints: Checkpoints,
     loading: Option<Loading>,
+    /// What is known of bodies that others collected.
+    behind: Behind,
+    /// Chunks of a state that a crash kept from being taken.
+    orphans: Vec<Hash>,
     /// Chunks that are read for other servers.
     serving: BTreeMap<Hash, Vec<NodeId>>,
     halted: bool,
@@ -276,6 +284,7 @@ impl<A: AtomicBroadcast> Server<A> {
 
     /// Ends a turn: gives the ordering layer what is for it, and says where this server stands.
     fn flush(&mut self, turn: &mut Turn<'_, Self>) {
+        self.seek(turn);
         while let Some(submit) = self.submits.pop_front() {
             self.drive(Event::Input(submit), turn);
         }
@@ -404,7 +413,10 @@ impl<A: AtomicBroadcast> Machine for Server<A> {
 impl<A: AtomicBroadcast + Bounded> Bounded for Server<A> {
     fn bytes(&self) -> u64 {
         let bodies: usize = self.backlog.iter().filter_map(|a| a.batch.as_ref()).map(|b| b.body.len()).sum();
-        let small = self.queue.len() + self.pending.len() + self.backlog.len();
+        // The body that jobs work on.
+        let worked = self.backlog.front().filter(|_| self.work.is_some());
+        let worked = worked.map_or(0, |first| u64::from(first.statement.body_len));
+        let small = self.queue.len() + self.pending.len() + self.checking.len() + self.backlog.len();
         self.order.get().bytes()
             + self.directory.bytes()
             + self.table.bytes()
@@ -412,7 +424,9 @@ impl<A: AtomicBroadcast + Bounded> Bounded for Server<A> {
             + self.answers.bytes()
             + self.checkpoints.bytes()
             + self.loading.as_ref().map_or(0, Loading::bytes)
+            + self.behind.bytes()
             + bodies as u64
+            + worked
             + small as u64 * self.item_bytes()
     }
 
@@ -420,11 +434,14 @@ impl<A: AtomicBroadcast + Bounded> Bounded for Server<A> {
         let rules = self.settings.cluster.rules();
         let clients = u64::from(self.directory.len()).next_multiple_of(4_096);
         let body = u64::from(rules.body_bytes_max) + 192;
+        let chunks = clients / 4_096 + clients / 512 + rules.horizon / 2_048 + 2;
         // The ordering layer stops delivering when nothing is applied, so the queue is as long as its own window.
         let small = (BACKLOG_MAX + PENDING_MAX + self.queue.len()) as u64;
         self.order.get().bytes_max()
             + 2 * clients * (96 + 32 + 24 + 16)
             + self.loading.as_ref().map_or(0, Loading::bytes)
+            + self.behind.bytes()
+            + Checkpoints::names_max(chunks)
             + 4 * 112 * rules.horizon
             + Answers::bytes_max()
             + WINDOW * body

@@ -189,6 +189,8 @@ pub struct Store {
     silent: Option<u64>,
     damaged: bool,
     jobs: u32,
+    /// Bodies of uploads in jobs, and their bytes, by whose share they use.
+    digesting: BTreeMap<NodeId, (u32, u64)>,
     arrivals: u64,
     records: u32,
     /// Bytes of bodies in `held`.
@@ -217,6 +219,7 @@ impl Store {
             silent: None,
             damaged: false,
             jobs: 0,
+            digesting: BTreeMap::new(),
             arrivals: 0,
             records: 0,
             in_memory: 0,
@@ -353,8 +356,10 @@ impl Machine for Store {
 impl Bounded for Store {
     fn bytes(&self) -> u64 {
         let cached: u64 = self.cache.iter().map(|(_, body)| body.len() as u64).sum();
+        let digesting: u64 = self.digesting.values().map(|(_, bytes)| bytes).sum();
         self.in_memory
             + cached
+            + digesting
             + self.pulling.bytes()
             + self.keys.bytes()
             + self.cohorts.bytes()
@@ -368,7 +373,9 @@ impl Bounded for Store {
         // Delivered bodies: at most what is retained, or what lies between two checkpoints.
         let parameters = &self.config.parameters;
         let on_disk = (parameters.retain_bytes / OVERHEAD).max(2 * rules.checkpoint_every);
-        let bodies = u64::from(parameters.jobs_max) + pull::BYTES_MAX_BODIES + CACHED as u64;
+        // Each broker of the genesis has a place of its own beside those, and so have all others together.
+        let places = u64::from(parameters.jobs_max) + self.config.brokers.len() as u64 + 1;
+        let bodies = places + pull::BYTES_MAX_BODIES + CACHED as u64;
         quotas
             + bodies * body
             + KeyBook::bytes_of(self.progress.directory.len().max(self.keys.len()))

@@ -21,6 +21,8 @@ wire! {
         2 = ChunkWanted(Hash),
         /// Here it is.
         3 = Chunk(Blob<CHUNK_MAX>),
+        /// Which chunks are your newest certified state at or below this position? Answered by `Names`.
+        4 = NewestWanted(Position),
     }
 }
 
@@ -30,7 +32,7 @@ impl TransferMessage {
     pub const fn is_bulk(&self) -> bool {
         match self {
             Self::Names(_) | Self::Chunk(_) => true,
-            Self::Wanted(_) | Self::ChunkWanted(_) => false,
+            Self::Wanted(_) | Self::ChunkWanted(_) | Self::NewestWanted(_) => false,
         }
     }
 }

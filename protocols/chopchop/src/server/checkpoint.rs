@@ -70,6 +70,11 @@ impl Checkpoints {
         self.reported
     }
 
+    /// Up to where it is decided what is accepted.
+    pub(super) fn decided(&self) -> Position {
+        self.decided.back().map_or(self.reported, |(position, _)| *position)
+    }
+
     /// Whether the state at a position is here, and waits for nothing but to become durable.
     pub(super) fn reaches(&self, position: Position) -> bool {
         self.due.iter().any(|due| due.frozen && due.position >= position)
@@ -81,7 +86,15 @@ impl Checkpoints {
 
     pub(super) fn bytes(&self) -> u64 {
         let rings: usize = self.due.iter().map(|due| due.recent.len() * 32).sum();
-        (rings + self.decided.len() * 16) as u64
+        let blobs = self.due.iter().flat_map(|due| due.named.iter().flatten());
+        let blobs: usize = blobs.map(|(_, bytes)| 32 + bytes.len()).sum();
+        let names: usize = self.marks.iter().map(|mark| 32 * mark.chunks() + 128).sum();
+        (rings + blobs + names + self.named.bytes() + self.decided.len() * 16) as u64
+    }
+
+    /// Bytes that the names of all checkpoints take at most, of a state of so many chunks.
+    pub(super) const fn names_max(chunks: u64) -> u64 {
+        (KEPT_MAX as u64 + 1) * (32 * chunks + 128) + 48 * chunks
     }
 }
 
@@ -174,11 +187,11 @@ impl<A: AtomicBroadcast> Server<A> {
         }
     }
 
-    /// Forgets what was on its way: another state takes the place.
-    pub(super) fn overtaken(&mut self, mark: Mark, turn: &mut Turn<'_, Self>) {
+    /// Forgets what was on its way: another state takes the place, of all or only of what lies before it.
+    pub(super) fn overtaken(&mut self, mark: Mark, above: bool, turn: &mut Turn<'_, Self>) {
         let checkpoints = &mut self.checkpoints;
-        checkpoints.due.clear();
-        checkpoints.decided.clear();
+        checkpoints.due.retain(|due| above && due.position > mark.position);
+        checkpoints.decided.retain(|(position, _)| above && *position > mark.position);
         checkpoints.named = Named::default();
         checkpoints.reported = mark.position;
         checkpoints.stable = checkpoints.stable.max(mark.height);

@@ -181,11 +181,4 @@ impl<A: AtomicBroadcast> Server<A> {
         turn.output(ServerOutput::FalseWitness { statement });
         self.halted = true;
     }
-
-    /// A batch that is needed was collected by all who had it: the ordering layer says which state to take.
-    pub(super) fn on_gone(&self, digest: &Hash, turn: &mut Turn<'_, Self>) {
-        if let Some(accepted) = self.backlog.iter().find(|accepted| accepted.statement.digest == *digest) {
-            turn.note(Note::of(NoteName::Behind, [accepted.position.0, self.delivered, 0], *digest));
-        }
-    }
 }

@@ -54,6 +54,13 @@ pub struct Named {
     pub(super) ring: Vec<Hash>,
 }
 
+impl Named {
+    /// Bytes held.
+    pub(super) const fn bytes(&self) -> usize {
+        48 * (self.dedup.len() + self.directory.len()) + 32 * self.ring.len()
+    }
+}
+
 /// Work for the pool.
 #[derive(Clone, Debug)]
 pub enum ServerTask {

@@ -8,8 +8,8 @@ use synod_quorum::NodeId;
 use synod_wire::{Limits, Wire};
 
 use super::{
-    Accepted, BACKLOG_MAX, BROKERS_MAX, KNOWN_MAX, PENDING_MAX, Pending, Queued, Server, ServerOutput,
-    ServerTask, Witnessed,
+    Accepted, BACKLOG_MAX, BROKERS_MAX, KNOWN_MAX, Pending, Queued, Server, ServerOutput, ServerTask,
+    Witnessed,
 };
 use crate::fault::Fault;
 use crate::item::Item;
@@ -50,12 +50,12 @@ impl<A: AtomicBroadcast> Server<A> {
             return turn.blame(from, Fault::BadSigners);
         }
         let intake = self.settings.cluster.intake(self.height());
-        let full = self.pending.len() + self.checking >= PENDING_MAX || self.backlog.len() >= BACKLOG_MAX;
+        let full = !self.has_place(from) || self.backlog.len() >= BACKLOG_MAX;
         if full || self.loading.is_some() || intake.expiry(item.statement().expiry).is_err() {
             // Too late or too early, or no room: the broker asks again, or seals anew.
             return;
         }
-        self.checking += 1;
+        self.checking.add(from);
         let name = Hash::of(&item.encode());
         self.job(ServerTask::Item(Some(from), name, item), turn);
     }
@@ -80,7 +80,7 @@ impl<A: AtomicBroadcast> Server<A> {
             waiting.for_each(|queued| queued.verdict = Some(verdict.is_some()));
             return self.accept(turn);
         };
-        self.checking = self.checking.saturating_sub(1);
+        self.checking.remove(broker);
         match verdict {
             None => turn.blame(broker, Fault::BadShard),
             Some(Witnessed { .. }) => self.submit(broker, item, turn),

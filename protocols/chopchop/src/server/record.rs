@@ -44,6 +44,11 @@ impl Mark {
         self.dedup.iter().chain(self.directory.iter()).chain(self.ring.iter()).copied()
     }
 
+    /// Number of blobs.
+    pub(super) fn chunks(&self) -> usize {
+        self.dedup.len() + self.directory.len() + self.ring.len()
+    }
+
     /// Whether there are as many names of each kind as its numbers need. The root is over all names in a row, so only this
     /// tells where one list ends, and that no name is an inner node of the tree.
     pub(super) fn is_whole(&self, horizon: u64) -> bool {
@@ -75,6 +80,9 @@ pub enum ServerRecord<R> {
     Mark(Mark),
     /// Of the ordering layer.
     Order(R),
+    /// A state that is fetched from others. It stands before the chunks of it that are stored, so that those are found again
+    /// which a crash left without a checkpoint.
+    Taking(Mark),
 }
 
 impl<R: Wire> Wire for ServerRecord<R> {
@@ -88,6 +96,10 @@ impl<R: Wire> Wire for ServerRecord<R> {
                 out.byte(1);
                 record.write(out);
             }
+            Self::Taking(mark) => {
+                out.byte(2);
+                mark.write(out);
+            }
         }
     }
 
@@ -96,13 +108,14 @@ impl<R: Wire> Wire for ServerRecord<R> {
         match <u8 as Wire>::read(input)? {
             0 => Mark::read(input).map(Self::Mark),
             1 => R::read(input).map(Self::Order),
+            2 => Mark::read(input).map(Self::Taking),
             tag => Err(Malformed { why: Why::UnknownTag(tag), ..refusal }),
         }
     }
 
     fn size_hint(&self) -> usize {
         1 + match self {
-            Self::Mark(mark) => mark.size_hint(),
+            Self::Mark(mark) | Self::Taking(mark) => mark.size_hint(),
             Self::Order(record) => record.size_hint(),
         }
     }
@@ -110,14 +123,18 @@ impl<R: Wire> Wire for ServerRecord<R> {
 
 impl<R: Draw> Draw for ServerRecord<R> {
     fn draw(from: &mut Drawn) -> Self {
-        if bool::draw(from) { Self::Mark(Draw::draw(from)) } else { Self::Order(Draw::draw(from)) }
+        match from.below(3) {
+            0 => Self::Mark(Draw::draw(from)),
+            1 => Self::Order(Draw::draw(from)),
+            _ => Self::Taking(Draw::draw(from)),
+        }
     }
 }
 
 impl<R: Record> Record for ServerRecord<R> {
     fn keep(&self) -> synod_machine::Keep {
         match self {
-            Self::Mark(_) => synod_machine::Keep::Log,
+            Self::Mark(_) | Self::Taking(_) => synod_machine::Keep::Log,
             Self::Order(record) => record.keep(),
         }
     }

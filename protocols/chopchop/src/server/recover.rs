@@ -1,13 +1,15 @@
 //! Coming back: the chunks of the last mark are read before anything is decided (section 4.9).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use synod_crypto::Hash;
 use synod_machine::broadcast::{AtomicBroadcast, Position};
 use synod_machine::{Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable};
 
+use super::behind::Behind;
 use super::checkpoint::{Checkpoints, KEPT_MAX};
+use super::places::Checking;
 use super::recent::Recent;
 use super::respond::Answers;
 use super::transfer::Loading;
@@ -22,10 +24,18 @@ fn part<T>(loading: &Loading, names: &[Hash], read: impl Fn(&[u8]) -> Option<T>)
     names.iter().map(|name| loading.read.get(name)?.as_ref().and_then(|bytes| read(bytes))).collect()
 }
 
+/// Chunks of a state that a crash kept from being taken: those that no checkpoint here has.
+fn orphans(taking: Option<&Mark>, checkpoints: &Checkpoints) -> Vec<Hash> {
+    let held: BTreeSet<Hash> = checkpoints.marks.iter().flat_map(Mark::names).collect();
+    let taken: BTreeSet<Hash> = taking.into_iter().flat_map(Mark::names).collect();
+    taken.difference(&held).copied().collect()
+}
+
 impl<A: AtomicBroadcast> Server<A> {
     /// The first event: reads the state of the last mark, if there is one, and starts the ordering layer.
     pub(super) fn on_start(&mut self, turn: &mut Turn<'_, Self>) {
         turn.arm(ServerTimer::Marks, MARKS_EVERY);
+        core::mem::take(&mut self.orphans).into_iter().for_each(|name| turn.erase(name));
         self.drive(Event::Start, turn);
         match &self.loading {
             Some(loading) => loading.read.keys().for_each(|name| turn.load(*name)),
@@ -55,7 +65,7 @@ impl<A: AtomicBroadcast> Server<A> {
             Some(_) | None => return,
         }
         let Some(loading) = self.loading.take() else { return };
-        let Some((table, directory, recent)) = self.state_of(&loading) else {
+        let (Some(mark), Some((table, directory, recent))) = (&loading.mark, self.state_of(&loading)) else {
             unreachable!("the chunks of an own mark are a state")
         };
         (self.table, self.directory, self.recent) = (table, directory, recent);
@@ -63,6 +73,9 @@ impl<A: AtomicBroadcast> Server<A> {
         turn.disarm(ServerTimer::Fetch);
         let values = [loading.position.0, self.delivered, 0];
         turn.note(Note::of(NoteName::Installed, values, Hash::ZERO));
+        // An application whose lane lost what it had goes back to the same state; one that has it stays there.
+        let Mark { position, height, app, .. } = *mark;
+        turn.output(ServerOutput::Jump { position, height, root: app });
         self.begin(turn);
         self.accept(turn);
     }
@@ -89,11 +102,12 @@ impl<A: AtomicBroadcast + Recover> Recover for Server<A> {
         log: Log<'_, ServerRecord<A::Record>>,
     ) -> Result<Self, Unrecoverable> {
         let ServerConfig { settings, genesis, order } = config;
-        let (mut marks, mut records) = (VecDeque::new(), Vec::new());
+        let (mut marks, mut records, mut taking) = (VecDeque::new(), Vec::new(), None);
         for record in log.records {
             match record {
                 ServerRecord::Mark(mark) => marks.push_back(mark),
                 ServerRecord::Order(record) => records.push(record),
+                ServerRecord::Taking(mark) => taking = Some(mark),
             }
             if marks.len() > KEPT_MAX {
                 marks.pop_front();
@@ -106,6 +120,7 @@ impl<A: AtomicBroadcast + Recover> Recover for Server<A> {
         table.grow(genesis.len());
         let mut checkpoints = Checkpoints::new(settings.cluster.roster().size());
         checkpoints.marks = marks;
+        let orphans = orphans(taking.as_ref(), &checkpoints);
         let loading = checkpoints.marks.back().cloned().map(Loading::own);
         let recent = Recent::new(settings.cluster.rules().horizon);
         Ok(Self {
@@ -118,7 +133,7 @@ impl<A: AtomicBroadcast + Recover> Recover for Server<A> {
             pending: BTreeMap::new(),
             tickets: BTreeMap::new(),
             next_ticket: 0,
-            checking: 0,
+            checking: Checking::default(),
             backlog: VecDeque::new(),
             delivered: 1,
             work: None,
@@ -127,6 +142,8 @@ impl<A: AtomicBroadcast + Recover> Recover for Server<A> {
             answers: Answers::default(),
             checkpoints,
             loading,
+            behind: Behind::default(),
+            orphans,
             serving: BTreeMap::new(),
             halted: false,
             said: (0, 0, 0, 0),
@@ -136,6 +153,9 @@ impl<A: AtomicBroadcast + Recover> Recover for Server<A> {
     fn snapshot(&self, put: &mut dyn FnMut(ServerRecord<A::Record>)) {
         for mark in &self.checkpoints.marks {
             put(ServerRecord::Mark(mark.clone()));
+        }
+        if let Some(taking) = self.loading.as_ref().and_then(Loading::taking) {
+            put(ServerRecord::Taking(taking.clone()));
         }
         self.order.get().snapshot(&mut |record| put(ServerRecord::Order(record)));
     }

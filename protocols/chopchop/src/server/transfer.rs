@@ -19,7 +19,7 @@ use crate::trace::{Note, NoteName};
 /// Chunks asked for at a time.
 const PARALLEL: usize = 16;
 /// How long a server has to answer.
-const PATIENCE: Span = Span::millis(500);
+pub(super) const PATIENCE: Span = Span::millis(500);
 /// Chunks that are read for others at a time.
 const SERVING_MAX: usize = 256;
 
@@ -44,6 +44,8 @@ pub(super) struct Loading {
     again: bool,
     /// The application was told to take its part.
     told: bool,
+    /// What was decided behind it stays: the ordering layer did not ask for it, and says nothing again.
+    above: bool,
 }
 
 impl Loading {
@@ -53,6 +55,11 @@ impl Loading {
         loading.own = true;
         loading.take(mark);
         loading
+    }
+
+    /// Of a checkpoint that servers name to one that fell behind.
+    pub(super) fn behind(position: Position, root: Hash) -> Self {
+        Self { above: true, ..Self::certified(position, root) }
     }
 
     const fn certified(position: Position, root: Hash) -> Self {
@@ -69,6 +76,7 @@ impl Loading {
             stored: Vec::new(),
             again: false,
             told: false,
+            above: false,
         }
     }
 
@@ -97,9 +105,14 @@ impl Loading {
         others.iter().nth(usize::try_from(at).ok()?)
     }
 
+    /// The names of what is fetched from others, once they are known.
+    pub(super) fn taking(&self) -> Option<&Mark> {
+        self.mark.as_ref().filter(|_| !self.own)
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         let chunks: usize = self.read.values().flatten().map(Bytes::len).sum();
-        chunks as u64 + self.read.len() as u64 * 64
+        chunks as u64 + self.read.len() as u64 * 96
     }
 }
 
@@ -112,13 +125,22 @@ impl<A: AtomicBroadcast> Server<A> {
             // It got beyond it before it was told.
             return self.submits.push_back(Submit::Applied { position: reported, root: None });
         }
-        let same = |loading: &Loading| !loading.own && loading.position == position && loading.root == root;
-        if self.loading.as_ref().is_some_and(same) || self.checkpoints.reaches(position) {
+        let same =
+            |loading: &&mut Loading| !loading.own && loading.position == position && loading.root == root;
+        if let Some(loading) = self.loading.as_mut().filter(same) {
+            if core::mem::take(&mut loading.above) {
+                // From here on it is the ordering layer's, which says again what lies behind.
+                self.queue.clear();
+            }
+            return;
+        }
+        if self.checkpoints.reaches(position) {
             return;
         }
         turn.note(Note::of(NoteName::Behind, [position.0, self.delivered, 0], Hash::ZERO));
         self.work = None;
         self.queue.clear();
+        self.behind.stop();
         let mut loading = Loading::certified(position, root);
         if let Some(old) = self.loading.take() {
             // Whoever was silent is not asked first again.
@@ -132,9 +154,13 @@ impl<A: AtomicBroadcast> Server<A> {
 
     /// Asks for the names, or for chunks that are not here, whoever was asked before.
     pub(super) fn on_fetch(&mut self, turn: &mut Turn<'_, Self>) {
-        if let Some(loading) = &mut self.loading {
-            loading.asked.clear();
-        }
+        let Some(loading) = &mut self.loading else {
+            if self.behind.is_asking() {
+                self.ask_newest(turn);
+            }
+            return;
+        };
+        loading.asked.clear();
         self.fetch(turn);
     }
 
@@ -173,13 +199,18 @@ impl<A: AtomicBroadcast> Server<A> {
         match part {
             TransferMessage::Wanted(position) => {
                 let mark = self.checkpoints.marks.iter().find(|mark| mark.position == position);
-                if let Some(mark) = mark.filter(|_| self.loading.is_none()).cloned() {
-                    turn.send(from, ServerMessage::Transfer(TransferMessage::Names(mark)).into());
-                }
+                self.send_names(from, mark, turn);
             }
+            TransferMessage::NewestWanted(until) => self.send_names(from, self.newest(until), turn),
             TransferMessage::ChunkWanted(name) => self.serve(from, name, turn),
             TransferMessage::Names(mark) => self.on_names(from, mark, turn),
             TransferMessage::Chunk(bytes) => self.on_foreign(from, &bytes.into_bytes(), turn),
+        }
+    }
+
+    fn send_names(&self, to: NodeId, mark: Option<&Mark>, turn: &mut Turn<'_, Self>) {
+        if let Some(mark) = mark.filter(|_| self.loading.is_none()).cloned() {
+            turn.send(to, ServerMessage::Transfer(TransferMessage::Names(mark)).into());
         }
     }
 
@@ -197,14 +228,24 @@ impl<A: AtomicBroadcast> Server<A> {
         }
     }
 
-    /// The names of the state that is wanted. What an own mark names is read from the own disk.
+    /// The names of the state that is wanted.
     fn on_names(&mut self, from: NodeId, mark: Mark, turn: &mut Turn<'_, Self>) {
+        if self.loading.is_none() && self.behind.is_asking() {
+            return self.on_newest(from, mark, turn);
+        }
         let wanted = |loading: &&mut Loading| loading.mark.is_none() && loading.position == mark.position;
         let Some(loading) = self.loading.as_mut().filter(wanted) else { return };
         let cluster = &self.settings.cluster;
         if !mark.is_whole(cluster.rules().horizon) || mark.root(cluster.domains()) != loading.root {
             return turn.blame(from, Fault::WrongStatePart);
         }
+        self.take_names(mark, turn);
+    }
+
+    /// Goes on with the names of a state. What an own mark names is read from the own disk.
+    pub(super) fn take_names(&mut self, mark: Mark, turn: &mut Turn<'_, Self>) {
+        let Some(loading) = &mut self.loading else { return };
+        let record = ServerRecord::Taking(mark.clone());
         loading.take(mark);
         let mut held: Vec<Hash> = self.checkpoints.marks.iter().flat_map(Mark::names).collect();
         held.sort_unstable();
@@ -213,6 +254,9 @@ impl<A: AtomicBroadcast> Server<A> {
                 Ok(_) => turn.load(*name),
                 Err(_) => loading.foreign.push(*name),
             }
+        }
+        if !loading.foreign.is_empty() {
+            turn.persist(record);
         }
         self.fetch(turn);
         self.loaded(turn);
@@ -280,18 +324,27 @@ impl<A: AtomicBroadcast> Server<A> {
             return true;
         };
         assert_eq!(root, mark.app, "the application took the state of its root");
-        (self.table, self.directory, self.recent) = (table, directory, recent);
+        (self.table, self.directory) = (table, directory);
         self.delivered = mark.height;
-        self.backlog.clear();
-        self.queue.retain(|queued| queued.position > position);
-        // What of these was ordered in the gap is not known here: brokers say again what was not.
-        self.pending.clear();
-        self.tickets.clear();
+        if loading.above {
+            self.backlog.retain(|accepted| accepted.height > mark.height);
+        } else {
+            self.recent = recent;
+            self.backlog.clear();
+            self.queue.retain(|queued| queued.position > position);
+            // What of these was ordered in the gap is not known here: brokers say again what was not.
+            self.pending.clear();
+            self.tickets.clear();
+        }
+        let backlog = &self.backlog;
+        let waits = |digest: &Hash| backlog.iter().any(|accepted| accepted.statement.digest == *digest);
+        self.behind.forget(waits);
         turn.persist(ServerRecord::Mark(mark.clone()));
         turn.note(Note::of(NoteName::Installed, [position.0, mark.height, 0], Hash::ZERO));
         let root = mark.root(self.settings.cluster.domains());
-        self.overtaken(mark, turn);
+        self.overtaken(mark, loading.above, turn);
         self.submits.push_back(Submit::Applied { position, root: Some(root) });
+        self.report();
         self.begin(turn);
         self.accept(turn);
         true

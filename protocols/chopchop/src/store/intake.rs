@@ -6,6 +6,7 @@ use synod_machine::planted;
 use synod_quorum::NodeId;
 use synod_wire::List;
 
+use super::config::OTHERS;
 use super::job::{Task, Why};
 use super::quota::work_of;
 use super::{BROKERS_MAX, Held, Stage, Store};
@@ -19,11 +20,38 @@ impl Store {
     /// A batch arrives. It is digested by a job, since even a refusal names it.
     pub(super) fn on_batch(&mut self, from: NodeId, upload: &Upload, turn: &mut Turn<'_, Self>) {
         let Some(batch) = AnyBatch::of_upload(upload) else { return };
-        if self.jobs >= self.config.parameters.jobs_max || self.accounts.open(from, turn.now()).is_none() {
+        if !self.has_place(from) || self.accounts.open(from, turn.now()).is_none() {
             // Nothing is remembered: the broker sends it again when no answer comes.
             return;
         }
+        let payer = self.payer(from);
+        let (count, bytes) = self.digesting.entry(payer).or_default();
+        (*count, *bytes) = (*count + 1, *bytes + batch.body.len() as u64);
         self.job(from, Task::Digest(Why::Uploaded(upload.asks()), batch), turn);
+    }
+
+    /// Whose share of the places a broker uses: those that are not of the genesis have one together.
+    fn payer(&self, broker: NodeId) -> NodeId {
+        if self.config.place(broker) == u32::MAX { OTHERS } else { broker }
+    }
+
+    /// Whether a body of this broker may be digested now: each has a place of its own and up to half of all, those that are
+    /// not of the genesis together up to a quarter.
+    fn has_place(&self, broker: NodeId) -> bool {
+        let (payer, most) = (self.payer(broker), self.config.parameters.jobs_max);
+        let used = self.digesting.get(&payer).map_or(0, |(count, _)| *count);
+        let share = if payer == OTHERS { most / 4 } else { most / 2 };
+        used == 0 || (self.jobs < most && used < share)
+    }
+
+    /// A body is digested: its place is free.
+    fn digested(&mut self, broker: NodeId, bytes: u64) {
+        let payer = self.payer(broker);
+        let Some(used) = self.digesting.get_mut(&payer) else { return };
+        (used.0, used.1) = (used.0.saturating_sub(1), used.1.saturating_sub(bytes));
+        if used.0 == 0 {
+            self.digesting.remove(&payer);
+        }
     }
 
     /// A batch that arrived has its digest.
@@ -34,6 +62,7 @@ impl Store {
         (name, digest): (Hash, Hash),
         turn: &mut Turn<'_, Self>,
     ) {
+        self.digested(from, batch.body.len() as u64);
         if let Some(held) = self.held.get_mut(&digest) {
             if !held.uploaders.contains(&from) && held.uploaders.len() < BROKERS_MAX {
                 held.uploaders.push(from);

@@ -40,8 +40,8 @@ pub(super) struct Fetch {
     pub(super) digesting: bool,
     /// The server waits for it.
     pub(super) needed: bool,
-    /// A peer said that it is gone.
-    pub(super) gone: bool,
+    /// Who said that it is gone, below a certified checkpoint of theirs.
+    pub(super) gone: NodeSet,
     /// It is gone below a certified checkpoint.
     pub(super) dead: bool,
 }
@@ -79,7 +79,7 @@ impl Fetch {
             active: false,
             digesting: false,
             needed: false,
-            gone: false,
+            gone: NodeSet::EMPTY,
             dead: false,
         }
     }
@@ -193,7 +193,9 @@ impl Fetch {
         }
         self.asked.retain(|_, asked| *asked != peer);
         if self.sources.is_empty() {
-            self.sources = self.others.iter().filter(|id| *id != peer).collect();
+            let rest = self.others.without(peer);
+            let fresh = rest.minus(self.gone);
+            self.sources = if fresh.is_empty() { rest } else { fresh }.iter().collect();
         }
         if self.first >= self.sources.len() {
             self.first = 0;

@@ -270,20 +270,28 @@ impl Store {
         }
     }
 
-    /// A peer says that a batch is gone. A certified checkpoint decides whether that may be.
-    pub(super) fn on_gone(&mut self, _from: NodeId, digest: Hash, _stable: u64, turn: &mut Turn<'_, Self>) {
-        if let Some(fetch) = self.pulling.get_mut(&digest) {
-            fetch.gone = true;
-            self.settle_gone(turn);
+    /// A peer says that a batch is gone, and up to where a checkpoint is certified there. One that is gone above it is
+    /// collected only when this server's own durable checkpoint covers it.
+    pub(super) fn on_gone(&mut self, from: NodeId, digest: Hash, stable: u64, turn: &mut Turn<'_, Self>) {
+        let news = |fetch: &&mut Fetch| stable >= fetch.height && !fetch.gone.contains(from);
+        let Some(fetch) = self.pulling.get_mut(&digest).filter(news) else { return };
+        fetch.gone.insert(from);
+        // Whoever is next is asked at once, as often as there are servers.
+        fetch.drop_source(from);
+        for (peer, pull) in fetch.asks() {
+            turn.send(peer, StoreMessage::Pull(pull).into());
         }
+        self.settle_gone(turn);
     }
 
-    /// Gives up pulls of batches that were collected below a certified checkpoint.
+    /// Gives up pulls of batches that were collected below a certified checkpoint: one that is known here and one who says
+    /// so, or f + 1 who do, for then one of them is correct.
     pub(super) fn settle_gone(&mut self, turn: &mut Turn<'_, Self>) {
-        let stable = self.progress.stable;
+        let (stable, quorums) = (self.progress.stable, *self.config.cluster.quorums());
         let mut told = Vec::new();
         for (digest, fetch) in self.pulling.iter_mut() {
-            if fetch.gone && stable >= fetch.height {
+            let certified = stable >= fetch.height && !fetch.gone.is_empty();
+            if certified || quorums.has_correct(fetch.gone) {
                 fetch.dead = true;
                 if fetch.needed {
                     told.push(*digest);

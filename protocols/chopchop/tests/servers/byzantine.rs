@@ -209,7 +209,7 @@ fn marks_that_fall_are_blamed_and_marks_ahead_collect_nothing() {
 fn marks(world: &World, id: u32) -> [Mark; 2] {
     let record = |written: &Written<ServerRecord<_>>| match written {
         Written::Record(ServerRecord::Mark(mark)) => Some(mark.clone()),
-        Written::Record(ServerRecord::Order(_)) | Written::Blob(..) | Written::Erase(_) => None,
+        Written::Record(_) | Written::Blob(..) | Written::Erase(_) => None,
     };
     let mut all = world.node(id).server.journal.iter().rev().filter_map(record);
     [all.next(), all.next()].map(|mark| mark.expect("a checkpoint"))

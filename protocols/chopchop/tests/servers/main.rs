@@ -4,11 +4,14 @@
 mod ideal;
 mod world;
 
+mod attacks;
+mod behind;
 mod byzantine;
 mod delivery;
 mod faults;
 mod lost;
 mod memory;
 mod signup;
+mod strange;
 mod whole;
 mod witnessing;

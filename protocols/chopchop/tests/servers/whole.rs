@@ -1,6 +1,6 @@
 //! The whole protocol: real clients and brokers around real servers and stores over the ideal order.
 
-mod run;
+pub(crate) mod run;
 
 use synod_chopchop::client::{Input, Output};
 use synod_chopchop::message::{ClientMessage, ServerMessage, StoreMessage};

@@ -4,6 +4,7 @@
 
 mod host;
 mod make;
+pub(crate) mod words;
 
 use std::collections::VecDeque;
 
@@ -92,6 +93,8 @@ pub(crate) struct World {
     /// Whether a message gets through; it is asked once for each.
     pub(crate) passes: Box<dyn Fn(&Envelope) -> bool>,
     pub(crate) now: Time,
+    /// What is said and written, line by line, if it is to be.
+    pub(crate) lines: Option<Vec<String>>,
 }
 
 impl World {
@@ -118,6 +121,7 @@ impl World {
             inbox: Vec::new(),
             passes: Box::new(|_| true),
             now: Time(Span::secs(1).0),
+            lines: None,
         };
         for id in 0..N {
             world.open(id, Condition::Fresh);
@@ -179,7 +183,24 @@ impl World {
         self.flight.push_back(Envelope { from, to, message: message.into() });
     }
 
+    /// Writes a line.
+    pub(crate) fn note(&mut self, who: &str, what: &str) {
+        let at = self.now.0.saturating_sub(Span::secs(1).0) / 1_000_000;
+        if let Some(lines) = &mut self.lines {
+            lines.push(format!("{at:>5}  {who} {what}"));
+        }
+    }
+
+    /// Writes down what is said.
+    pub(crate) fn trace(&mut self, from: u32, to: To, message: &Spoken) {
+        let text = self.lines.is_some().then(|| words::of_message(message, self.maker.cluster.domains()));
+        if let Some(text) = text.flatten() {
+            self.note(&words::name(from), &format!("-> {}  {text}", words::names(to)));
+        }
+    }
+
     fn send(&mut self, from: u32, to: To, message: &Spoken) {
+        self.trace(from, to, message);
         let peers: Vec<u32> = match to {
             To::Node(node) => vec![node.0],
             To::Set(set) => set.iter().map(|node| node.0).collect(),
@@ -199,9 +220,13 @@ impl World {
     }
 
     fn step_store(&mut self, id: u32) -> bool {
-        let now = self.now;
+        let (now, traced) = (self.now, self.lines.is_some());
         let node = self.node_mut(id);
+        let before = node.store.journal.len();
         let Some(said) = node.store.step(now, &node.keys) else { return false };
+        let new = node.store.journal[before..].iter().filter(|_| traced);
+        let written: Vec<String> = new.filter_map(words::of_store).collect();
+        written.iter().for_each(|what| self.note(&words::name(id), what));
         for said in said {
             match said {
                 Said::Send(to, message) => {
@@ -233,23 +258,31 @@ impl World {
     }
 
     fn step_server(&mut self, id: u32) -> bool {
-        let now = self.now;
+        let (now, traced) = (self.now, self.lines.is_some());
         let node = self.node_mut(id);
+        let before = node.server.journal.len();
         let Some(said) = node.server.step(now, &node.keys) else { return false };
+        let new = node.server.journal[before..].iter().filter(|_| traced);
+        let written: Vec<String> = new.filter_map(words::of_server).collect();
+        written.iter().for_each(|what| self.note(&words::name(id), what));
         for said in said {
             match said {
                 Said::Send(to, message) => self.send(id, to, &message),
                 Said::Output(ServerOutput::Store(input)) => self.tell_store(id, input),
-                Said::Output(ServerOutput::Apply(apply)) => self.apply(id, *apply),
+                Said::Output(ServerOutput::Apply(apply)) => {
+                    self.note(&words::name(id), &words::of_apply(&apply));
+                    self.apply(id, *apply);
+                }
                 Said::Output(ServerOutput::Checkpoint { position, height }) => {
                     let root = self.app_root(id, height);
                     self.tell_server(id, ServerInput::Applied { position, root });
                 }
                 Said::Output(ServerOutput::Jump { position, height, root }) => {
-                    // The application's own transfer: it takes what another server's has.
-                    let other = self.node(u32::from(id == 0)).applied.iter();
-                    let taken = other.filter(|apply| apply.height <= height).cloned().collect();
-                    self.node_mut(id).applied = taken;
+                    // What it has, or by the application's own transfer what another server's has.
+                    let from = if self.app_root(id, height) == root { id } else { u32::from(id == 0) };
+                    let kept = self.node(from).applied.iter().filter(|apply| apply.height <= height);
+                    let kept = kept.cloned().collect();
+                    self.node_mut(id).applied = kept;
                     assert_eq!(self.app_root(id, height), root);
                     self.tell_server(id, ServerInput::Applied { position, root });
                 }

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use synod_chopchop::broker::{self, Broker};
 use synod_chopchop::client::{self, Client, ClientRecord, Input, Next, Output};
 use synod_chopchop::config::Class;
+use synod_chopchop::message::ClientMessage;
 use synod_chopchop::vocabulary::{Message, Role};
 use synod_crypto::Keys;
 use synod_machine::{Condition, Event, Never, Span, To};
 use synod_quorum::NodeId;
 
-use crate::world::{BROKER, CLIENTS, Envelope, Host, N, OTHER, Said, Setup, World, Written};
+use crate::world::{BROKER, CLIENTS, Envelope, Host, N, OTHER, Said, Setup, World, Written, words};
 
 /// Where client `name` speaks from.
 pub(crate) const fn link(name: u32) -> u32 {
@@ -24,6 +25,10 @@ pub(crate) struct Whole {
     clients: BTreeMap<u32, Host<Client>>,
     /// Under which id a client was started.
     ids: BTreeMap<u32, Option<u32>>,
+    /// Clients that hold the keys of another.
+    twins: BTreeMap<u32, u32>,
+    /// Whether everybody waits as short as it may.
+    hasty: bool,
     pub(crate) outputs: Vec<(u32, Output)>,
     letters: VecDeque<(u32, u32, Message<Never>)>,
     /// Whether a letter of a broker or a client gets through.
@@ -50,11 +55,22 @@ fn spoken(message: Message<Never>) -> Message<crate::ideal::Say> {
 
 impl Whole {
     pub(crate) fn new(setup: Setup) -> Self {
+        Self::of(setup, false)
+    }
+
+    /// One in which brokers and clients wait as short as they may.
+    pub(crate) fn hasty(setup: Setup) -> Self {
+        Self::of(setup, true)
+    }
+
+    fn of(setup: Setup, hasty: bool) -> Self {
         let mut whole = Self {
             world: World::new(setup),
             brokers: BTreeMap::new(),
             clients: BTreeMap::new(),
             ids: BTreeMap::new(),
+            twins: BTreeMap::new(),
+            hasty,
             outputs: Vec::new(),
             letters: VecDeque::new(),
             passes: Box::new(|_| true),
@@ -67,7 +83,12 @@ impl Whole {
     }
 
     fn start_broker(&mut self, id: u32) {
-        let parameters = broker::Parameters { distil_min: 2, ..broker::Parameters::of(N) };
+        let mut parameters = broker::Parameters { distil_min: 2, ..broker::Parameters::of(N) };
+        if self.hasty {
+            let shortest = Span::millis(1);
+            (parameters.window_min, parameters.window_max) = (shortest, shortest);
+            (parameters.distil_max, parameters.keep) = (Span::millis(20), Span::ZERO);
+        }
         let (cluster, directory) = (self.world.maker.cluster.clone(), self.world.maker.directory(CLIENTS));
         let config = broker::Config::new(cluster, 0, Class::Fixed(8), directory, parameters);
         let mut host = Host::new();
@@ -78,8 +99,12 @@ impl Whole {
     fn config(&self, id: Option<u32>) -> client::Config {
         let cluster = self.world.maker.cluster.clone();
         let brokers = vec![NodeId(BROKER), NodeId(OTHER)];
-        client::Config::new(cluster, Class::Fixed(8), brokers, id, client::Parameters::default())
-            .expect("sound")
+        let mut parameters = client::Parameters::default();
+        if self.hasty {
+            let (submit, retransmit) = (Span::millis(50), Span::millis(1));
+            parameters = client::Parameters { submit, retransmit, ..parameters };
+        }
+        client::Config::new(cluster, Class::Fixed(8), brokers, id, parameters).expect("sound")
     }
 
     /// Starts a client; one with an id has a journal that begins here.
@@ -93,6 +118,13 @@ impl Whole {
         self.ids.insert(name, id);
         self.clients.insert(link(name), host);
         self.settle();
+    }
+
+    /// Starts a second instance of a client under another name, without a journal.
+    pub(crate) fn start_twin(&mut self, name: u32, of: u32) {
+        self.ids.insert(name, Some(of));
+        self.twins.insert(name, of);
+        self.lose_client(name);
     }
 
     /// Kills a client and opens it again over what surely was on its disk.
@@ -124,6 +156,7 @@ impl Whole {
     }
 
     fn post(&mut self, from: u32, to: To, message: &Message<Never>) {
+        self.world.trace(from, to, &spoken(message.clone()));
         let peers: Vec<u32> = match to {
             To::Node(node) => vec![node.0],
             To::Set(set) => set.iter().map(|node| node.0).collect(),
@@ -142,7 +175,13 @@ impl Whole {
     }
 
     fn keys(&self, name: u32) -> Keys {
-        self.world.maker.client(name)
+        self.world.maker.client(self.twins.get(&name).copied().unwrap_or(name))
+    }
+
+    /// Somebody says something to a broker.
+    pub(crate) fn say(&mut self, from: u32, to: u32, message: ClientMessage) {
+        self.letters.push_back((from, to, Message::Client(message)));
+        self.settle();
     }
 
     fn step_all(&mut self) -> bool {
@@ -164,8 +203,12 @@ impl Whole {
         for from in names {
             let keys = self.keys(from - link(0));
             let host = self.clients.get_mut(&from).expect("a client");
+            let mut before = host.journal.len();
             while let Some(some) = host.step(now, &keys) {
                 moved = true;
+                let written = host.journal[before..].iter().filter_map(words::of_client);
+                written.for_each(|what| self.world.note(&words::name(from), &what));
+                before = host.journal.len();
                 for one in some {
                     match one {
                         Said::Send(to, message) => said.push((from, to, message)),
@@ -217,6 +260,33 @@ impl Whole {
             self.clients.values_mut().for_each(|host| host.fire(now));
             self.settle();
         }
+    }
+
+    /// Lets time pass in steps of a millisecond.
+    pub(crate) fn pass_finely(&mut self, span: Span) {
+        for _ in 0..span.as_millis() {
+            self.jump(Span::millis(1));
+        }
+    }
+
+    /// The clock of everybody goes on at once.
+    pub(crate) fn jump(&mut self, span: Span) {
+        self.world.now = self.world.now + span;
+        let now = self.world.now;
+        for node in &mut self.world.nodes {
+            node.store.fire(now);
+            node.server.fire(now);
+        }
+        self.brokers.values_mut().for_each(|host| host.fire(now));
+        self.clients.values_mut().for_each(|host| host.fire(now));
+        self.settle();
+    }
+
+    /// Events that all machines took.
+    pub(crate) fn steps(&self) -> u64 {
+        let servers: u64 = self.world.nodes.iter().map(|node| node.server.steps + node.store.steps).sum();
+        let brokers: u64 = self.brokers.values().map(|host| host.steps).sum();
+        servers + brokers + self.clients.values().map(|host| host.steps).sum::<u64>()
     }
 
     /// Words of client `id` that server 0 delivered, in order.

@@ -40,6 +40,8 @@ pub(crate) struct Host<M: Recover> {
     pub(crate) blamed: Vec<(u32, &'static str)>,
     pub(crate) rules: BTreeSet<&'static str>,
     pub(crate) notes: Vec<Note>,
+    /// Events it took.
+    pub(crate) steps: u64,
 }
 
 impl<M> Host<M>
@@ -59,6 +61,7 @@ where
             blamed: Vec::new(),
             rules: BTreeSet::new(),
             notes: Vec::new(),
+            steps: 0,
         }
     }
 
@@ -127,6 +130,7 @@ where
         self.machine.as_ref()?;
         let event = self.next(keys)?;
         let machine = self.machine.as_mut()?;
+        self.steps += 1;
         let done = effects(machine, event, now);
         let (bytes, most) = (machine.bytes(), machine.bytes_max());
         assert!(bytes <= most, "memory stays below its formula: {bytes} of {most}");

@@ -44,6 +44,8 @@ pub fn of_server(bytes: &Bytes) -> Option<Kept> {
     match recalled::<ServerRecord<Never>>(bytes)? {
         ServerRecord::Mark(mark) => Some(Kept::Mark(mark.height)),
         ServerRecord::Order(never) => match never {},
+        // Promises nothing: it names what is fetched.
+        ServerRecord::Taking(_) => None,
     }
 }
 

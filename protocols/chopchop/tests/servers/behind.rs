@@ -1,0 +1,196 @@
+//! Servers whose bodies the others released, and applications whose lane is lost (T52, section 4.9).
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use synod_chopchop::batch::Sealed;
+use synod_chopchop::config::Rules;
+use synod_chopchop::message::{ServerMessage, StoreMessage, TransferMessage};
+use synod_chopchop::server::{Mark, ServerRecord};
+use synod_chopchop::store::StoreParameters;
+use synod_chopchop::vocabulary::Message;
+use synod_crypto::Hash;
+use synod_machine::{Condition, Span};
+
+use crate::ideal::Say;
+use crate::world::{Envelope, N, Recipe, Setup, World, Written};
+
+fn batch(world: &World, n: u64) -> Sealed {
+    world.maker.batch(&Recipe { expiry: 900, ..Recipe::of(n, &[(1, n), (2, n)]) })
+}
+
+/// Checkpoints four positions apart, of which little is kept; the order keeps everything, so that it never jumps.
+fn little() -> Setup {
+    let usual = Setup::default();
+    let rules = Rules { checkpoint_every: 4, ..usual.rules };
+    let parameters = StoreParameters { retain_bytes: 10_000, ..usual.parameters };
+    Setup { rules, parameters, ..usual }
+}
+
+/// The state at 44 is certified nowhere.
+fn certified(envelope: &Envelope) -> bool {
+    !matches!(&envelope.message, Message::Ordering(Say::Root { position, .. }) if position.0 == 44)
+}
+
+fn is_names(envelope: &Envelope) -> bool {
+    matches!(&envelope.message, Message::Server(ServerMessage::Transfer(TransferMessage::Names(_))))
+}
+
+/// Server 3 knows the order of 44 batches and has none of them. The others released the first 40 below the certified
+/// checkpoint at 40.
+fn behind() -> World {
+    let mut world = World::new(little());
+    world.passes = Box::new(|e| match &e.message {
+        Message::Store(StoreMessage::Batch(_) | StoreMessage::Piece(_) | StoreMessage::Gone { .. }) => {
+            e.to != 3
+        }
+        _ => certified(e),
+    });
+    let batches: Vec<Sealed> = (0..44).map(|n| batch(&world, n)).collect();
+    for batch in &batches {
+        world.deliver(batch);
+    }
+    assert_eq!(world.delivered(), [45, 45, 45, 1]);
+    assert_eq!(world.server(3).height(), 45, "all of them are accepted");
+    assert!((0..N).all(|id| !world.node(id).store.holds(&world.body_name(&batches[39]))));
+    assert!((0..3).all(|id| world.node(id).store.holds(&world.body_name(&batches[40]))));
+    world
+}
+
+fn goes_on(world: &mut World) {
+    assert_eq!(world.delivered(), [45; 4], "the certified state, and each batch behind it once");
+    let installed = world.node(3).server.notes.iter().filter(|note| note.name == "state_installed");
+    assert_eq!(installed.map(|note| note.values[1]).collect::<Vec<_>>(), [41]);
+    world.agree();
+    world.passes = Box::new(|_| true);
+    for n in 44..54 {
+        let batch = batch(world, n);
+        world.deliver(&batch);
+    }
+    assert_eq!(world.delivered(), [55; 4]);
+    world.agree();
+    world.restart(3);
+    assert_eq!(world.delivered(), [55; 4], "what it took is durable");
+}
+
+/// The checkpoint of a server at a position.
+fn mark(world: &World, id: u32, at: u64) -> Mark {
+    let of = |written: &Written<ServerRecord<_>>| match written {
+        Written::Record(ServerRecord::Mark(mark)) if mark.position.0 == at => Some(mark.clone()),
+        _ => None,
+    };
+    world.node(id).server.journal.iter().find_map(of).expect("a checkpoint")
+}
+
+#[test]
+fn t52_a_server_whose_bodies_are_gone_takes_a_certified_state_though_the_order_never_jumps() {
+    let mut world = behind();
+    world.passes = Box::new(certified);
+    world.pass(Span::secs(4));
+    assert!(world.nodes.iter().all(|node| node.server.blamed.is_empty() && node.store.blamed.is_empty()));
+    goes_on(&mut world);
+}
+
+#[test]
+fn t52_one_server_that_says_gone_and_names_a_state_leads_nobody_astray() {
+    let mut world = behind();
+    let asked = Rc::new(Cell::new(0));
+    let count = asked.clone();
+    // The others cannot be heard; server 0 says that everything is gone.
+    world.passes = Box::new(move |e| {
+        let wanted =
+            matches!(&e.message, Message::Server(ServerMessage::Transfer(TransferMessage::NewestWanted(_))));
+        count.set(count.get() + u32::from(wanted));
+        !(matches!(e.message, Message::Store(StoreMessage::Gone { .. })) && e.from != 0) && certified(e)
+    });
+    for n in 0..8 {
+        let digest = batch(&world, n).digest(world.maker.cluster.domains());
+        world.say(0, 3, StoreMessage::Gone { digest, stable: u64::MAX });
+        world.pass(Span::millis(500));
+    }
+    assert_eq!((world.server(3).delivered(), asked.get()), (1, 0), "f servers may all be liars");
+    // Now all are heard, but what they name; server 0 names a state of its own.
+    world.passes = Box::new(|e| !is_names(e) && certified(e));
+    world.pass(Span::secs(20));
+    let made_up = Mark { app: Hash([7; 32]), ..mark(&world, 1, 40) };
+    let said = ServerMessage::Transfer(TransferMessage::Names(made_up));
+    world.passes = Box::new(|e| !(is_names(e) && e.from != 0) && certified(e));
+    world.say(0, 3, said);
+    world.calm();
+    assert_eq!(world.server(3).delivered(), 1, "one server names no state");
+    world.passes = Box::new(|e| !(is_names(e) && e.from == 0) && certified(e));
+    world.pass(Span::secs(4));
+    assert_eq!(world.node(3).server.blamed, [(0, "wrong_state_part")]);
+    goes_on(&mut world);
+}
+
+#[test]
+fn a_jump_of_the_order_to_the_state_that_is_being_taken_starts_over_behind_it() {
+    let mut world = behind();
+    // Names come, and no chunk.
+    let chunk = |e: &Envelope| {
+        matches!(&e.message, Message::Server(ServerMessage::Transfer(TransferMessage::Chunk(_))))
+    };
+    world.passes = Box::new(move |e| !chunk(e) && certified(e));
+    world.pass(Span::secs(2));
+    let mark = mark(&world, 1, 40);
+    let root = mark.root(world.maker.cluster.domains());
+    world.say(0, 3, Message::Ordering(Say::Gone { position: mark.position, root }));
+    world.calm();
+    world.passes = Box::new(certified);
+    world.pass(Span::secs(4));
+    goes_on(&mut world);
+}
+
+#[test]
+fn chunks_that_a_crash_kept_from_becoming_a_state_are_released() {
+    let mut world = behind();
+    let passed = Rc::new(Cell::new(0));
+    let count = passed.clone();
+    let chunk = |e: &Envelope| {
+        matches!(&e.message, Message::Server(ServerMessage::Transfer(TransferMessage::Chunk(_))))
+    };
+    world.passes = Box::new(move |e| {
+        if !chunk(e) {
+            return certified(e);
+        }
+        count.set(count.get() + 1);
+        count.get() == 1
+    });
+    world.pass(Span::secs(3));
+    let names = mark(&world, 1, 40);
+    let held = |world: &World| {
+        let names = names.dedup.iter().chain(names.directory.iter()).chain(names.ring.iter());
+        names.filter(|name| world.node(3).server.holds(name)).count()
+    };
+    assert_eq!(held(&world), 1, "one of three came");
+    world.passes = Box::new(move |e| !chunk(e) && certified(e));
+    world.restart(3);
+    assert_eq!(held(&world), 0);
+    world.passes = Box::new(certified);
+    world.pass(Span::secs(6));
+    assert_eq!(held(&world), 3);
+    goes_on(&mut world);
+}
+
+#[test]
+fn an_application_that_lost_its_lane_goes_back_to_the_state_of_its_server() {
+    let mut world = World::new(little());
+    for n in 0..6 {
+        let batch = batch(&world, n);
+        world.deliver(&batch);
+    }
+    world.kill(2);
+    world.node_mut(2).applied.clear();
+    world.open(2, Condition::Clean);
+    world.calm();
+    assert_eq!(world.node(2).applied.len(), 6, "that of the checkpoint, and what lies behind it");
+    world.agree();
+    // The next checkpoints have equal roots, which the order asserts.
+    for n in 6..13 {
+        let batch = batch(&world, n);
+        world.deliver(&batch);
+    }
+    assert_eq!(world.delivered(), [14; 4]);
+    world.agree();
+}
