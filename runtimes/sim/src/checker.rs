@@ -1,7 +1,7 @@
 //! Checkers: what must hold at every moment of every run.
 //!
 //! The world itself checks X1 (no panic), X2 (`bytes() <= bytes_max()` after every step), X6 (no honest node is
-//! blamed by an honest one; a fault named `suspected_...` proves nothing and is exempt), X7 (`from` is the link's
+//! blamed by an honest one; a fault named `suspected_...` proves nothing and is exempt, as is one of [`Options::excused`](crate::Options)), X7 (`from` is the link's
 //! identity) and J-S3 (after a failed write or sync of its journal an honest node sends nothing). X5 is [`twice`](crate::twice). Protocol-aware crates add the rest as [`Checker`]s.
 
 use core::fmt;

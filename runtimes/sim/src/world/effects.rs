@@ -243,7 +243,7 @@ impl World {
         self.stats.blames += 1;
         let honest = !accused.is_empty() && accused.iter().all(|at| self.nodes[*at as usize].honest());
         let name = fault.name;
-        if honest && !name.starts_with("suspected") {
+        if honest && !name.starts_with("suspected") && !self.options.excused.contains(&name) {
             let what = format!("blames honest node {} for {name}", peer.0);
             self.violate(Violation::new("X6", what), Some(id));
         }

@@ -158,6 +158,9 @@ pub struct Options {
     pub heard: Option<Vec<u32>>,
     /// Stops behind this event with a violation called `until`.
     pub until: Option<u64>,
+    /// Faults by which an honest node may be blamed: their proof presumes that at most f members are faulty, and in this run
+    /// more are.
+    pub excused: &'static [&'static str],
     /// Draws everything anew behind this event: see [`Redraw`].
     pub redraw: Option<Redraw>,
 }
@@ -190,6 +193,7 @@ impl Default for Options {
             trace: false,
             heard: None,
             until: None,
+            excused: &[],
             redraw: None,
         }
     }

@@ -105,6 +105,18 @@ fn x6_blaming_an_honest_node_is_a_violation_and_suspecting_it_is_not() {
 }
 
 #[test]
+fn x6_excuses_in_a_run_what_that_run_says_proves_nothing_and_nothing_else() {
+    let mut world = World::new(setup(2, &[0], Options { excused: &["contradicted"], ..calm(3) }));
+    said(&mut world, Span::millis(50));
+    tell(&mut world, 0, vec![Do::Blame(NodeId(1), "contradicted")]);
+    said(&mut world, Span::millis(1));
+    assert_eq!(world.stats().blames, 1);
+    tell(&mut world, 0, vec![Do::Blame(NodeId(1), "equivocated")]);
+    let violation = world.run(world.now() + Span::secs(1), &mut ()).expect_err("it is not excused");
+    assert_eq!(violation.checker, "X6");
+}
+
+#[test]
 fn x6_allows_blaming_a_faulty_node_and_ignores_what_a_faulty_node_says() {
     let mut world = world(3, 3);
     world.corrupt_node(NodeId(1), Box::new(Silent::ALL));

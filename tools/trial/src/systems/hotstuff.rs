@@ -60,6 +60,10 @@ pub(crate) struct Plan {
     resume: RefCell<BTreeMap<NodeId, Position>>,
 }
 
+/// What a client blames a member for because f + 1 others said something else: over the budget all of them may lie, or have
+/// executed a fork.
+const BELIEVED: [&str; 1] = ["contradicted_result"];
+
 /// The oracles' name of a pack.
 #[must_use]
 pub const fn judged(pack: Pack) -> oracle::Pack {
@@ -192,6 +196,7 @@ fn options(scenario: &Scenario, token: &str, trace: bool) -> Options {
         egress: number(scenario, "egress", 0),
         events_max: number(scenario, "events_max", 12_000_000),
         trace,
+        excused: if number(scenario, "over", 0) == 1 { &BELIEVED } else { &[] },
         ..scenario.world_options(token)
     }
 }
