@@ -71,6 +71,8 @@ pub struct Batches<'a> {
     signer: EdSigner<'a>,
     rng: Rng,
     k: u64,
+    /// How far below k the numbers of some stragglers are.
+    lag: u64,
 }
 
 impl<'a> Batches<'a> {
@@ -81,7 +83,15 @@ impl<'a> Batches<'a> {
     pub fn new(members: &'a Members, cluster: &'a Cluster, plan: BatchPlan) -> Result<Self, Unfit> {
         let sets = Sets::new(plan.ids, plan.count, members.length())?;
         let rng = Rng::new(u64::from(plan.msg_size), NodeId(plan.count), 2);
-        Ok(Self { members, cluster, plan, sets, signer: members.family.ed.signer(), rng, k: 0 })
+        let signer = members.family.ed.signer();
+        Ok(Self { members, cluster, plan, sets, signer, rng, k: 0, lag: 1 })
+    }
+
+    /// The same, with the number of the batch for every straggler: none comes too late behind its last message.
+    #[must_use]
+    pub(super) fn in_step(mut self) -> Self {
+        self.lag = 0;
+        self
     }
 
     /// The next batch.
@@ -91,6 +101,22 @@ impl<'a> Batches<'a> {
     pub fn draw(&mut self) -> Result<Sealed, Unfit> {
         self.k += 1;
         let entries = self.entries();
+        let expiry = self.k + self.cluster.rules().horizon / 4;
+        let sealed = self.seal((self.k, expiry), entries)?;
+        sealed.header.intake(&self.cluster.intake(self.k)).map_err(Unfit::Intake)?;
+        Ok(sealed)
+    }
+
+    /// A batch of these entries, as many as the plan says and in rising order of their ids, under this number and expiry.
+    ///
+    /// # Errors
+    /// [`Unfit::Seal`] when entries and plan contradict each other.
+    pub(super) fn seal(
+        &mut self,
+        (k, expiry): (u64, u64),
+        entries: Vec<OwnedEntry>,
+    ) -> Result<Sealed, Unfit> {
+        self.k = k;
         let apart = pick(&mut self.rng, self.plan.stragglers(), self.plan.count);
         let stragglers = self.stragglers(&entries, &apart);
         let plan = Plan {
@@ -98,14 +124,12 @@ impl<'a> Batches<'a> {
             msg_size: self.plan.msg_size,
             epoch: self.cluster.epoch(),
             k: self.k,
-            expiry: self.k + self.cluster.rules().horizon / 4,
+            expiry,
             directory: self.members.length(),
         };
         let aggregate = self.aggregate(&entries, &apart);
         let seal = Seal::new(plan, entries).with_stragglers(stragglers);
-        let sealed = seal.seal(self.cluster.domains(), aggregate).map_err(Unfit::Seal)?;
-        sealed.header.intake(&self.cluster.intake(self.k)).map_err(Unfit::Intake)?;
-        Ok(sealed)
+        seal.seal(self.cluster.domains(), aggregate).map_err(Unfit::Seal)
     }
 
     fn entries(&mut self) -> Vec<OwnedEntry> {
@@ -125,7 +149,7 @@ impl<'a> Batches<'a> {
         let scope = self.cluster.scope();
         let of = |index: &u32| {
             let entry = entries.get(*index as usize)?;
-            let (id, k) = (entry.id, self.k - u64::from(*index % 2));
+            let (id, k) = (entry.id, self.k - self.lag * u64::from(*index % 2));
             let message = self.cluster.domains().msg.hash(&entry.message);
             let statement = Submission { id, k0: k, parity: entry.parity, message };
             let key = self.members.view.member(id)?.ed;

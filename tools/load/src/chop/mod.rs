@@ -4,11 +4,14 @@
 //! Everything generated is genuine: a server checks it as it checks what strangers send. Nobody may use the keys for
 //! anything but a benchmark, for they are all derived from one another.
 //!
+//! [`broker`] sends such batches to servers as a broker of their genesis.
+//!
 //! *Bounds.* 180 bytes per member, and the batches that the caller keeps.
 //!
 //! Chop Chop, section 6.2.
 
 mod batches;
+pub mod broker;
 pub mod client;
 mod draw;
 mod ed25519;

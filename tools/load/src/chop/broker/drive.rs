@@ -1,0 +1,381 @@
+//! The thread that makes batches, sends them at the pace it is told, and keeps the books.
+
+use super::books::Books;
+use super::cooldown::Cooldown;
+use super::machine::{Input, Output};
+use super::node::{BrokerSetup, Carried, LoadNode, Told};
+use super::source::{Ready, Source, SourcePlan};
+use crate::chop::family::Members;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use synod_chopchop::batch::Sealed;
+
+/// How often it is looked what is due.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How batches are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Not at all.
+    Paused,
+    /// A closed loop: so many are on their way.
+    Window(u32),
+    /// An open loop: so many batches in this time, at moments fixed in advance.
+    Rate {
+        /// Batches.
+        batches: u32,
+        /// The time.
+        every: Duration,
+    },
+}
+
+/// What a driver is started from.
+pub struct DriverSetup {
+    /// Whose messages they are.
+    pub members: Arc<Members>,
+    /// The broker.
+    pub broker: BrokerSetup,
+    /// The batches.
+    pub source: SourcePlan,
+    /// Batches that are kept ready.
+    pub ahead: usize,
+}
+
+enum Order {
+    Told(Told),
+    Pace(Pace),
+    Forget,
+    Kill,
+    Revive,
+    Show(Box<Sealed>),
+    /// Answers once everything before it is done.
+    Done(Sender<()>),
+    Stop,
+}
+
+impl From<Told> for Order {
+    fn from(told: Told) -> Self {
+        Self::Told(told)
+    }
+}
+
+struct Shared {
+    books: Mutex<Books>,
+    node: Mutex<Option<LoadNode>>,
+}
+
+impl Shared {
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn node(&self) -> MutexGuard<'_, Option<LoadNode>> {
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A load broker under way. Dropping it ends its threads.
+pub struct Driver {
+    orders: Sender<Order>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<(), String>>>,
+    pool: usize,
+}
+
+impl Driver {
+    /// Calls the servers, makes the pool and `ahead` batches, and waits until that is done.
+    ///
+    /// # Errors
+    /// A plan that means no batch; threads that the system does not grant.
+    pub fn start(setup: DriverSetup) -> anyhow::Result<Self> {
+        let (orders, told) = channel();
+        let shared = Arc::new(Shared {
+            books: Mutex::new(Books::new(setup.members.length())),
+            node: Mutex::new(Some(LoadNode::start(&setup.broker, orders.clone())?)),
+        });
+        let (ready, made) = channel();
+        let (own, answers) = (shared.clone(), orders.clone());
+        let work = move || drive(&setup, &own, (answers, told), &ready);
+        let thread = std::thread::Builder::new().name("load-broker".to_owned()).spawn(work)?;
+        let driver = |pool| Self { orders, shared, thread: Some(thread), pool };
+        match made.recv() {
+            Ok(Ok(pool)) => Ok(driver(pool)),
+            Ok(Err(why)) => Err(anyhow::anyhow!(why)),
+            Err(_) => Err(anyhow::anyhow!("the thread that makes batches ended")),
+        }
+    }
+
+    fn order(&self, order: Order) {
+        // A thread that ended told why when it is stopped.
+        let _ = self.orders.send(order);
+    }
+
+    /// Bodies that are replayed; 0 where each batch is made anew.
+    #[must_use]
+    pub const fn pool(&self) -> usize {
+        self.pool
+    }
+
+    /// Sends batches at this pace from now on.
+    pub fn pace(&self, pace: Pace) {
+        self.order(Order::Pace(pace));
+    }
+
+    /// Forgets latencies, as at the end of a warm-up.
+    pub fn forget(&self) {
+        self.order(Order::Forget);
+    }
+
+    /// Ends the broker's links and all it knows, as a crash would.
+    pub fn kill(&self) {
+        self.order(Order::Kill);
+    }
+
+    /// Starts it again: the batches on their way are sent once more.
+    pub fn revive(&self) {
+        self.order(Order::Revive);
+    }
+
+    /// Uploads a batch that nobody is asked to witness.
+    pub fn show(&self, sealed: Sealed) {
+        self.order(Order::Show(Box::new(sealed)));
+    }
+
+    /// The books as they are.
+    #[must_use]
+    pub fn books(&self) -> Books {
+        self.shared.books().clone()
+    }
+
+    /// Batches delivered, and their messages: cheaper than all books.
+    #[must_use]
+    pub fn delivered(&self) -> (u64, u64) {
+        self.shared.books().delivered
+    }
+
+    /// What went over the links since the broker was last started.
+    #[must_use]
+    pub fn carried(&self) -> Carried {
+        self.shared.node().as_ref().map(LoadNode::carried).unwrap_or_default()
+    }
+
+    /// Sends nothing more and waits until all is delivered; whether that was so in time.
+    #[must_use]
+    pub fn drain(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        let (done, is_done) = channel();
+        self.pace(Pace::Paused);
+        self.order(Order::Done(done));
+        if is_done.recv_timeout(patience).is_err() {
+            return false;
+        }
+        loop {
+            let (sent, done, lost) = {
+                let books = self.shared.books();
+                (books.sent.0, books.delivered.0, books.lost)
+            };
+            if done + lost >= sent {
+                return true;
+            }
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Ends the threads; the books.
+    ///
+    /// # Errors
+    /// What ended the thread before.
+    pub fn stop(mut self) -> anyhow::Result<Books> {
+        self.order(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join().map_err(|_| anyhow::anyhow!("the load broker ended by a panic"))?;
+            ended.map_err(|why| anyhow::anyhow!(why))?;
+        }
+        Ok(self.books())
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.order(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            // Whoever drops it does not ask why it ended.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread.
+fn drive(
+    setup: &DriverSetup,
+    shared: &Shared,
+    (orders, told): (Sender<Order>, Receiver<Order>),
+    ready: &Sender<Result<usize, String>>,
+) -> Result<(), String> {
+    let begun = Instant::now();
+    let source = match Source::new(&setup.members, &setup.broker.cluster, setup.source) {
+        Ok(source) => source,
+        Err(why) => {
+            // The caller waits for this word.
+            let _ = ready.send(Err(why.to_string()));
+            return Ok(());
+        }
+    };
+    let pool = source.pool();
+    let mut thread = Thread {
+        setup,
+        shared,
+        orders,
+        source,
+        cooldown: Cooldown::new(setup.members.length()),
+        waiting: VecDeque::new(),
+        open: BTreeMap::new(),
+        pace: Pace::Paused,
+        due: Instant::now(),
+    };
+    let made = thread.fill().map(|()| pool);
+    shared.books().making += begun.elapsed();
+    let failed = made.is_err();
+    // The caller waits for this word.
+    let _ = ready.send(made);
+    if failed { Ok(()) } else { thread.run(&told) }
+}
+
+struct Thread<'a> {
+    setup: &'a DriverSetup,
+    shared: &'a Shared,
+    orders: Sender<Order>,
+    source: Source<'a>,
+    cooldown: Cooldown,
+    waiting: VecDeque<Ready>,
+    /// Batches on their way, and when they were due.
+    open: BTreeMap<u64, (Ready, Instant)>,
+    pace: Pace,
+    /// When the next one of an open loop is due.
+    due: Instant,
+}
+
+impl Thread<'_> {
+    fn run(&mut self, told: &Receiver<Order>) -> Result<(), String> {
+        loop {
+            self.send();
+            let room = self.waiting.len() < self.setup.ahead.max(1);
+            let busy = self.pace != Pace::Paused && room && self.make()?;
+            let mut wait = if busy { Duration::ZERO } else { self.until_due() };
+            while let Ok(order) = told.recv_timeout(wait) {
+                wait = Duration::ZERO;
+                if !self.obey(order)? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Makes as many batches as are kept ready.
+    fn fill(&mut self) -> Result<(), String> {
+        while self.waiting.len() < self.setup.ahead.max(1) && self.make()? {}
+        Ok(())
+    }
+
+    fn until_due(&self) -> Duration {
+        match self.pace {
+            Pace::Rate { .. } => self.due.saturating_duration_since(Instant::now()).min(LOOK),
+            Pace::Paused | Pace::Window(_) => LOOK,
+        }
+    }
+
+    /// Makes one more batch; whether there is one.
+    fn make(&mut self) -> Result<bool, String> {
+        let (begun, height) = (Instant::now(), self.shared.books().height);
+        let made = self.source.next(&mut self.cooldown, height).map_err(|why| why.to_string())?;
+        let mut books = self.shared.books();
+        books.making += begun.elapsed();
+        books.cooldown_waits = self.source.waits();
+        let is_made = made.is_some();
+        self.waiting.extend(made);
+        Ok(is_made)
+    }
+
+    /// Sends what is due.
+    fn send(&mut self) {
+        let shared = self.shared;
+        let node = shared.node();
+        let Some(node) = node.as_ref() else { return };
+        let most = self.setup.broker.window;
+        loop {
+            let now = Instant::now();
+            let (free, due) = match self.pace {
+                Pace::Paused => return,
+                Pace::Window(window) => (window.min(most), now),
+                Pace::Rate { .. } => (most, self.due),
+            };
+            if due > now || self.open.len() >= free as usize {
+                return;
+            }
+            let Some(ready) = self.waiting.pop_front() else { return };
+            if let Pace::Rate { batches, every } = self.pace {
+                self.due += every / batches.max(1);
+            }
+            let mut books = shared.books();
+            books.sent.0 += 1;
+            books.sent.1 += ready.ids.len() as u64;
+            books.bytes += 192 + ready.sealed.body.len() as u64;
+            drop(books);
+            self.open.insert(ready.number, (ready.clone(), due));
+            node.tell(Input::Batch(Box::new(ready)));
+        }
+    }
+
+    /// Does what it is told; whether it goes on.
+    fn obey(&mut self, order: Order) -> Result<bool, String> {
+        match order {
+            Order::Told(told) => self.on_told(told),
+            Order::Pace(pace) => {
+                self.pace = pace;
+                self.due = Instant::now();
+            }
+            Order::Forget => self.shared.books().latency = crate::Latency::default(),
+            Order::Kill => drop(self.shared.node().take()),
+            Order::Revive => {
+                let started = LoadNode::start(&self.setup.broker, self.orders.clone());
+                let node = started.map_err(|why| why.to_string())?;
+                let again = self.open.values().map(|(ready, _)| Input::Batch(Box::new(ready.clone())));
+                again.for_each(|input| node.tell(input));
+                *self.shared.node() = Some(node);
+            }
+            Order::Show(sealed) => {
+                if let Some(node) = self.shared.node().as_ref() {
+                    node.tell(Input::Show(sealed));
+                }
+            }
+            // Who asked may have gone.
+            Order::Done(done) => drop(done.send(())),
+            Order::Stop => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn on_told(&mut self, told: Told) {
+        let mut books = self.shared.books();
+        match told.output {
+            Output::Delivered { number, height, exceptions } => {
+                let Some((ready, due)) = self.open.remove(&number) else { return };
+                let took = told.at.saturating_duration_since(due);
+                let count = u32::try_from(ready.ids.len()).unwrap_or(u32::MAX);
+                books.deliver(height, (count, exceptions), took, told.at);
+                books.pay(&ready.deltas);
+                self.cooldown.release(&ready.ids);
+            }
+            Output::Lost { number, .. } => {
+                // Its members may be in a batch that is delivered all the same: they are not used again.
+                books.lost += u64::from(self.open.remove(&number).is_some());
+            }
+        }
+    }
+}
