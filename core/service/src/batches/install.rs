@@ -135,6 +135,16 @@ impl<P: LaneApp> BatchExecutor<P> {
 
     /// The server continues at another state: whatever is at work here is of no use any more.
     pub(super) fn on_jump(&mut self, position: Position, height: u64, root: Hash, turn: &mut Turn<'_, Self>) {
+        let same = |install: &&mut Install<P>| {
+            install.position == position && install.height == height && install.root == root
+        };
+        if let Some(install) = self.install.as_mut().filter(same) {
+            // A server that comes back names the state that is being read here already.
+            install.asked = true;
+            self.queue.clear();
+            self.queue_bytes = 0;
+            return;
+        }
         let idle = self.work.is_none() && self.install.is_none() && self.queue.is_empty();
         let own = self.kept.get(position).map(|kept| kept.record.clone());
         let own = own.filter(|record| record.root == root && record.height == height);

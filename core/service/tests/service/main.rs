@@ -1,5 +1,7 @@
 //! The service against an ideal ordering loop: sessions, execution, clients, reads, state transfer.
 
+mod admission;
+mod alone;
 mod batches;
 mod board;
 mod clients;
@@ -10,6 +12,7 @@ mod matching;
 mod patience;
 mod purses;
 mod reads;
+mod replies;
 mod resumed;
 mod sessions;
 mod store;

@@ -188,6 +188,27 @@ fn a_jump_drops_what_is_at_work_and_to_an_own_checkpoint_asks_nobody() {
 }
 
 #[test]
+fn a_server_that_comes_back_names_the_state_that_is_read_already_or_was_lost() {
+    for lost in [false, true] {
+        let (mut world, position, root) = executed(8);
+        if lost {
+            world.nodes[1].records.clear();
+            world.nodes[1].blobs.clear();
+        }
+        world.restart(1);
+        let before = world.nodes[1].applied.len();
+        world.jump(1, position, 12, root);
+        assert_eq!(world.machine(1).status().installing, Some(Position(position)));
+        world.run();
+        assert_eq!(world.nodes[1].applied[before..], [(position, root)], "answered once");
+        assert_eq!(world.machine(1).height(), 14, "what lies behind it is executed again");
+        assert_eq!(world.machine(1).state().root(), world.machine(0).state().root());
+        assert!(world.faults.is_empty());
+        world.blobs_are_those_kept(1);
+    }
+}
+
+#[test]
 fn a_chunk_that_the_lane_lost_is_fetched_from_others() {
     let (mut world, position, root) = executed(7);
     let names: Vec<Hash> = world.nodes[1].blobs.keys().copied().collect();
