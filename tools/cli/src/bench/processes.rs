@@ -19,7 +19,7 @@ use synod_chaos::links::Links;
 use synod_config::{Address, Effective, Genesis, Parameters, Service, SynError};
 
 /// How long the processes may take to become ready.
-const READY: Duration = Duration::from_secs(20);
+const READY: Duration = Duration::from_secs(120);
 
 /// What a signal ends: processes that run, and their directories. One for all clusters of this process.
 #[derive(Default)]
@@ -85,7 +85,7 @@ pub(crate) struct Start<'a> {
     pub(crate) name: &'a str,
     /// Members.
     pub(crate) nodes: u16,
-    /// Members, the last ones, that are never started.
+    /// Members, the last ones, that are never started; under Chop Chop brokers are the last ones.
     pub(crate) dead: u16,
     /// Sets protocol parameters.
     pub(crate) parameters: &'a dyn Fn(&mut Parameters),
@@ -181,7 +181,7 @@ impl Processes {
             wired: None,
             ports,
         };
-        for index in 0..cluster.names.len() {
+        for index in 0..cluster.names.len().saturating_sub(usize::from(with.dead)) {
             cluster.launch(index)?;
         }
         cluster.await_all()?;

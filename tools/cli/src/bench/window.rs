@@ -117,7 +117,7 @@ fn kill_leader(
 }
 
 /// Whom the node with the newest view calls its leader.
-fn leader<'a>(pages: impl Iterator<Item = &'a Page>) -> Option<usize> {
+pub(super) fn leader<'a>(pages: impl Iterator<Item = &'a Page>) -> Option<usize> {
     let told = pages
         .filter_map(|page| Some((page.sum("synod_consensus_view")?, page.sum("synod_consensus_leader")?)));
     let (_, leader) = told.max_by(|left, right| left.0.total_cmp(&right.0))?;

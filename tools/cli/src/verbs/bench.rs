@@ -178,6 +178,17 @@ enum Durability {
     Volatile,
 }
 
+impl Durability {
+    /// `storage.sync` of the nodes.
+    const fn sync(self) -> &'static str {
+        match self {
+            Self::Fsync => "group",
+            Self::Nosync => "none-UNSAFE",
+            Self::Volatile => "volatile-UNSAFE",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Send {
     One,
@@ -218,6 +229,8 @@ impl Arguments {
             Work::Cluster(plan) => bench::run(session, &plan),
             Work::Chop(chop::Chosen::Auth(plan)) => bench::run_chop(session, &plan),
             Work::Chop(chop::Chosen::Real(plan)) => bench::run_real(session, &plan),
+            Work::Chop(chop::Chosen::Load(plan)) => bench::run_load(session, &plan),
+            Work::Chop(chop::Chosen::Children(plan)) => bench::run_children(session, &plan),
         }
     }
 }
@@ -300,11 +313,7 @@ impl Options {
             warmup: self.warmup,
             rules: self.rules,
             channel: matches!(self.auth, Auth::Channel),
-            sync: match self.durability {
-                Durability::Fsync => "group",
-                Durability::Nosync => "none-UNSAFE",
-                Durability::Volatile => "volatile-UNSAFE",
-            },
+            sync: self.durability.sync(),
             dead: self.dead,
             send_all: self.send == Send::All,
             read,

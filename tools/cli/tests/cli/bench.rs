@@ -141,8 +141,88 @@ fn a_forged_batch_that_passes_shows_no_figure() {
     assert!(!told.contains("batches_per_s"), "{told}");
 }
 
+const LOAD: &str = "--clients 2048 --batch 128 --for 500ms --warmup 100ms --repeat 1";
+
+/// Whether a figure is above zero.
+fn positive(value: &Value) -> bool {
+    value.as_f64().is_some_and(|figure| figure > 0.0)
+}
+
 #[test]
-fn parts_of_chop_chop_that_are_not_built_are_refused() {
-    let told = Rig::new().refused("bench chop --part e2e", "SYN-1001", 2);
-    assert!(told.contains("only auth, server and real are built"), "{told}");
+fn four_servers_deliver_what_a_load_broker_sends_once_and_hold_one_state() {
+    let (told, own) = ran(&format!("chop --part e2e {LOAD} --pool 8 --window 4"));
+    let audit = &told["audit"];
+    assert_eq!(
+        (&audit["servers"], &audit["accounts"], &audit["sent"]),
+        (&4.into(), &256.into(), &audit["delivered"])
+    );
+    assert_eq!((&own["part"], &own["cooldown_ok"], &own["pool"]), (&"e2e".into(), &true.into(), &8.into()));
+    for key in ["messages_per_s", "batches_per_s", "ingress_bytes_per_msg", "wire_bytes_per_msg"] {
+        assert!(positive(&own[key]), "{key}: {own}");
+    }
+    assert!(positive(&own["cpu_ns_per_msg"]["server"]) && positive(&own["cpu_ns_per_msg"]["load"]), "{own}");
+    assert!(positive(&own["at_a_tenth"]["latency_us"]["p50"]), "{own}");
+    let paths = own["paths"].as_array().expect("other ways");
+    let ways: Vec<(&Value, &Value)> = paths.iter().map(|way| (&way["durability"], &way["ids"])).collect();
+    assert_eq!(ways, [(&"fsync".into(), &"uniform".into()), (&"volatile".into(), &"cohort:5".into())]);
+    assert!(own["generated"].as_str().is_some_and(|words| words.contains("generated")), "{own}");
+    assert_eq!(
+        (&told["header"]["transport"], &told["header"]["durability"]),
+        (&"tls".into(), &"volatile".into())
+    );
+}
+
+#[test]
+fn a_message_that_servers_do_not_hold_shows_no_figure_of_a_load_broker() {
+    let line =
+        format!("bench chop --part e2e {LOAD} --no-ablations --rate 1000 --durability fsync --i-am-a-test");
+    let told = Rig::new().refused(&line, "SYN-6009", 8);
+    assert!(told.contains("1 lost and 0 duplicated"), "{told}");
+}
+
+#[test]
+fn bytes_on_the_wire_are_counted_in_both_forms_of_ids() {
+    let (_, own) = ran(&format!("chop --part linerate {LOAD} --id-space 1000000 --no-ablations"));
+    let forms = own["forms"].as_array().expect("forms");
+    let bytes = |at: usize| forms[at]["ingress_bytes_per_msg"].as_f64().expect("a figure");
+    assert!(bytes(0) > bytes(1) && bytes(1) > 8.0, "{own}");
+    assert_eq!(
+        (&forms[0]["ids"], &forms[1]["ids"], &own["id_space"]),
+        (&"packed".into(), &"smallest".into(), &1_000_000.into())
+    );
+    assert!(positive(&own["overhead_fig9"]) && positive(&own["overhead_entropy"]), "{own}");
+}
+
+#[test]
+fn batches_are_delivered_whatever_part_of_them_is_distilled() {
+    let (_, own) = ran(&format!("chop --part partial {LOAD} --pool 2 --window 2"));
+    let curve = own["ratio_curve"].as_array().expect("a curve");
+    let shares: Vec<f64> = curve.iter().filter_map(|point| point["distilled"].as_f64()).collect();
+    assert_eq!(shares, [0.0, 0.25, 0.5, 0.75, 0.95, 1.0]);
+    assert!(curve.iter().all(|point| positive(&point["messages_per_s"])), "{own}");
+}
+
+#[test]
+fn every_application_executes_the_load() {
+    let (_, own) = ran(&format!("chop --part apps {LOAD}"));
+    let apps: Vec<&str> =
+        own["apps"].as_array().expect("rows").iter().filter_map(|row| row["app"].as_str()).collect();
+    assert_eq!(apps[1..], ["payments", "pixels", "auction"]);
+}
+
+#[test]
+fn nothing_is_lost_with_leader_server_and_broker_killed() {
+    let (told, own) = ran(&format!("chop --part faults {LOAD} --no-ablations"));
+    let faults = own["faults"].as_array().expect("faults");
+    let names: Vec<&str> = faults.iter().filter_map(|fault| fault["fault"].as_str()).collect();
+    assert_eq!(names, ["leader killed", "server killed", "broker killed"]);
+    assert!(faults.iter().all(|fault| positive(&fault["is"]["longest_gap_s"])), "{own}");
+    assert_eq!(told["audit"]["servers"], 4);
+}
+
+#[test]
+fn the_broker_of_the_real_part_is_a_part_of_its_own() {
+    let (_, own) = ran("chop --part broker --clients 512 --honest 0 --for 2s --warmup 500ms --repeat 1");
+    assert!(positive(&own["cpu_us_per_msg"]), "{own}");
+    assert_eq!((&own["part"], &own["real"]["part"]), (&"broker".into(), &"real".into()));
 }

@@ -11,21 +11,21 @@ pub(crate) enum Part {
     Auth,
     /// What one server costs per message, beside a load broker.
     Server,
-    /// A broker alone: not built.
+    /// What the broker of the next part costs.
     Broker,
-    /// Clients that sign, a broker, servers: not built.
+    /// Clients that sign, a broker, servers.
     Real,
-    /// Servers, ordering, a load broker: not built.
+    /// Servers, ordering, a load broker.
     E2e,
-    /// Bytes on the wire (Figure 9): not built.
+    /// Bytes on the wire (Figure 9).
     Linerate,
-    /// Batches that are distilled in part (Figure 8a): not built.
+    /// Batches that are distilled in part (Figure 8a).
     Partial,
-    /// Applications (Figure 11b): not built.
+    /// Applications (Figure 11b).
     Apps,
-    /// Killed leaders, servers, brokers (Figure 11a): not built.
+    /// Killed leaders, servers, brokers (Figure 11a).
     Faults,
-    /// All of them: not built.
+    /// All of them, short.
     All,
 }
 

@@ -1,7 +1,9 @@
 //! The options of `synod bench chop`.
 
+mod load;
+
 use super::duration;
-use crate::bench::{ChopPlan, Enrol, Part, RealPlan, ServerPart};
+use crate::bench::{ChildPlan, ChopPlan, Enrol, LoadPlan, Part, RealPlan, ServerPart};
 use crate::session::usage;
 use clap::Args;
 use std::path::PathBuf;
@@ -17,8 +19,10 @@ const CHUNK: u32 = 512;
 /// Options of `chop` alone.
 #[derive(Debug, Args)]
 pub(super) struct ChopOptions {
-    /// What is measured. Built so far: auth, a witness alone; server, one server's work beside a load broker, in one process;
-    /// real, clients that sign, brokers and servers.
+    /// What is measured. auth: a witness alone; server: one server's work beside a load broker, in one process; broker: what
+    /// the broker of real costs; real: clients that sign, a broker, servers; e2e, linerate, partial, apps, faults: servers as
+    /// processes under a broker of generated batches, their speed, bytes, batches that are distilled in part, applications,
+    /// and faults; all: each of them, short.
     #[arg(long, value_enum, default_value = "auth", hide_possible_values = true)]
     part: Part,
     /// Which ids a batch has: uniform, cohort[:PERCENT exchanged from batch to batch] or block.
@@ -40,26 +44,24 @@ pub(super) struct ChopOptions {
     /// both numbers are rounded up to multiples of 512.
     #[arg(long, value_name = "IDS", value_parser = clap::value_parser!(u32).range(1..=i64::from(IDS_MAX)))]
     id_space: Option<u32>,
-    /// Batches made before the measured time; they are checked in turn.
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    /// Batches made before the measured time; they are checked or sent in turn. Under a load broker 0 makes each anew.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(0..=1_024))]
     pool: u16,
     /// With --part server: of how many batches the server witnesses how many.
     #[arg(long, default_value = "26/64", value_name = "W/N", value_parser = witnessed)]
     share: (u32, u32),
-    /// With --part server: batches on their way, at most as many as a store works on at a time.
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=16))]
-    window: u16,
-    #[command(flatten)]
-    real: RealOptions,
-    /// Time measured, in each repetition.
-    #[arg(long = "for", default_value = "20s", value_parser = duration)]
-    span: Duration,
-    /// Time before measuring.
-    #[arg(long, default_value = "5s", value_parser = duration)]
-    warmup: Duration,
-    /// Repetitions; the result is the median, and the spread stands beside it.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    repeat: u32,
+    /// Batches on their way, at most as many as a store works on at a time: 16 with --part server, 8 under a load broker.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
+    window: Option<u16>,
+    /// Time measured, in each repetition: 20s, 2s with --part all.
+    #[arg(long = "for", value_name = "SPAN", value_parser = duration)]
+    span: Option<Duration>,
+    /// Time before measuring: 5s, 1s with --part all.
+    #[arg(long, value_parser = duration)]
+    warmup: Option<Duration>,
+    /// Repetitions; the result is the median, and the spread stands beside it. 3, and 1 with --part all.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeat: Option<u32>,
     /// Leaves out other ways to do the same.
     #[arg(long)]
     no_ablations: bool,
@@ -69,6 +71,10 @@ pub(super) struct ChopOptions {
     /// Writes the result to this file as well.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    load: load::LoadOptions,
+    #[command(flatten)]
+    real: RealOptions,
 }
 
 /// A share from 0 to 1 with up to three digits behind the point, in thousandths.
@@ -140,23 +146,47 @@ fn thousandths(percent: f64, option: &str) -> Result<u32, SynError> {
 pub(super) enum Chosen {
     Auth(ChopPlan),
     Real(RealPlan),
+    Load(LoadPlan),
+    Children(ChildPlan),
+}
+
+/// How long and how often.
+struct Times {
+    span: Duration,
+    warmup: Duration,
+    repeat: u32,
 }
 
 impl ChopOptions {
     pub(super) fn chosen(self) -> Result<Chosen, SynError> {
         match self.part {
             Part::Real => self.real().map(Chosen::Real),
-            _ => self.plan().map(Chosen::Auth),
+            Part::Auth | Part::Server => self.plan().map(Chosen::Auth),
+            Part::Broker | Part::All => self.children().map(Chosen::Children),
+            Part::E2e | Part::Linerate | Part::Partial | Part::Apps | Part::Faults => {
+                self.load().map(Chosen::Load)
+            }
         }
     }
 
+    fn times(&self) -> Result<Times, SynError> {
+        let short = self.part == Part::All;
+        let or = |given: Option<Duration>, long, brief| {
+            given.unwrap_or(Duration::from_secs(if short { brief } else { long }))
+        };
+        let span = or(self.span, 20, 2);
+        if span.is_zero() && self.real.messages.is_none() {
+            return Err(usage("--for 0 measures nothing"));
+        }
+        let repeat = self.repeat.unwrap_or(if short { 1 } else { 3 });
+        Ok(Times { span, warmup: or(self.warmup, 5, 1), repeat })
+    }
+
     fn real(self) -> Result<RealPlan, SynError> {
+        let Times { span, warmup, repeat } = self.times()?;
         let RealOptions {
             silent, invalid, sockets, honest, brokers, pace, enrol, messages, kill_broker, ..
         } = self.real;
-        if self.span.is_zero() && messages.is_none() {
-            return Err(usage("--for 0 measures nothing"));
-        }
         if self.size != 8 {
             return Err(usage("--part real sends payments, which have 8 bytes"));
         }
@@ -179,24 +209,18 @@ impl ChopOptions {
             enrol,
             messages,
             kill: kill_broker,
-            span: self.span,
-            warmup: self.warmup,
-            repeat: self.repeat,
+            span,
+            warmup,
+            repeat,
             receipts: self.real.receipts,
             out: self.out,
         })
     }
 
     fn plan(self) -> Result<ChopPlan, SynError> {
-        let server = match self.part {
-            Part::Auth => None,
-            Part::Server => Some(ServerPart { share: self.share, window: usize::from(self.window) }),
-            _ => {
-                return Err(usage(
-                    "of the parts only auth, server and real are built: the others need a load broker as a process",
-                ));
-            }
-        };
+        let Times { span, warmup, repeat } = self.times()?;
+        let window = usize::from(self.window.unwrap_or(16));
+        let server = (self.part == Part::Server).then_some(ServerPart { share: self.share, window });
         if server.is_some() && self.distilled != 1_000 {
             return Err(usage("--part server replays batches that are fully distilled"));
         }
@@ -205,8 +229,8 @@ impl ChopOptions {
                 "--part server has a directory, whose ids are distinct clients: no --id-space",
             ));
         }
-        if self.span.is_zero() {
-            return Err(usage("--for 0 measures nothing"));
+        if self.pool == 0 {
+            return Err(usage("--pool 0 goes with a load broker: here batches are made beforehand"));
         }
         let clients = self.clients.unwrap_or(1_000_000);
         let (mut clients, mut id_space) = (clients, self.id_space.unwrap_or(clients));
@@ -224,9 +248,9 @@ impl ChopOptions {
             clients,
             id_space,
             pool: usize::from(self.pool),
-            span: self.span,
-            warmup: self.warmup,
-            repeat: self.repeat,
+            span,
+            warmup,
+            repeat,
             server,
             ablations: !self.no_ablations,
             planted: self.i_am_a_test,
@@ -236,101 +260,4 @@ impl ChopOptions {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{ChopOptions, IdDraw, ServerPart, share};
-    use crate::bench::ChopPlan;
-    use clap::{Args as _, FromArgMatches as _};
-
-    fn plan(line: &str) -> Result<ChopPlan, String> {
-        let words = std::iter::once("chop").chain(line.split_whitespace());
-        let matches = ChopOptions::augment_args(clap::Command::new("chop")).try_get_matches_from(words);
-        let matches = matches.map_err(|error| error.to_string())?;
-        let options = ChopOptions::from_arg_matches(&matches).map_err(|error| error.to_string())?;
-        options.plan().map_err(|error| error.message().to_owned())
-    }
-
-    #[test]
-    fn defaults_are_those_of_the_figure() {
-        let plan = plan("").expect("defaults");
-        assert_eq!((plan.ids, plan.distilled, plan.batch, plan.size), (IdDraw::Uniform, 1_000, 65_536, 8));
-        assert_eq!((plan.clients, plan.id_space, plan.repeat), (1_000_000, 1_000_000, 3));
-        assert_eq!((plan.span.as_secs(), plan.warmup.as_secs(), plan.ablations), (20, 5, true));
-    }
-
-    #[test]
-    fn ids_beyond_the_clients_come_in_whole_chunks() {
-        let plan = plan("--clients 1000 --id-space 5000 --batch 100 --ids cohort:5 --distilled 0.95")
-            .expect("sound");
-        assert_eq!((plan.clients, plan.id_space), (1_024, 5_120));
-        assert_eq!((plan.ids, plan.distilled, plan.batches().stragglers()), (IdDraw::Cohort(5), 950, 5));
-    }
-
-    #[test]
-    fn what_is_not_built_or_means_nothing_is_refused_with_the_reason() {
-        for part in ["broker", "e2e", "linerate", "partial", "apps", "faults", "all"] {
-            let why = plan(&format!("--part {part}")).expect_err(part);
-            assert!(why.contains("only auth, server and real are built"), "{part}: {why}");
-        }
-        for (line, reason) in [
-            ("--for 0s", "measures nothing"),
-            ("--clients 100 --batch 101", "above the number of ids"),
-            ("--ids odd", "one of uniform"),
-            ("--distilled 1.5", "not a share"),
-            ("--part figure3", "invalid value"),
-            ("--part server --distilled 0.9", "fully distilled"),
-            ("--part server --id-space 2000000", "no --id-space"),
-            ("--part server --share 65/64", "not a share such as 26/64"),
-            ("--size 0", "0 is not in"),
-        ] {
-            let why = plan(line).map(|_| ()).expect_err(line);
-            assert!(why.contains(reason), "{line}: {why}");
-        }
-    }
-
-    #[test]
-    fn the_part_with_real_clients_reads_its_own_options() {
-        let real = |line: &str| {
-            let words = ["chop", "--part", "real"].into_iter().chain(line.split_whitespace());
-            let matches = ChopOptions::augment_args(clap::Command::new("chop")).try_get_matches_from(words);
-            let matches = matches.map_err(|error| error.to_string())?;
-            let options = ChopOptions::from_arg_matches(&matches).map_err(|error| error.to_string())?;
-            options.real().map_err(|error| error.message().to_owned())
-        };
-        let plain = real("").expect("defaults");
-        assert_eq!((plain.clients, plain.brokers, plain.honest, plain.sockets), (131_072, 1, 16, 16));
-        assert_eq!((plain.silent, plain.invalid, plain.messages), (0, 0, None));
-        let hurt = real("--silent 5 --invalid 0.5 --messages 3 --kill-broker").expect("sound");
-        assert_eq!((hurt.silent, hurt.invalid, hurt.brokers, hurt.kill), (50, 5, 2, true));
-        for (line, reason) in [
-            ("--silent 101", "0 to 100 percent"),
-            ("--silent 60 --invalid 41", "above 100 percent"),
-            ("--kill-broker", "--messages"),
-            ("--kill-broker --messages 1 --brokers 1", "leaves no broker"),
-            ("--size 9", "8 bytes"),
-            ("--for 0s", "measures nothing"),
-        ] {
-            let why = real(line).map(|_| ()).expect_err(line);
-            assert!(why.contains(reason), "{line}: {why}");
-        }
-    }
-
-    #[test]
-    fn a_server_witnesses_the_share_of_the_paper() {
-        let server = |line: &str| plan(line).expect("sound").server;
-        assert_eq!(server("--part server"), Some(ServerPart { share: (26, 64), window: 16 }));
-        assert_eq!(server("--part server --share 0/1 --window 8").map(|part| part.share), Some((0, 1)));
-        assert_eq!(server("--part auth"), None);
-    }
-
-    #[test]
-    fn shares_are_read_in_thousandths() {
-        let read = |text| share(text).ok();
-        assert_eq!(
-            [read("1"), read("0"), read("1.0"), read("0.95"), read("0.001")],
-            [1_000, 0, 1_000, 950, 1].map(Some)
-        );
-        for wrong in ["", "2", "1.001", "-0", "0.", ".5", "0.0001", "1e0", "+1", "0.x"] {
-            assert_eq!(read(wrong), None, "{wrong}");
-        }
-    }
-}
+mod tests;

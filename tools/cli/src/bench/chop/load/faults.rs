@@ -1,0 +1,162 @@
+//! `--part faults`: the leader, a server and the broker are killed under load, and a server sleeps until others no longer hold
+//! what it misses.
+
+use super::e2e::{figures, paced};
+use super::memory::formula;
+use super::plan::LoadPlan;
+use super::report::{common_fields, of_batches, unavailable};
+use super::rig::{CHECKPOINT_EVERY, Rig, SERVERS, members};
+use crate::bench::chop::report::rounded;
+use crate::bench::pages::Page;
+use crate::bench::window::leader;
+use crate::deployment::Blow;
+use crate::exit::bug;
+use crate::output::Report;
+use crate::session::Session;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use synod_config::SynError;
+use synod_load::chop::broker::Pace;
+use synod_load::usage;
+
+/// How long a killed server stays away, and how long a killed broker is watched.
+const AWAY: Duration = Duration::from_secs(3);
+/// How long a server may take to come back, and others to deliver what a sleeping one misses.
+const BACK: Duration = Duration::from_secs(180);
+const ASLEEP: Duration = Duration::from_secs(400);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Kills one after another and gives the result.
+///
+/// # Errors
+/// What could not be started or did not come back; SYN-6009 if the audit fails.
+pub(super) fn measure(session: &Session, plan: &LoadPlan) -> Result<Report, SynError> {
+    let members = members(session, plan.clients)?;
+    let mut rig = Rig::start(session, plan, &members)?;
+    rig.warm_up(session, plan)?;
+    session.watched("measuring without faults");
+    let steady = rig.stretch(|| {
+        std::thread::sleep(plan.span);
+        Ok(())
+    })?;
+    // Half of what was reached, so that what is missed can be made good.
+    let rate = plan.rate.map_or(steady.per_s() / 2.0, f64::from);
+    rig.driver.pace(paced(rate, plan.batch));
+    let first = first_leader(&rig)?;
+    let mut events =
+        vec![json!({ "fault": "leader killed", "server": first, "is": server(session, &mut rig, first)? })];
+    let second = (0..usize::from(SERVERS)).find(|at| Some(*at) != first_leader(&rig).ok());
+    let second = second.ok_or_else(|| bug("faults", &"all servers lead"))?;
+    events.push(
+        json!({ "fault": "server killed", "server": second, "is": server(session, &mut rig, second)? }),
+    );
+    events.push(json!({ "fault": "broker killed", "is": broker(session, &rig) }));
+    let mut reasons = vec![("stage_ns", "stages are measured by --part auth and --part server")];
+    let asleep = if plan.ablations {
+        asleep(session, &rig, plan)?
+    } else {
+        reasons.push(("server_asleep", "left out by --no-ablations"));
+        Value::Null
+    };
+    let pool = rig.driver.pool();
+    let (books, audit) = rig.close(session, plan)?;
+    let mut own = of_batches(plan, "faults", pool);
+    own.extend(figures(&steady, &books).into_iter().map(|(key, value)| (key.to_owned(), value)));
+    own.insert("rate_under_faults".to_owned(), rounded(rate));
+    own.insert("faults".to_owned(), events.into());
+    own.insert("server_asleep".to_owned(), asleep);
+    unavailable(&reasons, &mut own);
+    Ok(common_fields(plan, plan.durability(), &steady, &books, &audit).field("chop", own))
+}
+
+fn first_leader(rig: &Rig) -> Result<usize, SynError> {
+    let pages: Vec<Page> = rig.metrics().iter().flatten().filter_map(Page::fetch).collect();
+    leader(pages.iter()).ok_or_else(|| bug("faults", &"no server told its leader"))
+}
+
+fn seconds(time: Duration) -> Value {
+    rounded(time.as_secs_f64())
+}
+
+/// Kills a server and starts it again.
+fn server(session: &Session, rig: &mut Rig, at: usize) -> Result<Value, SynError> {
+    session.watched(&format!("killing {}", rig.cluster.name(at)));
+    std::thread::sleep(AWAY);
+    let killed = Instant::now();
+    rig.cluster.kill(at);
+    std::thread::sleep(AWAY);
+    let again = Instant::now();
+    rig.cluster.launch(at)?;
+    rig.cluster.await_all()?;
+    rig.restarted.push(at);
+    caught_up(rig, at)?;
+    let back = again.elapsed();
+    let books = rig.driver.books();
+    let before = books.longest_gap(killed.checked_sub(AWAY).unwrap_or(killed), killed);
+    Ok(json!({
+        "longest_gap_s": seconds(books.longest_gap(killed, again)), "longest_gap_before_s": seconds(before),
+        "away_s": seconds(again.saturating_duration_since(killed)), "back_after_s": seconds(back),
+    }))
+}
+
+/// Waits until a server has delivered what all have.
+fn caught_up(rig: &Rig, at: usize) -> Result<(), SynError> {
+    let metrics =
+        rig.metrics().get(at).cloned().flatten().ok_or_else(|| bug("faults", &"a server without port"))?;
+    let wanted = rig.driver.books().height;
+    rig.until(BACK, "a server that comes back", || {
+        let told = Page::fetch(&metrics).and_then(|page| page.sum("synod_server_delivered_height"));
+        std::thread::sleep(LOOK);
+        told.is_some_and(|height| height >= super::super::report::float(wanted))
+    })
+}
+
+/// Kills the load broker and starts it again at once.
+fn broker(session: &Session, rig: &Rig) -> Value {
+    session.watched("killing the broker");
+    std::thread::sleep(AWAY);
+    let killed = Instant::now();
+    rig.driver.kill();
+    rig.driver.revive();
+    std::thread::sleep(AWAY);
+    let books = rig.driver.books();
+    let before = books.longest_gap(killed.checked_sub(AWAY).unwrap_or(killed), killed);
+    json!({
+        "longest_gap_s": seconds(books.longest_gap(killed, Instant::now())),
+        "longest_gap_before_s": seconds(before),
+    })
+}
+
+/// Stops a server until the others have delivered more than they keep, and lets it go on.
+fn asleep(session: &Session, rig: &Rig, plan: &LoadPlan) -> Result<Value, SynError> {
+    let leads = first_leader(rig)?;
+    let at = (0..usize::from(SERVERS)).rev().find(|at| *at != leads).unwrap_or(0);
+    let running = rig.cluster.running(at).cloned().ok_or_else(|| bug("faults", &"a server does not run"))?;
+    let before = rig.driver.books();
+    let body = before.bytes / before.sent.0.max(1);
+    // What goes beyond the cap is released at the checkpoint behind it.
+    let wanted = plan.retain + 2 * u64::from(CHECKPOINT_EVERY) * body;
+    session.watched(&format!("{} sleeps until {} MiB are delivered", running.name, wanted >> 20));
+    running.strike(Blow::Pause)?;
+    rig.driver.pace(Pace::Window(plan.window));
+    let (begun, mut rss) = (Instant::now(), 0);
+    let passed = rig.until(ASLEEP, "what a sleeping server misses", || {
+        let others =
+            rig.cluster.pids().into_iter().filter(|(other, _)| *other < usize::from(SERVERS) && *other != at);
+        rss = others.filter_map(|(_, pid)| usage(pid)).map(|used| used.rss_peak_bytes).fold(rss, u64::max);
+        (rig.driver.delivered().0 - before.delivered.0) * body > wanted
+    });
+    let slept = begun.elapsed();
+    let missed = rig.driver.delivered().0 - before.delivered.0;
+    // It goes on even if the others did not get so far.
+    running.strike(Blow::Resume)?;
+    passed?;
+    let awake = Instant::now();
+    caught_up(rig, at)?;
+    let (back, most) = (awake.elapsed(), formula(plan));
+    Ok(json!({
+        "server": running.name, "retain_bytes": plan.retain, "slept_s": seconds(slept), "batches_missed": missed,
+        "bytes_missed": missed * body, "back_after_s": seconds(back), "rss_peak_of_others": rss,
+        "formula_bytes": most, "rss_in_formula": rss <= most,
+    }))
+}

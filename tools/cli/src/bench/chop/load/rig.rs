@@ -1,0 +1,285 @@
+//! Servers as processes and a load broker in this one.
+
+use super::audit::{Audit, Terms};
+use super::plan::{App, LoadPlan, TOKENS};
+use super::threads::{self, Threads};
+use crate::bench::pages::{Page, Passed};
+use crate::bench::processes::{ChopStart, Processes, Start};
+use crate::cluster::ChopPlan as Deployed;
+use crate::context::client_addresses;
+use crate::exit::bug;
+use crate::layout::NODE_FILE;
+use crate::session::{Session, usage as wrong_usage};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use synod_config::{Address, Chop, ClusterKind, Effective, SynError, code};
+use synod_crypto::Seed;
+use synod_host::chop::{BrokerSetup as BrokerFiles, cluster};
+use synod_load::chop::broker::{Books, BrokerSetup, Carried, Driver, DriverSetup, Pace};
+use synod_load::chop::{KeyFamily, Members};
+use synod_load::{Latency, usage};
+
+/// Servers.
+pub(super) const SERVERS: u16 = 4;
+/// What each account holds at first: above what a client pays in any run.
+pub(super) const GRANT: u32 = 2_000_000_000;
+/// Positions between checkpoints.
+pub(super) const CHECKPOINT_EVERY: u32 = 256;
+/// How long links may take to come up, and what is on its way to be delivered.
+const LINKS: Duration = Duration::from_secs(60);
+const DRAIN: Duration = Duration::from_secs(120);
+/// How long servers may take to read the keys of all clients: some 50 us per client and server.
+const FIRST: Duration = Duration::from_secs(900);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The members of every run's family.
+///
+/// # Errors
+/// Clients that are no directory.
+pub(super) fn members(session: &Session, clients: u32) -> Result<Arc<Members>, SynError> {
+    session.watched("making keys");
+    let members = KeyFamily::new(&Seed::new(super::super::auth::FAMILY)).members(clients, clients);
+    members.map(Arc::new).ok_or_else(|| bug("bench", &"a directory that cuts a chunk"))
+}
+
+/// A cluster under load.
+pub(super) struct Rig {
+    pub(super) cluster: Processes,
+    pub(super) driver: Driver,
+    app: App,
+    /// Servers that were started again.
+    pub(super) restarted: Vec<usize>,
+}
+
+/// CPU of servers and of this process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cpu {
+    pub(super) servers: Duration,
+    pub(super) load: Duration,
+    /// Of all servers, by thread, and of this process.
+    pub(super) threads: Threads,
+    pub(super) load_threads: Threads,
+    /// The largest memory of one server, and of this process.
+    pub(super) rss: [u64; 2],
+}
+
+/// A stretch of the run.
+#[derive(Clone, Debug)]
+pub(super) struct Stretch {
+    pub(super) wall: Duration,
+    pub(super) batches: u64,
+    pub(super) messages: u64,
+    pub(super) latency: Latency,
+    pub(super) cpu: Cpu,
+    pub(super) carried: Carried,
+    pub(super) making: Duration,
+    pub(super) pages: Vec<Passed>,
+}
+
+impl Stretch {
+    /// Messages per second.
+    pub(super) fn per_s(&self) -> f64 {
+        super::report::per_s(self.messages, self.wall)
+    }
+}
+
+impl Rig {
+    /// Starts servers and load broker; batches are ready and links are up when it is there.
+    ///
+    /// # Errors
+    /// What could not be started.
+    pub(super) fn start(
+        session: &Session,
+        plan: &LoadPlan,
+        members: &Arc<Members>,
+    ) -> Result<Self, SynError> {
+        session.watched(&format!("starting four servers: {}, {}", plan.app.name(), plan.durability()));
+        let processes = deploy(plan, members)?;
+        let folder = processes.directory().join(processes.name(usize::from(SERVERS)));
+        let files = BrokerFiles::read(&folder, [], &[])?;
+        let broker = BrokerSetup {
+            cluster_name: files.genesis.cluster().name.clone(),
+            cluster: cluster(&files.genesis)?,
+            seed: files.key.seed().clone(),
+            servers: client_addresses(&files.genesis),
+            margin: u32::from(SERVERS) / 16,
+            window: plan.window.max(16),
+        };
+        session.watched("making batches");
+        let ahead = if plan.source().is_replayed() { 2 } else { plan.pool };
+        let setup = DriverSetup { members: members.clone(), broker, source: plan.source(), ahead };
+        let driver = Driver::start(setup).map_err(|why| wrong_usage(&why.to_string()))?;
+        let rig = Self { cluster: processes, driver, app: plan.app, restarted: Vec::new() };
+        rig.until(LINKS, "links", || rig.driver.carried().links >= u64::from(SERVERS))?;
+        Ok(rig)
+    }
+
+    /// Waits until `done`.
+    ///
+    /// # Errors
+    /// SYN-2003 if it takes longer than `patience`.
+    pub(super) fn until(
+        &self,
+        patience: Duration,
+        stage: &str,
+        mut done: impl FnMut() -> bool,
+    ) -> Result<(), SynError> {
+        let until = Instant::now() + patience;
+        while !done() {
+            if Instant::now() >= until {
+                let found = format!(
+                    "{:?} batches sent, {:?} delivered",
+                    self.driver.books().sent,
+                    self.driver.delivered()
+                );
+                return Err(SynError::of(code::NO_ANSWER, &[("address", "the servers"), ("stage", stage)])
+                    .because(found));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Has a first batch delivered: servers have read the clients' keys then. And more, for the time of the warm-up.
+    ///
+    /// # Errors
+    /// SYN-2003 if none is delivered.
+    pub(super) fn warm_up(&self, session: &Session, plan: &LoadPlan) -> Result<(), SynError> {
+        session.watched("warming up");
+        self.driver.pace(Pace::Window(plan.window));
+        let before = self.driver.delivered().0;
+        self.until(FIRST, "first delivery", || self.driver.delivered().0 > before)?;
+        std::thread::sleep(plan.warmup);
+        Ok(())
+    }
+
+    /// What happens while `work` is done.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub(super) fn stretch(&self, work: impl FnOnce() -> Result<(), SynError>) -> Result<Stretch, SynError> {
+        self.driver.forget();
+        let pages = self.pages();
+        let (begun, books, cpu) = (Instant::now(), self.driver.books(), self.cpu());
+        let carried = self.driver.carried();
+        work()?;
+        let (wall, after) = (begun.elapsed(), self.driver.books());
+        let after_cpu = self.cpu();
+        let now = self.driver.carried();
+        Ok(Stretch {
+            wall,
+            batches: after.delivered.0 - books.delivered.0,
+            messages: after.delivered.1 - books.delivered.1,
+            latency: after.latency.clone(),
+            cpu: after_cpu.since(&cpu),
+            carried: Carried {
+                sent: now.sent.saturating_sub(carried.sent),
+                received: now.received.saturating_sub(carried.received),
+                links: now.links,
+            },
+            making: after.making.saturating_sub(books.making),
+            pages: pages
+                .into_iter()
+                .zip(self.pages())
+                .filter_map(|both| Some(Passed::new(both.0?, both.1?)))
+                .collect(),
+        })
+    }
+
+    /// The metrics ports of the servers.
+    pub(super) fn metrics(&self) -> Vec<Option<Address>> {
+        let of = |at: usize| {
+            let file = self.cluster.directory().join(self.cluster.name(at)).join(NODE_FILE);
+            let config = Effective::read(&file, [], []).and_then(|effective| effective.config());
+            config.ok().and_then(|config| config.listen.metrics)
+        };
+        (0..usize::from(SERVERS)).map(of).collect()
+    }
+
+    fn pages(&self) -> Vec<Option<Page>> {
+        self.metrics().iter().map(|metrics| metrics.as_ref().and_then(Page::fetch)).collect()
+    }
+
+    fn cpu(&self) -> Cpu {
+        let mut all = Cpu::default();
+        for (_, pid) in self.cluster.pids() {
+            let Some(used) = usage(pid) else { continue };
+            all.servers += used.cpu;
+            all.rss[0] = all.rss[0].max(used.rss_peak_bytes);
+            threads::add(pid, &mut all.threads);
+        }
+        let own = usage(std::process::id()).unwrap_or_default();
+        (all.load, all.rss[1]) = (own.cpu, own.rss_peak_bytes);
+        threads::add(std::process::id(), &mut all.load_threads);
+        all
+    }
+
+    /// Waits for what is on its way, compares, and gives the books; figures may be shown if the audit passed.
+    ///
+    /// # Errors
+    /// SYN-2003 if something is not delivered in time; SYN-6009 if the audit fails.
+    pub(super) fn close(self, session: &Session, plan: &LoadPlan) -> Result<(Books, Audit), SynError> {
+        session.watched("waiting for what is on its way, and auditing");
+        if !self.driver.drain(DRAIN) {
+            let books = self.driver.books();
+            let lost = (books.sent.1 - books.delivered.1).to_string();
+            let values = [("lost", lost.as_str()), ("duplicated", "0")];
+            let found = format!("{} of {} batches are delivered", books.delivered.0, books.sent.0);
+            return Err(SynError::of(code::AUDIT_FAILED, &values).because(found));
+        }
+        let books = self.driver.books();
+        let mut metrics = self.metrics();
+        for at in &self.restarted {
+            metrics.iter_mut().skip(*at).take(1).for_each(|port| *port = None);
+        }
+        let pays = self.app == App::Payments && plan.size == 8;
+        let terms = Terms {
+            genesis: &self.cluster.genesis,
+            grant: pays.then_some(u64::from(GRANT)),
+            metrics: &metrics,
+        };
+        let audit = Audit::of(&terms, &books, plan.planted)?;
+        audit.passed()?;
+        self.driver.stop().map_err(|why| bug("load broker", &why))?;
+        Ok((books, audit))
+    }
+}
+
+impl Cpu {
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            servers: self.servers.saturating_sub(before.servers),
+            load: self.load.saturating_sub(before.load),
+            threads: threads::since(&self.threads, &before.threads),
+            load_threads: threads::since(&self.load_threads, &before.load_threads),
+            rss: self.rss,
+        }
+    }
+}
+
+fn deploy(plan: &LoadPlan, members: &Members) -> Result<Processes, SynError> {
+    let flag = |key: &str, value: String| (key.to_owned(), value);
+    let flags = [
+        // What a broker costs is measured here, not what it is allowed.
+        flag("chop.quota_work", "4000000".to_owned()),
+        flag("storage.sync", plan.sync.to_owned()),
+        flag("storage.retain_bytes", plan.retain.to_string()),
+        flag("log.level", "warn".to_owned()),
+    ];
+    let parameters =
+        |parameters: &mut synod_config::Parameters| parameters.checkpoint_every = CHECKPOINT_EVERY;
+    let start = Start { name: "bench-load", nodes: SERVERS, dead: 1, parameters: &parameters, flags: &flags };
+    let chop = Chop {
+        batch_max: plan.batch.max(65_536),
+        message_size: plan.size,
+        grant: GRANT,
+        tokens: TOKENS.min(plan.clients),
+        kind: ClusterKind::Bench,
+        ..Chop::default()
+    };
+    let directory: Vec<u8> = members.view.chunks().iter().flat_map(|chunk| chunk.encode()).collect();
+    let deployed =
+        Deployed { app: plan.app.name(), chop, directory: Some(&directory), ..Deployed::default() };
+    // The broker of the genesis is played by this process.
+    Processes::start_chop(&start, ChopStart { brokers: 1, plan: deployed, flags: &[] })
+}

@@ -1,0 +1,132 @@
+//! The parts under a load broker, and those that run others.
+
+use super::super::Durability;
+use super::{ChopOptions, Times};
+use crate::bench::{App, ChildPlan, LoadPart, LoadPlan, Part};
+use crate::session::usage;
+use clap::Args;
+use synod_config::SynError;
+use synod_load::chop::IdDraw;
+
+/// Batches on their way, unless said otherwise.
+const WINDOW: u16 = 8;
+/// Ids of the paper's directory.
+const PAPER: u32 = 257_000_000;
+/// Clients that servers know at most: a directory of 2^28 bytes.
+const CLIENTS_MAX: u32 = 3_355_443;
+
+/// Options of the parts under a load broker.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options of --part e2e, linerate, partial, apps and faults")]
+pub(super) struct LoadOptions {
+    /// Messages per second, due at times fixed in advance; without it the loop is closed.
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
+    /// What the servers execute.
+    #[arg(long, value_enum, default_value = "payments")]
+    app: App,
+    /// Whether promises of servers are synced to disk, written, or only remembered, as in the paper.
+    #[arg(long, value_enum, default_value = "volatile")]
+    durability: Durability,
+    /// With --part faults: MiB of delivered bodies that a server keeps for one that sleeps.
+    #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u32).range(128..=1_048_576))]
+    retain: u32,
+}
+
+impl ChopOptions {
+    pub(super) fn load(self) -> Result<LoadPlan, SynError> {
+        let part = match self.part {
+            Part::Linerate => LoadPart::Linerate,
+            Part::Partial => LoadPart::Partial,
+            Part::Apps => LoadPart::Apps,
+            Part::Faults => LoadPart::Faults,
+            _ => LoadPart::E2e,
+        };
+        let Times { span, warmup, repeat } = self.times()?;
+        let clients = self.clients.unwrap_or(1_000_000);
+        let id_space = match part {
+            LoadPart::Linerate => self.id_space.unwrap_or(PAPER),
+            _ => self.id_space.unwrap_or(clients),
+        };
+        let plan = LoadPlan {
+            part,
+            ids: self.ids,
+            distilled: self.distilled,
+            batch: self.batch,
+            size: self.size,
+            clients,
+            id_space,
+            pool: usize::from(self.pool),
+            window: u32::from(self.window.unwrap_or(WINDOW)),
+            rate: self.load.rate,
+            app: self.load.app,
+            sync: self.load.durability.sync(),
+            retain: u64::from(self.load.retain) << 20,
+            span,
+            warmup,
+            repeat,
+            ablations: !self.no_ablations,
+            planted: self.i_am_a_test,
+            out: self.out,
+        };
+        check(&plan)?;
+        Ok(plan)
+    }
+
+    /// The parts that are run, each in a process of its own, with the options that were given.
+    pub(super) fn children(self) -> Result<ChildPlan, SynError> {
+        let Times { span, warmup, repeat } = self.times()?;
+        let mut options = vec![
+            format!("--for={}ms", span.as_millis()),
+            format!("--warmup={}ms", warmup.as_millis()),
+            format!("--repeat={repeat}"),
+            "--no-ablations".to_owned(),
+        ];
+        options.extend(self.clients.map(|clients| format!("--clients={clients}")));
+        if self.part == Part::Broker {
+            options.push(format!("--honest={}", self.real.honest));
+            options.push(format!("--pace={}", self.real.pace));
+            return Ok(ChildPlan { part: "broker", children: vec![("real", options)], out: self.out });
+        }
+        let generated = [format!("--batch={}", self.batch), format!("--pool={}", self.pool)];
+        let own = |part: &'static str| {
+            let with: Vec<String> = match part {
+                "real" => options.clone(),
+                _ => options.iter().chain(&generated).cloned().collect(),
+            };
+            (part, with)
+        };
+        let parts = ["auth", "server", "real", "e2e", "linerate", "partial", "apps", "faults"];
+        Ok(ChildPlan { part: "all", children: parts.map(own).to_vec(), out: self.out })
+    }
+}
+
+/// Refuses what means nothing together.
+fn check(plan: &LoadPlan) -> Result<(), SynError> {
+    let part = plan.part;
+    if plan.clients > CLIENTS_MAX {
+        return Err(usage("servers read a directory of at most 3355443 clients"));
+    }
+    if plan.batch > plan.clients || plan.batch > plan.id_space {
+        return Err(usage("--batch is above the number of ids, and no client is in a batch twice"));
+    }
+    if plan.id_space != plan.clients && part != LoadPart::Linerate {
+        return Err(usage(
+            "--id-space goes with --part linerate: elsewhere servers know every client's keys",
+        ));
+    }
+    let replayed = plan.pool > 0 && plan.distilled == 1_000;
+    if matches!(plan.ids, IdDraw::Cohort(_)) && (!replayed || part == LoadPart::Partial) {
+        return Err(usage("cohorts are replayed from a pool of batches that are fully distilled"));
+    }
+    if part == LoadPart::Partial && plan.distilled != 1_000 {
+        return Err(usage("--part partial measures every share itself: no --distilled"));
+    }
+    if part == LoadPart::Apps && plan.size != 8 {
+        return Err(usage("--part apps sends operations, which have 8 bytes"));
+    }
+    if plan.rate.is_some() && !matches!(part, LoadPart::E2e | LoadPart::Faults) {
+        return Err(usage("--rate goes with --part e2e and faults: the others are closed loops"));
+    }
+    Ok(())
+}
