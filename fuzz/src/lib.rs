@@ -26,6 +26,6 @@ mod target;
 pub use decoders::{
     bls, channel, chopchop, config, hotstuff, http, journal, kv, link, merkle, resp, service, vocabulary,
 };
-pub use roles::{client, connection, executor, recovery, replica};
+pub use roles::{chop, client, connection, executor, recovery, replica};
 pub use tape::Tape;
 pub use target::{Kind, TARGETS, Target, find};

@@ -5,14 +5,17 @@ use core::fmt::Debug;
 use synod_chopchop::batch::{Batch, Header, Sealed};
 use synod_chopchop::card::Card;
 use synod_chopchop::certificate::Legitimacy;
+use synod_chopchop::client::ClientRecord;
 use synod_chopchop::datagram::Envelope;
-use synod_chopchop::dedup::{Exceptions, Reason, Runs, Table};
+use synod_chopchop::dedup::{CHUNK_SLOTS, Chunk, Exceptions, Reason, Runs, Table};
 use synod_chopchop::directory::{Directory, Member, MemberChunk};
 use synod_chopchop::ids::{IdCodec, IdColumn, IdShape, encode, encode_as};
 use synod_chopchop::item::Item;
 use synod_chopchop::message::{ClientMessage, ServerMessage, StoreMessage};
+use synod_chopchop::receipt::Receipt;
 use synod_chopchop::signup::SealedSignUp;
-use synod_chopchop::statement::{Delivered, Witness};
+use synod_chopchop::statement::{Delivered, Height, Witness};
+use synod_chopchop::store::StoreRecord;
 use synod_crypto::HashKey;
 use synod_wire::{Bytes, Draw, Drawn, Limits, Wire};
 
@@ -20,14 +23,24 @@ use super::wires;
 use crate::check::{accept, bounded};
 use crate::{Kind, Tape, Target};
 
+/// A number stands in for the records of the ordering layer.
+type ServerRecord = synod_chopchop::server::ServerRecord<Height>;
+/// Bytes of a chunk of slots.
+const CHUNK_BYTES: usize = CHUNK_SLOTS * 16;
+
 wires! {
     "chop-card" card Card;
     "chop-delivered" delivered Delivered;
     "chop-header" header Header;
     "chop-sign-up" sign_up SealedSignUp;
+    "chop-server-record" server_record ServerRecord;
     "chop-store-message" store_message StoreMessage;
+    "chop-store-record" store_record StoreRecord;
     "chop-witness" witness Witness;
     and Target::new("chop-client-message", Kind::Decoder, client_message, crate::check::drawn::<ClientMessage>);
+    and Target::new("chop-client-record", Kind::Decoder, client_record, crate::check::drawn::<ClientRecord>);
+    and Target::new("chop-receipt", Kind::Decoder, receipt, crate::check::drawn::<Receipt>);
+    and Target::new("chop-slots", Kind::Decoder, slots, chunk_of_slots);
     and Target::new("chop-item", Kind::Decoder, item, crate::check::drawn::<Item>);
     and Target::new("chop-legitimacy", Kind::Decoder, legitimacy, crate::check::drawn::<Legitimacy>);
     and Target::new("chop-server-message", Kind::Decoder, server_message, crate::check::drawn::<ServerMessage>);
@@ -82,6 +95,43 @@ pub fn legitimacy(bytes: &[u8]) {
 /// With the property that broke.
 pub fn server_message(bytes: &[u8]) {
     open_ended::<ServerMessage>(bytes);
+}
+
+/// Decodes a record of a client.
+///
+/// # Panics
+/// With the property that broke.
+pub fn client_record(bytes: &[u8]) {
+    open_ended::<ClientRecord>(bytes);
+}
+
+/// Decodes a receipt.
+///
+/// # Panics
+/// With the property that broke.
+pub fn receipt(bytes: &[u8]) {
+    open_ended::<Receipt>(bytes);
+}
+
+/// Reads a chunk of the deduplication table: slots that are not written are zero.
+///
+/// # Panics
+/// When a chunk is accepted that its slots are not written as.
+pub fn slots(bytes: &[u8]) {
+    let mut whole = bytes.to_vec();
+    // A chunk has one length, which few inputs have.
+    if !bytes.is_empty() && bytes.len() < CHUNK_BYTES {
+        whole.resize(CHUNK_BYTES, 0);
+    }
+    let Some(chunk) = bounded(whole.len(), || Chunk::decode(&whole)) else { return };
+    accept();
+    assert_eq!(chunk.encode(), whole, "roundtrip: a chunk is written otherwise");
+    let table = Table::restore(3, 9, vec![chunk.into()]);
+    assert!(table.is_some_and(|table| (0..9).all(|id| table.slot(id).is_some())));
+}
+
+fn chunk_of_slots(from: &mut Drawn) -> Vec<u8> {
+    (0..=from.below(200)).map(|_| u8::draw(from)).collect()
 }
 
 /// Ids below which a batch is also deduplicated.

@@ -1,5 +1,6 @@
 //! One target per role: bytes become events, and the role's promises are checked after each.
 
+pub mod chop;
 pub mod client;
 pub mod connection;
 pub mod executor;
@@ -20,6 +21,9 @@ pub(crate) const TARGETS: &[Target] = &[
     Target::new("role-replica", Kind::Role, replica::run, long),
     Target::new("role-connection", Kind::Role, connection::run, steps),
     Target::new("role-recovery", Kind::Role, recovery::run, steps),
+    Target::new("role-chop-server", Kind::Role, chop::server::run, long),
+    Target::new("role-chop-broker", Kind::Role, chop::broker::run, long),
+    Target::new("role-chop-client", Kind::Role, chop::client::run, steps),
 ];
 
 /// The cluster of all roles.

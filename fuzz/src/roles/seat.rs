@@ -2,7 +2,7 @@
 //! durability lags, blobs, and whatever was sent, put out and blamed.
 
 use core::any::Any;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use synod_crypto::{Hash, Keys};
 use synod_machine::host::{At, ErasedJob, Frame, Hosted, LaneLog, Lsn, Platform};
@@ -29,6 +29,7 @@ pub(super) struct Desk {
     issued: Lsn,
     durable: Lsn,
     blobs: BTreeMap<Hash, Bytes>,
+    stored: BTreeSet<Hash>,
     loads: VecDeque<Hash>,
     jobs: VecDeque<ErasedJob>,
     compacts: bool,
@@ -44,6 +45,11 @@ impl Desk {
         self.issued
     }
 
+    /// Whether a blob was stored in this life, or stood there when it began.
+    pub(super) fn was_stored(&self, name: &Hash) -> bool {
+        self.stored.contains(name)
+    }
+
     /// What is left of the lane when the power fails: the durable lines.
     fn cut(self) -> Self {
         let durable = self.durable;
@@ -56,7 +62,8 @@ impl Desk {
                 Line::Erase(name) => drop(blobs.remove(name)),
             }
         }
-        Self { lines, issued: durable, durable, blobs, ..Self::default() }
+        let stored = blobs.keys().copied().collect();
+        Self { lines, issued: durable, durable, blobs, stored, ..Self::default() }
     }
 
     fn log(&self) -> LaneLog {
@@ -81,6 +88,7 @@ impl Platform for Desk {
     }
     fn store(&mut self, name: Hash, bytes: Bytes) -> Lsn {
         assert_eq!(name, Hash::of(&bytes), "a blob is named by its content");
+        self.stored.insert(name);
         self.blobs.insert(name, bytes.clone());
         self.line(Line::Blob(name, bytes))
     }
