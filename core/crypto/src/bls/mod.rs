@@ -42,7 +42,7 @@ mod tests;
 
 pub use certificate::{BlsCertificate, BlsMembers, Uncombined, combine};
 pub use claim::{BlsClaim, Reconsidered, verify_all};
-pub use family::BenchFamily;
+pub use family::{BenchFamily, FamilyShares};
 pub use points::{BlsPublicKey, BlsSignature, KeySum, SignatureSum};
 pub use registration::{BadBls, Registration};
 pub use scheme::{Bls, KEYS_AT_ONCE, POSSESSION, SIGNING};

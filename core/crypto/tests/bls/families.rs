@@ -42,6 +42,18 @@ fn keys_and_signatures_by_addition_are_those_of_single_signers() {
 }
 
 #[test]
+fn members_wherever_they_stand_sign_what_they_sign_alone() {
+    for_all(|seed, what, members| {
+        let shares = family(seed).under(&SCOPE, &Say(what));
+        assert_eq!(shares.of(members), signatures(seed, members.iter().copied(), what));
+    });
+    let shares = family(2).under(&SCOPE, &Say(3));
+    let edges = [0, 255, 256, 257, 511, 512, 65_535, 7, 255];
+    assert_eq!(shares.of(&edges), signatures(2, edges, 3), "in their order, and as often as they are named");
+    assert!(shares.of(&[]).is_empty());
+}
+
+#[test]
 fn a_sum_of_numbers_signs_like_all_its_members() {
     for_all(|seed, what, members| {
         let sum = family(seed).signed_by_all(&SCOPE, &Say(what), members.iter().copied());
