@@ -14,7 +14,7 @@
     clippy::as_conversions
 )]
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -90,8 +90,8 @@ struct Call {
 /// The dialling side.
 pub(crate) struct Dialler {
     calls: Vec<Call>,
-    by_peer: BTreeMap<NodeId, usize>,
-    by_link: BTreeMap<(SocketAddr, u32), usize>,
+    by_peer: HashMap<NodeId, usize>,
+    by_link: HashMap<(SocketAddr, u32), usize>,
     due: BTreeSet<(Time, usize)>,
     keys: Arc<Keys>,
     cluster: Hash,
@@ -116,7 +116,7 @@ impl Dialler {
             .collect();
         let by_peer = peers.iter().enumerate().map(|(at, peer)| (peer.id, at)).collect();
         let due = (0..calls.len()).map(|at| (Time::ZERO, at)).collect();
-        Self { calls, by_peer, by_link: BTreeMap::new(), due, keys, cluster, rto_min }
+        Self { calls, by_peer, by_link: HashMap::new(), due, keys, cluster, rto_min }
     }
 
     /// Whether a peer is called here.
@@ -226,10 +226,13 @@ impl Dialler {
         let body = sealed.open(&up.keys.to_dialler)?;
         up.window.add(sealed.sequence);
         up.waits = None;
-        call.shake = None;
+        let was_shaking = call.shake.take().is_some();
         call.says(Link::Up, acts);
         acts.push(Act::Body { peer: call.peer.id, body });
-        self.set_due(at, None);
+        // What is due for a silence stays: it is cheaper to find then that there is none than to move it each time.
+        if was_shaking {
+            self.set_due(at, None);
+        }
         Ok(())
     }
 
@@ -253,7 +256,7 @@ impl Dialler {
         acts.push(Act::Send { call: at, to: call.peer.address, datagram });
         if up.waits.is_none() {
             up.waits = Some(now);
-            if call.shake.is_none() {
+            if call.shake.is_none() && call.due.is_none() {
                 let silent = call.silent(self.rto_min);
                 self.set_due(at, Some(after(now, silent)));
             }
@@ -308,6 +311,13 @@ impl Call {
 
     /// What is due: a step of the handshake, or the end of a silence. When it is due again.
     fn due_now(&mut self, at: usize, now: Time, rto_min: Span, acts: &mut Vec<Act>) -> Option<Time> {
+        if let (Some(up), None) = (&self.up, &self.shake) {
+            // Since this became due, something may have come, and something else may be waited for.
+            let end = after(up.waits?, self.silent(rto_min));
+            if end > now {
+                return Some(end);
+            }
+        }
         if let Some(shake) = self.shake.as_mut()
             && let Some(cookie) = shake.cookie.filter(|_| shake.proofs < PROOFS_MAX)
         {

@@ -1,6 +1,6 @@
 //! The datagram links of a node: sockets on one side, one machine on the other.
 //!
-//! *Bounds.* 1,024 datagrams are read per socket and turn, none while `inbox_max` bodies wait for the machine.
+//! *Bounds.* 256 packets are read per socket and turn, none while `inbox_max` bodies wait for the machine.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ use crate::reactor::ReadyList;
 pub const LINKED: NodeId = NodeId(1 << 31);
 
 /// Calls of the system per socket and turn.
-const READS: usize = 8;
+const READS: usize = 4;
 
 /// Sockets, the machine and queues they serve, and whom to call.
 pub(crate) struct LinkParts {

@@ -15,13 +15,13 @@
 //! one address; a peer whose address changed falls silent and shakes hands again.
 //!
 //! *Bounds.* [`LinkLimits`]: 128 bytes per accepted link, about 350 per call and 8 bodies before its first link; up to
-//! `queue_max` datagrams to send per socket, at its pace; `inbox_max` bodies plus one batch of 128 for the machine.
+//! `queue_max` datagrams to send per socket, at its pace; `inbox_max` bodies plus what one system call reads for the machine.
 //!
-//! *Not built.* Segmentation offload of the system (GSO, GRO): one system call carries 128 datagrams instead. Confidentiality:
-//! bodies are authentic, not secret.
+//! *Not built.* Confidentiality: bodies are authentic, not secret.
 
 mod accept;
 mod build;
+mod bundle;
 mod dial;
 pub(crate) mod exchange;
 pub(crate) mod format;

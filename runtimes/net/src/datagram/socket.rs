@@ -1,6 +1,11 @@
-//! One UDP socket: up to 128 datagrams per system call, either way, and a pace for sending.
+//! One UDP socket: many datagrams per system call, either way, and a pace for sending.
 //!
-//! *Bounds.* `queue_max` datagrams wait to be sent, at most 1,200 bytes each; the newest is dropped beyond.
+//! *Bundles.* What goes to one address in a row leaves as one packet that the system cuts up ([`Bundles`]), and what the
+//! system joined on its way is read as one and cut here: on a link between two processes of one machine nobody cuts at all.
+//! A system that cannot is found out by the first bundle it refuses.
+//!
+//! *Bounds.* `queue_max` datagrams wait to be sent, at most 1,200 bytes each; the newest is dropped beyond. 64 rooms of 65
+//! kB are read into, whose pages the system gives when they are used.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
@@ -9,47 +14,67 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, SockaddrLike, recvmmsg};
+use nix::sys::socket::sockopt::UdpGroSegment;
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, SockaddrLike,
+    SockaddrStorage, recvmmsg, sendmsg, setsockopt,
+};
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 use synod_machine::Time;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use super::format::DATAGRAM_MAX;
+use super::bundle::{Bundle, Bundles};
 use super::pace::Pace;
 use crate::reactor::ConnWaker;
 
-/// Datagrams per system call.
-pub(crate) const BATCH: usize = 128;
-/// Bytes read of a datagram: enough to see that it is too long.
-const ROOM: usize = DATAGRAM_MAX + 16;
+/// Datagrams that are queued for one round of system calls.
+const BATCH: usize = 512;
+/// Bundles of one that one system call sends.
+const SINGLES: usize = 128;
+/// Packets that one system call reads.
+const ROOMS: usize = 64;
+/// Bytes read of a packet: the longest there is, at a distance that puts no two rooms' begins into one place of a cache.
+const ROOM: usize = 65_536 + 1_088;
 
 /// A datagram and its other end.
 pub(crate) type Packet = (SocketAddr, Vec<u8>);
 
+/// A packet that was read.
+#[derive(Clone, Copy)]
+struct Read {
+    from: Option<SocketAddr>,
+    bytes: usize,
+    /// Length of each datagram in it but the last.
+    each: usize,
+}
+
 /// What one call read.
 pub(crate) struct Inbound {
     buffer: Vec<u8>,
-    lengths: Vec<(Option<SocketAddr>, usize)>,
+    packets: Vec<Read>,
 }
 
 impl Inbound {
     pub(crate) fn new() -> Self {
-        Self { buffer: vec![0; BATCH * ROOM], lengths: Vec::with_capacity(BATCH) }
+        Self { buffer: vec![0; ROOMS * ROOM], packets: Vec::with_capacity(ROOMS) }
     }
 
     /// Stands in while the real one is lent.
     pub(crate) const fn empty() -> Self {
-        Self { buffer: Vec::new(), lengths: Vec::new() }
+        Self { buffer: Vec::new(), packets: Vec::new() }
     }
 
     /// The datagrams in the order they came.
     pub(crate) fn packets(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
-        self.lengths
-            .iter()
-            .zip(self.buffer.chunks_exact(ROOM))
-            .filter_map(|((from, length), bytes)| Some(((*from)?, bytes.get(..*length)?)))
+        self.packets.iter().zip(self.buffer.chunks_exact(ROOM)).flat_map(|(read, room)| {
+            let bytes = room.get(..read.bytes).unwrap_or_default();
+            // An empty datagram is one, too: it is counted as too short.
+            let empty = bytes.is_empty().then_some(bytes);
+            let each = bytes.chunks(read.each.max(1)).chain(empty);
+            read.from.into_iter().flat_map(move |from| each.clone().map(move |datagram| (from, datagram)))
+        })
     }
 }
 
@@ -65,6 +90,8 @@ pub(crate) struct Wire {
     is_v6: bool,
     queue: VecDeque<Packet>,
     queue_max: usize,
+    /// What the pace admitted.
+    bundles: Bundles,
     pace: Pace,
     /// The system takes no more; the waker is rung when it does.
     is_blocked: bool,
@@ -98,6 +125,7 @@ impl Wire {
             is_v6,
             queue: VecDeque::new(),
             queue_max,
+            bundles: Bundles::default(),
             pace,
             is_blocked,
             waker,
@@ -109,6 +137,8 @@ impl Wire {
         if let State::Bound(_) = self.state
             && let State::Bound(socket) = core::mem::replace(&mut self.state, State::Broken)
         {
+            // Where the system joins nothing, datagrams come one by one.
+            let _: nix::Result<()> = setsockopt(&socket, UdpGroSegment, &true);
             self.state = State::Open(UdpSocket::from_std(socket)?);
             self.waker.list();
         }
@@ -119,9 +149,9 @@ impl Wire {
         &self.waker
     }
 
-    /// Reads up to 128 datagrams; whether there were any. Without, the waker is rung when some come.
+    /// Reads up to 64 packets; whether there were any. Without, the waker is rung when some come.
     pub(crate) fn read(&self, into: &mut Inbound) -> io::Result<bool> {
-        into.lengths.clear();
+        into.packets.clear();
         let State::Open(socket) = &self.state else { return Ok(false) };
         loop {
             let fd = socket.as_raw_fd();
@@ -129,7 +159,7 @@ impl Wire {
                 if self.is_v6 { receive::<SockaddrIn6>(fd, into) } else { receive::<SockaddrIn>(fd, into) }
             });
             match read {
-                Ok(()) => return Ok(!into.lengths.is_empty()),
+                Ok(()) => return Ok(!into.packets.is_empty()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let waker = self.waker.waker();
                     match socket.poll_recv_ready(&mut Context::from_waker(&waker)) {
@@ -159,54 +189,52 @@ impl Wire {
     /// Sends what waits, as far as pace and system allow, one batch.
     pub(crate) fn flush(&mut self, now: Time) -> Sent {
         let mut sent = Sent::default();
-        let State::Open(socket) = &self.state else { return sent };
+        if !matches!(self.state, State::Open(_)) {
+            return sent;
+        }
         self.is_blocked = false;
-        while !self.queue.is_empty() {
-            let open = self.pace.open(now).min(BATCH);
-            if open == 0 {
-                return sent;
-            }
-            let (front, _) = self.queue.as_slices();
-            let batch = front.get(..open).unwrap_or(front);
-            let done = socket.try_io(Interest::WRITABLE, || send(socket, batch));
+        if self.bundles.is_empty() {
+            let open = self.pace.open(now).min(BATCH).min(self.queue.len());
+            self.pace.take(open);
+            self.bundles.add(self.queue.drain(..open));
+        }
+        while !self.bundles.is_empty() {
+            let State::Open(socket) = &self.state else { break };
+            let (first, is_single) = match self.bundles.iter().next() {
+                Some(first) => (first, first.is_single()),
+                None => break,
+            };
+            let done = socket.try_io(Interest::WRITABLE, || match is_single {
+                true => send(socket, self.bundles.iter().take_while(|next| next.is_single()).take(SINGLES)),
+                false => send_bundle(socket, first).map(|()| 1),
+            });
             sent.calls += 1;
             match done {
-                Ok(count) => {
-                    self.pace.take(count);
-                    for (_, datagram) in self.queue.drain(..count) {
-                        sent.datagrams += 1;
-                        sent.bytes += datagram.len() as u64;
-                    }
-                    if sent.datagrams >= 4 * BATCH as u64 {
-                        sent.more = !self.queue.is_empty();
+                Ok(count) => (0..count).for_each(|_| sent.count(self.bundles.pop())),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let waker = self.waker.waker();
+                    if socket.poll_send_ready(&mut Context::from_waker(&waker)).is_pending() {
+                        self.is_blocked = true;
                         return sent;
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let waker = self.waker.waker();
-                    match socket.poll_send_ready(&mut Context::from_waker(&waker)) {
-                        Poll::Pending => {
-                            self.is_blocked = true;
-                            return sent;
-                        }
-                        Poll::Ready(_) => {}
-                    }
-                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if !is_single => self.bundles.unbundle(cuts_nothing(&error)),
                 Err(error) => {
                     // Of the first one: no route, no permission. The others may have a better way.
                     tracing::debug!(%error, "a datagram was refused");
-                    self.queue.pop_front();
+                    self.bundles.pop();
                     sent.refused += 1;
                 }
             }
         }
+        sent.more = !self.queue.is_empty() && self.pace.open(now) > 0;
         sent
     }
 
     /// Datagrams that wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.queue.len()
+        self.queue.len() + self.bundles.waiting()
     }
 
     /// When a socket that waits for its pace may send again.
@@ -216,24 +244,45 @@ impl Wire {
     }
 }
 
+impl Sent {
+    fn count(&mut self, bundle: Option<Bundle>) {
+        for datagram in bundle.iter().flat_map(|bundle| &bundle.datagrams) {
+            self.datagrams += 1;
+            self.bytes += datagram.len() as u64;
+        }
+    }
+}
+
 fn receive<S>(fd: i32, into: &mut Inbound) -> io::Result<()>
 where
     S: SockaddrLike + Copy + Into<SocketAddr>,
 {
     let mut slices: Vec<[IoSliceMut<'_>; 1]> =
         into.buffer.chunks_exact_mut(ROOM).map(|room| [IoSliceMut::new(room)]).collect();
-    // Made anew each time: the system shortens the lengths of addresses in used ones.
-    let mut headers = MultiHeaders::<S>::preallocate(slices.len(), None);
+    // Made anew each time: the system shortens the lengths of addresses and control messages in used ones.
+    let mut headers = MultiHeaders::<S>::preallocate(slices.len(), Some(nix::cmsg_space!(i32)));
     let received = recvmmsg(fd, &mut headers, slices.iter_mut(), MsgFlags::MSG_DONTWAIT, None)?;
-    into.lengths.extend(received.map(|message| (message.address.map(Into::into), message.bytes)));
+    into.packets.extend(received.map(|message| {
+        let joined = message.cmsgs().ok().and_then(|mut all| {
+            all.find_map(|one| match one {
+                ControlMessageOwned::UdpGroSegments(each) => usize::try_from(each).ok(),
+                _ => None,
+            })
+        });
+        let each = joined.filter(|each| *each > 0).unwrap_or(message.bytes);
+        Read { from: message.address.map(Into::into), bytes: message.bytes, each }
+    }));
     Ok(())
 }
 
-fn send(socket: &UdpSocket, batch: &[Packet]) -> io::Result<usize> {
-    let addresses: Vec<_> = batch.iter().map(|(to, _)| to.as_any()).collect();
-    let slices: Vec<[IoSlice<'_>; 1]> = batch.iter().map(|(_, bytes)| [IoSlice::new(bytes)]).collect();
+/// Sends bundles of one; how many left.
+fn send<'b>(socket: &UdpSocket, singles: impl Iterator<Item = &'b Bundle>) -> io::Result<usize> {
+    let singles: Vec<(&SocketAddr, &Vec<u8>)> =
+        singles.filter_map(|bundle| Some((&bundle.to, bundle.datagrams.first()?))).collect();
+    let addresses: Vec<_> = singles.iter().map(|(to, _)| to.as_any()).collect();
+    let slices: Vec<[IoSlice<'_>; 1]> = singles.iter().map(|(_, bytes)| [IoSlice::new(bytes)]).collect();
     let mut controls: Vec<SendAncillaryBuffer<'_, '_, '_>> =
-        batch.iter().map(|_| SendAncillaryBuffer::default()).collect();
+        singles.iter().map(|_| SendAncillaryBuffer::default()).collect();
     let mut messages: Vec<MMsgHdr<'_>> = addresses
         .iter()
         .zip(&slices)
@@ -241,4 +290,21 @@ fn send(socket: &UdpSocket, batch: &[Packet]) -> io::Result<usize> {
         .map(|((to, slice), control)| MMsgHdr::new_with_addr(to, slice, control))
         .collect();
     Ok(sendmmsg(socket, &mut messages, SendFlags::DONTWAIT)?)
+}
+
+/// Whether an error says that the system, or the way there, cuts no packets up.
+fn cuts_nothing(error: &io::Error) -> bool {
+    use nix::errno::Errno::{EINVAL, EIO, EMSGSIZE, ENOPROTOOPT, EOPNOTSUPP};
+    let codes = [EINVAL, EIO, EMSGSIZE, ENOPROTOOPT, EOPNOTSUPP];
+    error.raw_os_error().is_some_and(|code| codes.iter().any(|known| *known as i32 == code))
+}
+
+/// Sends a bundle as one packet that the system cuts.
+fn send_bundle(socket: &UdpSocket, bundle: &Bundle) -> io::Result<()> {
+    let each = u16::try_from(bundle.each).map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
+    let slices: Vec<IoSlice<'_>> = bundle.datagrams.iter().map(|bytes| IoSlice::new(bytes)).collect();
+    let to = SockaddrStorage::from(bundle.to);
+    let cut = [ControlMessage::UdpGsoSegments(&each)];
+    sendmsg(socket.as_raw_fd(), &slices, &cut, MsgFlags::MSG_DONTWAIT, Some(&to))?;
+    Ok(())
 }

@@ -101,7 +101,8 @@ fn a_handshake_of_four_words_opens_a_link_both_ways() {
     assert_eq!((socket, to), (0, address(7)));
     let body = Bytes::from_static(b"answer");
     assert_eq!(told(&mut dialler, &datagram, at(2)), [Act::Body { peer: PEER, body }]);
-    assert_eq!(dialler.deadline(), None, "nothing is waited for");
+    assert!(due(&mut dialler, at(301)).is_empty(), "nothing is waited for");
+    assert_eq!(dialler.deadline(), None);
 }
 
 #[test]
@@ -332,6 +333,24 @@ fn after_three_silent_timeouts_hands_are_shaken_again_from_wherever_the_dialler_
     assert!(dialler.send(PEER, &BODY, at(315), &mut acts));
     let heard = acceptor.receive(address(8), 0, &one(sent(&mut acts)), at(315));
     assert!(matches!(heard, Ok(Heard::Body { link, .. }) if link != old));
+}
+
+#[test]
+fn silence_counts_from_what_was_said_last_without_an_answer() {
+    let (mut acceptor, mut dialler) = (acceptor(10), dialler());
+    let (link, ..) = shake(&mut acceptor, &mut dialler, 7, at(0));
+    let mut acts = Vec::new();
+    for second in 0..5 {
+        assert!(dialler.send(PEER, &BODY, at(second * 200), &mut acts));
+        let (_, _, datagram) = acceptor.seal(link, b"answer").expect("there is a link");
+        told(&mut dialler, &datagram, at(second * 200 + 1));
+        assert!(due(&mut dialler, at(second * 200 + 2)).is_empty());
+    }
+    assert!(dialler.send(PEER, &BODY, at(900), &mut acts));
+    for ms in (900..1_200).step_by(10) {
+        assert!(due(&mut dialler, at(ms)).is_empty(), "{ms} ms");
+    }
+    assert_eq!((dialler.deadline(), due(&mut dialler, at(1_200)).len()), (Some(at(1_200)), 1));
 }
 
 #[test]
