@@ -12,6 +12,7 @@ mod collect;
 mod config;
 mod distil;
 mod enrol;
+mod flow;
 mod follow;
 mod job;
 mod links;
@@ -20,13 +21,15 @@ mod order;
 mod recent;
 mod respond;
 mod search;
+mod standing;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod witness;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use synod_crypto::Hash;
+use synod_crypto::{Hash, Signature};
 use synod_machine::{
     Bounded, Event, Link, Log, Machine, Never, QueueSpec, Recover, Span, Time, To, Turn, Unrecoverable,
 };
@@ -34,11 +37,13 @@ use synod_quorum::NodeId;
 
 use self::ask::Questions;
 use self::enrol::Desk;
+use self::flow::{Flow, Width};
 use self::follow::Follow;
 use self::job::Submitted;
 use self::links::Links;
 use self::open::{Admitted, Batch, Phase, SLOT_BYTES};
 use self::recent::{Bucket, Recent};
+use self::standing::Standings;
 use crate::certificate::HeightCertificate;
 use crate::directory::Directory;
 use crate::fault::Fault;
@@ -56,8 +61,10 @@ pub enum Timer {
     Window(u64),
     /// Submissions are checked.
     Flush,
-    /// Clients of a batch that said nothing are shown it again.
-    Resend(u64, u32),
+    /// Clients of a batch that said nothing are told again.
+    Resend(u64),
+    /// More clients are told something.
+    Tell,
     /// A batch waits no longer for shares.
     Distil(u64),
     /// More servers are asked for shards.
@@ -120,12 +127,16 @@ pub struct Broker {
     links: Links,
     buckets: BTreeMap<u32, Bucket>,
     suspects: BTreeSet<u32>,
-    unchecked: Vec<Submitted>,
+    unchecked: VecDeque<Submitted>,
+    /// Submissions under check, and the checks that they are in.
     checking: usize,
+    checks: u32,
+    /// Of each client the first submission that waits for its check or is under it: its number, signature and link.
+    under_check: BTreeMap<u32, (u64, Signature, NodeId)>,
     /// Links with a certificate under check.
     explaining: BTreeSet<NodeId>,
-    /// Highest number admitted, by client.
-    highest: BTreeMap<u32, u64>,
+    /// Highest number admitted and newest batch, by client.
+    standings: Standings,
     pool: BTreeMap<u32, Admitted>,
     held: BTreeMap<u32, Admitted>,
     pool_bytes: u64,
@@ -135,8 +146,6 @@ pub struct Broker {
     window_since: Option<Time>,
     batches: BTreeMap<u64, Batch>,
     last_batch: u64,
-    /// Which batch an id is in: the newest.
-    place: BTreeMap<u32, (u64, u32)>,
     by_digest: BTreeMap<Hash, u64>,
     by_commit: BTreeMap<[u8; 16], u64>,
     kept: BTreeSet<u64>,
@@ -144,6 +153,8 @@ pub struct Broker {
     by_height: BTreeMap<u64, u64>,
     kept_bytes: u64,
     desk: Desk,
+    places: Flow,
+    deliveries: Flow,
     answers: Recent,
     witness_times: Recent,
     order_times: Recent,
@@ -156,6 +167,10 @@ type Step<'a> = Turn<'a, Broker>;
 
 /// How long submissions wait for their check.
 const FLUSH: Span = Span::millis(5);
+/// Shortest timeout of a place that was shown.
+const SHOW: Span = Span::millis(50);
+/// Shortest timeout of a delivery: a client verifies it, and its next submission, which answers it, is verified.
+const DELIVER: Span = Span::millis(200);
 /// How often heights and the directory are looked after.
 const HEIGHTS: Span = Span::secs(1);
 /// After how many of these times stores are asked where they stand.
@@ -236,7 +251,7 @@ impl Broker {
             ClientMessage::MultiSig { id, root_commit, share } => {
                 self.on_multi_sig((link, id), root_commit, share, turn);
             }
-            ClientMessage::Ack { height } => self.on_ack(link, height),
+            ClientMessage::Ack { height } => self.on_ack(link, height, turn),
             ClientMessage::Query { nonce, id } => self.on_query(link, nonce, id, turn),
             ClientMessage::SignUp(card) => self.on_card(link, *card, turn),
             // No link was challenged.
@@ -319,8 +334,9 @@ impl Broker {
         match timer {
             Timer::Window(window) => self.window_due(window, turn),
             Timer::Flush => self.flush(turn),
-            Timer::Resend(batch, round) => self.resend(batch, round, turn),
-            Timer::Distil(batch) => self.distil_over(batch, turn),
+            Timer::Resend(batch) => self.resend(batch, turn),
+            Timer::Tell => self.tell_more(turn),
+            Timer::Distil(batch) => self.distil_due(batch, turn),
             Timer::Witness(batch, stage) => self.extend(batch, stage, turn),
             Timer::Order(batch, stage) => self.order_again(batch, stage, turn),
             Timer::Keep(batch) => self.forget(batch, turn),
@@ -379,12 +395,21 @@ impl Machine for Broker {
     fn invariants(&self) {
         for (id, admitted) in &self.pool {
             assert_eq!(*id, admitted.id, "the pool is by id");
-            let placed = self.place.get(id).and_then(|(batch, _)| self.batches.get(batch));
+            let placed = self.standings.place(*id).and_then(|(batch, _)| self.batches.get(&batch));
             assert!(
                 placed.is_none_or(|batch| batch.phase == Phase::Delivered),
                 "one entry per id in pool and open batches together"
             );
         }
+        let waiting = |of: fn(&open::Messages) -> u32| -> u32 {
+            self.batches.values().filter_map(Batch::messages).map(of).sum()
+        };
+        assert_eq!(self.places.waiting(), waiting(|of| of.places.waiting), "places that were shown");
+        assert_eq!(
+            self.deliveries.waiting(),
+            waiting(|of| of.deliveries.waiting),
+            "deliveries that were sent"
+        );
         assert!(self.open() <= 2 * self.config.parameters.pipeline_max as usize + 1, "open batches");
         assert!(self.pool.len() + self.held.len() <= 2 * self.config.pool_max(), "the pool");
     }
@@ -395,11 +420,12 @@ impl Bounded for Broker {
         let batches: u64 = self.batches.values().map(Batch::bytes).sum();
         let submissions = self.pool.len() + self.held.len() + self.unchecked.len() + self.checking;
         let explained = self.explaining.len() as u64 * (512 + self.config.message_max());
-        let per_client = 24 * (self.highest.len() + self.place.len() + self.buckets.len());
+        let per_client = self.standings.bytes() + 24 * self.buckets.len() as u64;
         self.directory.bytes()
             + self.book.bytes()
-            + per_client as u64
+            + per_client
             + submissions as u64 * (160 + self.config.message_max())
+            + 96 * self.under_check.len() as u64
             + batches
             + explained
             + 128 * self.links.len() as u64
@@ -415,7 +441,7 @@ impl Bounded for Broker {
         let batch = u64::from(rules.batch_max) * entry + u64::from(rules.body_bytes_max);
         clients * (112 + 72 + 24)
             + KeyBook::bytes_of(self.directory.len())
-            + 3 * self.config.pool_max() as u64 * (160 + self.config.message_max())
+            + self.config.pool_max() as u64 * (96 + 3 * (160 + self.config.message_max()))
             + (open + 1) * batch
             + collect::EXPLAINED_TOGETHER as u64 * (512 + self.config.message_max())
             + parameters.keep_bytes
@@ -445,10 +471,12 @@ impl Recover for Broker {
             links: Links::new(config.parameters.links_max),
             buckets: BTreeMap::new(),
             suspects: BTreeSet::new(),
-            unchecked: Vec::new(),
+            unchecked: VecDeque::new(),
             checking: 0,
+            checks: 0,
+            under_check: BTreeMap::new(),
             explaining: BTreeSet::new(),
-            highest: BTreeMap::new(),
+            standings: Standings::default(),
             pool: BTreeMap::new(),
             held: BTreeMap::new(),
             pool_bytes: 0,
@@ -457,13 +485,14 @@ impl Recover for Broker {
             window_since: None,
             batches: BTreeMap::new(),
             last_batch: 0,
-            place: BTreeMap::new(),
             by_digest: BTreeMap::new(),
             by_commit: BTreeMap::new(),
             kept: BTreeSet::new(),
             by_height: BTreeMap::new(),
             kept_bytes: 0,
             desk: Desk::default(),
+            places: Flow::new(Width::DEFAULT, SHOW),
+            deliveries: Flow::new(Width::DEFAULT, DELIVER),
             answers: Recent::default(),
             witness_times: Recent::default(),
             order_times: Recent::default(),

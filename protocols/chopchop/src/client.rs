@@ -25,7 +25,7 @@ use core::fmt;
 use std::collections::{BTreeSet, VecDeque};
 
 use synod_machine::{
-    Bounded, Condition, Event, Link, Log, Machine, Never, QueueSpec, Recover, Turn, Unrecoverable,
+    Bounded, Condition, Event, Link, Log, Machine, Never, QueueSpec, Recover, Span, Turn, Unrecoverable,
 };
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
@@ -160,6 +160,8 @@ pub struct Client {
     serial: u64,
     /// Retransmissions since the last step forward.
     attempts: u32,
+    /// Smoothed time from a submission to its root.
+    trip: Option<Span>,
     /// Records since the lane was compacted.
     records: u32,
     /// First half of the root of the last delivery, whose repetition is acknowledged again.
@@ -388,6 +390,7 @@ impl Recover for Client {
             rounds: 0,
             serial: 0,
             attempts: 0,
+            trip: None,
             records: 0,
             last: None,
         };

@@ -1,9 +1,10 @@
 //! Taking submissions in, and closing the window (4.3).
 
 use synod_crypto::PublicKey;
-use synod_machine::Span;
+use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
 
+use super::flow::Telling;
 use super::job::{Submitted, Task};
 use super::open::{Admitted, Batch, Carriers, Content, Messages, Phase, Slot};
 use super::recent::Bucket;
@@ -14,8 +15,11 @@ use crate::message::{Nack, Submit};
 use crate::trace::Rule;
 use crate::tree::TreeShape;
 
-/// Submissions that are checked together.
+/// Submissions that are worth a check together, and most of one check.
 const CHECKED_TOGETHER: usize = 128;
+const CHECKED_TOGETHER_MAX: usize = 512;
+/// Checks of submissions under way: the work on batches that were closed is not to wait behind more.
+const CHECKS_MAX: u32 = 4;
 /// Links whose certificates are checked at once: each costs a pairing, and whoever has a link may show one.
 pub(super) const EXPLAINED_TOGETHER: usize = 64;
 /// Bytes of an entry beside its message: id, length, parity, and its own number and signature as a straggler.
@@ -114,7 +118,7 @@ impl Broker {
             return Known::Same;
         }
         let waits = waiting.into_iter().flatten().any(|admitted| admitted.k0 >= submit.k0);
-        let highest = self.highest.get(&submit.id).copied();
+        let highest = self.standings.highest(submit.id);
         if waits || highest.is_some_and(|highest| submit.k0 < highest) {
             return Known::Replay;
         }
@@ -127,9 +131,9 @@ impl Broker {
 
     /// The newest batch with an entry of this client.
     pub(super) fn placed(&self, id: u32) -> Option<(u64, &Slot)> {
-        let (batch, index) = self.place.get(&id)?;
-        let messages = self.batches.get(batch)?.messages()?;
-        Some((*batch, messages.slots.get(*index as usize)?))
+        let (batch, index) = self.standings.place(id)?;
+        let messages = self.batches.get(&batch)?.messages()?;
+        Some((batch, messages.slots.get(index as usize)?))
     }
 
     /// A retransmission: this link is answered from now on.
@@ -139,12 +143,19 @@ impl Broker {
                 admitted.carriers.add(link);
             }
         }
-        let Some((batch, index)) = self.place.get(&submit.id).copied() else { return };
+        let Some((batch, index)) = self.standings.place(submit.id) else { return };
         let Some(of) = self.batches.get_mut(&batch).and_then(Batch::messages_mut) else { return };
         let slot = of.slots.get(index as usize);
-        if slot.is_some_and(|slot| slot.admitted.is_same(submit.k0, &submit.message, submit.parity)) {
-            of.carry(index, link);
-            self.show(batch, index, Some(link), turn);
+        let Some(slot) = slot.filter(|slot| slot.admitted.is_same(submit.k0, &submit.message, submit.parity))
+        else {
+            return;
+        };
+        // Whoever answered its place has it, and whoever was not shown it yet comes to its turn.
+        let (has_place, comes_later) = (slot.heard.has(link), slot.shown.times == 0);
+        of.carry(index, link);
+        let is_delivered = self.kept.contains(&batch);
+        if is_delivered || !(has_place || comes_later) {
+            self.show(batch, index, link, turn);
             self.respond_to(batch, index, link, turn);
         }
     }
@@ -154,11 +165,16 @@ impl Broker {
         // A slice would keep its whole frame in memory.
         let message = message.bytes().to_vec().into();
         let admitted = Admitted { id, k0, message, parity, t, carriers: Carriers::of(link) };
+        // What is under check already, from the same link, needs no second one.
+        let same = self.under_check.get(&id).is_some_and(|known| *known == (k0, t, link));
+        if same {
+            return;
+        }
+        self.under_check.entry(id).or_insert((k0, t, link));
         self.arm_flush(turn);
-        self.unchecked.push(Submitted(admitted));
+        self.unchecked.push_back(Submitted(admitted));
         if self.unchecked.len() >= CHECKED_TOGETHER {
-            turn.disarm(Timer::Flush);
-            self.flush(turn);
+            self.check_submissions(CHECKED_TOGETHER, turn);
         }
     }
 
@@ -170,8 +186,8 @@ impl Broker {
     }
 
     /// A client has its last delivery once it signed its next submission. Nobody else can say so.
-    fn acknowledge(&mut self, id: u32, k0: u64) {
-        if let Some((batch, index)) = self.place.get(&id).copied()
+    fn acknowledge(&mut self, id: u32, k0: u64, now: Time) {
+        if let Some((batch, index)) = self.standings.place(id)
             && let Some(slot) = self
                 .batches
                 .get_mut(&batch)
@@ -180,40 +196,60 @@ impl Broker {
             && slot.admitted.k0 < k0
         {
             slot.acknowledged = slot.admitted.carriers;
+            self.heard_of_delivery(batch, index, now);
         }
     }
 
+    /// Submissions and cards waited long enough for company.
     pub(super) fn flush(&mut self, turn: &mut Step<'_>) {
-        let view = self.directory.view();
-        let key = |submitted: &Submitted| -> Option<PublicKey> { Some(view.member(submitted.0.id)?.ed) };
-        let taken = core::mem::take(&mut self.unchecked).into_iter();
-        let of: Vec<(Submitted, PublicKey)> =
-            taken.filter_map(|submitted| key(&submitted).map(|key| (submitted, key))).collect();
-        if !of.is_empty() {
+        self.check_submissions(1, turn);
+        self.flush_cards(turn);
+    }
+
+    /// Has submissions checked, at least so many at a time, as far as few checks are under way.
+    fn check_submissions(&mut self, least: usize, turn: &mut Step<'_>) {
+        while self.checks < CHECKS_MAX && self.unchecked.len() >= least {
+            let view = self.directory.view();
+            let count = self.unchecked.len().min(CHECKED_TOGETHER_MAX);
+            let key = |submitted: Submitted| -> Option<(Submitted, PublicKey)> {
+                let key = view.member(submitted.0.id)?.ed;
+                Some((submitted, key))
+            };
+            let of: Vec<(Submitted, PublicKey)> = self.unchecked.drain(..count).filter_map(key).collect();
             self.checking += of.len();
+            self.checks += 1;
             turn.applied(Rule::BatchedEd25519);
             self.compute(turn, Task::Submissions(of));
         }
-        self.flush_cards(turn);
+        if self.unchecked.is_empty() && self.desk.is_checked() {
+            turn.disarm(Timer::Flush);
+        }
     }
 
     pub(super) fn submissions_checked(&mut self, checked: Vec<(Submitted, bool)>, turn: &mut Step<'_>) {
         self.checking = self.checking.saturating_sub(checked.len());
+        self.checks = self.checks.saturating_sub(1);
         for (Submitted(admitted), good) in checked {
+            self.under_check.remove(&admitted.id);
             if good {
-                self.admit(admitted);
+                self.admit(admitted, turn.now());
             } else if let Some(link) = admitted.carriers.iter().next() {
                 turn.blame(link, Fault::ForgedSubmission);
             }
         }
         turn.applied(Rule::UniqueSender);
+        self.check_submissions(CHECKED_TOGETHER, turn);
+        if !self.unchecked.is_empty() {
+            turn.arm(Timer::Flush, FLUSH);
+        }
         self.watch_window(turn);
+        self.tell_more(turn);
     }
 
     /// Only checked submissions come here: one per client in pool and open batches, one held behind it.
-    fn admit(&mut self, admitted: Admitted) {
+    fn admit(&mut self, admitted: Admitted, now: Time) {
         let (id, k0) = (admitted.id, admitted.k0);
-        self.acknowledge(id, k0);
+        self.acknowledge(id, k0, now);
         if self.joined(&admitted) {
             return;
         }
@@ -221,10 +257,13 @@ impl Broker {
         let waits = waits.into_iter().flatten().any(|waiting| waiting.k0 >= k0);
         let placed = self.placed(id).map(|(batch, slot)| (batch, slot.admitted.k0));
         let open = placed.filter(|(batch, _)| !self.kept.contains(batch));
-        if waits || placed.is_some_and(|(_, at)| at >= k0) || self.highest.get(&id).is_some_and(|k| *k > k0) {
+        if waits
+            || placed.is_some_and(|(_, at)| at >= k0)
+            || self.standings.highest(id).is_some_and(|k| k > k0)
+        {
             return;
         }
-        self.highest.insert(id, k0);
+        self.standings.set_highest(id, k0);
         if open.is_some() {
             self.held.insert(id, admitted);
         } else {
@@ -244,7 +283,7 @@ impl Broker {
                 return true;
             }
         }
-        let Some((batch, index)) = self.place.get(id).copied() else { return false };
+        let Some((batch, index)) = self.standings.place(*id) else { return false };
         let Some(messages) = self.batches.get_mut(&batch).and_then(Batch::messages_mut) else { return false };
         let known = messages.slots.get(index as usize);
         let same = known.is_some_and(|slot| slot.admitted.is_same(*k0, message, *parity));
@@ -261,6 +300,9 @@ impl Broker {
     /// What was held behind an entry whose batch is certified or given up.
     pub(super) fn release(&mut self, ids: &[u32]) {
         for id in ids {
+            if self.held.is_empty() {
+                return;
+            }
             if let Some(admitted) = self.held.remove(id) {
                 self.pool_bytes += Self::weight(&admitted);
                 if let Some(old) = self.pool.insert(*id, admitted) {
@@ -339,22 +381,14 @@ impl Broker {
         let entries = taken.iter().map(Admitted::entry).collect();
         let mut carried = std::collections::BTreeSet::new();
         for (index, admitted) in (0_u32..).zip(&taken) {
-            self.place.insert(admitted.id, (number, index));
+            self.standings.set_place(admitted.id, (number, index));
             carried.extend(admitted.carriers.iter().map(|link| (link, index)));
         }
-        let slot = |admitted| Slot {
-            admitted,
-            heard: Carriers::default(),
-            share: None,
-            other: None,
-            signs: false,
-            acknowledged: Carriers::default(),
-        };
         let messages = Messages {
             k,
             shape,
             payload: taken.iter().map(|admitted| admitted.message.len() as u64).sum(),
-            slots: taken.into_iter().map(slot).collect(),
+            slots: taken.into_iter().map(Slot::new).collect(),
             carried,
             offered,
             tree: None,
@@ -362,8 +396,12 @@ impl Broker {
             unread: Vec::new(),
             reading: 0,
             silent: count,
+            silent_before: count,
+            slowest: Span::ZERO,
+            late: 0,
             over: false,
-            offered_at: turn.now(),
+            places: Telling::default(),
+            deliveries: Telling::default(),
             aggregate: None,
         };
         self.batches.insert(number, Batch::new(Phase::Building, Content::Messages(messages)));

@@ -8,6 +8,7 @@ use synod_quorum::NodeId;
 use super::job::{Candidate, Task};
 use super::open::{Batch, Messages, Phase, Slot};
 use super::{Broker, Step, Timer};
+use crate::certificate::HeightCertificate;
 use crate::message::{ClientMessage, Inclusion};
 use crate::statement::BlsShareBytes;
 use crate::trace::Rule;
@@ -20,8 +21,8 @@ use synod_crypto::bls::BlsSignature;
 const READ_TOGETHER: usize = 64;
 /// Shortest wait for shares.
 const DISTIL_MIN: Span = Span::millis(20);
-/// Longest wait before a client is shown its place again.
-const RESEND: Span = Span::millis(50);
+/// One in so many of the missing shares came within the last wait: another wait brings more.
+const COMING: u32 = 50;
 
 /// First half of a root's commitment, by which messages name it.
 pub(super) fn half(commit: &Hash) -> [u8; 16] {
@@ -30,52 +31,47 @@ pub(super) fn half(commit: &Hash) -> [u8; 16] {
 
 impl Broker {
     pub(super) fn tree_built(&mut self, number: u64, tree: Arc<EntryTree>, turn: &mut Step<'_>) {
-        let wait = self.distil_wait();
         let Some(batch) = self.batches.get_mut(&number) else { return };
         let Some(messages) = batch.messages_mut() else { return };
         let domains = self.config.cluster.domains();
         messages.commit = root_commit(domains, messages.k, &messages.shape, &tree.root());
         messages.tree = Some(tree);
-        messages.offered_at = turn.now();
-        let (commit, offered, count) = (messages.commit, messages.offered, messages.shape.count);
+        let (commit, offered) = (messages.commit, messages.offered);
         self.by_commit.insert(half(&commit), number);
         turn.applied(Rule::Step4);
         if offered {
             batch.phase = Phase::Distilling;
-            turn.arm(Timer::Distil(number), wait);
-            turn.arm(Timer::Resend(number, 1), RESEND);
         }
-        (0..count).for_each(|index| self.show(number, index, None, turn));
+        self.places.queue(number);
+        self.tell_more(turn);
         if !offered {
             self.seal(number, turn);
         }
     }
 
-    /// 1.5 times the time in which 99 of 100 answered.
-    fn distil_wait(&self) -> Span {
+    /// 1.5 times the time in which 99 of 100 answered, in the slowest of the last batches. Whoever answers is not waited for
+    /// any longer than it takes, so that this costs time only where clients are silent.
+    pub(super) fn distil_wait(&self) -> Span {
         let most = self.config.parameters.distil_max;
         let wait = self.answers.quantile(99).map_or(most, |span| Span(span.0 / 2 * 3));
         wait.max(DISTIL_MIN).min(most)
     }
 
-    /// Shows a client its place: on this link, or on those that carried its submission.
-    pub(super) fn show(&self, number: u64, index: u32, link: Option<NodeId>, turn: &mut Step<'_>) {
+    /// Shows a client its place on this link.
+    pub(super) fn show(&self, number: u64, index: u32, link: NodeId, turn: &mut Step<'_>) {
         let Some(batch) = self.batches.get(&number) else { return };
         let Some((messages, tree)) = batch.messages().and_then(|of| Some((of, of.tree.as_ref()?))) else {
             return;
         };
-        let Some(slot) = messages.slots.get(index as usize) else { return };
         let entry = |at: u32| messages.slots.get(at as usize).map(|slot| slot.admitted.entry());
         let Some(proof) = Self::prove(tree, index, &entry) else { return };
         let (k, shape) = (messages.k, messages.shape);
         let closed = batch.phase != Phase::Distilling;
         // Only number 0 needs no proof: a client may have signed right below the height that is proven to it.
-        let height = self.shown.clone().filter(|shown| !closed && k > 0 && k < shown.statement.height);
+        let shows = |shown: &&HeightCertificate| !closed && k > 0 && k < shown.statement.height;
+        let height = self.shown.as_ref().filter(shows).cloned();
         let inclusion = Inclusion { root: tree.root(), k, shape, proof, height, closed };
-        let to: Vec<NodeId> = link.map_or_else(|| slot.admitted.carriers.iter().collect(), |link| vec![link]);
-        for link in to {
-            Self::tell(link, ClientMessage::Inclusion(inclusion.clone()), turn);
-        }
+        Self::tell(link, ClientMessage::Inclusion(inclusion), turn);
     }
 
     fn prove(
@@ -92,30 +88,6 @@ impl Broker {
         })
     }
 
-    /// Shows those that did not sign their place again.
-    pub(super) fn resend(&mut self, number: u64, round: u32, turn: &mut Step<'_>) {
-        let Some(batch) = self.batches.get(&number) else { return };
-        if batch.phase == Phase::Delivered {
-            self.respond_again(number, turn);
-            return;
-        }
-        if batch.phase != Phase::Distilling {
-            return;
-        }
-        let Some(messages) = batch.messages() else { return };
-        let silent: Vec<(u32, NodeId)> = (0_u32..)
-            .zip(&messages.slots)
-            .flat_map(|(index, slot)| {
-                let links = slot.admitted.carriers.iter().filter(|link| !slot.heard.has(*link));
-                links.map(move |link| (index, link))
-            })
-            .collect();
-        for (index, link) in silent {
-            self.show(number, index, Some(link), turn);
-        }
-        turn.arm(Timer::Resend(number, round + 1), RESEND.times(1 << round.min(8)));
-    }
-
     /// The first share of each of the last two links that carried the client's submission; no other counts.
     pub(super) fn on_multi_sig(
         &mut self,
@@ -125,19 +97,22 @@ impl Broker {
         turn: &mut Step<'_>,
     ) {
         let Some(number) = self.by_commit.get(&root_commit).copied() else { return };
+        let place = self.standings.place(id).filter(|(batch, _)| *batch == number);
         let Some(batch) = self.batches.get_mut(&number) else { return };
         let phase = batch.phase;
         let Some(messages) = batch.messages_mut().filter(|messages| messages.offered) else { return };
-        let Some(index) = messages.index_of(id) else { return };
-        let answered = turn.now().since(messages.offered_at);
+        let Some(index) = place.map(|(_, index)| index).or_else(|| messages.index_of(id)) else { return };
         let Some(slot) = messages.slot_mut(index) else { return };
-        if !slot.admitted.carriers.has(link) || slot.heard.has(link) {
+        if !slot.admitted.carriers.has(link) || slot.heard.has(link) || slot.shown.times == 0 {
             return;
         }
+        let answered = turn.now().since(slot.shown.first);
         if phase != Phase::Distilling {
             // Too late to sign, and in time to say how long the next ones are waited for.
             slot.heard.add(link);
-            self.answers.add(answered);
+            if messages.answered_late() {
+                self.answers.add(answered);
+            }
             return;
         }
         // More links than two in turn would make room for a third share.
@@ -146,16 +121,36 @@ impl Broker {
         }
         slot.heard.add(link);
         let answers = slot.is_complete();
+        if answers {
+            messages.answered(answered);
+        }
         messages.silent -= u32::from(answers);
         messages.unread.push((index, link, share));
         let (full, complete) = (messages.unread.len() >= READ_TOGETHER, messages.silent == 0);
         if answers {
-            self.answers.add(answered);
+            self.heard_of_place(number, index, turn.now());
         }
         if complete {
             self.distil_over(number, turn);
         } else if full {
             self.read_shares(number, turn);
+        }
+        self.tell_more(turn);
+    }
+
+    /// The wait for shares is up: it is over unless many still come.
+    pub(super) fn distil_due(&mut self, number: u64, turn: &mut Step<'_>) {
+        let (wait, most) = (self.distil_wait(), self.config.parameters.distil_max);
+        let batch = self.batches.get_mut(&number).filter(|batch| batch.phase == Phase::Distilling);
+        let Some(messages) = batch.and_then(Batch::messages_mut) else { return };
+        let came = messages.silent_before.saturating_sub(messages.silent);
+        messages.silent_before = messages.silent;
+        let waited = messages.slots.last().map_or(Span::ZERO, |slot| turn.now().since(slot.shown.first));
+        if messages.places.ended && waited < most && came.saturating_mul(COMING) >= messages.silent {
+            let left = Span(most.0.saturating_sub(waited.0));
+            turn.arm(Timer::Distil(number), wait.min(left));
+        } else {
+            self.distil_over(number, turn);
         }
     }
 
@@ -175,6 +170,9 @@ impl Broker {
             return;
         };
         if let Some(messages) = batch.messages_mut() {
+            if messages.slowest > Span::ZERO && !messages.over {
+                self.answers.add(messages.slowest);
+            }
             messages.over = true;
         }
         self.read_shares(number, turn);
@@ -214,7 +212,9 @@ impl Broker {
         let candidates = Self::candidates(messages, &self.book, &self.suspects);
         let commit = messages.commit;
         batch.phase = Phase::Searching;
+        self.end_places(number);
         turn.disarm(Timer::Distil(number));
+        turn.disarm(Timer::Resend(number));
         turn.applied(Rule::TreeSearch);
         let budget = self.config.parameters.search_max;
         self.compute(turn, Task::Search(number, commit, candidates, budget));

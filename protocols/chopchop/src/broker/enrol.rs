@@ -19,6 +19,8 @@ use crate::tree::Tree;
 
 /// Cards that wait, and cards of one batch.
 const CARDS_MAX: usize = 1_024;
+/// Cards that need not wait for more.
+const CARDS_MANY: usize = 512;
 /// When to come again while too many wait.
 const FULL: Span = Span::secs(1);
 /// Bytes of a leaf over assigned ids: the hash of a card and its id.
@@ -94,6 +96,9 @@ impl Broker {
                 turn.blame(link, Fault::UnsoundCard);
                 Self::nack(link, Nack::Refused, Span::ZERO, turn);
             }
+        }
+        if self.desk.sound.len() >= CARDS_MANY.min(self.config.cards_max()) {
+            self.close_cards(turn);
         }
     }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use synod_crypto::bls::BlsSignature;
 use synod_crypto::{Hash, Signature};
-use synod_machine::Time;
+use synod_machine::{Span, Time};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Bytes;
+
+use super::flow::{Telling, Told};
 
 use crate::batch::OwnedEntry;
 use crate::card::Card;
@@ -79,9 +81,27 @@ pub(super) struct Slot {
     pub(super) signs: bool,
     /// Links on which the delivery was acknowledged.
     pub(super) acknowledged: Carriers,
+    /// When it was shown its place.
+    pub(super) shown: Told,
+    /// When it was sent its delivery.
+    pub(super) delivered: Told,
 }
 
 impl Slot {
+    /// The place of a submission in a batch that nobody saw yet.
+    pub(super) fn new(admitted: Admitted) -> Self {
+        Self {
+            admitted,
+            heard: Carriers::default(),
+            share: None,
+            other: None,
+            signs: false,
+            acknowledged: Carriers::default(),
+            shown: Told::default(),
+            delivered: Told::default(),
+        }
+    }
+
     /// Whether every link that carried the submission has the delivery.
     pub(super) fn is_answered(&self) -> bool {
         self.admitted.carriers.iter().all(|link| self.acknowledged.has(link))
@@ -114,9 +134,17 @@ pub(super) struct Messages {
     pub(super) reading: u32,
     /// Slots that a link could still send a share for.
     pub(super) silent: u32,
+    /// Slots in [`Messages::silent`] when it was last looked whether to wait on.
+    pub(super) silent_before: u32,
+    /// The longest that one of the first 99 of 100 took to answer, and how many answered too late.
+    pub(super) slowest: Span,
+    pub(super) late: u32,
     /// Whether no more shares are awaited.
     pub(super) over: bool,
-    pub(super) offered_at: Time,
+    /// How far clients were shown their places.
+    pub(super) places: Telling,
+    /// How far they were sent their deliveries.
+    pub(super) deliveries: Telling,
     /// The aggregate of those that sign.
     pub(super) aggregate: Option<crate::statement::BlsSignatureBytes>,
 }
@@ -125,6 +153,29 @@ impl Messages {
     pub(super) fn index_of(&self, id: u32) -> Option<u32> {
         let at = self.slots.binary_search_by_key(&id, |slot| slot.admitted.id).ok()?;
         u32::try_from(at).ok()
+    }
+
+    /// One answered in time, after so long.
+    pub(super) fn answered(&mut self, took: Span) {
+        if u64::from(self.silent) * 100 >= u64::from(self.shape.count) {
+            self.slowest = self.slowest.max(took);
+        }
+    }
+
+    /// One answered too late; whether these are more than the one of 100 that is not waited for.
+    pub(super) fn answered_late(&mut self) -> bool {
+        self.late = self.late.saturating_add(1);
+        u64::from(self.late) * 100 >= u64::from(self.shape.count)
+    }
+
+    /// Nobody is shown a place any more; how many answers were waited for.
+    pub(super) fn end_places(&mut self) -> u32 {
+        for slot in &mut self.slots {
+            (slot.shown.waits, slot.shown.again) = (false, false);
+        }
+        self.places.next = self.shape.count;
+        self.places.again.clear();
+        core::mem::take(&mut self.places.waiting)
     }
 
     pub(super) fn slot_mut(&mut self, index: u32) -> Option<&mut Slot> {
@@ -272,5 +323,5 @@ impl Batch {
     }
 }
 
-/// An entry: submission, share, its place among links, two digests of the tree.
-pub(super) const SLOT_BYTES: u64 = 560;
+/// An entry: submission, share, its place among links, when its client was told what, two digests of the tree.
+pub(super) const SLOT_BYTES: u64 = 640;

@@ -1,6 +1,5 @@
 //! Telling clients what became of their messages (4.5, step 18).
 
-use synod_machine::Span;
 use synod_quorum::NodeId;
 
 use super::job::LEAF_ENTRIES;
@@ -9,46 +8,14 @@ use super::{Broker, Step, Timer};
 use crate::message::{ClientMessage, Delivery};
 use crate::trace::Rule;
 
-/// Times that a delivery is sent on the broker's own account.
-const ROUNDS_MAX: u32 = 5;
-/// Wait before a delivery is sent again, doubled each time.
-const RESEND: Span = Span::millis(200);
-
 impl Broker {
     /// Step 18. Those that did not sign are shown their place first, for they cannot read the delivery without it.
     pub(super) fn respond(&mut self, number: u64, turn: &mut Step<'_>) {
         turn.applied(Rule::Step18);
-        let Some(messages) = self.batches.get(&number).and_then(Batch::messages) else { return };
-        let open: Vec<(u32, bool, NodeId)> = (0_u32..)
-            .zip(&messages.slots)
-            .filter(|(_, slot)| !slot.is_answered())
-            .flat_map(|(index, slot)| {
-                let links = slot.admitted.carriers.iter().filter(|link| !slot.acknowledged.has(*link));
-                links.map(move |link| (index, slot.signs, link))
-            })
-            .collect();
-        if open.is_empty() {
-            return;
-        }
-        for (index, signs, link) in open {
-            if !signs {
-                self.show(number, index, Some(link), turn);
-            }
-            self.respond_to(number, index, link, turn);
-        }
-        turn.arm(Timer::Resend(number, 0), RESEND);
-    }
-
-    pub(super) fn respond_again(&mut self, number: u64, turn: &mut Step<'_>) {
-        let Some(proof) = self.batches.get_mut(&number).and_then(|batch| batch.proof.as_mut()) else {
-            return;
-        };
-        proof.rounds += 1;
-        let rounds = proof.rounds;
-        if rounds < ROUNDS_MAX {
-            self.respond(number, turn);
-            turn.arm(Timer::Resend(number, 0), RESEND.times(1 << rounds));
-        }
+        self.end_places(number);
+        self.deliveries.queue(number);
+        turn.arm(Timer::Resend(number), self.deliveries.timeout(1));
+        self.tell_more(turn);
     }
 
     /// Sends one client its delivery on this link.
@@ -72,16 +39,18 @@ impl Broker {
     }
 
     /// The clients of this link have their delivery of this height.
-    pub(super) fn on_ack(&mut self, link: NodeId, height: u64) {
-        let Some(number) = self.by_height.get(&height) else { return };
-        let Some(messages) = self.batches.get_mut(number).and_then(Batch::messages_mut) else { return };
+    pub(super) fn on_ack(&mut self, link: NodeId, height: u64, turn: &mut Step<'_>) {
+        let Some(number) = self.by_height.get(&height).copied() else { return };
+        let Some(messages) = self.batches.get_mut(&number).and_then(Batch::messages_mut) else { return };
         let all: Vec<u32> =
             messages.carried.range((link, 0)..=(link, u32::MAX)).map(|(_, index)| *index).collect();
-        for index in all {
-            if let Some(slot) = messages.slot_mut(index) {
+        for index in &all {
+            if let Some(slot) = messages.slot_mut(*index) {
                 slot.acknowledged.add(link);
             }
         }
+        all.into_iter().for_each(|index| self.heard_of_delivery(number, index, turn.now()));
+        self.tell_more(turn);
     }
 
     /// A delivered batch is no longer kept for those who ask again.

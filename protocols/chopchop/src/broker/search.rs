@@ -168,6 +168,7 @@ impl Broker {
 
     /// Takes a batch out of every index.
     pub(super) fn unname(&mut self, number: u64, batch: &Batch) {
+        self.tell_no_more(batch);
         for digest in &batch.digests {
             self.by_digest.remove(digest);
         }
@@ -175,9 +176,7 @@ impl Broker {
         if let Some(messages) = batch.messages() {
             self.by_commit.remove(&super::distil::half(&messages.commit));
             for slot in &messages.slots {
-                if self.place.get(&slot.admitted.id).is_some_and(|(at, _)| *at == number) {
-                    self.place.remove(&slot.admitted.id);
-                }
+                self.standings.leave(slot.admitted.id, number);
             }
         }
     }

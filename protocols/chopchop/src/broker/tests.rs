@@ -2,6 +2,7 @@
 
 mod crashes;
 mod hostile;
+mod pace;
 
 use synod_crypto::Signature;
 use synod_machine::Span;

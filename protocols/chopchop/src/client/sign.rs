@@ -40,11 +40,13 @@ impl Client {
         turn.applied(Rule::Step5);
         let commit = root_commit(domains, *k, shape, root);
         let checking = flight.is_checking(from);
-        if from == self.config.brokers[self.turn_of] {
-            flight.included = true;
-        }
-        let (k0, shown) = (flight.k0, flight.remember(from, commit, &inclusion));
+        let is_first = from == self.config.brokers[self.turn_of] && !flight.included;
+        flight.included |= is_first;
+        let (k0, since, shown) = (flight.k0, flight.since, flight.remember(from, commit, &inclusion));
         let stage = shown.stage.clone();
+        if is_first {
+            self.included(turn.now().since(since), turn);
+        }
         match stage {
             Stage::Signed(share) => {
                 Self::say(from, ClientMessage::MultiSig { id, root_commit: half(&commit), share }, turn);

@@ -146,8 +146,24 @@ impl Client {
         self.serial += 1;
         turn.disarm(Timer::Retransmit(old));
         turn.disarm(Timer::Submit(old));
-        turn.arm(Timer::Retransmit(self.serial), self.config.parameters.retransmit);
+        turn.arm(Timer::Retransmit(self.serial), self.timeout());
         turn.arm(Timer::Submit(self.serial), self.silence());
+    }
+
+    /// The broker of the turn showed a root after so long: it is there. The rest of its work has as much time again, once.
+    pub(super) fn included(&mut self, took: Span, turn: &mut Step<'_>) {
+        if self.attempts == 0 && self.rounds == 0 {
+            let smooth = self.trip.map_or(took, |old| Span((old.0 / 8).saturating_mul(7) + took.0 / 8));
+            self.trip = Some(smooth);
+        }
+        turn.disarm(Timer::Retransmit(self.serial));
+        turn.arm(Timer::Submit(self.serial), self.silence());
+    }
+
+    /// Silence after which the message is sent again: a broker answers when its window closes, whatever that takes now.
+    fn timeout(&self) -> Span {
+        let least = self.config.parameters.retransmit;
+        self.trip.map_or(least, |trip| trip.times(3)).max(least).min(self.config.parameters.submit)
     }
 
     /// T_submit after the rounds done so far.
@@ -163,7 +179,7 @@ impl Client {
         }
         self.submit(turn);
         self.attempts += 1;
-        let after = self.config.parameters.retransmit.times(1 << self.attempts);
+        let after = self.timeout().times(1 << self.attempts);
         turn.arm(Timer::Retransmit(self.serial), after);
     }
 

@@ -10,7 +10,7 @@ use crate::statement::Height;
 use synod_machine::{Condition, Effect, Event, Log, Recover, Time};
 
 /// A broker alone that knows `count` clients; its keys are read.
-fn lone(count: u32, rules: Rules) -> Hand<Broker> {
+pub(super) fn lone(count: u32, rules: Rules) -> Hand<Broker> {
     let cluster = crate::by_hand::cluster_with(rules);
     let config = Config::new(cluster, 0, Class::Fixed(8), directory(count), eager()).expect("sound");
     let log = Log { condition: Condition::Fresh, records: &mut std::iter::empty() };
@@ -19,15 +19,15 @@ fn lone(count: u32, rules: Rules) -> Hand<Broker> {
     hand
 }
 
-fn small() -> Rules {
+pub(super) fn small() -> Rules {
     Rules { batch_max: 4, body_bytes_max: 64 << 10, ..Rules::default() }
 }
 
-fn from(from: NodeId, message: impl Into<Message>) -> Event<Broker> {
+pub(super) fn from(from: NodeId, message: impl Into<Message>) -> Event<Broker> {
     Event::Message { from, message: message.into() }
 }
 
-fn submit(id: u32, k0: u64, word: u64) -> Submit {
+pub(super) fn submit(id: u32, k0: u64, word: u64) -> Submit {
     let world = crate::by_hand::cluster_with(small());
     let bytes = word.to_le_bytes();
     let message = world.domains().msg.hash(&bytes);
@@ -45,7 +45,7 @@ fn nacks(effects: Vec<Effect<Broker>>) -> Vec<Nack> {
     said.collect()
 }
 
-fn jobs(effects: Vec<Effect<Broker>>) -> Vec<Job> {
+pub(super) fn jobs(effects: Vec<Effect<Broker>>) -> Vec<Job> {
     let jobs = effects.into_iter().filter_map(|effect| match effect {
         Effect::Compute(job) => Some(job),
         _ => None,
