@@ -53,15 +53,23 @@ pub struct Pace {
     pub per_second: u32,
     /// Cards that wait for their ids.
     pub cards: u32,
-    /// Silence after which the next broker is asked, doubled after a round over all.
+    /// Messages that no broker showed a root for yet, at most: beyond them none is begun.
+    pub unshown: u32,
+    /// Silence after which the next broker is asked, or four times what a delivery takes; doubled after a round over all.
     pub submit: Span,
-    /// Silence after which a message is sent again, doubled each time.
+    /// Silence after which a message is sent again, or three times what it takes to be shown a root; doubled each time.
     pub retransmit: Span,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { per_second: 131_072, cards: 1_000, submit: Span::secs(4), retransmit: Span::millis(500) }
+        Self {
+            per_second: 131_072,
+            cards: 1_000,
+            unshown: 32_768,
+            submit: Span::secs(4),
+            retransmit: Span::secs(1),
+        }
     }
 }
 
@@ -103,7 +111,10 @@ impl Crowd {
             (silent.saturating_add(*invalid) <= WHOLE, "silent and invalid are at most all together"),
             (self.class == Class::Fixed(MESSAGE_BYTES), "messages have 8 bytes"),
             (self.payee >> 28 == 0, "the payee has an id of 28 bits"),
-            (self.pace.per_second > 0 && self.pace.cards > 0, "a pace is above zero"),
+            (
+                self.pace.per_second > 0 && self.pace.cards > 0 && self.pace.unshown > 0,
+                "a pace is above zero",
+            ),
         ];
         rules.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, rule)| Err(Invalid(rule)))
     }

@@ -12,7 +12,7 @@ use super::machine::{LoadClient, Output, Step};
 use super::member::{Shown, Stage};
 
 /// The part of a second whose messages are begun soon enough to acknowledge a delivery.
-const SOON: u32 = 10;
+const SOON: u32 = 20;
 
 impl LoadClient {
     pub(super) fn on_delivery(&mut self, broker: u32, at: u32, delivery: &Delivery, turn: &mut Step<'_>) {
@@ -81,7 +81,7 @@ impl LoadClient {
         turn: &mut Step<'_>,
     ) {
         let (Some(member), Some(proof)) = (self.members.get(at as usize), &shown.proof) else { return };
-        let Ok(message) = Blob::try_from(Bytes::copy_from_slice(&self.payload())) else { return };
+        let Ok(message) = Blob::try_from(Bytes::copy_from_slice(&self.payload(at))) else { return };
         let receipt = Receipt {
             id: member.id,
             message,
@@ -98,16 +98,24 @@ impl LoadClient {
 
     /// The message is delivered: the next one may begin.
     fn finish(&mut self, at: u32, by: Option<(u32, &Delivery)>, turn: &mut Step<'_>) {
+        let now = turn.now();
         let Some(member) = self.members.get_mut(at as usize) else { return };
+        let took = now.since(member.since);
+        self.unshown -= u32::from(core::mem::take(&mut member.unshown));
         member.confirmed += 1;
         member.parity = !member.parity;
         member.stage = Stage::Idle;
         member.shown.clear();
         self.stats.confirmed += 1;
         let goes_on = member.begun < self.goal;
+        if member.rounds == 0 {
+            self.delivery_trip.add(took);
+        }
         if let Some((broker, delivery)) = by {
             member.last = delivery.root_commit;
-            let soon = self.ready.len() < (self.crowd.pace.per_second / SOON) as usize;
+            let pace = self.crowd.pace;
+            let room = pace.unshown.saturating_sub(self.unshown).min(pace.per_second / SOON);
+            let soon = self.ready.len() < room as usize;
             if !(goes_on && soon) {
                 self.say(at, broker, ClientMessage::Ack { height: delivery.height }, turn);
             }
@@ -135,7 +143,7 @@ impl LoadClient {
     }
 
     pub(super) fn on_state(&mut self, at: u32, answer: &StateAnswer, turn: &mut Step<'_>) {
-        let payload = self.payload();
+        let payload = self.payload(at);
         let Some(member) = self.members.get_mut(at as usize) else { return };
         if member.stage != Stage::Asking {
             return;

@@ -11,7 +11,11 @@ use synod_crypto::{Hash, Keys, PublicKey, Seed, Signature, Statement as _};
 use synod_machine::{Cost, Job as Work};
 
 use super::member::Half;
+use super::root::{MadeFrom, Signs};
 use crate::chop::family::KeyFamily;
+
+/// Signatures that making the first share under a root costs as much as.
+const SIGN_FIRST: usize = 60;
 
 /// What every job reads.
 pub(super) struct Shared {
@@ -24,10 +28,10 @@ pub(super) struct Shared {
 }
 
 /// What is signed. Nonces count from the number given: no two jobs of a process share one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Task {
     Submissions(u64, Vec<(u32, Submission)>),
-    Shares(Half, Hash, (u32, u32)),
+    Shares(Half, Hash, MadeFrom, Vec<Signs>),
     Cards(u64, Vec<u32>),
 }
 
@@ -41,8 +45,8 @@ pub struct Job {
 pub enum Done {
     /// The signature of each submission, and its number.
     Submissions(Vec<(u32, u64, Signature)>),
-    /// The shares of some members from the given one on.
-    Shares([u8; 16], u32, Arc<Vec<BlsShareBytes>>),
+    /// Shares under a root: of which member, to which broker.
+    Shares([u8; 16], Vec<(u32, u32, Box<BlsShareBytes>)>),
     /// Cards; none where a key is not canonical, which does not happen.
     Cards(Vec<(u32, Option<Box<Card>>)>),
 }
@@ -73,10 +77,17 @@ impl Shared {
         all.iter().zip(signatures).map(|((member, of), t)| (*member, of.k0, t)).collect()
     }
 
-    fn shares(&self, root_commit: Hash, (from, count): (u32, u32)) -> Vec<BlsShareBytes> {
+    fn shares(
+        &self,
+        root_commit: Hash,
+        from: &MadeFrom,
+        signs: &[Signs],
+    ) -> Vec<(u32, u32, Box<BlsShareBytes>)> {
         let (scope, statement) = (self.cluster.scope(), Root { root_commit });
-        let all = self.family.bls.signatures(&scope, &statement, (self.first + from, count));
-        all.iter().map(|share| BlsShareBytes(share.to_share())).collect()
+        let shares = from.get_or_init(|| self.family.bls.under(&scope, &statement));
+        let signers: Vec<u32> = signs.iter().map(|(_, signer, _)| self.first + *signer).collect();
+        let made = shares.of(&signers).into_iter().map(|share| Box::new(BlsShareBytes(share.to_share())));
+        signs.iter().zip(made).map(|((at, _, broker), share)| (*at, *broker, share)).collect()
     }
 
     fn cards(&self, nonce: u64, members: &[u32]) -> Vec<(u32, Option<Box<Card>>)> {
@@ -106,8 +117,8 @@ impl Work for Job {
     fn run(self, _: &Keys) -> Done {
         match self.task {
             Task::Submissions(nonce, all) => Done::Submissions(self.shared.submissions(nonce, &all)),
-            Task::Shares(half, commit, part) => {
-                Done::Shares(half, part.0, Arc::new(self.shared.shares(commit, part)))
+            Task::Shares(half, commit, from, signs) => {
+                Done::Shares(half, self.shared.shares(commit, &from, &signs))
             }
             Task::Cards(nonce, members) => Done::Cards(self.shared.cards(nonce, &members)),
         }
@@ -116,7 +127,7 @@ impl Work for Job {
     fn cost(&self) -> Cost {
         let sign = match &self.task {
             Task::Submissions(_, all) => all.len(),
-            Task::Shares(_, _, (_, count)) => *count as usize,
+            Task::Shares(_, _, _, signs) => signs.len() + SIGN_FIRST,
             Task::Cards(_, members) => 2 * members.len(),
         };
         Cost { sign: u32::try_from(sign).unwrap_or(u32::MAX), ..Cost::default() }

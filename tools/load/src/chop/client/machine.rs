@@ -23,6 +23,9 @@ use super::stats::{Account, Stats};
 pub enum Input {
     /// Every member without an id signs up.
     SignUp,
+    /// From now on messages are strokes instead of payments: each member's next so many, no two to the same pixel of the
+    /// board that [`stroke`](super::stroke) names.
+    Paint(u32),
     /// Every member broadcasts until it has begun so many messages in all.
     Broadcast(u32),
     /// No message is begun any more.
@@ -58,6 +61,22 @@ pub(super) const BEGIN: Span = Span::millis(5);
 /// How often it is looked what is due.
 const TICK: Span = Span::millis(10);
 
+/// How long something takes, smoothed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trip(Option<Span>);
+
+impl Trip {
+    pub(super) fn add(&mut self, took: Span) {
+        let smooth = self.0.map_or(took, |old| Span((old.0 / 8).saturating_mul(7) + took.0 / 8));
+        self.0 = Some(smooth);
+    }
+
+    /// So many times what it takes, at least `least` and at most ten times that.
+    pub(super) fn times(self, count: u64, least: Span) -> Span {
+        self.0.unwrap_or_default().times(count).max(least).min(least.times(10))
+    }
+}
+
 /// Many clients.
 pub struct LoadClient {
     pub(super) crowd: Crowd,
@@ -69,8 +88,15 @@ pub struct LoadClient {
     pub(super) due: BTreeSet<(Time, u32)>,
     /// Messages that each member begins.
     pub(super) goal: u32,
+    /// Strokes of each member, if messages are strokes.
+    pub(super) paints: Option<u32>,
     /// Messages that may be begun now, in thousandths.
     pub(super) allowance: u64,
+    /// Members whose message no broker showed a root for.
+    pub(super) unshown: u32,
+    /// How long brokers take to show a root, and to deliver.
+    pub(super) inclusion_trip: Trip,
+    pub(super) delivery_trip: Trip,
     /// Members whose cards are to be made, and cards on their way.
     pub(super) strangers: VecDeque<u32>,
     pub(super) cards: BTreeMap<u32, Option<Box<Card>>>,
@@ -124,8 +150,17 @@ impl LoadClient {
         member.explain = false;
     }
 
+    /// How long a broker has to deliver, after so many rounds over all of them.
+    pub(super) fn patience(&self, rounds: u32) -> Span {
+        self.delivery_trip.times(4, self.crowd.pace.submit).times(1 << rounds.min(4))
+    }
+
     fn tick(&mut self, turn: &mut Step<'_>) {
-        while let Some((time, at)) = self.due.first().copied().filter(|(time, _)| *time <= turn.now()) {
+        // What is due at once is done at the pace of beginning: a broker that died is many members' silence.
+        let most = u64::from(self.crowd.pace.per_second) * TICK.as_millis() / 1_000;
+        for _ in 0..most.max(1) {
+            let first = self.due.first().copied().filter(|(time, _)| *time <= turn.now());
+            let Some((time, at)) = first else { break };
             self.due.remove(&(time, at));
             let Some(member) = self.members.get_mut(at as usize) else { continue };
             member.due = None;
@@ -142,6 +177,7 @@ impl LoadClient {
     fn on_input(&mut self, input: Input, turn: &mut Step<'_>) {
         match input {
             Input::SignUp => self.sign_up(),
+            Input::Paint(each) => self.paints = Some(each),
             Input::Broadcast(goal) => self.broadcast(goal),
             Input::Stop => {
                 self.goal = 0;
@@ -214,7 +250,7 @@ impl Machine for LoadClient {
                 turn.arm(Timer::Begin, BEGIN);
             }
             Event::Done(Done::Submissions(signed)) => self.submissions_signed(signed, turn),
-            Event::Done(Done::Shares(half, from, shares)) => self.shares_made(&half, from, shares, turn),
+            Event::Done(Done::Shares(half, shares)) => self.shares_made(half, shares, turn),
             Event::Done(Done::Cards(cards)) => self.cards_made(cards, turn),
             Event::Link { peer, link: Link::Up } => {
                 if let Some(link) = self.crowd.of_link(peer) {
@@ -266,7 +302,11 @@ impl Recover for LoadClient {
             ready: VecDeque::new(),
             due: BTreeSet::new(),
             goal: 0,
+            paints: None,
             allowance: 0,
+            unshown: 0,
+            inclusion_trip: Trip::default(),
+            delivery_trip: Trip::default(),
             strangers: VecDeque::new(),
             cards: BTreeMap::new(),
             best: None,

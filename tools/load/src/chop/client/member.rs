@@ -19,6 +19,8 @@ pub(super) struct Shown {
     pub(super) index: u32,
     /// Whether a share for it was asked for or sent.
     pub(super) signed: bool,
+    /// Whether its share is being made.
+    pub(super) waits: bool,
     /// What a receipt needs, when receipts are given.
     pub(super) proof: Option<Box<Inclusion>>,
 }
@@ -55,6 +57,8 @@ pub(super) struct Member {
     pub(super) attempts: u32,
     /// Whether the broker of the turn showed a root.
     pub(super) included: bool,
+    /// Whether it counts among those that no broker showed a root for their message.
+    pub(super) unshown: bool,
     /// Whether the broker asked why the number is legitimate.
     pub(super) explain: bool,
     pub(super) since: Time,
@@ -89,6 +93,7 @@ impl Member {
             rounds: 0,
             attempts: 0,
             included: false,
+            unshown: false,
             explain: false,
             since: Time::ZERO,
             patience: Time::ZERO,
@@ -112,6 +117,12 @@ impl Member {
             self.shown.len() - 1
         });
         &mut self.shown[at]
+    }
+
+    /// Whether the share under a root, which was being made, is still wanted.
+    pub(super) fn signs_now(&mut self, half: &Half) -> bool {
+        let shown = self.shown.iter_mut().find(|shown| shown.half == *half);
+        shown.is_some_and(|shown| core::mem::take(&mut shown.waits))
     }
 
     pub(super) fn named(&self, half: &Half) -> Option<&Shown> {

@@ -33,3 +33,4 @@ pub use config::{Conduct, Crowd, Invalid, Pace, links};
 pub use machine::{Input, LoadClient, Output, Timer};
 pub use node::{LoadNode, LoadSetup, Receipts, Wire};
 pub use stats::{Account, Stats};
+pub use submit::stroke;

@@ -22,8 +22,21 @@ const ATTEMPTS_MAX: u32 = 8;
 const UNKNOWN: Span = Span::secs(1);
 
 /// The operation that pays 1 to `payee`.
-const fn payload(payee: u32) -> [u8; 8] {
+const fn payment(payee: u32) -> [u8; 8] {
     (payee as u64 | 1 << 32).to_le_bytes()
+}
+
+/// Pixels of a side of the picture that a crowd paints.
+const PICTURE: u64 = 256;
+
+/// The operation of the `number`th stroke, from 0, of a member of a crowd whose members paint `each` pixels: all strokes
+/// together fill rows of 256 pixels from the top of the board, no two of them the same place, none of them black.
+#[must_use]
+pub const fn stroke(member: u32, each: u32, number: u32) -> u64 {
+    let place = member as u64 * each as u64 + number as u64;
+    let (x, y) = (place % PICTURE, place / PICTURE % 2_048);
+    let colour = x << 16 | (y & 0xff) << 8 | (255 - x);
+    x | y << 11 | colour << 22
 }
 
 impl Conduct {
@@ -35,13 +48,19 @@ impl Conduct {
 }
 
 impl LoadClient {
-    /// The payload of every message.
-    pub(super) const fn payload(&self) -> [u8; 8] {
-        payload(self.crowd.payee)
+    /// The payload of the message that a member began last.
+    pub(super) fn payload(&self, at: u32) -> [u8; 8] {
+        match (self.paints, self.members.get(at as usize)) {
+            (Some(each), Some(member)) => {
+                let member_number = self.crowd.members.0.saturating_add(at);
+                stroke(member_number, each, member.begun.saturating_sub(1)).to_le_bytes()
+            }
+            _ => payment(self.crowd.payee),
+        }
     }
 
-    fn message(&self) -> Blob<65_535> {
-        let bytes = Bytes::copy_from_slice(&self.payload());
+    fn message(&self, at: u32) -> Blob<65_535> {
+        let bytes = Bytes::copy_from_slice(&self.payload(at));
         Blob::try_from(bytes).unwrap_or_else(|_| unreachable!("eight bytes are a message"))
     }
 
@@ -55,8 +74,9 @@ impl LoadClient {
     pub(super) fn begin(&mut self, turn: &mut Step<'_>) {
         let each = u64::from(self.crowd.pace.per_second) * BEGIN.as_millis();
         self.allowance = self.allowance.saturating_add(each).min(each * BURST);
+        let room = self.crowd.pace.unshown.saturating_sub(self.unshown) as usize;
         let most = usize::try_from(self.allowance / 1_000).unwrap_or(usize::MAX);
-        let count = most.min(self.ready.len());
+        let count = most.min(room).min(self.ready.len());
         self.allowance -= count as u64 * 1_000;
         let members: Vec<u32> = self.ready.drain(..count).collect();
         for part in members.chunks(TOGETHER) {
@@ -70,7 +90,10 @@ impl LoadClient {
             member.k0 = member.next_k;
             member.next_k += 1;
             member.begun += 1;
-            (member.broker, member.rounds) = (member.broker, 0);
+            member.rounds = 0;
+            // Forgeries are never shown a root.
+            let counts = member.conduct != Conduct::Forged;
+            self.unshown += u32::from(counts && !core::mem::replace(&mut member.unshown, counts));
             self.stats.begun += 1;
         }
         self.sign(members, turn);
@@ -78,9 +101,14 @@ impl LoadClient {
 
     /// Has the messages of these members signed under their numbers.
     pub(super) fn sign(&mut self, members: &[u32], turn: &mut Step<'_>) {
-        let message = self.crowd.cluster.domains().msg.hash(&self.payload());
+        let hash = |payload: [u8; 8]| self.crowd.cluster.domains().msg.hash(&payload);
+        // Payments are all the same; strokes are not.
+        let messages: Vec<_> = match self.paints {
+            None => vec![hash(payment(self.crowd.payee)); members.len()],
+            Some(_) => members.iter().map(|at| hash(self.payload(*at))).collect(),
+        };
         let mut said = Vec::with_capacity(members.len());
-        for at in members {
+        for (at, message) in members.iter().zip(messages) {
             let Some(member) = self.members.get_mut(*at as usize) else { continue };
             member.stage = Stage::Beginning;
             member.shown.clear();
@@ -109,14 +137,14 @@ impl LoadClient {
 
     fn submit(&mut self, at: u32, turn: &mut Step<'_>) {
         let Some(member) = self.members.get(at as usize) else { return };
-        let best = self.best.clone().map(Legitimacy::Delivered);
+        let best = self.best.as_ref().filter(|_| member.explain).cloned().map(Legitimacy::Delivered);
         let submit = Submit {
             id: member.id,
             k0: member.k0,
-            message: self.message(),
+            message: self.message(at),
             parity: member.parity,
             t: member.t,
-            legitimacy: best.filter(|_| member.explain),
+            legitimacy: best,
         };
         let broker = member.broker;
         self.stats.submits += 1;
@@ -125,16 +153,22 @@ impl LoadClient {
 
     /// Sets the times at which this member does something again.
     fn be_patient(&mut self, at: u32, now: Time) {
-        let pace = self.crowd.pace;
-        let Some(member) = self.members.get_mut(at as usize) else { return };
-        member.patience = now + pace.submit.times(1 << member.rounds.min(4));
-        let due = member.patience.min(now + pace.retransmit);
-        self.set_due(at, Some(due));
+        let Some(rounds) = self.members.get(at as usize).map(|member| member.rounds) else { return };
+        let (patience, again) = (now + self.patience(rounds), now + self.silence());
+        if let Some(member) = self.members.get_mut(at as usize) {
+            member.patience = patience;
+        }
+        self.set_due(at, Some(patience.min(again)));
+    }
+
+    /// Silence after which a message is sent again: a broker answers it when its window closes, whatever that takes now.
+    fn silence(&self) -> Span {
+        self.inclusion_trip.times(3, self.crowd.pace.retransmit)
     }
 
     /// Silence: the message is sent again, or to the next broker.
     pub(super) fn flight_due(&mut self, at: u32, turn: &mut Step<'_>) {
-        let (now, pace) = (turn.now(), self.crowd.pace);
+        let (now, silence) = (turn.now(), self.silence());
         let Some(member) = self.members.get_mut(at as usize) else { return };
         if now >= member.patience {
             self.stats.other_broker += 1;
@@ -149,7 +183,7 @@ impl LoadClient {
             return;
         }
         member.attempts += 1;
-        let wait = pace.retransmit.times(1 << member.attempts.min(6));
+        let wait = silence.times(1 << member.attempts.min(6));
         self.stats.retransmits += 1;
         self.submit(at, turn);
         self.set_due(at, Some(patience.min(now + wait)));

@@ -1,5 +1,7 @@
 //! A crowd whose broker the test plays, with real keys.
 
+mod pace;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -232,6 +234,31 @@ fn judged(hand: &Hand, root: Hash, said: Vec<Said>) -> (Vec<u32>, Vec<u32>) {
     (good, bad)
 }
 
+#[test]
+fn members_that_paint_sign_their_own_strokes_and_no_two_are_at_one_place() {
+    let mut hand = Hand::new(crowd(3, Some(0)));
+    let places = |said: &[(u32, u32, Submit)]| -> Vec<u64> {
+        let operation = |submit: &Submit| u64::from_le_bytes(submit.message[..].try_into().expect("8 bytes"));
+        said.iter().map(|(_, _, submit)| operation(submit)).collect()
+    };
+    hand.input(Input::Paint(2));
+    hand.input(Input::Broadcast(2));
+    let first = begun(&mut hand);
+    assert_eq!(places(&first), [super::stroke(5, 2, 0), super::stroke(6, 2, 0), super::stroke(7, 2, 0)]);
+    assert!(first.iter().all(|(_, member, submit)| is_signed(&hand, *member, submit)));
+    let cluster = hand.crowd.cluster.clone();
+    let batch = Batch::close(&cluster, 0, &first);
+    batch.show(&mut hand, &first, false);
+    batch.deliver(&mut hand, 2, &[]);
+    let second = begun(&mut hand);
+    assert_eq!(places(&second)[0], super::stroke(5, 2, 1));
+    let all: Vec<u64> =
+        (0..100).flat_map(|member| [0, 1, 2].map(|at| super::stroke(member, 3, at))).collect();
+    let spots: std::collections::BTreeSet<u64> = all.iter().map(|stroke| stroke & 0x3f_ffff).collect();
+    assert_eq!(spots.len(), 300);
+    assert!(all.iter().all(|stroke| stroke >> 46 == 0 && stroke >> 22 != 0), "a colour that is not black");
+}
+
 /// Begins a message of every member.
 fn begun(hand: &mut Hand) -> Vec<(u32, u32, Submit)> {
     hand.wait(100);
@@ -339,7 +366,7 @@ fn silence_sends_again_and_then_asks_the_next_broker_under_the_same_signature() 
     let mut hand = Hand::new(crowd(2, Some(0)));
     hand.input(Input::Broadcast(1));
     let first = begun(&mut hand);
-    hand.wait(600);
+    hand.wait(1_100);
     let again = submits(hand.said());
     assert_eq!(again, first);
     hand.wait(4_000);
