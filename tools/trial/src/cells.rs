@@ -15,6 +15,7 @@ use synod_wire::Bytes;
 use crate::params::pack_of;
 use crate::run::SYSTEMS;
 use crate::sight::REPLICA;
+use crate::systems::chopchop;
 
 /// What replicas say, in the order of its tags.
 const REPLICAS: [&str; 13] = [
@@ -110,6 +111,9 @@ fn name(system: &str, strategy: &str, kind: &str) -> String {
 /// The cells of a system.
 #[must_use]
 pub fn cells(system: &str) -> BTreeSet<String> {
+    if chopchop::is(system) {
+        return chopchop::cells::of(system).map(|(strategy, kind)| name(system, strategy, kind)).collect();
+    }
     let Some(pack) = pack_of(system).filter(|_| SYSTEMS.contains(&system)) else { return BTreeSet::new() };
     let kinds = TABLE.iter().flat_map(|(strategy, kinds)| kinds.iter().map(move |kind| (strategy, kind)));
     kinds
@@ -172,6 +176,11 @@ mod tests {
         assert!(basic.contains("hotstuff/basic byz.B6 phase") && !order.iter().any(|c| c.ends_with("phase")));
         assert!(order.contains("hotstuff/chain2+order byz.B6 order"));
         assert_eq!(cells("journal").len(), 0);
+        let (ideal, over) = (cells("chopchop/ideal"), cells("chopchop/hotstuff"));
+        assert!(
+            ideal.contains("chopchop/ideal byz.B15 batch") && !ideal.iter().any(|c| c.ends_with("propose"))
+        );
+        assert!(over.contains("chopchop/hotstuff byz.B4 propose") && over.len() > ideal.len());
         let seen = [("byz.B6", "vote"), ("byz.B6", "query"), ("client.dup", "vote")];
         let reached: BTreeSet<String> = reached("hotstuff/basic", &seen).into_iter().collect();
         assert_eq!(reached.len(), 1, "only what the table names counts");

@@ -144,7 +144,7 @@ fn check_item(item: &Item, cluster: &Cluster, keys: &Keys) -> Option<Witnessed> 
     }
     let claim = |(signer, shard): (NodeId, &synod_crypto::Signature)| {
         let key = cluster.roster().member(signer)?.key;
-        let statement: Witness = item.statement().clone();
+        let statement: Witness = item.statement().signed();
         Some(Claim { statement, scope: cluster.scope(), signer, key, signature: *shard })
     };
     let claims: Option<Vec<_>> = item.signers().set().iter().zip(item.shards()).map(claim).collect();

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use synod_crypto::bls::{KeyAdder, KeySource, KeySum};
+use synod_machine::planted;
 use synod_quorum::NodeId;
 
 /// Slots of a sketch.
@@ -92,6 +93,7 @@ impl Cohort {
         };
         let mut sum = near.sum;
         sum.add(&adder.sum(source, &came)?);
+        let left = if planted!(C25) { Vec::new() } else { left };
         sum.subtract(&adder.sum(source, &left)?);
         Some((Self { ids, sketch, sum }, true))
     }

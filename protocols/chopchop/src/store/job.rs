@@ -153,7 +153,8 @@ impl CheckBatch {
             else {
                 continue;
             };
-            let key = self.view.member(entry.id).ok_or(Refusal::Ids)?.ed;
+            let member = self.view.member(entry.id).filter(|_| !planted!(C3) || !t.0.ends_with(&[0xff; 32]));
+            let key = member.ok_or(Refusal::Ids)?.ed;
             let message = cluster.domains().msg.hash(entry.message);
             let parity = entry.parity && !planted!(C20);
             let statement = Submission { id: entry.id, k0: k, parity, message };
@@ -219,7 +220,7 @@ impl StoreJob {
                 Err(why) => checked(check.digest, Err(why)),
             },
             Task::Cards(digest, batch) => checked(digest, check_cards(&batch, &cluster, keys)),
-            Task::Shard(own, witness) => StoreDone::Shard(keys.sign(cluster.scope(), own, witness)),
+            Task::Shard(own, witness) => StoreDone::Shard(keys.sign(cluster.scope(), own, witness.signed())),
             Task::Keys(view, from) => StoreDone::Keys { from, keys: KeyBook::read(&view, from, keys) },
         };
         Begun::Done(done)

@@ -8,7 +8,7 @@ use synod_sim::Keyring;
 
 use super::outcomes::Disk;
 use super::rig::Rig;
-use super::tape::{CALLS, Step, talk};
+use super::tape::{CALLS, LANES, Step, talk};
 use super::tempter::Tempter;
 use crate::oracle::Seen;
 use crate::params::{pack_of, parameters};
@@ -43,7 +43,7 @@ pub(crate) fn wake(system: &str, edit: impl Fn(&mut [LaneLog])) -> Result<Woken,
     let scenario = &talk.scenario;
     let pack = pack_of(system).ok_or_else(|| format!("no system is called {system}"))?;
     let tape = talk.tapes.get(MEMBER as usize).ok_or("no such member")?;
-    let mut disk = Disk::new(NodeId(MEMBER), false)?;
+    let mut disk = Disk::new(NodeId(MEMBER), LANES, false)?;
     let mut promised = std::collections::BTreeSet::new();
     for step in &tape.steps {
         disk.take(step);

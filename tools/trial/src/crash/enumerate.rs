@@ -15,16 +15,23 @@ use super::outcomes::{Disk, Forgetful};
 use super::point::Point;
 use super::report::{CrashReport, FAILURES_MAX, Failure, Order, SystemReport};
 use super::rig::Rig;
-use super::tape::{Step, Talk, talk};
+use super::tape::{LANES, Step, Talk, talk};
 use super::tempter::Tempter;
 use crate::params::{pack_of, parameters};
 use crate::run::commit;
 use crate::systems::hotstuff::{Plan, judged};
-use crate::systems::journal;
+use crate::systems::{chopchop, journal};
 
 /// Systems that have an enumeration.
-pub const SYSTEMS: [&str; 5] =
-    ["hotstuff/basic", "hotstuff/chain3", "hotstuff/chain2", "hotstuff/chain2+order", journal::SYSTEM];
+pub const SYSTEMS: [&str; 7] = [
+    "hotstuff/basic",
+    "hotstuff/chain3",
+    "hotstuff/chain2",
+    "hotstuff/chain2+order",
+    "chopchop/ideal",
+    "chopchop/hotstuff",
+    journal::SYSTEM,
+];
 
 /// What a test double does to the logs that a start finds.
 pub(super) type Edit = fn(&mut [LaneLog]);
@@ -74,6 +81,8 @@ pub fn again(point: &Point) -> Result<SystemReport, String> {
         Manner { blocks: point.blocks, stride: 1, only: Some((point.boundary, point.outcome)), edit: None };
     let report = if point.system == journal::SYSTEM {
         super::journal::enumerate(manner)
+    } else if chopchop::is(&point.system) {
+        super::chop::again(point, manner)?
     } else {
         let talk = talk(&point.system)?;
         if point.member >= talk.scenario.nodes {
@@ -87,7 +96,7 @@ pub fn again(point: &Point) -> Result<SystemReport, String> {
     Ok(report)
 }
 
-fn point(system: &str, (member, boundary, outcome): (u32, u32, u32), blocks: bool) -> Point {
+pub(super) fn point(system: &str, (member, boundary, outcome): (u32, u32, u32), blocks: bool) -> Point {
     Point { system: system.to_owned(), member, boundary, outcome, blocks, commit: commit() }
 }
 
@@ -95,6 +104,9 @@ fn point(system: &str, (member, boundary, outcome): (u32, u32, u32), blocks: boo
 pub(super) fn one(system: &str, manner: Manner, jobs: usize) -> Result<SystemReport, String> {
     if system == journal::SYSTEM {
         return Ok(super::journal::enumerate(manner));
+    }
+    if chopchop::is(system) {
+        return super::chop::one(system, manner, jobs);
     }
     let talk = talk(system)?;
     let next = AtomicUsize::new(0);
@@ -157,7 +169,7 @@ pub(super) fn member(talk: &Talk, id: u32, manner: Manner) -> Result<SystemRepor
     let tape = usize::try_from(id).ok().and_then(|id| talk.tapes.get(id)).ok_or("no such member")?;
     let mut judge = Judge::new(judged(pack));
     judge.know(talk.lore.headers.values());
-    let mut disk = Disk::new(NodeId(id), manner.blocks)?;
+    let mut disk = Disk::new(NodeId(id), LANES, manner.blocks)?;
     let mut committed = false;
     for (at, step) in (0_u32..).zip(&tape.steps) {
         if committed || matches!(step, Step::Effect(..)) {

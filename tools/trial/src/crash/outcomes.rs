@@ -16,21 +16,20 @@ use synod_wire::Bytes;
 use super::enumerate::Edit;
 use super::tape::Step;
 
-/// Lanes of a member.
-const LANES: usize = 2;
-
 /// A member's disk while its tape is read.
 pub(super) struct Disk {
+    lanes: usize,
     records: RecordJournal,
     /// The tape so far, where the journal is the real one: it is written again for each boundary.
     blocks: Option<(NodeId, Vec<Step>)>,
 }
 
 impl Disk {
-    pub(super) fn new(node: NodeId, blocks: bool) -> Result<Self, String> {
-        let mut records = RecordJournal::new(LANES);
+    /// Of a node with so many lanes.
+    pub(super) fn new(node: NodeId, lanes: usize, blocks: bool) -> Result<Self, String> {
+        let mut records = RecordJournal::new(lanes);
         records.open().map_err(|refusal| refusal.0)?;
-        Ok(Self { records, blocks: blocks.then(|| (node, Vec::new())) })
+        Ok(Self { lanes, records, blocks: blocks.then(|| (node, Vec::new())) })
     }
 
     /// Takes one step.
@@ -50,7 +49,7 @@ impl Disk {
     /// Every disk that a start may find if the power goes now.
     pub(super) fn outcomes(&self) -> Vec<Box<dyn Storage>> {
         if let Some((node, steps)) = &self.blocks {
-            let mut journal = BlockJournal::new(*node, LANES);
+            let mut journal = BlockJournal::new(*node, self.lanes);
             if let Err(refusal) = journal.open() {
                 unreachable!("an empty journal opens: {}", refusal.0)
             }

@@ -9,15 +9,13 @@ use std::rc::Rc;
 
 use synod_crypto::Hash;
 use synod_hotstuff::{Header, Message};
-use synod_machine::host::{LaneLog, Lsn};
-use synod_machine::{Keep, Span, Time, To, Unrecoverable};
+use synod_machine::host::Lsn;
+use synod_machine::{Keep, Span, Time, To};
 use synod_quorum::NodeId;
-use synod_sim::{
-    Checker, Deed, Family, Harm, Incident, Loss, Lost, Moment, RecordJournal, Scenario, Seen as Event,
-    Storage, Stream, Violation, WriteFailed, Written,
-};
+use synod_sim::{Checker, Deed, Family, Incident, Moment, Scenario, Seen as Event, Violation, Written};
 use synod_wire::Bytes;
 
+use super::taped::Taped;
 use crate::oracle::Sighting;
 use crate::sight::{REPLICA, Sight, opened};
 use crate::systems::hotstuff::build_on;
@@ -28,6 +26,9 @@ pub(super) const CALLS: u32 = 200;
 const LASTS: Span = Span::secs(4);
 /// Of the conversation: another one is as good.
 const SEED: u64 = 9;
+
+/// Lanes of a member.
+pub(super) const LANES: usize = 2;
 
 /// The lane of a member's machine: executors recover first.
 pub(super) const fn lane_of(machine: u8) -> u8 {
@@ -127,7 +128,10 @@ pub(super) fn talk(system: &str) -> Result<Talk, String> {
         &scenario,
         &format!("{system}:{SEED:x}:crash"),
         (false, vec![writer]),
-        Box::new(move |node, lanes| Box::new(Taped::new(node, lanes, disks.clone()))),
+        Box::new(move |node, lanes| {
+            let recorded = disks.clone();
+            Box::new(Taped::new(lanes, Box::new(move |step| recorded.borrow_mut().synced(node, step))))
+        }),
     )?;
     let members = scenario.nodes as usize;
     let slice = Span::millis(1);
@@ -158,6 +162,16 @@ pub(super) fn talk(system: &str) -> Result<Talk, String> {
 struct Writer(Recorder);
 
 impl Recorded {
+    /// A member's disk did something.
+    fn synced(&mut self, node: NodeId, step: Step) {
+        if node.is_member() {
+            let tape = self.tapes.entry(node.0).or_default();
+            if tape.calls <= CALLS {
+                tape.steps.push(step);
+            }
+        }
+    }
+
     fn learn(&mut self, body: &Bytes) {
         match opened(body) {
             Some(Message::Propose { header, .. }) => {
@@ -203,7 +217,7 @@ pub(super) fn seen(moment: &Moment<'_>, deed: &Deed) -> Vec<Sighting> {
 }
 
 /// Boundaries that a deed adds, and what it writes.
-fn units(lane: u8, deed: &Deed) -> (u32, Option<(u8, Lsn, Written)>) {
+pub(super) fn units(lane: u8, deed: &Deed) -> (u32, Option<(u8, Lsn, Written)>) {
     match deed {
         Deed::Send { to: To::Set(set), .. } => (set.count(), None),
         Deed::Append { lsn, keep, record } => (1, Some((lane, *lsn, Written::Record(*keep, record.clone())))),
@@ -224,74 +238,5 @@ impl Checker for Writer {
             recorded.add(moment);
         }
         Ok(())
-    }
-}
-
-/// A disk that tells the tape when it syncs.
-struct Taped {
-    inner: RecordJournal,
-    node: u32,
-    recorder: Recorder,
-}
-
-impl Taped {
-    fn new(node: NodeId, lanes: usize, recorder: Recorder) -> Self {
-        Self { inner: RecordJournal::new(lanes), node: node.0, recorder }
-    }
-
-    fn tell(&self, step: Step) {
-        if !NodeId(self.node).is_member() {
-            return;
-        }
-        let mut recorded = self.recorder.borrow_mut();
-        let tape = recorded.tapes.entry(self.node).or_default();
-        if tape.calls <= CALLS {
-            tape.steps.push(step);
-        }
-    }
-}
-
-impl Storage for Taped {
-    fn open(&mut self) -> Result<Vec<LaneLog>, Unrecoverable> {
-        self.inner.open()
-    }
-    fn reserve(&mut self, lane: u8) -> Lsn {
-        self.inner.reserve(lane)
-    }
-    fn write(&mut self, lane: u8, lsn: Lsn, what: Written) {
-        self.inner.write(lane, lsn, what);
-    }
-    fn compact(&mut self, snapshots: Vec<Vec<(Keep, Bytes)>>) {
-        self.tell(Step::Compact(snapshots.clone()));
-        self.inner.compact(snapshots);
-    }
-    fn readmit(&mut self, lane: u8) {
-        self.inner.readmit(lane);
-    }
-    fn begin(&mut self) -> bool {
-        let begun = self.inner.begin();
-        if begun {
-            self.tell(Step::Begin);
-        }
-        begun
-    }
-    fn commit(&mut self) -> Result<Vec<(u8, Lsn)>, WriteFailed> {
-        self.tell(Step::Commit);
-        self.inner.commit()
-    }
-    fn read(&mut self, lane: u8, name: Hash) -> Option<Bytes> {
-        self.inner.read(lane, name)
-    }
-    fn failed(&self) -> bool {
-        self.inner.failed()
-    }
-    fn crash(&mut self, loss: Loss, stream: &mut Stream) -> Lost {
-        self.inner.crash(loss, stream)
-    }
-    fn harm(&mut self, harm: Harm) -> bool {
-        self.inner.harm(harm)
-    }
-    fn bytes(&self) -> u64 {
-        self.inner.bytes()
     }
 }

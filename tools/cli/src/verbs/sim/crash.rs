@@ -14,7 +14,7 @@ use synod_trial::crash::{CrashReport, Order, Point, SYSTEMS, SystemReport, again
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod sim crash --system journal --blocks")]
 pub(super) struct Arguments {
-    /// The system; a bare `hotstuff` is its four packs, `all` those and the journal.
+    /// The system; a bare `hotstuff` is its four packs, `chopchop` its two ordering layers, `all` those and the journal.
     #[arg(long, default_value = "all")]
     system: String,
     /// Journals are the real one on a disk of blocks: every subset of up to four un-synced writes, and torn ones.
@@ -38,11 +38,12 @@ fn chosen(system: &str) -> Result<Vec<String>, SynError> {
     let of = |known: &&str| match system {
         "all" => true,
         "hotstuff" => known.starts_with("hotstuff/"),
+        "chopchop" => known.starts_with("chopchop/"),
         one => one == *known,
     };
     let systems: Vec<String> = SYSTEMS.iter().filter(|s| of(s)).map(|s| (*s).to_owned()).collect();
     if systems.is_empty() {
-        let systems = format!("systems are all, hotstuff, {}", SYSTEMS.join(", "));
+        let systems = format!("systems are all, hotstuff, chopchop, {}", SYSTEMS.join(", "));
         return Err(usage(&format!("no system is called {system}")).because(systems));
     }
     Ok(systems)

@@ -36,6 +36,8 @@ pub struct Keeping {
     /// Written and not yet durable, by node and lane.
     written: BTreeMap<(u32, u8), Vec<(u64, Kept)>>,
     holders: BTreeMap<Hash, BTreeSet<u32>>,
+    /// Who held what at any time of this life.
+    held: BTreeSet<(u32, Hash)>,
     marks: BTreeMap<u32, u64>,
     /// The same, also of those that lost theirs since: a certificate stays valid.
     ever: BTreeMap<u32, u64>,
@@ -63,6 +65,7 @@ impl Keeping {
             for holders in self.holders.values_mut() {
                 holders.remove(&node);
             }
+            self.held.retain(|(holder, _)| *holder != node);
         } else {
             self.marks.remove(&node);
         }
@@ -73,6 +76,7 @@ impl Keeping {
         match kept {
             Kept::Pinned(digest) => {
                 self.holders.entry(digest).or_default().insert(node);
+                self.held.insert((node, digest));
             }
             Kept::Released(digest) => {
                 if let Some(holders) = self.holders.get_mut(&digest) {
@@ -129,12 +133,13 @@ impl Keeping {
         done.into_iter().for_each(|kept| self.keep(node, kept));
     }
 
-    /// An honest store witnesses a batch.
+    /// An honest store witnesses a batch. One that it let go since it made the shard, because it was collected or expired,
+    /// is not ordered any more; whether it may be let go is judged there.
     ///
     /// # Errors
-    /// C-S6: it does not hold it durably.
+    /// C-S6: it never held it durably in this life.
     pub fn witness(&self, node: u32, digest: &Hash) -> Verdict {
-        if self.holders.get(digest).is_some_and(|holders| holders.contains(&node)) {
+        if self.held.contains(&(node, *digest)) {
             return Ok(());
         }
         breach("C-S6", format!("server {node} witnesses {digest:?} before it is durable there"))

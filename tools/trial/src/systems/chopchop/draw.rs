@@ -47,6 +47,9 @@ const FAMILIES: &[Family] = &[
 /// Families of links without connections, which clients have.
 const DATAGRAMS: &[Family] = &[Family::NetLoss, Family::NetDup, Family::NetReorder];
 
+/// What only replicas of HotStuff do.
+const REPLICAS: &[Family] = &[Family::ByzEquivocate, Family::ByzAcks, Family::ByzShave, Family::ByzCollude];
+
 /// What brokers may do.
 const BROKERS: &[Family] = &[
     Family::ByzSilent,
@@ -89,6 +92,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     let mut families = FAMILIES.to_vec();
     if datagrams {
         families.extend(DATAGRAMS);
+    }
+    if ordering == Ordering::HotStuff {
+        families.extend(REPLICAS);
     }
     if blocks {
         families.push(Family::DiskFull);

@@ -4,6 +4,7 @@
 //! machine each. The ideal broadcast's sequencer has a node of its own.
 
 pub mod book;
+pub(crate) mod cells;
 pub mod draw;
 #[cfg(test)]
 mod formats;

@@ -236,7 +236,8 @@ impl Plan {
             jobs_max: u32::try_from(self.of("store_jobs", 16)).unwrap_or(16),
             directory_wait: Span::millis(self.of("directory_wait_ms", 2_000)),
             pull_patience: Span::millis(self.of("pull_patience_ms", 250)),
-            ..StoreParameters::default()
+            // Small, so that what a flood takes is not lost in it.
+            cohort_bytes: 64 << 10,
         };
         let brokers = self.roles.brokers().take(known).collect();
         StoreConfig::new(self.cluster.clone(), own, brokers, parameters).map_err(refused)

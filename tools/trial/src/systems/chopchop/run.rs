@@ -236,7 +236,7 @@ pub fn report(
             lost_suffix: effective.lost_suffix,
             byzantine: effective.byzantine,
         },
-        cells: Vec::new(),
+        cells: crate::cells::reached(&scenario.system, stats.cells.keys()),
         rules: coverage(&applied),
         bytes_permille_max: stats.bytes_permille_max,
         bytes_ratio_max: ratio(stats.bytes_permille_max),

@@ -1,7 +1,7 @@
 //! From what the simulator shows to what the oracles understand: frames, records and batches, decoded.
 
 use synod_chopchop::Domains;
-use synod_chopchop::batch::{Batch, Header, Sealed};
+use synod_chopchop::batch::{Batch, Header, Refusal, Sealed};
 use synod_chopchop::client::{ClientRecord, Next};
 use synod_chopchop::columns::Columns;
 use synod_chopchop::dedup::Exceptions;
@@ -12,7 +12,7 @@ use synod_crypto::Hash;
 use synod_machine::{Message as _, Never, Record};
 use synod_wire::{Bytes, Limits, Wire};
 
-use crate::oracle::chopchop::{BatchSeen, EntrySeen, How, Kept, Promise};
+use crate::oracle::chopchop::{BatchSeen, EntrySeen, How, Kept, Promise, Why};
 
 const LIMITS: Limits = Limits { frame_max: 16 << 20 };
 
@@ -23,7 +23,7 @@ pub fn opened(body: &Bytes) -> Option<Message<Never>> {
     own.then(|| Message::decode(body.slice(1..), &LIMITS).ok()).flatten()
 }
 
-fn recalled<R: Record>(bytes: &Bytes) -> Option<R> {
+pub(crate) fn recalled<R: Record>(bytes: &Bytes) -> Option<R> {
     let own = bytes.first() == Some(&R::VERSION);
     own.then(|| R::decode(bytes.slice(1..), &LIMITS).ok()).flatten()
 }
@@ -103,4 +103,20 @@ pub fn of_batch(domains: &Domains, digest: Hash, batch: &Batch) -> BatchSeen {
 #[must_use]
 pub fn listed(exceptions: &Exceptions) -> Vec<(u32, u8)> {
     exceptions.list().iter().map(|(index, reason)| (*index, reason.code())).collect()
+}
+
+/// Why a store does not witness a batch.
+#[must_use]
+pub const fn why(refusal: Refusal) -> Why {
+    match refusal {
+        Refusal::Credit | Refusal::Expired | Refusal::TooFar => Why::NotNow,
+        Refusal::Directory => Why::Directory,
+        Refusal::Malformed
+        | Refusal::Ids
+        | Refusal::Straggler
+        | Refusal::Root
+        | Refusal::Aggregate
+        | Refusal::Epoch
+        | Refusal::Card => Why::Unsound,
+    }
 }

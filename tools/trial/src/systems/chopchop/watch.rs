@@ -12,6 +12,7 @@ use synod_chopchop::tree::root_commit;
 use synod_chopchop::vocabulary::Message;
 use synod_crypto::Hash;
 use synod_machine::broadcast::Position;
+use synod_machine::{Span, Time, To};
 use synod_sim::{Checker, Deed, Moment, Seen, Violation};
 use synod_wire::{Bytes, Wire};
 
@@ -19,7 +20,7 @@ use super::book::Shared;
 use super::plan::{CLIENT, CLIENTS, KEEPER, SERVER, STORE};
 use super::sight;
 use crate::oracle::chopchop::{
-    CertificateSeen, Clients, Deliveries, Directories, EntrySeen, Facts, How, Keeping, Witnesses,
+    CertificateSeen, Clients, Deliveries, Directories, EntrySeen, Facts, How, Keeping, Refusals, Witnesses,
 };
 use crate::oracle::{Verdict, breach};
 
@@ -32,6 +33,7 @@ pub struct Watch {
     deliveries: Deliveries,
     keeping: Keeping,
     directories: Directories,
+    refusals: Refusals,
     /// Roots of the application by height.
     roots: BTreeMap<u64, Hash>,
     /// Heights of checkpoints by node and position.
@@ -45,17 +47,27 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches a cluster of `servers`, whose clients have these keys.
+    /// Watches a cluster of `servers`, whose clients have these keys, of which those above `people` are nobody's but of
+    /// whoever is corrupted. Stores wait as long as `patience` for the directory that a batch needs.
     #[must_use]
-    pub fn new(cluster: Cluster, servers: u32, owners: Vec<(Vec<u8>, u32)>, book: Shared) -> Self {
+    pub fn new(
+        cluster: Cluster,
+        (servers, people): (u32, u32),
+        owners: Vec<(Vec<u8>, u32)>,
+        book: Shared,
+        patience: Span,
+    ) -> Self {
+        let mut facts = Facts::default();
+        owners.iter().filter(|(_, owner)| *owner > people).for_each(|(_, owner)| facts.fault(*owner));
         Self {
             cluster,
-            facts: Facts::default(),
+            facts,
             clients: Clients::default(),
             witnesses: Witnesses::default(),
             deliveries: Deliveries::new(servers),
             keeping: Keeping::new(servers),
             directories: Directories::new(&owners),
+            refusals: Refusals::new(patience),
             roots: BTreeMap::new(),
             heights: BTreeMap::new(),
             ordered: BTreeMap::new(),
@@ -78,9 +90,10 @@ impl Watch {
         match moment.seen {
             Seen::Opened { records, .. } => {
                 self.keeping.open(place, records.iter().filter_map(sight::of_store), true);
+                self.refusals.open(moment.node.0);
             }
             Seen::Durable(lsn) => self.keeping.durable(place, *lsn),
-            Seen::Frame(frame) => self.upload(moment.node.0, &frame.body),
+            Seen::Frame(frame) => self.upload(moment.node.0, &frame.body, moment.time),
             _ => {}
         }
         for deed in moment.deeds {
@@ -91,12 +104,9 @@ impl Watch {
                         self.keeping.write(&self.facts, place, (*lsn, kept), is_damaged)?;
                     }
                 }
-                Deed::Send { body, .. } if moment.honest => {
-                    if let Some(Message::Store(StoreMessage::Shard(shard))) = sight::opened(body) {
-                        let cluster = self.cluster.digest();
-                        self.keeping.witness(place.0, &shard.digest)?;
-                        self.witnesses.witness(&cluster, &self.facts, &shard.digest)?;
-                    }
+                Deed::Send { to, body, .. } if moment.honest => self.store_says(moment, *to, body)?,
+                Deed::Note(note) if moment.honest && note.name == "adder_mismatch" => {
+                    return breach("C-L2", format!("store {} adds keys up in two ways", place.0));
                 }
                 _ => {}
             }
@@ -104,9 +114,29 @@ impl Watch {
         Ok(())
     }
 
-    fn upload(&mut self, node: u32, body: &Bytes) {
+    fn store_says(&mut self, moment: &Moment<'_>, to: To, body: &Bytes) -> Verdict {
+        let node = moment.node.0;
+        match (sight::opened(body), to) {
+            (Some(Message::Store(StoreMessage::Shard(shard))), _) => {
+                let cluster = self.cluster.digest();
+                self.keeping.witness(node, &shard.digest)?;
+                self.witnesses.witness(&cluster, &self.facts, &shard.digest)
+            }
+            (Some(Message::Store(StoreMessage::Refuse(refused))), To::Node(broker)) => {
+                let what = (&refused.digest, sight::why(refused.why));
+                self.refusals.refuse(&self.facts, (node, broker.0), what, moment.time)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn upload(&mut self, node: u32, body: &Bytes, now: Time) {
         let upload = match sight::opened(body) {
             Some(Message::Store(StoreMessage::Batch(upload))) => upload,
+            Some(Message::Store(StoreMessage::Ask(digest))) => {
+                self.refusals.ask(node, digest, now);
+                return;
+            }
             Some(Message::Store(StoreMessage::Gone { .. })) => {
                 self.book.borrow_mut().gone.insert(node);
                 return;
@@ -114,11 +144,19 @@ impl Watch {
             _ => return,
         };
         let domains = self.cluster.domains();
-        if let Some(sealed) = upload.as_messages() {
+        let digest = if let Some(sealed) = upload.as_messages() {
             let digest = sealed.digest(domains);
             self.witnesses.show(digest, || sight::of_sealed(domains, digest, sealed));
+            digest
         } else if let Some(cards) = upload.as_sign_up() {
-            self.witnesses.show_cards(cards.digest(domains));
+            let digest = cards.digest(domains);
+            self.witnesses.show_cards(digest);
+            digest
+        } else {
+            return;
+        };
+        if upload.asks() {
+            self.refusals.ask(node, digest, now);
         }
     }
 
@@ -375,7 +413,7 @@ impl Checker for Watch {
         verdict.map_err(|breach| Violation::new(breach.checker, breach.what))
     }
 
-    fn finish(&mut self, _: synod_machine::Time) -> Result<(), Violation> {
+    fn finish(&mut self, _: Time) -> Result<(), Violation> {
         self.count();
         Ok(())
     }

@@ -10,21 +10,27 @@ use synod_chopchop::vocabulary::{
     BROKER as TO_BROKER, BROKER_BULK, BROKER_CLIENTS, CLIENT as TO_CLIENT, SERVER as TO_SERVER, SERVER_BULK,
     STORE as TO_STORE, STORE_BULK,
 };
+use synod_crypto::{Keys, check_key};
 use synod_machine::{Queue, Span};
 use synod_quorum::NodeId;
 use synod_sim::{
-    BlockJournal, Checker, Keyring, Mode, Options, RecordJournal, Routed, Scenario, Seat, Setup, Storage,
-    World,
+    BlockJournal, Checker, Disks, Keyring, Mode, Options, RecordJournal, Routed, Scenario, Seat, Setup,
+    Storage, World,
 };
-use synod_wire::Wire;
+use synod_wire::{Bytes, Wire};
 
 use super::book::{Book, Shared};
 use super::plan::{BROKER, CLIENT, KEEPER, ORDERER, Ordering, Plan, Roles, SEQUENCER, SERVER, STORE, member};
-use super::strategy;
+use super::strategy::{self, Corrupted};
 use super::watch::Watch;
 use super::words::ChopChopWords;
 use super::workload::Workload;
 use crate::params::number;
+
+/// The first name of keys that are no node's.
+const SPARE: u32 = 100_000;
+/// Keys that corrupted brokers have beyond their own.
+const SPARES: usize = 4;
 
 /// A world, its user, and what both know.
 pub struct Trial {
@@ -72,7 +78,7 @@ fn route(queue: Queue, to: NodeId) -> u8 {
 }
 
 /// What a machine says goes to its neighbours, or to the user.
-fn connect(machine: u8, output: Box<dyn core::any::Any + Send>) -> Routed {
+pub(crate) fn connect(machine: u8, output: Box<dyn core::any::Any + Send>) -> Routed {
     let routed = match machine {
         SERVER => output.downcast::<ServerOutput>().map(|output| match *output {
             ServerOutput::Store(input) => Routed::Machine(STORE, Box::new(input)),
@@ -87,6 +93,14 @@ fn connect(machine: u8, output: Box<dyn core::any::Any + Send>) -> Routed {
     routed.unwrap_or_else(Routed::Harness)
 }
 
+/// Names of keys that whoever is corrupted made for itself.
+fn spares(keyring: &Keyring) -> impl Iterator<Item = NodeId> + use<> {
+    let keyring = *keyring;
+    // A toy key need not be a point of the curve, and a card needs one that is.
+    let sound = move |id: &NodeId| check_key(&keyring.public(u64::from(id.0))).is_ok();
+    (SPARE..).map(NodeId).filter(sound).take(SPARES)
+}
+
 fn seats(plan: &Plan) -> Vec<Seat> {
     let servers = (0..plan.roles.servers).map(|id| Seat::new(NodeId(id), &[KEEPER, SERVER, STORE]));
     let brokers = plan.roles.brokers().map(|id| Seat::new(id, &[BROKER]));
@@ -94,6 +108,12 @@ fn seats(plan: &Plan) -> Vec<Seat> {
     let ideal = plan.ordering == Ordering::Ideal;
     let sequencer = ideal.then(|| Seat::new(ORDERER, &[SEQUENCER]));
     servers.chain(brokers).chain(clients).chain(sequencer).collect()
+}
+
+/// The kind of message in a frame, also of those of the ordering layer.
+fn kind(body: &Bytes) -> Option<&'static str> {
+    let replicas = || crate::cells::kind(crate::sight::REPLICA, &strategy::bare(body)?);
+    super::words::kind(body).or_else(replicas)
 }
 
 fn disk(blocks: bool, node: NodeId, lanes: usize) -> Box<dyn Storage> {
@@ -123,6 +143,17 @@ fn options(scenario: &Scenario, token: &str, trace: bool) -> Options {
 /// # Errors
 /// The scenario is none of this system.
 pub fn build(scenario: &Scenario, token: &str, trace: bool) -> Result<Trial, String> {
+    let blocks = number(scenario, "blocks", 0) == 1;
+    build_on(scenario, token, (trace, Vec::new()), Box::new(move |node, lanes| disk(blocks, node, lanes)))
+}
+
+/// As [`build`], on these disks, with checkers beside the oracles.
+pub(crate) fn build_on(
+    scenario: &Scenario,
+    token: &str,
+    (trace, beside): (bool, Vec<Box<dyn Checker>>),
+    disks: Box<Disks>,
+) -> Result<Trial, String> {
     let plan = Plan::new(scenario)?;
     let (roles, ordering, cluster) = (plan.roles.clone(), plan.ordering, plan.cluster.clone());
     let book: Shared = Rc::new(RefCell::new(Book::default()));
@@ -130,21 +161,24 @@ pub fn build(scenario: &Scenario, token: &str, trace: bool) -> Result<Trial, Str
     let guests = roles.clients.iter().copied().chain(roles.brokers());
     let owners: Vec<(Vec<u8>, u32)> = guests
         .chain((0..roles.servers).map(NodeId))
+        .chain(spares(&keyring))
         .filter_map(|id| Some((member(&keyring, id)?.encode().to_vec(), id.0)))
         .collect();
-    let watch = Watch::new(cluster.clone(), roles.servers, owners, book.clone());
+    let people = (roles.servers, ORDERER.0);
+    let patience = Span::millis(number(scenario, "directory_wait_ms", 2_000));
+    let watch = Watch::new(cluster.clone(), people, owners, book.clone(), patience);
     let (mode, datagrams) = (scenario.mode, number(scenario, "datagrams", 1) == 1);
-    let blocks = number(scenario, "blocks", 0) == 1;
-    let (known, who) = (cluster, roles.clone());
+    let spares: Rc<[Keys]> = spares(&keyring).map(|id| keyring.keys(u64::from(id.0))).collect();
+    let corrupted = Corrupted { cluster, roles: roles.clone(), ordering, spares };
     let setup = Setup {
         connector: Box::new(|_, machine, output| vec![connect(machine, output)]),
         links: Box::new(move |a, b| linked(a, b, mode, datagrams)),
         route: Box::new(|_, _, queue, to| route(queue, to)),
-        checkers: vec![Box::new(watch) as Box<dyn Checker>],
-        disks: Box::new(move |node, lanes| disk(blocks, node, lanes)),
-        strategies: Box::new(move |incident| strategy::of(incident, &known, &who)),
+        checkers: core::iter::once(Box::new(watch) as Box<dyn Checker>).chain(beside).collect(),
+        disks,
+        strategies: Box::new(move |incident| strategy::of(incident, &corrupted)),
         words: Box::new(ChopChopWords),
-        kinds: Box::new(|_, body| super::words::kind(body)),
+        kinds: Box::new(|_, body| kind(body)),
         options: options(scenario, token, trace),
         ..Setup::new(seats(&plan), move |node, machine, log, life| plan.machine(node, machine, log, life))
     };

@@ -1,4 +1,5 @@
-//! A client that signs what it should not: two messages under one number, numbers far ahead, shares of nothing (B15).
+//! A client that signs what it should not: two messages under one number, numbers far ahead, shares of nothing, and
+//! signatures in a form that stricter criteria refuse (B15).
 
 use synod_chopchop::config::Cluster;
 use synod_chopchop::message::{ClientMessage, Submit};
@@ -7,7 +8,7 @@ use synod_chopchop::vocabulary::Message;
 use synod_crypto::{Hash, Keys};
 use synod_machine::Never;
 use synod_quorum::NodeId;
-use synod_sim::{Act, Deed, Family, Strategy};
+use synod_sim::{Act, Deed, Family, Incident, Keyring, Strategy};
 use synod_wire::{Blob, Bytes};
 
 use super::super::sight;
@@ -16,11 +17,13 @@ use super::{say, sealed};
 /// The cheating client.
 pub(super) struct Cheat {
     cluster: Cluster,
+    /// Whether it signs submissions in the other form.
+    twists: bool,
 }
 
 impl Cheat {
-    pub(super) const fn new(cluster: Cluster) -> Self {
-        Self { cluster }
+    pub(super) const fn new(cluster: Cluster, incident: &Incident) -> Self {
+        Self { cluster, twists: incident.amount % 3 == 0 }
     }
 
     fn resigned(&self, mut submit: Submit, keys: &Keys) -> Submit {
@@ -61,6 +64,12 @@ impl Strategy for Cheat {
             let Deed::Send { body, .. } = deed else { continue };
             let Some(Message::<Never>::Client(message)) = sight::opened(body) else { continue };
             match message {
+                // It signs nothing else, so its entry stands under this signature.
+                ClientMessage::Submit(mut submit) if self.twists => {
+                    submit.t = Keyring::twisted(&submit.t);
+                    *body = sealed(&Message::Client(ClientMessage::Submit(submit)));
+                    changed = true;
+                }
                 ClientMessage::Submit(submit) if act.draws.chance(400_000) => {
                     let peers: Vec<NodeId> = act.peers.to_vec();
                     if let (Some(other), Some(to)) = (self.other(&submit, keys, act), act.draws.pick(&peers))

@@ -4,8 +4,9 @@
 //! It holds its own keys and those of its colluders, and every signature that ever reached it.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use synod_chopchop::batch::Sealed;
+use synod_chopchop::batch::{Header, Sealed};
 use synod_chopchop::card::Card;
 use synod_chopchop::certificate::{Aggregate, HeightCertificate, Signers};
 use synod_chopchop::config::Cluster;
@@ -15,23 +16,26 @@ use synod_chopchop::message::{
     ClientMessage, Delivery, Inclusion, ServerMessage, StoreMessage, Submit, Upload,
 };
 use synod_chopchop::signup::SealedSignUp;
-use synod_chopchop::statement::{
-    BlsKeyBytes, BlsSignatureBytes, Delivered, Height, Kind, Possession, SignUp, Witness,
-};
+use synod_chopchop::statement::{BlsSignatureBytes, Delivered, Height, Kind, Witness};
 use synod_chopchop::tree::root_commit;
 use synod_chopchop::vocabulary::Message;
 use synod_crypto::{Hash, Keys, Signature, Statement};
 use synod_machine::{Span, To};
 use synod_quorum::{NodeId, NodeSet};
-use synod_sim::{Act, Deed, Family, Seen, Strategy};
+use synod_sim::{Act, Deed, Family, Incident, Seen, Strategy};
 
 use super::super::sight;
+use super::cards::Forger;
 use super::craft::{Made, Vouched, batch, entries};
 use super::{say, sealed};
 use crate::oracle::faults;
 
 /// Most submissions that are remembered.
 const HEARD_MAX: usize = 256;
+/// Cards it makes.
+const CARDS_MAX: u32 = 6;
+/// Bodies of a flood.
+const FLOODS_MAX: u32 = 1_200;
 /// Most batches of its own at a time.
 const OWN_MAX: usize = 64;
 
@@ -42,11 +46,37 @@ pub(super) struct Rogue {
     heard: Vec<Submit>,
     own: BTreeMap<Hash, (Witness, BTreeMap<NodeId, Signature>)>,
     card: Option<Card>,
+    forger: Forger,
+    /// Cards it may still make: a directory full of them would be all that a run is about.
+    cards: u32,
+    /// Bodies with which it still fills stores, and which nobody is asked to witness.
+    floods: u32,
+    large: Option<Sealed>,
+    /// Stores that have room, they say.
+    open: Vec<NodeId>,
+    /// The highest height it heard of.
+    height: u64,
 }
 
 impl Rogue {
-    pub(super) const fn new(cluster: Cluster, family: Family) -> Self {
-        Self { cluster, family, heard: Vec::new(), own: BTreeMap::new(), card: None }
+    pub(super) const fn new(cluster: Cluster, incident: &Incident, spares: Rc<[Keys]>) -> Self {
+        Self {
+            cluster,
+            family: incident.family,
+            heard: Vec::new(),
+            own: BTreeMap::new(),
+            card: None,
+            forger: Forger::new(spares),
+            cards: CARDS_MAX,
+            floods: match incident.family {
+                Family::ByzFlood => FLOODS_MAX,
+                _ if incident.amount % 4 == 1 => FLOODS_MAX,
+                _ => 0,
+            },
+            large: None,
+            open: Vec::new(),
+            height: 1,
+        }
     }
 
     fn servers(&self) -> impl Iterator<Item = NodeId> + use<> {
@@ -65,6 +95,11 @@ impl Rogue {
             }
             Some(Message::Client(ClientMessage::SignUp(card))) => {
                 self.card = Some(*card);
+                false
+            }
+            Some(Message::Store(StoreMessage::Credit(credit))) => {
+                self.height = self.height.max(credit.height);
+                self.open.push(frame.from);
                 false
             }
             Some(Message::Store(StoreMessage::Shard(shard))) => {
@@ -160,6 +195,12 @@ impl Rogue {
     /// The honest broker inside uploads a batch: some of its own follow.
     fn on_batch(&mut self, upload: &Upload, act: &mut Act<'_>) -> bool {
         let Some(like) = upload.as_messages() else { return self.on_cards(upload, act) };
+        if self.floods > 0 {
+            self.large = self.large(&like.header);
+            for server in self.servers() {
+                self.flood(server, act);
+            }
+        }
         let domains = self.cluster.domains().clone();
         let mut header = like.header.clone();
         match act.draws.below(6) {
@@ -184,27 +225,42 @@ impl Rogue {
         true
     }
 
-    /// A card with somebody else's key, or with one of the directory's.
+    /// A body as large as it may be; what is in it nobody gets to see.
+    fn large(&self, like: &Header) -> Option<Sealed> {
+        let size = u16::try_from(self.cluster.rules().body_bytes_max.saturating_sub(64)).unwrap_or(u16::MAX);
+        let message = vec![0; usize::from(size)];
+        let large = [Made { id: 0, message, parity: false, by: Vouched::Void }];
+        batch(self.cluster.domains(), &Header { msg_size: size, ..like.clone() }, &large)
+    }
+
+    /// One large body more for a store that took one, beyond any quota.
+    fn flood(&mut self, server: NodeId, act: &mut Act<'_>) {
+        let Some(mut made) = self.large.clone().filter(|_| self.floods > 0) else { return };
+        self.floods -= 1;
+        made.header.k = act.draws.draw() >> 1;
+        say(act, server, StoreMessage::Batch(Upload::messages(false, made)));
+    }
+
+    /// A card with somebody else's key, or with one of the directory's, beside one that was heard.
     fn on_cards(&mut self, upload: &Upload, act: &mut Act<'_>) -> bool {
         let (Some(like), Some(seen)) = (upload.as_sign_up(), self.card.clone()) else { return false };
-        let keys: Vec<&Keys> = { act.keys }.values().collect();
-        let (Some(one), Some(other)) = (act.draws.pick(&keys).copied(), act.draws.pick(&keys).copied())
-        else {
-            return false;
-        };
-        let scope = self.cluster.card_scope();
-        let (ed, own) = (one.public(), other.bls_public().map(|key| BlsKeyBytes(key.to_bytes())));
-        let (bls, pop) = match own.filter(|_| act.draws.chance(500_000)) {
-            Some(bls) => {
-                let pop = other.possess(&scope, &Possession { bls, ed }).map(BlsSignatureBytes);
-                (bls, pop.unwrap_or(*seen.pop()))
-            }
-            None => (*seen.bls(), *seen.pop()),
-        };
-        let signature = one.sign(scope, NodeId::GUESTS, SignUp { bls, ed, pop }).signature;
-        let Ok(card) = Card::new(bls, ed, pop, signature) else { return false };
+        let Some(card) = self.forger.card(&self.cluster, Some(&seen), act) else { return false };
         let (broker, epoch, expiry) = (like.header.broker, like.header.epoch, like.header.expiry);
-        let Some(made) = SealedSignUp::seal(broker, epoch, expiry, &[card, seen]) else { return false };
+        let made = SealedSignUp::seal(broker, epoch, expiry, &[card, seen]);
+        made.is_some_and(|made| self.upload_cards(&made, act))
+    }
+
+    /// A sign-up of its own.
+    fn enrol(&mut self, act: &mut Act<'_>) -> bool {
+        let seen = self.card.clone();
+        let Some(card) = self.forger.card(&self.cluster, seen.as_ref(), act) else { return false };
+        let expiry = self.height + 1 + act.draws.below(self.cluster.rules().horizon);
+        self.cards -= 1;
+        let made = SealedSignUp::seal(u32::MAX, self.cluster.epoch(), expiry, &[card]);
+        made.is_some_and(|made| self.upload_cards(&made, act))
+    }
+
+    fn upload_cards(&mut self, made: &SealedSignUp, act: &mut Act<'_>) -> bool {
         let digest = made.digest(self.cluster.domains());
         let statement = AnyHeader::SignUp(made.header.clone()).witness(digest);
         self.own.insert(digest, (statement, BTreeMap::new()));
@@ -354,6 +410,12 @@ impl Strategy for Rogue {
         }
         if act.draws.chance(10_000) {
             changed |= self.phantom(act);
+        }
+        if self.cards > 0 && act.draws.chance(20_000) {
+            changed |= self.enrol(act);
+        }
+        for store in core::mem::take(&mut self.open) {
+            self.flood(store, act);
         }
         let injected = core::mem::take(act.deeds);
         *act.deeds = deeds;
