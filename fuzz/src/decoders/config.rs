@@ -172,7 +172,7 @@ pub fn card(bytes: &[u8]) {
     let Ok(read) = bounded(document(bytes.len()), || Card::parse("n.card", text)) else { return };
     accept();
     let again = Card::parse("n.card", &read.to_toml());
-    assert_eq!(again.as_ref().map(Card::member), Ok(read.member()), "roundtrip: {:?}", read.to_toml());
+    assert_eq!(again.as_ref().map(Card::subject), Ok(read.subject()), "roundtrip: {:?}", read.to_toml());
 }
 
 fn cards(from: &mut Drawn) -> Vec<u8> {

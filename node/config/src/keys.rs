@@ -9,7 +9,7 @@ mod file;
 mod pkcs8;
 mod spki;
 
-pub use card::Card;
+pub use card::{Card, Subject};
 pub(crate) use file::checker;
 pub use file::{KeyKind, NodeKey};
 pub use spki::spki_pem;

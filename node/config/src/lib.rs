@@ -35,7 +35,7 @@ pub use genesis::{
     GENESIS_KEYS, Genesis, MEMBERS_MAX, Member, MessageClass, Operator, Parameters, Protocol, Rules, Scheme,
     Votes,
 };
-pub use keys::{Card, KeyKind, NodeKey, spki_pem};
+pub use keys::{Card, KeyKind, NodeKey, Subject, spki_pem};
 pub use metrics::{Area, METRICS, Metric, MetricKind, metric};
 pub use node::{
     Access, ChopBroker, ChopServer, Effective, Format, Identity, KEYS, Level, Limits, Listen, Log, Metrics,

@@ -122,13 +122,15 @@ metrics! {
         "broker_pool_ops" Gauge "operations" [] "Submissions that wait for a batch.";
         "broker_distilled_ratio" Gauge "" [] "Share of sealed messages whose clients signed together.";
         "broker_stragglers_total" Counter "" [] "Sealed messages under their own signature.";
+        "broker_search_checks_total" Counter "" [] "Aggregates checked in searches for bad shares.";
         "broker_credit_bytes" Gauge "bytes" [] "Bytes of bodies that servers still take from this broker.";
         "server_height" Gauge "" [] "Batches accepted, genesis included; at a broker the highest height proven.";
         "server_delivered_height" Gauge "" [] "Batches delivered, genesis included.";
         "server_stable_height" Gauge "" [] "Height of the last certified checkpoint.";
         "server_messages_total" Counter "" [] "Messages of delivered batches since the process started, exceptions included.";
         "server_exceptions_total" Counter "" [] "Messages of them that were repeated, stale or void.";
-        "server_refusals_total" Counter "" [] "Batches refused.";
+        "server_refusals_total" Counter "" ["code"] "Batches refused by this server, or at a broker answers of servers that refuse, by why.";
+        "server_keysum_path" Gauge "" [] "1 while keys of batches are added in vectors, 0 while one by one.";
         "server_witness_seconds" Histogram "seconds" [] "From being asked for a shard to giving it.";
         "server_bytes_per_message" Gauge "" [] "Bytes of witnessed bodies for each of their messages.";
         "directory_clients" Gauge "" [] "Clients in the directory.";
@@ -164,7 +166,7 @@ mod tests {
             assert_eq!(total, metric.kind == MetricKind::Counter, "{}", metric.name);
             assert!(metric.help.ends_with('.'), "{}", metric.name);
         }
-        assert_eq!(METRICS.len(), 39 + 17);
+        assert_eq!(METRICS.len(), 39 + 19);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 mod chop;
 
-pub(crate) use chop::{ChopPlan, found_chop};
+pub(crate) use chop::{ChopPlan, chop_genesis, found_chop, join_chop};
 
 use crate::layout::{self, DATA_DIRECTORY, DATA_FORMAT, GENESIS_FILE, KEY_FILE, NODE_FILE, VERSION_FILE};
 use std::fs::{self, File};

@@ -20,6 +20,33 @@ pub(crate) fn genesis(session: &Session) -> Result<Option<Genesis>, SynError> {
     Genesis::read(&context.genesis).map(Some)
 }
 
+/// Adds a context and selects it.
+///
+/// # Errors
+/// Those of the contexts file.
+pub(crate) fn select(context: Context) -> Result<(), SynError> {
+    let directory = Session::directory()?;
+    let mut contexts = Contexts::read(&directory)?;
+    let name = context.name.clone();
+    contexts.add(context)?;
+    contexts.select(&name)?;
+    contexts.write(&directory)
+}
+
+/// Removes a context, if it is still there.
+///
+/// # Errors
+/// Those of the contexts file.
+pub(crate) fn remove(name: &str) -> Result<(), SynError> {
+    let directory = Session::directory()?;
+    let mut contexts = Contexts::read(&directory)?;
+    if contexts.get(name).is_none() {
+        return Ok(());
+    }
+    contexts.remove(name)?;
+    contexts.write(&directory)
+}
+
 /// Contexts that were dropped, for `synod up` made them and their directory is gone.
 #[derive(Default)]
 pub(crate) struct Gone(Vec<Context>);

@@ -33,7 +33,9 @@ pub(crate) struct Vitals {
     pub(crate) height: Option<u64>,
     /// Height of its last executed block.
     pub(crate) executed: Option<u64>,
-    /// Batches that a server of Chop Chop delivered.
+    /// Batches that a server of Chop Chop accepted.
+    pub(crate) accepted: Option<u64>,
+    /// Batches that it delivered.
     pub(crate) delivered: Option<u64>,
     /// Clients in its directory.
     pub(crate) directory: Option<u64>,
@@ -56,6 +58,15 @@ pub(crate) struct Node {
     pub(crate) vitals: Result<Vitals, SynError>,
 }
 
+/// A broker and what became of asking it.
+#[derive(Clone, Debug)]
+pub(crate) struct AskedBroker {
+    /// Its name.
+    pub(crate) name: String,
+    /// What it said, or why it said nothing.
+    pub(crate) told: Result<Brokering, SynError>,
+}
+
 /// All nodes of a deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct Survey {
@@ -63,6 +74,8 @@ pub(crate) struct Survey {
     pub(crate) genesis: Genesis,
     /// One per member, in the order of the genesis.
     pub(crate) nodes: Vec<Node>,
+    /// One per broker of the genesis, in its order.
+    pub(crate) brokers: Vec<AskedBroker>,
 }
 
 impl Survey {
@@ -96,15 +109,20 @@ impl Survey {
 
     fn ask(genesis: Genesis, ports: &Ports, patience: Duration) -> Self {
         let names: Vec<String> = genesis.members().iter().map(|member| member.name.clone()).collect();
-        let asked: Vec<Result<Vitals, SynError>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = names
-                .iter()
-                .map(|name| scope.spawn(move || vitals(&metrics_address(ports, name)?, patience)))
-                .collect();
-            threads.into_iter().map(|thread| thread.join().expect("asking a node does not panic")).collect()
+        let brokers = crate::deployment::broker_names(&genesis);
+        let (asked, told) = std::thread::scope(|scope| {
+            let of_node = |name: &String| vitals(&metrics_address(ports, name)?, patience);
+            let of_broker = |name: &String| brokering(&metrics_address(ports, name)?, patience);
+            let nodes: Vec<_> = names.iter().map(|name| scope.spawn(move || of_node(name))).collect();
+            let others: Vec<_> = brokers.iter().map(|name| scope.spawn(move || of_broker(name))).collect();
+            let ask = "asking a node does not panic";
+            let asked: Vec<_> = nodes.into_iter().map(|thread| thread.join().expect(ask)).collect();
+            let told: Vec<_> = others.into_iter().map(|thread| thread.join().expect(ask)).collect();
+            (asked, told)
         });
         let nodes = names.into_iter().zip(asked).map(|(name, vitals)| Node { name, vitals }).collect();
-        Self { genesis, nodes }
+        let brokers = brokers.into_iter().zip(told).map(|(name, told)| AskedBroker { name, told }).collect();
+        Self { genesis, nodes, brokers }
     }
 
     /// Nodes that answered.
@@ -161,6 +179,7 @@ pub(crate) fn vitals(metrics: &Address, patience: Duration) -> Result<Vitals, Sy
         leader: gauge("synod_consensus_leader"),
         height: gauge("synod_consensus_height"),
         executed: gauge("synod_consensus_executed_height"),
+        accepted: gauge("synod_server_height"),
         delivered: gauge("synod_server_delivered_height"),
         directory: gauge("synod_directory_clients"),
         version: label(&scrape.body, "synod_build_info", "version"),
@@ -219,6 +238,16 @@ pub(crate) fn brokering(metrics: &Address, patience: Duration) -> Result<Brokeri
         bytes: number("synod_broker_batch_bytes_total"),
         credit: known("synod_broker_credit_bytes"),
     })
+}
+
+/// Messages that a server of Chop Chop delivered since its process started.
+///
+/// # Errors
+/// SYN-2001 or SYN-2003 if it does not answer.
+pub(crate) fn delivered(metrics: &Address, patience: Duration) -> Result<u64, SynError> {
+    let scrape = http::get(metrics, "/metrics", patience)?;
+    let number = |name: &str| -> u64 { sample(&scrape.body, name).and_then(|n| n.parse().ok()).unwrap_or(0) };
+    Ok(number("synod_server_messages_total").saturating_sub(number("synod_server_exceptions_total")))
 }
 
 /// How often a node blamed which peer for which fault, by names.
@@ -314,6 +343,7 @@ pub(crate) mod tests {
             leader: Some(1),
             height: Some(120),
             executed: Some(118),
+            accepted: None,
             delivered: None,
             directory: None,
             version: Some("0.1.0".to_owned()),

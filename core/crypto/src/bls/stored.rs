@@ -87,6 +87,12 @@ pub struct KeyAdder<'a> {
 }
 
 impl KeyAdder<'_> {
+    /// Whether it adds in vectors; else one key after the other.
+    #[must_use]
+    pub const fn is_vector(&self) -> bool {
+        self.vectors.is_some()
+    }
+
     /// The sum of the keys of `ids`; nothing when one has none. No refusal rests on this sum:
     /// [`BlsClaim::reconsider`](super::BlsClaim::reconsider).
     pub fn sum<S: KeySource + ?Sized>(&mut self, source: &S, ids: &[u32]) -> Option<KeySum> {

@@ -1,4 +1,4 @@
-//! Ranges 30 (requests, access), 32 (Chop Chop), 34 (availability), 35 (unknown outcome) and 36 (membership).
+//! Ranges 30 (requests, access), 31 (payments), 32 (Chop Chop), 33 (other applications), 34 (availability), 35 (unknown outcome) and 36 (membership).
 
 super::rows! { REQUESTS;
     3001 MALFORMED "malformed" (Rejected, Some(400), Permanent)
@@ -50,6 +50,23 @@ super::rows! { REQUESTS;
         ["it was closed as the longest idle one", "it was opened at another cluster"]
         "open a new session; what is in flight must be asked for by id";
 
+    3105 UNKNOWN_ACCOUNT "unknown_account" (Rejected, Some(409), Temporary)
+        "{client} has no account"
+        ["accounts open with the first batch of operations behind the sign-up", "it signed up at another cluster"]
+        "sign up with `synod client signup`, send an operation, then ask again";
+    3106 UNKNOWN_BENEFICIARY "unknown_beneficiary" (Rejected, Some(409), Temporary)
+        "there is no account {client} to pay to"
+        ["nobody has this number yet", "the number is misspelt"]
+        "ask the payee for the number that its sign-up gave it";
+    3107 AMOUNT_ZERO "amount_zero" (Rejected, Some(409), Permanent)
+        "the amount is zero"
+        ["a payment moves at least 1"]
+        "pay at least 1";
+    3115 INSUFFICIENT_FUNDS "insufficient_funds" (Rejected, Some(409), Temporary)
+        "{client} has less than {amount}"
+        ["earlier operations spent it", "what came in can be spent from the next batch on"]
+        "ask for the balance, then send a smaller amount or wait for money";
+
     3201 NOT_IN_DIRECTORY "not_in_directory" (Rejected, Some(409), Permanent)
         "{client} is not in the directory"
         ["it never signed up, or its broker has not heard of it yet", "the key is of another client or cluster"]
@@ -78,6 +95,27 @@ super::rows! { REQUESTS;
         "the message was ordered without a signature that holds"
         ["the broker forged or lost the client's signature"]
         "use another broker; the message was not delivered";
+
+    3301 TOKEN_UNKNOWN "token_unknown" (Rejected, Some(409), Permanent)
+        "there is no token {token}"
+        ["the genesis made fewer tokens", "the client who owns it at first has not signed up yet"]
+        "`synod auction show` says which tokens there are";
+    3302 BID_TOO_LOW "bid_too_low" (Rejected, Some(409), Permanent)
+        "a bid of {amount} for token {token} is not above the best one"
+        ["somebody bid more, perhaps in the same batch"]
+        "`synod auction show` says the best bid; bid more";
+    3303 OWN_TOKEN "own_token" (Rejected, Some(409), Permanent)
+        "token {token} is the bidder's own"
+        ["a client bids for tokens of others alone"]
+        "bid for another token";
+    3304 NO_BID_OR_NOT_OWNER "no_bid_or_not_owner" (Rejected, Some(409), Permanent)
+        "token {token} cannot be sold: {problem}"
+        ["nobody has bid for it since it was sold last", "it belongs to another client"]
+        "`synod auction show` says who owns the token and who bid";
+    3310 OFF_BOARD "off_board" (Rejected, Some(409), Permanent)
+        "the stroke is not on the board"
+        ["a place at 2048 or above, or a colour of more than 24 bits"]
+        "paint with `synod pixel paint`, which checks before it sends";
 
     3401 NO_QUORUM "no_quorum" (NoQuorum, Some(503), Temporary)
         "no quorum: {have} of {need} members answer, missing {names}"

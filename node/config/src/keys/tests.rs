@@ -5,7 +5,7 @@ use super::*;
 use crate::address::Address;
 use crate::errors::{Code, code};
 use crate::files::scratch::Scratch;
-use crate::genesis::Member;
+use crate::genesis::{Broker, Member};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use synod_crypto::{Seed, check_key};
@@ -170,7 +170,7 @@ fn a_card_is_read_back_and_introduces_its_member() {
     let card = Card::sign(member(), &key()).expect("the key is the member's");
     card.write_new(&path).expect("nothing stands there");
     assert_eq!(Card::read(&path), Ok(card.clone()));
-    assert_eq!(card.member(), &member());
+    assert_eq!(card.subject(), &Subject::Member(Box::new(member())));
     assert!(!card.to_toml().contains(&"07".repeat(32)), "no secret is in a card");
 }
 
@@ -196,6 +196,56 @@ fn a_card_changed_anywhere_is_refused() {
     ];
     for (text, expected) in cases {
         assert_eq!(Card::parse("n0.card", &text).map_err(|error| error.code()), Err(expected), "{text}");
+    }
+}
+
+/// A member with a key for multi-signatures.
+fn server() -> Member {
+    let (bls, pop) = key().bls_card().expect("the system has randomness");
+    Member { bls: Some(bls), pop: Some(pop), ..member() }
+}
+
+#[test]
+fn a_card_carries_the_key_for_multi_signatures_whose_possession_is_proved() {
+    let good = Card::sign(server(), &key()).expect("the key is the member's");
+    assert_eq!(Card::parse("n0.card", &good.to_toml()), Ok(good.clone()));
+    let stranger = NodeKey::from_seed(Seed::new([8; 32])).bls_card().expect("the system has randomness");
+    let own = server();
+    let told = |member: Member| {
+        // The proof of the card holds in every case: only possession does not.
+        let card = Card::sign(member, &key()).expect("the key is the member's");
+        Card::parse("n0.card", &card.to_toml()).map_err(|error| error.code()).map(drop)
+    };
+    assert_eq!(told(Member { bls: Some(stranger.0), ..own.clone() }), Err(code::GENESIS_INVALID));
+    assert_eq!(told(Member { pop: Some([0; 96]), ..own.clone() }), Err(code::GENESIS_INVALID));
+    assert_eq!(told(Member { bls: Some(stranger.0), pop: Some(stranger.1), ..own }), Ok(()));
+    let text = good.to_toml();
+    let without: String =
+        text.lines().filter(|line| !line.starts_with("pop")).map(|l| format!("{l}\n")).collect();
+    assert_eq!(Card::parse("n0.card", &without).map_err(|error| error.code()), Err(code::BAD_VALUE));
+    let plain: String = text
+        .lines()
+        .filter(|l| !l.starts_with("pop") && !l.starts_with("bls"))
+        .map(|l| format!("{l}\n"))
+        .collect();
+    assert_eq!(Card::parse("n0.card", &plain).map_err(|error| error.code()), Err(code::GENESIS_INVALID));
+}
+
+#[test]
+fn a_card_with_an_address_for_datagrams_is_a_brokers() {
+    let datagram = Address::parse("127.0.0.1:7148").expect("an address");
+    let broker = Broker { name: "b0".to_owned(), datagram, ed25519: key().public() };
+    let good = Card::sign_broker(broker.clone(), &key()).expect("the key is the broker's");
+    assert_eq!(good.subject(), &Subject::Broker(broker));
+    let text = good.to_toml();
+    assert_eq!(Card::parse("b0.card", &text), Ok(good));
+    for (from, to, expected) in [
+        ("7148", "7158", code::GENESIS_INVALID),
+        ("datagram", "peer", code::GENESIS_INVALID),
+        ("datagram =", "client = \"h:1\", datagram =", code::BAD_VALUE),
+    ] {
+        let refused = Card::parse("b0.card", &text.replace(from, to)).map_err(|error| error.code());
+        assert_eq!(refused, Err(expected), "{from}");
     }
 }
 

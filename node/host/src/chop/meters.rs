@@ -2,9 +2,11 @@
 //!
 //! Counts are since the process started; a server that replays behind its last mark counts what it delivers again.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use synod_chopchop::batch::Refusal;
 use synod_chopchop::broker::Seen as BrokerSeen;
 use synod_machine::Note;
 use synod_net::histogram::{COUNTS, Histogram, TIMES_NS};
@@ -30,8 +32,12 @@ pub struct ChopSeen {
     pub exceptions: u64,
     /// Batches witnessed.
     pub witnessed: u64,
-    /// Batches refused.
-    pub refused: u64,
+    /// Batches refused by this server, or at a broker by servers: by why.
+    pub refused: BTreeMap<Refusal, u64>,
+    /// Whether keys of a batch are added in vectors; else one by one.
+    pub in_vectors: bool,
+    /// Aggregates that a broker checked in its searches for bad shares.
+    pub searched: u64,
     /// Batches that a broker sealed.
     pub sealed: u64,
     /// Entries of sealed batches.
@@ -98,7 +104,12 @@ impl ChopMeters {
                 self.witnessed_entries.fetch_add(first, Ordering::Relaxed);
                 self.witnessed_bytes.fetch_add(second, Ordering::Relaxed);
             }
-            "batch_refused" => self.seen().refused += 1,
+            "batch_refused" => {
+                if let Some(why) = Refusal::ALL.iter().find(|why| u64::from(why.code()) == first) {
+                    *self.seen().refused.entry(*why).or_default() += 1;
+                }
+            }
+            "shares_searched" => self.seen().searched += first,
             "batch_delivered" => {
                 self.batch_ops.record(second);
                 let mut seen = self.seen();
@@ -127,7 +138,8 @@ impl ChopMeters {
                 self.seen().alarm = Some("false_witness");
             }
             "adder_mismatch" => {
-                tracing::error!("sums of keys disagree between the fast path and its reference")
+                tracing::error!("sums of keys disagree between the fast path and its reference");
+                self.seen().in_vectors = false;
             }
             "store_silent" => tracing::warn!("the store lost promises: it witnesses nothing for a while"),
             "behind_retention" => {
@@ -139,6 +151,11 @@ impl ChopMeters {
             }
             _ => {}
         }
+    }
+
+    /// Says by which way keys are added.
+    pub(crate) fn adds(&self, in_vectors: bool) {
+        self.seen().in_vectors = in_vectors;
     }
 
     pub(crate) fn broker(&self, seen: BrokerSeen) {
@@ -165,7 +182,17 @@ mod tests {
         tell("batch_delivered", [3, 50, 0]);
         tell("batch_sealed", [64, 8, 700]);
         tell("block_delivered", [9, 9, 9]);
+        for (name, first) in
+            [("batch_refused", 10), ("batch_refused", 10), ("batch_refused", 200), ("shares_searched", 3)]
+        {
+            tell(name, [first, 0, 0]);
+        }
+        meters.adds(true);
         let seen = meters.look();
+        assert_eq!(seen.refused, BTreeMap::from([(Refusal::Credit, 2)]), "no code of ours is none");
+        assert_eq!((seen.searched, seen.in_vectors), (3, true));
+        tell("adder_mismatch", [1, 0, 0]);
+        assert!(!meters.look().in_vectors);
         assert_eq!(seen.delivered, 3);
         assert_eq!((seen.witnessed, seen.batches, seen.entries, seen.exceptions), (1, 2, 150, 3));
         assert_eq!((seen.sealed, seen.sealed_entries, seen.stragglers, seen.sealed_bytes), (1, 64, 8, 700));

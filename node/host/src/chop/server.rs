@@ -66,6 +66,8 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) ->
     let store = StoreConfig::new(known, own, brokers, parameters(setup)).map_err(|rule| invalid(rule.0))?;
     let store = Host::<Store>::open(host(setup, STORE), store, store_log).map_err(damaged)?;
 
+    let keys = cluster::keys(&setup.key, &setup.node)?;
+    watch.chop().adds(keys.key_adder().is_vector());
     Ok(Plan {
         parts: vec![
             Part { number: SERVER, hosted: Box::new(server), reactor: 0, routes: routes(SERVER) },
@@ -75,7 +77,7 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) ->
         connector: connect(watch),
         guests: vec![SERVER, APPLICATION, STORE],
         named: chop.brokers.iter().map(|broker| broker.ed25519).collect(),
-        keys: Some(cluster::keys(&setup.key, &setup.node)?),
+        keys: Some(keys),
         // The application promises nothing of its own; the store writes down that it is silent.
         readmitted: vec![APPLICATION, STORE],
         signer: None,

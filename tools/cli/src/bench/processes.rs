@@ -34,6 +34,7 @@ struct Mortal {
 struct Alive {
     directories: Vec<PathBuf>,
     running: Vec<Running>,
+    contexts: Vec<String>,
 }
 
 static MORTAL: OnceLock<Arc<Mortal>> = OnceLock::new();
@@ -71,6 +72,9 @@ impl Mortal {
             let _ = stop(&alive.running, Duration::ZERO);
             for directory in &alive.directories {
                 let _ = std::fs::remove_dir_all(directory);
+            }
+            for context in &alive.contexts {
+                let _ = crate::context::remove(context);
             }
             std::process::exit(i32::from(exit.number()));
         };
@@ -311,6 +315,11 @@ impl Processes {
     /// Name of a member.
     pub(crate) fn name(&self, index: usize) -> &str {
         self.names.get(index).map_or("?", String::as_str)
+    }
+
+    /// Has a signal that ends this process remove this context too.
+    pub(crate) fn takes_along(&self, context: &str) {
+        self.mortal.alive().contexts.push(context.to_owned());
     }
 
     /// Leaves the directory behind when the processes end.

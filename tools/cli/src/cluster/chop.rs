@@ -5,7 +5,7 @@ use crate::layout::{GENESIS_FILE, NODE_FILE};
 use std::path::Path;
 use synod_config::{
     Address, Broker, Chop, Cluster, DIRECTORY_FILE, Genesis, Member, NodeKey, Parameters, Protocol, Rules,
-    Service, SynError,
+    Service, SynError, code,
 };
 use synod_crypto::Hash;
 
@@ -77,14 +77,7 @@ pub(crate) fn found_chop(
         directory: plan.directory.map(Hash::of),
         ..plan.chop.clone()
     };
-    let mut parameters = Parameters::defaults(Rules::Chain2Order, members.len());
-    parameters.checkpoint_every = Chop::CHECKPOINT_EVERY;
-    adjust(&mut parameters);
-    let (app, drill) = (plan.app.to_owned(), purpose == Purpose::Drill);
-    let cluster = Cluster { name: name.to_owned(), protocol: Protocol::Chopchop, app, drill };
-    let genesis = Genesis::build_chop(cluster, (parameters, chop), members, Vec::new())?;
-    // What is written must be readable: names come from the command line, and only the reader checks their form.
-    let genesis = Genesis::parse(GENESIS_FILE, &genesis.to_toml())?;
+    let genesis = genesis(name, purpose, (plan.app, chop, members), adjust)?;
     genesis.write_new(&staged.path.join(GENESIS_FILE))?;
     let clients = staged.path.join(DIRECTORY_FILE);
     if let Some(directory) = plan.directory {
@@ -103,6 +96,91 @@ pub(crate) fn found_chop(
     plan.brokers.iter().zip(&broker_keys).try_for_each(|(seat, key)| furnish(seat, key, false))?;
     staged.publish()?;
     Ok(genesis)
+}
+
+/// The genesis of a cluster whose members and brokers introduced themselves by cards.
+///
+/// # Errors
+/// SYN-1105 and SYN-1106 for what makes no cluster.
+pub(crate) fn chop_genesis(
+    name: &str,
+    purpose: Purpose,
+    app: &str,
+    (members, brokers): (Vec<Member>, Vec<Broker>),
+) -> Result<Genesis, SynError> {
+    genesis(name, purpose, (app, Chop { brokers, ..Chop::default() }, members), &|_| {})
+}
+
+fn genesis(
+    name: &str,
+    purpose: Purpose,
+    (app, chop, members): (&str, Chop, Vec<Member>),
+    adjust: &dyn Fn(&mut Parameters),
+) -> Result<Genesis, SynError> {
+    let mut parameters = Parameters::defaults(Rules::Chain2Order, members.len());
+    parameters.checkpoint_every = Chop::CHECKPOINT_EVERY;
+    adjust(&mut parameters);
+    let (app, drill) = (app.to_owned(), purpose == Purpose::Drill);
+    let cluster = Cluster { name: name.to_owned(), protocol: Protocol::Chopchop, app, drill };
+    let genesis = Genesis::build_chop(cluster, (parameters, chop), members, Vec::new())?;
+    // What is written must be readable: names come from the command line, and only the reader checks their form.
+    Genesis::parse(GENESIS_FILE, &genesis.to_toml())
+}
+
+/// Builds the directory of the one server or broker whose key is `key`, and returns where it listens. `file` is where the
+/// genesis was read; the clients that it names by digest stand beside it.
+///
+/// # Errors
+/// SYN-1107 if nobody has the key; SYN-1109 if something stands at `out`; SYN-1105 for other clients than those named.
+pub(crate) fn join_chop(genesis: &Genesis, file: &Path, key: &NodeKey, out: &Path) -> Result<Seat, SynError> {
+    let own = key.public();
+    let server = genesis.members().iter().find(|member| member.ed25519 == own);
+    let brokers = genesis.chop().map(|chop| chop.brokers.as_slice()).unwrap_or_default();
+    let seat = match (server, brokers.iter().find(|broker| broker.ed25519 == own)) {
+        (Some(member), _) => {
+            let mut seat = Seat::server_at(&member.name, &member.peer)?;
+            for (service, address) in &mut seat.listen {
+                if let (Service::Client, Some(stated)) = (*service, &member.client) {
+                    *address = stated.clone();
+                }
+            }
+            seat
+        }
+        (None, Some(broker)) => broker_seat(broker)?,
+        (None, None) => {
+            let public = crate::hex::hex(&own.0);
+            return Err(SynError::of(
+                code::KEY_NOT_IN_GENESIS,
+                &[("key", &public), ("name", "that would join")],
+            ));
+        }
+    };
+    let staged = Staged::new(out)?;
+    if let Some(chop) = genesis.chop().filter(|chop| chop.directory.is_some()) {
+        let clients = chop.directory_bytes(file)?;
+        let place = staged.path.join(DIRECTORY_FILE);
+        std::fs::write(&place, clients).map_err(|error| unwritable(&place, &error))?;
+    }
+    if server.is_some() {
+        fill(&staged.path, &seat, genesis, key)?;
+    } else {
+        fill_broker(&staged.path, &seat, genesis, key)?;
+    }
+    staged.publish()?;
+    Ok(seat)
+}
+
+/// Where a broker of the genesis listens: its metrics stand before its datagrams in their block of ports.
+fn broker_seat(broker: &Broker) -> Result<Seat, SynError> {
+    let first = broker.datagram.port().checked_sub(Service::Datagram.offset());
+    let metrics = first.and_then(|first| first.checked_add(Service::Metrics.offset()));
+    let metrics = metrics.ok_or_else(|| {
+        let problem = "a datagram port below its block";
+        SynError::of(code::BAD_VALUE, &[("file", GENESIS_FILE), ("key", &broker.name), ("problem", problem)])
+    })?;
+    let listen =
+        vec![(Service::Datagram, broker.datagram.clone()), (Service::Metrics, Address::loopback(metrics))];
+    Ok(Seat { name: broker.name.clone(), listen })
 }
 
 fn member(seat: &Seat, key: &NodeKey) -> Result<Member, SynError> {

@@ -1,5 +1,6 @@
-//! `synod demo`: a cluster in this process, six scenes, an audit.
+//! `synod demo`: a cluster, scenes that hurt it, an audit. HotStuff runs in this process, Chop Chop as processes.
 
+pub(crate) mod chop;
 mod cluster;
 mod redis;
 mod scenes;

@@ -5,9 +5,10 @@ use crate::processor::Times;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use synod_chopchop::batch::Refusal;
 use synod_config::{Genesis, NodeConfig};
 use synod_gateway::{Disk, Health, Label, Page, Quorum, Replay, Sources};
-use synod_host::chop::{BrokerNode, ChopMeters};
+use synod_host::chop::{BrokerNode, ChopMeters, ChopSeen};
 use synod_host::{Seen, Server};
 
 /// What keeps a server from serving brokers.
@@ -31,11 +32,36 @@ pub(super) fn server(meters: &ChopMeters, page: &mut Page) {
     page.count("synod_server_stable_height", &[], seen.stable);
     page.count("synod_server_messages_total", &[], seen.entries);
     page.count("synod_server_exceptions_total", &[], seen.exceptions);
-    page.count("synod_server_refusals_total", &[], seen.refused);
+    refusals(&seen, page);
+    page.count("synod_server_keysum_path", &[], u64::from(seen.in_vectors));
     page.distribution("synod_server_witness_seconds", &[], times(&meters.witness));
     let (bytes, entries) = meters.witnessed();
     page.number("synod_server_bytes_per_message", &[], ratio(bytes, entries));
     page.count("synod_directory_clients", &[], seen.directory);
+}
+
+/// Batches refused, by why. Each reason has a series from the start.
+fn refusals(seen: &ChopSeen, page: &mut Page) {
+    for why in Refusal::ALL {
+        let times = seen.refused.get(why).copied().unwrap_or(0);
+        page.count("synod_server_refusals_total", &[Label::Word(word(*why))], times);
+    }
+}
+
+const fn word(why: Refusal) -> &'static str {
+    match why {
+        Refusal::Malformed => "malformed",
+        Refusal::Ids => "ids",
+        Refusal::Straggler => "straggler",
+        Refusal::Root => "root",
+        Refusal::Aggregate => "aggregate",
+        Refusal::Directory => "directory",
+        Refusal::Expired => "expired",
+        Refusal::TooFar => "too_far",
+        Refusal::Epoch => "epoch",
+        Refusal::Credit => "credit",
+        Refusal::Card => "card",
+    }
 }
 
 /// Three digits behind the point, for people.
@@ -132,6 +158,8 @@ impl Sources for BrokerSources {
         page.distribution("synod_broker_batch_ops", &[], counts(&meters.batch_ops));
         page.count("synod_broker_batch_bytes_total", &[], seen.sealed_bytes);
         page.count("synod_broker_stragglers_total", &[], seen.stragglers);
+        page.count("synod_broker_search_checks_total", &[], seen.searched);
+        refusals(&seen, page);
         if seen.sealed_entries > 0 {
             let signed = seen.sealed_entries.saturating_sub(seen.stragglers);
             page.number("synod_broker_distilled_ratio", &[], ratio(signed, seen.sealed_entries));

@@ -5,6 +5,8 @@ mod kept;
 mod receipts;
 mod verify;
 
+pub(super) use chop::{Opened, Place};
+
 use crate::exit::{Done, bug};
 use crate::hex::{hex, unhex};
 use crate::output::Report;
@@ -68,7 +70,10 @@ impl Arguments {
 }
 
 /// The context of this name, or one whose cluster has it.
-fn context(session: &Session, name: &str) -> Result<(Context, Genesis), SynError> {
+///
+/// # Errors
+/// SYN-1001 when there is none; those of the files.
+pub(super) fn context(session: &Session, name: &str) -> Result<(Context, Genesis), SynError> {
     let contexts = Session::contexts()?;
     let chosen = session.chosen()?;
     let candidates = contexts.get(name).cloned().into_iter().chain(chosen);

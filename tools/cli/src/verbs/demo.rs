@@ -1,27 +1,46 @@
 //! `synod demo`: one command to see it work.
 
+mod chop;
+
 use crate::bench::Audit;
 use crate::demo::{Cluster, Scene, millis, play};
 use crate::exit::{Done, bug};
 use crate::output::progress;
 use crate::session::Session;
 use crate::signals::Signals;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use synod_config::{Address, BASE_PORT, Context, Contexts, Exit, SynError, code};
+use synod_config::{Address, BASE_PORT, Context, Exit, SynError, code};
 use synod_load::usage;
 
-/// Four members in this process order the writes of a Redis client over TLS; one lies, the leader is stopped, and
-/// nothing is lost.
+/// What is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Which {
+    /// Four members in this process order the writes of a Redis client over TLS; one lies, the leader is stopped, and
+    /// nothing is lost.
+    #[default]
+    Hotstuff,
+    /// Four servers and two brokers as processes; a crowd paints under few signatures, people sign up and paint beside it,
+    /// a broker and the leading server are killed, receipts are checked with the genesis alone.
+    Chop,
+}
+
+/// Starts a cluster, breaks it, and audits that nothing was lost.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod demo --headless --base-port 0")]
 pub(crate) struct Arguments {
+    /// What is shown.
+    #[arg(value_enum, default_value_t)]
+    which: Which,
     /// Number of members; 3f + 1 of them tolerate f faulty ones.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(4..=31))]
     nodes: u16,
+    /// Clients of the crowd that paints in the demo chop, 8 pixels each; even.
+    #[arg(long, value_name = "N", default_value_t = 8_192, value_parser = clap::value_parser!(u32).range(256..=65_536))]
+    painters: u32,
     /// Ends after the scenes, also on a terminal.
     #[arg(long, conflicts_with = "hold")]
     headless: bool,
@@ -29,7 +48,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     hold: bool,
     /// First port; member i takes ten ports from here + 10 i on, the proxy those behind the members. Where one is
-    /// taken, the next free place; 0 draws a place.
+    /// taken, the next free place; 0 draws a place, as the demo chop always does.
     #[arg(long, value_name = "PORT", default_value_t = BASE_PORT)]
     base_port: u16,
     /// Writes the ports of the members to this file as well.
@@ -39,6 +58,9 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
+        if self.which == Which::Chop {
+            return self.chop(session);
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(|error| bug("runtime", &error))?.block_on(self.demo(session))
     }
@@ -52,9 +74,14 @@ impl Arguments {
             done = self.show(session, &mut cluster, begun) => done,
             exit = signals.next() => Ok(exit),
         };
-        deselect(&name)?;
+        crate::context::remove(&name)?;
         cluster.end().await?;
         done
+    }
+
+    /// Whether the cluster stays up after the scenes.
+    fn stays(&self) -> bool {
+        self.hold || (!self.headless && std::io::stdout().is_terminal())
     }
 
     /// Ready, banner, scenes, result; then stays, if asked to, until it is dropped.
@@ -82,7 +109,7 @@ impl Arguments {
         if !audit.ok() || scenes.iter().any(|scene| !scene.ok) {
             return Err(SynError::of(code::AUDIT_FAILED, &[]).because(failed(&scenes)));
         }
-        if self.hold || (!self.headless && std::io::stdout().is_terminal()) {
+        if self.stays() {
             progress("the cluster stays up; Ctrl-C ends it");
             std::future::pending::<()>().await;
         }
@@ -103,11 +130,9 @@ fn line(scene: &Scene) -> String {
 /// A context for a second shell, which goes with the demo.
 fn select(cluster: &Cluster) -> Result<String, SynError> {
     let name = format!("demo-{}", std::process::id());
-    let directory = Session::directory()?;
-    let mut contexts = Contexts::read(&directory)?;
     let addresses = crate::context::client_addresses(&cluster.genesis);
     let addresses = addresses.iter().filter_map(|(_, text)| Address::parse(text)).collect();
-    contexts.add(Context {
+    crate::context::select(Context {
         name: name.clone(),
         genesis: cluster.directory.join(crate::layout::GENESIS_FILE),
         addresses,
@@ -116,17 +141,7 @@ fn select(cluster: &Cluster) -> Result<String, SynError> {
         http: Some(Address::loopback(cluster.proxy_http.port())),
         managed: false,
     })?;
-    contexts.select(&name)?;
-    contexts.write(&directory)?;
     Ok(name)
-}
-
-fn deselect(name: &str) -> Result<(), SynError> {
-    let directory = Session::directory()?;
-    let mut contexts = Contexts::read(&directory)?;
-    // Somebody may have removed it meanwhile.
-    let _ = contexts.remove(name);
-    contexts.write(&directory)
 }
 
 /// What the cluster is, then lines that work when pasted into another shell, as long as the demo runs: they go to the

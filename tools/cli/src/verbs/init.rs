@@ -9,7 +9,9 @@ use crate::session::{Session, usage};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::path::PathBuf;
-use synod_config::{Address, BASE_PORT, Block, Card, Exit, Genesis, MEMBERS_MAX, NodeKey, Service, SynError};
+use synod_config::{
+    Address, BASE_PORT, Block, Card, Exit, Genesis, MEMBERS_MAX, Member, NodeKey, Service, Subject, SynError,
+};
 
 /// Makes genesis.toml and a directory per node: configuration, key, empty journal. Never overwrites.
 #[derive(Debug, Args)]
@@ -27,10 +29,10 @@ pub(crate) struct Arguments {
     /// This many members on this machine, named n0, n1, ...
     #[arg(long, value_name = "N", group = "members", value_parser = clap::value_parser!(u16).range(1..=128))]
     nodes: Option<u16>,
-    /// Cards of members whose keys stay elsewhere; only genesis.toml is made.
+    /// Cards of members, and of brokers with --kind chopchop, whose keys stay elsewhere; only genesis.toml is made.
     #[arg(long, value_name = "FILE", num_args = 1.., group = "members")]
     cards: Vec<PathBuf>,
-    /// Makes the directory of one node of the cluster that this genesis describes.
+    /// Makes the directory of one node or broker of the cluster that this genesis describes.
     #[arg(long, value_name = "FILE", group = "members", requires = "key", conflicts_with = "name")]
     join: Option<PathBuf>,
     /// The key of that node.
@@ -142,10 +144,11 @@ pub(crate) fn local_seats(count: u16, base: u16) -> Result<Vec<Seat>, SynError> 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         let is_chop = self.kind.is_chop()?;
-        if is_chop && (self.join.is_some() || !self.cards.is_empty()) {
-            return Err(usage(
-                "a cluster of chopchop is made with --nodes or --member: its cards hold other keys",
-            ));
+        if self.join.is_some() && (is_chop || self.kind.kind.is_some()) {
+            return Err(usage("the genesis says of which kind the cluster is: leave --kind out"));
+        }
+        if !self.cards.is_empty() && self.kind.brokers.is_some() {
+            return Err(usage("brokers come by their cards here: leave --brokers out"));
         }
         let report = match (&self.join, self.cards.is_empty()) {
             (Some(genesis), _) => self.join(genesis)?,
@@ -205,18 +208,35 @@ impl Arguments {
                 self.cards.len()
             )));
         }
-        let cards = self.cards.iter().map(|file| Card::read(file)).collect::<Result<Vec<_>, _>>()?;
-        let members = cards.iter().map(|card| card.member().clone()).collect();
-        let genesis = cluster::genesis(self.name(), Purpose::Service, members)?;
+        let (mut members, mut brokers) = (Vec::new(), Vec::new());
+        for file in &self.cards {
+            match Card::read(file)?.subject().clone() {
+                Subject::Member(member) => members.push(*member),
+                Subject::Broker(broker) => brokers.push(broker),
+            }
+        }
+        let genesis = if self.kind.is_chop()? {
+            cluster::chop_genesis(self.name(), Purpose::Service, self.kind.app(), (members, brokers))?
+        } else if brokers.is_empty() {
+            // Nobody checks whether members of another protocol possess these keys, so their genesis does not state them.
+            let plain = |member| Member { bls: None, pop: None, ..member };
+            cluster::genesis(self.name(), Purpose::Service, members.into_iter().map(plain).collect())?
+        } else {
+            return Err(usage("a broker's card needs --kind chopchop"));
+        };
         cluster::announce(&genesis, &self.out)?;
         Ok(self.described(&genesis))
     }
 
-    fn join(&self, genesis: &std::path::Path) -> Result<Report, SynError> {
-        let genesis = Genesis::read(genesis)?;
+    fn join(&self, file: &std::path::Path) -> Result<Report, SynError> {
+        let genesis = Genesis::read(file)?;
         let key =
             NodeKey::read(self.key.as_deref().expect("the command line requires a key with a genesis"))?;
-        let seat = cluster::join(&genesis, &key, &self.out)?;
+        let seat = if genesis.chop().is_some() {
+            cluster::join_chop(&genesis, file, &key, &self.out)?
+        } else {
+            cluster::join(&genesis, &key, &self.out)?
+        };
         Ok(Report::new("synod-join/1")
             .field("cluster", genesis.cluster().name.clone())
             .field("id", genesis.id().to_string())
@@ -241,7 +261,7 @@ impl Arguments {
                 Value::from(broker.name.clone()),
                 Value::from(broker.datagram.to_string()),
                 Value::from(hex(&broker.ed25519.0)),
-                Value::from(self.out.join(&broker.name).display().to_string()),
+                Value::from(self.cards.is_empty().then(|| self.out.join(&broker.name).display().to_string())),
             ]
         });
         let brokers: Vec<Vec<Value>> = brokers.collect();

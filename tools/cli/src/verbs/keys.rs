@@ -7,7 +7,7 @@ use crate::session::{Session, usage};
 use crate::verbs::ctx::address;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
-use synod_config::{Address, Card, Exit, Member, NodeKey, SynError, code, spki_pem};
+use synod_config::{Address, Broker, Card, Exit, Member, NodeKey, SynError, code, spki_pem};
 
 /// Keys: make one, show its public half, sign a card with it.
 #[derive(Debug, Args)]
@@ -65,7 +65,10 @@ enum Kind {
     Ed25519,
 }
 
-/// Writes a card: name, addresses and public key, signed by the key. It is public.
+/// Writes a card: name, addresses and public keys, signed by the key. It is public.
+///
+/// A member's card holds the key for multi-signatures too, with the proof that its holder has the secret, which a cluster of
+/// protocol chopchop needs. With --broker it is the card of a broker.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  synod keys card node.key --name n0 --peer 10.0.0.1:7100 --out fresh.card"
@@ -73,12 +76,18 @@ enum Kind {
 struct CardOf {
     /// The key file.
     file: PathBuf,
-    /// Name of the member.
+    /// Name of the member or broker.
     #[arg(long)]
     name: String,
     /// Where the other members connect.
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
-    peer: Address,
+    #[arg(long, value_name = "HOST:PORT", value_parser = address, required_unless_present = "broker")]
+    peer: Option<Address>,
+    /// Where clients reach a broker, which is whom the card is of.
+    #[arg(
+        long, value_name = "HOST:PORT", value_parser = address,
+        conflicts_with_all = ["peer", "client", "http", "resp"]
+    )]
+    broker: Option<Address>,
     /// Where binary clients connect.
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     client: Option<Address>,
@@ -164,9 +173,20 @@ fn possessed(key: &NodeKey) -> Result<Report, SynError> {
 impl CardOf {
     fn write(self) -> Result<Report, SynError> {
         let key = NodeKey::read(&self.file)?;
-        let mut member = Member::new(&self.name, self.peer, key.public());
-        (member.client, member.http, member.resp) = (self.client, self.http, self.resp);
-        let card = Card::sign(member, &key)?;
+        let card = match (self.broker, self.peer) {
+            (Some(datagram), _) => {
+                let broker = Broker { name: self.name.clone(), datagram, ed25519: key.public() };
+                Card::sign_broker(broker, &key)?
+            }
+            (None, Some(peer)) => {
+                let mut member = Member::new(&self.name, peer, key.public());
+                (member.client, member.http, member.resp) = (self.client, self.http, self.resp);
+                let (bls, pop) = key.bls_card()?;
+                (member.bls, member.pop) = (Some(bls), Some(pop));
+                Card::sign(member, &key)?
+            }
+            (None, None) => return Err(usage("a card states --peer or --broker")),
+        };
         // What is written is read back first: a name that no genesis takes is found here, not there.
         Card::parse(&self.out.display().to_string(), &card.to_toml())?;
         card.write_new(&self.out)?;

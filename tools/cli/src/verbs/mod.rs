@@ -1,6 +1,7 @@
 //! The verbs, one file each. A file gives `Arguments` with `run(self, &Session) -> Done`; adding a verb is that
 //! file, its `mod` line and its line in the table below.
 
+mod auction;
 mod bench;
 mod broker;
 mod chaos;
@@ -19,6 +20,9 @@ mod kv;
 mod logs;
 mod man;
 mod node;
+mod operation;
+mod payments;
+mod pixel;
 mod proxy;
 mod restart;
 mod score;
@@ -55,6 +59,9 @@ verbs! {
     Sim sim;
     Kv kv;
     Client client;
+    Payments payments;
+    Auction auction;
+    Pixel pixel;
     Demo demo;
     Proxy proxy;
     Up up;

@@ -5,7 +5,9 @@ use crate::session::Session;
 use clap::{Args, Subcommand};
 use synod_config::Exit;
 
+mod batches;
 mod genesis;
+mod lanes;
 mod recover;
 mod run;
 mod votes;
@@ -38,6 +40,9 @@ enum Inspect {
     Genesis(genesis::Arguments),
     Wal(wal::Arguments),
     Votes(votes::Arguments),
+    Directory(batches::DirectoryOf),
+    Batch(batches::BatchOf),
+    Height(batches::HeightOf),
 }
 
 impl Arguments {
@@ -48,6 +53,9 @@ impl Arguments {
             Verb::Inspect { what: Inspect::Genesis(what) } => what.report()?,
             Verb::Inspect { what: Inspect::Wal(what) } => what.report()?,
             Verb::Inspect { what: Inspect::Votes(what) } => what.report()?,
+            Verb::Inspect { what: Inspect::Directory(what) } => what.report()?,
+            Verb::Inspect { what: Inspect::Batch(what) } => what.report()?,
+            Verb::Inspect { what: Inspect::Height(what) } => what.report()?,
         };
         session.output.print(&report)?;
         Ok(Exit::Success)

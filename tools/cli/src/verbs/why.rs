@@ -1,5 +1,7 @@
 //! `synod why`: what the cluster waits for.
 
+mod chop;
+
 use crate::exit::Done;
 use crate::health::{Survey, Vitals};
 use crate::output::Report;
@@ -12,7 +14,8 @@ use synod_config::{Code, Exit, code, explain};
 /// How long a node may take, unless --timeout says otherwise.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// The first cause that fits: a node that is away, no quorum, a diverged state, a node that is not ready.
+/// The first cause that fits: a node that is away, no quorum, a diverged state, a node that is not ready; with brokers, one
+/// that is away, reaches too few servers or has no credit left, a server that waits for bodies or for the directory.
 ///
 /// Ends with the exit code of the cause, or 0 if the cluster is healthy.
 #[derive(Debug, Args)]
@@ -84,6 +87,9 @@ fn first(survey: &Survey) -> Cause {
             evidence: alarms(survey),
         };
     }
+    if let Some(cause) = chop::first(survey) {
+        return cause;
+    }
     Cause { cause: "healthy".to_owned(), code: None, evidence: Vec::new() }
 }
 
@@ -105,7 +111,7 @@ mod tests {
     use crate::health::{Alarm, Node};
     use synod_config::{Address, Member, NodeKey, SynError};
 
-    fn ready() -> Vitals {
+    pub(super) fn ready() -> Vitals {
         Vitals { ready: true, height: Some(9), ..Vitals::default() }
     }
 
@@ -118,7 +124,7 @@ mod tests {
         Err(SynError::of(code::REFUSED, &[("address", "127.0.0.1:1")]))
     }
 
-    fn survey(vitals: Vec<Result<Vitals, SynError>>) -> Survey {
+    pub(super) fn survey(vitals: Vec<Result<Vitals, SynError>>) -> Survey {
         let nodes: Vec<Node> =
             (0..).zip(vitals).map(|(at, vitals)| Node { name: format!("n{at}"), vitals }).collect();
         let members = nodes.iter().zip((7_100..).step_by(10)).map(|(node, port)| {
@@ -127,7 +133,7 @@ mod tests {
             Member::new(&node.name, peer, NodeKey::generate().expect("the system draws").public())
         });
         let genesis = cluster::genesis("shop", Purpose::Drill, members.collect()).expect("the members fit");
-        Survey { genesis, nodes }
+        Survey { genesis, nodes, brokers: Vec::new() }
     }
 
     #[test]

@@ -137,3 +137,28 @@ fn a_demo_that_is_terminated_while_it_starts_leaves_nothing() {
     assert_eq!(names_in(&std::env::temp_dir(), &temporary), Vec::<String>::new());
     rig.refused("ctx show", "SYN-1001", 2);
 }
+
+#[test]
+fn the_lines_of_the_demo_of_chop_chop_run_and_its_end_leaves_nothing() {
+    let rig = Rig::new();
+    let path = path(&rig);
+    let mut demo = Demo::start(&rig, "demo chop --hold --painters 1024", &path);
+    let shown = demo.until("the cluster stays up");
+    for scene in ["ready", "signup", "storm", "broker", "server", "recover", "receipts", "audit"] {
+        assert!(shown.iter().any(|line| line.starts_with(&format!("ok   {scene} "))), "{scene}: {shown:#?}");
+    }
+    let lines: Vec<&str> = shown.iter().filter_map(|line| line.strip_prefix("  ")).collect();
+    for wanted in ["broker status", "client signup", "pixel paint", "pixel board", "client verify"] {
+        assert!(lines.iter().any(|line| line.contains(wanted)), "no line with {wanted}: {shown:#?}");
+    }
+    for line in &lines {
+        let (ok, said) = paste(&rig, line, &path);
+        assert!(ok, "{line}: {said}");
+        assert!(!line.contains("pixel show") || said.contains("ff8800"), "{line}: {said}");
+    }
+    let temporary = format!("synod-demo-chop-{}", demo.child.id());
+    assert_eq!(names_in(&std::env::temp_dir(), &temporary).len(), 1);
+    assert_eq!(demo.end(Signal::INT), Some(130));
+    assert_eq!(names_in(&std::env::temp_dir(), &temporary), Vec::<String>::new());
+    rig.refused("ctx show", "SYN-1001", 2);
+}

@@ -58,6 +58,11 @@ fn the_commands_of_keys_run() {
 }
 
 #[test]
+fn the_commands_of_apps_run() {
+    run("apps.md", 8);
+}
+
+#[test]
 fn the_commands_of_install_run() {
     run("install.md", 9);
 }

@@ -114,6 +114,45 @@ fn a_cluster_is_made_from_cards_without_moving_a_key() {
 }
 
 #[test]
+fn a_cluster_of_chop_chop_is_made_from_cards_of_servers_and_brokers() {
+    let rig = Rig::new();
+    for (name, port) in [("n0", 7100), ("n1", 7200), ("n2", 7300), ("n3", 7400)] {
+        rig.ok(&format!("keys new --out {name}.key"));
+        let at = format!("--peer 127.0.0.1:{port} --client 127.0.0.1:{}", port + 1);
+        rig.ok(&format!("keys card {name}.key --name {name} {at} --out {name}.card"));
+    }
+    rig.ok("keys new --out b0.key");
+    rig.ok("keys card b0.key --name b0 --broker 127.0.0.1:7508 --out b0.card");
+    rig.ok("config check b0.card n0.card");
+    let cards = "--cards n0.card n1.card n2.card n3.card b0.card";
+    let made = rig.json(&format!("init --name shop --kind chopchop {cards} --out shared"));
+    assert_eq!((&made["f"], &made["members"]), (&1.into(), &4.into()));
+    assert_eq!(made["brokers"][0]["datagram"], "127.0.0.1:7508");
+    for name in ["n2", "b0"] {
+        let joined = rig.json(&format!("init --join shared/genesis.toml --key {name}.key --out {name}"));
+        assert_eq!((&joined["node"], &joined["id"]), (&name.into(), &made["id"]));
+        assert_eq!(
+            read(&rig.path(&format!("{name}/keys/node.key"))),
+            read(&rig.path(&format!("{name}.key")))
+        );
+    }
+    assert_eq!(rig.json("node inspect genesis --data n2")["protocol"], "chopchop");
+    assert_eq!(rig.json("node inspect directory --data n2")["clients"], 0);
+
+    let without = read(&rig.path("n0.card"));
+    let without: Vec<&str> =
+        without.lines().filter(|l| !l.starts_with("bls") && !l.starts_with("pop")).collect();
+    std::fs::write(rig.path("old.card"), without.join("\n")).expect("the file is written");
+    rig.refused("init --name x --kind chopchop --cards old.card --out f", "SYN-1105", 3);
+    rig.refused("init --name x --cards n0.card b0.card --out f", "SYN-1001", 2);
+    rig.refused("init --name x --kind chopchop --brokers 1 --cards n0.card --out f", "SYN-1001", 2);
+    rig.refused("keys card b0.key --name b0 --out f", "SYN-1001", 2);
+    rig.ok("keys new --out other.key");
+    rig.refused("init --join shared/genesis.toml --key other.key --out f", "SYN-1107", 3);
+    assert!(!rig.path("f").exists());
+}
+
+#[test]
 fn config_check_names_the_code_of_each_wrong_file() {
     let rig = Rig::furnished();
     let node = read(&rig.path("cluster/n0/node.toml"));

@@ -1,6 +1,6 @@
 //! The tree as users meet it: help, examples, pipes, completions, manual, speed.
 
-use crate::chop::OF_CHOP;
+use crate::chop::{OF_AUCTION, OF_CHOP, OF_PIXELS};
 use crate::live::LIVE;
 use crate::rig::{Rig, verbs};
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn outcome(verb: &str) -> i32 {
 
 /// Whether the example of a verb needs a cluster, with which another test runs it.
 fn is_live(verb: &str) -> bool {
-    LIVE.contains(&verb) || OF_CHOP.contains(&verb)
+    [LIVE, OF_CHOP, OF_AUCTION, OF_PIXELS].iter().any(|verbs| verbs.contains(&verb))
 }
 
 /// Verbs whose output has a form of its own.

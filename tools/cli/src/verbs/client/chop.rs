@@ -47,7 +47,7 @@ pub(super) struct Resync {
 
 /// Where a client keeps its key, its promises and its receipts.
 #[derive(Clone, Debug, Args)]
-pub(super) struct Place {
+pub(in crate::verbs) struct Place {
     /// The client's directory, for clusters of protocol chopchop; by default one for each cluster in the state directory.
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
@@ -88,22 +88,22 @@ pub(super) fn submit(
     body: Vec<u8>,
 ) -> Done {
     let client = Opened::new(context, genesis, place, false)?;
-    let patience = session.timeout.unwrap_or(PATIENCE);
-    if client.client.state().unfinished {
-        session.tell("an earlier message of this client is in flight; it is finished first");
-        let finished = client.wait(client.client.finish(patience))?;
-        if let Some(delivered) = finished {
-            client.delivered(Report::new("synod-client/1"), &delivered)?;
-        }
-    }
-    let delivered = client.wait(client.client.submit(Bytes::from(body), patience))?;
-    let report = client.report("delivered").field("id", client.client.state().id);
+    let delivered = client.broadcast(session, body)?;
+    let report = client.report("delivered").field("id", client.id());
     let report = client.delivered(report, &delivered)?;
     client.close(session, report)
 }
 
+/// A message whose receipt is kept.
+pub(in crate::verbs) struct Receipted {
+    /// The height of its batch.
+    pub(in crate::verbs) height: u64,
+    /// Where the receipt lies.
+    pub(in crate::verbs) file: PathBuf,
+}
+
 /// A client that runs.
-struct Opened {
+pub(in crate::verbs) struct Opened {
     runtime: tokio::runtime::Runtime,
     client: ChopClient,
     home: PathBuf,
@@ -112,7 +112,16 @@ struct Opened {
 }
 
 impl Opened {
-    fn new(context: &Context, genesis: &Genesis, place: &Place, may_make: bool) -> Result<Self, SynError> {
+    /// Opens the client at `place`; its key is made where it may be and there is none.
+    ///
+    /// # Errors
+    /// SYN-3201 without a key; those of [`ChopClient::open`].
+    pub(in crate::verbs) fn new(
+        context: &Context,
+        genesis: &Genesis,
+        place: &Place,
+        may_make: bool,
+    ) -> Result<Self, SynError> {
         let folder = match &place.home {
             Some(home) => home.clone(),
             None => {
@@ -141,7 +150,38 @@ impl Opened {
         Ok(Self { runtime, client, home: folder, genesis: genesis.clone(), public })
     }
 
-    fn wait<T>(&self, call: impl Future<Output = Result<T, SynError>>) -> Result<T, SynError> {
+    /// The client's number, once it has one.
+    pub(in crate::verbs) fn id(&self) -> Option<u32> {
+        self.client.state().id
+    }
+
+    /// Broadcasts a message, after what an earlier process left in flight.
+    ///
+    /// # Errors
+    /// Those of [`ChopClient::submit`].
+    pub(in crate::verbs) fn broadcast(
+        &self,
+        session: &Session,
+        body: Vec<u8>,
+    ) -> Result<ChopDelivered, SynError> {
+        let patience = session.timeout.unwrap_or(PATIENCE);
+        if self.client.state().unfinished {
+            session.tell("an earlier message of this client is in flight; it is finished first");
+            if let Some(delivered) = self.wait(self.client.finish(patience))? {
+                self.keep(&delivered)?;
+            }
+        }
+        self.wait(self.client.submit(Bytes::from(body), patience))
+    }
+
+    /// Runs a call to its end.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub(in crate::verbs) fn wait<T>(
+        &self,
+        call: impl Future<Output = Result<T, SynError>>,
+    ) -> Result<T, SynError> {
         self.runtime.block_on(call)
     }
 
@@ -152,22 +192,38 @@ impl Opened {
             .field("client", self.public.clone())
     }
 
-    /// Says what was delivered; its receipt goes to a file.
-    fn delivered(&self, report: Report, delivered: &ChopDelivered) -> Result<Report, SynError> {
-        let Some(receipt) = &delivered.receipt else {
-            let same = SynError::of(code::SAME, &[]);
-            return Ok(report.field("receipt", None::<String>).field("note", same.message()));
-        };
+    /// Keeps the receipt of what was delivered; none when the servers had delivered it before.
+    ///
+    /// # Errors
+    /// SYN-1101 if the system refuses.
+    pub(in crate::verbs) fn keep(&self, delivered: &ChopDelivered) -> Result<Option<Receipted>, SynError> {
+        let Some(receipt) = &delivered.receipt else { return Ok(None) };
         let folder = self.home.join("receipts");
         make(&folder)?;
         let file = folder.join(format!("{}-{}.json", receipt.id, receipt.k));
         write_receipt(&file, &self.genesis, receipt)?;
-        let height = receipt.certificate.statement.height;
+        Ok(Some(Receipted { height: receipt.certificate.statement.height, file }))
+    }
+
+    /// Says what was delivered; its receipt goes to a file.
+    fn delivered(&self, report: Report, delivered: &ChopDelivered) -> Result<Report, SynError> {
+        let Some(Receipted { height, file }) = self.keep(delivered)? else {
+            let same = SynError::of(code::SAME, &[]);
+            return Ok(report.field("receipt", None::<String>).field("note", same.message()));
+        };
         Ok(report.field("height", height).field("receipt", file.display().to_string()))
     }
 
+    /// Ends the client.
+    ///
+    /// # Errors
+    /// What ended a thread or its journal.
+    pub(in crate::verbs) fn stop(self) -> Result<(), SynError> {
+        self.client.stop()
+    }
+
     fn close(self, session: &Session, report: Report) -> Done {
-        self.client.stop()?;
+        self.stop()?;
         session.output.print(&report)?;
         Ok(Exit::Success)
     }

@@ -1,0 +1,96 @@
+//! Walking a journal's records without opening it: for as long as checksums and chain hold.
+
+use crate::cluster::unwritable;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use synod_config::{SynError, code};
+use synod_crypto::Hash;
+use synod_journal::record::{Decoded, Kind, decode};
+use synod_journal::segment::{self, Header};
+use synod_machine::Record;
+use synod_wire::{Bytes, Limits};
+
+/// Bytes of a blob's name.
+const NAME: usize = 32;
+
+/// The journal's segments, oldest first.
+fn segments(directory: &Path) -> Result<Vec<PathBuf>, SynError> {
+    let unread = |error| unwritable(directory, &error);
+    let mut segments = BTreeMap::new();
+    for entry in std::fs::read_dir(directory).map_err(unread)? {
+        let entry = entry.map_err(unread)?;
+        if let Some(number) = entry.file_name().to_str().and_then(segment::number_of) {
+            segments.insert(number, entry.path());
+        }
+    }
+    Ok(segments.into_values().collect())
+}
+
+fn damaged(path: &Path, offset: u64, why: &str) -> SynError {
+    let values = [("segment", &*path.display().to_string()), ("offset", &*offset.to_string())];
+    SynError::of(code::JOURNAL_CORRUPT, &values).because(why)
+}
+
+/// Shows `see` the body of every record of this kind in `lane`, oldest first; what is damaged behind the last one that
+/// holds is `inspect wal`'s to tell.
+fn walk(
+    directory: &Path,
+    lane: u8,
+    kind: Kind,
+    see: &mut dyn FnMut(&[u8]) -> Result<(), &'static str>,
+) -> Result<(), SynError> {
+    for path in segments(directory)? {
+        let bytes = std::fs::read(&path).map_err(|error| unwritable(&path, &error))?;
+        let header = Header::decode(&bytes).map_err(|_| damaged(&path, 0, "its header cannot be used"))?;
+        let (mut at, mut chain) = (segment::data_at(header.lanes), header.chain);
+        while let Some(rest) = usize::try_from(at).ok().and_then(|at| bytes.get(at..)) {
+            let Decoded::Record(found) = decode(header.seed(), rest) else { break };
+            if !found.follows(chain) {
+                break;
+            }
+            chain = found.chain;
+            if found.head.kind == kind && found.head.lane == lane {
+                see(found.body).map_err(|why| damaged(&path, at, why))?;
+            }
+            at = at.saturating_add(u64::try_from(found.size).unwrap_or(u64::MAX));
+        }
+    }
+    Ok(())
+}
+
+/// Shows `see` every promise in `lane`, oldest first.
+///
+/// # Errors
+/// SYN-5001 for a record of another version or of other bytes; SYN-1101 where the system refuses.
+pub(super) fn records<R: Record>(directory: &Path, lane: u8, mut see: impl FnMut(R)) -> Result<(), SynError> {
+    walk(directory, lane, Kind::Record, &mut |body| {
+        let body = match body.split_first() {
+            Some((version, body)) if *version == R::VERSION => body,
+            _ => return Err("a record has another version"),
+        };
+        let record = R::decode(Bytes::copy_from_slice(body), &Limits::default());
+        see(record.map_err(|_| "a record does not decode")?);
+        Ok(())
+    })
+}
+
+/// The blobs of `lane` that have these names, as far as they are there.
+///
+/// # Errors
+/// Those of the files.
+pub(super) fn blobs(
+    directory: &Path,
+    lane: u8,
+    names: &BTreeSet<Hash>,
+) -> Result<BTreeMap<Hash, Bytes>, SynError> {
+    let mut found = BTreeMap::new();
+    walk(directory, lane, Kind::Blob, &mut |body| {
+        if let Some((name, bytes)) = body.split_first_chunk::<NAME>()
+            && names.contains(&Hash(*name))
+        {
+            found.insert(Hash(*name), Bytes::copy_from_slice(bytes));
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
