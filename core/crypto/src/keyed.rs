@@ -56,6 +56,22 @@ impl HashKey {
         }
     }
 
+    /// The same for inputs that are laid out in blocks, each of `size` bytes and then zeros: nothing is copied on their way.
+    ///
+    /// # Panics
+    /// When `size` is not 1 to 64.
+    pub fn hash_blocks(&self, blocks: &[[u8; BLOCK]], size: usize, out: &mut Vec<u8>) {
+        assert!((1..=BLOCK).contains(&size), "inputs of one block");
+        let hasher = Hasher::new();
+        if blocks.len() >= SIDE_BY_SIDE_FROM && hasher.path() == Path::Avx512 {
+            return hasher.keyed_blocks(&self.0, blocks, size, out);
+        }
+        out.reserve(blocks.len().saturating_mul(32));
+        for input in blocks.iter().filter_map(|block| block.get(..size)) {
+            out.extend_from_slice(blake3::keyed_hash(&self.0, input).as_bytes());
+        }
+    }
+
     /// A tag of 16 bytes over the concatenation of `parts`.
     #[must_use]
     pub fn tag(&self, parts: &[&[u8]]) -> [u8; 16] {
@@ -97,6 +113,15 @@ mod tests {
                 key.hash_many(some, size, &mut many);
                 let single: Vec<u8> = some.chunks(size).flat_map(|one| key.hash(one).0).collect();
                 assert_eq!(many.split_first(), Some((&7, single.as_slice())), "{count} of {size}");
+                if size <= 64 {
+                    let mut blocks = vec![[0; 64]; some.len() / size];
+                    for (block, input) in blocks.iter_mut().zip(some.chunks(size)) {
+                        block[..size].copy_from_slice(input);
+                    }
+                    let mut out = Vec::new();
+                    key.hash_blocks(&blocks, size, &mut out);
+                    assert_eq!(out, single, "{count} blocks of {size}");
+                }
             }
         }
         assert_eq!(key.hash_parts(&[b"ab", b"", b"c"]), key.hash(b"abc"));

@@ -17,6 +17,8 @@
 //!
 //! *Together.* [`bls`] adds up signatures of many for one statement; its claims and certificates mint `Verified` as well.
 //!
+//! *Memory.* [`near()`] asks for memory that is read later: tables of millions of clients are walked over with it.
+//!
 //! *Simulation.* [`toy`] replaces signatures by keyed tags of the real sizes; only the simulator builds it.
 //!
 //! *Costs.* Batch verification of Ed25519 costs about a third of single verification per signature at 64
@@ -43,3 +45,4 @@ pub use keys::{Keys, Seed, Signature};
 pub use registration::{BadKey, check_key};
 pub use statement::{STATEMENT_MAX, Scope, Statement};
 pub use synod_quorum::PublicKey;
+pub use synod_simd::near;

@@ -133,11 +133,21 @@ fn plus_product<L: Lanes>(sum: [L; 8], a: &[L; 8], b: L) -> [L; 8] {
     ]
 }
 
+/// The same words in every lane.
+#[inline(always)]
+fn splat_all<L: Lanes>(words: &[u64; 8]) -> [L; 8] {
+    let mut out = [L::splat(0); 8];
+    for at in 0..8 {
+        out[at] = L::splat(words[at]);
+    }
+    out
+}
+
 impl<L: Lanes> Fe<L> {
     /// The same number in every lane.
     #[inline(always)]
     pub(crate) fn splat(number: &Fe<u64>) -> Self {
-        Self(number.0.map(L::splat))
+        Self(splat_all(&number.0))
     }
 
     /// Brings every limb back to 52 bits; the number must be below 2^416 and not negative.
@@ -156,31 +166,48 @@ impl<L: Lanes> Fe<L> {
     /// The product, below 2p if the product of the operands is below R p; operands have limbs of 52 bits.
     #[inline(always)]
     pub(crate) fn times(&self, other: &Self) -> Self {
-        let (p, inverse) = (P.map(L::splat), L::splat(INVERSE));
-        let ([a, b, c, d, e, f, g, h], row) = (other.0, |sum, limb| row(sum, &self.0, limb, &p, inverse));
-        // Row by row and not in a loop, so that the sum stays in registers.
-        let sum = row(row(row(row([L::splat(0); 8], a), b), c), d);
-        Self(row(row(row(row(sum, e), f), g), h)).carried()
+        let (p, inverse, own) = (splat_all(&P), L::splat(INVERSE), &self.0);
+        let [a, b, c, d, e, f, g, h] = other.0;
+        // Row by row and not in a loop, so that the sum stays in registers. No closures and nothing of the library that takes
+        // one: what is not inlined is compiled without the instructions, and then a vector is a call for each of them.
+        let sum = row([L::splat(0); 8], own, a, &p, inverse);
+        let sum = row(sum, own, b, &p, inverse);
+        let sum = row(sum, own, c, &p, inverse);
+        let sum = row(sum, own, d, &p, inverse);
+        let sum = row(sum, own, e, &p, inverse);
+        let sum = row(sum, own, f, &p, inverse);
+        let sum = row(sum, own, g, &p, inverse);
+        Self(row(sum, own, h, &p, inverse)).carried()
     }
 
     /// The sum.
     #[inline(always)]
     pub(crate) fn plus(&self, other: &Self) -> Self {
-        Self(core::array::from_fn(|at| self.0[at].add(other.0[at]))).carried()
+        let mut out = *self;
+        for at in 0..8 {
+            out.0[at] = self.0[at].add(other.0[at]);
+        }
+        out.carried()
     }
 
     /// `self - a - b + offset`; `offset` is a multiple of p that is not below `a + b`.
     #[inline(always)]
     pub(crate) fn minus_both(&self, a: &Self, b: &Self, offset: &Self) -> Self {
-        let limb = |at: usize| self.0[at].sub(a.0[at]).sub(b.0[at]).add(offset.0[at]);
-        Self(core::array::from_fn(limb)).carried()
+        let mut out = *self;
+        for at in 0..8 {
+            out.0[at] = self.0[at].sub(a.0[at]).sub(b.0[at]).add(offset.0[at]);
+        }
+        out.carried()
     }
 
     /// `self - other + offset`; `offset` is a multiple of p that is not below `other`.
     #[inline(always)]
     pub(crate) fn minus(&self, other: &Self, offset: &Self) -> Self {
-        let limb = |at: usize| self.0[at].sub(other.0[at]).add(offset.0[at]);
-        Self(core::array::from_fn(limb)).carried()
+        let mut out = *self;
+        for at in 0..8 {
+            out.0[at] = self.0[at].sub(other.0[at]).add(offset.0[at]);
+        }
+        out.carried()
     }
 }
 

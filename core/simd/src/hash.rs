@@ -16,6 +16,18 @@ const INITIAL: [u32; 8] =
 const FLAGS: u32 = 1 | 2 | 8 | 16;
 /// Where each word of a round's message comes from in the round before.
 const PERMUTED: [usize; 16] = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8];
+/// Where each word of a round's message comes from in the first.
+const ORDERS: [[usize; 16]; 7] = orders();
+
+const fn orders() -> [[usize; 16]; 7] {
+    let mut out = [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]; 7];
+    let mut at = 16;
+    while at < 7 * 16 {
+        out[at / 16][at % 16] = out[at / 16 - 1][PERMUTED[at % 16]];
+        at += 1;
+    }
+    out
+}
 
 /// One word of sixteen inputs.
 pub(crate) trait Row: Copy {
@@ -101,6 +113,21 @@ fn quarter<R: Row>(v: &mut [R; 16], at: [usize; 4], x: R, y: R) {
     v[b] = v[b].xor(v[c]).turn::<7>();
 }
 
+/// Round `AT`: the columns, then the diagonals.
+#[inline(always)]
+fn round<R: Row, const AT: usize>(v: &mut [R; 16], m: &[R; 16]) {
+    // No closure: what is not inlined is compiled without the instructions.
+    let order = &ORDERS[AT];
+    quarter(v, [0, 4, 8, 12], m[order[0]], m[order[1]]);
+    quarter(v, [1, 5, 9, 13], m[order[2]], m[order[3]]);
+    quarter(v, [2, 6, 10, 14], m[order[4]], m[order[5]]);
+    quarter(v, [3, 7, 11, 15], m[order[6]], m[order[7]]);
+    quarter(v, [0, 5, 10, 15], m[order[8]], m[order[9]]);
+    quarter(v, [1, 6, 11, 12], m[order[10]], m[order[11]]);
+    quarter(v, [2, 7, 8, 13], m[order[12]], m[order[13]]);
+    quarter(v, [3, 4, 9, 14], m[order[14]], m[order[15]]);
+}
+
 /// Sixteen digests of blocks of which `size` bytes count; the others are zero.
 #[inline(always)]
 pub(crate) fn compress<R: Row>(
@@ -108,7 +135,7 @@ pub(crate) fn compress<R: Row>(
     blocks: &[[u8; BLOCK]; WIDE],
     size: u32,
 ) -> [[u8; DIGEST]; WIDE] {
-    let mut m = R::spread(blocks);
+    let m = R::spread(blocks);
     let [k0, k1, k2, k3, k4, k5, k6, k7] = *key;
     let [i0, i1, i2, i3, ..] = INITIAL;
     let mut v = [
@@ -129,38 +156,35 @@ pub(crate) fn compress<R: Row>(
         R::splat(size),
         R::splat(FLAGS),
     ];
-    for round in 0..7 {
-        quarter(&mut v, [0, 4, 8, 12], m[0], m[1]);
-        quarter(&mut v, [1, 5, 9, 13], m[2], m[3]);
-        quarter(&mut v, [2, 6, 10, 14], m[4], m[5]);
-        quarter(&mut v, [3, 7, 11, 15], m[6], m[7]);
-        quarter(&mut v, [0, 5, 10, 15], m[8], m[9]);
-        quarter(&mut v, [1, 6, 11, 12], m[10], m[11]);
-        quarter(&mut v, [2, 7, 8, 13], m[12], m[13]);
-        quarter(&mut v, [3, 4, 9, 14], m[14], m[15]);
-        if round < 6 {
-            let before = m;
-            for at in 0..16 {
-                m[at] = before[PERMUTED[at]];
-            }
-        }
-    }
+    // Seven calls and not a loop, so that state and message stay in registers.
+    round::<R, 0>(&mut v, &m);
+    round::<R, 1>(&mut v, &m);
+    round::<R, 2>(&mut v, &m);
+    round::<R, 3>(&mut v, &m);
+    round::<R, 4>(&mut v, &m);
+    round::<R, 5>(&mut v, &m);
+    round::<R, 6>(&mut v, &m);
     let [a, b, c, d, e, f, g, h, i, j, k, l, n, o, p, q] = v;
     R::gather(&[a.xor(i), b.xor(j), c.xor(k), d.xor(l), e.xor(n), f.xor(o), g.xor(p), h.xor(q)])
 }
 
-/// Appends the digest of each input of `size` bytes, with a kernel for sixteen blocks.
-pub(crate) fn hash_all(
-    key: &[u8; 32],
-    inputs: &[u8],
-    size: usize,
-    out: &mut Vec<u8>,
-    kernel: impl Fn(&[u32; 8], &[[u8; BLOCK]; WIDE], u32) -> [[u8; DIGEST]; WIDE],
-) {
+/// A kernel: the digests of sixteen blocks under a key, of which so many bytes count.
+pub(crate) trait Kernel: Fn(&[u32; 8], &[[u8; BLOCK]; WIDE], u32) -> [[u8; DIGEST]; WIDE] {}
+impl<K: Fn(&[u32; 8], &[[u8; BLOCK]; WIDE], u32) -> [[u8; DIGEST]; WIDE]> Kernel for K {}
+
+/// The words of a key.
+fn words(key: &[u8; 32]) -> [u32; 8] {
     let (words, _) = key.as_chunks::<4>();
-    let mut key = [0; 8];
-    key.iter_mut().zip(words).for_each(|(out, word)| *out = u32::from_le_bytes(*word));
-    let length = u32::try_from(size).unwrap_or(u32::MAX);
+    let mut out = [0; 8];
+    out.iter_mut().zip(words).for_each(|(out, word)| *out = u32::from_le_bytes(*word));
+    out
+}
+
+/// Appends the digest of each input of `size` bytes, which are laid out in blocks here unless they are blocks.
+pub(crate) fn hash_all(key: &[u8; 32], inputs: &[u8], size: usize, out: &mut Vec<u8>, kernel: impl Kernel) {
+    if size == BLOCK {
+        return hash_blocks(key, inputs.as_chunks::<BLOCK>().0, size, out, kernel);
+    }
     let mut blocks = [[0; BLOCK]; WIDE];
     for some in inputs.chunks(size * WIDE) {
         let each = some.chunks_exact(size);
@@ -168,9 +192,30 @@ pub(crate) fn hash_all(
         for (block, input) in blocks.iter_mut().zip(each) {
             block[..size].copy_from_slice(input);
         }
-        let digests = kernel(&key, &blocks, length);
-        out.extend_from_slice(digests.get(..count).unwrap_or_default().as_flattened());
+        hash_blocks(key, &blocks[..count], size, out, &kernel);
     }
+}
+
+/// Appends the digest of each block, of which `size` bytes count and the others are zero.
+pub(crate) fn hash_blocks(
+    key: &[u8; 32],
+    blocks: &[[u8; BLOCK]],
+    size: usize,
+    out: &mut Vec<u8>,
+    kernel: impl Kernel,
+) {
+    let (key, length) = (words(key), u32::try_from(size).unwrap_or(u32::MAX));
+    let (whole, rest) = blocks.as_chunks::<WIDE>();
+    for blocks in whole {
+        out.extend_from_slice(kernel(&key, blocks, length).as_flattened());
+    }
+    if rest.is_empty() {
+        return;
+    }
+    let mut blocks = [[0; BLOCK]; WIDE];
+    blocks.iter_mut().zip(rest).for_each(|(block, rest)| *block = *rest);
+    let digests = kernel(&key, &blocks, length);
+    out.extend_from_slice(digests.get(..rest.len()).unwrap_or_default().as_flattened());
 }
 
 #[cfg(test)]
@@ -216,6 +261,17 @@ mod tests {
                 });
                 assert_eq!(plain.len(), 1 + 32 * count);
                 assert_eq!(plain, fast, "{count} inputs of {size}");
+                let mut block = |input: &[u8]| {
+                    let mut block = [0; 64];
+                    block[..size].copy_from_slice(input);
+                    block
+                };
+                let blocks: Vec<[u8; 64]> = inputs.chunks(size).map(&mut block).collect();
+                for hasher in hashers() {
+                    let mut out = vec![7];
+                    hasher.keyed_blocks(KEY, &blocks, size, &mut out);
+                    assert_eq!(out, plain, "{count} blocks of {size}, {:?}", hasher.path());
+                }
             }
         }
     }

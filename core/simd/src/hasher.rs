@@ -1,7 +1,7 @@
 //! Which kernel hashes.
 
 use crate::Path;
-use crate::hash::{BLOCK, PlainRow, compress, hash_all};
+use crate::hash::{BLOCK, PlainRow, compress, hash_all, hash_blocks};
 
 /// Hashes short inputs of one length.
 #[derive(Clone, Copy, Debug)]
@@ -57,5 +57,26 @@ impl Hasher {
             });
         }
         hash_all(key, inputs, size, out, compress::<PlainRow>);
+    }
+
+    /// The same for inputs that are laid out in blocks, each of `size` bytes and then zeros: nothing is copied.
+    ///
+    /// # Panics
+    /// When `size` is not 1 to 64.
+    #[cfg_attr(
+        target_arch = "x86_64",
+        expect(unsafe_code, reason = "calls what the processor was found to have")
+    )]
+    pub fn keyed_blocks(&self, key: &[u8; 32], blocks: &[[u8; BLOCK]], size: usize, out: &mut Vec<u8>) {
+        assert!((1..=BLOCK).contains(&size), "inputs of one block");
+        out.reserve(blocks.len() * 32);
+        #[cfg(target_arch = "x86_64")]
+        if self.path == Path::Avx512 {
+            // SAFETY: only `new` makes this path, after it found the instructions on this processor.
+            return hash_blocks(key, blocks, size, out, |key, blocks, size| unsafe {
+                crate::wide::compress(key, blocks, size)
+            });
+        }
+        hash_blocks(key, blocks, size, out, compress::<PlainRow>);
     }
 }

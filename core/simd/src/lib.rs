@@ -6,12 +6,14 @@
 //!
 //! [`Hasher`] hashes many short inputs with keyed BLAKE3, sixteen side by side: leaves and nodes of trees (8.3 Q2).
 //!
+//! [`near()`] asks for memory that is read later (8.3 Q7).
+//!
 //! *What it does not decide.* A sum is only as good as the processor: whoever refuses something because of a sum checks
 //! it by another library first.
 //!
 //! *Bounds.* An addition of n keys takes 2.5 MiB beside the keys, whatever n is.
 //!
-//! *Unsafe code.* Calls of functions for processors that were found to have them, loads of whole rows and prefetches of keys;
+//! *Unsafe code.* Calls of functions for processors that were found to have them, loads of whole rows and prefetches of what is borrowed;
 //! see docs/adr/0016-vector-kernels.md.
 
 mod adder;
@@ -24,6 +26,11 @@ mod hasher;
 mod ifma;
 mod invert;
 mod lanes;
+#[cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "a prefetch takes an address; see the module")
+)]
+mod near;
 mod point;
 mod sum;
 #[cfg(test)]
@@ -35,6 +42,7 @@ mod wide;
 pub use adder::Adder;
 pub use hash::BLOCK;
 pub use hasher::Hasher;
+pub use near::near;
 pub use point::{PackedKey, Sum};
 
 /// How an [`Adder`] works.

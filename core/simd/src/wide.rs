@@ -63,6 +63,29 @@ impl Wide {
     fn back(self, other: Self) -> Self {
         wide!(_mm512_shuffle_i32x4::<0xdd>(self.0, other.0))
     }
+    /// Quarters 0 of both, then quarters 1.
+    #[inline(always)]
+    fn first_half(self, other: Self) -> Self {
+        wide!(_mm512_shuffle_i32x4::<0x44>(self.0, other.0)).woven()
+    }
+    /// Quarters 2 of both, then quarters 3.
+    #[inline(always)]
+    fn second_half(self, other: Self) -> Self {
+        wide!(_mm512_shuffle_i32x4::<0xee>(self.0, other.0)).woven()
+    }
+    /// The two quarters in the middle change places.
+    #[inline(always)]
+    fn woven(self) -> Self {
+        wide!(_mm512_shuffle_i32x4::<0xd8>(self.0, self.0))
+    }
+    /// The 64 bytes: two digests.
+    #[inline(always)]
+    fn store(self) -> [u8; BLOCK] {
+        let mut out = [0; BLOCK];
+        // SAFETY: as for every instruction here; the array has the 64 bytes that are written.
+        unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), self.0) };
+        out
+    }
 }
 
 /// Columns of four rows, quarter by quarter: vector `i` holds word `4 q + i` of each row, for each quarter `q`.
@@ -117,15 +140,17 @@ impl Row for Wide {
     }
     #[inline(always)]
     fn gather(rows: &[Self; 8]) -> [[u8; 32]; WIDE] {
-        let zero = Self::splat(0);
         let [a, b, c, d, e, f, g, h] = *rows;
-        let columns = transposed([a, b, c, d, e, f, g, h, zero, zero, zero, zero, zero, zero, zero, zero]);
+        // Quarter `q` of vector `i` holds the first or the last four words of digest `4 q + i`.
+        let (fronts, backs) = (four(a, b, c, d), four(e, f, g, h));
         let mut out = [[0; 32]; WIDE];
-        let mut whole = [0_u8; BLOCK];
-        for at in 0..WIDE {
-            // SAFETY: as for every instruction here; the array has the 64 bytes that are written.
-            unsafe { _mm512_storeu_si512(whole.as_mut_ptr().cast(), columns[at].0) };
-            out[at].copy_from_slice(&whole[..32]);
+        for at in 0..4 {
+            let (front, back) = (fronts[at], backs[at]);
+            let (first, second) = (front.first_half(back).store(), front.second_half(back).store());
+            out[at].copy_from_slice(&first[..32]);
+            out[at + 4].copy_from_slice(&first[32..]);
+            out[at + 8].copy_from_slice(&second[..32]);
+            out[at + 12].copy_from_slice(&second[32..]);
         }
         out
     }

@@ -3,6 +3,7 @@
 //! A [`StoredKey`] is in the form that the vectors of `synod_simd` read, so a sum over a book copies nothing: the ids of a batch
 //! become references, and the adder asks for the memory of a key while it works on those before.
 
+use core::cell::Cell;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -80,7 +81,13 @@ impl Vectors {
     }
 }
 
-/// Adds stored keys, sum after sum, with memory of its own.
+thread_local! {
+    /// What added keys on this thread before: its 2.5 MiB are used again, for memory that is new to a process costs more than
+    /// what is done in it.
+    static SPARE: Cell<Option<Adder>> = const { Cell::new(None) };
+}
+
+/// Adds stored keys, sum after sum, with memory that the thread keeps.
 pub struct KeyAdder<'a> {
     bls: Bls<'a>,
     pub(super) vectors: Option<Adder>,
@@ -96,22 +103,33 @@ impl KeyAdder<'_> {
     /// The sum of the keys of `ids`; nothing when one has none. No refusal rests on this sum:
     /// [`BlsClaim::reconsider`](super::BlsClaim::reconsider).
     pub fn sum<S: KeySource + ?Sized>(&mut self, source: &S, ids: &[u32]) -> Option<KeySum> {
-        let keys: Vec<&StoredKey> = ids.iter().map(|id| source.stored(*id)).collect::<Option<_>>()?;
+        let mut keys: Vec<&PackedKey> = Vec::with_capacity(ids.len());
+        for id in ids {
+            keys.push(&source.stored(*id)?.0);
+        }
         Some(match &mut self.vectors {
             Some(adder) if keys.len() >= VECTORS_MIN => in_vectors(&self.bls, adder, &keys),
-            Some(_) | None => self.bls.sum_keys(keys.into_iter().map(StoredKey::key)),
+            Some(_) | None => self.bls.sum_keys(keys.into_iter().map(|key| StoredKey(*key).key())),
         })
+    }
+}
+
+impl Drop for KeyAdder<'_> {
+    fn drop(&mut self) {
+        if let Some(adder) = self.vectors.take() {
+            // A thread that ends keeps nothing.
+            let _ = SPARE.try_with(|spare| spare.set(Some(adder)));
+        }
     }
 }
 
 /// Adds keys of the curve in vectors. A sum that is no point of the curve can only come from a fault of the kernel; it counts
 /// as infinity, under which nothing holds, so that the reference path decides.
-fn in_vectors(bls: &Bls<'_>, adder: &mut Adder, keys: &[&StoredKey]) -> KeySum {
+fn in_vectors(bls: &Bls<'_>, adder: &mut Adder, keys: &[&PackedKey]) -> KeySum {
     // Vectors take eight at a time; the curve library adds the others faster one by one.
     let (whole, rest) = keys.split_at(keys.len() / 8 * 8);
-    let whole: Vec<&PackedKey> = whole.iter().map(|key| &key.0).collect();
-    let mut sum = bls.sum_keys_one_by_one(rest.iter().map(|key| key.key()));
-    match adder.sum(&whole) {
+    let mut sum = bls.sum_keys_one_by_one(rest.iter().map(|key| StoredKey(**key).key()));
+    match adder.sum(whole) {
         synod_simd::Sum::Infinity => sum,
         synod_simd::Sum::Affine(bytes) => match PublicKey::deserialize(&bytes) {
             Ok(key) => {
@@ -128,9 +146,9 @@ impl Keys {
     #[must_use]
     pub fn key_adder(&self) -> KeyAdder<'_> {
         let bls = self.bls();
-        let adder = Some(Adder::new()).filter(|adder| adder.path() == Path::Avx512);
-        let vectors = adder.filter(|_| self.trusts_vectors() && bls.is_of_curve());
-        KeyAdder { bls, vectors }
+        let spare = || SPARE.with(Cell::take).unwrap_or_default();
+        let adder = (self.trusts_vectors() && bls.is_of_curve()).then(spare);
+        KeyAdder { bls, vectors: adder.filter(|adder| adder.path() == Path::Avx512) }
     }
 
     /// Whether vectors may add keys, where the processor has them.
