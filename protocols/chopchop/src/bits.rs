@@ -1,6 +1,7 @@
 //! Little-endian bit strings, read in place: bit i is bit i mod 8 of byte i / 8.
 
 /// The eight bytes at `at` as a number; bytes beyond the end count as zero.
+#[inline]
 pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
     let rest = bytes.get(at..).unwrap_or_default();
     match rest.first_chunk::<8>() {
@@ -73,6 +74,64 @@ impl Iterator for Ones<'_> {
     }
 }
 
+/// The bits from `at` on, to the end.
+#[derive(Clone, Debug)]
+pub(crate) struct Bits<'a> {
+    rest: &'a [u8],
+    held: u8,
+    left: u32,
+}
+
+impl<'a> Bits<'a> {
+    /// Starts at bit `at`.
+    pub(crate) fn from(bytes: &'a [u8], at: u32) -> Self {
+        let rest = bytes.get((at / 8) as usize..).unwrap_or_default();
+        match rest.split_first() {
+            Some((first, rest)) => Self { rest, held: first >> (at % 8), left: 8 - at % 8 },
+            None => Self { rest, held: 0, left: 0 },
+        }
+    }
+}
+
+impl Iterator for Bits<'_> {
+    type Item = bool;
+
+    #[inline]
+    fn next(&mut self) -> Option<bool> {
+        if self.left == 0 {
+            let (first, rest) = self.rest.split_first()?;
+            (self.rest, self.held, self.left) = (rest, *first, 8);
+        }
+        let bit = self.held & 1 == 1;
+        self.held >>= 1;
+        self.left -= 1;
+        Some(bit)
+    }
+}
+
+/// Reads fields of `bits` bits each, from the first bit on; `bits` is at most 32.
+pub(crate) fn fields(bytes: &[u8], bits: u32, out: &mut [u32]) {
+    let (mask, mut at) = ((1_u64 << bits.min(32)) - 1, 0_usize);
+    for field in out {
+        // Shifted by seven bits at most, a word still holds 57 of them.
+        *field = low((word(bytes, at / 8) >> (at % 8)) & mask);
+        at += bits as usize;
+    }
+}
+
+/// Calls `take` with the position of each bit that is set, lowest first.
+pub(crate) fn each_one(bytes: &[u8], mut take: impl FnMut(u64)) {
+    let mut base = 0;
+    for chunk in bytes.chunks(8) {
+        let mut rest = word(chunk, 0);
+        while rest != 0 {
+            take(base + u64::from(rest.trailing_zeros()));
+            rest &= rest - 1;
+        }
+        base += 64;
+    }
+}
+
 /// A bit string under construction.
 #[derive(Debug, Default)]
 pub(crate) struct BitWriter {
@@ -134,6 +193,9 @@ mod tests {
             assert_eq!(bytes.len() as u64, (50 * u64::from(bits)).div_ceil(8));
             let read: Vec<u32> = (0..50).map(|i| field(&bytes, i * u64::from(bits), bits)).collect();
             assert_eq!(read, values, "{bits} bits");
+            let mut together = vec![0; 50];
+            fields(&bytes, bits, &mut together);
+            assert_eq!(together, values, "{bits} bits");
         }
     }
 
@@ -145,6 +207,13 @@ mod tests {
         set(&mut bytes, 168);
         assert_eq!(Ones::new(&bytes).collect::<Vec<_>>(), at);
         assert_eq!(ones(&bytes), 7);
+        let mut found = Vec::new();
+        each_one(&bytes, |bit| found.push(bit));
+        assert_eq!(found, at);
+        for from in [0, 1, 7, 8, 60, 167, 168, 500] {
+            let all: Vec<bool> = (u64::from(from)..168).map(|bit| get(&bytes, bit)).collect();
+            assert_eq!(Bits::from(&bytes, from).collect::<Vec<bool>>(), all, "from bit {from}");
+        }
         assert!(get(&bytes, 160) && !get(&bytes, 161) && !get(&bytes, 500));
         assert!(tail_is_zero(&bytes, 161) && !tail_is_zero(&bytes, 160) && tail_is_zero(&bytes, 900));
     }

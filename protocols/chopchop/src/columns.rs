@@ -14,7 +14,7 @@ use std::sync::Arc;
 use synod_crypto::Signature;
 use synod_wire::Bytes;
 
-use crate::bits;
+use crate::bits::{self, Bits};
 use crate::ids::{self, IdColumn, IdFault, IdShape};
 
 /// What a header says about its body.
@@ -146,7 +146,7 @@ impl Columns {
         let count = u64::from(shape.ids.count);
         let mut rest = Rest { body, at: 0 };
         let ids = rest.take(ids::length(&shape.ids, body)?)?;
-        let ids = IdColumn::decode(shape.ids, ids)?.iter().collect();
+        let ids = IdColumn::decode(shape.ids, ids)?.to_shared();
         let (lengths, messages) = match shape.msg_size {
             0 => {
                 let lengths = rest.take(2 * count)?;
@@ -219,6 +219,16 @@ impl Columns {
     #[must_use]
     pub fn parity(&self, index: u32) -> bool {
         bits::get(&self.parity, u64::from(index))
+    }
+
+    /// Parities of the entries from `index` on.
+    pub(crate) fn parities(&self, index: u32) -> Bits<'_> {
+        Bits::from(&self.parity, index)
+    }
+
+    /// The parity column: bit i is entry i's.
+    pub(crate) const fn parity_bytes(&self) -> &Bytes {
+        &self.parity
     }
 
     /// The entries, in order.

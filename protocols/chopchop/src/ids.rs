@@ -14,6 +14,7 @@ mod encode;
 mod tests;
 
 use core::fmt;
+use std::sync::Arc;
 
 use synod_wire::Bytes;
 
@@ -249,6 +250,45 @@ impl IdColumn {
             IdCodec::Range => Walk::Range { base: low(word(&self.bytes, 0)), ones: Ones::new(self.bitmap()) },
         };
         Ids { walk, left: self.shape.count }
+    }
+}
+
+impl IdColumn {
+    /// The ids of [`IdColumn::iter`] at once, a word of the column at a time.
+    #[must_use]
+    pub fn to_shared(&self) -> Arc<[u32]> {
+        let mut ids: Arc<[u32]> = core::iter::repeat_n(0, self.shape.count as usize).collect();
+        match Arc::get_mut(&mut ids) {
+            Some(ids) => self.read_all(ids),
+            None => unreachable!("nobody else has what was made just now"),
+        }
+        ids
+    }
+
+    fn read_all(&self, ids: &mut [u32]) {
+        match self.shape.codec {
+            IdCodec::Packed(width) => bits::fields(&self.bytes, u32::from(width), ids),
+            IdCodec::EliasFano => {
+                let ((lows, highs), width) = (self.parts(), low_bits(&self.shape));
+                bits::fields(lows, width, ids);
+                let (mut ids, mut index) = (ids.iter_mut(), 0);
+                bits::each_one(highs, |bit| {
+                    // As many bits are set as there are ids.
+                    if let Some(id) = ids.next() {
+                        *id |= low((bit - index) << width);
+                        index += 1;
+                    }
+                });
+            }
+            IdCodec::Range => {
+                let (base, mut ids) = (low(word(&self.bytes, 0)), ids.iter_mut());
+                bits::each_one(self.bitmap(), |bit| {
+                    if let Some(id) = ids.next() {
+                        *id = base.wrapping_add(low(bit));
+                    }
+                });
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod tests;
 
 use synod_crypto::{Hash, HashKey};
 
+pub(crate) use entries::root_of_eights;
 pub use entries::{ABSENT, EntryProof, EntryTree, TreeShape, entry_root, root_commit};
 
 /// Bytes of a digest in a flat level.
@@ -48,12 +49,55 @@ pub fn root(node: &HashKey, mut level: Vec<u8>) -> Hash {
 }
 
 fn next(node: &HashKey, level: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(level.len() / 2 + NODE);
+    hash_pairs(node, level, &mut out);
+    out
+}
+
+/// Appends the level above `level`.
+fn hash_pairs(node: &HashKey, level: &[u8], out: &mut Vec<u8>) {
     let paired = level.len() - level.len() % (2 * NODE);
     let (pairs, odd) = level.split_at(paired);
-    let mut out = Vec::with_capacity(level.len() / 2 + NODE);
-    node.hash_many(pairs, 2 * NODE, &mut out);
+    node.hash_many(pairs, 2 * NODE, out);
     out.extend_from_slice(odd);
-    out
+}
+
+/// Leaves that go through the first levels together, in memory that is used again for the next ones.
+const PART: usize = 512;
+/// These levels: as many as leave sixteen nodes, which are hashed side by side.
+const PART_LEVELS: u32 = PART.ilog2() - 4;
+
+/// A root that is computed while leaves come, whatever they are of. Equal to [`root`]: a part begins at an even place on each of
+/// its levels, so only the last one can have an unpaired node.
+struct Growing<'a> {
+    node: &'a HashKey,
+    part: Vec<u8>,
+    spare: Vec<u8>,
+    above: Vec<u8>,
+}
+
+impl<'a> Growing<'a> {
+    fn new(node: &'a HashKey) -> Self {
+        let room = || Vec::with_capacity(PART * NODE);
+        Self { node, part: room(), spare: room(), above: Vec::new() }
+    }
+
+    /// Takes the next leaves, whose digests `fill` appends: [`PART`] of them, fewer in the last call.
+    fn take(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
+        self.part.clear();
+        fill(&mut self.part);
+        assert!(self.part.len() <= PART * NODE, "a part has its size");
+        for _ in 0..PART_LEVELS {
+            self.spare.clear();
+            hash_pairs(self.node, &self.part, &mut self.spare);
+            core::mem::swap(&mut self.part, &mut self.spare);
+        }
+        self.above.extend_from_slice(&self.part);
+    }
+
+    fn root(self) -> Hash {
+        root(self.node, self.above)
+    }
 }
 
 /// A tree that keeps every level, so that paths cost no hashing.

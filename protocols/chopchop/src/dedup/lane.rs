@@ -6,9 +6,12 @@ use std::sync::Arc;
 use synod_machine::planted;
 use synod_wire::Bytes;
 
-use super::table::{CHUNK_SLOTS, Chunk, Slot, Table, tag};
+use super::table::{CHUNK_SLOTS, Chunk, Slot, Table, tag, tag_of_eight};
 use super::{Exceptions, Reason};
 use crate::batch::Batch;
+
+/// Entries whose slots are asked for together, while those before are decided.
+const PART: usize = 32;
 
 /// The entries of one batch that belong to one lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,13 +114,15 @@ pub struct Lane {
 }
 
 /// Where in a lane a client stands: chunk, slot.
+#[inline]
 fn place(first: u64, id: u32) -> Option<(usize, usize)> {
     let at = usize::try_from(u64::from(id).checked_sub(first)?).ok()?;
     Some((at / CHUNK_SLOTS, at % CHUNK_SLOTS))
 }
 
 impl Lane {
-    pub(super) const fn new(first: u64, chunks: Vec<Arc<Chunk>>) -> Self {
+    pub(super) fn new(first: u64, chunks: Vec<Arc<Chunk>>) -> Self {
+        assert!(first.is_multiple_of(CHUNK_SLOTS as u64), "a lane begins with a chunk");
         Self { first, chunks }
     }
 
@@ -133,43 +138,88 @@ impl Lane {
     /// Deduplicates one run; the entries that are not delivered, in order.
     #[must_use]
     pub fn apply(&mut self, runs: &Runs, run: &Run) -> Vec<(u32, Reason)> {
-        let columns = runs.batch.columns();
-        let k = runs.batch.header().k;
-        let mut stragglers =
-            columns.stragglers().skip(run.stragglers.start).take(run.stragglers.len()).peekable();
-        let mut voids = columns.voids().skip(run.voids.start).take(run.voids.len()).peekable();
+        let (columns, header) = (runs.batch.columns(), runs.batch.header());
+        let Range { start, end } = run.entries;
+        let ids = runs.ids.get(start as usize..end as usize).unwrap_or_default();
         let messages: &Bytes = columns.messages();
+        let k = header.k;
+        if header.msg_size == 8 && run.stragglers.is_empty() && run.voids.is_empty() {
+            // The usual batch: one word per message, one number for all.
+            let (words, _) = messages.get(run.offset..).unwrap_or_default().as_chunks::<8>();
+            let tags = words.iter().zip(columns.parities(start));
+            let tags = tags.map(|(word, parity)| tag_of_eight(u64::from_le_bytes(*word), parity));
+            return self.decide((start, ids), tags, |_| Some(k));
+        }
         let mut offset = run.offset;
-        let mut exceptions = Vec::new();
-        // Ids rise, so a chunk is asked for once and not for each of its slots, and none that lies behind is asked for again.
-        let mut chunks = self.chunks.iter_mut().enumerate();
-        let mut open: (usize, &mut [Slot]) = (usize::MAX, &mut []);
-        for index in run.entries.clone() {
+        let tags = run.entries.clone().map(|index| {
             let end = offset + usize::from(columns.message_len(index));
             let message = messages.get(offset..end).unwrap_or_default();
             offset = end;
+            tag(message, columns.parity(index))
+        });
+        let mut stragglers =
+            columns.stragglers().skip(run.stragglers.start).take(run.stragglers.len()).peekable();
+        let mut voids = columns.voids().skip(run.voids.start).take(run.voids.len()).peekable();
+        self.decide((start, ids), tags, |index| {
             if voids.next_if_eq(&index).is_some() && !planted!(C14) {
-                exceptions.push((index, Reason::Void));
-                continue;
+                return None;
             }
-            let own = stragglers.next_if(|straggler| straggler.index == index);
-            let k = own.map_or(k, |straggler| straggler.k);
-            let id = runs.ids.get(index as usize).copied().unwrap_or(u32::MAX);
-            let Some((chunk, at)) = place(self.first, id) else { continue };
-            if open.0 != chunk {
-                let Some((_, found)) = chunks.find(|(number, _)| *number == chunk) else { continue };
-                open = (chunk, Arc::make_mut(found).slots_mut());
-            }
-            if let Some(slot) = open.1.get_mut(at) {
-                let reason = deliver(slot, k, tag(message, columns.parity(index)));
-                exceptions.extend(reason.map(|reason| (index, reason)));
+            Some(stragglers.next_if(|straggler| straggler.index == index).map_or(k, |straggler| straggler.k))
+        })
+    }
+
+    /// Decides entries in a row, the first of which has the index `first`; `number` gives the number under which an entry
+    /// comes, none for one without signature. While one part is decided, the memory of the next is on its way.
+    fn decide(
+        &mut self,
+        (first, ids): (u32, &[u32]),
+        mut tags: impl Iterator<Item = u64>,
+        mut number: impl FnMut(u32) -> Option<u64>,
+    ) -> Vec<(u32, Reason)> {
+        let (mut exceptions, mut index) = (Vec::new(), first);
+        let mut parts = ids.chunks(PART).peekable();
+        parts.peek().into_iter().for_each(|part| self.near(part));
+        while let Some(mut part) = parts.next() {
+            parts.peek().into_iter().for_each(|next| self.near(next));
+            while let Some((chunk, _)) = part.first().and_then(|id| place(self.first, *id)) {
+                // Ids rise, so a chunk is asked for once and not for each of its slots.
+                let (here, later) = part.split_at(within(part));
+                let Some(chunk) = self.chunks.get_mut(chunk) else { return exceptions };
+                let slots = Arc::make_mut(chunk).slots_mut();
+                for (id, tag) in here.iter().zip(tags.by_ref()) {
+                    let slot = &mut slots[*id as usize % CHUNK_SLOTS];
+                    let reason = number(index).map_or(Some(Reason::Void), |k| deliver(slot, k, tag));
+                    if let Some(reason) = reason {
+                        exceptions.push((index, reason));
+                    }
+                    index += 1;
+                }
+                part = later;
             }
         }
         exceptions
     }
+
+    /// Asks for the memory of the slots of `ids`.
+    fn near(&self, ids: &[u32]) {
+        for (chunk, at) in ids.iter().filter_map(|id| place(self.first, *id)) {
+            if let Some(chunk) = self.chunks.get(chunk) {
+                chunk.near(at);
+            }
+        }
+    }
+}
+
+/// How many of `ids`, which rise, stand in the chunk of the first of them. A lane begins with a chunk.
+#[inline]
+fn within(ids: &[u32]) -> usize {
+    let chunk = |id: &u32| *id as usize / CHUNK_SLOTS;
+    let first = ids.first().map(chunk);
+    ids.iter().take_while(|id| Some(chunk(id)) == first).count()
 }
 
 /// Rules 2 to 4 for one entry; `None` when it is delivered.
+#[inline]
 fn deliver(slot: &mut Slot, k: u64, tag: u64) -> Option<Reason> {
     let above = k.saturating_add(1);
     match *slot {

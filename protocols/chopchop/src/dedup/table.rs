@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use synod_crypto::near;
 use synod_machine::planted;
 use synod_wire::{Bytes, Writer};
 
@@ -31,24 +32,37 @@ const FOLD: u64 = 0x9E37_79B9_7F4A_7C15;
 /// collision suppresses a message of its own author.
 #[must_use]
 pub fn tag(message: &[u8], parity: bool) -> u64 {
-    let mut fold = message.len() as u64;
-    for chunk in message.chunks(8) {
-        let word = crate::bits::word(chunk, 0);
-        fold = (fold ^ word).wrapping_mul(FOLD);
-        fold ^= fold >> 29;
-    }
+    let words = message.chunks(8).map(|chunk| crate::bits::word(chunk, 0));
+    with_parity(words.fold(message.len() as u64, folded), parity)
+}
+
+/// The tag of a message of eight bytes, by its only word.
+#[inline]
+pub(super) fn tag_of_eight(word: u64, parity: bool) -> u64 {
+    with_parity(folded(8, word), parity)
+}
+
+#[inline]
+const fn folded(fold: u64, word: u64) -> u64 {
+    let fold = (fold ^ word).wrapping_mul(FOLD);
+    fold ^ fold >> 29
+}
+
+#[inline]
+fn with_parity(fold: u64, parity: bool) -> u64 {
     (fold << 1) | u64::from(parity && !planted!(C15))
 }
 
 /// Slots of [`CHUNK_SLOTS`] clients in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    slots: Vec<Slot>,
+    /// In place: a walk over a table that no cache holds waits for one line per slot and not for two.
+    slots: [Slot; CHUNK_SLOTS],
 }
 
 impl Default for Chunk {
     fn default() -> Self {
-        Self { slots: vec![Slot::default(); CHUNK_SLOTS] }
+        Self { slots: [Slot::default(); CHUNK_SLOTS] }
     }
 }
 
@@ -70,10 +84,11 @@ impl Chunk {
         if bytes.len() != CHUNK_SLOTS * SLOT_BYTES {
             return None;
         }
-        let slots = bytes
-            .chunks_exact(SLOT_BYTES)
-            .map(|slot| Slot { next_k: crate::bits::word(slot, 0), tag: crate::bits::word(slot, 8) });
-        Some(Self { slots: slots.collect() })
+        let mut chunk = Self::default();
+        for (slot, bytes) in chunk.slots.iter_mut().zip(bytes.chunks_exact(SLOT_BYTES)) {
+            *slot = Slot { next_k: crate::bits::word(bytes, 0), tag: crate::bits::word(bytes, 8) };
+        }
+        Some(chunk)
     }
 
     /// Slot `at` of the chunk.
@@ -82,8 +97,15 @@ impl Chunk {
     }
 
     /// The slots, to be written.
-    pub(super) fn slots_mut(&mut self) -> &mut [Slot] {
+    #[inline]
+    pub(super) const fn slots_mut(&mut self) -> &mut [Slot; CHUNK_SLOTS] {
         &mut self.slots
+    }
+
+    /// Asks for the memory of slot `at`.
+    #[inline]
+    pub(super) fn near(&self, at: usize) {
+        near(&self.slots[at % CHUNK_SLOTS]);
     }
 }
 

@@ -8,6 +8,7 @@ use synod_crypto::{Hash, Signature};
 use synod_quorum::Epoch;
 
 use super::oracle::{self, Case, Oracle, Standing};
+use super::table::tag_of_eight;
 use super::{CHUNK_SLOTS, Chunk, Exceptions, Reason, Runs, Slot, Table, tag};
 use crate::Domains;
 use crate::batch::{Batch, OwnedEntry, Plan, Seal};
@@ -222,8 +223,56 @@ proptest! {
     }
 
     #[test]
-    fn tags_are_those_of_the_specification(message in proptest::collection::vec(any::<u8>(), 0..40), parity in any::<bool>()) {
+    fn batches_of_eight_bytes_give_what_the_sequential_model_gives(
+        drawn in proptest::collection::vec((0_u64..6, any::<u64>(), 0_u8..3), 1..8),
+        first in 0_u32..200,
+        apart in any::<bool>(),
+    ) {
+        let mut model = Oracle::default();
+        let mut tables = [1, 2, 7, 16].map(table);
+        for (k, seed, parts) in drawn {
+            // Some dense, some sparse, over chunks and lanes; more than one part of each.
+            let step = [1, 3, 517][usize::from(parts)];
+            let ids = (first..LENGTH).step_by(step).take(300).filter(|id| seed >> (id % 61) & 1 == 0);
+            let cases: Vec<Case> = ids
+                .map(|id| Case {
+                    id,
+                    message: (seed % 2 + u64::from(id % 3)).to_le_bytes().to_vec(),
+                    parity: seed >> (id % 7) & 1 == 1,
+                    standing: match id % 5 {
+                        0 if apart => Standing::Straggler(k / 2),
+                        1 if apart => Standing::Void,
+                        _ => Standing::Signer,
+                    },
+                })
+                .collect();
+            if cases.is_empty() {
+                continue;
+            }
+            let expected = model.batch(k, &cases);
+            let batch = batch(k, &cases, 8);
+            for table in &mut tables {
+                let runs = Runs::split(batch.clone(), table).expect("every id is known");
+                prop_assert_eq!(&codes(&runs.apply(table)), &expected);
+            }
+        }
+        for table in &tables {
+            prop_assert_eq!(table.chunks(), tables[0].chunks());
+        }
+    }
+
+    #[test]
+    fn tags_are_those_of_the_specification(
+        message in prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..40),
+            proptest::collection::vec(any::<u8>(), 8),
+        ],
+        parity in any::<bool>(),
+    ) {
         prop_assert_eq!(tag(&message, parity), oracle::tag(&message, parity));
+        if let Ok(word) = <[u8; 8]>::try_from(message.as_slice()) {
+            prop_assert_eq!(tag_of_eight(u64::from_le_bytes(word), parity), oracle::tag(&message, parity));
+        }
     }
 }
 

@@ -14,7 +14,11 @@ fn shape(codec: IdCodec, ids: &[u32], directory: u32) -> IdShape {
 }
 
 fn read(shape: IdShape, bytes: &[u8]) -> Result<Vec<u32>, IdFault> {
-    IdColumn::decode(shape, Bytes::copy_from_slice(bytes)).map(|column| column.iter().collect())
+    IdColumn::decode(shape, Bytes::copy_from_slice(bytes)).map(|column| {
+        let ids: Vec<u32> = column.iter().collect();
+        assert_eq!(*column.to_shared(), ids, "all at once and one by one");
+        ids
+    })
 }
 
 fn id_sets() -> impl Strategy<Value = (Vec<u32>, u32)> {

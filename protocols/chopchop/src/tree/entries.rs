@@ -3,7 +3,7 @@
 use synod_crypto::Hash;
 use synod_wire::Bytes;
 
-use super::{Tree, climb, path_len, root};
+use super::{Growing, PART, Tree, climb, path_len, root};
 use crate::Domains;
 use crate::columns::Entry;
 
@@ -108,6 +108,54 @@ pub fn entry_root<'a>(
     entries: impl Iterator<Item = Entry<'a>>,
 ) -> Hash {
     root(&domains.node, leaves(domains, shape, entries))
+}
+
+/// The same for messages of eight bytes out of their columns: the usual batch, whose leaves are laid out in the blocks that
+/// are hashed.
+pub(crate) fn root_of_eights(domains: &Domains, ids: &[u32], messages: &[u8], parity: &[u8]) -> Hash {
+    let (messages, _) = messages.as_chunks::<8>();
+    let mut growing = Growing::new(&domains.node);
+    let mut blocks = vec![[0; BLOCK]; PART];
+    let parts = ids.chunks(4 * PART).zip(messages.chunks(4 * PART)).zip(parity.chunks(PART / 2));
+    for ((ids, messages), parity) in parts {
+        let leaves = ids.len().div_ceil(4);
+        let (whole, last) = ids.as_chunks::<4>();
+        let (messages, last_messages) = messages.as_chunks::<4>();
+        let nibbles = parity.iter().flat_map(|byte| [byte & 0xf, byte >> 4]);
+        for (((block, ids), messages), parity) in blocks.iter_mut().zip(whole).zip(messages).zip(nibbles) {
+            lay_out(block, ids, messages, parity);
+        }
+        if !last.is_empty()
+            && let Some(block) = blocks.get_mut(whole.len())
+        {
+            let (mut ids, mut messages) = ([ABSENT; 4], [[0; 8]; 4]);
+            ids.iter_mut().zip(last).for_each(|(id, last)| *id = *last);
+            messages.iter_mut().zip(last_messages).for_each(|(message, last)| *message = *last);
+            // Behind the last entry no parity bit is set.
+            let byte = parity.get(whole.len() / 2).copied().unwrap_or(0);
+            lay_out(block, &ids, &messages, byte >> (4 * (whole.len() % 2)) & 0xf);
+        }
+        let blocks = blocks.get(..leaves).unwrap_or_default();
+        growing.take(|out| domains.leaf.hash_blocks(blocks, 4 * EIGHT, out));
+    }
+    growing.root()
+}
+
+/// Bytes of an entry with a message of eight bytes.
+const EIGHT: usize = 13;
+/// Bytes of a block that holds a leaf.
+const BLOCK: usize = 64;
+
+/// Lays out a leaf of four entries; bit i of `parity` is entry i's.
+#[inline]
+fn lay_out(block: &mut [u8; BLOCK], ids: &[u32; 4], messages: &[[u8; 8]; 4], parity: u8) {
+    for at in 0..4 {
+        let message = u64::from_le_bytes(messages[at]);
+        let parity = u128::from(parity >> at & 1);
+        let entry = u128::from(ids[at]) | u128::from(message) << 32 | parity << 96;
+        // Its three zero bytes are where the next entry begins, or behind the leaf.
+        block[EIGHT * at..EIGHT * at + 16].copy_from_slice(&entry.to_le_bytes());
+    }
 }
 
 /// What clients sign: k, count and message size once, beside the root, and not in each leaf.

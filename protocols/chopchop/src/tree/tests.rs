@@ -3,7 +3,10 @@
 use proptest::prelude::*;
 use synod_crypto::Hash;
 
-use super::{ABSENT, EntryProof, EntryTree, Tree, TreeShape, climb, entry_root, path_len, root, root_commit};
+use super::{
+    ABSENT, EntryProof, EntryTree, Growing, PART, Tree, TreeShape, climb, entry_root, path_len, root,
+    root_commit, root_of_eights,
+};
 use crate::Domains;
 use crate::columns::Entry;
 
@@ -80,6 +83,45 @@ fn every_entry_of_trees_of_1_to_70_is_proved_and_no_other() {
             }
             assert!(tree.prove(count, |i| at(&owned, i)).is_none());
         }
+    }
+}
+
+/// The root out of columns.
+fn of_columns(domains: &Domains, owned: &[Owned]) -> Hash {
+    let ids: Vec<u32> = owned.iter().map(|(id, ..)| *id).collect();
+    let messages: Vec<u8> = owned.iter().flat_map(|(_, message, _)| message.clone()).collect();
+    let mut parity = vec![0; owned.len().div_ceil(8)];
+    let odd = (0_u64..).zip(owned).filter(|(_, (.., parity))| *parity);
+    odd.for_each(|(index, _)| crate::bits::set(&mut parity, index));
+    root_of_eights(domains, &ids, &messages, &parity)
+}
+
+#[test]
+fn the_root_out_of_columns_is_that_of_the_entries() {
+    let (domains, part) = (domains(), 4 * u32::try_from(PART).expect("small"));
+    let edges = [part - 1, part, part + 1, part + 5, 2 * part - 3, 2 * part, 3 * part + 17 * 4 + 2];
+    for count in (1..=70).chain(edges) {
+        let mut owned = entries(count, 8);
+        owned.iter_mut().for_each(|(id, message, _)| message[3] = id.to_le_bytes()[1]);
+        let shape = TreeShape { count, msg_size: 8 };
+        let wanted = entry_root(&domains, &shape, borrowed(&owned));
+        assert_eq!(of_columns(&domains, &owned), wanted, "{count} entries");
+        let last = owned.last_mut().expect("not empty");
+        last.2 = !last.2;
+        assert_ne!(of_columns(&domains, &owned), wanted, "{count} entries, another parity");
+    }
+}
+
+#[test]
+fn a_root_that_grows_part_by_part_is_that_of_all_leaves() {
+    let node = domains().node;
+    for count in [1, 2, 15, 16, 17, PART - 1, PART, PART + 1, 2 * PART, 3 * PART + 100, 5 * PART + 1] {
+        let leaves: Vec<u8> = (0..count).flat_map(|at| Hash::of(&at.to_le_bytes()).0).collect();
+        let mut growing = Growing::new(&node);
+        for part in leaves.chunks(32 * PART) {
+            growing.take(|out| out.extend_from_slice(part));
+        }
+        assert_eq!(growing.root(), root(&node, leaves), "{count} leaves");
     }
 }
 
