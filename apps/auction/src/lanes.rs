@@ -157,7 +157,7 @@ impl AuctionLanes {
     fn ask(turn: &mut LaneTurn<'_, Self>) {
         let (mut entries, mut piece) = (turn.entries(), Vec::with_capacity(NEAR));
         while entries.piece(&mut piece) {
-            turn.shard.accounts.near(piece.iter().map(|entry| u64::from(entry.id)));
+            // Senders rise, so the processor sees which accounts come next.
             piece.iter().for_each(|entry| Self::ask_one(turn, entry));
         }
     }
@@ -183,19 +183,18 @@ impl AuctionLanes {
     /// Operations on one token in the order of their ranks; tokens know nothing of one another, so only operations that
     /// share a token are sorted, however many they are.
     fn judge(turn: &mut LaneTurn<'_, Self>) {
-        let asked = |piece: &'_ [Letter]| piece.iter().filter_map(Letter::ask).collect::<Vec<Ask>>();
         let tokens = &turn.shard.tokens;
         let mut seen = vec![Seen::Never; tokens.all().len()];
-        for ask in turn.mail().flatten().filter_map(Letter::ask) {
+        for ask in turn.mail().flat_map(|(piece, _)| piece).filter_map(Letter::ask) {
             if let Some(seen) = seen.get_mut(tokens.place(token_of(ask.operation))) {
                 *seen = if *seen == Seen::Never { Seen::Once } else { Seen::Often };
             }
         }
         let mut contested = Vec::new();
-        for piece in turn.mail() {
-            let asks = asked(piece);
-            turn.shard.tokens.near(asks.iter().map(|ask| token_of(ask.operation)));
-            for ask in asks {
+        for (piece, next) in turn.mail() {
+            let tokens = &turn.shard.tokens;
+            tokens.near(next.iter().filter_map(Letter::ask).map(|ask| token_of(ask.operation)));
+            for ask in piece.iter().filter_map(Letter::ask) {
                 let token = token_of(ask.operation);
                 if seen.get(turn.shard.tokens.place(token)) == Some(&Seen::Often) {
                     contested.push((token, turn.at().rank(ask.sender), ask));
@@ -235,8 +234,8 @@ impl AuctionLanes {
     }
 
     fn settle(turn: &mut LaneTurn<'_, Self>) {
-        for piece in turn.mail() {
-            turn.shard.accounts.near(piece.iter().filter_map(Letter::client).map(u64::from));
+        for (piece, next) in turn.mail() {
+            turn.shard.accounts.near(next.iter().filter_map(Letter::client).map(u64::from));
             piece.iter().for_each(|letter| Self::settle_one(turn, letter));
         }
     }

@@ -28,9 +28,9 @@ impl PaymentLanes {
     }
 
     fn debit(turn: &mut LaneTurn<'_, Self>) {
+        // Senders rise, so the processor sees which accounts come next.
         let (mut entries, mut piece) = (turn.entries(), Vec::with_capacity(NEAR));
         while entries.piece(&mut piece) {
-            turn.shard.near(piece.iter().map(|entry| u64::from(entry.id)));
             piece.iter().for_each(|entry| Self::debit_one(turn, entry));
         }
     }
@@ -58,8 +58,8 @@ impl PaymentLanes {
     }
 
     fn credit(turn: &mut LaneTurn<'_, Self>) {
-        for piece in turn.mail() {
-            turn.shard.near(piece.iter().map(|credit| u64::from(credit.recipient)));
+        for (piece, next) in turn.mail() {
+            turn.shard.near(next.iter().map(|credit| u64::from(credit.recipient)));
             for Credit { recipient, amount } in piece {
                 let place = turn.shard.place(u64::from(*recipient));
                 if let Some(balance) = turn.shard.get_mut(place) {

@@ -2,17 +2,15 @@
 
 use core::ops::Range;
 
-use synod_service::lanes::{Cell, Cells, Home, LaneApp, LaneTurn, State};
+use synod_service::lanes::{Cell, Cells, Entry, Extent, Home, LaneApp, LaneTurn, NEAR, State};
 use synod_wire::Bytes;
 
 use crate::board::{Code, SIDE};
 
 /// Pixels of the board.
 const PIXELS: u64 = SIDE as u64 * SIDE as u64;
-/// Set in a pixel while a step runs: one stroke is for it.
-const ONE: u32 = 1 << 30;
-/// Set in a pixel while a step runs: several strokes are for it.
-const MANY: u32 = 1 << 31;
+/// Places in a word of a set.
+const WORD: usize = u64::BITS as usize;
 
 /// A colour on its way to a pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,44 +27,55 @@ pub struct PixelLanes;
 impl PixelLanes {
     fn send(turn: &mut LaneTurn<'_, Self>) {
         let pixels = turn.layout().space(0);
-        for entry in turn.entries() {
-            let place = entry.operation & 0x3f_ffff;
-            let colour = entry.operation >> 22;
-            if let (Ok(place), Ok(colour), 0) =
-                (u32::try_from(place), u32::try_from(colour), entry.operation >> 46)
-            {
-                let stroke = Stroke { id: entry.id, place, colour };
-                turn.post(pixels.lane(u64::from(place)), stroke);
-                turn.answer(entry.index, Code::Painted.byte());
-            } else {
-                turn.answer(entry.index, Code::Malformed.byte());
-            }
+        let (mut entries, mut piece) = (turn.entries(), Vec::with_capacity(NEAR));
+        while entries.piece(&mut piece) {
+            piece.iter().for_each(|entry| Self::send_one(turn, &pixels, entry));
         }
     }
 
-    /// Pixels with one stroke are painted at once; only strokes that share a pixel are sorted, however many they are.
+    fn send_one(turn: &mut LaneTurn<'_, Self>, pixels: &Extent, entry: &Entry) {
+        let place = entry.operation & 0x3f_ffff;
+        let colour = entry.operation >> 22;
+        if let (Ok(place), Ok(colour), 0) =
+            (u32::try_from(place), u32::try_from(colour), entry.operation >> 46)
+        {
+            let stroke = Stroke { id: entry.id, place, colour };
+            turn.post(pixels.lane(u64::from(place)), stroke);
+            turn.answer(entry.index, Code::Painted.byte());
+        } else {
+            turn.answer(entry.index, Code::Malformed.byte());
+        }
+    }
+
+    /// Pixels are painted as strokes come; only strokes that share a pixel are sorted, however many they are, and paint it
+    /// again. Which pixels have strokes is a bit each, which a cache holds.
     fn paint(turn: &mut LaneTurn<'_, Self>) {
-        for piece in turn.mail() {
-            turn.shard.near(piece.iter().map(|stroke| u64::from(stroke.place)));
+        let words = turn.shard.all().len().div_ceil(WORD);
+        let (mut once, mut often, mut is_contested) = (vec![0_u64; words], vec![0_u64; words], false);
+        for (piece, next) in turn.mail() {
+            turn.shard.near(next.iter().map(|stroke| u64::from(stroke.place)));
             for stroke in piece {
                 let place = turn.shard.place(u64::from(stroke.place));
-                if let Some(pixel) = turn.shard.get_mut(place) {
-                    *pixel = if *pixel & (ONE | MANY) == 0 { ONE } else { MANY };
+                let (at, bit) = (place / WORD, 1 << (place % WORD));
+                if let (Some(pixel), Some(once)) = (turn.shard.get_mut(place), once.get_mut(at)) {
+                    if *once & bit == 0 {
+                        *pixel = stroke.colour;
+                    } else if let Some(often) = often.get_mut(at) {
+                        *often |= bit;
+                        is_contested = true;
+                    }
+                    *once |= bit;
                 }
             }
         }
+        if !is_contested {
+            return;
+        }
         let mut contested = Vec::new();
-        for piece in turn.mail() {
-            turn.shard.near(piece.iter().map(|stroke| u64::from(stroke.place)));
-            for stroke in piece {
-                let place = turn.shard.place(u64::from(stroke.place));
-                match turn.shard.get_mut(place) {
-                    Some(pixel) if *pixel == MANY => {
-                        contested.push((stroke.place, turn.at().rank(stroke.id), stroke.colour));
-                    }
-                    Some(pixel) => *pixel = stroke.colour,
-                    None => {}
-                }
+        for stroke in turn.mail().flat_map(|(piece, _)| piece) {
+            let place = turn.shard.place(u64::from(stroke.place));
+            if often.get(place / WORD).is_some_and(|often| often >> (place % WORD) & 1 == 1) {
+                contested.push((stroke.place, turn.at().rank(stroke.id), stroke.colour));
             }
         }
         contested.sort_unstable();

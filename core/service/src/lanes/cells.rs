@@ -1,9 +1,9 @@
 //! Cells: what one lane holds of a state, values of one size in a row, by chunks that know whether they changed.
 
 use core::fmt::Debug;
-use core::hint::black_box;
 use core::ops::Range;
 
+use synod_crypto::near;
 use synod_wire::Bytes;
 
 use crate::app::CHUNK_MAX;
@@ -81,12 +81,11 @@ impl<T: Cell> Cells<T> {
         self.cells.get_mut(place)
     }
 
-    /// Brings cells near that are worked on next. Reads that wait for nothing overlap; the same reads among the work of
-    /// each cell do not.
+    /// Asks for the memory of cells that are worked on next: it comes while others are.
     pub fn near(&self, keys: impl IntoIterator<Item = u64>) {
         for key in keys {
             if let Some(cell) = self.cells.get(self.place(key)) {
-                black_box(*cell);
+                near(cell);
             }
         }
     }

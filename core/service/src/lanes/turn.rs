@@ -1,8 +1,6 @@
 //! One lane in one superstep: what it reads, holds, posts and answers.
 
-use core::iter::Enumerate;
 use core::ops::Range;
-use core::slice::{ChunksExact, Iter};
 use std::sync::Arc;
 
 use synod_wire::Bytes;
@@ -94,22 +92,23 @@ impl<'a, P: LaneApp> LaneTurn<'a, P> {
     #[must_use]
     pub fn entries(&self) -> Entries<'a> {
         let Range { start, end } = self.run.entries.clone();
-        let bytes = start * OPERATION_BYTES..end * OPERATION_BYTES;
+        let (operations, _) = self.batch.operations.as_chunks::<OPERATION_BYTES>();
         let skipped = &self.batch.skipped;
         let from = skipped.partition_point(|index| (*index as usize) < start);
         Entries {
-            ids: self.batch.ids.get(start..end).unwrap_or_default().iter().enumerate(),
-            operations: self.batch.operations.get(bytes).unwrap_or_default().chunks_exact(OPERATION_BYTES),
-            skipped: skipped.get(from..).unwrap_or_default().iter(),
-            next: skipped.get(from).copied(),
-            start,
+            ids: self.batch.ids.get(start..end).unwrap_or_default(),
+            operations: operations.get(start..end).unwrap_or_default(),
+            skipped: skipped.get(from..).unwrap_or_default(),
+            // A batch has fewer entries than there are clients.
+            index: u32::try_from(start).unwrap_or(u32::MAX),
         }
     }
 
     /// What was posted to this lane in the step before, by source lane, then in the order posted; in pieces of at most
-    /// [`NEAR`], whose cells may be brought near together.
-    pub fn mail(&self) -> impl Iterator<Item = &'a [P::Mail]> + use<'a, P> {
-        self.inbox.iter().flat_map(|posted| posted.chunks(NEAR))
+    /// [`NEAR`], each with the piece after it, whose cells may be brought near meanwhile.
+    pub fn mail(&self) -> impl Iterator<Item = (&'a [P::Mail], &'a [P::Mail])> + use<'a, P> {
+        let mut pieces = self.inbox.iter().flat_map(|posted| posted.chunks(NEAR)).peekable();
+        core::iter::from_fn(move || Some((pieces.next()?, pieces.peek().copied().unwrap_or_default())))
     }
 
     /// Posts to `lane`, for the next step.
@@ -142,20 +141,46 @@ pub struct Entry {
 /// Delivered entries of a lane, in order.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
-    ids: Enumerate<Iter<'a, u32>>,
-    operations: ChunksExact<'a, u8>,
-    skipped: Iter<'a, u32>,
-    /// The next entry that was not delivered.
-    next: Option<u32>,
-    start: usize,
+    ids: &'a [u32],
+    operations: &'a [[u8; OPERATION_BYTES]],
+    /// Those of them that were not delivered.
+    skipped: &'a [u32],
+    /// The index of the first one.
+    index: u32,
 }
 
-impl Entries<'_> {
+impl<'a> Entries<'a> {
     /// The next entries, at most [`NEAR`], in the place of what `piece` held; false when there are none.
     pub fn piece(&mut self, piece: &mut Vec<Entry>) -> bool {
         piece.clear();
-        piece.extend(self.take(NEAR));
+        while piece.is_empty() && !self.ids.is_empty() && !self.operations.is_empty() {
+            let skipped = self.skipped;
+            piece.extend(self.split(NEAR));
+            // Usually nothing is, and each entry is looked at once.
+            if self.skipped.len() < skipped.len() {
+                piece.retain(|entry| skipped.binary_search(&entry.index).is_err());
+            }
+        }
         !piece.is_empty()
+    }
+
+    /// Takes the next entries, at most `most`, delivered or not.
+    fn split(&mut self, most: usize) -> impl Iterator<Item = Entry> + use<'a> {
+        let most = most.min(self.ids.len()).min(self.operations.len());
+        let ((ids, later_ids), (operations, later)) =
+            (self.ids.split_at(most), self.operations.split_at(most));
+        let first = self.index;
+        (self.ids, self.operations) = (later_ids, later);
+        self.index += u32::try_from(most).unwrap_or(u32::MAX);
+        let passed = self.skipped.partition_point(|index| *index < self.index);
+        self.skipped = self.skipped.get(passed..).unwrap_or_default();
+        let entries = ids.iter().zip(operations).zip(first..);
+        let entry = |((id, operation), index): ((&u32, &[u8; OPERATION_BYTES]), u32)| Entry {
+            index,
+            id: *id,
+            operation: u64::from_le_bytes(*operation),
+        };
+        entries.map(entry)
     }
 }
 
@@ -164,16 +189,11 @@ impl Iterator for Entries<'_> {
 
     fn next(&mut self) -> Option<Entry> {
         loop {
-            let (at, id) = self.ids.next()?;
-            let operation = self.operations.next()?;
-            let index = u32::try_from(self.start + at).ok()?;
-            if self.next == Some(index) {
-                self.skipped.next();
-                self.next = self.skipped.as_slice().first().copied();
-                continue;
+            let skipped = self.skipped.first().copied();
+            let entry = self.split(1).next()?;
+            if skipped != Some(entry.index) {
+                return Some(entry);
             }
-            let operation = operation.try_into().map(u64::from_le_bytes).ok()?;
-            return Some(Entry { index, id: *id, operation });
         }
     }
 }

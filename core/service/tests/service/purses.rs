@@ -55,7 +55,7 @@ impl LaneApp for Purses {
     fn step(&self, step: usize, turn: &mut LaneTurn<'_, Self>) {
         let purses = turn.layout().space(0);
         if step == 1 {
-            for (to, amount) in turn.mail().flatten().copied() {
+            for (to, amount) in turn.mail().flat_map(|(piece, _)| piece).copied() {
                 let place = turn.shard.place(to);
                 turn.shard.get_mut(place).expect("its lane holds the recipient").0 += amount;
             }
