@@ -170,7 +170,10 @@ fn machines(
     let body = u64::from(cluster.rules().body_bytes_max);
     let quota = Quota { bytes: 64 * body, ..Quota::GENESIS };
     let cohort_bytes = if plan.cohorts { StoreParameters::default().cohort_bytes } else { 0 };
-    let parameters = StoreParameters { genesis: quota, cohort_bytes, ..StoreParameters::default() };
+    let usual = StoreParameters::default();
+    // One broker uploads all, and may use half of the places: what finds none is not sent again here.
+    let places = u32::try_from(2 * plan.window).unwrap_or(u32::MAX).clamp(usual.jobs_max, 256);
+    let parameters = StoreParameters { genesis: quota, cohort_bytes, jobs_max: places, ..usual };
     let store =
         StoreConfig::new(cluster.clone(), OWN, vec![BROKER], parameters).map_err(|e| e.to_string())?;
     let store = Host::open(store.knowing(members.keys.clone())).map_err(|e| e.0)?;
