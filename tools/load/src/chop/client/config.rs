@@ -55,7 +55,8 @@ pub struct Pace {
     pub cards: u32,
     /// Messages that no broker showed a root for yet, at most: beyond them none is begun.
     pub unshown: u32,
-    /// Silence after which the next broker is asked, or four times what a delivery takes; doubled after a round over all.
+    /// Silence after which the next broker is asked, or four times what a delivery takes, at most three times this; doubled
+    /// after a round over all.
     pub submit: Span,
     /// Silence after which a message is sent again, or three times what it takes to be shown a root; doubled each time.
     pub retransmit: Span,

@@ -152,7 +152,9 @@ impl LoadClient {
 
     /// How long a broker has to deliver, after so many rounds over all of them.
     pub(super) fn patience(&self, rounds: u32) -> Span {
-        self.delivery_trip.times(4, self.crowd.pace.submit).times(1 << rounds.min(4))
+        let submit = self.crowd.pace.submit;
+        // A broker that died is to be left before long, however slow it was.
+        self.delivery_trip.times(4, submit).min(submit.times(3)).times(1 << rounds.min(4))
     }
 
     fn tick(&mut self, turn: &mut Step<'_>) {
