@@ -51,7 +51,8 @@ pub(super) fn of_batches(plan: &LoadPlan, part: &str, pool: usize) -> Map<String
         "n": 4, "f": 1, "share": "2/4", "ordering": "hotstuff", "app": plan.app.name(),
         "ids": plan.ids.to_string(), "clients": plan.clients, "id_space": plan.clients,
         "batch": plan.batch, "size": plan.size, "distilled": f64::from(plan.distilled) / 1_000.0,
-        "pool": pool, "window": plan.window, "checkpoint_every": super::rig::CHECKPOINT_EVERY,
+        // Stores keep the sums of a broker's last eight sets of signers.
+        "pool": pool, "sums_recur": (1..=8).contains(&pool), "window": plan.window, "checkpoint_every": super::rig::CHECKPOINT_EVERY,
     }) else {
         unreachable!("an object was written")
     };
