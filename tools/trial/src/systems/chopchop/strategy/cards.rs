@@ -24,8 +24,9 @@ impl Forger {
     /// A card that is signed by a key of its own. Its other key is its own too, or that of a server, or of the card
     /// `seen`; the possession is right only for an own one.
     pub(super) fn card(&self, cluster: &Cluster, seen: Option<&Card>, act: &mut Act<'_>) -> Option<Card> {
-        let colluders = act.keys;
-        let hands: Vec<&Keys> = self.spares.iter().chain(colluders.values()).collect();
+        // Of its colluders some are corrupted later only, and honest until then.
+        let all = act.keys;
+        let hands: Vec<&Keys> = self.spares.iter().chain(all.get(&act.node)).collect();
         let (one, other) = (*act.draws.pick(&hands)?, *act.draws.pick(&hands)?);
         let server = NodeId(u32::try_from(act.draws.below(u64::from(cluster.roster().size()))).ok()?);
         let foreign = match act.draws.below(8) {

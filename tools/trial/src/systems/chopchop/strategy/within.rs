@@ -15,6 +15,9 @@ use super::super::plan::SERVER;
 /// What stands before a message of the ordering layer in a frame: the version and the tag.
 const BEFORE: [u8; 2] = [Message::<Never>::VERSION, 3];
 
+/// Queues of a replica.
+const QUEUES: u8 = 3;
+
 /// A frame of the ordering layer as the layer itself would send it.
 pub(crate) fn bare(body: &Bytes) -> Option<Bytes> {
     let inside = body.strip_prefix(&BEFORE)?;
@@ -40,9 +43,11 @@ fn undress(deed: Deed, beside: &mut Vec<Deed>) -> Option<Deed> {
     }
 }
 
+/// What the liar says as a replica leaves in the server's frames. What it repeats of others who share its blackboard may be
+/// a server's frame already.
 fn dress(deed: Deed) -> Deed {
     match deed {
-        Deed::Send { to, queue, body } => {
+        Deed::Send { to, queue, body } if queue.0 < QUEUES && body.first() == Some(&Replica::VERSION) => {
             Deed::Send { to, queue: queue.under(OWN_QUEUES), body: dressed(&body) }
         }
         other => other,
