@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_the_picture() {
-        let mut pixels: Vec<u8> = (0..64 * 40 * 3_u32).map(|at| (at * at >> 7).to_le_bytes()[0]).collect();
+        let mut pixels: Vec<u8> = (0..64 * 40 * 3_u32).map(|at| ((at * at) >> 7).to_le_bytes()[0]).collect();
         pixels[3_000..6_000].fill(200);
         let file = encode(64, &pixels);
         assert_eq!(&file[..8], b"\x89PNG\r\n\x1a\n");

@@ -107,7 +107,7 @@ impl World {
             0 | 1 => self.upload(tape),
             2 => {
                 let digest = self.digest(tape);
-                self.to_store(BROKERS[tape.below(2)], StoreMessage::Ask(digest), tape);
+                self.ask_store(BROKERS[tape.below(2)], StoreMessage::Ask(digest), tape);
             }
             3 | 4 => self.order(tape),
             5..=7 => self.go_on(1 + tape.below(8)),
@@ -144,7 +144,7 @@ impl World {
             self.batches.push(batch.clone());
         }
         if tape.below(4) > 0 {
-            self.to_store(broker, StoreMessage::Batch(upload(ask, batch)), tape);
+            self.ask_store(broker, StoreMessage::Batch(upload(ask, batch)), tape);
         }
     }
 
@@ -161,7 +161,7 @@ impl World {
         if tape.below(4) == 0 {
             self.list.push(item.encode());
         } else {
-            self.to_server(BROKERS[tape.below(2)], ServerMessage::Order(item), tape);
+            self.ask_server(BROKERS[tape.below(2)], ServerMessage::Order(item), tape);
         }
     }
 
@@ -177,7 +177,7 @@ impl World {
     fn pull(&mut self, tape: &mut Tape<'_>) {
         let (digest, offset) = (self.digest(tape), u32::from(tape.byte()) * 8);
         let pull = Pull { digest, offset, length: u32::from(tape.word()) };
-        self.to_store(NodeId(1 + u32::from(tape.byte() % 3)), StoreMessage::Pull(pull), tape);
+        self.ask_store(NodeId(1 + u32::from(tape.byte() % 3)), StoreMessage::Pull(pull), tape);
     }
 
     /// A peer sends what a batch is, or says that it is gone.
@@ -186,12 +186,12 @@ impl World {
         let (digest, from) = (self.digest_of(&batch), NodeId(1 + u32::from(tape.byte() % 3)));
         if tape.below(3) == 0 {
             let stable = u64::from(tape.byte() % 32);
-            return self.to_store(from, StoreMessage::Gone { digest, stable }, tape);
+            return self.ask_store(from, StoreMessage::Gone { digest, stable }, tape);
         }
         let whole = [batch.header.encode(), batch.body.clone()].concat();
         let Ok(bytes) = synod_wire::Blob::try_from(Bytes::from(whole)) else { return };
         let piece = synod_chopchop::message::Piece { digest, offset: 0, bytes };
-        self.to_store(from, StoreMessage::Piece(piece), tape);
+        self.ask_store(from, StoreMessage::Piece(piece), tape);
     }
 
     fn ask(&mut self, tape: &mut Tape<'_>) {
@@ -201,9 +201,9 @@ impl World {
             1 => ServerMessage::HeightAsk(Height { height: number }),
             2 => ServerMessage::StateAsk(StateAsk { nonce: number, id: u32::from(tape.byte() % 16) }),
             3 => ServerMessage::DirPull { from: u32::from(tape.byte() % 16) },
-            _ => return self.to_store(BROKERS[tape.below(2)], StoreMessage::HeldAsk, tape),
+            _ => return self.ask_store(BROKERS[tape.below(2)], StoreMessage::HeldAsk, tape),
         };
-        self.to_server(BROKERS[tape.below(2)], message, tape);
+        self.ask_server(BROKERS[tape.below(2)], message, tape);
     }
 
     /// About states and marks.
@@ -216,7 +216,7 @@ impl World {
             3 => ServerMessage::Transfer(TransferMessage::Names(Draw::draw(&mut Drawn::new(position.0)))),
             _ => ServerMessage::Transfer(Draw::draw(&mut Drawn::new(u64::from(tape.word())))),
         };
-        self.to_server(NodeId(1 + u32::from(tape.byte() % 3)), message, tape);
+        self.ask_server(NodeId(1 + u32::from(tape.byte() % 3)), message, tape);
     }
 
     /// Anybody says anything.
@@ -225,19 +225,19 @@ impl World {
         let seed = u64::from(tape.word());
         if tape.below(2) == 0 {
             let message: StoreMessage = Draw::draw(&mut Drawn::new(seed));
-            self.to_store(from, message, tape);
+            self.ask_store(from, message, tape);
         } else {
             let message: ServerMessage = Draw::draw(&mut Drawn::new(seed));
-            self.to_server(from, message, tape);
+            self.ask_server(from, message, tape);
         }
     }
 
-    fn to_store(&mut self, from: NodeId, message: StoreMessage, tape: &mut Tape<'_>) {
+    fn ask_store(&mut self, from: NodeId, message: StoreMessage, tape: &mut Tape<'_>) {
         let (queue, body) = spoiled(&Message::Store(message), tape);
         self.store.frame(from, queue, body);
     }
 
-    fn to_server(&mut self, from: NodeId, message: ServerMessage, tape: &mut Tape<'_>) {
+    fn ask_server(&mut self, from: NodeId, message: ServerMessage, tape: &mut Tape<'_>) {
         let (queue, body) = spoiled(&Message::Server(message), tape);
         self.server.frame(from, queue, body);
     }
