@@ -8,6 +8,7 @@
 //! and `keep_bytes` of delivered ones, `links_max` records of links, 1,024 open questions.
 
 mod ask;
+mod bounds;
 mod collect;
 mod config;
 mod distil;
@@ -31,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use synod_crypto::{Hash, Signature};
 use synod_machine::{
-    Bounded, Event, Link, Log, Machine, Never, QueueSpec, Recover, Span, Time, To, Turn, Unrecoverable,
+    Event, Link, Log, Machine, Never, QueueSpec, Recover, Span, Time, To, Turn, Unrecoverable,
 };
 use synod_quorum::NodeId;
 
@@ -41,7 +42,7 @@ use self::flow::{Flow, Width};
 use self::follow::Follow;
 use self::job::Submitted;
 use self::links::Links;
-use self::open::{Admitted, Batch, Phase, SLOT_BYTES};
+use self::open::{Admitted, Batch, Phase};
 use self::recent::{Bucket, Recent};
 use self::standing::Standings;
 use crate::certificate::HeightCertificate;
@@ -412,41 +413,6 @@ impl Machine for Broker {
         );
         assert!(self.open() <= 2 * self.config.parameters.pipeline_max as usize + 1, "open batches");
         assert!(self.pool.len() + self.held.len() <= 2 * self.config.pool_max(), "the pool");
-    }
-}
-
-impl Bounded for Broker {
-    fn bytes(&self) -> u64 {
-        let batches: u64 = self.batches.values().map(Batch::bytes).sum();
-        let submissions = self.pool.len() + self.held.len() + self.unchecked.len() + self.checking;
-        let explained = self.explaining.len() as u64 * (512 + self.config.message_max());
-        let per_client = self.standings.bytes() + 24 * self.buckets.len() as u64;
-        self.directory.bytes()
-            + self.book.bytes()
-            + per_client
-            + submissions as u64 * (160 + self.config.message_max())
-            + 96 * self.under_check.len() as u64
-            + batches
-            + explained
-            + 128 * self.links.len() as u64
-            + self.desk.bytes()
-    }
-
-    fn bytes_max(&self) -> u64 {
-        let parameters = &self.config.parameters;
-        let rules = self.config.cluster.rules();
-        let clients = u64::from(self.directory.len());
-        let entry = SLOT_BYTES + self.config.message_max();
-        let open = 2 * u64::from(parameters.pipeline_max) + 1;
-        let batch = u64::from(rules.batch_max) * entry + u64::from(rules.body_bytes_max);
-        clients * (112 + 72 + 24)
-            + KeyBook::bytes_of(self.directory.len())
-            + self.config.pool_max() as u64 * (96 + 3 * (160 + self.config.message_max()))
-            + (open + 1) * batch
-            + collect::EXPLAINED_TOGETHER as u64 * (512 + self.config.message_max())
-            + parameters.keep_bytes
-            + 128 * u64::from(parameters.links_max)
-            + Desk::BYTES_MAX
     }
 }
 

@@ -9,6 +9,7 @@ mod behind;
 mod byzantine;
 mod delivery;
 mod faults;
+mod golden;
 mod lost;
 mod memory;
 mod signup;
