@@ -98,6 +98,8 @@ pub struct Client {
     /// Attachments so far, and when each node was last told.
     attachments: u64,
     attached: BTreeMap<NodeId, Time>,
+    /// Since when a node said nothing while results of others were accepted.
+    quiet: BTreeMap<NodeId, Time>,
     /// When each node's connection last came up.
     greeted: BTreeMap<NodeId, Time>,
     closed: bool,
@@ -263,6 +265,7 @@ impl Recover for Client {
             missed: NodeSet::EMPTY,
             attachments: 0,
             attached: BTreeMap::new(),
+            quiet: BTreeMap::new(),
             greeted: BTreeMap::new(),
             closed: false,
             config,

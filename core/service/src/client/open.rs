@@ -1,7 +1,7 @@
 //! The client's session: opening it, telling nodes where its replies go, losing it.
 
 use synod_machine::{Span, Time, Turn};
-use synod_quorum::NodeId;
+use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes};
 
 use super::job::{ClientJob, unsigned};
@@ -146,6 +146,17 @@ impl Client {
         }
     }
 
+    /// A result was accepted without some nodes. One that stays silent may not know where the session's replies go: it
+    /// was given the opening only when it had executed it already, or came to it by a state transfer.
+    pub(super) fn remind(&mut self, answered: NodeSet, turn: &mut Turn<'_, Self>) {
+        for node in self.config.trust.nodes().minus(answered).iter() {
+            let since = *self.quiet.entry(node).or_insert(turn.now());
+            if turn.now().since(since) >= ATTACH_EVERY {
+                self.attach(node, turn);
+            }
+        }
+    }
+
     /// Tells a node that replies go to the present connection: it came up, or does not answer.
     pub(super) fn attach(&mut self, peer: NodeId, turn: &mut Turn<'_, Self>) {
         let (Some(session), Some(member)) = (self.session(), peer.member()) else { return };
@@ -181,6 +192,7 @@ impl Client {
         self.base = 1;
         self.attachments = 0;
         self.attached.clear();
+        self.quiet.clear();
         self.decided.clear();
         if !self.queue.is_empty() {
             self.ensure_open(turn);

@@ -36,6 +36,7 @@ impl Client {
     }
 
     fn on_executed(&mut self, from: NodeId, first: u64, answer: Answered, turn: &mut Turn<'_, Self>) {
+        self.quiet.remove(&from);
         let (say, body) = heard(answer, body_digest);
         let room = self.config.bodies_bytes.saturating_sub(self.bodies_held());
         let body = body.filter(|body| body.len() as u64 <= room);
@@ -139,6 +140,7 @@ impl Client {
         for node in flight.matching.contradicting(digest).iter() {
             self.name_deviant(node, digest, turn);
         }
+        self.remind(flight.matching.answered(), turn);
         let results = Results::decode(body, &Limits::default()).ok();
         match results.filter(|results| fits(results, session, first, &flight)) {
             Some(results) => self.tell(&flight, results, by, turn),

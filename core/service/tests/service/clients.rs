@@ -46,6 +46,14 @@ fn unknown_session(message: &mut ClientMessage) -> bool {
     })
 }
 
+/// Says nothing of who leads, so that the client stays with its nearest node.
+fn of_no_leader(message: &mut ClientMessage) -> bool {
+    if let ClientMessage::Replies(batch) = message {
+        batch.leader = None;
+    }
+    true
+}
+
 fn silent(message: &mut ClientMessage) -> bool {
     !matches!(message, ClientMessage::Replies(_))
 }
@@ -85,6 +93,35 @@ fn one_lying_replica_changes_no_answer_and_is_named() {
         assert!(world.guests[0].blamed.contains(&(liar, "contradicted_result")));
         assert!(world.guests[0].blamed.iter().all(|(node, _)| *node == liar), "nobody else is blamed");
     }
+}
+
+/// The opening reached a node only after its execution: there was nobody to reply to then, and later frames go to others.
+#[test]
+fn a_node_that_never_heard_where_replies_go_is_told_and_its_lies_are_named() {
+    let mut world = World::new(Setup::default());
+    for honest in [0, 1, 3] {
+        world.nodes[honest].lie = Some(of_no_leader);
+    }
+    world.nodes[2].deaf = true;
+    let tags = world.submit(0, &["put a 1"]);
+    world.run_until("the session", |world| world.all_answered(0, &tags));
+    world.run_for(Span::millis(10));
+    world.nodes[2].deaf = false;
+    world.nodes[2].lie = Some(wrong);
+    let attaches = |world: &World| {
+        let to = |(to, message): &&(NodeId, ClientMessage)| {
+            *to == NodeId(2) && matches!(message, ClientMessage::Attach(_))
+        };
+        world.guests[0].sent.iter().filter(to).count()
+    };
+    let before = attaches(&world);
+    for _ in 0..30 {
+        let tags = world.submit(0, &["inc n"]);
+        world.run_until("the answer", |world| world.all_answered(0, &tags));
+        world.run_for(Span::millis(100));
+    }
+    assert!(world.guests[0].blamed.contains(&(NodeId(2), "contradicted_result")));
+    assert_eq!(attaches(&world) - before, 1, "a node that answers is told no more");
 }
 
 /// TK13.

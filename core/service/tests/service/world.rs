@@ -36,6 +36,8 @@ pub(crate) struct Node {
     /// Entries delivered so far.
     pub(crate) cursor: u64,
     pub(crate) paused: bool,
+    /// Whether what guests send to it is lost.
+    pub(crate) deaf: bool,
     pub(crate) lie: Option<Lie>,
     timers: BTreeMap<ExecutorTimer, Time>,
     barriers: Vec<(u64, Ticket)>,
@@ -132,6 +134,7 @@ impl World {
                 blobs: BTreeMap::new(),
                 cursor: 0,
                 paused: false,
+                deaf: false,
                 lie: None,
                 timers: BTreeMap::new(),
                 barriers: Vec::new(),
@@ -294,6 +297,8 @@ impl World {
     pub(crate) fn run_for(&mut self, span: Span) {
         let end = self.now + span;
         while self.now < end && self.tick_before(end) {}
+        // Also where nobody has a timer.
+        self.now = end;
     }
 
     pub(crate) fn run_quiet(&mut self) {

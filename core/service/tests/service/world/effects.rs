@@ -136,8 +136,9 @@ impl World {
         match effect {
             Effect::Send { to: To::Node(to), message } => {
                 self.guests[at].sent.push((to, message.clone()));
-                for _ in 0..self.copies() {
-                    let to = usize::try_from(to.0).expect("few");
+                let to = usize::try_from(to.0).expect("few");
+                let copies = if self.nodes[to].deaf { 0 } else { self.copies() };
+                for _ in 0..copies {
                     self.net.push_back(Packet::ToNode { from: id, to, message: message.clone() });
                 }
             }
