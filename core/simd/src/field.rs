@@ -21,8 +21,10 @@ pub(crate) const P_WORDS: [u64; 6] = [
 const INVERSE: u64 = negated_inverse(P_WORDS[0]) & LOW;
 /// R modulo p.
 pub(crate) const ONE: Fe<u64> = Fe(limbs(&power_of_two(416)));
+/// Four in Montgomery form: the curve is y^2 = x^3 + 4.
+pub(crate) const FOUR: Fe<u64> = Fe(limbs(&power_of_two(418)));
 /// R^2 modulo p.
-const R2: Fe<u64> = Fe(limbs(&power_of_two(832)));
+pub(crate) const R2: Fe<u64> = Fe(limbs(&power_of_two(832)));
 /// R^3 modulo p.
 pub(crate) const R3: Fe<u64> = Fe(limbs(&power_of_two(1_248)));
 /// What brings a number in Montgomery form with R = 2^384 into this one: 2^448 modulo p.
@@ -133,6 +135,28 @@ fn plus_product<L: Lanes>(sum: [L; 8], a: &[L; 8], b: L) -> [L; 8] {
     ]
 }
 
+/// Adds to `$sum` the products of limbs `$i` and `$j` of `$a` and `$b`. Written out like [`row`], so that the sum stays in registers.
+macro_rules! add_products {
+    ($sum:ident, $a:expr, $b:expr, $($i:literal $j:literal),*) => {
+        $(
+            $sum[$i + $j] = $sum[$i + $j].add_low($a[$i], $b[$j]);
+            $sum[$i + $j + 1] = $sum[$i + $j + 1].add_high($a[$i], $b[$j]);
+        )*
+    };
+}
+
+/// Adds as many p as make limb `$i` of `$sum` vanish, and carries what is left of it.
+macro_rules! vanish {
+    ($sum:ident, $p:ident, $inverse:ident, $($i:literal),*) => {
+        $(
+            let m = [L::splat(0).add_low($sum[$i], $inverse)];
+            let high: &mut [L] = &mut $sum[$i..];
+            add_products!(high, $p, m, 0 0, 1 0, 2 0, 3 0, 4 0, 5 0, 6 0, 7 0);
+            $sum[$i + 1] = $sum[$i + 1].add($sum[$i].carry());
+        )*
+    };
+}
+
 /// The same words in every lane.
 #[inline(always)]
 fn splat_all<L: Lanes>(words: &[u64; 8]) -> [L; 8] {
@@ -178,6 +202,26 @@ impl<L: Lanes> Fe<L> {
         let sum = row(sum, own, f, &p, inverse);
         let sum = row(sum, own, g, &p, inverse);
         Self(row(sum, own, h, &p, inverse)).carried()
+    }
+
+    /// The product with itself, by a fifth fewer steps. Limbs of the sum stay below 2^58 as in [`row`].
+    #[inline(always)]
+    pub(crate) fn squared(&self) -> Self {
+        let (p, inverse, a) = (splat_all::<L>(&P), L::splat(INVERSE), &self.0);
+        let mut sum = [L::splat(0); 17];
+        add_products!(
+            sum, a, a, 0 1, 0 2, 0 3, 0 4, 0 5, 0 6, 0 7, 1 2, 1 3, 1 4, 1 5, 1 6, 1 7, 2 3, 2 4, 2 5, 2 6, 2 7, 3 4, 3 5, 3 6, 3 7, 4 5, 4 6, 4 7, 5 6, 5 7, 6 7
+        );
+        let [s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15, s16] = sum;
+        let [s0, s1, s2, s3] = [s0.add(s0), s1.add(s1), s2.add(s2), s3.add(s3)];
+        let [s4, s5, s6, s7] = [s4.add(s4), s5.add(s5), s6.add(s6), s7.add(s7)];
+        let [s8, s9, s10, s11] = [s8.add(s8), s9.add(s9), s10.add(s10), s11.add(s11)];
+        let [s12, s13, s14, s15] = [s12.add(s12), s13.add(s13), s14.add(s14), s15.add(s15)];
+        let mut sum = [s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15, s16];
+        add_products!(sum, a, a, 0 0, 1 1, 2 2, 3 3, 4 4, 5 5, 6 6, 7 7);
+        vanish!(sum, p, inverse, 0, 1, 2, 3, 4, 5, 6, 7);
+        let [_, _, _, _, _, _, _, _, s8, s9, s10, s11, s12, s13, s14, s15, _] = sum;
+        Self([s8, s9, s10, s11, s12, s13, s14, s15]).carried()
     }
 
     /// The sum.
@@ -349,6 +393,7 @@ mod tests {
                 let product = Fe::of(a).times(&Fe::of(b));
                 assert_eq!(product.residue(), slow(a, b));
             }
+            assert_eq!(Fe::of(a).squared().residue(), slow(a, a));
         }
     }
 
@@ -366,9 +411,11 @@ mod tests {
             let offset = multiple_of_p(4);
             let (x, y) = (across(&a), across(&b));
             let (product, difference) = (x.times(&y), x.minus(&y, &Fe::splat(&offset)));
+            let square = Plain::square(&x);
             for lane in 0..8 {
                 let of = |fe: &Fe<Plain>| Fe(fe.0.map(|limb| limb.store()[lane]));
                 assert_eq!(of(&product).0, a[lane].times(&b[lane]).0);
+                assert_eq!(of(&square).0, a[lane].squared().0);
                 assert_eq!(of(&difference).0, a[lane].minus(&b[lane], &offset).0);
             }
         }
@@ -390,6 +437,8 @@ mod tests {
         let (a, b) = (from.residue(), from.residue());
         let wide = |residue: &[u64; 6]| Fe::of(residue).plus(&multiple_of_p(100_000));
         assert_eq!(wide(&a).times(&wide(&b)).residue(), slow(&a, &b));
+        assert_eq!(wide(&a).squared().residue(), slow(&a, &a));
+        assert_eq!(wide(&a).squared().0, wide(&a).times(&wide(&a)).0, "the same representative");
         assert_eq!(Fe(wide(&a).reduced_limbs()).residue(), a);
         assert!(multiple_of_p(100_000).is_zero());
     }

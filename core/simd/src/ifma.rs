@@ -16,6 +16,7 @@ use crate::complete::Point;
 use crate::field::Fe;
 use crate::lanes::{Eight, LOW, Lanes};
 use crate::point::PackedKey;
+use crate::root::Across;
 use crate::sum::{Work, add_all};
 
 /// Whether this processor has what [`sum`] needs.
@@ -31,9 +32,20 @@ pub(crate) fn sum(keys: &[&PackedKey], work: &mut Work<Vector>) -> Point<u64> {
     add_all(keys, work)
 }
 
+/// Takes square roots. Callers have seen [`is_here`] say yes.
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+pub(crate) fn roots(x: &Across) -> [Across; 4] {
+    crate::root::roots::<Vector>(x)
+}
+
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn times(a: &Fe<Vector>, b: &Fe<Vector>) -> Fe<Vector> {
     a.times(b)
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn squared(a: &Fe<Vector>) -> Fe<Vector> {
+    a.squared()
 }
 
 /// Eight words in a register.
@@ -109,8 +121,16 @@ impl Lanes for Vector {
     }
     #[inline(always)]
     fn product(a: &Fe<Self>, b: &Fe<Self>) -> Fe<Self> {
+        // Limb by limb: the answer of a call would be copied as a whole, by a function for memory.
         // SAFETY: vectors exist only in functions that were called after the processor was found to have the instructions.
-        unsafe { times(a, b) }
+        let Fe([a, b, c, d, e, f, g, h]) = unsafe { times(a, b) };
+        Fe([a, b, c, d, e, f, g, h])
+    }
+    #[inline(always)]
+    fn square(a: &Fe<Self>) -> Fe<Self> {
+        // SAFETY: as for products.
+        let Fe([a, b, c, d, e, f, g, h]) = unsafe { squared(a) };
+        Fe([a, b, c, d, e, f, g, h])
     }
 }
 

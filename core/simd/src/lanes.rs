@@ -26,6 +26,8 @@ pub(crate) trait Lanes: Copy {
     fn add_high(self, a: Self, b: Self) -> Self;
     /// [`Fe::times`], as a call where that is better than code in place.
     fn product(a: &Fe<Self>, b: &Fe<Self>) -> Fe<Self>;
+    /// [`Fe::squared`], likewise.
+    fn square(a: &Fe<Self>) -> Fe<Self>;
 }
 
 /// Eight lanes, which come from words of eight keys and go back to them.
@@ -79,6 +81,9 @@ impl Lanes for u64 {
     }
     fn product(a: &Fe<Self>, b: &Fe<Self>) -> Fe<Self> {
         a.times(b)
+    }
+    fn square(a: &Fe<Self>) -> Fe<Self> {
+        a.squared()
     }
 }
 
@@ -142,6 +147,9 @@ impl Lanes for Plain {
     }
     fn product(a: &Fe<Self>, b: &Fe<Self>) -> Fe<Self> {
         a.times(b)
+    }
+    fn square(a: &Fe<Self>) -> Fe<Self> {
+        a.squared()
     }
 }
 

@@ -4,6 +4,8 @@
 //! everybody who signed a batch. It has one portable path, over arrays, and one for processors with AVX-512 IFMA; which
 //! one runs is found out at run time, and both give the same sums.
 //!
+//! The same type reads compressed keys, eight square roots side by side: a server with a million clients does that when it starts.
+//!
 //! [`Hasher`] hashes many short inputs with keyed BLAKE3, sixteen side by side: leaves and nodes of trees (8.3 Q2).
 //!
 //! [`near()`] asks for memory that is read later (8.3 Q7).
@@ -32,6 +34,7 @@ mod lanes;
 )]
 mod near;
 mod point;
+mod root;
 mod sum;
 #[cfg(test)]
 mod testing;

@@ -75,13 +75,18 @@ impl PackedKey {
         joined(halves(&self.0).map(|words| over_2_to_32(&words)))
     }
 
+    /// The key with these words of Montgomery form, each below p.
+    pub(crate) const fn joined_of(x: [u64; 6], y: [u64; 6]) -> Self {
+        Self(joined([x, y]))
+    }
+
     pub(crate) fn of(x: &Fe<u64>, y: &Fe<u64>) -> Self {
         Self(joined([x, y].map(|number| words(&number.reduced_limbs()))))
     }
 }
 
 /// A number below p out of 48 big-endian bytes.
-fn residue(bytes: &[u8]) -> Option<[u64; 6]> {
+pub(crate) fn residue(bytes: &[u8]) -> Option<[u64; 6]> {
     let mut out = [0; 6];
     for (out, chunk) in out.iter_mut().zip(bytes.rchunks_exact(8)) {
         *out = u64::from_be_bytes(chunk.try_into().ok()?);

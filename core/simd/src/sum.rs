@@ -103,14 +103,25 @@ fn invert_lanes<L: Eight>(number: &Fe<L>) -> Option<Fe<L>> {
     Some(L::product(&Fe::splat(&invert(&all)), &others))
 }
 
-/// Adds pairs of neighbours, level by level from `level` on, until at most `until` are left. `None` when two points of a pair
-/// have the same x.
+/// Asks for the memory of up to sixteen keys from `at` on.
+#[inline(always)]
+fn ask_for<L: Eight>(keys: &[&PackedKey], at: usize) {
+    let end = keys.len().min(at + 16);
+    let mut at = at;
+    while at < end {
+        L::prefetch(&keys[at].0);
+        at += 1;
+    }
+}
+
+/// Adds pairs of neighbours, level by level from `level` on, until at most `until` are left, and has the memory of the keys
+/// `ahead` brought nearer meanwhile: as many as the first level has. `None` when two points of a pair have the same x.
 #[inline(always)]
 fn add_pairs<L: Eight>(
     points: &mut Vec<Points<L>>,
     differences: &mut Vec<[Fe<L>; 2]>,
-    mut level: usize,
-    until: usize,
+    (mut level, until): (usize, usize),
+    mut ahead: &[&PackedKey],
 ) -> Option<()> {
     while points.len() > until {
         let (offset, next) = (Fe::splat(&OFFSETS[level]), Fe::splat(&OFFSETS[level + 1]));
@@ -127,12 +138,13 @@ fn add_pairs<L: Eight>(
         }
         let mut inverse = invert_lanes(&product)?;
         while at < pairs {
+            ask_for::<L>(ahead, 16 * at);
             let [difference, before] = &differences[pairs - 1 - at];
             let own = L::product(&inverse, before);
             inverse = L::product(&inverse, difference);
             let [[x1, y1], [x2, y2]] = [&points[2 * at], &points[2 * at + 1]];
             let slope = L::product(&y2.minus(y1, &offset), &own);
-            let x3 = L::product(&slope, &slope).minus_both(x1, x2, &offset);
+            let x3 = L::square(&slope).minus_both(x1, x2, &offset);
             let y3 = L::product(&slope, &x1.minus(&x3, &next)).minus(y1, &offset);
             points[at] = [x3, y3];
             at += 1;
@@ -141,6 +153,7 @@ fn add_pairs<L: Eight>(
             points[pairs] = points[points.len() - 1];
         }
         points.truncate(points.len().div_ceil(2));
+        ahead = &[];
         level += 1;
     }
     Some(())
@@ -167,10 +180,10 @@ fn add_in_tree<L: Eight>(keys: &[&PackedKey], work: &mut Work<L>) -> Option<Poin
             chunk.push(spread(eight));
             at += 8;
         }
-        add_pairs(chunk, differences, 0, stay)?;
+        add_pairs(chunk, differences, (0, stay), &keys[at..])?;
         left.append(chunk);
         if left.len() + stay > size || at == keys.len() {
-            add_pairs(left, differences, LOW_LEVELS, 1)?;
+            add_pairs(left, differences, (LOW_LEVELS, 1), &[])?;
             if let Some(points) = left.pop() {
                 sum = sum.plus(&Point::affine(&points));
             }

@@ -19,6 +19,8 @@
 //! [`KEYS_AT_ONCE`] keys with one inversion per level by the curve library; [`Bls::sum_keys_one_by_one`] is the reference that
 //! both are tested against, and what counts before a batch is refused ([`BlsClaim::reconsider`]).
 //!
+//! *Directories.* [`Keys::vouched_keys`](crate::Keys::vouched_keys) reads thousands of keys at once.
+//!
 //! *Benchmarks.* [`BenchFamily`] makes keys and genuine signatures of a million signers by one addition each.
 //!
 //! *Simulation.* In a universe of [`toy`](crate::toy) keys the same sums run over numbers modulo 2^61 - 1, with the sizes
@@ -32,6 +34,7 @@ mod equation;
 mod family;
 mod numbers;
 mod points;
+mod reading;
 mod registration;
 mod scheme;
 mod search;

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use blst::min_pk::{AggregatePublicKey, PublicKey, Signature};
-use blst::{blst_p1, blst_p2, blst_p2_affine, min_sig};
+use blst::{BLST_ERROR, blst_p1, blst_p2, blst_p2_affine, min_sig};
 
 use super::numbers;
 
@@ -187,6 +187,16 @@ impl KeySum {
     /// When a toy meets the curve.
     pub fn subtract(&mut self, other: &Self) {
         self.0.subtract(&other.0);
+    }
+
+    /// Whether it is in the group, infinity too. Sums of keys are, by their type: this is for points that are no keys yet.
+    pub(super) fn is_in_group(&self) -> bool {
+        match &self.0 {
+            Sum::Curve(sum) => {
+                matches!(sum.to_public_key().validate(), Ok(()) | Err(BLST_ERROR::BLST_PK_IS_INFINITY))
+            }
+            Sum::Toy(_) => true,
+        }
     }
 
     /// Whether it is the sum of nothing, under which a signature proves nothing.

@@ -141,6 +141,11 @@ impl<'a> Bls<'a> {
         }
     }
 
+    /// What random coefficients and subsets are drawn by.
+    pub(super) const fn batch_secret(&self) -> &[u8; 32] {
+        self.batch_secret
+    }
+
     pub(super) const fn is_of_curve(&self) -> bool {
         matches!(self.signer, Signer::Curve(_))
     }

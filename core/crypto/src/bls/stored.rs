@@ -28,6 +28,11 @@ impl StoredKey {
     /// Holds the place of a key that is not there. It must not be added.
     pub const ABSENT: Self = Self(PackedKey([0; 12]));
 
+    /// A key that was found to be one, by whoever calls this.
+    pub(super) const fn of(key: PackedKey) -> Self {
+        Self(key)
+    }
+
     /// The key in the curve library's form: what the reference path adds.
     #[must_use]
     pub fn key(&self) -> BlsPublicKey {
@@ -108,7 +113,10 @@ impl KeyAdder<'_> {
             keys.push(&source.stored(*id)?.0);
         }
         Some(match &mut self.vectors {
-            Some(adder) if keys.len() >= VECTORS_MIN => in_vectors(&self.bls, adder, &keys),
+            // What is no point counts as infinity, under which nothing holds, so that the reference path decides.
+            Some(adder) if keys.len() >= VECTORS_MIN => {
+                in_vectors(&self.bls, adder, &keys).unwrap_or_else(|| self.bls.sum_keys([]))
+            }
             Some(_) | None => self.bls.sum_keys(keys.into_iter().map(|key| StoredKey(*key).key())),
         })
     }
@@ -123,22 +131,20 @@ impl Drop for KeyAdder<'_> {
     }
 }
 
-/// Adds keys of the curve in vectors. A sum that is no point of the curve can only come from a fault of the kernel; it counts
-/// as infinity, under which nothing holds, so that the reference path decides.
-fn in_vectors(bls: &Bls<'_>, adder: &mut Adder, keys: &[&PackedKey]) -> KeySum {
+/// Adds keys of the curve in vectors. Nothing for a sum that is no point of the curve, which can only come from a fault of the
+/// kernel.
+pub(super) fn in_vectors(bls: &Bls<'_>, adder: &mut Adder, keys: &[&PackedKey]) -> Option<KeySum> {
     // Vectors take eight at a time; the curve library adds the others faster one by one.
     let (whole, rest) = keys.split_at(keys.len() / 8 * 8);
     let mut sum = bls.sum_keys_one_by_one(rest.iter().map(|key| StoredKey(**key).key()));
     match adder.sum(whole) {
-        synod_simd::Sum::Infinity => sum,
-        synod_simd::Sum::Affine(bytes) => match PublicKey::deserialize(&bytes) {
-            Ok(key) => {
-                sum.add(&KeySum::of_point(AggregatePublicKey::from_public_key(&key)));
-                sum
-            }
-            Err(_) => bls.sum_keys([]),
-        },
+        synod_simd::Sum::Infinity => {}
+        synod_simd::Sum::Affine(bytes) => {
+            let key = PublicKey::deserialize(&bytes).ok()?;
+            sum.add(&KeySum::of_point(AggregatePublicKey::from_public_key(&key)));
+        }
     }
+    Some(sum)
 }
 
 impl Keys {

@@ -2,7 +2,9 @@
 
 use blst::min_pk::{AggregatePublicKey, PublicKey};
 use blst::{blst_p1, min_pk};
-use synod_crypto::bls::{BadBls, BlsClaim, BlsMembers, BlsSecret, POSSESSION, Registration, SIGNING};
+use synod_crypto::bls::{
+    BadBls, BenchFamily, BlsClaim, BlsMembers, BlsPublicKey, BlsSecret, POSSESSION, Registration, SIGNING,
+};
 use synod_crypto::{Hash, Keys, Scope, Seed};
 use synod_wire::Drawn;
 
@@ -209,4 +211,71 @@ fn suites_and_derivation_are_those_of_the_curve_library() {
     let key = plain.sk_to_pk().to_bytes();
     assert_eq!(keys.possess_key(), Some(plain.sign(&key, POSSESSION, &[]).to_bytes()));
     assert_eq!(AggregatePublicKey::from(blst_p1::default()).to_public_key().to_bytes()[0], 0xc0);
+}
+
+/// What `vouched_keys` says, as points, beside what the library says of each alone.
+fn both(keys: &Keys, bytes: &[[u8; 48]]) -> [Vec<Result<[u8; 48], BadBls>>; 2] {
+    let many = keys.vouched_keys(bytes).into_iter().map(|key| key.map(|key| key.key().to_bytes())).collect();
+    let bls = keys.bls();
+    [many, bytes.iter().map(|bytes| bls.vouched_key(bytes).map(|key| key.to_bytes())).collect()]
+}
+
+/// Encodings of points of the curve outside the group.
+fn outsiders(count: usize) -> Vec<[u8; 48]> {
+    let keys = real(1);
+    let encoding = |x: u16| {
+        let mut bytes = [0; 48];
+        bytes[0] = 0x80 | if x.is_multiple_of(3) { 0x20 } else { 0 };
+        bytes[46..].copy_from_slice(&x.to_be_bytes());
+        bytes
+    };
+    let outside = |bytes: &[u8; 48]| keys.bls().vouched_key(bytes) == Err(BadBls::OutsideGroup);
+    (1..).map(encoding).filter(outside).take(count).collect()
+}
+
+#[test]
+fn keys_read_together_are_judged_as_each_alone() {
+    let family = BenchFamily::new(&Seed::new([8; 32])).keys(0, 2_100);
+    let genuine: Vec<[u8; 48]> = family.iter().map(BlsPublicKey::to_bytes).collect();
+    let (keys, mut from) = (real(0), Drawn::new(9));
+    for count in [0, 1, 8, 1_023, 1_024, 1_031, 2_100] {
+        let [many, alone] = both(&keys, &genuine[..count]);
+        assert_eq!(many, alone, "{count} keys");
+        assert!(many.iter().all(Result::is_ok));
+    }
+    // Encodings that nobody's key has, among genuine ones.
+    let broken: [fn(&mut [u8; 48]); 5] =
+        [|b| b[0] &= 0x7f, |b| b[0] |= 0x40, |b| *b = [0xff; 48], |b| b[20] ^= 4, |b| b[0] ^= 0x20];
+    let mut mixed = genuine.clone();
+    for _ in 0..40 {
+        let at = usize::try_from(from.below(2_100)).expect("small");
+        broken[usize::try_from(from.below(5)).expect("small")](&mut mixed[at]);
+    }
+    let [many, alone] = both(&keys, &mixed);
+    assert!(many == alone && many.iter().filter(|one| one.is_err()).count() > 10);
+    let toys = toys(0);
+    let [many, alone] = both(&toys, &genuine);
+    assert_eq!(many, alone, "in a universe too");
+}
+
+#[test]
+fn one_point_outside_the_group_is_found_among_thousands() {
+    let family = BenchFamily::new(&Seed::new([9; 32])).keys(0, 1_100);
+    let genuine: Vec<[u8; 48]> = family.iter().map(BlsPublicKey::to_bytes).collect();
+    let keys = real(0);
+    let outsiders = outsiders(6);
+    for (place, outsider) in [0, 7, 550, 1_098, 1_099].into_iter().zip(&outsiders) {
+        let mut bytes = genuine.clone();
+        bytes[place] = *outsider;
+        let verdicts = keys.vouched_keys(&bytes);
+        let refused: Vec<usize> = (0..1_100).filter(|at| verdicts[*at].is_err()).collect();
+        assert_eq!((refused, verdicts[place].err()), (vec![place], Some(BadBls::OutsideGroup)));
+    }
+    // A point and its negation, which add up to a member of the group: whoever has both drawn sees nothing.
+    let mut bytes = genuine;
+    bytes[400] = outsiders[5];
+    bytes[401] = with(outsiders[5], |b| b[0] ^= 0x20);
+    let verdicts = keys.vouched_keys(&bytes);
+    let refused: Vec<usize> = (0..1_100).filter(|at| verdicts[*at].is_err()).collect();
+    assert_eq!(refused, [400, 401]);
 }
