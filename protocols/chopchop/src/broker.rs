@@ -15,6 +15,7 @@ mod distil;
 mod enrol;
 mod flow;
 mod follow;
+mod held;
 mod job;
 mod links;
 mod open;
@@ -40,6 +41,7 @@ use self::ask::Questions;
 use self::enrol::Desk;
 use self::flow::{Flow, Width};
 use self::follow::Follow;
+use self::held::Earlier;
 use self::job::Submitted;
 use self::links::Links;
 use self::open::{Admitted, Batch, Phase};
@@ -85,6 +87,8 @@ struct Hint {
     directory: u32,
     /// What may still be sent; none before they said so.
     bytes: Option<u64>,
+    /// What may still be asked to be checked, when they said so.
+    work: u64,
 }
 
 /// What operators ask.
@@ -125,6 +129,8 @@ pub struct Broker {
     shown: Option<HeightCertificate>,
     hints: BTreeMap<NodeId, Hint>,
     questions: Questions,
+    /// What an earlier life had pinned at servers.
+    earlier: Earlier,
     links: Links,
     buckets: BTreeMap<u32, Bucket>,
     suspects: BTreeSet<u32>,
@@ -271,8 +277,7 @@ impl Broker {
             StoreMessage::Shard(shard) => self.on_shard(from, shard, turn),
             StoreMessage::Refuse(refused) => self.on_refuse(from, &refused, turn),
             StoreMessage::Credit(credit) => self.on_credit(from, &credit, turn),
-            // What an earlier life of this broker had pinned expires.
-            StoreMessage::Held(_) => {}
+            StoreMessage::Held(list) => self.on_held(from, list.into_vec(), turn),
             StoreMessage::Batch(_)
             | StoreMessage::Ask(_)
             | StoreMessage::HeldAsk
@@ -320,6 +325,7 @@ impl Broker {
             Done::Search(batch, found) => self.searched(batch, &found, turn),
             Done::Sealed(batch, sealed) => self.sealed(batch, sealed, turn),
             Done::Shards(batch, digest, shards) => self.shards_checked(batch, digest, shards, turn),
+            Done::Earlier(digest, checked) => self.earlier_checked(digest, *checked, turn),
             Done::Verdicts(batch, exceptions, leaves, combined) => {
                 self.certified(batch, exceptions, leaves, combined, turn);
             }
@@ -434,6 +440,7 @@ impl Recover for Broker {
             shown: None,
             hints: BTreeMap::new(),
             questions: Questions::default(),
+            earlier: Earlier::default(),
             links: Links::new(config.parameters.links_max),
             buckets: BTreeMap::new(),
             suspects: BTreeSet::new(),

@@ -30,7 +30,7 @@ use synod_machine::{
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Bytes;
 
-pub use cohort::{Cohort, Known};
+pub use cohort::Cohort;
 pub use config::{Quota, StoreConfig, StoreParameters};
 pub use job::{CheckBatch, Sound, StoreDone, StoreJob, Task, Why};
 pub use record::{Ordered, Pinned, StoreRecord};
@@ -46,6 +46,7 @@ use crate::vocabulary::{Message, queues};
 use cohort::Cohorts;
 use pull::Pulling;
 use quota::Accounts;
+pub(crate) use quota::work_of;
 
 /// Bytes in memory and on disk that stand for a batch beside its body.
 const OVERHEAD: u64 = 4_096;
@@ -157,6 +158,16 @@ struct Held {
     /// Order of arrival, for eviction.
     arrival: u64,
     asked: Time,
+}
+
+impl Held {
+    /// Whether it makes room for newer ones of this broker.
+    fn may_go(&self, broker: NodeId) -> bool {
+        self.charged == Some(broker)
+            && !self.durable
+            && self.height.is_none()
+            && self.stage != Stage::Checking
+    }
 }
 
 /// Who waits for a blob.

@@ -5,6 +5,7 @@ use synod_machine::Bounded;
 use super::Broker;
 use super::collect::EXPLAINED_TOGETHER;
 use super::enrol::Desk;
+use super::held::Earlier;
 use super::open::{Batch, SLOT_BYTES};
 use crate::keybook::KeyBook;
 
@@ -22,6 +23,7 @@ impl Bounded for Broker {
             + batches
             + explained
             + 128 * self.links.len() as u64
+            + Earlier::bytes_max(self.config.cluster.roster().size())
             + self.desk.bytes()
     }
 
@@ -39,6 +41,7 @@ impl Bounded for Broker {
             + EXPLAINED_TOGETHER as u64 * (512 + self.config.message_max())
             + parameters.keep_bytes
             + 128 * u64::from(parameters.links_max)
+            + Earlier::bytes_max(self.config.cluster.roster().size())
             + Desk::BYTES_MAX
     }
 }

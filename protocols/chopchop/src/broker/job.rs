@@ -104,6 +104,8 @@ pub enum Task {
     Seal(u64, ToSeal),
     /// Checks shards.
     Shards(u64, Hash, Vec<Claim<Witness>>),
+    /// Checks shards of a batch of an earlier life, as those of messages and as those of cards.
+    Earlier(Hash, Box<[Vec<Claim<Witness>>; 2]>),
     /// Puts verdicts together.
     Verdicts(u64, Delivered, Exceptions, Vec<(NodeId, BlsSignatureBytes)>),
     /// Puts heights together.
@@ -151,6 +153,8 @@ pub enum Done {
     Sealed(u64, Option<(Box<AnyBatch>, Hash)>),
     /// Shards of a batch, each verified or not.
     Shards(u64, Hash, Vec<(NodeId, Option<Signature>)>),
+    /// Shards of a batch of an earlier life, each verified or not, of messages and of cards.
+    Earlier(Hash, Box<[Vec<(NodeId, Option<Signature>)>; 2]>),
     /// A certificate of delivery and the leaves of its exceptions; or who lied.
     Verdicts(u64, Exceptions, Vec<ExceptionProof>, Combined<Delivered>),
     /// A certificate of a height; or who lied.
@@ -362,6 +366,9 @@ impl Work for Job {
             }
             Task::Seal(batch, what) => Done::Sealed(batch, desk.seal(what)),
             Task::Shards(batch, digest, claims) => Done::Shards(batch, digest, Desk::shards(claims, keys)),
+            Task::Earlier(digest, claims) => {
+                Done::Earlier(digest, Box::new(claims.map(|claims| Desk::shards(claims, keys))))
+            }
             Task::Verdicts(batch, statement, exceptions, votes) => {
                 let leaves = desk.leaves(&exceptions);
                 Done::Verdicts(batch, exceptions, leaves, desk.combined(statement, &votes, keys))
@@ -382,6 +389,9 @@ impl Work for Job {
         match &self.task {
             Task::Submissions(of) => Cost { batch_verify: number(of.len()), ..Cost::default() },
             Task::Shards(_, _, of) => Cost { batch_verify: number(of.len()), ..Cost::default() },
+            Task::Earlier(_, of) => {
+                Cost { batch_verify: number(of.iter().map(Vec::len).sum()), ..Cost::default() }
+            }
             Task::Legitimacy(..) | Task::Verdicts(..) | Task::Heights(..) | Task::States(..) => certificate,
             Task::Tree(_, shape, _) => {
                 Cost { hashed: u64::from(shape.count) * (64 + u64::from(shape.msg_size)), ..Cost::default() }

@@ -13,6 +13,7 @@ use crate::content::AnyBatch;
 use crate::fault::Fault;
 use crate::item::Item;
 use crate::message::{Credit, Refused, Shard, StoreMessage, Upload};
+use crate::store::work_of;
 use crate::trace::{Note, NoteName, Rule};
 use crate::vocabulary::Message;
 
@@ -48,12 +49,17 @@ impl Broker {
             return;
         };
         let hint = self.hints.entry(server).or_default();
-        let bytes = u64::from(sealing.witness.body_len);
-        if hint.bytes.is_some_and(|left| left < bytes) {
-            return;
-        }
-        hint.bytes = hint.bytes.map(|left| left - bytes);
         let ask = sealing.asked.contains(server);
+        let bytes = u64::from(sealing.witness.body_len);
+        let work = if ask { work_of(&sealing.batch.header) } else { 0 };
+        let last = hint.height.saturating_add(self.config.cluster.rules().horizon);
+        if let Some(left) = hint.bytes {
+            // What it would refuse waits for the next word of where it stands.
+            if left < bytes || hint.work < work || last < sealing.witness.expiry {
+                return;
+            }
+            (hint.bytes, hint.work) = (Some(left - bytes), hint.work - work);
+        }
         if let Some(upload) = upload_of(&sealing.batch, ask) {
             sealing.uploaded.insert(server);
             turn.send(server, Message::Store(StoreMessage::Batch(upload)));
@@ -111,7 +117,7 @@ impl Broker {
         let hint = self.hints.entry(from).or_default();
         hint.height = credit.height;
         hint.directory = credit.directory;
-        hint.bytes = Some(credit.bytes);
+        (hint.bytes, hint.work) = (Some(credit.bytes), credit.work);
         let waits = self.batches.iter().filter(|(_, batch)| {
             let missing = |sealing: &Sealing| !sealing.uploaded.contains(from);
             batch.phase == Phase::Witnessing && batch.sealing.as_deref().is_some_and(missing)
@@ -141,11 +147,11 @@ impl Broker {
             digest: refused.digest,
         });
         match refused.why {
-            // They take it later.
-            Refusal::Directory | Refusal::Credit => {
+            // They take it later: a server that finds it too far is behind one that a correct one reached.
+            Refusal::Directory | Refusal::Credit | Refusal::TooFar => {
                 sealing.uploaded.remove(from);
             }
-            Refusal::Expired | Refusal::TooFar => {
+            Refusal::Expired => {
                 // It is sealed anew when the wait for shards is over, with what servers say of their height by then.
                 sealing.refused.insert(from);
                 if quorums.has_correct(sealing.refused) {
@@ -168,7 +174,9 @@ impl Broker {
     }
 
     pub(super) fn on_shard(&mut self, from: NodeId, shard: Shard, turn: &mut Step<'_>) {
-        let Some(number) = self.by_digest.get(&shard.digest).copied() else { return };
+        let Some(number) = self.by_digest.get(&shard.digest).copied() else {
+            return self.on_earlier_shard(from, &shard, turn);
+        };
         let Some(batch) = self.batches.get_mut(&number).filter(|batch| batch.phase == Phase::Witnessing)
         else {
             return;

@@ -22,6 +22,11 @@ use crate::trace::{Note, NoteName};
 const KEPT: usize = 2;
 pub(super) const KEPT_MAX: usize = 8;
 
+/// Takes out the checkpoint that is needed least while it is not known that any but the oldest is certified: the one behind it.
+pub(super) fn keep_fewer(marks: &mut VecDeque<Mark>) -> Option<Mark> {
+    if marks.len() > KEPT_MAX { marks.remove(1) } else { None }
+}
+
 /// A checkpoint on its way.
 #[derive(Clone, Debug)]
 pub(super) struct Due {
@@ -240,15 +245,19 @@ impl<A: AtomicBroadcast> Server<A> {
         self.advance(turn);
     }
 
-    /// Releases the blobs of checkpoints that are not kept any more. The newest certified one is what others ask for.
+    /// Releases the blobs of checkpoints that are not kept any more. The newest certified one is what others ask for, so the
+    /// oldest stays, however many follow, until it is known that a newer one is certified.
     fn let_go(&mut self, turn: &mut Turn<'_, Self>) {
         loop {
-            let (marks, stable) = (&self.checkpoints.marks, self.checkpoints.stable);
+            let (marks, stable) = (&mut self.checkpoints.marks, self.checkpoints.stable);
             let certified = marks.get(1).is_some_and(|next| next.height <= stable);
-            if marks.len() <= KEPT || !(certified || marks.len() > KEPT_MAX) {
-                return;
-            }
-            let Some(old) = self.checkpoints.marks.pop_front() else { return };
+            let old = match marks.len() {
+                ..=KEPT => return,
+                _ if certified => marks.pop_front(),
+                ..=KEPT_MAX => return,
+                _ => keep_fewer(marks),
+            };
+            let Some(old) = old else { return };
             let mut kept: Vec<Hash> = self.checkpoints.marks.iter().flat_map(Mark::names).collect();
             kept.sort_unstable();
             let mut gone: Vec<Hash> = old.names().filter(|name| kept.binary_search(name).is_err()).collect();

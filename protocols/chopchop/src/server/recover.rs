@@ -8,7 +8,7 @@ use synod_machine::broadcast::{AtomicBroadcast, Position};
 use synod_machine::{Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable};
 
 use super::behind::Behind;
-use super::checkpoint::{Checkpoints, KEPT_MAX};
+use super::checkpoint::{Checkpoints, keep_fewer};
 use super::places::Checking;
 use super::recent::Recent;
 use super::respond::Answers;
@@ -109,9 +109,7 @@ impl<A: AtomicBroadcast + Recover> Recover for Server<A> {
                 ServerRecord::Order(record) => records.push(record),
                 ServerRecord::Taking(mark) => taking = Some(mark),
             }
-            if marks.len() > KEPT_MAX {
-                marks.pop_front();
-            }
+            drop(keep_fewer(&mut marks));
         }
         let resume = marks.back().map_or(Position(0), |mark: &Mark| mark.position);
         let mut records = records.into_iter();

@@ -121,13 +121,7 @@ impl Store {
                 Some(account) if account.fits(bytes) || planted!(C23) => return true,
                 Some(_) => {}
             }
-            let evictable = |held: &Held| {
-                held.charged == Some(broker)
-                    && !held.durable
-                    && held.height.is_none()
-                    && held.stage != Stage::Checking
-            };
-            let oldest = self.held.iter().filter(|(_, held)| evictable(held));
+            let oldest = self.held.iter().filter(|(_, held)| held.may_go(broker));
             let Some(digest) = oldest.min_by_key(|(_, held)| held.arrival).map(|(digest, _)| *digest) else {
                 return false;
             };
@@ -148,7 +142,11 @@ impl Store {
     /// Says what a broker may still send, and where the servers stand: whoever follows them needs to hear it too.
     pub(super) fn send_credit(&mut self, broker: NodeId, turn: &mut Turn<'_, Self>) {
         let (height, directory, now) = (self.progress.height, self.directory(), turn.now());
-        let (bytes, work) = self.accounts.left(broker, now);
+        let (mut bytes, work) = self.accounts.left(broker, now);
+        // Bytes are of no use to it while its batches are as many as they may be, and all of them stay.
+        if self.accounts.is_full(broker) && !self.held.values().any(|held| held.may_go(broker)) {
+            bytes = 0;
+        }
         turn.send(broker, StoreMessage::Credit(Credit { bytes, work, height, directory }).into());
     }
 

@@ -50,12 +50,17 @@ impl Account {
     }
 
     pub(super) fn fits(&self, bytes: u64) -> bool {
-        bytes <= self.left() && self.batches < self.quota.batches
+        bytes <= self.left() && !self.is_full()
+    }
+
+    /// Whether as many batches are here as may be.
+    const fn is_full(&self) -> bool {
+        self.batches >= self.quota.batches
     }
 }
 
 /// What it costs to verify a batch.
-pub(super) fn work_of(header: &AnyHeader) -> u64 {
+pub(crate) fn work_of(header: &AnyHeader) -> u64 {
     match header {
         AnyHeader::Messages(header) => {
             u64::from(header.stragglers) + if header.count < 4_096 { 100 } else { 0 }
@@ -104,6 +109,11 @@ impl Accounts {
         let other = self.parameters.other;
         let of = self.of.get_mut(&broker);
         of.map_or((other.bytes, other.burst), |account| (account.left(), account.work(now)))
+    }
+
+    /// Whether a broker has as many batches here as it may.
+    pub(super) fn is_full(&self, broker: NodeId) -> bool {
+        self.of.get(&broker).is_some_and(Account::is_full)
     }
 
     /// Charges a batch, whatever the quota says.

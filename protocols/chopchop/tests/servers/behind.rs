@@ -39,7 +39,11 @@ fn is_names(envelope: &Envelope) -> bool {
 /// Server 3 knows the order of 44 batches and has none of them. The others released the first 40 below the certified
 /// checkpoint at 40.
 fn behind() -> World {
-    let mut world = World::new(little());
+    behind_of(little())
+}
+
+fn behind_of(setup: Setup) -> World {
+    let mut world = World::new(setup);
     world.passes = Box::new(|e| match &e.message {
         Message::Store(StoreMessage::Batch(_) | StoreMessage::Piece(_) | StoreMessage::Gone { .. }) => {
             e.to != 3
@@ -192,5 +196,31 @@ fn an_application_that_lost_its_lane_goes_back_to_the_state_of_its_server() {
         world.deliver(&batch);
     }
     assert_eq!(world.delivered(), [14; 4]);
+    world.agree();
+}
+
+/// A certified state stays, however many checkpoints follow that nobody certifies: whoever cannot go on needs it.
+#[test]
+fn the_newest_certified_state_outlives_many_that_are_not_certified() {
+    let mut world = behind_of(Setup { retain: 4, ..little() });
+    let certifies = |e: &Envelope| !matches!(&e.message, Message::Ordering(Say::Root { position, .. }) if position.0 > 40);
+    // Servers 0 to 2 go on for many checkpoints, two of them through a restart.
+    let is_deaf = |e: &Envelope| {
+        e.to == 3 && matches!(e.message, Message::Store(_) | Message::Ordering(Say::Gone { .. }))
+    };
+    world.passes = Box::new(move |e| certifies(e) && !is_deaf(e));
+    for n in 44..104 {
+        let batch = batch(&world, n);
+        world.deliver(&batch);
+        // Checks cost credit, which comes with time.
+        world.pass(Span::millis(100));
+    }
+    [1, 2].into_iter().for_each(|id| world.restart(id));
+    assert_eq!(world.delivered(), [105, 105, 105, 1]);
+    world.passes = Box::new(certifies);
+    world.pass(Span::secs(10));
+    assert_eq!(world.delivered(), [105; 4], "the state at 40, and what lies behind it");
+    let installed = world.node(3).server.notes.iter().filter(|note| note.name == "state_installed");
+    assert_eq!(installed.map(|note| note.values[1]).collect::<Vec<_>>(), [41]);
     world.agree();
 }

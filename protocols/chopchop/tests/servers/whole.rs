@@ -2,6 +2,9 @@
 
 pub(crate) mod run;
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use synod_chopchop::client::{Input, Output};
 use synod_chopchop::message::{ClientMessage, ServerMessage, StoreMessage};
 use synod_chopchop::vocabulary::Message;
@@ -208,4 +211,78 @@ fn uploads_that_are_lost_are_sent_again() {
     (0..4).for_each(|id| whole.broadcast(id, 7));
     whole.pass(Span::secs(20));
     delivered_once(&whole, 4, &[7]);
+}
+
+/// What a broker had witnessed and not ordered when it died is ordered by its next life, from what servers hold: it would take
+/// credit until it expires.
+#[test]
+fn a_broker_that_comes_back_orders_what_servers_hold_of_its_earlier_life() {
+    let mut whole = running(4);
+    whole.passes = Box::new(|envelope: &Envelope| {
+        !matches!(&envelope.message, Message::Server(ServerMessage::Order(_))) && envelope.to != OTHER
+    });
+    (0..4).for_each(|id| whole.broadcast(id, 7));
+    whole.pass(Span::secs(2));
+    assert_eq!(whole.world.delivered(), [1; 4], "witnessed, and never ordered");
+    // Its clients are not heard any more.
+    whole.passes = Box::new(|envelope: &Envelope| !matches!(&envelope.message, Message::Client(_)));
+    whole.start_broker(BROKER);
+    whole.pass(Span::secs(20));
+    delivered_once(&whole, 4, &[7]);
+    whole.passes = Box::new(|_| true);
+    whole.pass(Span::secs(30));
+    delivered_once(&whole, 4, &[7]);
+    assert!((0..4).all(|id| whole.done(id) == 1), "each hears of it once it comes again");
+    assert_eq!(whole.blamed(), []);
+}
+
+/// A store whose places for a broker are used up is not sent the same batch again with every word of its credit.
+#[test]
+fn a_store_without_places_for_a_broker_is_left_alone_until_it_has_some() {
+    let mut setup = Setup::default();
+    setup.parameters.genesis.batches = 1;
+    setup.parameters.other.batches = 1;
+    let mut whole = Whole::new(setup);
+    (0..2).for_each(|id| whole.start_client(id, Some(id)));
+    let uploads = Rc::new(Cell::new(0));
+    let count = uploads.clone();
+    whole.passes = Box::new(move |envelope: &Envelope| {
+        let batch = matches!(&envelope.message, Message::Store(StoreMessage::Batch(_)));
+        count.set(count.get() + u32::from(batch && envelope.from == BROKER));
+        // Nothing is ordered, and the other broker does not help.
+        !matches!(&envelope.message, Message::Server(ServerMessage::Order(_))) && envelope.to != OTHER
+    });
+    whole.broadcast(0, 7);
+    whole.pass(Span::secs(1));
+    whole.broadcast(1, 8);
+    whole.pass(Span::secs(1));
+    let before = uploads.get();
+    whole.pass(Span::secs(20));
+    assert!(uploads.get() - before <= 16, "{} uploads in 20 s", uploads.get() - before);
+    assert_eq!(whole.blamed(), []);
+    whole.passes = Box::new(|_| true);
+    whole.pass(Span::secs(60));
+    assert_eq!((whole.delivered(0), whole.delivered(1)), (vec![7], vec![8]));
+}
+
+/// Servers far behind find every batch too far; one is witnessed by those that are not, under its one digest.
+#[test]
+fn servers_that_are_behind_make_no_broker_seal_a_batch_again() {
+    let mut setup = Setup::default();
+    setup.rules.horizon = 8;
+    let mut whole = Whole::new(setup);
+    (0..2).for_each(|id| whole.start_client(id, Some(id)));
+    // Servers 2 and 3 hear nothing of the order.
+    whole.world.passes = Box::new(|e| !matches!(&e.message, Message::Ordering(_)) || e.to < 2);
+    for word in 0..20 {
+        (0..2).for_each(|id| whole.broadcast(id, word));
+        whole.pass(Span::secs(2));
+    }
+    let words: Vec<u64> = (0..20).collect();
+    assert_eq!((whole.delivered(0), whole.delivered(1)), (words.clone(), words));
+    let sealed =
+        whole.brokers.values().flat_map(|host| &host.notes).filter(|note| note.name == "batch_sealed");
+    let delivered = whole.world.server(0).delivered() - 1;
+    assert_eq!(sealed.count() as u64, delivered, "each batch is sealed once");
+    assert_eq!(whole.blamed(), []);
 }

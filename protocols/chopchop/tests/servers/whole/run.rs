@@ -82,7 +82,8 @@ impl Whole {
         whole
     }
 
-    fn start_broker(&mut self, id: u32) {
+    /// Starts a broker, or the next life of one: it keeps nothing.
+    pub(crate) fn start_broker(&mut self, id: u32) {
         let mut parameters = broker::Parameters { distil_min: 2, ..broker::Parameters::of(N) };
         if self.hasty {
             let shortest = Span::millis(1);

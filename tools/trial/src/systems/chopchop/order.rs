@@ -1,8 +1,9 @@
 //! An ideal atomic broadcast: a sequencer that never lies, at a node of its own, and members that follow it.
 //!
 //! *What it gives.* [`Ideal`] keeps every promise of the contract that Chop Chop relies on: positions without holes and
-//! with equal content, certified checkpoints, `Jump` for whoever is behind what is retained, resuming at a position. It
-//! does not promise more: an item may be ordered twice, empty entries stand between, a member may order anything.
+//! with equal content, certified checkpoints, `Jump` for whoever is behind what is retained or does not go on below a certified
+//! state, resuming at a position. It does not promise more: an item may be ordered twice, empty entries stand between, a member may
+//! order anything.
 //!
 //! *Who may fail.* The sequencer crashes and comes back with its journal; links of it break like others. What members say
 //! of their own state counts only where all but f of them say the same.
@@ -29,6 +30,8 @@ const ANSWER: usize = 64;
 const AGAIN: u64 = 50;
 /// Entries that are kept after they were applied.
 const SPARE: u64 = 64;
+/// Times of asking after which a user that applied nothing is taken for one that cannot go on.
+const STANDSTILL: u32 = 20;
 
 wire! {
     /// One numbered payload.
@@ -64,6 +67,8 @@ wire! {
         4 = Stable(Rooted),
         /// To a member: what was asked for is not kept any more.
         5 = Gone(Rooted),
+        /// To the sequencer: the user does not go on behind this position.
+        6 = Stuck(Position),
     }
 }
 
@@ -96,9 +101,26 @@ pub struct Ideal {
     stable: Option<Rooted>,
     said: u64,
     jumping: Option<u64>,
+    /// What was applied when it was looked at last, and how many times the user had not gone on.
+    still: (u64, u32),
 }
 
 impl Ideal {
+    /// The last position that is taken in: what lies behind it waits for the user.
+    fn last_wanted(&self) -> u64 {
+        self.applied.max(self.delivered) + self.config.ahead
+    }
+
+    /// Whether the user has not applied what it was given, for long: it may lack what others dropped.
+    const fn is_at_standstill(&self) -> bool {
+        self.still.1 >= STANDSTILL
+    }
+
+    fn count_standstill(&mut self) {
+        let same = self.applied < self.delivered && self.still.0 == self.applied;
+        self.still = (self.applied, if same { self.still.1.saturating_add(1) } else { 0 });
+    }
+
     fn deliver(&mut self, turn: &mut Turn<'_, Self>) {
         while self.jumping.is_none() && self.delivered < self.applied + self.config.ahead {
             let Some(numbered) = self.log.get(&(self.delivered + 1)) else { return };
@@ -121,7 +143,7 @@ impl Ideal {
 
     fn take(&mut self, numbered: Numbered, turn: &mut Turn<'_, Self>) {
         let position = numbered.position.0;
-        let wanted = self.delivered + 1..=self.applied.max(self.delivered) + self.config.ahead;
+        let wanted = self.delivered + 1..=self.last_wanted();
         if wanted.contains(&position) && !self.log.contains_key(&position) && self.jumping.is_none() {
             turn.persist(numbered.clone());
             self.log.insert(position, numbered);
@@ -129,16 +151,22 @@ impl Ideal {
         }
     }
 
-    /// Asks for the first entry that is not here.
+    /// Asks for the first entry that is not here; for a certified state where the user does not go on.
     fn ask(&self, turn: &mut Turn<'_, Self>) {
         let mut first = self.delivered + 1;
         while self.log.contains_key(&first) {
             first += 1;
         }
-        turn.send(self.config.sequencer, Say::From(Position(first)));
+        if first <= self.last_wanted() {
+            turn.send(self.config.sequencer, Say::From(Position(first)));
+        }
+        if self.is_at_standstill() {
+            turn.send(self.config.sequencer, Say::Stuck(Position(self.applied)));
+        }
     }
 
-    fn poll(&self, turn: &mut Turn<'_, Self>) {
+    fn poll(&mut self, turn: &mut Turn<'_, Self>) {
+        self.count_standstill();
         self.ask(turn);
         for payload in self.pending.values() {
             self.number(payload, turn);
@@ -153,12 +181,16 @@ impl Ideal {
     }
 
     fn on_applied(&mut self, position: Position, root: Option<Hash>, turn: &mut Turn<'_, Self>) {
-        assert!(position.0 > self.applied, "applied positions rise: {} after {}", position.0, self.applied);
+        // Told to jump to where it is already, the user says again where it is.
+        let rises = position.0 > self.applied || (position.0 == self.applied && self.jumping.is_some());
+        assert!(rises, "applied positions rise: {} after {}", position.0, self.applied);
         if self.jumping.take_if(|jumping| *jumping == position.0).is_some() {
             self.delivered = position.0;
             self.log.retain(|at, _| *at > position.0);
             self.ask(turn);
         }
+        // It got beyond the state before it was told to take it.
+        self.jumping.take_if(|jumping| *jumping < position.0);
         assert!(position.0 <= self.delivered, "what was not delivered is not applied");
         self.applied = position.0;
         if let Some(root) = root {
@@ -180,7 +212,8 @@ impl Ideal {
 
     fn on_gone(&mut self, Rooted { position, root }: Rooted, turn: &mut Turn<'_, Self>) {
         let further = self.jumping.is_none_or(|jumping| jumping < position.0);
-        if position.0 > self.delivered.max(self.applied) && further {
+        let reached = if self.is_at_standstill() { self.applied } else { self.delivered.max(self.applied) };
+        if position.0 > reached && further {
             self.jumping = Some(position.0);
             turn.output(Delivered::Jump(Checkpoint { position, root, certificate: Blob::default() }));
         }
@@ -199,7 +232,7 @@ impl Ideal {
                 }
                 self.tell_stable(turn);
             }
-            Say::Number(_) | Say::From(_) | Say::Root(_) => {}
+            Say::Number(_) | Say::From(_) | Say::Root(_) | Say::Stuck(_) => {}
         }
     }
 }
@@ -262,6 +295,7 @@ impl Recover for Ideal {
             stable: None,
             said: 0,
             jumping: None,
+            still: (0, 0),
         })
     }
 
@@ -359,6 +393,11 @@ impl Machine for Sequencer {
                 }
             }
             Say::From(position) => self.answer(from, position, turn),
+            Say::Stuck(position) => {
+                if let Some(stable) = self.stable.filter(|stable| stable.position > position) {
+                    Self::say(from, Say::Gone(stable), turn);
+                }
+            }
             Say::Root(rooted) => self.on_root(from, rooted, turn),
             Say::Numbered(_) | Say::Stable(_) | Say::Gone(_) => {}
         }

@@ -12,8 +12,10 @@ use synod_sim::{Mark, Said, Words};
 use synod_wire::Bytes;
 
 use super::plan::{BROKERS, CLIENTS, ORDERER};
-use super::sight;
+use super::{sight, strategy};
 use crate::oracle::chopchop::Kept;
+use crate::sight::REPLICA;
+use crate::words::HotStuffWords;
 
 /// Names everything of a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -156,13 +158,19 @@ fn server(message: &ServerMessage) -> Said {
     }
 }
 
+/// What replicas of the ordering layer say.
+fn ordering(body: &Bytes) -> Said {
+    let inside = strategy::bare(body).and_then(|bare| HotStuffWords.frame(REPLICA, &bare));
+    inside.unwrap_or_else(|| Said::plain(format!("order {}B", body.len())))
+}
+
 impl Words for ChopChopWords {
     fn frame(&self, _: u8, body: &Bytes) -> Option<Said> {
         Some(match sight::opened(body) {
             Some(Message::Client(message)) => client(&message),
             Some(Message::Store(message)) => store(&message),
             Some(Message::Server(message)) => server(&message),
-            _ => Said::plain(format!("order {}B", body.len())),
+            _ => ordering(body),
         })
     }
 
