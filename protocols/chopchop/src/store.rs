@@ -30,7 +30,7 @@ use synod_machine::{
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Bytes;
 
-pub use cohort::Cohort;
+pub use cohort::{Cohort, Known};
 pub use config::{Quota, StoreConfig, StoreParameters};
 pub use job::{CheckBatch, Sound, StoreDone, StoreJob, Task, Why};
 pub use record::{Ordered, Pinned, StoreRecord};

@@ -83,6 +83,28 @@ fn chunks_come_back_and_what_is_none_is_refused() {
 }
 
 #[test]
+fn keys_that_begin_alike_are_told_apart_when_a_directory_comes_back() {
+    // Equal in the eight bytes that the index keeps.
+    let alike = |at: u8| {
+        let mut one = member(7, 7);
+        (one.bls.0[47], one.ed.0[31]) = (at, at);
+        one
+    };
+    let chunk = |members: Vec<Member>| vec![Arc::new(MemberChunk { members })];
+    let all: Vec<Member> = (0..40).map(alike).collect();
+    let restored = Directory::restore(chunk(all.clone())).expect("forty clients");
+    for (id, one) in (0..).zip(&all) {
+        assert_eq!(restored.id_of(one), Some(id));
+    }
+    assert_eq!(restored.id_of(&alike(40)), None);
+    let mixed = |bls: u8, ed: u8| Member { bls: alike(bls).bls, ed: alike(ed).ed };
+    for twice in [mixed(3, 50), mixed(50, 3), alike(39)] {
+        let some = all.iter().cloned().chain([twice]).collect();
+        assert!(Directory::restore(chunk(some)).is_none(), "one key stands twice");
+    }
+}
+
+#[test]
 fn a_sign_up_batch_proves_each_id_and_no_other() {
     let domains = Domains::of(&Hash::of(b"cluster"));
     let mut from = Drawn::new(9);

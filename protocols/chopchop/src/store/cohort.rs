@@ -5,13 +5,18 @@
 //! are trusted as far as its adder is: a refusal still rests on the reference path alone.
 //!
 //! *Finding one.* A sketch of 16 numbers tells sets that are mostly equal from others: each slot holds the least hash that
-//! falls into it, and two sets that differ in a twentieth agree in about nine of ten slots.
+//! falls into it, and two sets that differ in a twentieth agree in about nine of ten slots. A sum is begun from another one while
+//! fewer keys differ than half of all, for adding all is more work then (the written design says a quarter, and 12 slots).
+//!
+//! *Those that are still checked.* A broker has several batches on their way, so the newest finished one may be many batches ago. Each
+//! check leaves its sum for those behind it as soon as it has it, before its own pairing: a sum of own keys is right, whoever signed.
+//! Which sum is begun from depends on the threads; the sum does not.
 //!
 //! *Bounds.* Eight sums for each broker, and [`StoreParameters::cohort_bytes`](super::StoreParameters) in all; the sums of
-//! the broker that was silent for longest go first.
+//! the broker that was silent for longest go first. Sums of checks that run live as long as these.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use synod_crypto::bls::{KeyAdder, KeySource, KeySum};
 use synod_machine::planted;
@@ -20,7 +25,7 @@ use synod_quorum::NodeId;
 /// Slots of a sketch.
 const SLOTS: usize = 16;
 /// Slots that must agree.
-const SLOTS_MIN: usize = 12;
+const SLOTS_MIN: usize = 8;
 /// Sums that are kept for one broker.
 const PER_BROKER: usize = 8;
 /// Bytes of a cohort beside its ids.
@@ -73,6 +78,41 @@ fn difference(before: &[u32], after: &[u32], most: usize) -> Option<[Vec<u32>; 2
     (came.len() + left.len() < most).then_some([came, left])
 }
 
+/// The sum of a check, once it has it.
+type Running = OnceLock<Arc<Cohort>>;
+
+/// Sums that a check may begin from, and where it leaves its own.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Of batches whose signature held.
+    held: Vec<Arc<Cohort>>,
+    /// Of checks that were begun before.
+    begun: Vec<Arc<Running>>,
+    own: Arc<Running>,
+}
+
+impl Known {
+    /// The newest [`PER_BROKER`] that are known by now, oldest first.
+    fn all(&self) -> Vec<Arc<Cohort>> {
+        let begun: Vec<&Arc<Cohort>> = self.begun.iter().filter_map(|running| running.get()).collect();
+        let older = |held: &&Arc<Cohort>| !begun.iter().any(|one| Arc::ptr_eq(one, held));
+        let room = PER_BROKER.saturating_sub(begun.len());
+        let held: Vec<&Arc<Cohort>> = self.held.iter().rev().filter(older).take(room).collect();
+        held.into_iter().rev().chain(begun).cloned().collect()
+    }
+
+    /// [`Cohort::add_up`] from what is known by now; those behind begin from the sum.
+    pub(super) fn add_up<S: KeySource>(
+        &self,
+        ids: Vec<u32>,
+        source: &S,
+        adder: &mut KeyAdder<'_>,
+    ) -> Option<Arc<Cohort>> {
+        let (cohort, _) = Cohort::add_up(ids, &self.all(), source, adder)?;
+        Some(Arc::clone(self.own.get_or_init(|| Arc::new(cohort))))
+    }
+}
+
 impl Cohort {
     /// The sum of the keys of `ids`, from one of `known` where its signers are almost the same; whether it was. Nothing when
     /// an id has no key.
@@ -86,7 +126,7 @@ impl Cohort {
         let agreeing = |cohort: &Self| cohort.sketch.iter().zip(&sketch).filter(|(a, b)| a == b).count();
         let best = known.iter().max_by_key(|cohort| agreeing(cohort));
         let near = best.filter(|cohort| agreeing(cohort) >= SLOTS_MIN);
-        let found = near.and_then(|near| Some((near, difference(&near.ids, &ids, ids.len() / 4)?)));
+        let found = near.and_then(|near| Some((near, difference(&near.ids, &ids, ids.len() / 2)?)));
         let Some((near, [came, left])) = found else {
             let sum = adder.sum(source, &ids)?;
             return Some((Self { ids, sketch, sum }, false));
@@ -117,13 +157,31 @@ impl Cohort {
 #[derive(Debug, Default)]
 pub(super) struct Cohorts {
     by_broker: BTreeMap<NodeId, (u64, VecDeque<Arc<Cohort>>)>,
+    /// Checks that were begun for each broker, at most [`PER_BROKER`]: the sums belong to the jobs.
+    begun: BTreeMap<NodeId, VecDeque<Weak<Running>>>,
     clock: u64,
     bytes: u64,
 }
 
 impl Cohorts {
-    /// Those of a broker, for a job.
-    pub(super) fn of(&self, broker: NodeId) -> Vec<Arc<Cohort>> {
+    /// Those of a broker, for a check that begins; none where no sum may be kept.
+    pub(super) fn begin(&mut self, broker: NodeId, bytes_max: u64) -> Known {
+        if bytes_max == 0 {
+            return Known::default();
+        }
+        self.begun.retain(|_, begun| begun.iter().any(|running| running.strong_count() > 0));
+        let begun = self.begun.entry(broker).or_default();
+        let known = begun.iter().filter_map(Weak::upgrade).collect();
+        let own = Arc::new(Running::new());
+        begun.push_back(Arc::downgrade(&own));
+        if begun.len() > PER_BROKER {
+            begun.pop_front();
+        }
+        Known { held: self.of(broker), begun: known, own }
+    }
+
+    /// Those of a broker whose signature held.
+    fn of(&self, broker: NodeId) -> Vec<Arc<Cohort>> {
         self.by_broker.get(&broker).map(|(_, known)| known.iter().cloned().collect()).unwrap_or_default()
     }
 
@@ -172,7 +230,7 @@ mod tests {
     use synod_machine::Rng;
     use synod_quorum::NodeId;
 
-    use super::{Cohort, Cohorts, difference, sketch};
+    use super::{Cohort, Cohorts, Known, difference, sketch};
     use crate::keybook::KeyBook;
 
     const SPACE: u32 = 4_096;
@@ -223,6 +281,39 @@ mod tests {
             ids.sort_unstable();
             ids.dedup();
         }
+    }
+
+    #[test]
+    fn a_check_begins_from_those_before_it_though_none_is_over() {
+        let (keys, book) = (keys(), book());
+        let mut adder = keys.key_adder();
+        let mut cohorts = Cohorts::default();
+        let (mut ids, mut sets): (Vec<u32>, Vec<Vec<u32>>) = ((0..SPACE).step_by(2).collect(), Vec::new());
+        for _ in 0..12 {
+            sets.push(ids.clone());
+            ids = exchanged(&ids, 20);
+            ids.dedup();
+        }
+        let mut checks: Vec<Known> = sets.iter().map(|_| cohorts.begin(NodeId(1), 1)).collect();
+        assert!(cohorts.begin(NodeId(2), 1).begun.is_empty(), "those of another broker");
+        for (at, (check, ids)) in checks.iter().zip(&sets).enumerate() {
+            assert_eq!(check.all().len(), at.min(super::PER_BROKER), "those that have a sum by now");
+            let cohort = check.add_up(ids.clone(), &book, &mut adder).expect("every id has a key");
+            assert_eq!(cohort.sum(), reference(ids, &book), "check {at}");
+        }
+        // Those whose signature held are among them once, and the newest only.
+        for check in &checks[2..] {
+            cohorts.remember(NodeId(1), Arc::clone(check.own.get().expect("a sum")), 1 << 20);
+        }
+        let last = cohorts.begin(NodeId(1), 1 << 20);
+        let sets_of = |known: &Known| known.all().iter().map(|one| one.ids().to_vec()).collect::<Vec<_>>();
+        assert_eq!(sets_of(&last), sets[4..], "the last eight");
+        // A sum that did not hold lives as long as the checks that may begin from it.
+        let (_, held) = cohorts.by_broker.remove(&NodeId(1)).expect("eight");
+        checks.clear();
+        drop((last, held));
+        assert!(cohorts.begin(NodeId(1), 1).all().is_empty() && cohorts.begun.len() == 1);
+        assert!(cohorts.begin(NodeId(3), 0).begun.is_empty() && cohorts.begun.len() == 1, "none are kept");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::directory::View;
 use crate::keybook::KeyBook;
 use crate::signup::SealedSignUp;
 use crate::statement::{Root, SignUp, Submission, Witness};
-use crate::store::cohort::Cohort;
+use crate::store::cohort::{Cohort, Known};
 
 /// Signatures of stragglers that are checked as one batch.
 const TOGETHER: usize = 4_096;
@@ -48,7 +48,7 @@ pub struct CheckBatch {
     /// The keys of that directory.
     pub keys: KeyBook,
     /// Signers of earlier batches of its broker, and their sums.
-    pub cohorts: Vec<Arc<Cohort>>,
+    pub cohorts: Known,
 }
 
 /// Work for the pool.
@@ -115,6 +115,9 @@ pub enum StoreDone {
     },
 }
 
+/// What BV7 has to check, and who is said to have signed it.
+type Signed = (BlsClaim<Root>, Arc<Cohort>);
+
 impl CheckBatch {
     /// BV1 to BV6 and BV8, and what BV7 has to check, if there are signers.
     fn prepare(
@@ -122,7 +125,7 @@ impl CheckBatch {
         cluster: &Cluster,
         keys: &Keys,
         adder: &mut KeyAdder<'_>,
-    ) -> Result<Option<(BlsClaim<Root>, Cohort)>, Refusal> {
+    ) -> Result<Option<Signed>, Refusal> {
         let batch = Batch::open(&self.batch).map_err(|fault| fault.refusal())?;
         batch.check().map_err(|fault| fault.refusal())?;
         if batch.header().directory > self.view.len().min(self.keys.len()) {
@@ -134,8 +137,7 @@ impl CheckBatch {
         let Some(aggregate) = &batch.header().aggregate else { return Ok(None) };
         let signature = keys.bls().signature(&aggregate.0).map_err(|_| Refusal::Aggregate)?;
         let statement = Root { root_commit: batch.root_commit(cluster.domains()) };
-        let cohort = Cohort::add_up(batch.signers(), &self.cohorts, &self.keys, adder);
-        let (cohort, _) = cohort.ok_or(Refusal::Aggregate)?;
+        let cohort = self.cohorts.add_up(batch.signers(), &self.keys, adder).ok_or(Refusal::Aggregate)?;
         let claim = BlsClaim { statement, scope: cluster.scope(), keys: cohort.sum(), signature };
         Ok(Some((claim, cohort)))
     }
@@ -234,7 +236,7 @@ const fn checked(digest: Hash, verdict: Result<Sound, Refusal>) -> StoreDone {
 /// A job after everything but its pairing.
 enum Begun {
     Done(StoreDone),
-    Signed(Box<CheckBatch>, Box<(BlsClaim<Root>, Cohort)>),
+    Signed(Box<CheckBatch>, Box<Signed>),
 }
 
 impl Job for StoreJob {
@@ -259,8 +261,8 @@ impl Job for StoreJob {
                 let (digest, (claim, cohort)) = (check.digest, *signed);
                 match verdicts.next() {
                     Some(Ok(_)) => {
-                        let cohort = Some(Arc::new(cohort));
-                        StoreDone::Checked { digest, verdict: Ok(Sound(())), mismatch: false, cohort }
+                        let verdict = Ok(Sound(()));
+                        StoreDone::Checked { digest, verdict, mismatch: false, cohort: Some(cohort) }
                     }
                     Some(Err(_)) | None => {
                         let (verdict, mismatch) = check.confirm(claim, cohort.ids(), keys);
@@ -320,6 +322,7 @@ mod tests {
     use crate::directory::Directory;
     use crate::keybook::KeyBook;
     use crate::statement::{BlsSignatureBytes, Root};
+    use crate::store::cohort::Known;
     use synod_machine::Job as _;
     use synod_quorum::NodeId;
 
@@ -342,7 +345,8 @@ mod tests {
             batch.header.aggregate = Some(BlsSignatureBytes(signature.to_bytes()));
         }
         let digest = batch.digest(cluster.domains());
-        let task = Task::Batch(Box::new(CheckBatch { digest, batch, view, keys: book, cohorts: Vec::new() }));
+        let task =
+            Task::Batch(Box::new(CheckBatch { digest, batch, view, keys: book, cohorts: Known::default() }));
         match (StoreJob { cluster, from: NodeId(100), task }).run(&keys) {
             StoreDone::Checked { verdict, mismatch: false, .. } => verdict.map(|_| ()),
             other => unreachable!("{other:?}"),

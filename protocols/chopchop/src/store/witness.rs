@@ -69,7 +69,7 @@ impl Store {
         }
         let (view, keys) = (self.progress.directory.clone(), self.keys.clone());
         let broker = self.held.get(&digest).and_then(|held| held.charged).unwrap_or(OTHERS);
-        let cohorts = self.cohorts.of(broker);
+        let cohorts = self.cohorts.begin(broker, self.config.parameters.cohort_bytes);
         let Some(held) = self.held.get_mut(&digest) else { return };
         let Some(body) = held.body.clone() else { return };
         held.stage = Stage::Checking;

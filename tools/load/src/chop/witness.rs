@@ -9,7 +9,7 @@ use synod_chopchop::batch::{Batch, BatchFault, Refusal, Sealed};
 use synod_chopchop::config::Cluster;
 use synod_chopchop::content::AnyBatch;
 use synod_chopchop::statement::{Root, Submission};
-use synod_chopchop::store::{CheckBatch, StoreDone, StoreJob, Task, Why};
+use synod_chopchop::store::{CheckBatch, Known, StoreDone, StoreJob, Task, Why};
 use synod_crypto::bls::{BlsClaim, BlsPublicKey, KeyAdder, KeySum};
 use synod_crypto::{Claim, Keys, Seed, verify_all};
 use synod_machine::Job as _;
@@ -131,7 +131,7 @@ impl<'a> Witness<'a> {
                     batch,
                     view,
                     keys,
-                    cohorts: Vec::new(),
+                    cohorts: Known::default(),
                 }))))
             }
             _ => None,
