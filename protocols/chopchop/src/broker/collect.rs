@@ -32,7 +32,7 @@ const FULL: Span = Span::millis(500);
 /// Where a submission stands already.
 enum Known {
     New,
-    /// Pending, held, or in a batch.
+    /// Pending, held, or in a batch, with the same signature.
     Same,
     /// A lower number than one admitted here, or another message under an equal one.
     Replay,
@@ -113,9 +113,13 @@ impl Broker {
         let same = |admitted: &Admitted| admitted.is_same(submit.k0, &submit.message, submit.parity);
         let waiting = [self.pool.get(&submit.id), self.held.get(&submit.id)];
         let placed = self.placed(submit.id).map(|(_, slot)| &slot.admitted);
-        let mut all = waiting.into_iter().flatten().chain(placed);
-        if all.any(same) {
-            return Known::Same;
+        let mut copies =
+            waiting.into_iter().flatten().chain(placed).filter(|admitted| same(admitted)).peekable();
+        if copies.peek().is_some() {
+            // Numbers and messages are no secret: a link that shows them under another signature is not the client's before
+            // that signature was checked.
+            let is_signed = copies.any(|admitted| admitted.t == submit.t);
+            return if is_signed { Known::Same } else { Known::New };
         }
         let waits = waiting.into_iter().flatten().any(|admitted| admitted.k0 >= submit.k0);
         let highest = self.standings.highest(submit.id);
@@ -139,7 +143,10 @@ impl Broker {
     /// A retransmission: this link is answered from now on.
     fn seen_again(&mut self, link: NodeId, submit: &Submit, turn: &mut Step<'_>) {
         for waiting in [&mut self.pool, &mut self.held] {
-            if let Some(admitted) = waiting.get_mut(&submit.id) {
+            let waiting = waiting.get_mut(&submit.id);
+            // What waits may be another message than the one that is in a batch.
+            let same = |of: &&mut Admitted| of.is_same(submit.k0, &submit.message, submit.parity);
+            if let Some(admitted) = waiting.filter(same) {
                 admitted.carriers.add(link);
             }
         }

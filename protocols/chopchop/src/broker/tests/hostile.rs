@@ -291,3 +291,57 @@ fn verdicts_about_an_earlier_sealing_accuse_nobody() {
     assert!((0..2).all(|id| world.delivered(id) == [5] && world.done(id).len() == 1));
     assert_eq!(world.blames, []);
 }
+
+/// T46: strangers that repeat an earlier message of a client, with its signature or a made-up one, are not answered in the
+/// client's place: it signs its next message, and the batch waits for nobody.
+#[test]
+fn strangers_that_repeat_an_earlier_message_take_no_links_of_its_client_away() {
+    for made_up in [false, true] {
+        let mut world = running(2);
+        (0..2).for_each(|id| world.broadcast(id, 1));
+        world.run_until(1_000);
+        let mut old = submission(&world, (0, 0), 1, false);
+        if made_up {
+            old.t = Signature([3; 64]);
+        }
+        let offered = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let seen = std::rc::Rc::clone(&offered);
+        world.loss = Box::new(move |letter: &Letter| {
+            if let Message::Client(ClientMessage::Inclusion(inclusion)) = &letter.message
+                && !inclusion.closed
+            {
+                seen.borrow_mut().push(letter.to);
+            }
+            false
+        });
+        (0..2).for_each(|id| world.broadcast(id, 2));
+        world.run_until(1_008);
+        assert_eq!(world.brokers[&BROKERS[0]].machine.seen().pool, 2, "the next messages wait");
+        for stranger in [8, 9] {
+            world.say(link(stranger), BROKERS[0], ClientMessage::Submit(old.clone()));
+        }
+        world.run_until(3_000);
+        assert_eq!(*offered.borrow(), [link(0), link(1)], "each client is offered its own place at once");
+        assert!(world.servers.shapes.iter().all(|(count, late, _)| (*count, *late) == (2, 0)), "all sign");
+        assert_eq!(world.done(0), [(1, true), (2, true)]);
+    }
+}
+
+/// A copy with a made-up signature of what waits or is in a batch is checked before its link is answered.
+#[test]
+fn a_copy_of_a_message_counts_for_its_link_only_with_a_signature_of_its_client() {
+    let mut hand = lone(2, Rules { batch_max: 64, body_bytes_max: 64 << 10, ..Rules::default() });
+    let links = |hand: &Hand<Broker>| hand.machine.pool[&0].carriers.iter().collect::<Vec<NodeId>>();
+    hand.step(from(link(0), ClientMessage::Submit(submit(0, 0, 1))));
+    hand.step(Event::Timer(Timer::Flush));
+    assert_eq!(links(&hand), [link(0)]);
+    let forged = Submit { t: Signature([3; 64]), ..submit(0, 0, 1) };
+    for stranger in [8, 9] {
+        hand.step(from(link(stranger), ClientMessage::Submit(forged.clone())));
+    }
+    let effects = hand.step(Event::Timer(Timer::Flush));
+    assert_eq!(blamed(&effects), ["forged_submission", "forged_submission"]);
+    assert_eq!(links(&hand), [link(0)], "no stranger took the place of the client");
+    hand.step(from(link(7), ClientMessage::Submit(submit(0, 0, 1))));
+    assert_eq!(links(&hand), [link(7), link(0)], "its own signature is enough");
+}
