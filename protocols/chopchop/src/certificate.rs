@@ -53,11 +53,11 @@ impl Signers {
     }
 
     pub(crate) fn put(&self, out: &mut Writer) {
-        let mut bytes = [0_u8; WIDTH_MAX];
-        for id in self.set.iter() {
-            crate::bits::set(&mut bytes, u64::from(id.0));
+        // Every delivery carries a bitmap: only the bits that leave are looked at, not all that a set may have.
+        for byte in 0..u32::from(self.width) {
+            let bits = (0..8).filter(|bit| self.set.contains(NodeId(8 * byte + bit)));
+            out.byte(bits.fold(0, |byte, bit| byte | 1 << bit));
         }
-        out.bytes(bytes.get(..usize::from(self.width)).unwrap_or_default());
     }
 
     pub(crate) fn take(input: &mut Reader, width: usize) -> Result<Self, Malformed> {

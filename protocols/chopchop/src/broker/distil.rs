@@ -138,7 +138,9 @@ impl Broker {
         self.tell_more(turn);
     }
 
-    /// The wait for shares is up: it is over unless many still come.
+    /// The wait for shares is up: it is over unless many still come, or most did not come yet. What answers took before says
+    /// little where clients had less to do then: a broker that just began, or one whose clients were another's before. So the
+    /// next wait is half of what passed, too.
     pub(super) fn distil_due(&mut self, number: u64, turn: &mut Step<'_>) {
         let (wait, most) = (self.distil_wait(), self.config.parameters.distil_max);
         let batch = self.batches.get_mut(&number).filter(|batch| batch.phase == Phase::Distilling);
@@ -146,9 +148,11 @@ impl Broker {
         let came = messages.silent_before.saturating_sub(messages.silent);
         messages.silent_before = messages.silent;
         let waited = messages.slots.last().map_or(Span::ZERO, |slot| turn.now().since(slot.shown.first));
-        if messages.places.ended && waited < most && came.saturating_mul(COMING) >= messages.silent {
+        let begins = messages.silent > messages.shape.count / 2;
+        let comes = begins || came.saturating_mul(COMING) >= messages.silent;
+        if messages.places.ended && waited < most && comes {
             let left = Span(most.0.saturating_sub(waited.0));
-            turn.arm(Timer::Distil(number), wait.min(left));
+            turn.arm(Timer::Distil(number), wait.max(Span(waited.0 / 2)).min(left));
         } else {
             self.distil_over(number, turn);
         }

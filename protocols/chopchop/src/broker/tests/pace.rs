@@ -182,6 +182,32 @@ fn shares_that_still_come_are_waited_for_and_a_trickle_is_not() {
     assert!((40..50).contains(&answered), "{answered} within the second that a trickle gets at most");
 }
 
+/// A broker whose first answers came soon: clients with more to do are not all stragglers.
+#[test]
+fn a_batch_is_not_given_up_before_half_of_its_clients_answered() {
+    let (mut hand, said) = closed(60, Width::DEFAULT);
+    let root = shown(said).1.expect("a root is shown");
+    hand.machine.answers.add(Span::millis(1));
+    assert_eq!(hand.machine.distil_wait().as_millis(), 20, "others answered at once");
+    answer(&mut hand, 0, root);
+    for _ in 0..15 {
+        pass(&mut hand, 20);
+        hand.step(Event::Timer(Timer::Distil(1)));
+        assert!(is_distilling(&hand), "nearly nobody answered yet");
+    }
+    (1..59).for_each(|id| {
+        answer(&mut hand, id, root);
+    });
+    hand.step(Event::Timer(Timer::Distil(1)));
+    assert!(is_distilling(&hand), "they still come");
+    hand.step(Event::Timer(Timer::Distil(1)));
+    assert!(!is_distilling(&hand), "the last one is not waited for");
+    let (mut hand, _) = closed(60, Width::DEFAULT);
+    pass(&mut hand, 1_000);
+    hand.step(Event::Timer(Timer::Distil(1)));
+    assert!(!is_distilling(&hand), "nor are all of them beyond the longest wait");
+}
+
 #[test]
 fn a_submission_that_comes_again_while_it_is_checked_is_checked_once() {
     let mut hand = lone(2, Rules { batch_max: 64, body_bytes_max: 64 << 10, ..Rules::default() });
