@@ -19,8 +19,9 @@ const COUNTER: &[u8] = b"demo:count";
 /// How long the leader leads under load before it is stopped, and how long the load goes on after that.
 const LOADED: Duration = Duration::from_secs(1);
 const LEADERLESS: Duration = Duration::from_secs(2);
-/// How long a member may take to come back.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a liar may stay unnamed, a member may take to come back, and members may differ: what a slow and busy machine
+/// needs.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// What a scene showed.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use synod_service::BatchQuestion;
 use synod_wire::Bytes;
 
 /// How long servers may take to say what became of something, unless --timeout says otherwise.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whose cluster, and whose key.
 #[derive(Clone, Debug, Args)]

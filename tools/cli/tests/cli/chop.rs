@@ -95,11 +95,9 @@ fn a_client_signs_up_sends_and_anybody_checks_its_receipt() {
     rig.refused(&format!("client verify {file}"), "SYN-2101", 3);
 }
 
-/// The examples of all verbs, by verb.
-fn examples(rig: &Rig) -> impl Fn(&str) -> String {
-    let all: Vec<(String, String)> =
-        verbs(rig).into_iter().map(|(verb, help)| (verb, example(&help))).collect();
-    move |verb| all.iter().find(|(name, _)| name == verb).expect("a verb").1.clone()
+/// The example of a verb.
+fn of(verb: &str) -> String {
+    example(&verbs().iter().find(|(name, _)| name == verb).expect("a verb").1)
 }
 
 #[test]
@@ -140,7 +138,6 @@ fn a_token_is_sold_to_whoever_bid_most() {
     let deployed = Deployed(Rig::new());
     let rig = &deployed.0;
     rig.ok("up --kind chopchop --app auction --ephemeral --base-port 0 --detach");
-    let of = examples(rig);
     for who in ["alice", "bob"] {
         rig.ok(&format!("client signup main --home {who} --timeout 60s"));
     }
@@ -176,7 +173,6 @@ fn a_stroke_is_on_the_board_and_in_the_picture() {
     let deployed = Deployed(Rig::new());
     let rig = &deployed.0;
     rig.ok("up --kind chopchop --app pixels --brokers 2 --ephemeral --base-port 0 --detach");
-    let of = examples(rig);
     rig.ok("client signup main --home alice --timeout 60s");
     let before = rig.json("pixel board");
     assert_eq!(before["painted"], 0);
@@ -248,7 +244,6 @@ fn the_examples_of_verbs_for_brokers_and_their_clients_run() {
     let deployed = Deployed(Rig::new());
     let rig = &deployed.0;
     rig.ok("up --kind chopchop --dir cluster --base-port 0 --detach");
-    let of = examples(rig);
     for verb in OF_CHOP.iter().filter(|verb| **verb != "broker run") {
         rig.ok(&of(verb));
         assert_one_object(verb, &rig.ok(&format!("{} --json", of(verb))));

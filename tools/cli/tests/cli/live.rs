@@ -10,8 +10,8 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Verbs that need or start a cluster.
-pub(crate) const LIVE: &[&str] = &[
+/// Verbs that need a cluster.
+pub(crate) const ON_A_CLUSTER: &[&str] = &[
     "up",
     "status",
     "why",
@@ -43,18 +43,12 @@ pub(crate) const LIVE: &[&str] = &[
     "restart",
     "down",
     "node run",
-    "bench",
-    "bench kv",
-    "bench order",
-    "chaos",
-    "chaos run",
-    "chaos soak",
-    "chaos power",
-    "chaos identities",
-    "chaos poison",
-    "chaos flood",
-    "demo",
 ];
+/// Verbs that start one of their own under a load.
+pub(crate) const RUNS: &[&str] =
+    &["demo", "bench", "bench kv", "bench order", "chaos", "chaos run", "chaos soak"];
+/// Verbs that start one of their own to attack it.
+pub(crate) const ATTACKED: &[&str] = &["chaos identities", "chaos poison", "chaos flood", "chaos power"];
 
 /// A cluster of the example of `up`, which ends with the value, and the examples that were not run yet.
 struct Stage {
@@ -65,15 +59,15 @@ struct Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
+        // Only some tests have one.
         drop(self.rig.command("down").output());
     }
 }
 
 impl Stage {
     fn new() -> Self {
-        let rig = Rig::new();
-        let examples = verbs(&rig).into_iter().map(|(verb, help)| (verb, example(&help))).collect();
-        Self { rig, examples, run: BTreeSet::new() }
+        let examples = verbs().iter().map(|(verb, help)| (verb.clone(), example(help))).collect();
+        Self { rig: Rig::new(), examples, run: BTreeSet::new() }
     }
 
     /// Runs the example of a verb, which must succeed, and returns what it printed.
@@ -100,6 +94,14 @@ impl Stage {
     fn write(&self, what: &str) {
         self.rig.ok(&format!("kv put witness {what} --timeout 30s"));
         assert_eq!(self.rig.json("kv get witness --timeout 30s")["value"], what);
+    }
+
+    /// Asserts that the example of each of these was run.
+    fn has_run<'a>(&self, verbs: impl IntoIterator<Item = &'a &'a str>) {
+        for verb in verbs {
+            let line = format!("synod {}", self.examples[*verb]);
+            assert!(self.run.contains(&line), "{verb}: {line} was not run");
+        }
     }
 
     fn until_healthy(&self) {
@@ -281,11 +283,24 @@ fn the_examples_of_verbs_for_clusters_run() {
     for verb in ["logs", "restart", "down"] {
         stage.example(verb);
     }
+    assert_eq!(stage.examples["node run"], "node run --data cluster/n0", "clusters.rs runs this line");
+    stage.has_run(ON_A_CLUSTER.iter().filter(|verb| **verb != "node run"));
+}
+
+#[test]
+fn the_examples_of_verbs_that_run_clusters_under_load_run() {
+    let mut stage = Stage::new();
     for verb in ["demo", "bench kv", "bench order", "chaos run"] {
         stage.example(verb);
     }
     let soak = stage.example("chaos soak");
     assert!(soak.contains("linearizable         true\n"), "{soak}");
+    stage.has_run(RUNS);
+}
+
+#[test]
+fn the_examples_of_verbs_that_attack_clusters_run() {
+    let mut stage = Stage::new();
     let identities = stage.example("chaos identities");
     assert!(identities.contains("refused       14\nof            14\n"), "{identities}");
     let poison = stage.example("chaos poison");
@@ -295,9 +310,5 @@ fn the_examples_of_verbs_for_clusters_run() {
     );
     flood(&mut stage);
     power(&mut stage);
-    assert_eq!(stage.examples["node run"], "node run --data cluster/n0", "clusters.rs runs this line");
-    for verb in LIVE.iter().filter(|verb| **verb != "node run") {
-        let line = format!("synod {}", stage.examples[*verb]);
-        assert!(stage.run.contains(&line), "{verb}: {line} was not run");
-    }
+    stage.has_run(ATTACKED);
 }

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The private key of RFC 8410, section 10.3, as openssl would write it.
@@ -136,8 +137,14 @@ impl Drop for Rig {
     }
 }
 
+/// Every verb of the tree with its help text, which no rig changes: asked for once.
+pub(crate) fn verbs() -> &'static [(String, String)] {
+    static VERBS: OnceLock<Vec<(String, String)>> = OnceLock::new();
+    VERBS.get_or_init(|| walk(&Rig::new()))
+}
+
 /// Every verb of the tree, from the `--help` of its parents, with its help text.
-pub(crate) fn verbs(rig: &Rig) -> Vec<(String, String)> {
+fn walk(rig: &Rig) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![String::new()];
     while let Some(path) = open.pop() {

@@ -1,7 +1,7 @@
 //! The tree as users meet it: help, examples, pipes, completions, manual, speed.
 
 use crate::chop::{OF_AUCTION, OF_CHOP, OF_PIXELS};
-use crate::live::LIVE;
+use crate::live::{ATTACKED, ON_A_CLUSTER, RUNS};
 use crate::rig::{Rig, verbs};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ fn outcome(verb: &str) -> i32 {
 
 /// Whether the example of a verb needs a cluster, with which another test runs it.
 fn is_live(verb: &str) -> bool {
-    [LIVE, OF_CHOP, OF_AUCTION, OF_PIXELS].iter().any(|verbs| verbs.contains(&verb))
+    [ON_A_CLUSTER, RUNS, ATTACKED, OF_CHOP, OF_AUCTION, OF_PIXELS].iter().any(|verbs| verbs.contains(&verb))
 }
 
 /// Verbs whose output has a form of its own.
@@ -42,12 +42,12 @@ pub(crate) fn assert_one_object(line: &str, text: &str) {
 fn the_example_of_every_help_runs_and_prints_no_escapes() {
     let rig = Rig::furnished();
     let mut run = BTreeSet::new();
-    for (verb, help) in verbs(&rig) {
+    for (verb, help) in verbs() {
         assert!(!help.contains('\u{1b}'), "the help of {verb} has escapes");
-        let line = example(&help);
-        if !is_live(&verb) && run.insert(line.clone()) {
+        let line = example(help);
+        if !is_live(verb) && run.insert(line.clone()) {
             let ran = rig.shell(&format!("synod {line}"));
-            assert_eq!(ran.code, outcome(&verb), "{verb}: synod {line}: {}{}", ran.out, ran.err);
+            assert_eq!(ran.code, outcome(verb), "{verb}: synod {line}: {}{}", ran.out, ran.err);
             if line.contains("--json") {
                 assert_one_object(&line, &ran.out);
             }
@@ -64,10 +64,10 @@ fn the_example_of_every_help_runs_and_prints_no_escapes() {
 fn the_json_of_every_verb_is_one_object_with_a_schema() {
     let rig = Rig::furnished();
     let mut parsed = BTreeSet::new();
-    for (verb, help) in verbs(&rig) {
-        let line = example(&help);
+    for (verb, help) in verbs() {
+        let line = example(help);
         let first = verb.split(' ').next().unwrap_or_default();
-        let skipped = outcome(&verb) != 0 || RAW.contains(&first) || is_live(&verb);
+        let skipped = outcome(verb) != 0 || RAW.contains(&first) || is_live(verb);
         // An example that asks for JSON itself was checked where the examples run.
         if !skipped && !line.contains("--json") && !line.contains("--help") && parsed.insert(line.clone()) {
             assert_one_object(&line, &rig.ok(&format!("{line} --json")));
@@ -93,7 +93,7 @@ fn every_verb_is_in_the_manual_and_in_the_completions() {
     let shells: Vec<String> =
         ["bash", "zsh", "fish"].iter().map(|shell| rig.ok(&format!("completions {shell}"))).collect();
     let mut seen = 0;
-    for (verb, _) in verbs(&rig).iter().filter(|(verb, _)| !verb.is_empty()) {
+    for (verb, _) in verbs().iter().filter(|(verb, _)| !verb.is_empty()) {
         assert!(page.contains(&format!("synod {verb}\\fR")), "{verb} is not in the manual");
         let last = verb.rsplit(' ').next().unwrap_or_default();
         for script in &shells {
@@ -204,12 +204,12 @@ fn a_reader_that_leaves_early_is_no_failure() {
 }
 
 /// `docs/reference/commands.md`: the help of every verb, in the order of the tree.
-fn commands_page(rig: &Rig) -> String {
+fn commands_page() -> String {
     let mut page =
         "# Commands\n\nGenerated from the help of the binary; do not edit by hand. Every example is run by \
                     a test.\n"
             .to_owned();
-    for (verb, help) in verbs(rig) {
+    for (verb, help) in verbs() {
         let shared = help.find("\nOptions of every verb:\n").filter(|_| !verb.is_empty());
         let example = help.find("\nExample:\n").unwrap_or(help.len());
         let own = &help[..shared.unwrap_or(example)];
@@ -221,7 +221,7 @@ fn commands_page(rig: &Rig) -> String {
 
 #[test]
 fn the_committed_commands_equal_the_help() {
-    let made = commands_page(&Rig::new());
+    let made = commands_page();
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/commands.md");
     if std::env::var_os("SYNOD_BLESS").is_some_and(|value| value == "1") {
         std::fs::write(&path, &made).expect("the page is writable");
