@@ -14,7 +14,7 @@ use synod_chopchop::config::Cluster;
 use synod_chopchop::directory::{Member, View};
 use synod_chopchop::keybook::KeyBook;
 use synod_chopchop::statement::{BlsSignatureBytes, Root, Submission};
-use synod_chopchop::store::{CheckBatch, StoreDone, StoreJob, Task};
+use synod_chopchop::store::{CheckBatch, Known, StoreDone, StoreJob, Task};
 use synod_crypto::{Claim, Keys, PublicKey, Seed, Signature, Statement as _, verify_all};
 use synod_load::chop::{KeyFamily, cluster};
 use synod_machine::{Job as _, Rng};
@@ -137,7 +137,7 @@ impl Batch {
     fn verdict(&self, keys: &Keys) -> Result<(), Refusal> {
         let digest = self.sealed.digest(self.cluster.domains());
         let (batch, view, book) = (self.sealed.clone(), self.view.clone(), self.keys.clone());
-        let check = CheckBatch { digest, batch, view, keys: book, cohorts: Vec::new() };
+        let check = CheckBatch { digest, batch, view, keys: book, cohorts: Known::default() };
         let task = Task::Batch(Box::new(check));
         match (StoreJob { cluster: self.cluster.clone(), from: NodeId(100), task }).run(keys) {
             StoreDone::Checked { verdict, mismatch: false, .. } => verdict.map(|_| ()),
