@@ -271,7 +271,8 @@ pub(super) struct Batch {
     pub(super) sealing: Option<Box<Sealing>>,
     /// Digests under which servers may know it: it is sealed anew when it expires.
     pub(super) digests: Vec<Hash>,
-    pub(super) verdicts: BTreeMap<NodeId, (Verdict, Exceptions)>,
+    /// Of each server the first about each sealing.
+    pub(super) verdicts: BTreeMap<(NodeId, Hash), (Verdict, Exceptions)>,
     /// Servers whose verdict did not verify.
     pub(super) liars: NodeSet,
     pub(super) combining: bool,

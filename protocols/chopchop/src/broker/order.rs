@@ -94,7 +94,9 @@ impl Broker {
             return;
         };
         if !batch.liars.contains(from) {
-            batch.verdicts.entry(from).or_insert((verdict, listed));
+            // One that was sealed anew may be delivered under each of its digests, and servers speak of them in any order.
+            let digest = verdict.statement.digest;
+            batch.verdicts.entry((from, digest)).or_insert((verdict, listed));
             self.combine_verdicts(number, turn);
         }
     }
@@ -105,7 +107,7 @@ impl Broker {
         let Some(batch) = self.batches.get_mut(&number).filter(|batch| !batch.combining) else { return };
         for (verdict, exceptions) in batch.verdicts.values() {
             let equal = batch.verdicts.iter().filter(|(_, (other, _))| other.statement == verdict.statement);
-            let votes: Vec<(NodeId, _)> = equal.map(|(id, (other, _))| (*id, other.signature)).collect();
+            let votes: Vec<(NodeId, _)> = equal.map(|((id, _), (other, _))| (*id, other.signature)).collect();
             if quorums.has_correct(votes.iter().map(|(id, _)| *id).collect()) {
                 let task = Task::Verdicts(number, verdict.statement.clone(), exceptions.clone(), votes);
                 batch.combining = true;
@@ -131,7 +133,7 @@ impl Broker {
             Ok(certificate) => certificate,
             Err(liars) => {
                 for liar in liars.iter() {
-                    batch.verdicts.remove(&liar);
+                    batch.verdicts.retain(|(id, _), _| *id != liar);
                     batch.liars.insert(liar);
                     turn.blame(liar, Fault::ForgedVerdict);
                 }
@@ -142,7 +144,7 @@ impl Broker {
             }
         };
         let Some(aggregate) = aggregate_of(&certificate, &self.config.cluster) else { return };
-        for (server, (verdict, _)) in &batch.verdicts {
+        for ((server, _), (verdict, _)) in &batch.verdicts {
             // A batch that was sealed anew may be delivered under each of its digests.
             let said = &verdict.statement;
             if said.digest == certificate.statement.digest && *said != certificate.statement {

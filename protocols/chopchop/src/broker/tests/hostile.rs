@@ -292,6 +292,33 @@ fn verdicts_about_an_earlier_sealing_accuse_nobody() {
     assert_eq!(world.blames, []);
 }
 
+/// A batch that was sealed anew and delivered under each of its digests is certified, whichever of them servers spoke of first.
+#[test]
+fn servers_that_speak_of_different_sealings_first_certify_one_in_the_end() {
+    let mut world = running(1);
+    let sealings = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let seen = std::rc::Rc::clone(&sealings);
+    // The other broker does not help, one server is silent, and of each sealing one server alone is heard.
+    world.loss = Box::new(move |letter: &Letter| {
+        let Message::Server(ServerMessage::Delivered(verdict)) = &letter.message else {
+            return letter.to == BROKERS[1];
+        };
+        let (digest, mut seen) = (verdict.statement.digest, seen.borrow_mut());
+        if !seen.contains(&digest) {
+            seen.push(digest);
+        }
+        seen.iter().position(|known| *known == digest) != Some(letter.from.0 as usize)
+    });
+    world.broadcast(0, 5);
+    world.run_until(60_000);
+    assert!(sealings.borrow().len() >= 3, "{} sealings", sealings.borrow().len());
+    assert_eq!(world.done(0), []);
+    world.loss = Box::new(|letter: &Letter| letter.to == BROKERS[1] || letter.from == NodeId(3));
+    world.run_until(120_000);
+    assert_eq!((world.delivered(0), world.done(0).len()), (vec![5], 1));
+    assert_eq!(world.blames, []);
+}
+
 /// T46: strangers that repeat an earlier message of a client, with its signature or a made-up one, are not answered in the
 /// client's place: it signs its next message, and the batch waits for nobody.
 #[test]
