@@ -4,9 +4,10 @@
 //! holds a receipt reads what the receipt's height did. f + 1 equal answers hold one of a correct server; another server
 //! may be further on.
 //!
-//! *Bounds.* One session per server, [`TOGETHER`] questions of each in flight.
+//! *Bounds.* One session per server, [`TOGETHER`] questions of each in flight, [`AT_ONCE`] of those that never wait.
 
 use crate::context::client_addresses;
+use crate::exit::bug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use synod_config::{Genesis, SynError, code};
@@ -17,10 +18,24 @@ use synod_wire::{Blob, Bytes, Limits, Wire as _};
 
 /// Questions in flight at one server, which lets 64 reads of one peer wait.
 const TOGETHER: usize = 16;
+/// Questions in flight at one server that it answers from the state it has.
+const AT_ONCE: usize = 512;
 /// Pause before servers that differed are asked again.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Longest wait for one answer, so that a silent server is asked again.
+/// Longest wait for the answers to one lot of questions, so that a silent server is asked again.
 const ANSWER: Duration = Duration::from_secs(2);
+
+/// How questions are put to one server.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// How many at once: a lot.
+    together: usize,
+    /// How long a lot may take.
+    answer: Duration,
+}
+
+/// For those who ask again what was not answered.
+const LOOK: Pace = Pace { together: TOGETHER, answer: ANSWER };
 
 /// One server and the session that asks it alone.
 struct Server {
@@ -75,26 +90,47 @@ impl Servers {
         Ok(Self { all, need })
     }
 
-    /// Asks one server; nothing when it does not answer every question in time.
-    async fn one(client: Arc<ClusterClient>, questions: Vec<BatchQuestion>, patience: Duration) -> Answers {
+    /// Asks one server lot after lot; none from the first lot on that lacks an answer, as a server that is behind with its
+    /// answers is asked for no more.
+    async fn one(
+        client: Arc<ClusterClient>,
+        questions: Vec<BatchQuestion>,
+        pace: Pace,
+        patience: Duration,
+    ) -> Answers {
         let until = Instant::now() + patience;
         let mut answers = Vec::with_capacity(questions.len());
-        for part in questions.chunks(TOGETHER) {
+        for lot in questions.chunks(pace.together) {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            let left = left.min(pace.answer);
             let body = |question: &BatchQuestion| Operation { body: question.encode(), mode: Mode::Local };
-            let outcomes = client.ask(part.iter().map(body).collect(), left).await;
+            let outcomes = client.ask(lot.iter().map(body).collect(), left).await;
             answers.extend(outcomes.into_iter().map(|outcome| match outcome {
                 Outcome::Accepted { value, .. } => Some(value),
                 _ => None,
             }));
+            if answers.iter().any(Option::is_none) {
+                break;
+            }
         }
+        answers.resize(questions.len(), None);
         answers
     }
 
     /// What each server answers to each question, by the servers' order; none where it did not.
     pub(crate) async fn each(&self, questions: &[BatchQuestion], patience: Duration) -> Vec<(&str, Answers)> {
-        let start =
-            |server: &Server| tokio::spawn(Self::one(server.client.clone(), questions.to_vec(), patience));
+        self.tell(questions, Pace { together: TOGETHER, answer: patience }, patience).await
+    }
+
+    async fn tell(
+        &self,
+        questions: &[BatchQuestion],
+        pace: Pace,
+        patience: Duration,
+    ) -> Vec<(&str, Answers)> {
+        let start = |server: &Server| {
+            tokio::spawn(Self::one(server.client.clone(), questions.to_vec(), pace, patience))
+        };
         let asked: Vec<_> = self.all.iter().map(start).collect();
         let mut told = Vec::with_capacity(asked.len());
         for (server, answers) in self.all.iter().zip(asked) {
@@ -119,7 +155,7 @@ impl Servers {
             let open: Vec<usize> = (0..questions.len()).filter(|at| found[*at].is_none()).collect();
             let asked: Vec<BatchQuestion> = open.iter().map(|at| questions[*at].clone()).collect();
             let left = until.saturating_duration_since(Instant::now());
-            let told = self.each(&asked, left.min(ANSWER)).await;
+            let told = self.tell(&asked, LOOK, left).await;
             for (index, at) in open.iter().enumerate() {
                 let answers = told.iter().filter_map(|(_, answers)| answers.get(index)?.clone());
                 found[*at] = agreed(answers.collect(), self.need);
@@ -143,7 +179,7 @@ impl Servers {
         let until = Instant::now() + patience;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let told = self.each(&[BatchQuestion::Standing], left.min(ANSWER)).await;
+            let told = self.tell(&[BatchQuestion::Standing], LOOK, left).await;
             let mut heights: Vec<u64> = told.iter().filter_map(|(_, answers)| height_in(answers)).collect();
             heights.sort_unstable_by_key(|height| std::cmp::Reverse(*height));
             if let Some(height) = self.need.checked_sub(1).and_then(|at| heights.get(at)) {
@@ -156,8 +192,73 @@ impl Servers {
         }
     }
 
+    /// What every server answers to each question, by the servers' order.
+    ///
+    /// # Errors
+    /// SYN-2003 with the first server that does not answer all of them in time.
+    pub(crate) async fn all(
+        &self,
+        questions: &[BatchQuestion],
+        patience: Duration,
+    ) -> Result<Vec<Vec<Bytes>>, SynError> {
+        whole(self.each(questions, patience).await)
+    }
+
+    /// Where each server stands, by the servers' order.
+    ///
+    /// # Errors
+    /// SYN-2003 with the first server that does not answer in time.
+    pub(crate) async fn standings(&self, patience: Duration) -> Result<Vec<BatchStanding>, SynError> {
+        let told = self.all(&[BatchQuestion::Standing], patience).await?;
+        let standing = |answers: Vec<Bytes>| {
+            let answer = answers.into_iter().next().unwrap_or_default();
+            BatchStanding::decode(answer, &Limits::default()).map_err(|error| bug("standing", &error))
+        };
+        told.into_iter().map(standing).collect()
+    }
+
+    /// The balances of these accounts at each server, by the servers' order.
+    ///
+    /// # Errors
+    /// SYN-2003 with the first server that does not answer in time; an account that is none.
+    pub(crate) async fn balances(&self, ids: &[u32], patience: Duration) -> Result<Vec<Vec<u64>>, SynError> {
+        let questions = ids.iter().map(|id| ask(0, id.to_le_bytes().to_vec()));
+        let questions = questions.collect::<Result<Vec<_>, _>>()?;
+        let told =
+            whole(self.tell(&questions, Pace { together: AT_ONCE, answer: patience }, patience).await)?;
+        let balance = |(id, answer): (&u32, Bytes)| {
+            let balance = answer.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+            balance.ok_or_else(|| bug("audit", &format!("client {id} has no account")))
+        };
+        told.into_iter().map(|answers| ids.iter().zip(answers).map(balance).collect()).collect()
+    }
+
+    /// Waits until every server answers and all have executed the same height, twice in a row; that height.
+    ///
+    /// # Errors
+    /// SYN-6006 with the heights when they do not come to one.
+    pub(crate) async fn settled(&self, patience: Duration) -> Result<u64, SynError> {
+        let until = Instant::now() + patience;
+        let mut last = None;
+        loop {
+            let heights = self.heights(ANSWER).await;
+            let same = same(&heights);
+            if let Some(height) = same.filter(|_| same == last) {
+                return Ok(height);
+            }
+            last = same;
+            if Instant::now() >= until {
+                let found = format!("heights {heights:?}");
+                let values = [("height", "the end"), ("nodes", &*found)];
+                let error = SynError::of(code::STATE_DIVERGENCE, &values);
+                return Err(error.because("servers did not come to one height"));
+            }
+            tokio::time::sleep(2 * PAUSE).await;
+        }
+    }
+
     /// The height that each server states, by the servers' order; none where it does not answer.
-    pub(crate) async fn heights(&self, patience: Duration) -> Vec<(&str, Option<u64>)> {
+    async fn heights(&self, patience: Duration) -> Vec<(&str, Option<u64>)> {
         let told = self.each(&[BatchQuestion::Standing], patience).await;
         told.into_iter().map(|(name, answers)| (name, height_in(&answers))).collect()
     }
@@ -179,6 +280,21 @@ impl Servers {
 
 /// What a server answered to each question.
 type Answers = Vec<Option<Bytes>>;
+
+/// All answers of all servers.
+fn whole(told: Vec<(&str, Answers)>) -> Result<Vec<Vec<Bytes>>, SynError> {
+    let of = |(name, answers): (&str, Answers)| {
+        let silent = || SynError::of(code::NO_ANSWER, &[("address", name), ("stage", "audit")]);
+        answers.into_iter().collect::<Option<Vec<_>>>().ok_or_else(silent)
+    };
+    told.into_iter().map(of).collect()
+}
+
+/// The height that every server states.
+fn same(heights: &[(&str, Option<u64>)]) -> Option<u64> {
+    let first = heights.first()?.1?;
+    heights.iter().all(|(_, height)| *height == Some(first)).then_some(first)
+}
 
 fn height_in(answers: &Answers) -> Option<u64> {
     let standing = BatchStanding::decode(answers.first()?.clone()?, &Limits::default());
@@ -202,6 +318,23 @@ mod tests {
         assert_eq!(agreed(answers(&[b"lie", b"a", b"b"]), 2), None, "each from a state of its own");
         assert_eq!(agreed(answers(&[b"lie"]), 2), None);
         assert_eq!(agreed(Vec::new(), 2), None);
+    }
+
+    #[test]
+    fn a_silent_server_is_at_no_height() {
+        assert_eq!(same(&[("n0", Some(3)), ("n1", Some(3))]), Some(3));
+        assert_eq!(same(&[("n0", Some(3)), ("n1", Some(4))]), None);
+        assert_eq!(same(&[("n0", Some(3)), ("n1", None)]), None);
+        assert_eq!(same(&[]), None);
+    }
+
+    #[test]
+    fn a_server_that_leaves_one_question_open_is_named() {
+        let said = || Some(Bytes::from_static(b"a"));
+        let all = whole(vec![("n0", vec![said(), said()]), ("n1", vec![said(), said()])]);
+        assert_eq!(all.map(|all| all.len()), Ok(2));
+        let error = whole(vec![("n0", vec![said()]), ("n1", vec![None])]).expect_err("n1 is silent");
+        assert!(error.code() == code::NO_ANSWER && error.message().contains("n1"), "{error:?}");
     }
 
     #[test]

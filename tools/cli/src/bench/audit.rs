@@ -28,8 +28,8 @@ pub(crate) struct Audit {
     pub(crate) lost: u64,
     /// Executions beyond those acknowledged or unknown.
     pub(crate) duplicated: u64,
-    /// Reads that gave a value never written to their key.
-    pub(crate) wrong_reads: u64,
+    /// Reads that gave a value never written to their key; none where nothing was read.
+    pub(crate) wrong_reads: Option<u64>,
     /// Whether all members that answered hold the same keys and values.
     pub(crate) state_hash_equal: bool,
     /// Members compared.
@@ -41,7 +41,7 @@ pub(crate) struct Audit {
 impl Audit {
     /// Whether nothing is wrong.
     pub(crate) fn ok(&self) -> bool {
-        self.lost == 0 && self.duplicated == 0 && self.wrong_reads == 0 && self.state_hash_equal
+        self.lost == 0 && self.duplicated == 0 && self.wrong_reads.unwrap_or(0) == 0 && self.state_hash_equal
     }
 
     /// Nothing, if nothing is wrong.
@@ -54,9 +54,9 @@ impl Audit {
         }
         let Self { lost, duplicated, wrong_reads, state_hash_equal, members, .. } = self;
         let values = [("lost", &*lost.to_string()), ("duplicated", &*duplicated.to_string())];
-        let found = format!(
-            "{wrong_reads} reads gave what was never written; equal states at {members} members: {state_hash_equal}"
-        );
+        let wrong_reads = wrong_reads.map(|wrong| format!("{wrong} reads gave what was never written; "));
+        let wrong_reads = wrong_reads.unwrap_or_default();
+        let found = format!("{wrong_reads}equal states at {members} members: {state_hash_equal}");
         Err(SynError::of(code::AUDIT_FAILED, &values).because(found))
     }
 
@@ -220,13 +220,20 @@ mod tests {
         for wrong in [
             Audit { lost: 1, ..right.clone() },
             Audit { duplicated: 1, ..right.clone() },
-            Audit { wrong_reads: 1, ..right.clone() },
+            Audit { wrong_reads: Some(1), ..right.clone() },
             Audit { state_hash_equal: false, ..right },
         ] {
             assert!(!wrong.ok());
             let error = wrong.passed().expect_err("something is wrong");
             assert_eq!(error.exit_code().number(), 8);
         }
+    }
+
+    #[test]
+    fn where_nothing_was_read_no_count_of_wrong_reads_is_told() {
+        let audit = Audit { state_hash_equal: true, ..Audit::default() };
+        assert!(audit.ok() && audit.to_json()["wrong_reads"].is_null(), "{audit:?}");
+        assert_eq!(Audit { wrong_reads: Some(0), ..audit }.to_json()["wrong_reads"], 0);
     }
 
     #[test]

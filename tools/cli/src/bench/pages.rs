@@ -116,6 +116,11 @@ impl Passed {
         Some(self.since(after, self.before.sum(name).unwrap_or(0.0)))
     }
 
+    /// What a gauge says at the end.
+    pub(crate) fn last(&self, name: &str) -> Option<f64> {
+        self.after.sum(name)
+    }
+
     /// By how much a gauge that outlives restarts rose.
     pub(crate) fn growth(&self, name: &str) -> Option<f64> {
         Some((self.after.sum(name)? - self.before.sum(name)?).max(0.0))

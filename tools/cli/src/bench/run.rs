@@ -256,7 +256,7 @@ impl<'a> Bench<'a> {
         Ok(Audit {
             lost: lost.max(found.lost),
             duplicated,
-            wrong_reads: found.wrong_reads,
+            wrong_reads: Some(found.wrong_reads),
             state_hash_equal: equal,
             members: states.len(),
             keys,

@@ -227,7 +227,7 @@ async fn judge(cluster: &Cluster, mut told: Told) -> Result<Audit, SynError> {
     Ok(Audit {
         lost: wrong + told.counts.lost + told.load.lost,
         duplicated: told.counts.duplicated + told.load.duplicated,
-        wrong_reads: 0,
+        wrong_reads: None,
         state_hash_equal: equal,
         members: states.len(),
         keys,

@@ -5,7 +5,7 @@ mod kept;
 mod receipts;
 mod verify;
 
-pub(super) use chop::{Opened, Place};
+pub(super) use chop::{Opened, Place, Receipted};
 
 use crate::exit::{Done, bug};
 use crate::hex::{hex, unhex};

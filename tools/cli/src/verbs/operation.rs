@@ -3,7 +3,7 @@
 //! An operation is eight bytes under a client's key. That it was delivered is one thing, shown by a receipt; what the
 //! application made of it is another, the word of f + 1 servers, and a rule that was broken ends the verb with its code.
 
-use super::client::{Opened, Place};
+use super::client::{Opened, Place, Receipted};
 use crate::exit::{Done, bug};
 use crate::output::Report;
 use crate::servers::{Servers, ask};
@@ -16,6 +16,25 @@ use synod_wire::Bytes;
 
 /// How long servers may take to say what became of something, unless --timeout says otherwise.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is said of every failure behind a delivery.
+const DELIVERED: &str = "it was delivered: do not send it again";
+
+/// What is said when an operation was delivered and servers did not say what came of it. Servers that contradict each other
+/// keep their code; that too few answered is an outcome that is unknown.
+fn unknown(error: SynError, client: u32, kept: &Receipted, patience: Duration) -> SynError {
+    let height = kept.height;
+    let delivered = format!("it was delivered at height {height}: do not send it again");
+    let receipt = format!("its receipt is {}", kept.file.display());
+    let look = format!("what came of it is read with --since {height}");
+    if error.code() == code::REPLIES_DISAGREE {
+        return error.because(delivered).because(receipt).because(look);
+    }
+    let (id, deadline) = (format!("the operation of client {client}"), format!("{patience:?}"));
+    let unknown = SynError::of(code::DEADLINE_PASSED, &[("id", &id), ("deadline", &deadline)]);
+    let unknown = unknown.because(delivered).because(receipt).because(look).because(&error);
+    error.causes().iter().fold(unknown, |unknown, cause| unknown.because(cause))
+}
 
 /// Whose cluster, and whose key.
 #[derive(Clone, Debug, Args)]
@@ -76,6 +95,8 @@ impl By {
     pub(super) fn send(&self, session: &Session, app: &App, operation: u64, shown: &str) -> Done {
         let (context, genesis) = self.cluster(session, app)?;
         let client = Opened::new(&context, &genesis, &self.place, false)?;
+        // Before anything moves: what is refused here is refused for good.
+        let servers = Servers::connect(&genesis)?;
         let delivered = client.broadcast(session, operation.to_le_bytes().to_vec())?;
         let id = client.id();
         let report = Report::new("synod-operation/1")
@@ -83,17 +104,18 @@ impl By {
             .field("cluster", genesis.cluster().name.clone())
             .field("client", id)
             .field("operation", shown);
-        let (Some(kept), Some(id)) = (client.keep(&delivered)?, id) else {
+        let kept = client.keep(&delivered).map_err(|error| error.because(DELIVERED))?;
+        let (Some(kept), Some(id)) = (kept, id) else {
             client.stop()?;
             let same = SynError::of(code::SAME, &[]);
             session.output.print(&report.field("result", None::<String>).field("note", same.message()))?;
             return Ok(Exit::Success);
         };
-        let servers = Servers::connect(&genesis)?;
         let question = BatchQuestion::Result { id, height: kept.height };
         let patience = session.timeout.unwrap_or(PATIENCE);
-        let answer = client.wait(servers.believed(vec![question], patience))?;
-        client.stop()?;
+        let answer = client.wait(servers.believed(vec![question], patience));
+        let answer = answer.map_err(|error| unknown(error, id, &kept, patience))?;
+        client.stop().map_err(|error| error.because(DELIVERED))?;
         let result = answer.first().and_then(|bytes| bytes.first().copied());
         let file = kept.file.display().to_string();
         if let Some(refusal) = result.and_then(|byte| (app.refusal)(byte, operation, &format!("client {id}")))
@@ -155,5 +177,31 @@ impl By {
             let answers = servers.believed(asked.collect::<Result<_, _>>()?, patience).await?;
             Ok((height, answers))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Receipted, code, unknown};
+    use std::time::Duration;
+    use synod_config::{Exit, SynError};
+
+    #[test]
+    fn a_delivered_operation_whose_outcome_nobody_tells_says_that_it_is_not_to_be_sent_again() {
+        let kept = Receipted { height: 12, file: "receipts/7-3.json".into() };
+        let patience = Duration::from_secs(1);
+        let few = SynError::of(code::NO_QUORUM, &[("have", "1"), ("need", "2"), ("names", "n2, n3")]);
+        let told = unknown(few, 7, &kept, patience);
+        assert_eq!((told.code(), told.exit_code()), (code::DEADLINE_PASSED, Exit::Unknown));
+        let text = told.to_text();
+        for words in
+            ["client 7", "delivered at height 12: do not send it again", "receipts/7-3.json", "n2, n3"]
+        {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        let liars = SynError::of(code::REPLIES_DISAGREE, &[("id", "a read")]);
+        let told = unknown(liars, 7, &kept, patience);
+        assert_eq!(told.code(), code::REPLIES_DISAGREE, "an alarm stays one");
+        assert!(told.to_text().contains("do not send it again"), "{told:?}");
     }
 }

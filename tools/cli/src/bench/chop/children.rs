@@ -2,13 +2,14 @@
 //! broker of `--part real`. CPU is counted by process, so no part may see what another one used.
 
 use super::report::{float, rounded};
+use crate::bench::header::common;
 use crate::exit::{Done, bug};
 use crate::output::Report;
 use crate::session::Session;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use synod_config::{Exit, SynError, code};
+use synod_config::{Code, Exit, SynError};
 
 /// What is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub(crate) struct ChildPlan {
 /// Runs the parts one after another and prints what they printed; without figures if one of them failed.
 ///
 /// # Errors
-/// The first part that failed, with what it said: SYN-6009 if that was its audit.
+/// What the first part that failed said, under its own code.
 pub(crate) fn run(session: &Session, plan: &ChildPlan) -> Done {
     let mut results = Vec::new();
     for (part, options) in &plan.children {
@@ -47,15 +48,20 @@ fn child(part: &str, options: &[String]) -> Result<Value, SynError> {
     if ended.status.success() {
         return serde_json::from_slice(&ended.stdout).map_err(|error| bug("bench", &error));
     }
-    Err(failed(part, ended.status.code(), &String::from_utf8_lossy(&ended.stderr)))
+    Err(failed(part, &String::from_utf8_lossy(&ended.stderr)))
 }
 
-fn failed(part: &str, status: Option<i32>, said: &str) -> SynError {
-    let why = format!("part {part}: {}", said.trim());
-    if status == Some(i32::from(Exit::Unsafe.number())) {
-        return SynError::of(code::AUDIT_FAILED, &[("lost", "some"), ("duplicated", "or some")]).because(why);
-    }
-    bug("bench", &why)
+/// What a part said in JSON, as it said it; a bug where it said nothing that can be read.
+fn failed(part: &str, said: &str) -> SynError {
+    let why = format!("part {part}");
+    let told = said.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
+    let read = told.as_ref().and_then(|told| {
+        let code = Code::parse(told["code"].as_str()?)?;
+        Some((code, told["message"].as_str()?, told["causes"].as_array()?))
+    });
+    let Some((code, message, causes)) = read else { return bug("bench", &format!("{why}: {}", said.trim())) };
+    let error = SynError::with_message(code, message).because(why);
+    causes.iter().filter_map(Value::as_str).fold(error, |error, cause| error.because(cause))
 }
 
 /// All results beside each other, and of each what is to be seen at once.
@@ -67,10 +73,20 @@ fn all(results: Vec<(String, Value)>) -> Report {
     let rows = rows.collect();
     let messages: u64 =
         results.iter().filter_map(|(_, result)| result["outcomes"]["accepted"].as_u64()).sum();
-    let header = results.first().map(|(_, result)| result["header"].clone()).unwrap_or(Value::Null);
+    let mut header = common();
+    for key in ["transport", "auth", "durability", "loop", "processes"] {
+        let mut told: Vec<String> = Vec::new();
+        for value in results.iter().map(|(_, result)| &result["header"][key]) {
+            let word = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            if !told.contains(&word) {
+                told.push(word);
+            }
+        }
+        header.insert(key.to_owned(), json!(format!("by part: {}", told.join("; "))));
+    }
     let parts: Map<String, Value> = results.into_iter().collect();
     Report::new("synod-bench/1")
-        .field("header", header)
+        .field("header", Value::Object(header))
         .field("outcomes", json!({ "accepted": messages, "rejected": 0, "unknown": 0 }))
         .field("audit", json!({ "ok": true, "parts": parts.len() }))
         .field("chop", json!({ "part": "all", "parts": parts, "unavailable": {} }))
@@ -103,7 +119,7 @@ fn broker(results: Vec<(String, Value)>) -> Result<Report, SynError> {
 mod tests {
     use super::{all, broker, failed};
     use serde_json::{Value, json};
-    use synod_config::code;
+    use synod_config::{SynError, code};
 
     fn shown(report: &crate::output::Report) -> Value {
         serde_json::from_str(&report.to_json()).expect("JSON")
@@ -131,8 +147,28 @@ mod tests {
 
     #[test]
     fn a_part_whose_audit_failed_fails_the_whole_as_one() {
-        assert_eq!(failed("e2e", Some(8), "3 lost").code(), code::AUDIT_FAILED);
-        assert_ne!(failed("e2e", Some(1), "no port").code(), code::AUDIT_FAILED);
-        assert_ne!(failed("e2e", None, "killed").code(), code::AUDIT_FAILED);
+        let lost =
+            SynError::of(code::AUDIT_FAILED, &[("lost", "3"), ("duplicated", "0")]).because("at height 9");
+        let told = failed("e2e", &format!("progress\n{}\n", lost.to_json()));
+        assert_eq!((told.code(), told.message()), (code::AUDIT_FAILED, lost.message()));
+        assert_eq!(told.causes(), ["part e2e", "at height 9"]);
+    }
+
+    #[test]
+    fn a_part_that_failed_otherwise_keeps_its_code_and_its_exit() {
+        let silent = SynError::of(code::NO_ANSWER, &[("address", "n0"), ("stage", "links")]);
+        let told = failed("faults", &silent.to_json().to_string());
+        assert_eq!((told.code(), told.exit_code()), (code::NO_ANSWER, silent.exit_code()));
+        for said in ["", "killed", "{}", "{\"code\": 3}"] {
+            assert_eq!(failed("e2e", said).code(), code::BUG, "{said}");
+        }
+    }
+
+    #[test]
+    fn the_header_of_all_parts_is_not_that_of_the_first() {
+        let part = |transport| json!({ "header": { "transport": transport, "durability": "volatile" } });
+        let told = shown(&all(vec![("auth".to_owned(), part("none")), ("e2e".to_owned(), part("tls"))]));
+        assert_eq!(told["header"]["transport"], "by part: none; tls");
+        assert_eq!(told["header"]["durability"], "by part: volatile");
     }
 }

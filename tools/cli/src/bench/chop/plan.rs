@@ -29,6 +29,24 @@ pub(crate) enum Part {
     All,
 }
 
+impl Part {
+    /// Its name on a command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Auth => "auth",
+            Self::Server => "server",
+            Self::Broker => "broker",
+            Self::Real => "real",
+            Self::E2e => "e2e",
+            Self::Linerate => "linerate",
+            Self::Partial => "partial",
+            Self::Apps => "apps",
+            Self::Faults => "faults",
+            Self::All => "all",
+        }
+    }
+}
+
 /// What a server is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ServerPart {
@@ -61,7 +79,7 @@ pub(crate) struct ChopPlan {
     pub(crate) server: Option<ServerPart>,
     /// Whether other ways to do the same are measured too.
     pub(crate) ablations: bool,
-    /// Whether the audit takes a genuine batch for a forged one.
+    /// Whether the audit takes a genuine batch for a forged one, or is told of a batch that never was.
     pub(crate) planted: bool,
     pub(crate) out: Option<PathBuf>,
 }

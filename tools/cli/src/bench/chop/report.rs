@@ -18,7 +18,7 @@ const UNAVAILABLE: [(&str, &str); 10] = [
     ("f", "one witness alone"),
     ("share", "every batch is witnessed"),
     ("ordering", "nothing is ordered"),
-    ("cohort_hit", "servers keep no sums of cohorts; `paths` shows what one would save"),
+    ("cohort_hit", "this witness keeps no sums of cohorts, as servers do; `paths` shows what one saves"),
     ("cooldown_ok", "no batch is in flight"),
 ];
 

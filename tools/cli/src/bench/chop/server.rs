@@ -67,12 +67,13 @@ pub(super) fn run(session: &Session, plan: &ChopPlan, part: ServerPart) -> Done 
         ways.push(("keys added by the curve library", ServerPlan { vectors: false, ..aside }, 1));
         ways.push(("one check at a time", ServerPlan { together: 1, ..aside }, 1));
     }
-    let mut measured = Vec::new();
+    let (mut measured, planted) = (Vec::new(), plan.planted);
     for (name, plan, repeat) in ways {
         let mut served = Vec::new();
         for _ in 0..repeat {
             session.watched(&format!("measuring {name}"));
-            let one = serve(&cluster, &members, &replay, &plan).map_err(|why| bug("bench", &why))?;
+            let mut one = serve(&cluster, &members, &replay, &plan).map_err(|why| bug("bench", &why))?;
+            one.sent += u64::from(planted);
             sound(&one)?;
             served.push(one);
         }

@@ -5,50 +5,14 @@ use super::people::{self, People};
 use super::storm::STROKES;
 use crate::bench::Audit;
 use crate::servers::{Servers, ask};
-use std::time::{Duration, Instant};
-use synod_config::{SynError, code};
+use std::time::Duration;
+use synod_config::SynError;
 use synod_crypto::Hash;
 use synod_load::chop::client;
 use synod_pixels::text;
 
 /// How long servers may take to come to one height, and to show their boards.
-const PATIENCE: Duration = Duration::from_secs(90);
-/// How long a height may take.
-const ANSWER: Duration = Duration::from_secs(2);
-/// Pause between two looks.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// Waits until every server answers and all have executed the same height; that height.
-///
-/// # Errors
-/// SYN-6006 with the heights when they do not come to one.
-pub(super) async fn settled(servers: &Servers) -> Result<u64, SynError> {
-    let until = Instant::now() + PATIENCE;
-    let mut last = None;
-    loop {
-        let heights = servers.heights(ANSWER).await;
-        let same = same(&heights);
-        if same.is_some() && same == last {
-            return Ok(same.unwrap_or(0));
-        }
-        last = same;
-        if Instant::now() >= until {
-            let found = format!("heights {heights:?}");
-            let values = [("height", "the end"), ("nodes", &*found)];
-            return Err(
-                SynError::of(code::STATE_DIVERGENCE, &values).because("servers did not come to one height")
-            );
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
-/// The height that every server states.
-fn same(heights: &[(&str, Option<u64>)]) -> Option<u64> {
-    let first = heights.first()?.1?;
-    heights.iter().all(|(_, height)| *height == Some(first)).then_some(first)
-}
-
+pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 /// Compares what was acknowledged with every board, and with what servers that were never killed delivered.
 ///
 /// # Errors
@@ -59,16 +23,10 @@ pub(super) async fn audit(
     killed: &[usize],
 ) -> Result<Audit, SynError> {
     let servers = Servers::connect(cluster.genesis())?;
-    let height = settled(&servers).await?;
+    let height = servers.settled(PATIENCE).await?;
     let questions = text::board().map(|question| ask(height, question)).collect::<Result<Vec<_>, _>>()?;
-    let told = servers.each(&questions, PATIENCE).await;
-    let mut boards = Vec::new();
-    for (name, tiles) in told {
-        let Some(tiles) = tiles.into_iter().collect::<Option<Vec<_>>>() else {
-            return Err(SynError::of(code::NO_ANSWER, &[("address", name), ("stage", "board")]));
-        };
-        boards.push(tiles.concat());
-    }
+    let boards: Vec<Vec<u8>> =
+        servers.all(&questions, PATIENCE).await?.iter().map(|tiles| tiles.concat()).collect();
     let strokes = expected(cluster.painters, people);
     let lost = boards.iter().map(|board| missing(board, &strokes)).max().unwrap_or(0);
     let acknowledged = u64::try_from(strokes.len()).unwrap_or(u64::MAX);
@@ -80,7 +38,7 @@ pub(super) async fn audit(
     Ok(Audit {
         lost: lost.max(counts.iter().map(short).max().unwrap_or(acknowledged)),
         duplicated: counts.iter().map(beyond).max().unwrap_or(0),
-        wrong_reads: 0,
+        wrong_reads: None,
         state_hash_equal: digests.windows(2).all(|pair| pair[0] == pair[1]),
         members: boards.len(),
         keys: acknowledged,
@@ -118,13 +76,5 @@ mod tests {
         assert_eq!(missing(&[0, 0, 0, 0x0a, 0x0b, 0x0c], &[stroke]), 0);
         assert_eq!(missing(&[0, 0, 0, 0x0a, 0x0b, 0x0d], &[stroke]), 1);
         assert_eq!(missing(&[0x0a, 0x0b, 0x0c], &[stroke, stroke]), 2);
-    }
-
-    #[test]
-    fn a_silent_server_is_at_no_height() {
-        assert_eq!(same(&[("n0", Some(3)), ("n1", Some(3))]), Some(3));
-        assert_eq!(same(&[("n0", Some(3)), ("n1", Some(4))]), None);
-        assert_eq!(same(&[("n0", Some(3)), ("n1", None)]), None);
-        assert_eq!(same(&[]), None);
     }
 }

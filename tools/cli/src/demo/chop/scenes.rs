@@ -1,6 +1,6 @@
 //! The scenes, each with a sentence that says when it passes.
 
-use super::audit::{audit, settled};
+use super::audit::{PATIENCE, audit};
 use super::cluster::{BROKERS, ChopCluster, SERVERS};
 use super::people::{PEOPLE, People, TURN};
 use super::storm::{STROKES, Sealed, Storm};
@@ -178,7 +178,7 @@ async fn recover(cluster: &mut ChopCluster, people: &mut People, victim: usize) 
     cluster.launch(usize::from(SERVERS))?;
     // Something to deliver, so that a server that waits hears of the newest batch.
     let under = people.under((BEFORE, Duration::ZERO), || Ok(())).await?;
-    let height = settled(&Servers::connect(cluster.genesis())?).await?;
+    let height = Servers::connect(cluster.genesis())?.settled(PATIENCE).await?;
     let note =
         format!("{} is back from its journal; all servers are at height {height}", cluster.name(victim));
     Ok(scene("recover", true, under.strokes, begun.elapsed(), note))

@@ -1,5 +1,6 @@
 //! The options of `synod bench chop`.
 
+mod given;
 mod load;
 
 use super::duration;
@@ -19,6 +20,9 @@ const CHUNK: u32 = 512;
 /// Options of `chop` alone.
 #[derive(Debug, Args)]
 pub(super) struct ChopOptions {
+    // Before all others, which are taken out as they are read.
+    #[command(flatten)]
+    given: given::Given,
     /// What is measured. auth: a witness alone; server: one server's work beside a load broker, in one process; broker: what
     /// the broker of real costs; real: clients that sign, a broker, servers; e2e, linerate, partial, apps, faults: servers as
     /// processes under a broker of generated batches, their speed, bytes, batches that are distilled in part, applications,
@@ -65,7 +69,7 @@ pub(super) struct ChopOptions {
     /// Leaves out other ways to do the same.
     #[arg(long)]
     no_ablations: bool,
-    /// Takes a genuine batch for a forged one in the audit.
+    /// Tells the audit of what never was: of a message, or of a forgery that is none.
     #[arg(long, hide = true)]
     i_am_a_test: bool,
     /// Writes the result to this file as well.
@@ -159,6 +163,7 @@ struct Times {
 
 impl ChopOptions {
     pub(super) fn chosen(self) -> Result<Chosen, SynError> {
+        self.given.check(self.part)?;
         match self.part {
             Part::Real => self.real().map(Chosen::Real),
             Part::Auth | Part::Server => self.plan().map(Chosen::Auth),
@@ -213,6 +218,7 @@ impl ChopOptions {
             warmup,
             repeat,
             receipts: self.real.receipts,
+            planted: self.i_am_a_test,
             out: self.out,
         })
     }

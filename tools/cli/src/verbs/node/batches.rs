@@ -13,7 +13,7 @@ use crate::verbs::config::Source;
 use clap::Args;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use synod_chopchop::batch::Batch;
 use synod_chopchop::content::{AnyBatch, AnyHeader};
@@ -30,6 +30,8 @@ const SERVER_LANE: u8 = 0;
 const STORE_LANE: u8 = 2;
 /// Rows that are listed.
 const ROWS: usize = 64;
+/// Heights whose sign-ups are read in one walk over the journal.
+const TOGETHER: usize = 1_024;
 /// Digits of a digest that name a batch.
 const DIGITS_MIN: usize = 8;
 
@@ -64,6 +66,14 @@ pub(super) struct HeightOf {
     source: Source,
 }
 
+fn damaged(journal: &Path, why: &str) -> SynError {
+    let values = [("segment", &*journal.display().to_string()), ("offset", "?")];
+    SynError::of(code::JOURNAL_CORRUPT, &values).because(why)
+}
+
+/// Gives the blobs of these names, as far as they are there.
+type Read<'a> = dyn FnMut(&BTreeSet<Hash>) -> Result<BTreeMap<Hash, Bytes>, SynError> + 'a;
+
 /// What the store's lane says.
 #[derive(Default)]
 struct Kept {
@@ -94,6 +104,15 @@ impl Kept {
             StoreRecord::Ordered(ordered) => drop(self.heights.insert(ordered.height, ordered.digest)),
             StoreRecord::Silent(_) => {}
         }
+    }
+
+    /// The batches that took the heights behind `from`; a gap means that what a batch held is not known here.
+    fn behind(&self, from: u64) -> Vec<(u64, &Pinned)> {
+        let heights = self.heights.range(from + 1..).zip(from + 1..);
+        let known = heights.map_while(|((height, digest), expected)| {
+            self.pinned.get(digest).filter(|_| *height == expected).map(|pinned| (*height, pinned))
+        });
+        known.collect()
     }
 
     fn height(&self, digest: &Hash) -> Option<u64> {
@@ -133,8 +152,7 @@ impl Server {
     }
 
     fn damaged(&self, why: &str) -> SynError {
-        let values = [("segment", &*self.journal.display().to_string()), ("offset", "?")];
-        SynError::of(code::JOURNAL_CORRUPT, &values).because(why)
+        damaged(&self.journal, why)
     }
 
     /// The directory of the last checkpoint, or of the genesis, and its height.
@@ -154,18 +172,8 @@ impl Server {
     /// The directory with the sign-ups above it, and the height up to which they were followed.
     fn directory(&self) -> Result<(Directory, u64, u64), SynError> {
         let (mut directory, from) = self.settled()?;
-        let mut reached = from;
-        for (height, digest) in self.kept.heights.range(from + 1..) {
-            // A gap means that what the batch held is not known here.
-            let Some(pinned) = self.kept.pinned.get(digest).filter(|_| *height == reached + 1) else { break };
-            if let AnyHeader::SignUp(_) = pinned.header {
-                let Some(body) = self.body(pinned)? else { break };
-                let batch = AnyBatch { header: pinned.header.clone(), body }.into_sign_up();
-                let cards = batch.and_then(|batch| batch.cards().ok());
-                directory.deliver(&cards.ok_or_else(|| self.damaged("a sign-up batch holds no cards"))?);
-            }
-            reached = *height;
-        }
+        let mut read = |names: &BTreeSet<Hash>| blobs(&self.journal, STORE_LANE, names);
+        let reached = follow(&self.kept, &self.journal, (&mut directory, from), &mut read)?;
         Ok((directory, from, reached))
     }
 
@@ -199,25 +207,14 @@ impl Server {
         let sealed = batch.into_messages();
         let batch = sealed.and_then(|sealed| Batch::open(&sealed).ok());
         let batch = batch.ok_or_else(|| self.damaged("a body is none of its header"))?;
-        let (header, columns) = (batch.header(), batch.columns());
-        let alone: BTreeMap<u32, u64> = columns.stragglers().map(|one| (one.index, one.k)).collect();
-        let rows = (0_u32..).zip(columns.entries()).take(ROWS).map(|(index, entry)| {
-            let own = alone.get(&index);
-            vec![
-                Value::from(entry.id),
-                Value::from(own.copied().unwrap_or(header.k)),
-                Value::from(if own.is_some() { "alone" } else { "together" }),
-                Value::from(entry.parity),
-                Value::from(hex(entry.message)),
-            ]
-        });
+        let header = batch.header();
         Ok(report
             .field("kind", "messages")
             .field("k", header.k)
             .field("stragglers", header.stragglers)
             .field("voids", header.voids)
             .field("root", header.root.to_string())
-            .list("entries", &["client", "k", "signed", "parity", "message"], rows.collect()))
+            .list("entries", &["client", "k", "signed", "parity", "message"], entries(&batch)))
     }
 
     fn cards(&self, report: Report, batch: AnyBatch) -> Result<Report, SynError> {
@@ -229,6 +226,56 @@ impl Server {
         let rows = cards.iter().take(ROWS).map(row).collect();
         Ok(report.field("kind", "sign-up").list("cards", &["ed25519", "bls"], rows))
     }
+}
+
+/// Delivers sign-ups above `from` for as long as they are known, and gives the height reached. `read` walks the whole journal,
+/// so it is asked for many bodies at once.
+fn follow(
+    kept: &Kept,
+    journal: &Path,
+    (directory, from): (&mut Directory, u64),
+    read: &mut Read<'_>,
+) -> Result<u64, SynError> {
+    let mut reached = from;
+    for part in kept.behind(from).chunks(TOGETHER) {
+        let is_sign_up = |pinned: &Pinned| matches!(pinned.header, AnyHeader::SignUp(_));
+        let names = part.iter().filter(|(_, pinned)| is_sign_up(pinned)).map(|(_, pinned)| pinned.name);
+        let names: BTreeSet<Hash> = names.collect();
+        let bodies = if names.is_empty() { BTreeMap::new() } else { read(&names)? };
+        for (height, pinned) in part {
+            if is_sign_up(pinned) {
+                let Some(body) = bodies.get(&pinned.name).cloned() else { return Ok(reached) };
+                let batch = AnyBatch { header: pinned.header.clone(), body }.into_sign_up();
+                let cards = batch.and_then(|batch| batch.cards().ok());
+                directory.deliver(&cards.ok_or_else(|| damaged(journal, "a sign-up batch holds no cards"))?);
+            }
+            reached = *height;
+        }
+    }
+    Ok(reached)
+}
+
+/// The first entries, and who signed each: its client alone, all together, or for a void entry nobody.
+fn entries(batch: &Batch) -> Vec<Vec<Value>> {
+    let (header, columns) = (batch.header(), batch.columns());
+    let alone: BTreeMap<u32, u64> = columns.stragglers().map(|one| (one.index, one.k)).collect();
+    let voids: BTreeSet<u32> = columns.voids().collect();
+    let row = |(index, entry): (u32, synod_chopchop::columns::Entry<'_>)| {
+        let own = alone.get(&index);
+        let signed = match own {
+            Some(_) => "alone",
+            None if voids.contains(&index) => "void",
+            None => "together",
+        };
+        vec![
+            Value::from(entry.id),
+            Value::from(own.copied().unwrap_or(header.k)),
+            Value::from(signed),
+            Value::from(entry.parity),
+            Value::from(hex(entry.message)),
+        ]
+    };
+    (0_u32..).zip(columns.entries()).take(ROWS).map(row).collect()
 }
 
 const fn kind(header: &AnyHeader) -> &'static str {
@@ -294,7 +341,9 @@ impl HeightOf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use synod_chopchop::batch::{OwnedEntry, Plan, Seal};
     use synod_chopchop::signup::SignUpHeader;
+    use synod_chopchop::statement::BlsSignatureBytes;
     use synod_chopchop::store::Ordered;
     use synod_quorum::Epoch;
 
@@ -328,6 +377,40 @@ mod tests {
         assert!(kept.released.contains(&Hash([1; 32])));
         kept.add(pinned(1));
         assert!(!kept.released.contains(&Hash([1; 32])), "kept again");
+    }
+
+    #[test]
+    fn sign_ups_behind_the_checkpoint_are_read_in_one_walk_up_to_the_first_gap() {
+        let mut kept = Kept::default();
+        for height in [2, 3, 4, 6] {
+            kept.add(pinned(height));
+            kept.add(StoreRecord::Ordered(Ordered { digest: Hash([height; 32]), height: height.into() }));
+        }
+        assert_eq!(kept.behind(1).iter().map(|(height, _)| *height).collect::<Vec<_>>(), [2, 3, 4]);
+        assert_eq!(kept.behind(2).len(), 2);
+        for (height, pinned) in (0_u8..).zip(kept.pinned.values_mut()) {
+            pinned.name = Hash([height; 32]);
+        }
+        let journal = PathBuf::from("journal");
+        let mut asked = Vec::new();
+        let mut directory = Directory::restore(Vec::new()).expect("a directory of nobody");
+        let reached = follow(&kept, &journal, (&mut directory, 1), &mut |names| {
+            asked.push(names.len());
+            Ok(BTreeMap::new())
+        });
+        assert_eq!((reached, asked), (Ok(1), vec![3]), "one walk for three batches, whose bodies are gone");
+    }
+
+    #[test]
+    fn nobody_signed_a_void_entry() {
+        let cluster = synod_load::chop::cluster();
+        let plan = Plan { broker: 0, msg_size: 1, epoch: cluster.epoch(), k: 5, expiry: 9, directory: 10 };
+        let entry = |id: u32| OwnedEntry { id, message: Bytes::from_static(b"m"), parity: false };
+        let seal = Seal::new(plan, (0..3).map(entry).collect()).with_voids(vec![1]);
+        let sealed = seal.seal(cluster.domains(), Some(BlsSignatureBytes::ZERO)).expect("a sound batch");
+        let rows = entries(&Batch::open(&sealed).expect("a sound batch"));
+        let signed: Vec<&Value> = rows.iter().map(|row| &row[2]).collect();
+        assert_eq!(signed, ["together", "void", "together"]);
     }
 
     trait WithLast {

@@ -1,8 +1,9 @@
 //! What was sent and what came of it.
 
+use super::machine::Lost;
 use super::operations::Operations;
 use crate::Latency;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use synod_chopchop::batch::OwnedEntry;
 
@@ -41,8 +42,10 @@ pub struct Books {
     pub delivered: (u64, u64),
     /// Messages of those that were not delivered.
     pub exceptions: u64,
-    /// Batches that servers refused for good.
-    pub lost: u64,
+    /// Batches that servers refused for good, by why.
+    pub lost_for: BTreeMap<Lost, u64>,
+    /// Small batches among those sent that were asked for behind all others.
+    pub small: u64,
     /// Heights that were named for two batches.
     pub repeated: u64,
     /// The highest height that was named; 1 is genesis.
@@ -71,7 +74,8 @@ impl Books {
             sent: (0, 0),
             delivered: (0, 0),
             exceptions: 0,
-            lost: 0,
+            lost_for: BTreeMap::new(),
+            small: 0,
             repeated: 0,
             height: 1,
             latency: Latency::default(),
@@ -118,13 +122,18 @@ impl Books {
         self.cooldown_waits == 0
     }
 
-    /// Whether each message that was sent was delivered once, as f + 1 servers say.
+    /// Batches that servers refused for good.
     #[must_use]
-    pub fn sound(&self) -> bool {
-        self.sent.0 > 0
-            && self.sent == self.delivered
-            && (self.exceptions, self.lost, self.repeated) == (0, 0, 0)
-            && self.heights.len() as u64 == self.delivered.0
+    pub fn lost(&self) -> u64 {
+        self.lost_for.values().sum()
+    }
+
+    /// How many batches were lost for which reason, in words; nothing if none was.
+    #[must_use]
+    pub fn why_lost(&self) -> Option<String> {
+        let reasons = self.lost_for.iter().map(|(why, batches)| format!("{batches} {why}"));
+        let reasons: Vec<String> = reasons.collect();
+        (!reasons.is_empty()).then(|| format!("batches given up: {}", reasons.join(", ")))
     }
 
     /// The ids of the accounts that are followed, and what each has gained.
@@ -145,20 +154,22 @@ impl Books {
         longest
     }
 
-    /// When a batch was first delivered after `moment`.
+    /// The longest time without a delivery of those that begin between two moments, each followed to the delivery that ends
+    /// it; none while the last of them goes on.
     #[must_use]
-    pub fn first_after(&self, moment: Instant) -> Option<Instant> {
-        self.moments.iter().copied().find(|at| *at > moment)
+    pub fn longest_wait(&self, from: Instant, to: Instant) -> Option<Duration> {
+        let ended = self.moments.iter().copied().find(|at| *at >= to)?;
+        Some(self.longest_gap(from, ended))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Books, SAMPLE, deltas};
+    use super::{Books, Lost, SAMPLE, deltas};
     use crate::chop::broker::Operations;
     use bytes::Bytes;
     use std::time::{Duration, Instant};
-    use synod_chopchop::batch::OwnedEntry;
+    use synod_chopchop::batch::{OwnedEntry, Refusal};
 
     fn entry(id: u32, recipient: u32, amount: u32) -> OwnedEntry {
         let word = u64::from(recipient) | u64::from(amount) << 32;
@@ -179,18 +190,17 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_missing_or_a_height_that_repeats_is_not_sound() {
+    fn a_message_that_is_missing_and_a_height_that_repeats_are_counted() {
         let now = Instant::now();
         let with = |heights: &[u64], exceptions| {
             let mut books = Books::new(10);
-            books.sent = (2, 20);
             heights.iter().for_each(|height| books.deliver(*height, (10, exceptions), Duration::ZERO, now));
             books
         };
-        assert!(with(&[2, 3], 0).sound());
-        assert!(!with(&[2], 0).sound() && !with(&[2, 2], 0).sound() && !with(&[2, 3], 1).sound());
-        assert!(!Books::new(10).sound(), "nothing was sent");
-        assert!(!Books { lost: 1, ..with(&[2, 3], 0) }.sound());
+        let counted = |books: &Books| (books.delivered, books.exceptions, books.repeated, books.height);
+        assert_eq!(counted(&with(&[2, 3], 0)), ((2, 20), 0, 0, 3));
+        assert_eq!(counted(&with(&[3, 3], 0)), ((2, 20), 0, 1, 3), "a height for two batches");
+        assert_eq!(counted(&with(&[2, 3], 1)), ((2, 18), 2, 0, 3), "one message of each was none");
     }
 
     #[test]
@@ -201,6 +211,29 @@ mod tests {
         [10, 20, 90, 100].into_iter().for_each(|ms| books.moments.push(at(ms)));
         assert_eq!(books.longest_gap(start, at(110)), Duration::from_millis(70));
         assert_eq!(books.longest_gap(at(85), at(300)), Duration::from_millis(200));
-        assert_eq!((books.first_after(at(20)), books.first_after(at(100))), (Some(at(90)), None));
+    }
+
+    #[test]
+    fn a_wait_is_followed_to_the_delivery_that_ends_it_however_late_it_comes() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut books = Books::new(10);
+        books.moments.push(at(10));
+        assert_eq!(books.longest_wait(start, at(3_000)), None, "nothing came since: who knows how long");
+        assert_eq!(books.longest_gap(start, at(3_000)), Duration::from_millis(2_990), "cut where one looks");
+        books.moments.push(at(60_010));
+        assert_eq!(books.longest_wait(start, at(3_000)), Some(Duration::from_secs(60)));
+        books.moments.push(at(200_000));
+        assert_eq!(books.longest_wait(start, at(3_000)), Some(Duration::from_secs(60)), "what begins later");
+    }
+
+    #[test]
+    fn books_say_why_batches_were_lost() {
+        let mut books = Books::new(10);
+        assert_eq!((books.lost(), books.why_lost()), (0, None));
+        books.lost_for = [(Lost::Full, 1), (Lost::Refused(Refusal::Expired), 3)].into();
+        assert_eq!(books.lost(), 4);
+        let why = books.why_lost().expect("some are lost");
+        assert!(why.contains("3 refused") && why.contains("Expired") && why.contains("1 beyond"), "{why}");
     }
 }

@@ -47,6 +47,7 @@ pub struct DriverSetup {
 enum Order {
     Told(Told),
     Pace(Pace),
+    Small(u32),
     Forget,
     Kill,
     Revive,
@@ -139,6 +140,11 @@ impl Driver {
         self.order(Order::Revive);
     }
 
+    /// Ends the sending of all others and sends so many small batches: they are in all books but that of bytes.
+    pub fn small(&self, batches: u32) {
+        self.order(Order::Small(batches));
+    }
+
     /// Uploads a batch that nobody is asked to witness.
     pub fn show(&self, sealed: Sealed) {
         self.order(Order::Show(Box::new(sealed)));
@@ -175,7 +181,7 @@ impl Driver {
         loop {
             let (sent, done, lost) = {
                 let books = self.shared.books();
-                (books.sent.0, books.delivered.0, books.lost)
+                (books.sent.0, books.delivered.0, books.lost())
             };
             if done + lost >= sent {
                 return true;
@@ -237,6 +243,7 @@ fn drive(
         waiting: VecDeque::new(),
         open: BTreeMap::new(),
         pace: Pace::Paused,
+        small: 0,
         due: Instant::now(),
     };
     let made = thread.fill().map(|()| pool);
@@ -257,6 +264,8 @@ struct Thread<'a> {
     /// Batches on their way, and when they were due.
     open: BTreeMap<u64, (Ready, Instant)>,
     pace: Pace,
+    /// Small batches that are to be sent.
+    small: u32,
     /// When the next one of an open loop is due.
     due: Instant,
 }
@@ -265,6 +274,7 @@ impl Thread<'_> {
     fn run(&mut self, told: &Receiver<Order>) -> Result<(), String> {
         loop {
             self.send();
+            self.send_small()?;
             let room = self.waiting.len() < self.setup.ahead.max(1);
             let busy = self.pace != Pace::Paused && room && self.make()?;
             let mut wait = if busy { Duration::ZERO } else { self.until_due() };
@@ -332,6 +342,27 @@ impl Thread<'_> {
         }
     }
 
+    /// Sends small batches for as long as there are places.
+    fn send_small(&mut self) -> Result<(), String> {
+        let shared = self.shared;
+        let node = shared.node();
+        let Some(node) = node.as_ref() else { return Ok(()) };
+        while self.small > 0 && self.open.len() < self.setup.broker.window as usize {
+            let height = shared.books().height;
+            let made = self.source.small(&mut self.cooldown, height).map_err(|why| why.to_string())?;
+            let Some(ready) = made else { return Ok(()) };
+            self.small -= 1;
+            let mut books = shared.books();
+            books.sent.0 += 1;
+            books.sent.1 += ready.ids.len() as u64;
+            books.small += 1;
+            drop(books);
+            self.open.insert(ready.number, (ready.clone(), Instant::now()));
+            node.tell(Input::Batch(Box::new(ready)));
+        }
+        Ok(())
+    }
+
     /// Does what it is told; whether it goes on.
     fn obey(&mut self, order: Order) -> Result<bool, String> {
         match order {
@@ -339,6 +370,12 @@ impl Thread<'_> {
             Order::Pace(pace) => {
                 self.pace = pace;
                 self.due = Instant::now();
+            }
+            Order::Small(batches) => {
+                self.pace = Pace::Paused;
+                // Their numbers would be below those of small ones, so they are never sent.
+                self.waiting.drain(..).for_each(|ready| self.cooldown.release(&ready.ids));
+                self.small = self.small.saturating_add(batches);
             }
             Order::Forget => self.shared.books().latency = crate::Latency::default(),
             Order::Kill => drop(self.shared.node().take()),
@@ -372,9 +409,11 @@ impl Thread<'_> {
                 books.pay(&ready.deltas);
                 self.cooldown.release(&ready.ids);
             }
-            Output::Lost { number, .. } => {
+            Output::Lost { number, why } => {
                 // Its members may be in a batch that is delivered all the same: they are not used again.
-                books.lost += u64::from(self.open.remove(&number).is_some());
+                if self.open.remove(&number).is_some() {
+                    *books.lost_for.entry(why).or_default() += 1;
+                }
             }
         }
     }

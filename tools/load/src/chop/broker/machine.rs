@@ -3,6 +3,7 @@
 use super::flight::{Flight, Recent};
 use super::source::Ready;
 use std::collections::BTreeMap;
+use std::fmt;
 use synod_chopchop::batch::{Refusal, Sealed};
 use synod_chopchop::config::Cluster;
 use synod_chopchop::message::{Refused, ServerMessage, Shard, StoreMessage, Upload, Verdict};
@@ -38,12 +39,21 @@ pub enum Input {
 }
 
 /// Why a batch is never delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lost {
     /// f + 1 servers refuse it for this reason.
     Refused(Refusal),
     /// More are on their way than were announced.
     Full,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(why) => write!(f, "refused for {why:?}"),
+            Self::Full => f.write_str("beyond the window"),
+        }
+    }
 }
 
 /// What it tells.
@@ -76,19 +86,6 @@ pub enum Timer {
     Order(u64, u32),
 }
 
-/// What happened, since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Shards that came.
-    pub shards: u64,
-    /// Refusals that came.
-    pub refusals: u64,
-    /// Batches for which more servers were asked to witness.
-    pub extended: u64,
-    /// Batches that were ordered again.
-    pub ordered_again: u64,
-}
-
 /// A broker of generated batches.
 pub struct LoadBroker {
     config: Config,
@@ -98,18 +95,11 @@ pub struct LoadBroker {
     by_digest: BTreeMap<Hash, u64>,
     witness_times: Recent,
     order_times: Recent,
-    stats: Stats,
 }
 
 type Step<'a> = Turn<'a, LoadBroker>;
 
 impl LoadBroker {
-    /// What happened so far.
-    #[must_use]
-    pub const fn stats(&self) -> Stats {
-        self.stats
-    }
-
     fn on_batch(&mut self, ready: &Ready, turn: &mut Step<'_>) {
         let number = ready.number;
         if self.open.len() >= self.config.window as usize && !self.open.contains_key(&number) {
@@ -173,14 +163,12 @@ impl LoadBroker {
         if !ask.is_empty() {
             turn.send(ask, Message::Store(StoreMessage::Ask(flight.statement.digest)));
         }
-        self.stats.extended += u64::from(stage == 1);
         self.upload(number, again, turn);
         let next = wait(&self.witness_times, 2).times(1 << stage.min(4));
         turn.arm(Timer::Witness(number, stage.saturating_add(1)), next);
     }
 
     fn on_shard(&mut self, from: NodeId, shard: &Shard, turn: &mut Step<'_>) {
-        self.stats.shards += 1;
         let Some(number) = self.by_digest.get(&shard.digest).copied() else { return };
         let Some(flight) = self.open.get_mut(&number) else { return };
         if flight.witnessed(from, shard.signature, &self.config.cluster) {
@@ -208,7 +196,6 @@ impl LoadBroker {
             turn.send(to, Message::Server(ServerMessage::Order(item)));
         }
         if stage > 0 {
-            self.stats.ordered_again += u64::from(stage == 1);
             // A verdict that was lost with a link is asked for.
             let digest = flight.statement.digest;
             turn.send(NodeSet::first(quorums.members()), Message::Server(ServerMessage::Certify(digest)));
@@ -229,7 +216,6 @@ impl LoadBroker {
     }
 
     fn on_refuse(&mut self, from: NodeId, refused: &Refused, turn: &mut Step<'_>) {
-        self.stats.refusals += 1;
         let Some(number) = self.by_digest.get(&refused.digest).copied() else { return };
         let Some(flight) = self.open.get_mut(&number).filter(|flight| flight.item.is_none()) else { return };
         if matches!(refused.why, Refusal::Directory | Refusal::Credit) {
@@ -337,7 +323,6 @@ impl Recover for LoadBroker {
             by_digest: BTreeMap::new(),
             witness_times: Recent::default(),
             order_times: Recent::default(),
-            stats: Stats::default(),
         })
     }
 

@@ -31,7 +31,7 @@ pub use bare::{Bare, Ids};
 pub use books::{Books, SAMPLE};
 pub use cooldown::Cooldown;
 pub use drive::{Driver, DriverSetup, Pace};
-pub use machine::{Config, Input, LoadBroker, Lost, Output, Stats, Timer};
+pub use machine::{Config, Input, LoadBroker, Lost, Output, Timer};
 pub use node::{BrokerSetup, Carried, LoadNode, Told};
 pub use operations::Operations;
 pub use source::{Ready, Source, SourcePlan};

@@ -6,13 +6,15 @@ use synod_machine::Rng;
 
 /// Amounts and colours repeat after as many batches.
 const ROUND: u64 = 1_000;
+/// Numbers above those of batches of a plan, for messages that none of those holds.
+pub(super) const APART: u64 = 1 << 22;
 /// Sides of the board, in bits.
 const SIDE: u32 = 11;
 
 /// Operations of an application, drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operations {
-    /// 1 to 1,000 to any client.
+    /// 1 to 1,000 to any client, above that in small batches.
     Payments {
         /// Clients.
         clients: u32,
@@ -43,7 +45,10 @@ impl Operations {
         let drawn = rng.draw();
         let part = |of: u32| (drawn >> 32) % u64::from(of.max(1));
         match self {
-            Self::Payments { clients } => part(clients) | (1 + number % ROUND) << 32,
+            Self::Payments { clients } => {
+                let beyond = if number < APART { 0 } else { ROUND };
+                part(clients) | (1 + number % ROUND + beyond) << 32
+            }
             Self::Pixels => drawn >> (64 - 2 * SIDE) | (number % (1 << 24)) << (2 * SIDE),
             Self::Bids { tokens } => part(tokens) << 1 | (number % (1 << 31)) << 32,
             Self::Bytes(_) => drawn ^ number,
@@ -113,6 +118,19 @@ mod tests {
         for operations in [Operations::Payments { clients: 1 }, Operations::Pixels, Operations::Bytes(8)] {
             let (one, next) = (words(operations, 8), words(operations, 9));
             assert!(one.iter().zip(&next).all(|(one, next)| one != next), "{operations:?}");
+        }
+    }
+
+    #[test]
+    fn small_batches_say_what_no_batch_of_the_plan_says() {
+        for operations in
+            [Operations::Payments { clients: 1 }, Operations::Pixels, Operations::Bids { tokens: 1 }]
+        {
+            let small = words(operations, super::APART + 8);
+            assert!(
+                (0..2_000).all(|number| !words(operations, number).contains(&small[0])),
+                "{operations:?}"
+            );
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::books::{Deltas, deltas};
 use super::cooldown::Cooldown;
-use super::operations::Operations;
+use super::operations::{APART, Operations};
 use super::pool::Pool;
 use crate::chop::batches::{BatchPlan, Batches, Unfit};
 use crate::chop::draw::IdDraw;
@@ -13,6 +13,9 @@ use synod_chopchop::config::Cluster;
 use synod_crypto::Hash;
 use synod_machine::Rng;
 use synod_quorum::NodeId;
+
+/// Messages of a small batch, where there are as many clients.
+const SMALL: u32 = 16;
 
 /// What is generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +146,24 @@ impl<'a> Source<'a> {
         };
         self.number = number;
         Ok(Some(ready))
+    }
+
+    /// A small batch, at a height of `height`, of members that are in no other one and of messages that no other one holds;
+    /// none while too few are free.
+    ///
+    /// # Errors
+    /// [`Unfit`] when there are no clients.
+    pub fn small(&mut self, cooldown: &mut Cooldown, height: u64) -> Result<Option<Ready>, Unfit> {
+        let (count, operations) = (SMALL.min(self.members.length()), self.plan.operations);
+        let Some(ids) = cooldown.draw(count, &mut self.rng) else { return Ok(None) };
+        let (number, expiry) = (self.number + 1, height + self.cluster.rules().horizon / 4);
+        let entries = operations.entries(&ids, (APART + number, false), &mut self.rng);
+        let deltas = deltas(operations, &entries, self.members.length());
+        let plan = BatchPlan { ids: IdDraw::Uniform, count, msg_size: operations.size(), distilled: 1_000 };
+        let sealed = Batches::new(self.members, self.cluster, plan)?.seal((number, expiry), entries)?;
+        let digest = sealed.digest(self.cluster.domains());
+        self.number = number;
+        Ok(Some(Ready { number, sealed, digest, ids: ids.into(), deltas }))
     }
 }
 

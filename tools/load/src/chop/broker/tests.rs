@@ -163,7 +163,6 @@ fn who_is_silent_is_asked_again_and_others_are_asked_too() {
     let said = world.step(Event::Timer(Timer::Order(1, 2)));
     let certify = sent(&said, |message| matches!(message, Message::Server(ServerMessage::Certify(_))));
     assert_eq!((ordered(&said), certify), (4, NodeSet::first(4)));
-    assert_eq!((world.broker.stats().extended, world.broker.stats().ordered_again), (1, 1));
 }
 
 #[test]
@@ -259,6 +258,30 @@ fn every_message_of_every_source_is_witnessed_and_delivered_whatever_the_order()
         assert_eq!(waits, 0, "{plan:?}: 512 members are enough for four batches of 50");
         let stragglers = all[0].sealed.header.stragglers;
         assert_eq!(stragglers, 50 * (1_000 - u32::from(distilled)) / 1_000);
+    }
+}
+
+#[test]
+fn small_batches_behind_those_of_any_source_are_witnessed_and_delivered() {
+    for (distilled, pool) in [(1_000, 4), (1_000, 0), (0, 4)] {
+        let (cluster, members) = (cluster(), members(512));
+        let witness = Witness::new(&cluster, &members);
+        let plan = SourcePlan { distilled, pool, ..PLAN };
+        let mut source = Source::new(&members, &cluster, plan).expect("a sound plan");
+        let (mut cooldown, mut table) = (Cooldown::new(512), Table::new(4));
+        table.grow(512);
+        for number in 1..=40_u64 {
+            let made = if number <= 4 { Source::next } else { Source::small };
+            let ready = made(&mut source, &mut cooldown, number).expect("sound").expect("enough are free");
+            assert_eq!((ready.number, ready.ids.len()), (number, if number <= 4 { 50 } else { 16 }));
+            assert_eq!(witness.check(&ready.sealed), Ok(()), "{plan:?} {number}");
+            let batch = Batch::open(&ready.sealed).expect("well formed");
+            let runs = Runs::split(batch, &table).expect("ids of the table");
+            assert_eq!(runs.apply(&mut table).exc_count(), 0, "{plan:?}: every message is delivered");
+            cooldown.release(&ready.ids);
+        }
+        assert!(cooldown.draw(500, &mut synod_machine::Rng::new(1, NodeId(0), 0)).is_some());
+        assert!(source.small(&mut cooldown, 9).expect("sound").is_none(), "twelve are free");
     }
 }
 

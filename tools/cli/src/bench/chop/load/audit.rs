@@ -1,26 +1,58 @@
 //! Each message once on every server: what the load broker sent against what servers signed, counted and hold.
 
-use super::ask::Server;
 use crate::bench::pages::Page;
 use crate::exit::bug;
+use crate::servers::Servers;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use synod_config::{Address, Genesis, SynError, code};
 use synod_crypto::Hash;
 use synod_load::chop::broker::Books;
+use synod_service::BatchStanding;
+use tokio::runtime::Runtime;
 
 /// How long servers may take to come to one height and one checkpoint.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(20);
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Whom the audit asks, and what must be there.
+/// Sessions with all servers.
+pub(super) struct Eyes {
+    runtime: Runtime,
+    servers: Servers,
+}
+
+impl Eyes {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// The code of whatever refused.
+    pub(super) fn open(genesis: &Genesis) -> Result<Self, SynError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| bug("runtime", &error))?;
+        Ok(Self { runtime, servers: Servers::connect(genesis)? })
+    }
+
+    /// The height of the newest checkpoint that every server has.
+    ///
+    /// # Errors
+    /// SYN-2003 with a server that does not answer in time.
+    pub(super) fn checkpoint_height(&self) -> Result<u64, SynError> {
+        let all = self.runtime.block_on(self.servers.standings(ANSWER))?;
+        Ok(all.iter().map(|standing| standing.checkpoint_height).min().unwrap_or(0))
+    }
+}
+
+/// What must be there.
 pub(super) struct Terms<'a> {
-    pub(super) genesis: &'a Genesis,
     /// What every account was opened with, if the application keeps money.
     pub(super) grant: Option<u64>,
     /// The servers' metrics ports; none of a server that was started again, for it counts anew.
     pub(super) metrics: &'a [Option<Address>],
+    /// The height that checkpoints must have at least: that of all that was measured.
+    pub(super) covered: u64,
 }
 
 /// What one server holds.
@@ -28,6 +60,7 @@ pub(super) struct Terms<'a> {
 struct Held {
     height: u64,
     checkpoint: u64,
+    checkpoint_height: u64,
     root: Hash,
     /// Balances of the sample.
     balances: Vec<u64>,
@@ -47,7 +80,13 @@ pub(super) struct Audit {
     /// Whether servers hold the same root at the same checkpoint, and stand at the same height.
     equal: bool,
     height: u64,
+    /// The height of the checkpoint whose roots were compared, and the one that it must have.
     checkpoint_height: u64,
+    covered: u64,
+    /// Small batches behind the measured ones, so that there is such a checkpoint.
+    small: u64,
+    /// Why batches were given up, if some were.
+    why_lost: Option<String>,
     /// Accounts whose money was compared, and those with another sum.
     sample: usize,
     sample_wrong: usize,
@@ -58,25 +97,21 @@ impl Audit {
     ///
     /// # Errors
     /// Servers that do not answer or do not come to one height.
-    pub(super) fn of(terms: &Terms<'_>, books: &Books, planted: bool) -> Result<Self, SynError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| bug("runtime", &error))?;
+    pub(super) fn of(eyes: &Eyes, terms: &Terms<'_>, books: &Books, planted: bool) -> Result<Self, SynError> {
         let mut books = books.clone();
         books.sent.1 += u64::from(planted);
-        let held = runtime.block_on(ask(terms, &books))?;
-        let mut audit =
-            Self::compare(&books, terms.grant, &held.iter().map(|(held, _)| held).collect::<Vec<_>>());
-        audit.checkpoint_height = held.iter().map(|(_, height)| *height).min().unwrap_or(0);
-        Ok(audit)
+        let held = eyes.runtime.block_on(ask(&eyes.servers, terms, &books))?;
+        Ok(Self::compare(&books, (terms.grant, terms.covered), &held))
     }
 
-    fn compare(books: &Books, grant: Option<u64>, held: &[&Held]) -> Self {
+    fn compare(books: &Books, (grant, covered): (Option<u64>, u64), held: &[Held]) -> Self {
         let (sent, delivered) = (books.sent.1, books.delivered.1);
         let expected: Vec<u64> = match grant {
             Some(grant) => books.accounts().map(|(_, by)| grant.saturating_add_signed(by)).collect(),
             None => Vec::new(),
         };
-        let mut audit = Self { servers: held.len(), sent, delivered, equal: true, ..Self::default() };
+        let mut audit = Self { servers: held.len(), sent, delivered, covered, ..Self::default() };
+        (audit.small, audit.why_lost) = (books.small, books.why_lost());
         audit.lost = sent.saturating_sub(delivered);
         audit.duplicated = books.repeated;
         for server in held {
@@ -95,8 +130,8 @@ impl Audit {
             audit.height = audit.height.max(server.height);
         }
         audit.sample = expected.len();
-        let same =
-            |a: &&Held, b: &&Held| (a.height, a.checkpoint, a.root) == (b.height, b.checkpoint, b.root);
+        audit.checkpoint_height = held.iter().map(|server| server.checkpoint_height).min().unwrap_or(0);
+        let same = |a: &Held, b: &Held| (a.height, a.checkpoint, a.root) == (b.height, b.checkpoint, b.root);
         audit.equal = held.windows(2).all(|pair| same(&pair[0], &pair[1]));
         audit
     }
@@ -104,6 +139,8 @@ impl Audit {
     fn ok(&self) -> bool {
         (self.lost, self.duplicated, self.sample_wrong) == (0, 0, 0)
             && self.equal
+            // Before the first checkpoint all roots are the same one, of nothing.
+            && self.checkpoint_height >= self.covered.max(1)
             && self.delivered > 0
             && self.servers > 0
     }
@@ -119,60 +156,81 @@ impl Audit {
         let values = [("lost", &*self.lost.to_string()), ("duplicated", &*self.duplicated.to_string())];
         let equal = if self.equal { "servers agree" } else { "servers hold different states" };
         let found = format!(
-            "{equal}; {} of {} messages delivered at height {}; {} of {} accounts hold another sum",
-            self.delivered, self.sent, self.height, self.sample_wrong, self.sample
+            "{equal}; {} of {} messages delivered at height {}, and a checkpoint at {} of {}; {} of {} accounts hold \
+             another sum",
+            self.delivered,
+            self.sent,
+            self.height,
+            self.checkpoint_height,
+            self.covered,
+            self.sample_wrong,
+            self.sample
         );
-        Err(SynError::of(code::AUDIT_FAILED, &values).because(found))
+        let error = SynError::of(code::AUDIT_FAILED, &values).because(found);
+        Err(match &self.why_lost {
+            Some(why) => error.because(why),
+            None => error,
+        })
     }
 
     pub(super) fn to_json(&self) -> Value {
         json!({
             "servers": self.servers, "sent": self.sent, "delivered": self.delivered, "lost": self.lost,
             "duplicated": self.duplicated, "state_hash_equal": self.equal, "height": self.height,
-            "checkpoint_height": self.checkpoint_height, "accounts": self.sample,
+            "checkpoint_height": self.checkpoint_height, "small_batches": self.small, "accounts": self.sample,
             "accounts_wrong": self.sample_wrong, "ok": self.ok(),
         })
     }
 }
 
-/// What each server holds, and the height of its checkpoint, once all stand at one.
-async fn ask(terms: &Terms<'_>, books: &Books) -> Result<Vec<(Held, u64)>, SynError> {
-    let count = u32::try_from(terms.metrics.len()).unwrap_or(0);
-    let servers = (0..count).map(|id| Server::call(terms.genesis, id)).collect::<Result<Vec<_>, _>>()?;
+/// What each server holds, once all stand at one height and one checkpoint.
+async fn ask(servers: &Servers, terms: &Terms<'_>, books: &Books) -> Result<Vec<Held>, SynError> {
     let until = Instant::now() + PATIENCE;
     let standings = loop {
-        let mut all = Vec::new();
-        for server in &servers {
-            all.push(server.standing().await?);
-        }
-        let equal = all
-            .windows(2)
-            .all(|pair| pair[0].height == pair[1].height && pair[0].checkpoint == pair[1].checkpoint);
-        if (equal && all.iter().all(|one| one.height >= books.height)) || Instant::now() >= until {
-            // Those that do not meet fail the comparison, which says so.
+        let all = servers.standings(ANSWER).await?;
+        // Those that do not meet fail the comparison, which says so.
+        if meet(&all, books.height, terms.covered) || Instant::now() >= until {
             break all;
         }
         tokio::time::sleep(LOOK).await;
     };
     let ids: Vec<u32> = books.accounts().map(|(id, _)| id).filter(|_| terms.grant.is_some()).collect();
+    let balances = servers.balances(&ids, ANSWER).await?;
     let mut all = Vec::new();
-    for ((server, standing), metrics) in servers.iter().zip(standings).zip(terms.metrics) {
-        let balances = if ids.is_empty() { Vec::new() } else { server.balances(&ids).await? };
-        let held = Held {
+    for ((standing, balances), metrics) in standings.iter().zip(balances).zip(terms.metrics) {
+        all.push(Held {
             height: standing.height,
             checkpoint: standing.checkpoint.0,
+            checkpoint_height: standing.checkpoint_height,
             root: standing.root,
             balances,
-            counted: metrics.as_ref().and_then(counted),
-        };
-        all.push((held, standing.checkpoint_height));
+            counted: metrics.as_ref().map(counted).transpose()?,
+        });
     }
     Ok(all)
 }
 
+/// Whether all stand at one height and one checkpoint, and neither is below these.
+fn meet(all: &[BatchStanding], height: u64, covered: u64) -> bool {
+    let same = |a: &BatchStanding, b: &BatchStanding| (a.height, a.checkpoint) == (b.height, b.checkpoint);
+    all.windows(2).all(|pair| same(&pair[0], &pair[1]))
+        && all.iter().all(|one| one.height >= height && one.checkpoint_height >= covered)
+}
+
 /// Messages and exceptions that a server counted.
-fn counted(metrics: &Address) -> Option<(u64, u64)> {
-    let page = Page::fetch(metrics)?;
+///
+/// # Errors
+/// SYN-2003 for a server that does not tell: what is not counted is not audited.
+fn counted(metrics: &Address) -> Result<(u64, u64), SynError> {
+    let silent = |why: &str| {
+        let address = metrics.to_string();
+        SynError::of(code::NO_ANSWER, &[("address", &*address), ("stage", "audit")]).because(why)
+    };
+    let page = Page::fetch(metrics).ok_or_else(|| silent("it shows no metrics"))?;
+    counts(&page).ok_or_else(|| silent("its metrics do not say how many messages it delivered"))
+}
+
+fn counts(page: &Page) -> Option<(u64, u64)> {
     let whole = |name: &str| format!("{:.0}", page.sum(name)?).parse().ok();
     Some((whole("synod_server_messages_total")?, whole("synod_server_exceptions_total")?))
 }
@@ -180,7 +238,8 @@ fn counted(metrics: &Address) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use synod_load::chop::broker::Books;
+    use synod_chopchop::batch::Refusal;
+    use synod_load::chop::broker::{Books, Lost};
 
     fn books() -> Books {
         let mut books = Books::new(10);
@@ -191,13 +250,14 @@ mod tests {
 
     fn held() -> Held {
         let balances = (0..10).map(|id| if id == 2 { 95 } else { 100 }).collect();
-        Held { height: 4, checkpoint: 8, root: Hash([1; 32]), balances, counted: Some((300, 0)) }
+        let (checkpoint, checkpoint_height, root) = (8, 4, Hash([1; 32]));
+        Held { height: 4, checkpoint, checkpoint_height, root, balances, counted: Some((300, 0)) }
     }
 
     fn found(change: impl Fn(&mut Held)) -> Audit {
         let mut other = held();
         change(&mut other);
-        Audit::compare(&books(), Some(100), &[&held(), &other])
+        Audit::compare(&books(), (Some(100), 4), &[held(), other])
     }
 
     #[test]
@@ -211,7 +271,8 @@ mod tests {
     #[test]
     fn what_one_server_misses_has_twice_or_holds_otherwise_fails() {
         type Change<'a> = &'a dyn Fn(&mut Held);
-        let wrong: [(&str, Change<'_>); 6] = [
+        let wrong: [(&str, Change<'_>); 7] = [
+            ("a checkpoint before the end", &|held| held.checkpoint_height = 3),
             ("height", &|held| held.height = 3),
             ("batch too many", &|held| held.height = 5),
             ("message too many", &|held| held.counted = Some((301, 0))),
@@ -226,8 +287,41 @@ mod tests {
         }
         let mut books = books();
         books.sent.1 += 1;
-        let audit = Audit::compare(&books, None, &[&held()]);
+        let audit = Audit::compare(&books, (None, 4), &[held()]);
         assert_eq!((audit.lost, audit.ok()), (1, false));
-        assert!(!Audit::compare(&books, None, &[]).ok(), "nobody was asked");
+        assert!(!Audit::compare(&books, (None, 4), &[]).ok(), "nobody was asked");
+    }
+
+    #[test]
+    fn roots_before_the_first_checkpoint_are_no_equal_states() {
+        let none = || Held { checkpoint: 0, checkpoint_height: 0, root: Hash::ZERO, ..held() };
+        let audit = Audit::compare(&books(), (Some(100), 0), &[none(), none()]);
+        assert!(audit.equal && !audit.ok(), "{audit:?}");
+        let at = |height, checkpoint_height| BatchStanding {
+            height,
+            checkpoint: synod_machine::broadcast::Position(8),
+            checkpoint_height,
+            root: Hash::ZERO,
+        };
+        assert!(meet(&[at(4, 4), at(4, 4)], 4, 4) && meet(&[at(9, 5), at(9, 5)], 4, 4));
+        assert!(!meet(&[at(4, 3), at(4, 3)], 4, 4) && !meet(&[at(4, 4), at(5, 4)], 4, 4));
+    }
+
+    #[test]
+    fn a_server_that_tells_no_count_is_no_server_that_counted_right() {
+        let page = |text: &str| Page::parse(text, Instant::now());
+        let whole = page("synod_server_messages_total 300\nsynod_server_exceptions_total 0\n");
+        assert_eq!(counts(&whole), Some((300, 0)));
+        assert_eq!(counts(&page("synod_server_messages_total 300\n")), None);
+        let nobody = Address::parse("127.0.0.1:1").expect("an address");
+        assert_eq!(counted(&nobody).map_err(|error| error.code()), Err(code::NO_ANSWER));
+    }
+
+    #[test]
+    fn what_was_given_up_is_told_with_its_reason() {
+        let mut books = books();
+        (books.sent, books.lost_for) = ((4, 400), [(Lost::Refused(Refusal::Expired), 1)].into());
+        let error = Audit::compare(&books, (None, 4), &[held()]).passed().expect_err("100 are lost");
+        assert!(error.to_text().contains("1 refused for Expired"), "{error:?}");
     }
 }

@@ -15,10 +15,9 @@ use synod_load::chop::Members;
 use synod_load::chop::broker::{Books, Pace};
 
 /// Why figures that other parts have are not here.
-const UNAVAILABLE: [(&str, &str); 3] = [
+const UNAVAILABLE: [(&str, &str); 2] = [
     ("stage_ns", "stages are measured by --part auth and --part server"),
-    ("cohort_hit", "servers do not count the sums that they find"),
-    ("keysum_path", "servers do not tell by which way they add keys"),
+    ("cohort_hit", "servers do not count the sums of cohorts that they find"),
 ];
 
 /// What a cluster gave.
@@ -140,6 +139,7 @@ pub(super) fn figures(stretch: &Stretch, books: &Books) -> Vec<(&'static str, Va
         ("measured_s", rounded(stretch.wall.as_secs_f64())),
         ("cooldown_ok", books.cooldown_ok().into()),
         ("cooldown_waits", books.cooldown_waits.into()),
+        ("keysum_path", report::keysum_path(&stretch.pages)),
         ("cpu_ns_per_msg", cpu(stretch)),
         ("batch_bytes_per_msg", rounded(float(books.bytes) / sent)),
         ("ingress_bytes_per_msg", ingress),

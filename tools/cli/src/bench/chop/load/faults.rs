@@ -19,7 +19,7 @@ use synod_config::SynError;
 use synod_load::chop::broker::Pace;
 use synod_load::usage;
 
-/// How long a killed server stays away, and how long a killed broker is watched.
+/// How long a killed server stays away, and how long a killed broker is watched, at least.
 const AWAY: Duration = Duration::from_secs(3);
 /// How long a server may take to come back, and others to deliver what a sleeping one misses.
 const BACK: Duration = Duration::from_secs(180);
@@ -50,7 +50,7 @@ pub(super) fn measure(session: &Session, plan: &LoadPlan) -> Result<Report, SynE
     events.push(
         json!({ "fault": "server killed", "server": second, "is": server(session, &mut rig, second)? }),
     );
-    events.push(json!({ "fault": "broker killed", "is": broker(session, &rig) }));
+    events.push(json!({ "fault": "broker killed", "is": broker(session, &rig)? }));
     let mut reasons = vec![("stage_ns", "stages are measured by --part auth and --part server")];
     let asleep = if plan.ablations {
         asleep(session, &rig, plan)?
@@ -74,6 +74,16 @@ fn first_leader(rig: &Rig) -> Result<usize, SynError> {
     leader(pages.iter()).ok_or_else(|| bug("faults", &"no server told its leader"))
 }
 
+/// The longest time without a delivery of those that began since `from`, each followed to its end.
+fn longest_wait(rig: &Rig, from: Instant) -> Result<Duration, SynError> {
+    let (to, mut longest) = (Instant::now(), None);
+    rig.until(BACK, "a delivery behind a fault", || {
+        longest = rig.driver.books().longest_wait(from, to);
+        longest.is_some()
+    })?;
+    Ok(longest.unwrap_or_default())
+}
+
 fn seconds(time: Duration) -> Value {
     rounded(time.as_secs_f64())
 }
@@ -85,6 +95,8 @@ fn server(session: &Session, rig: &mut Rig, at: usize) -> Result<Value, SynError
     let killed = Instant::now();
     rig.cluster.kill(at);
     std::thread::sleep(AWAY);
+    // It stays away until the others deliver without it: its return is no part of their recovery.
+    let gap = longest_wait(rig, killed)?;
     let again = Instant::now();
     rig.cluster.launch(at)?;
     rig.cluster.await_all()?;
@@ -94,7 +106,8 @@ fn server(session: &Session, rig: &mut Rig, at: usize) -> Result<Value, SynError
     let books = rig.driver.books();
     let before = books.longest_gap(killed.checked_sub(AWAY).unwrap_or(killed), killed);
     Ok(json!({
-        "longest_gap_s": seconds(books.longest_gap(killed, again)), "longest_gap_before_s": seconds(before),
+        "longest_gap_s": seconds(gap), "longest_gap_before_s": seconds(before),
+        "longest_gap_at_return_s": seconds(longest_wait(rig, again)?),
         "away_s": seconds(again.saturating_duration_since(killed)), "back_after_s": seconds(back),
     }))
 }
@@ -112,19 +125,16 @@ fn caught_up(rig: &Rig, at: usize) -> Result<(), SynError> {
 }
 
 /// Kills the load broker and starts it again at once.
-fn broker(session: &Session, rig: &Rig) -> Value {
+fn broker(session: &Session, rig: &Rig) -> Result<Value, SynError> {
     session.watched("killing the broker");
     std::thread::sleep(AWAY);
     let killed = Instant::now();
     rig.driver.kill();
     rig.driver.revive();
     std::thread::sleep(AWAY);
-    let books = rig.driver.books();
-    let before = books.longest_gap(killed.checked_sub(AWAY).unwrap_or(killed), killed);
-    json!({
-        "longest_gap_s": seconds(books.longest_gap(killed, Instant::now())),
-        "longest_gap_before_s": seconds(before),
-    })
+    let gap = longest_wait(rig, killed)?;
+    let before = rig.driver.books().longest_gap(killed.checked_sub(AWAY).unwrap_or(killed), killed);
+    Ok(json!({ "longest_gap_s": seconds(gap), "longest_gap_before_s": seconds(before) }))
 }
 
 /// Stops a server until the others have delivered more than they keep, and lets it go on.

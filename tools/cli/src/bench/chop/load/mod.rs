@@ -6,7 +6,6 @@
 //! accounts, and by equal roots of states.
 
 mod apps;
-mod ask;
 mod audit;
 mod e2e;
 mod faults;

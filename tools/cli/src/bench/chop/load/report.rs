@@ -7,7 +7,7 @@ use super::threads::Threads;
 use super::wire::on_wire;
 use crate::bench::chop::report::{each, float, rounded};
 use crate::bench::header::common;
-use crate::bench::pages::Spread;
+use crate::bench::pages::{Passed, Spread};
 use crate::output::Report;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -52,7 +52,8 @@ pub(super) fn of_batches(plan: &LoadPlan, part: &str, pool: usize) -> Map<String
         "ids": plan.ids.to_string(), "clients": plan.clients, "id_space": plan.clients,
         "batch": plan.batch, "size": plan.size, "distilled": f64::from(plan.distilled) / 1_000.0,
         // Stores keep the sums of a broker's last eight sets of signers.
-        "pool": pool, "sums_recur": (1..=8).contains(&pool), "window": plan.window, "checkpoint_every": super::rig::CHECKPOINT_EVERY,
+        "pool": pool, "sums_recur": (1..=8).contains(&pool), "window": plan.window, "checkpoint_every": super::rig::checkpoint_every(plan),
+        "quota_work": super::rig::QUOTA_WORK,
     }) else {
         unreachable!("an object was written")
     };
@@ -83,6 +84,17 @@ pub(super) fn bytes(stretch: &Stretch) -> [Value; 2] {
         if links == 0 { Value::Null } else { rounded(float(bytes) / float(links)) }
     };
     [per(stretch.carried.sent), per(on_wire(stretch.carried.sent))]
+}
+
+/// By which way servers added keys up, as they tell; nothing where one of them does not.
+pub(super) fn keysum_path(pages: &[Passed]) -> Value {
+    let told = |page: &Passed| page.last("synod_server_keysum_path").map(|path| path > 0.5);
+    match pages.iter().map(told).collect::<Option<Vec<bool>>>().as_deref() {
+        None | Some([]) => Value::Null,
+        Some(all) if all.iter().all(|in_vectors| *in_vectors) => json!("vectors"),
+        Some(all) if !all.contains(&true) => json!("one by one"),
+        Some(_) => json!("vectors at some servers, one by one at others"),
+    }
 }
 
 /// Half and 99 % of a histogram of seconds over all servers, in microseconds; or why there is none.
@@ -140,4 +152,26 @@ pub(super) fn unavailable(reasons: &[(&str, &str)], own: &mut Map<String, Value>
     let reasons: Map<String, Value> =
         reasons.iter().map(|(key, why)| ((*key).to_owned(), json!(why))).collect();
     own.insert("unavailable".to_owned(), reasons.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Passed, keysum_path};
+    use crate::bench::pages::Page;
+    use serde_json::Value;
+    use std::time::Instant;
+
+    #[test]
+    fn the_way_of_adding_keys_is_what_servers_tell() {
+        let passed = |text: &str| {
+            let page = Page::parse(text, Instant::now());
+            Passed::new(page.clone(), page)
+        };
+        let of = |paths: &[&str]| keysum_path(&paths.iter().map(|text| passed(text)).collect::<Vec<_>>());
+        let (vectors, single) = ("synod_server_keysum_path 1\n", "synod_server_keysum_path 0\n");
+        assert_eq!(of(&[vectors, vectors]), "vectors");
+        assert_eq!(of(&[single]), "one by one");
+        assert!(of(&[vectors, single]).as_str().is_some_and(|words| words.contains("some servers")));
+        assert_eq!([of(&[]), of(&[vectors, "other 1\n"])], [Value::Null, Value::Null]);
+    }
 }

@@ -1,6 +1,6 @@
 //! Servers as processes and a load broker in this one.
 
-use super::audit::{Audit, Terms};
+use super::audit::{Audit, Eyes, Terms};
 use super::plan::{App, LoadPlan, TOKENS};
 use super::threads::{self, Threads};
 use crate::bench::pages::{Page, Passed};
@@ -23,14 +23,26 @@ use synod_load::{Latency, usage};
 pub(super) const SERVERS: u16 = 4;
 /// What each account holds at first: above what a client pays in any run.
 pub(super) const GRANT: u32 = 2_000_000_000;
-/// Positions between checkpoints.
+/// Positions between checkpoints, at most.
 pub(super) const CHECKPOINT_EVERY: u32 = 256;
+/// Time measured of a run that is too short for as many batches, and its positions between checkpoints.
+const SHORT: (Duration, u32) = (Duration::from_secs(1), 32);
 /// How long links may take to come up, and what is on its way to be delivered.
 const LINKS: Duration = Duration::from_secs(60);
 const DRAIN: Duration = Duration::from_secs(120);
-/// How long servers may take to read the keys of all clients: some 50 us per client and server.
+/// Batches that are sent at once where a checkpoint is missing.
+const SMALL: u32 = 32;
+/// Checks a second that a server lets this broker have: what it costs is measured here, not what it is allowed.
+pub(super) const QUOTA_WORK: u32 = 4_000_000;
+/// How long servers may take to read the keys of all clients.
 const FIRST: Duration = Duration::from_secs(900);
 const LOOK: Duration = Duration::from_millis(20);
+
+/// Positions between the checkpoints of this run. Small batches make up what is missing to the next one, so a short run would
+/// be little else.
+pub(super) fn checkpoint_every(plan: &LoadPlan) -> u32 {
+    if plan.span <= SHORT.0 { SHORT.1 } else { CHECKPOINT_EVERY }
+}
 
 /// The members of every run's family.
 ///
@@ -132,12 +144,20 @@ impl Rig {
                     self.driver.books().sent,
                     self.driver.delivered()
                 );
-                return Err(SynError::of(code::NO_ANSWER, &[("address", "the servers"), ("stage", stage)])
-                    .because(found));
+                let error = SynError::of(code::NO_ANSWER, &[("address", "the servers"), ("stage", stage)]);
+                return Err(self.with_reasons(error.because(found)));
             }
             std::thread::sleep(LOOK);
         }
         Ok(())
+    }
+
+    /// What went wrong, and why batches were given up before.
+    fn with_reasons(&self, error: SynError) -> SynError {
+        match self.driver.books().why_lost() {
+            Some(why) => error.because(why),
+            None => error,
+        }
     }
 
     /// Has a first batch delivered: servers have read the clients' keys then. And more, for the time of the warm-up.
@@ -214,10 +234,11 @@ impl Rig {
         all
     }
 
-    /// Waits for what is on its way, compares, and gives the books; figures may be shown if the audit passed.
+    /// Waits for what is on its way, compares, and gives the books of what was measured; figures may be shown if the audit
+    /// passed.
     ///
     /// # Errors
-    /// SYN-2003 if something is not delivered in time; SYN-6009 if the audit fails.
+    /// SYN-2003 if a server does not answer; SYN-6009 if something is not delivered in time or the audit fails.
     pub(super) fn close(self, session: &Session, plan: &LoadPlan) -> Result<(Books, Audit), SynError> {
         session.watched("waiting for what is on its way, and auditing");
         if !self.driver.drain(DRAIN) {
@@ -225,23 +246,47 @@ impl Rig {
             let lost = (books.sent.1 - books.delivered.1).to_string();
             let values = [("lost", lost.as_str()), ("duplicated", "0")];
             let found = format!("{} of {} batches are delivered", books.delivered.0, books.sent.0);
-            return Err(SynError::of(code::AUDIT_FAILED, &values).because(found));
+            return Err(self.with_reasons(SynError::of(code::AUDIT_FAILED, &values).because(found)));
         }
         let books = self.driver.books();
-        let mut metrics = self.metrics();
-        for at in &self.restarted {
-            metrics.iter_mut().skip(*at).take(1).for_each(|port| *port = None);
-        }
+        let eyes = Eyes::open(&self.cluster.genesis)?;
+        let whole = self.covered(&eyes, books.height)?;
+        let metrics = self.counting()?;
         let pays = self.app == App::Payments && plan.size == 8;
-        let terms = Terms {
-            genesis: &self.cluster.genesis,
-            grant: pays.then_some(u64::from(GRANT)),
-            metrics: &metrics,
-        };
-        let audit = Audit::of(&terms, &books, plan.planted)?;
+        let terms =
+            Terms { grant: pays.then_some(u64::from(GRANT)), metrics: &metrics, covered: books.height };
+        let audit = Audit::of(&eyes, &terms, &whole, plan.planted)?;
         audit.passed()?;
         self.driver.stop().map_err(|why| bug("load broker", &why))?;
         Ok((books, audit))
+    }
+}
+
+impl Rig {
+    /// Sends small batches until every server has a checkpoint of this height: without one there are no roots to compare. The
+    /// books with them.
+    fn covered(&self, eyes: &Eyes, height: u64) -> Result<Books, SynError> {
+        let mut asked = 0;
+        // Items take positions one by one, so as many as lie between checkpoints are enough; a server may be behind.
+        while eyes.checkpoint_height()? < height && asked < 2 * CHECKPOINT_EVERY {
+            self.driver.small(SMALL);
+            asked += SMALL;
+            self.until(DRAIN, "small batches", || {
+                let books = self.driver.books();
+                books.small >= u64::from(asked) && books.delivered.0 + books.lost() >= books.sent.0
+            })?;
+        }
+        Ok(self.driver.books())
+    }
+
+    /// The metrics ports of servers that counted from the start; none of those that were started again.
+    fn counting(&self) -> Result<Vec<Option<Address>>, SynError> {
+        let port = |(at, port): (usize, Option<Address>)| match port {
+            _ if self.restarted.contains(&at) => Ok(None),
+            Some(port) => Ok(Some(port)),
+            None => Err(bug("audit", &format!("{} has no metrics port", self.cluster.name(at)))),
+        };
+        self.metrics().into_iter().enumerate().map(port).collect()
     }
 }
 
@@ -260,14 +305,13 @@ impl Cpu {
 fn deploy(plan: &LoadPlan, members: &Members) -> Result<Processes, SynError> {
     let flag = |key: &str, value: String| (key.to_owned(), value);
     let flags = [
-        // What a broker costs is measured here, not what it is allowed.
-        flag("chop.quota_work", "4000000".to_owned()),
+        flag("chop.quota_work", QUOTA_WORK.to_string()),
         flag("storage.sync", plan.sync.to_owned()),
         flag("storage.retain_bytes", plan.retain.to_string()),
         flag("log.level", "warn".to_owned()),
     ];
-    let parameters =
-        |parameters: &mut synod_config::Parameters| parameters.checkpoint_every = CHECKPOINT_EVERY;
+    let every = checkpoint_every(plan);
+    let parameters = |parameters: &mut synod_config::Parameters| parameters.checkpoint_every = every;
     let start = Start { name: "bench-load", nodes: SERVERS, dead: 1, parameters: &parameters, flags: &flags };
     let chop = Chop {
         batch_max: plan.batch.max(65_536),

@@ -3,25 +3,18 @@
 //! Every message pays 1 from its author to one payee, so the balance of an account says how many messages of its client
 //! were delivered, counted by the application itself. Equal consecutive messages are two payments.
 
-use crate::context::client_addresses;
 use crate::exit::bug;
+use crate::servers::Servers;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use synod_config::{Genesis, SynError, code};
-use synod_crypto::Hash;
-use synod_host::{ClientSetup, ClusterClient, Mode, Operation, Outcome};
 use synod_load::chop::client::Account;
-use synod_quorum::NodeId;
-use synod_service::{BatchQuestion, BatchStanding};
-use synod_wire::{Blob, Bytes, Limits, Wire as _};
 
-/// Questions that are open at one server.
-const TOGETHER: usize = 512;
 /// How long servers may take to have executed what was delivered.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long an answer may take.
-const ANSWER: Duration = Duration::from_secs(20);
+/// How long a server may take to tell the balances of all accounts.
+const TELLING: Duration = Duration::from_secs(300);
 
 /// What was compared, and what was found.
 #[derive(Clone, Debug, Default)]
@@ -50,8 +43,6 @@ pub(super) struct Terms<'a> {
     pub(super) genesis: &'a Genesis,
     pub(super) grant: u64,
     pub(super) payee: u32,
-    /// Servers that run.
-    pub(super) servers: &'a [u32],
 }
 
 impl Audit {
@@ -66,19 +57,17 @@ impl Audit {
     }
 
     async fn ask(terms: &Terms<'_>, accounts: &[Account]) -> Result<Self, SynError> {
-        let clients = terms.servers.iter().map(|server| client(terms.genesis, NodeId(*server)));
-        let clients = clients.collect::<Result<Vec<_>, _>>()?;
-        let height = settled(&clients).await?;
+        let servers = Servers::connect(terms.genesis)?;
+        let height = servers.settled(PATIENCE).await?;
         let mut audit = Self { height, equal: true, ..Self::default() };
-        audit.servers = u32::try_from(clients.len()).unwrap_or(0);
-        let mut digests = Vec::new();
-        for client in &clients {
-            let balances = balances(client, accounts).await?;
-            let bytes: Vec<u8> = balances.values().flat_map(|balance| balance.to_le_bytes()).collect();
-            digests.push(Hash::of(&bytes));
+        let ids: Vec<u32> = accounts.iter().map(|account| account.id).collect();
+        let held = servers.balances(&ids, TELLING).await?;
+        audit.servers = u32::try_from(held.len()).unwrap_or(0);
+        audit.equal = held.windows(2).all(|pair| pair[0] == pair[1]);
+        for balances in held {
+            let balances = ids.iter().copied().zip(balances).collect();
             audit.compare((terms.grant, terms.payee), accounts, &balances);
         }
-        audit.equal = digests.windows(2).all(|pair| pair[0] == pair[1]);
         audit.clients = accounts.len() as u64;
         let keeps = accounts.iter().filter(|account| account.keeps_rules);
         audit.confirmed = keeps.map(|account| u64::from(account.confirmed)).sum();
@@ -132,72 +121,6 @@ impl Audit {
             "state_hash_equal": self.equal, "height": self.height, "ok": self.ok(),
         })
     }
-}
-
-/// A session that believes one server, to look at it alone.
-fn client(genesis: &Genesis, server: NodeId) -> Result<ClusterClient, SynError> {
-    ClusterClient::connect(&ClientSetup {
-        genesis: genesis.clone(),
-        addresses: client_addresses(genesis),
-        send_all: false,
-        trust: "verified",
-        nearest: server,
-        sessions: 1,
-        believe: Some(server),
-    })
-}
-
-async fn ask(client: &ClusterClient, questions: Vec<BatchQuestion>) -> Result<Vec<Bytes>, SynError> {
-    let body = |question: BatchQuestion| Operation { body: question.encode(), mode: Mode::Local };
-    let outcomes = client.ask(questions.into_iter().map(body).collect(), ANSWER).await;
-    let answer = |outcome| match outcome {
-        Outcome::Accepted { value, .. } => Ok(value),
-        _ => Err(SynError::of(code::NO_ANSWER, &[("address", "a server"), ("stage", "audit")])),
-    };
-    outcomes.into_iter().map(answer).collect()
-}
-
-/// Waits until all servers have executed the same height, twice in a row.
-async fn settled(clients: &[ClusterClient]) -> Result<u64, SynError> {
-    let until = Instant::now() + PATIENCE;
-    let mut last = None;
-    loop {
-        let mut heights = Vec::new();
-        for client in clients {
-            let answer = ask(client, vec![BatchQuestion::Standing]).await?.pop().unwrap_or_default();
-            let standing = BatchStanding::decode(answer, &Limits::default());
-            heights.push(standing.map_err(|error| bug("standing", &error))?.height);
-        }
-        let first = heights.first().copied().unwrap_or(0);
-        if heights.iter().all(|height| *height == first) && last == Some(first) {
-            return Ok(first);
-        }
-        last = heights.iter().all(|height| *height == first).then_some(first);
-        if Instant::now() >= until {
-            let found = format!("heights {heights:?}");
-            return Err(SynError::of(code::STATE_DIVERGENCE, &[("height", "the end"), ("nodes", &found)])
-                .because("servers did not come to one height"));
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-}
-
-async fn balances(client: &ClusterClient, accounts: &[Account]) -> Result<BTreeMap<u32, u64>, SynError> {
-    let mut all = BTreeMap::new();
-    for part in accounts.chunks(TOGETHER) {
-        let question = |account: &Account| {
-            let question = Blob::try_from(Bytes::copy_from_slice(&account.id.to_le_bytes()));
-            let question = question.unwrap_or_else(|_| unreachable!("four bytes are a question"));
-            BatchQuestion::Ask { since: 0, question }
-        };
-        let answers = ask(client, part.iter().map(question).collect()).await?;
-        for (account, answer) in part.iter().zip(answers) {
-            let balance = answer.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-            let unknown = || bug("audit", &format!("client {} has no account", account.id));
-            all.insert(account.id, balance.ok_or_else(unknown)?);
-        }
-    }
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -40,5 +40,7 @@ pub(crate) struct RealPlan {
     pub(crate) repeat: u32,
     /// A file for every receipt, one per line; the genesis is copied beside it.
     pub(crate) receipts: Option<PathBuf>,
+    /// Whether the audit takes a message for one that its client never began.
+    pub(crate) planted: bool,
     pub(crate) out: Option<PathBuf>,
 }

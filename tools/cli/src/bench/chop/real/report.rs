@@ -96,7 +96,7 @@ fn own(plan: &RealPlan, findings: &Findings, rates: &[f64]) -> Value {
     let sealed = findings.sealed;
     let wire = findings.wire;
     json!({
-        "part": "real", "n": 4, "f": 1, "ordering": "hotstuff", "size": 8,
+        "part": "real", "n": 4, "f": 1, "ordering": "hotstuff", "size": 8, "quota_work": super::run::QUOTA_WORK,
         "clients": plan.clients, "honest": plan.honest, "brokers": plan.brokers, "sockets": plan.sockets,
         "links": wire.links,
         "silent_share": float(u64::from(plan.silent)) / 1_000.0,

@@ -25,6 +25,10 @@ use synod_load::usage;
 const SERVERS: u16 = 4;
 /// What each account holds at first: above the messages that a client sends in any run.
 const GRANT: u32 = 1_000_000;
+/// Whom every message pays.
+const PAYEE: u32 = 0;
+/// Checks a second that a server lets a broker have: cards are many at once here, elsewhere they are few.
+pub(super) const QUOTA_WORK: u32 = 4_000_000;
 /// The family of every run.
 const FAMILY: [u8; 32] = [18; 32];
 /// How long an answer of the load client may take.
@@ -121,7 +125,7 @@ impl<'a> Real<'a> {
             silent: plan.silent,
             invalid: plan.invalid,
             receipts: receipts.is_some(),
-            payee: 0,
+            payee: PAYEE,
             pace: Pace { per_second: plan.rate, ..Pace::default() },
         };
         let to = receipts.as_ref().map(Receipts::sink);
@@ -160,10 +164,11 @@ impl<'a> Real<'a> {
         let (stats, wire) = (self.stats()?, self.load.wire());
         let (sealed, cpu) = (self.sealed(), self.cpu());
         self.session.watched("auditing every account on every server");
-        let accounts = self.accounts(&honest)?;
-        let servers: Vec<u32> = (0..u32::from(SERVERS)).collect();
-        let terms =
-            Terms { genesis: &self.cluster.genesis, grant: GRANT.into(), payee: 0, servers: &servers };
+        let mut accounts = self.accounts(&honest)?;
+        if self.plan.planted {
+            plant(&mut accounts)?;
+        }
+        let terms = Terms { genesis: &self.cluster.genesis, grant: GRANT.into(), payee: PAYEE };
         let audit = Audit::of(&terms, &accounts)?;
         self.load.stop().map_err(|error| bug("load client", &error))?;
         let receipts = self.receipts.map_or(Ok(0), Receipts::close)?;
@@ -189,10 +194,14 @@ impl<'a> Real<'a> {
     }
 
     /// Waits until `done` says so of what was counted, or time is up.
-    fn until(&self, patience: Duration, mut done: impl FnMut(&Stats) -> bool) -> Result<bool, SynError> {
+    fn until(
+        &self,
+        patience: Duration,
+        mut done: impl FnMut(&Stats) -> Result<bool, SynError>,
+    ) -> Result<bool, SynError> {
         let until = Instant::now() + patience;
         loop {
-            if done(&self.stats()?) {
+            if done(&self.stats()?)? {
                 return Ok(true);
             }
             if Instant::now() >= until {
@@ -231,7 +240,7 @@ impl<'a> Real<'a> {
                 told = Instant::now();
                 self.session.watched(&format!("signed up {} of {clients}", stats.enrolled));
             }
-            stats.enrolled + stats.refused >= clients
+            Ok(stats.enrolled + stats.refused >= clients)
         })?;
         if !done {
             let found = format!("{} of {clients} clients have an id", self.stats()?.enrolled);
@@ -301,7 +310,7 @@ impl<'a> Real<'a> {
         if self.plan.kill {
             // Roots were shown and some are signed, and the batch is not delivered: its middle.
             let half = u64::from(self.plan.clients) / 2;
-            let middle = |stats: &Stats| stats.shares > stats.confirmed + half;
+            let middle = |stats: &Stats| Ok(stats.shares > stats.confirmed + half);
             if !self.until(WORK, middle)? {
                 return Err(bug("kill", &"no batch came to its middle"));
             }
@@ -316,7 +325,7 @@ impl<'a> Real<'a> {
                 told = Instant::now();
                 self.session.watched(&format!("{} of at least {wanted} are delivered", stats.confirmed));
             }
-            stats.confirmed >= wanted && self.complete(messages)
+            Ok(stats.confirmed >= wanted && self.complete(messages)?)
         })?;
         if !all {
             let found = format!("{} messages are delivered", self.stats()?.confirmed);
@@ -340,10 +349,13 @@ impl<'a> Real<'a> {
     }
 
     /// Whether every client that keeps the rules knows all of its messages delivered.
-    fn complete(&self, messages: u32) -> bool {
-        let accounts = self.load.accounts(ANSWER).unwrap_or_default();
-        let mut keep = accounts.iter().filter(|account| account.keeps_rules);
-        keep.all(|account| account.confirmed >= messages)
+    fn complete(&self, messages: u32) -> Result<bool, SynError> {
+        Ok(complete(&self.crowd()?, messages))
+    }
+
+    /// What every client of the crowd knows of its messages.
+    fn crowd(&self) -> Result<Vec<Account>, SynError> {
+        self.load.accounts(ANSWER).ok_or_else(|| bug("load client", &"it does not answer"))
     }
 
     /// Ends the honest clients and waits for what the crowd has in flight.
@@ -355,13 +367,12 @@ impl<'a> Real<'a> {
             return Err(bug("honest clients", &"one of them ended by a panic"));
         }
         let invalid = self.plan.clients * self.plan.invalid / 1_000 + 1;
-        self.until(DRAIN, |stats| stats.flying <= invalid)?;
+        self.until(DRAIN, |stats| Ok(stats.flying <= invalid))?;
         Ok(found)
     }
 
     fn accounts(&self, honest: &Found) -> Result<Vec<Account>, SynError> {
-        let mut accounts =
-            self.load.accounts(ANSWER).ok_or_else(|| bug("load client", &"it does not answer"))?;
+        let mut accounts = self.crowd()?;
         accounts.extend(honest.accounts.iter().copied());
         Ok(accounts)
     }
@@ -396,6 +407,24 @@ impl Cpu {
     }
 }
 
+/// Whether every client that keeps the rules knows all of its messages delivered; nobody is not everybody.
+fn complete(accounts: &[Account], messages: u32) -> bool {
+    let keep = || accounts.iter().filter(|account| account.keeps_rules);
+    keep().next().is_some() && keep().all(|account| account.confirmed >= messages)
+}
+
+/// Makes a client forget that it began a message that was delivered.
+fn plant(accounts: &mut [Account]) -> Result<(), SynError> {
+    let is_whole = |account: &&mut Account| {
+        account.id != PAYEE && account.keeps_rules && account.begun > 0 && account.confirmed == account.begun
+    };
+    let account = accounts.iter_mut().find(is_whole);
+    let account = account.ok_or_else(|| bug("audit", &"every client has a message in flight"))?;
+    account.begun -= 1;
+    account.confirmed -= 1;
+    Ok(())
+}
+
 /// The members' keys as the directory of a genesis: 80 bytes each.
 fn directory(family: &KeyFamily, clients: u32) -> Vec<u8> {
     let (bls, ed) = (family.bls.keys(0, clients), family.ed.keys(0, clients));
@@ -404,8 +433,7 @@ fn directory(family: &KeyFamily, clients: u32) -> Vec<u8> {
 
 fn deploy(plan: &RealPlan, directory: Option<&[u8]>) -> Result<Processes, SynError> {
     let flag = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-    // Cards are many at once here; elsewhere they are few.
-    let servers = [flag("chop.quota_work", "4000000"), flag("log.level", "warn")];
+    let servers = [flag("chop.quota_work", &QUOTA_WORK.to_string()), flag("log.level", "warn")];
     let brokers = [flag("broker.links_per_second", "1000000"), flag("log.level", "warn")];
     let start = Start { name: "bench-chop", nodes: SERVERS, dead: 0, parameters: &|_| {}, flags: &servers };
     let chop = Chop { grant: GRANT, kind: ClusterKind::Bench, ..Chop::default() };
@@ -422,4 +450,29 @@ fn brokers(cluster: &Processes) -> Result<Vec<ChopBroker>, SynError> {
         Ok(ChopBroker { address, key: broker.ed25519 })
     };
     stated.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Account, complete, plant};
+
+    fn account(id: u32, keeps_rules: bool, confirmed: u32) -> Account {
+        Account { id, keeps_rules, begun: 3, confirmed }
+    }
+
+    #[test]
+    fn nobody_is_not_everybody_who_is_done() {
+        assert!(complete(&[account(1, true, 3), account(2, false, 0)], 3));
+        assert!(!complete(&[account(1, true, 3), account(2, true, 2)], 3));
+        assert!(!complete(&[], 3) && !complete(&[account(2, false, 3)], 3));
+    }
+
+    #[test]
+    fn a_message_is_planted_with_a_client_that_has_none_in_flight() {
+        let mut accounts =
+            [account(0, true, 3), account(1, false, 3), account(2, true, 2), account(3, true, 3)];
+        plant(&mut accounts).expect("the last one");
+        assert_eq!(accounts.map(|account| account.begun), [3, 3, 3, 2]);
+        assert!(plant(&mut accounts[..3]).is_err());
+    }
 }

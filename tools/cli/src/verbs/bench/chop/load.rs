@@ -1,6 +1,7 @@
 //! The parts under a load broker, and those that run others.
 
 use super::super::Durability;
+use super::given::{PARTS, read};
 use super::{ChopOptions, Times};
 use crate::bench::{App, ChildPlan, LoadPart, LoadPlan, Part};
 use crate::session::usage;
@@ -8,6 +9,8 @@ use clap::Args;
 use synod_config::SynError;
 use synod_load::chop::IdDraw;
 
+/// Leaves out other ways.
+const SHORT: &str = "--no-ablations";
 /// Batches on their way, unless said otherwise.
 const WINDOW: u16 = 8;
 /// Ids of the paper's directory.
@@ -73,31 +76,36 @@ impl ChopOptions {
         Ok(plan)
     }
 
-    /// The parts that are run, each in a process of its own, with the options that were given.
+    /// The parts that are run, each in a process of its own, with the options that were given and go with it.
+    ///
+    /// # Errors
+    /// What one of them refuses, before any of them runs.
     pub(super) fn children(self) -> Result<ChildPlan, SynError> {
         let Times { span, warmup, repeat } = self.times()?;
-        let mut options = vec![
+        let times = [
             format!("--for={}ms", span.as_millis()),
             format!("--warmup={}ms", warmup.as_millis()),
             format!("--repeat={repeat}"),
-            "--no-ablations".to_owned(),
         ];
-        options.extend(self.clients.map(|clients| format!("--clients={clients}")));
-        if self.part == Part::Broker {
-            options.push(format!("--honest={}", self.real.honest));
-            options.push(format!("--pace={}", self.real.pace));
-            return Ok(ChildPlan { part: "broker", children: vec![("real", options)], out: self.out });
-        }
-        let generated = [format!("--batch={}", self.batch), format!("--pool={}", self.pool)];
-        let own = |part: &'static str| {
-            let with: Vec<String> = match part {
-                "real" => options.clone(),
-                _ => options.iter().chain(&generated).cloned().collect(),
-            };
-            (part, with)
+        let (part, parts) = match self.part {
+            Part::Broker => ("broker", &[Part::Real][..]),
+            _ => ("all", &PARTS[..]),
         };
-        let parts = ["auth", "server", "real", "e2e", "linerate", "partial", "apps", "faults"];
-        Ok(ChildPlan { part: "all", children: parts.map(own).to_vec(), out: self.out })
+        let mut children = Vec::new();
+        for child in parts {
+            let mut words = times.to_vec();
+            words.extend(self.given.words(*child));
+            // The other durability stands beside the first one there.
+            let is_short = part == "all" && *child != Part::E2e;
+            if is_short && !words.contains(&SHORT.to_owned()) {
+                words.push(SHORT.to_owned());
+            }
+            let name = child.name();
+            let sound = read(name, &words).and_then(|options| options.chosen().map(drop));
+            sound.map_err(|error| error.because(format!("part {name} of --part {part}")))?;
+            children.push((name, words));
+        }
+        Ok(ChildPlan { part, children, out: self.out })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the options mean, and what they do not.
 
+use super::given::{MEANT, RECEIPTS};
 use super::{ChopOptions, Chosen, IdDraw, ServerPart, share};
 use crate::bench::{App, ChildPlan, ChopPlan, LoadPart, LoadPlan};
 use clap::{Args as _, FromArgMatches as _};
@@ -148,9 +149,12 @@ fn all_parts_run_short_and_the_broker_is_that_of_the_real_part() {
     assert_eq!(parts, ["auth", "server", "real", "e2e", "linerate", "partial", "apps", "faults"]);
     for (part, options) in &all.children {
         let line = options.join(" ");
-        assert!(
-            line.contains("--for=2000ms --warmup=1000ms --repeat=1 --no-ablations --clients=4096"),
-            "{line}"
+        assert!(line.starts_with("--for=2000ms --warmup=1000ms --repeat=1 "), "{line}");
+        assert!(line.contains("--clients=4096"), "{line}");
+        assert_eq!(
+            line.contains("--no-ablations"),
+            *part != "e2e",
+            "both durabilities stand beside there: {line}"
         );
         assert_eq!(line.contains("--batch=512"), *part != "real", "{part}: {line}");
         chosen(&format!("--part {part} {line}")).expect("every part takes what it is given");
@@ -160,6 +164,68 @@ fn all_parts_run_short_and_the_broker_is_that_of_the_real_part() {
     let [(part, options)] = broker.children.as_slice() else { unreachable!("{broker:?}") };
     assert!(*part == "real" && options.join(" ").contains("--for=20000ms --warmup=5000ms --repeat=2"));
     assert!(options.contains(&"--honest=2".to_owned()), "{options:?}");
+}
+
+#[test]
+fn every_option_is_listed_with_the_parts_that_it_goes_with() {
+    let command = ChopOptions::augment_args(clap::Command::new("chop"));
+    let mut options: Vec<&str> = command.get_arguments().map(|option| option.get_id().as_str()).collect();
+    options.retain(|option| !["part", "out"].contains(option));
+    let mut listed: Vec<&str> = MEANT.iter().chain([&RECEIPTS]).map(|(option, _)| *option).collect();
+    (options.sort_unstable(), listed.sort_unstable());
+    assert_eq!(options, listed);
+}
+
+#[test]
+fn an_option_that_means_nothing_for_a_part_is_refused_and_not_forgotten() {
+    for (line, option) in [
+        ("--part auth --durability fsync", "--durability"),
+        ("--part server --silent 5", "--silent"),
+        ("--part broker --ids cohort:5", "--ids"),
+        ("--part broker --durability fsync", "--durability"),
+        ("--part real --batch 512", "--batch"),
+        ("--part e2e --share 1/2", "--share"),
+        ("--part e2e --retain 128", "--retain"),
+        ("--part apps --app pixels", "--app"),
+        ("--part faults --honest 3", "--honest"),
+    ] {
+        let why = chosen(line).map(|_| ()).expect_err(line);
+        assert!(why.contains(&format!("{option} means nothing with --part")), "{line}: {why}");
+    }
+    assert!(chosen("--part all --durability fsync --silent 5 --share 1/2").is_ok(), "some part takes each");
+}
+
+#[test]
+fn parts_of_all_get_every_option_that_goes_with_them() {
+    let all =
+        children("--part all --durability fsync --share 1/2 --silent 5 --size 8 --i-am-a-test --for 1s");
+    for (part, options) in &all.children {
+        let has = |option: &str| options.iter().any(|word| word == option);
+        let is_load = ["e2e", "linerate", "partial", "apps", "faults"].contains(part);
+        assert_eq!(has("--durability=fsync"), is_load, "{part}");
+        assert_eq!((has("--share=1/2"), has("--silent=5")), (*part == "server", *part == "real"), "{part}");
+        assert!(has("--size=8") && has("--i-am-a-test") && has("--for=1000ms"), "{part}: {options:?}");
+    }
+    let [(_, broker)] = &children("--part broker --silent 5 --messages 2 --kill-broker").children[..] else {
+        unreachable!("one part")
+    };
+    assert!(
+        broker.ends_with(&["--silent=5", "--messages=2", "--kill-broker"].map(str::to_owned)),
+        "{broker:?}"
+    );
+}
+
+#[test]
+fn what_a_later_part_refuses_is_refused_before_the_first_one_runs() {
+    for (line, reason) in [
+        ("--part all --clients 4000000", "at most 3355443"),
+        ("--part all --distilled 0.5", "fully distilled"),
+        ("--part all --size 9", "8 bytes"),
+        ("--part broker --silent 101", "0 to 100 percent"),
+    ] {
+        let why = chosen(line).map(|_| ()).expect_err(line);
+        assert!(why.contains(reason), "{line}: {why}");
+    }
 }
 
 #[test]
