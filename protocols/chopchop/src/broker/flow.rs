@@ -5,8 +5,8 @@
 //! worth of datagrams waits for answers at any time, and each answer makes room for the next.
 //!
 //! *How wide.* Answers that come soon widen the window by one, late ones narrow it by one: it doubles or halves within a round
-//! trip, and settles where answers take [`BRISK`]. What is not answered within the timeout waits no longer: the silent cost
-//! others no room.
+//! trip, and settles where answers take three of the shortest timeouts. What is not answered within the timeout waits no
+//! longer: the silent cost others no room.
 //!
 //! *Bounds.* One number per batch with something to tell; the window has an upper end.
 
@@ -14,8 +14,9 @@ use std::collections::VecDeque;
 
 use synod_machine::{Span, Time};
 
-/// Answers that take longer narrow the window.
-const BRISK: Span = Span::millis(150);
+/// Answers that take longer than so many of the shortest timeouts narrow the window: what an answer takes by its nature, as
+/// the next submission does that answers a delivery, says nothing about how full the way is.
+const BRISK: u64 = 3;
 /// The timeout before the first answer was measured.
 const FIRST: Span = Span::millis(200);
 /// The longest timeout before it is doubled.
@@ -100,7 +101,7 @@ impl Flow {
         let Some(took) = took else { return };
         let smooth = self.round_trip.map_or(took, |old| Span((old.0 / 8).saturating_mul(7) + took.0 / 8));
         self.round_trip = Some(smooth);
-        if took > BRISK {
+        if took > self.floor.times(BRISK) {
             self.window = self.window.saturating_sub(1).max(self.width.least);
         } else if used {
             self.window = self.window.saturating_add(1).min(self.width.most);
@@ -163,11 +164,12 @@ pub(super) struct Telling {
 
 #[cfg(test)]
 mod tests {
-    use super::{BRISK, Flow, Told, Width};
+    use super::{Flow, Told, Width};
     use synod_machine::{Span, Time};
 
     const NARROW: Width = Width { first: 4, least: 2, most: 8 };
     const FLOOR: Span = Span::millis(50);
+    const BRISK: Span = FLOOR.times(super::BRISK);
 
     /// Tells as much as there is room for, and answers all of it after `took`; how much it was.
     fn round(flow: &mut Flow, took: Span) -> u32 {
@@ -193,6 +195,16 @@ mod tests {
             round(&mut flow, Span(BRISK.0 + 1));
         });
         assert_eq!(round(&mut flow, BRISK), 2, "never below its lower end");
+    }
+
+    #[test]
+    fn answers_that_take_their_time_by_nature_close_no_window() {
+        let floor = Span::millis(200);
+        let mut flow = Flow::new(NARROW, floor);
+        (0..4).for_each(|_| {
+            round(&mut flow, floor.times(super::BRISK));
+        });
+        assert_eq!(round(&mut flow, Span::millis(1)), 8, "it opened");
     }
 
     #[test]

@@ -11,8 +11,9 @@ use synod_wire::{Blob, Bytes};
 use super::machine::{LoadClient, Output, Step};
 use super::member::{Shown, Stage};
 
-/// The part of a second whose messages are begun soon enough to acknowledge a delivery.
-const SOON: u32 = 20;
+/// The part of a second whose messages are begun soon enough to acknowledge a delivery: they begin slower than the pace allows
+/// while brokers are slower.
+const SOON: u32 = 100;
 
 impl LoadClient {
     pub(super) fn on_delivery(&mut self, broker: u32, at: u32, delivery: &Delivery, turn: &mut Step<'_>) {
