@@ -89,9 +89,12 @@ struct Call {
 
 /// The dialling side.
 pub(crate) struct Dialler {
+    /// By rising id of the peer.
     calls: Vec<Call>,
-    by_peer: HashMap<NodeId, usize>,
-    by_link: HashMap<(SocketAddr, u32), usize>,
+    /// By number of the link and the place of its address in `addresses`.
+    by_link: HashMap<(u32, u32), usize>,
+    /// Where calls go to, each once, in order.
+    addresses: Vec<SocketAddr>,
     due: BTreeSet<(Time, usize)>,
     keys: Arc<Keys>,
     cluster: Hash,
@@ -102,7 +105,7 @@ impl Dialler {
     /// Calls to `peers`, whose ids differ; all of them are due at once.
     pub(crate) fn new(peers: &[LinkPeer], keys: Arc<Keys>, cluster: Hash, rto_min: Span) -> Self {
         let start = Some(Time::ZERO);
-        let calls: Vec<Call> = peers
+        let mut calls: Vec<Call> = peers
             .iter()
             .map(|peer| Call {
                 peer: *peer,
@@ -114,14 +117,32 @@ impl Dialler {
                 due: start,
             })
             .collect();
-        let by_peer = peers.iter().enumerate().map(|(at, peer)| (peer.id, at)).collect();
+        calls.sort_by_key(|call| call.peer.id);
+        let addresses: BTreeSet<SocketAddr> = peers.iter().map(|peer| peer.address).collect();
+        let addresses = addresses.into_iter().collect();
         let due = (0..calls.len()).map(|at| (Time::ZERO, at)).collect();
-        Self { calls, by_peer, by_link: HashMap::new(), due, keys, cluster, rto_min }
+        Self { calls, addresses, by_link: HashMap::new(), due, keys, cluster, rto_min }
+    }
+
+    /// The call of a peer. Ids that follow one another are found without a search.
+    fn place(&self, peer: NodeId) -> Option<usize> {
+        let first = self.calls.first()?.peer.id.0;
+        let guess = usize::try_from(peer.0.checked_sub(first)?).ok()?;
+        if self.calls.get(guess).is_some_and(|call| call.peer.id == peer) {
+            return Some(guess);
+        }
+        self.calls.binary_search_by_key(&peer, |call| call.peer.id).ok()
+    }
+
+    /// What a link is known by: numbers of different acceptors may be equal.
+    fn name(&self, address: SocketAddr, number: u32) -> Option<(u32, u32)> {
+        let at = self.addresses.binary_search(&address).ok()?;
+        Some((number, u32::try_from(at).ok()?))
     }
 
     /// Whether a peer is called here.
     pub(crate) fn knows(&self, peer: NodeId) -> bool {
-        self.by_peer.contains_key(&peer)
+        self.place(peer).is_some()
     }
 
     /// When something is due.
@@ -205,10 +226,13 @@ impl Dialler {
         let old = call.up.replace(fresh).map(|old| (from, old.number));
         call.says(Link::Up, acts);
         let waiting = core::mem::take(&mut call.backlog);
+        let old = old.and_then(|(from, number)| self.name(from, number));
         if let Some(old) = old.filter(|old| self.by_link.get(old) == Some(&at)) {
             self.by_link.remove(&old);
         }
-        self.by_link.insert((from, acceptance.link), at);
+        if let Some(name) = self.name(from, acceptance.link) {
+            self.by_link.insert(name, at);
+        }
         self.set_due(at, None);
         for body in waiting {
             self.send_at(at, &body, now, acts);
@@ -217,7 +241,8 @@ impl Dialler {
     }
 
     fn sealed(&mut self, from: SocketAddr, sealed: &Sealed<'_>, acts: &mut Vec<Act>) -> Result<(), Dropped> {
-        let at = *self.by_link.get(&(from, sealed.link)).ok_or(Dropped::Unknown)?;
+        let name = self.name(from, sealed.link).ok_or(Dropped::Unknown)?;
+        let at = *self.by_link.get(&name).ok_or(Dropped::Unknown)?;
         let call = self.calls.get_mut(at).ok_or(Dropped::Unknown)?;
         let up = call.up.as_mut().filter(|up| up.number == sealed.link).ok_or(Dropped::Unknown)?;
         if !up.window.is_fresh(sealed.sequence) {
@@ -238,7 +263,7 @@ impl Dialler {
 
     /// Sends a body, or keeps it until there is a link; whether either was possible.
     pub(crate) fn send(&mut self, peer: NodeId, body: &Bytes, now: Time, acts: &mut Vec<Act>) -> bool {
-        let Some(at) = self.by_peer.get(&peer).copied() else { return false };
+        let Some(at) = self.place(peer) else { return false };
         self.send_at(at, body, now, acts)
     }
 
@@ -266,12 +291,13 @@ impl Dialler {
 
     /// The peer broke a rule: its link is given up. A new one is made when the call is due.
     pub(crate) fn cut(&mut self, peer: NodeId, now: Time, acts: &mut Vec<Act>) {
-        let Some(at) = self.by_peer.get(&peer).copied() else { return };
+        let Some(at) = self.place(peer) else { return };
         let Some(call) = self.calls.get_mut(at) else { return };
         call.says(Link::Down, acts);
         call.shake = None;
-        if let Some(up) = call.up.take() {
-            self.by_link.remove(&(call.peer.address, up.number));
+        let (address, up) = (call.peer.address, call.up.take());
+        if let Some(name) = up.and_then(|up| self.name(address, up.number)) {
+            self.by_link.remove(&name);
         }
         self.set_due(at, Some(after(now, backed_off(self.rto_min, DOUBLINGS_MAX))));
     }

@@ -106,6 +106,43 @@ fn a_handshake_of_four_words_opens_a_link_both_ways() {
 }
 
 #[test]
+fn links_of_equal_numbers_at_two_acceptors_are_told_apart() {
+    let ids = [700, 500, 900, 501].map(NodeId);
+    let peer = |(n, id): (u16, NodeId)| LinkPeer { id, address: address(1 + n % 2), key: keys(1).1 };
+    let peers: Vec<LinkPeer> = (0..).zip(ids).map(peer).collect();
+    let mut dialler = Dialler::new(&peers, keys(2).0, Hash::of(b"cluster"), RTO);
+    let known: Vec<NodeId> = (490..910).map(NodeId).filter(|id| dialler.knows(*id)).collect();
+    assert_eq!(known, [500, 501, 700, 900].map(NodeId), "whatever order they were named in");
+    let (mut acceptors, mut acts, mut numbers) = ([acceptor(10), acceptor(10)], Vec::new(), Vec::new());
+    dialler.tick(at(0), &mut acts);
+    while !acts.is_empty() {
+        for act in core::mem::take(&mut acts) {
+            let Act::Send { to, datagram, .. } = act else { continue };
+            let which = usize::from(to == address(2));
+            let heard = acceptors[which].receive(address(7), 0, &datagram, at(0));
+            if let Ok(Heard::Opened { link, .. }) = heard {
+                numbers.push((which, link));
+            }
+            dialler.receive(to, &answer(heard), at(0), &mut acts).expect("the dialler takes it");
+        }
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, [(0, 0), (0, 1), (1, 0), (1, 1)]);
+    for id in ids {
+        assert!(dialler.send(id, &BODY, at(1), &mut acts));
+        let Some(Act::Send { to, datagram, .. }) = acts.pop() else { panic!("it is sent") };
+        let acceptor = &mut acceptors[usize::from(to == address(2))];
+        let Ok(Heard::Body { link, .. }) = acceptor.receive(address(7), 0, &datagram, at(1)) else {
+            panic!("it is heard")
+        };
+        let (_, _, reply) = acceptor.seal(link, b"answer").expect("there is a link");
+        dialler.receive(to, &reply, at(1), &mut acts).expect("the dialler takes it");
+        assert_eq!(acts, [Act::Body { peer: id, body: Bytes::from_static(b"answer") }]);
+        acts.clear();
+    }
+}
+
+#[test]
 fn t30_before_the_cookie_returns_at_most_three_bytes_leave_per_byte_that_came() {
     let (mut acceptor, mut other) = (acceptor(10), acceptor(10));
     let (_, words, _) = shake(&mut other, &mut dialler(), 7, at(0));

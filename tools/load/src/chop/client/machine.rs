@@ -186,11 +186,9 @@ impl LoadClient {
                 self.ready.clear();
             }
             Input::Report => {
-                let flying = |member: &&Member| {
-                    matches!(member.stage, Stage::Beginning | Stage::Flying | Stage::Asking)
-                };
-                let count = self.members.iter().filter(flying).count();
-                self.stats.flying = u32::try_from(count).unwrap_or(u32::MAX);
+                // Whatever was begun and is not confirmed flies: nobody has to look at every member for that.
+                let flying = self.stats.begun.saturating_sub(self.stats.confirmed);
+                self.stats.flying = u32::try_from(flying).unwrap_or(u32::MAX);
                 turn.output(Output::Stats(Box::new(self.stats)));
             }
             Input::Accounts => {
