@@ -11,7 +11,8 @@
 //! is fetched from other servers, each part proved by its name under the certified root. A server whose bodies the others
 //! released asks f + 1 of them for such a state itself.
 //!
-//! *Bounds.* [`Bounded`]: 168 bytes per client, 112 per recent digest, 4,096 accepted items and verdicts, the ordering layer.
+//! *Bounds.* [`Bounded`]: 168 bytes per client, 112 per recent digest, 4,096 accepted items and verdicts, the ordering layer and
+//! the entries it gives before one of them is applied; while a state is taken from others, that state.
 
 mod behind;
 mod checkpoint;
@@ -340,7 +341,7 @@ impl<A: AtomicBroadcast> Server<A> {
             ServerDone::Cards(height, cards) => self.on_cards(height, cards, turn),
             ServerDone::Dedup(height, at, lane, list) => self.on_lane(height, at, lane, list, turn),
             ServerDone::Delivered(verdict) => self.on_verdict(*verdict, turn),
-            ServerDone::Height(signed) => self.on_height(signed, turn),
+            ServerDone::Height(to, signed) => self.on_height(to, signed, turn),
             ServerDone::State(to, state) => turn.send(to, ServerMessage::State(state).into()),
             ServerDone::Chunks(position, named, blobs) => self.on_chunks(position, named, blobs, turn),
             ServerDone::Root(length, root) => self.on_root(length, root, turn),
@@ -434,14 +435,16 @@ impl<A: AtomicBroadcast + Bounded> Bounded for Server<A> {
         let rules = self.settings.cluster.rules();
         let clients = u64::from(self.directory.len()).next_multiple_of(4_096);
         let body = u64::from(rules.body_bytes_max) + 192;
-        let chunks = clients / 4_096 + clients / 512 + rules.horizon / 2_048 + 2;
+        let chunks =
+            |clients: u64| clients.div_ceil(4_096) + clients.div_ceil(512) + rules.horizon / 2_048 + 2;
+        let others = u64::from(self.settings.cluster.roster().size()) - 1;
         // The ordering layer stops delivering when nothing is applied, so the queue is as long as its own window.
-        let small = (BACKLOG_MAX + PENDING_MAX + self.queue.len()) as u64;
+        let small = (BACKLOG_MAX + PENDING_MAX) as u64 + self.settings.window;
         self.order.get().bytes_max()
             + 2 * clients * (96 + 32 + 24 + 16)
-            + self.loading.as_ref().map_or(0, Loading::bytes)
-            + self.behind.bytes()
-            + Checkpoints::names_max(chunks)
+            + self.loading.as_ref().map_or(0, Loading::bytes_max)
+            + Behind::bytes_max(others, chunks(self.clients_max()))
+            + Checkpoints::names_max(chunks(clients))
             + 4 * 112 * rules.horizon
             + Answers::bytes_max()
             + WINDOW * body

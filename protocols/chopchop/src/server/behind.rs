@@ -4,8 +4,9 @@
 //! one it is, f + 1 servers must say alike: a correct one among them holds it, durable and certified. What was decided behind it
 //! stays here, for the ordering layer does not say it again.
 //!
-//! *Bounds.* A position and a root per server, and as many lists of names as are named so; the batches that are gone are among
-//! those the store was asked for.
+//! *Bounds.* A position, a root and a list of names per server, of as many clients at most as are here and on their way in what
+//! is accepted ([`Behind::bytes_max`]): a state that claims more is refused. Names are kept while this server is stuck alone. The
+//! batches that are gone are among those that wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +16,10 @@ use synod_machine::broadcast::{AtomicBroadcast, Position};
 use synod_quorum::{NodeId, NodeSet};
 
 use super::transfer::{Loading, PATIENCE};
-use super::{Mark, Server, ServerTimer};
+use super::{BACKLOG_MAX, Mark, Server, ServerTimer};
 use crate::fault::Fault;
 use crate::message::{ServerMessage, TransferMessage};
+use crate::statement::Kind;
 use crate::trace::{Note, NoteName};
 
 /// A position and its root.
@@ -81,6 +83,11 @@ impl Behind {
         let names: usize = self.named.values().map(Mark::chunks).sum();
         (32 * names + 128 * (self.said.len() + self.named.len() + self.gone.len())) as u64
     }
+
+    /// Most bytes of what so many others say of states of so many chunks.
+    pub(super) const fn bytes_max(others: u64, chunks: u64) -> u64 {
+        others * (32 * chunks + 256) + 128 * BACKLOG_MAX as u64
+    }
 }
 
 impl<A: AtomicBroadcast> Server<A> {
@@ -88,8 +95,18 @@ impl<A: AtomicBroadcast> Server<A> {
     pub(super) fn on_gone(&mut self, digest: &Hash, turn: &mut Turn<'_, Self>) {
         if let Some(accepted) = self.backlog.iter().find(|accepted| accepted.statement.digest == *digest) {
             turn.note(Note::of(NoteName::Behind, [accepted.position.0, self.delivered, 0], *digest));
+            let backlog = &self.backlog;
+            let waits = |digest: &Hash| backlog.iter().any(|accepted| accepted.statement.digest == *digest);
+            self.behind.forget(waits);
             self.behind.gone.insert(*digest);
         }
+    }
+
+    /// Most clients that a state up to here can have: those of this one, and the cards of what waits to be delivered.
+    pub(super) fn clients_max(&self) -> u64 {
+        let cards = self.backlog.iter().filter(|accepted| accepted.statement.kind == Kind::SignUp);
+        let cards: u64 = cards.map(|accepted| u64::from(accepted.statement.count)).sum();
+        u64::from(self.directory.len()) + cards
     }
 
     /// Whether the next batch to deliver is one that nobody has any more.
@@ -101,9 +118,12 @@ impl<A: AtomicBroadcast> Server<A> {
 
     /// Asks the others for their newest certified state, once nothing else leads on.
     pub(super) fn seek(&mut self, turn: &mut Turn<'_, Self>) {
-        if !self.behind.asking && self.loading.is_none() && !self.halted && self.is_stuck() {
+        let stuck = self.loading.is_none() && !self.halted && self.is_stuck();
+        if !self.behind.asking && stuck {
             self.behind.asking = true;
             self.ask_newest(turn);
+        } else if self.behind.asking && !stuck {
+            self.behind.stop();
         }
     }
 
@@ -127,7 +147,7 @@ impl<A: AtomicBroadcast> Server<A> {
     /// What another server says is its newest certified state.
     pub(super) fn on_newest(&mut self, from: NodeId, mark: Mark, turn: &mut Turn<'_, Self>) {
         let cluster = self.settings.cluster.clone();
-        if !mark.is_whole(cluster.rules().horizon) {
+        if !mark.is_whole(cluster.rules().horizon) || u64::from(mark.length) > self.clients_max() {
             return turn.blame(from, Fault::WrongStatePart);
         }
         if mark.height <= self.delivered || mark.position > self.checkpoints.decided() {

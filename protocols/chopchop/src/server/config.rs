@@ -10,12 +10,18 @@ use crate::directory::Directory;
 /// Makes the configuration of the ordering layer, which resumes behind the last durable checkpoint of the server.
 pub type OrderConfig<A> = Box<dyn Fn(Position) -> <A as Recover>::Config + Send>;
 
+/// Entries that an ordering layer gives at most before any of them is applied, unless its own limits say otherwise: those of 64
+/// blocks of 16,384.
+const WINDOW: u64 = 64 * 16_384;
+
 /// What a server keeps of its configuration.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) cluster: Cluster,
     pub(super) own: NodeId,
     pub(super) lanes: u8,
+    /// Entries that the ordering layer gives before any of them is applied.
+    pub(super) window: u64,
 }
 
 /// Validated configuration of one server.
@@ -43,6 +49,14 @@ impl<A: Recover> ServerConfig<A> {
         if !(1..=128).contains(&lanes) {
             return Err(Invalid("lanes is 1 to 128"));
         }
-        Ok(Self { settings: Settings { cluster, own, lanes }, genesis, order })
+        Ok(Self { settings: Settings { cluster, own, lanes, window: WINDOW }, genesis, order })
+    }
+
+    /// The same over an ordering layer that gives so many entries at most before any of them is applied. Only the memory formula
+    /// depends on it.
+    #[must_use]
+    pub const fn within(mut self, entries: u64) -> Self {
+        self.settings.window = entries;
+        self
     }
 }

@@ -83,8 +83,8 @@ pub enum ServerTask {
     },
     /// Signs what was delivered.
     Delivered(u64, Hash, Outcome),
-    /// Signs a height.
-    Height(Height),
+    /// Signs a height, for a broker.
+    Height(NodeId, Height),
     /// Signs where a client stands, for a broker.
     State(NodeId, State),
     /// Names the chunks of a state.
@@ -124,8 +124,8 @@ pub enum ServerDone<D> {
     Dedup(u64, usize, Lane, Vec<(u32, Reason)>),
     /// A verdict was signed.
     Delivered(Box<Verdict>),
-    /// A height was signed.
-    Height(SignedHeight),
+    /// A height was signed, for a broker.
+    Height(NodeId, SignedHeight),
     /// A state was signed.
     State(NodeId, SignedState),
     /// Chunks were named: the names, and the blobs that were not named before.
@@ -247,10 +247,10 @@ fn run_own<D>(cluster: &Cluster, task: ServerTask, keys: &Keys) -> ServerDone<D>
         }
         ServerTask::Delivered(height, digest, outcome) => verdict(height, digest, &outcome, cluster, keys)
             .map_or(ServerDone::NoKey, |verdict| ServerDone::Delivered(Box::new(verdict))),
-        ServerTask::Height(statement) => {
+        ServerTask::Height(to, statement) => {
             keys.sign_bls(&cluster.scope(), &statement).map_or(ServerDone::NoKey, |signature| {
                 let signature = BlsSignatureBytes(signature.to_bytes());
-                ServerDone::Height(SignedHeight { statement, signature })
+                ServerDone::Height(to, SignedHeight { statement, signature })
             })
         }
         ServerTask::State(to, statement) => {
@@ -318,7 +318,7 @@ impl<J: Job> Job for ServerJob<J> {
                 signed(u64::from(batch.header().count) / 4)
             }
             ServerTask::Delivered(_, _, Outcome::Cards(assigned)) => signed(36 * assigned.ids().len() as u64),
-            ServerTask::Height(_) | ServerTask::State(..) => signed(0),
+            ServerTask::Height(..) | ServerTask::State(..) => signed(0),
             ServerTask::Chunks(_, frozen, _) => {
                 let hashed = 32 * frozen.recent.len() + 65_536 * frozen.dedup.len();
                 Cost { hashed: hashed as u64, ..Cost::default() }
@@ -332,12 +332,11 @@ impl<J: Job> Job for ServerJob<J> {
             Self::Order(job) => job.peer(),
             Self::Own(own) => match &own.1 {
                 ServerTask::Item(from, ..) => *from,
-                ServerTask::State(to, _) => Some(*to),
+                ServerTask::Height(to, _) | ServerTask::State(to, _) => Some(*to),
                 ServerTask::Split(..)
                 | ServerTask::Cards(..)
                 | ServerTask::Dedup { .. }
                 | ServerTask::Delivered(..)
-                | ServerTask::Height(_)
                 | ServerTask::Chunks(..)
                 | ServerTask::Root(_) => None,
             },

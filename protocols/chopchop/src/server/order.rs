@@ -159,6 +159,8 @@ impl<A: AtomicBroadcast> Server<A> {
             true => None,
             false => Item::decode(entry.payload.clone(), &Limits::default()).ok(),
         };
+        // With more or fewer shards than f + 1 it is none, and nothing of it is kept.
+        let item = item.filter(|item| self.settings.cluster.is_witness(item.signers()));
         let verdict = match &item {
             None => Some(false),
             Some(_) if self.known.contains(&name) => Some(true),

@@ -1,6 +1,8 @@
 //! Answers to brokers: verdicts, heights, states, the directory (section 4.8).
 //!
 //! *Bounds.* The verdicts of the last 4,096 heights, signatures of 1,024 heights, 256 brokers whose questions are counted.
+//! A height is signed as work of whoever asked for it, within its budget, and only if its signature will be kept: whoever asks
+//! for old heights without end has none signed twice.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,8 +22,11 @@ const VERDICTS: u64 = 4_096;
 const VERDICT_BYTES: u64 = 64 << 20;
 /// Heights whose signatures are kept.
 const HEIGHTS: usize = 1_024;
-/// Heights that are signed at a time.
+/// Heights that are signed at a time, and of those for one broker.
 const SIGNING_MAX: u32 = 64;
+const SIGNING_SHARE: u32 = 8;
+/// Heights that one broker may have signed each second; what is signed already is said as often as it is asked for.
+const HEIGHTS_PER_SECOND: u32 = 128;
 /// Brokers that wait for one thing.
 const WAITERS: usize = 256;
 /// Questions about clients that a broker may ask each second.
@@ -37,12 +42,27 @@ struct Kept {
     verdict: Option<Verdict>,
 }
 
-/// What one broker asked about clients.
+/// What one broker asked.
 #[derive(Clone, Debug)]
 struct Asked {
     second: Time,
+    /// Clients and heights in this second.
     count: u32,
+    heights: u32,
+    /// Heights that are being signed for it.
+    signing: u32,
     clients: VecDeque<(Time, u32)>,
+}
+
+/// What becomes of a question for a height.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum HeightAnswer {
+    /// Its signature is here.
+    Known(BlsSignatureBytes),
+    /// It is to be signed, for this broker.
+    Sign,
+    /// It is being signed, or cannot be now.
+    Nothing,
 }
 
 /// What a server answers.
@@ -98,19 +118,65 @@ impl Answers {
         kept.verdict.clone()
     }
 
-    /// Whether a broker may ask about a client now: 10 clients a second, each once in ten.
-    fn admits(&mut self, broker: NodeId, id: u32, now: Time) -> bool {
+    /// What a broker asked before; none when too many others ask.
+    fn asked_by(&mut self, broker: NodeId, now: Time) -> Option<&mut Asked> {
         if !self.asked.contains_key(&broker) && self.asked.len() >= WAITERS {
             self.asked.retain(|_, asked| now.since(asked.second) < STATE_AGAIN);
             if self.asked.len() >= WAITERS {
-                return false;
+                return None;
             }
         }
-        let fresh = Asked { second: now, count: 0, clients: VecDeque::new() };
+        let fresh = Asked { second: now, count: 0, heights: 0, signing: 0, clients: VecDeque::new() };
         let asked = self.asked.entry(broker).or_insert(fresh);
         if now.since(asked.second) >= Span::secs(1) {
-            (asked.second, asked.count) = (now, 0);
+            (asked.second, asked.count, asked.heights) = (now, 0, 0);
         }
+        Some(asked)
+    }
+
+    /// A broker asks for a height.
+    fn ask_height(&mut self, broker: NodeId, height: u64, now: Time) -> HeightAnswer {
+        if let Some((signature, waiters)) = self.heights.get_mut(&height) {
+            if let Some(signature) = *signature {
+                return HeightAnswer::Known(signature);
+            }
+            if !waiters.contains(&broker) && waiters.len() < WAITERS {
+                waiters.push(broker);
+            }
+            return HeightAnswer::Nothing;
+        }
+        let lowest = self.heights.first_key_value().map_or(0, |(lowest, _)| *lowest);
+        let kept = self.heights.len() < HEIGHTS || height > lowest;
+        if !kept || self.signing >= SIGNING_MAX {
+            return HeightAnswer::Nothing;
+        }
+        let Some(asked) = self.asked_by(broker, now) else { return HeightAnswer::Nothing };
+        if asked.heights >= HEIGHTS_PER_SECOND || asked.signing >= SIGNING_SHARE {
+            return HeightAnswer::Nothing;
+        }
+        (asked.heights, asked.signing) = (asked.heights + 1, asked.signing + 1);
+        self.signing += 1;
+        self.heights.insert(height, (None, vec![broker]));
+        if self.heights.len() > HEIGHTS {
+            self.heights.pop_first();
+        }
+        HeightAnswer::Sign
+    }
+
+    /// A height was signed for this broker: who waits for it.
+    fn height_signed(&mut self, broker: NodeId, height: u64, signature: &BlsSignatureBytes) -> Vec<NodeId> {
+        self.signing = self.signing.saturating_sub(1);
+        if let Some(asked) = self.asked.get_mut(&broker) {
+            asked.signing = asked.signing.saturating_sub(1);
+        }
+        let Some((place, waiters)) = self.heights.get_mut(&height) else { return Vec::new() };
+        *place = Some(*signature);
+        core::mem::take(waiters)
+    }
+
+    /// Whether a broker may ask about a client now: 10 clients a second, each once in ten.
+    fn admits(&mut self, broker: NodeId, id: u32, now: Time) -> bool {
+        let Some(asked) = self.asked_by(broker, now) else { return false };
         while asked.clients.front().is_some_and(|(at, _)| now.since(*at) >= STATE_AGAIN) {
             asked.clients.pop_front();
         }
@@ -151,36 +217,19 @@ impl<A: AtomicBroadcast> Server<A> {
         if height == 0 || height > self.delivered {
             return;
         }
-        let heights = &mut self.answers.heights;
-        let known = heights.contains_key(&height);
-        if !known && self.answers.signing >= SIGNING_MAX {
-            return;
-        }
-        let (signature, waiters) = heights.entry(height).or_default();
-        if let Some(signature) = *signature {
-            let signed = SignedHeight { statement: Height { height }, signature };
-            return turn.send(from, ServerMessage::Height(signed).into());
-        }
-        if !waiters.contains(&from) && waiters.len() < WAITERS {
-            waiters.push(from);
-        }
-        if heights.len() > HEIGHTS {
-            heights.pop_first();
-        }
-        if !known {
-            self.answers.signing += 1;
-            self.job(ServerTask::Height(Height { height }), turn);
+        let statement = Height { height };
+        match self.answers.ask_height(from, height, turn.now()) {
+            HeightAnswer::Known(signature) => {
+                turn.send(from, ServerMessage::Height(SignedHeight { statement, signature }).into());
+            }
+            HeightAnswer::Sign => self.job(ServerTask::Height(from, statement), turn),
+            HeightAnswer::Nothing => {}
         }
     }
 
-    /// A height was signed.
-    pub(super) fn on_height(&mut self, signed: SignedHeight, turn: &mut Turn<'_, Self>) {
-        self.answers.signing = self.answers.signing.saturating_sub(1);
-        let Some((signature, waiters)) = self.answers.heights.get_mut(&signed.statement.height) else {
-            return;
-        };
-        *signature = Some(signed.signature);
-        for broker in core::mem::take(waiters) {
+    /// A height was signed, which this broker asked for first.
+    pub(super) fn on_height(&mut self, asker: NodeId, signed: SignedHeight, turn: &mut Turn<'_, Self>) {
+        for broker in self.answers.height_signed(asker, signed.statement.height, &signed.signature) {
             turn.send(broker, ServerMessage::Height(signed.clone()).into());
         }
     }
@@ -244,5 +293,52 @@ impl<A: AtomicBroadcast> Server<A> {
                 self.job(ServerTask::Root(self.directory.view()), turn);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answers, HEIGHTS, HEIGHTS_PER_SECOND, HeightAnswer, SIGNING_SHARE};
+    use crate::statement::BlsSignatureBytes;
+    use synod_machine::{Span, Time};
+    use synod_quorum::NodeId;
+
+    const SIGNED: BlsSignatureBytes = BlsSignatureBytes([7; 96]);
+
+    fn asks(answers: &mut Answers, height: u64, now: Time) -> bool {
+        let begun = answers.ask_height(NodeId(200), height, now) == HeightAnswer::Sign;
+        if begun {
+            assert_eq!(answers.height_signed(NodeId(200), height, &SIGNED), [NodeId(200)]);
+        }
+        begun
+    }
+
+    #[test]
+    fn no_height_is_signed_twice_however_old_it_is() {
+        let (mut answers, mut now, mut signed) = (Answers::default(), Time::ZERO, 0);
+        for round in 0..3 {
+            for height in 1..=3 * HEIGHTS as u64 {
+                now = now + Span::millis(100);
+                signed += u64::from(asks(&mut answers, height, now));
+            }
+            assert_eq!(signed, 3 * HEIGHTS as u64, "round {round}");
+        }
+        let known = answers.ask_height(NodeId(201), 3 * HEIGHTS as u64, now);
+        assert_eq!(known, HeightAnswer::Known(SIGNED), "the newest are said at once");
+    }
+
+    #[test]
+    fn a_broker_that_asks_for_height_after_height_keeps_to_its_budget_and_others_have_their_own() {
+        let (mut answers, now) = (Answers::default(), Time(Span::secs(1).0));
+        let begun = (1..=500).filter(|height| asks(&mut answers, *height, now)).count();
+        assert_eq!(begun, HEIGHTS_PER_SECOND as usize);
+        let ask = |answers: &mut Answers, broker, height| answers.ask_height(NodeId(broker), height, now);
+        assert_eq!(ask(&mut answers, 201, 500), HeightAnswer::Sign);
+        assert_eq!(ask(&mut answers, 202, 500), HeightAnswer::Nothing, "one signature serves both");
+        assert_eq!(answers.height_signed(NodeId(201), 500, &SIGNED), [NodeId(201), NodeId(202)]);
+        let at_once = (1_000..1_100).filter(|h| ask(&mut answers, 203, *h) == HeightAnswer::Sign).count();
+        assert_eq!(at_once, SIGNING_SHARE as usize);
+        assert_eq!(ask(&mut answers, 204, 1_200), HeightAnswer::Sign);
+        assert!(asks(&mut answers, 400, now + Span::secs(1)), "a second later it has another");
     }
 }

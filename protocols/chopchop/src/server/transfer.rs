@@ -1,27 +1,39 @@
 //! A state from others: which chunks, then chunk by chunk, from several servers at a time (section 4.9).
 //!
 //! The names are proved by the certified root, each chunk by its name; so a server that sends something else is blamed and
-//! only costs time. What of the state is here already is read from the own disk.
+//! only costs time: it has a share of the places alone, each chunk is asked of another one when its time is over, whatever else
+//! came meanwhile, and whoever is late is asked after the others. What of the state is here already is read from the own disk.
+//!
+//! *Bounds.* The chunks of one state, of 64 KiB at most, whose number its certified root proves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use synod_crypto::Hash;
 use synod_machine::broadcast::{AtomicBroadcast, Position, Submit};
-use synod_machine::{Span, Turn};
+use synod_machine::{Span, Time, Turn};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes};
 
 use super::{Mark, Server, ServerOutput, ServerRecord, ServerTimer};
 use crate::fault::Fault;
-use crate::message::{ServerMessage, TransferMessage};
+use crate::message::{CHUNK_MAX, ServerMessage, TransferMessage};
 use crate::trace::{Note, NoteName};
 
 /// Chunks asked for at a time.
 const PARALLEL: usize = 16;
 /// How long a server has to answer.
 pub(super) const PATIENCE: Span = Span::millis(500);
+/// Bytes held for a chunk beside it: its name in up to five places.
+const CHUNK_OVERHEAD: u64 = 256;
 /// Chunks that are read for others at a time.
 const SERVING_MAX: usize = 256;
+
+/// A chunk that somebody was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    of: NodeId,
+    since: Time,
+}
 
 /// A state that is being read or fetched.
 #[derive(Clone, Debug)]
@@ -34,10 +46,12 @@ pub(super) struct Loading {
     pub(super) mark: Option<Mark>,
     pub(super) read: BTreeMap<Hash, Option<Bytes>>,
     pub(super) missing: usize,
-    /// Chunks that are not here.
-    foreign: Vec<Hash>,
-    asked: BTreeMap<Hash, NodeId>,
+    /// Chunks that are not here, and that nobody is asked for.
+    foreign: VecDeque<Hash>,
+    asked: BTreeMap<Hash, Asked>,
     turns: u32,
+    /// Chunks that did not come in time, less those that did, by who was asked.
+    late: BTreeMap<NodeId, u32>,
     /// Chunks that were fetched and stored here, named by no own mark yet.
     stored: Vec<Hash>,
     /// Another state was wanted before, so that parts of it may come late.
@@ -70,9 +84,10 @@ impl Loading {
             mark: None,
             read: BTreeMap::new(),
             missing: 0,
-            foreign: Vec::new(),
+            foreign: VecDeque::new(),
             asked: BTreeMap::new(),
             turns: 0,
+            late: BTreeMap::new(),
             stored: Vec::new(),
             again: false,
             told: false,
@@ -95,14 +110,48 @@ impl Loading {
         let Some(place) = self.read.get_mut(name).filter(|place| place.is_none()) else { return false };
         *place = Some(bytes.clone());
         self.missing -= 1;
-        self.asked.remove(name);
+        if let Some(late) = self.asked.remove(name).and_then(|asked| self.late.get_mut(&asked.of)) {
+            *late = late.saturating_sub(1);
+        }
         true
     }
 
-    fn source(&mut self, others: NodeSet) -> Option<NodeId> {
-        let at = self.turns.checked_rem(others.count())?;
+    /// Whom to ask next: one of those that were late least, in a circle, and not whoever was asked just before unless nobody
+    /// else is there. Nobody has more than his share of what is asked for at a time.
+    fn source(&mut self, others: NodeSet, not: Option<NodeId>) -> Option<NodeId> {
+        let at = usize::try_from(self.turns.checked_rem(others.count())?).ok()?;
         self.turns = self.turns.wrapping_add(1);
-        others.iter().nth(usize::try_from(at).ok()?)
+        let mut circle: Vec<NodeId> = others.iter().collect();
+        circle.rotate_left(at);
+        let share = PARALLEL.div_ceil(circle.len());
+        let used = |id: NodeId| self.asked.values().filter(|asked| asked.of == id).count();
+        let free = circle.iter().copied().filter(|id| Some(*id) != not && used(*id) < share);
+        let least = free.min_by_key(|id| self.late.get(id).copied().unwrap_or(0));
+        least.or_else(|| circle.first().copied())
+    }
+
+    /// Asks somebody for a chunk.
+    fn ask(&mut self, name: Hash, others: NodeSet, not: Option<NodeId>, now: Time) -> Option<NodeId> {
+        let of = self.source(others, not)?;
+        self.asked.insert(name, Asked { of, since: now });
+        Some(of)
+    }
+
+    /// The chunks that did not come in time, and who was asked for each.
+    fn overdue(&mut self, now: Time) -> Vec<(Hash, NodeId)> {
+        let over = self.asked.iter().filter(|(_, asked)| now.since(asked.since) >= PATIENCE);
+        let over: Vec<(Hash, NodeId)> = over.map(|(name, asked)| (*name, asked.of)).collect();
+        for (name, of) in &over {
+            self.asked.remove(name);
+            *self.late.entry(*of).or_insert(0) += 1;
+        }
+        over
+    }
+
+    /// How long the first of those that are asked still has.
+    fn patience(&self, now: Time) -> Option<Span> {
+        let first = self.asked.values().map(|asked| asked.since).min()?;
+        Some(Span(PATIENCE.0.saturating_sub(now.since(first).0).max(1)))
     }
 
     /// The names of what is fetched from others, once they are known.
@@ -112,8 +161,18 @@ impl Loading {
 
     pub(super) fn bytes(&self) -> u64 {
         let chunks: usize = self.read.values().flatten().map(Bytes::len).sum();
-        chunks as u64 + self.read.len() as u64 * 96
+        chunks as u64 + self.read.len() as u64 * CHUNK_OVERHEAD
     }
+
+    /// Most bytes that a state of these names takes.
+    pub(super) fn bytes_max(&self) -> u64 {
+        let chunks = self.mark.as_ref().map_or(0, Mark::chunks) as u64;
+        chunks * (CHUNK_MAX as u64 + CHUNK_OVERHEAD)
+    }
+}
+
+fn ask_chunk<A: AtomicBroadcast>(of: NodeId, name: Hash, turn: &mut Turn<'_, Server<A>>) {
+    turn.send(of, ServerMessage::Transfer(TransferMessage::ChunkWanted(name)).into());
 }
 
 impl<A: AtomicBroadcast> Server<A> {
@@ -144,7 +203,7 @@ impl<A: AtomicBroadcast> Server<A> {
         let mut loading = Loading::certified(position, root);
         if let Some(old) = self.loading.take() {
             // Whoever was silent is not asked first again.
-            (loading.turns, loading.again) = (old.turns, true);
+            (loading.turns, loading.late, loading.again) = (old.turns, old.late, true);
             let held: Vec<Hash> = self.checkpoints.marks.iter().flat_map(Mark::names).collect();
             old.stored.into_iter().filter(|name| !held.contains(name)).for_each(|name| turn.erase(name));
         }
@@ -152,7 +211,7 @@ impl<A: AtomicBroadcast> Server<A> {
         self.on_fetch(turn);
     }
 
-    /// Asks for the names, or for chunks that are not here, whoever was asked before.
+    /// Asks the next one for the names, or for the chunks that did not come in time.
     pub(super) fn on_fetch(&mut self, turn: &mut Turn<'_, Self>) {
         let Some(loading) = &mut self.loading else {
             if self.behind.is_asking() {
@@ -160,7 +219,11 @@ impl<A: AtomicBroadcast> Server<A> {
             }
             return;
         };
-        loading.asked.clear();
+        let others = self.settings.cluster.roster().others(self.settings.own);
+        for (name, of) in loading.overdue(turn.now()) {
+            let source = loading.ask(name, others, Some(of), turn.now());
+            source.into_iter().for_each(|source| ask_chunk(source, name, turn));
+        }
         self.fetch(turn);
     }
 
@@ -168,26 +231,22 @@ impl<A: AtomicBroadcast> Server<A> {
         let others = self.settings.cluster.roster().others(self.settings.own);
         let Some(loading) = &mut self.loading else { return };
         if loading.mark.is_none() {
-            if let Some(source) = loading.source(others) {
+            if let Some(source) = loading.source(others, None) {
                 turn.send(source, ServerMessage::Transfer(TransferMessage::Wanted(loading.position)).into());
             }
             return turn.arm(ServerTimer::Fetch, PATIENCE);
         }
-        let read = &loading.read;
-        loading.foreign.retain(|name| read.get(name).is_some_and(Option::is_none));
-        for name in loading.foreign.clone() {
-            if loading.asked.len() >= PARALLEL {
-                break;
-            }
-            if loading.asked.contains_key(&name) {
+        while loading.asked.len() < PARALLEL {
+            let Some(name) = loading.foreign.pop_front() else { break };
+            if !loading.read.get(&name).is_some_and(Option::is_none) {
                 continue;
             }
-            let Some(source) = loading.source(others) else { return };
-            loading.asked.insert(name, source);
-            turn.send(source, ServerMessage::Transfer(TransferMessage::ChunkWanted(name)).into());
+            let Some(source) = loading.ask(name, others, None, turn.now()) else { return };
+            ask_chunk(source, name, turn);
         }
-        if !loading.asked.is_empty() {
-            turn.arm(ServerTimer::Fetch, PATIENCE);
+        // Nothing that comes gives those who are asked already more time.
+        if let Some(left) = loading.patience(turn.now()) {
+            turn.arm(ServerTimer::Fetch, left);
         }
     }
 
@@ -252,7 +311,7 @@ impl<A: AtomicBroadcast> Server<A> {
         for name in loading.read.keys() {
             match held.binary_search(name) {
                 Ok(_) => turn.load(*name),
-                Err(_) => loading.foreign.push(*name),
+                Err(_) => loading.foreign.push_back(*name),
             }
         }
         if !loading.foreign.is_empty() {
@@ -273,7 +332,7 @@ impl<A: AtomicBroadcast> Server<A> {
         match bytes {
             Some(bytes) => drop(loading.fill(&name, bytes)),
             None if loading.read.get(&name).is_some_and(Option::is_none) => {
-                loading.foreign.push(name);
+                loading.foreign.push_back(name);
                 self.fetch(turn);
             }
             None => {}
@@ -292,7 +351,7 @@ impl<A: AtomicBroadcast> Server<A> {
             self.loaded(turn);
         } else if !loading.again
             && !loading.read.contains_key(&name)
-            && loading.asked.values().any(|asked| *asked == from)
+            && loading.asked.values().any(|asked| asked.of == from)
         {
             turn.blame(from, Fault::WrongStatePart);
         }

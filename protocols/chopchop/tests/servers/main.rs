@@ -8,6 +8,7 @@ mod attacks;
 mod behind;
 mod byzantine;
 mod delivery;
+mod drip;
 mod faults;
 mod golden;
 mod lost;

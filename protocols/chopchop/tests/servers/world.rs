@@ -36,7 +36,7 @@ pub(crate) const N: u32 = 4;
 pub(crate) const BROKER: u32 = 100;
 /// A broker nobody knows.
 pub(crate) const OTHER: u32 = 101;
-/// Clients of the genesis.
+/// Clients of the genesis, usually.
 pub(crate) const CLIENTS: u32 = 16;
 
 const STEPS_MAX: u32 = 1_000_000;
@@ -59,6 +59,8 @@ pub(crate) struct Setup {
     /// Positions that the order keeps below its certified checkpoint.
     pub(crate) retain: u64,
     pub(crate) crypto: Crypto,
+    /// Clients of the genesis.
+    pub(crate) clients: u32,
 }
 
 impl Default for Setup {
@@ -68,7 +70,7 @@ impl Default for Setup {
         let quota = |bytes| Quota { bytes, batches: 64, work: 1_000, burst: 10_000 };
         let parameters =
             StoreParameters { genesis: quota(1 << 20), other: quota(1 << 16), ..StoreParameters::default() };
-        Self { rules, parameters, lanes: 4, retain: 1 << 20, crypto: Crypto::Toy }
+        Self { rules, parameters, lanes: 4, retain: 1 << 20, crypto: Crypto::Toy, clients: CLIENTS }
     }
 }
 
@@ -140,7 +142,7 @@ impl World {
         let (cluster, own) = (self.maker.cluster.clone(), NodeId(id));
         let retain = self.setup.retain;
         let order = Box::new(move |resume| IdealConfig { own, members: N, resume, retain });
-        let genesis = self.maker.directory(CLIENTS);
+        let genesis = self.maker.directory(self.setup.clients);
         let server =
             ServerConfig::new(cluster.clone(), own, self.setup.lanes, genesis, order).expect("a server");
         let brokers = vec![NodeId(BROKER)];
