@@ -44,9 +44,11 @@ use crate::statement::Witness;
 use crate::trace::{Note, NoteName};
 use crate::vocabulary::{Message, queues};
 use cohort::Cohorts;
+use config::OTHERS;
 use pull::Pulling;
 use quota::Accounts;
 pub(crate) use quota::work_of;
+use witness::Checking;
 
 /// Bytes in memory and on disk that stand for a batch beside its body.
 const OVERHEAD: u64 = 4_096;
@@ -155,6 +157,8 @@ struct Held {
     charged: Option<NodeId>,
     uploaders: Vec<NodeId>,
     askers: Vec<NodeId>,
+    /// Where it waits for its check: a place for each payer that asked.
+    turns: Vec<(NodeId, u64)>,
     /// Order of arrival, for eviction.
     arrival: u64,
     asked: Time,
@@ -191,7 +195,11 @@ pub struct Store {
     expiries: BTreeSet<(u64, Hash)>,
     ordered: BTreeMap<u64, Hash>,
     retained: u64,
-    waiting: BTreeSet<Hash>,
+    /// What waits for its check, by payer and in the order in which each asked.
+    waiting: BTreeMap<(NodeId, u64), Hash>,
+    /// Whose batch was checked last.
+    served: NodeId,
+    checking: BTreeMap<Hash, Checking>,
     accounts: Accounts,
     pulling: Pulling,
     loads: BTreeMap<Hash, Vec<Waiter>>,
@@ -222,7 +230,9 @@ impl Store {
             expiries: BTreeSet::new(),
             ordered: BTreeMap::new(),
             retained: 0,
-            waiting: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            served: OTHERS,
+            checking: BTreeMap::new(),
             accounts,
             pulling: Pulling::default(),
             loads: BTreeMap::new(),

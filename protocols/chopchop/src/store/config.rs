@@ -13,7 +13,8 @@ pub struct Quota {
     pub bytes: u64,
     /// Number of such batches.
     pub batches: u32,
-    /// Work that comes back each second: a straggler costs 1, a batch below 4,096 messages 100, a card 60.
+    /// Work that comes back each second: a straggler or void costs 1, a batch below 4,096 messages 100, a card 60.
+    /// A batch that does not hold costs as much again, 100 and one for every 8 signers, if need be into debt.
     pub work: u64,
     /// Most work that is saved up.
     pub burst: u64,

@@ -31,15 +31,21 @@ impl Store {
     }
 
     /// Whose share of the places a broker uses: those that are not of the genesis have one together.
-    fn payer(&self, broker: NodeId) -> NodeId {
+    pub(super) fn payer(&self, broker: NodeId) -> NodeId {
         if self.config.place(broker) == u32::MAX { OTHERS } else { broker }
     }
 
     /// Whether a body of this broker may be digested now: each has a place of its own and up to half of all, those that are
     /// not of the genesis together up to a quarter.
     fn has_place(&self, broker: NodeId) -> bool {
-        let (payer, most) = (self.payer(broker), self.config.parameters.jobs_max);
+        let payer = self.payer(broker);
         let used = self.digesting.get(&payer).map_or(0, |(count, _)| *count);
+        self.has_share(payer, used)
+    }
+
+    /// Whether a payer that uses so many places of a kind gets one more.
+    pub(super) fn has_share(&self, payer: NodeId, used: u32) -> bool {
+        let most = self.config.parameters.jobs_max;
         let share = if payer == OTHERS { most / 4 } else { most / 2 };
         used == 0 || (self.jobs < most && used < share)
     }
@@ -106,6 +112,7 @@ impl Store {
             charged: Some(from),
             uploaders: vec![from],
             askers: Vec::new(),
+            turns: Vec::new(),
             arrival: self.arrivals,
             asked: turn.now(),
         };
@@ -150,17 +157,17 @@ impl Store {
         turn.send(broker, StoreMessage::Credit(Credit { bytes, work, height, directory }).into());
     }
 
-    /// Takes the work of a check from the account of the first asker that has as much. Whoever uploaded the batch first may
-    /// be another one, who has it from a faulty server.
-    pub(super) fn spend(&mut self, digest: &Hash, turn: &Turn<'_, Self>) -> bool {
-        let Some(held) = self.held.get(digest) else { return false };
+    /// Takes the work of a check from the account of the first asker that has as much, and says which; [`OTHERS`] where
+    /// nobody has to. Whoever uploaded the batch first may be another one, who has it from a faulty server.
+    pub(super) fn spend(&mut self, digest: &Hash, turn: &Turn<'_, Self>) -> Option<NodeId> {
+        let held = self.held.get(digest)?;
         let (cost, now) = (work_of(&held.header), turn.now());
         if held.charged.is_none() {
-            return true;
+            return Some(OTHERS);
         }
         let accounts = &mut self.accounts;
-        let pays = |asker: &NodeId| accounts.open(*asker, now).is_some_and(|it| it.spend(cost, now));
-        held.askers.iter().any(pays)
+        let pays = |asker: &&NodeId| accounts.open(**asker, now).is_some_and(|it| it.spend(cost, now));
+        held.askers.iter().find(pays).copied()
     }
 
     /// A broker that restarted asks what it has pinned here.

@@ -15,13 +15,15 @@ pub(super) struct Account {
     pub(super) bytes: u64,
     pub(super) batches: u32,
     work: u64,
+    /// Work that checks of what does not hold have cost beyond what there was: it is earned before anything else is.
+    debt: u64,
     at: Time,
     genesis: bool,
 }
 
 impl Account {
     const fn new(quota: Quota, genesis: bool, at: Time) -> Self {
-        Self { quota, bytes: 0, batches: 0, work: quota.burst, at, genesis }
+        Self { quota, bytes: 0, batches: 0, work: quota.burst, debt: 0, at, genesis }
     }
 
     /// Work that is left.
@@ -29,19 +31,28 @@ impl Account {
         let since = now.since(self.at).0;
         let earned = u128::from(since) * u128::from(self.quota.work) / 1_000_000_000;
         if let (Ok(earned), 1..) = (u64::try_from(earned), earned) {
-            self.work = self.work.saturating_add(earned).min(self.quota.burst);
+            let paid = earned.min(self.debt);
+            self.debt -= paid;
+            self.work = self.work.saturating_add(earned - paid).min(self.quota.burst);
             self.at = now;
         }
         self.work
     }
 
-    /// Takes `cost` work; false when there is not as much.
+    /// Takes `cost` work; false when there is not as much, and while anything is owed, even if it costs nothing.
     pub(super) fn spend(&mut self, cost: u64, now: Time) -> bool {
-        let enough = self.work(now) >= cost;
+        let enough = self.work(now) >= cost && self.debt == 0;
         if enough {
             self.work -= cost;
         }
         enough
+    }
+
+    /// Takes `cost` work, into debt where there is not as much.
+    fn fine(&mut self, cost: u64, now: Time) {
+        let left = self.work(now);
+        self.work = left.saturating_sub(cost);
+        self.debt = self.debt.saturating_add(cost.saturating_sub(left));
     }
 
     /// Bytes that are left.
@@ -63,10 +74,22 @@ impl Account {
 pub(crate) fn work_of(header: &AnyHeader) -> u64 {
     match header {
         AnyHeader::Messages(header) => {
-            u64::from(header.stragglers) + if header.count < 4_096 { 100 } else { 0 }
+            // Nobody signs for a void, so it lets a batch be large for nothing.
+            let alone = u64::from(header.stragglers) + u64::from(header.voids);
+            alone + if header.count < 4_096 { 100 } else { 0 }
         }
         AnyHeader::SignUp(header) => 60 * u64::from(header.count),
     }
+}
+
+/// What it costs beyond [`work_of`] to find that a batch does not hold: it spoils the check of those beside it, each signature
+/// is looked at again, and the keys of its signers are added up once more, one by one.
+pub(super) fn fine_of(header: &AnyHeader) -> u64 {
+    let keys = match header {
+        AnyHeader::Messages(header) => u64::from(header.signers()) / 8,
+        AnyHeader::SignUp(_) => 0,
+    };
+    100 + work_of(header) + keys
 }
 
 /// The accounts of all brokers.
@@ -96,7 +119,7 @@ impl Accounts {
                 let idle = *idle?.0;
                 // The credit is the place's: a new name is to be had for nothing.
                 if let Some(old) = self.of.remove(&idle) {
-                    (account.work, account.at) = (old.work, old.at);
+                    (account.work, account.debt, account.at) = (old.work, old.debt, old.at);
                 }
             }
             self.of.insert(broker, account);
@@ -114,6 +137,13 @@ impl Accounts {
     /// Whether a broker has as many batches here as it may.
     pub(super) fn is_full(&self, broker: NodeId) -> bool {
         self.of.get(&broker).is_some_and(Account::is_full)
+    }
+
+    /// A batch for which this broker asked does not hold.
+    pub(super) fn fine(&mut self, broker: NodeId, cost: u64, now: Time) {
+        if let Some(account) = self.of.get_mut(&broker) {
+            account.fine(cost, now);
+        }
     }
 
     /// Charges a batch, whatever the quota says.
@@ -158,6 +188,22 @@ mod tests {
     use crate::store::config::{Quota, StoreConfig, StoreParameters};
     use synod_machine::{Span, Time};
     use synod_quorum::NodeId;
+
+    #[test]
+    fn what_is_owed_is_earned_before_anything_is_taken() {
+        let config = StoreConfig::new(cluster(), NodeId(0), Vec::new(), StoreParameters::default());
+        let mut accounts = Accounts::new(&config.expect("sound"));
+        let (now, broker) = (Time(Span::secs(1).0), NodeId(200));
+        let Quota { work, burst, .. } = Quota::OTHER;
+        assert!(accounts.open(broker, now).is_some_and(|account| account.spend(0, now)));
+        accounts.fine(broker, burst + 2 * work, now);
+        let mut spend = |cost: u64, after: u64| {
+            let now = now + Span::secs(after);
+            accounts.open(broker, now).is_some_and(|account| account.spend(cost, now))
+        };
+        assert!(!spend(0, 0) && !spend(0, 1), "not even what costs nothing");
+        assert!(spend(0, 2) && !spend(1, 2) && spend(work, 3));
+    }
 
     #[test]
     fn a_broker_that_takes_a_new_name_has_no_new_credit() {

@@ -107,7 +107,9 @@ impl Store {
     /// Takes a batch out of every table.
     fn forget(&mut self, digest: &Hash) -> Option<Held> {
         let held = self.held.remove(digest)?;
-        self.waiting.remove(digest);
+        for place in &held.turns {
+            self.waiting.remove(place);
+        }
         self.expiries.remove(&(held.header.expiry(), *digest));
         self.in_memory -= held.body.as_ref().map_or(0, |body| body.len() as u64);
         if let Some(broker) = held.charged {
@@ -155,6 +157,7 @@ impl Store {
                     charged: Some(charged),
                     uploaders: Vec::new(),
                     askers: Vec::new(),
+                    turns: Vec::new(),
                     arrival: self.arrivals,
                     asked: synod_machine::Time::ZERO,
                 };

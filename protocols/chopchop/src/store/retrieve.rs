@@ -219,6 +219,7 @@ impl Store {
             charged: None,
             uploaders: uploader.into_iter().collect(),
             askers: Vec::new(),
+            turns: Vec::new(),
             arrival: self.arrivals,
             asked: turn.now(),
         };

@@ -1,5 +1,6 @@
 //! Witnessing: the check of a batch, its record, its shard (paper step 10).
 
+use core::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use synod_crypto::bls::StoredKey;
@@ -11,6 +12,7 @@ use synod_quorum::NodeId;
 use super::cohort::Cohort;
 use super::config::OTHERS;
 use super::job::{CheckBatch, Sound, Task};
+use super::quota::fine_of;
 use super::record::{Pinned, StoreRecord};
 use super::{BROKERS_MAX, Held, Stage, Store, StoreTimer};
 use crate::batch::{Refusal, Sealed};
@@ -19,6 +21,16 @@ use crate::message::{Shard, StoreMessage};
 use crate::signup::SealedSignUp;
 use crate::statement::{Kind, Witness};
 use crate::trace::{Note, NoteName, Rule};
+
+/// A batch that is being checked.
+#[derive(Clone, Debug)]
+pub(super) struct Checking {
+    /// Whose share of the places it uses.
+    payer: NodeId,
+    /// Who paid for it, and pays this much more if it does not hold.
+    paid: NodeId,
+    fine: u64,
+}
 
 impl Store {
     /// A broker asks for a shard. One that does not hold promises any more says nothing.
@@ -39,40 +51,80 @@ impl Store {
                     let wait = if planted!(C28) { synod_machine::Span::ZERO } else { patience };
                     turn.arm(StoreTimer::DirectoryWait(digest), wait);
                 }
-                self.waiting.insert(digest);
+                self.take_place(digest, from);
                 self.retry(turn);
             }
-            Stage::Waiting | Stage::Checking => {}
+            Stage::Waiting => {
+                self.take_place(digest, from);
+                self.retry(turn);
+            }
+            Stage::Checking => {}
             Stage::Sound => self.sign(digest, turn),
+        }
+    }
+
+    /// A batch waits among those of whoever asks for it: nobody can make another one's wait among his own.
+    fn take_place(&mut self, digest: Hash, asker: NodeId) {
+        let payer = self.payer(asker);
+        let Some(held) = self.held.get_mut(&digest) else { return };
+        if held.turns.len() < BROKERS_MAX && !held.turns.iter().any(|(of, _)| *of == payer) {
+            self.arrivals += 1;
+            held.turns.push((payer, self.arrivals));
+            self.waiting.insert((payer, self.arrivals), digest);
+        }
+    }
+
+    fn leave_places(&mut self, digest: &Hash) {
+        let turns = self.held.get_mut(digest).map(|held| core::mem::take(&mut held.turns));
+        for place in turns.into_iter().flatten() {
+            self.waiting.remove(&place);
         }
     }
 
     /// Starts the checks that had to wait and can be made now.
     pub(super) fn retry(&mut self, turn: &mut Turn<'_, Self>) {
-        let directory = self.directory();
-        let ready = |held: &Held| held.header.directory() <= directory;
-        let ready: Vec<Hash> =
-            self.waiting.iter().filter(|digest| self.held.get(*digest).is_none_or(ready)).copied().collect();
-        for digest in ready {
-            if self.jobs >= self.config.parameters.jobs_max {
-                return;
-            }
-            self.waiting.remove(&digest);
+        while let Some((payer, digest)) = self.next_check() {
+            self.served = payer;
+            self.leave_places(&digest);
             turn.disarm(StoreTimer::DirectoryWait(digest));
-            self.check(digest, turn);
+            self.check(digest, payer, turn);
         }
     }
 
-    fn check(&mut self, digest: Hash, turn: &mut Turn<'_, Self>) {
-        if !self.spend(&digest, turn) {
-            return self.refuse_held(digest, Refusal::Credit, turn);
+    /// Whose turn it is, and for which batch: payers in a circle, of each the batch that was asked for first. Checks of full
+    /// batches take long, so that a payer has a share of the places alone, whatever it sends (deviation D17).
+    fn next_check(&self) -> Option<(NodeId, Hash)> {
+        let mut payer = self.served;
+        for _ in 0..=self.config.brokers.len() {
+            let behind = self.waiting.range((Excluded((payer, u64::MAX)), Unbounded)).next();
+            payer = behind.or_else(|| self.waiting.first_key_value())?.0.0;
+            let used = self.checking.values().filter(|checking| checking.payer == payer).count();
+            if !self.has_share(payer, u32::try_from(used).unwrap_or(u32::MAX)) {
+                continue;
+            }
+            let directory = self.directory();
+            let ready =
+                |digest: &Hash| self.held.get(digest).is_none_or(|held| held.header.directory() <= directory);
+            let mut own = self.waiting.range((payer, 0)..=(payer, u64::MAX)).map(|(_, digest)| *digest);
+            if let Some(digest) = own.find(ready) {
+                return Some((payer, digest));
+            }
         }
+        None
+    }
+
+    fn check(&mut self, digest: Hash, payer: NodeId, turn: &mut Turn<'_, Self>) {
+        let Some(paid) = self.spend(&digest, turn) else {
+            return self.refuse_held(digest, Refusal::Credit, turn);
+        };
         let (view, keys) = (self.progress.directory.clone(), self.keys.clone());
         let broker = self.held.get(&digest).and_then(|held| held.charged).unwrap_or(OTHERS);
         let cohorts = self.cohorts.begin(broker, self.config.parameters.cohort_bytes);
         let Some(held) = self.held.get_mut(&digest) else { return };
         let Some(body) = held.body.clone() else { return };
         held.stage = Stage::Checking;
+        let checking = Checking { payer, paid, fine: fine_of(&held.header) };
+        self.checking.insert(digest, checking);
         let from = held.charged.unwrap_or(OTHERS);
         let task = match held.header.clone() {
             AnyHeader::Messages(header) => Task::Batch(Box::new(CheckBatch {
@@ -91,7 +143,8 @@ impl Store {
     pub(super) fn on_directory_wait(&mut self, digest: Hash, turn: &mut Turn<'_, Self>) {
         let directory = self.directory();
         let short = self.held.get(&digest).is_some_and(|held| held.header.directory() > directory);
-        if short && self.waiting.remove(&digest) {
+        if short && self.held.get(&digest).is_some_and(|held| !held.turns.is_empty()) {
+            self.leave_places(&digest);
             self.refuse_held(digest, Refusal::Directory, turn);
         }
     }
@@ -123,6 +176,11 @@ impl Store {
         (mismatch, cohort): (bool, Option<Arc<Cohort>>),
         turn: &mut Turn<'_, Self>,
     ) {
+        if let (Some(checking), Err(why)) = (self.checking.remove(&digest), &verdict)
+            && *why != Refusal::Directory
+        {
+            self.accounts.fine(checking.paid, checking.fine, turn.now());
+        }
         let bytes_max = self.config.parameters.cohort_bytes;
         let broker = self.held.get(&digest).and_then(|held| held.charged);
         if let (Some(cohort), Some(broker)) = (cohort, broker) {

@@ -7,11 +7,12 @@ use synod_chopchop::dedup::Reason;
 use synod_chopchop::item::Item;
 use synod_chopchop::message::{ServerMessage, StoreMessage, Upload};
 use synod_chopchop::server::{ServerJob, ServerTask};
-use synod_chopchop::statement::{BlsSignatureBytes, Root, Witness};
+use synod_chopchop::statement::{BlsSignatureBytes, Height, Root, Witness};
 use synod_chopchop::store::{Quota, StoreParameters, Task};
+use synod_chopchop::vocabulary::Message;
 use synod_crypto::{Hash, Signature};
-use synod_machine::Bounded;
-use synod_quorum::NodeSet;
+use synod_machine::{Bounded, Job, Span};
+use synod_quorum::{NodeId, NodeSet};
 use synod_sim::Crypto;
 
 use crate::world::{BROKER, N, OTHER, Recipe, Setup, World};
@@ -175,4 +176,122 @@ fn a_broker_that_floods_a_store_leaves_the_others_a_place_for_their_bodies() {
         world.calm();
         assert_eq!(world.shards(&digest).len(), 1);
     }
+}
+
+/// Clients of batches that are large enough to cost nothing when they are sound.
+const MANY: u32 = 4_096;
+
+fn many(other: Quota) -> World {
+    let usual = Setup::default();
+    let rules = Rules { batch_max: MANY, body_bytes_max: 1 << 20, ..usual.rules };
+    let parameters = StoreParameters { other, ..usual.parameters };
+    World::new(Setup { rules, parameters, clients: MANY, ..usual })
+}
+
+/// A byte of each of so many clients under the number `k`.
+fn everybody(k: u64) -> Recipe {
+    let entries = (0..MANY).map(|id| (id, vec![7], false)).collect();
+    Recipe { directory: MANY, entries, ..Recipe::of(k, &[]) }
+}
+
+#[test]
+fn t35_full_batches_that_do_not_hold_cost_their_broker_what_their_checks_cost() {
+    // 612 each: 100, and one for every eight signers.
+    let mut world = many(Quota { bytes: 8 << 20, batches: 64, work: 1_000, burst: 10_000 });
+    let sound = world.maker.batch(&everybody(0));
+    let mut verdicts = Vec::new();
+    for k in 1..=20 {
+        let mut forged = sound.clone();
+        forged.header.k = k;
+        let digest = world.upload(OTHER, &[0], &forged);
+        verdicts.extend(world.refusals(&digest).into_iter().map(|(_, why)| why));
+    }
+    let expected = [vec![Refusal::Aggregate; 17], vec![Refusal::Credit; 3]].concat();
+    assert_eq!(verdicts, expected, "the seventeenth leads into debt");
+    let digest = world.upload(OTHER, &[0], &sound);
+    assert_eq!(world.refusals(&digest), [(0, Refusal::Credit)], "what costs nothing is not checked either");
+    let digest = world.upload(BROKER, &[0], &sound);
+    assert_eq!(world.shards(&digest).len(), 1, "others have their own account");
+    world.pass(Span::secs(1));
+    let next = world.maker.batch(&everybody(30));
+    let digest = world.upload(OTHER, &[0], &next);
+    assert_eq!(world.shards(&digest).len(), 1, "the debt is earned back");
+}
+
+#[test]
+fn t35_a_full_batch_of_voids_costs_as_much_as_one_of_stragglers() {
+    let mut world = many(Quota { bytes: 8 << 20, batches: 64, work: 1_000, burst: 10_000 });
+    let shards: Vec<usize> = (0..3)
+        .map(|k| {
+            let batch = world.maker.batch(&Recipe { voids: (0..MANY).collect(), ..everybody(k) });
+            let digest = world.upload(OTHER, &[0], &batch);
+            world.shards(&digest).len()
+        })
+        .collect();
+    assert_eq!(shards, [1, 1, 0], "4,096 of 10,000 each");
+}
+
+/// The batches that a store checks or is to check at once.
+fn checks(world: &World) -> Vec<Hash> {
+    let of = |job: &synod_chopchop::store::StoreJob| match &job.task {
+        Task::Batch(check) => Some(check.digest),
+        _ => None,
+    };
+    world.node(0).store.jobs.iter().filter_map(of).collect()
+}
+
+fn upload_unasked(world: &mut World, broker: u32, n: u64) -> Hash {
+    let batch = world.maker.batch(&Recipe::of(n, &[(1, n)]));
+    world.say(broker, 0, StoreMessage::Batch(Upload::messages(false, batch.clone())));
+    world.calm();
+    batch.digest(world.maker.cluster.domains())
+}
+
+#[test]
+fn t35_a_broker_that_asks_for_many_checks_leaves_the_others_a_place_for_theirs() {
+    for (flooding, other, share) in [(OTHER, BROKER, 4), (BROKER, OTHER, 8)] {
+        let mut world = World::new(rich());
+        let own = upload_unasked(&mut world, other, 90);
+        let asked: Vec<Hash> = (0..40).map(|n| upload_unasked(&mut world, flooding, n)).collect();
+        world.node_mut(0).store.holding = true;
+        // It asks for the other one's batch, too, behind all of its own.
+        for digest in asked.iter().chain([&own]) {
+            world.say(flooding, 0, StoreMessage::Ask(*digest));
+        }
+        world.calm();
+        assert_eq!(checks(&world), asked[..share], "of sixteen, those it asked for first");
+        world.say(other, 0, StoreMessage::Ask(own));
+        world.calm();
+        assert_eq!((checks(&world).len(), checks(&world).last()), (share + 1, Some(&own)));
+        world.node_mut(0).store.holding = false;
+        world.calm();
+        assert!(asked.iter().chain([&own]).all(|digest| world.shards(digest).len() == 1));
+    }
+}
+
+#[test]
+fn a_broker_that_asks_for_old_heights_makes_no_server_sign_as_its_own_work() {
+    let mut world = World::usual();
+    for n in 0..12 {
+        let batch = world.maker.batch(&Recipe::of(n, &[(1, n)]));
+        world.deliver(&batch);
+    }
+    world.inbox.clear();
+    world.node_mut(0).server.holding = true;
+    for height in 1..=12 {
+        world.say(OTHER, 0, ServerMessage::HeightAsk(Height { height }));
+    }
+    world.say(BROKER, 0, ServerMessage::HeightAsk(Height { height: 13 }));
+    world.calm();
+    let peers: Vec<Option<NodeId>> = world.node(0).server.jobs.iter().map(Job::peer).collect();
+    let expected = [vec![Some(NodeId(OTHER)); 8], vec![Some(NodeId(BROKER))]].concat();
+    assert_eq!(peers, expected, "eight at a time, and those of others beside them");
+    world.node_mut(0).server.holding = false;
+    world.calm();
+    let told = world.inbox.iter().filter(|envelope| envelope.to == BROKER);
+    let heights = told.filter_map(|envelope| match &envelope.message {
+        Message::Server(ServerMessage::Height(signed)) => Some(signed.statement.height),
+        _ => None,
+    });
+    assert_eq!(heights.collect::<Vec<_>>(), [13]);
 }
