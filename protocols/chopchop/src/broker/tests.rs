@@ -1,6 +1,7 @@
 //! Brokers with real clients, around servers that a test plays: the promises of section 7.1 that are theirs.
 
 mod crashes;
+mod follow;
 mod hostile;
 mod pace;
 
