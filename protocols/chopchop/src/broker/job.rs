@@ -136,6 +136,9 @@ pub struct Job {
 /// Votes of servers, put together or not.
 pub(super) type Combined<S> = Result<Verified<BlsCertificate<S>>, NodeSet>;
 
+/// Shards by who gave each; none where it does not hold.
+pub(super) type Shards = Vec<(NodeId, Option<Signature>)>;
+
 /// The answer.
 #[derive(Clone, Debug)]
 pub enum Done {
@@ -154,7 +157,7 @@ pub enum Done {
     /// Shards of a batch, each verified or not.
     Shards(u64, Hash, Vec<(NodeId, Option<Signature>)>),
     /// Shards of a batch of an earlier life, each verified or not, of messages and of cards.
-    Earlier(Hash, Box<[Vec<(NodeId, Option<Signature>)>; 2]>),
+    Earlier(Hash, Box<[Shards; 2]>),
     /// A certificate of delivery and the leaves of its exceptions; or who lied.
     Verdicts(u64, Exceptions, Vec<ExceptionProof>, Combined<Delivered>),
     /// A certificate of a height; or who lied.

@@ -252,9 +252,8 @@ impl<A: AtomicBroadcast> Server<A> {
             let (marks, stable) = (&mut self.checkpoints.marks, self.checkpoints.stable);
             let certified = marks.get(1).is_some_and(|next| next.height <= stable);
             let old = match marks.len() {
-                ..=KEPT => return,
+                count if count <= KEPT || (count <= KEPT_MAX && !certified) => return,
                 _ if certified => marks.pop_front(),
-                ..=KEPT_MAX => return,
                 _ => keep_fewer(marks),
             };
             let Some(old) = old else { return };
