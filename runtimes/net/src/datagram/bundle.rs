@@ -3,15 +3,18 @@
 //! *Order.* Datagrams to one address leave in the order in which they were queued: a bundle takes what follows it directly,
 //! as long as it has the same length, and ends with one that is shorter.
 //!
-//! *Bounds.* 64 datagrams and 60,000 bytes per bundle.
+//! *Bounds.* 64 datagrams and 60,000 bytes per bundle; 1,024 addresses are known to take no bundles.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 
 /// Datagrams of one bundle: what every system that cuts takes.
 const COUNT_MAX: usize = 64;
 /// Bytes of one bundle, below the longest UDP packet.
 const BYTES_MAX: usize = 60_000;
+
+/// Addresses that are known to take no bundles; beyond it all are tried again.
+const NARROW_MAX: usize = 1_024;
 
 /// Datagrams that leave together.
 pub(crate) struct Bundle {
@@ -58,6 +61,8 @@ pub(crate) struct Bundles {
     last: HashMap<SocketAddr, usize>,
     /// Whether the system does not cut: every datagram leaves alone.
     is_plain: bool,
+    /// Where the way is too narrow for a bundle.
+    narrow: HashSet<SocketAddr>,
 }
 
 impl Bundles {
@@ -66,7 +71,8 @@ impl Bundles {
         self.last.clear();
         for (to, datagram) in datagrams {
             let last = self.last.get(&to).and_then(|at| self.all.get_mut(*at));
-            match last.filter(|last| !self.is_plain && last.takes(&datagram)) {
+            let is_plain = self.is_plain || self.narrow.contains(&to);
+            match last.filter(|last| !is_plain && last.takes(&datagram)) {
                 Some(last) => last.push(datagram),
                 None => {
                     self.last.insert(to, self.all.len());
@@ -95,20 +101,46 @@ impl Bundles {
         self.all.pop_front()
     }
 
-    /// A bundle was refused: what waits leaves datagram by datagram, and if the system does not cut, everything from now on.
-    pub(crate) fn unbundle(&mut self, for_ever: bool) {
-        self.is_plain |= for_ever;
-        let alone = |bundle: Bundle| {
-            let to = bundle.to;
-            bundle.datagrams.into_iter().map(move |datagram| Bundle::of(to, datagram))
-        };
-        self.all = core::mem::take(&mut self.all).into_iter().flat_map(alone).collect();
+    /// The system does not cut: what waits leaves datagram by datagram, and everything from now on.
+    pub(crate) fn unbundle(&mut self) {
+        self.is_plain = true;
+        self.part(|_| true);
+    }
+
+    /// The first bundle was refused, for some reason of its own: it leaves datagram by datagram.
+    pub(crate) fn part_first(&mut self) {
+        let mut left = 1_u32;
+        self.part(|_| core::mem::take(&mut left) == 1);
+    }
+
+    /// The way of the first bundle is too narrow for one: what goes there leaves datagram by datagram from now on. What goes
+    /// elsewhere does not, for every client chooses its own way.
+    pub(crate) fn narrow_first(&mut self) {
+        let Some(to) = self.all.front().map(|first| first.to) else { return };
+        if self.narrow.len() >= NARROW_MAX {
+            self.narrow.clear();
+        }
+        self.narrow.insert(to);
+        self.part(|bundle| bundle.to == to);
+    }
+
+    fn part(&mut self, mut which: impl FnMut(&Bundle) -> bool) {
+        let mut parted = VecDeque::with_capacity(self.all.len());
+        for bundle in core::mem::take(&mut self.all) {
+            if which(&bundle) {
+                let to = bundle.to;
+                parted.extend(bundle.datagrams.into_iter().map(|datagram| Bundle::of(to, datagram)));
+            } else {
+                parted.push_back(bundle);
+            }
+        }
+        self.all = parted;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BYTES_MAX, Bundles, COUNT_MAX};
+    use super::{BYTES_MAX, Bundles, COUNT_MAX, NARROW_MAX};
     use std::net::SocketAddr;
 
     fn to(port: u16) -> SocketAddr {
@@ -171,14 +203,35 @@ mod tests {
     fn a_system_that_does_not_cut_gets_every_datagram_alone() {
         let mut bundles = Bundles::default();
         add(&mut bundles, &[(1, 9); 5]);
-        bundles.unbundle(true);
+        bundles.unbundle();
         add(&mut bundles, &[(1, 9); 2]);
         assert_eq!((shapes(&bundles).len(), bundles.waiting()), (7, 7));
-        let mut once = Bundles::default();
-        add(&mut once, &[(1, 9); 5]);
-        once.unbundle(false);
-        add(&mut once, &[(1, 9); 2]);
-        assert_eq!(shapes(&once).len(), 6, "another error says nothing of the next bundle");
         assert!(bundles.iter().all(super::Bundle::is_single));
+        let mut once = Bundles::default();
+        add(&mut once, &[(1, 9), (1, 9), (2, 9), (2, 9), (1, 8), (1, 8)]);
+        once.part_first();
+        add(&mut once, &[(1, 9); 2]);
+        let wanted =
+            [(1, vec![9]), (1, vec![9]), (1, vec![8]), (2, vec![9, 9]), (1, vec![8]), (1, vec![9, 9])];
+        assert_eq!(shapes(&once), wanted, "another error says nothing of the next bundle");
+    }
+
+    #[test]
+    fn a_way_that_is_too_narrow_costs_nobody_else_its_bundles() {
+        let mut bundles = Bundles::default();
+        add(&mut bundles, &[(1, 9), (2, 9), (1, 9), (2, 9), (1, 20), (1, 20)]);
+        bundles.narrow_first();
+        add(&mut bundles, &[(1, 7), (1, 7), (2, 7), (2, 7)]);
+        let of = |port| shapes(&bundles).into_iter().filter(move |(to, _)| *to == port).map(|(_, all)| all);
+        assert_eq!(of(1).collect::<Vec<_>>(), [[9], [9], [20], [20], [7], [7]]);
+        assert_eq!(of(2).collect::<Vec<_>>(), [[9, 9], [7, 7]]);
+        // Too many such ways are forgotten together.
+        let mut bundles = Bundles::default();
+        for port in 1..=u16::try_from(NARROW_MAX).expect("small") + 1 {
+            add(&mut bundles, &[(port, 9), (port, 9)]);
+            bundles.narrow_first();
+            assert!(bundles.pop().is_some() && bundles.pop().is_some());
+        }
+        assert_eq!(bundles.narrow.len(), 1);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! *Bundles.* What goes to one address in a row leaves as one packet that the system cuts up ([`Bundles`]), and what the
 //! system joined on its way is read as one and cut here: on a link between two processes of one machine nobody cuts at all.
-//! A system that cannot is found out by the first bundle it refuses.
+//! A system that cannot is found out when the socket opens, or by the first bundle it refuses as such; a way that is too narrow
+//! for a bundle is that of one address and is remembered for it alone.
 //!
 //! *Bounds.* `queue_max` datagrams wait to be sent, at most 1,200 bytes each; the newest is dropped beyond. 64 rooms of 65
 //! kB are read into, whose pages the system gives when they are used.
@@ -14,7 +15,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use nix::sys::socket::sockopt::UdpGroSegment;
+use nix::sys::socket::sockopt::{UdpGroSegment, UdpGsoSegment};
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, SockaddrLike,
     SockaddrStorage, recvmmsg, sendmsg, setsockopt,
@@ -139,6 +140,10 @@ impl Wire {
         {
             // Where the system joins nothing, datagrams come one by one.
             let _: nix::Result<()> = setsockopt(&socket, UdpGroSegment, &true);
+            // No length for all: each bundle says its own. Only a system that cuts knows the option.
+            if setsockopt(&socket, UdpGsoSegment, &0).is_err() {
+                self.bundles.unbundle();
+            }
             self.state = State::Open(UdpSocket::from_std(socket)?);
             self.waker.list();
         }
@@ -219,7 +224,17 @@ impl Wire {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if !is_single => self.bundles.unbundle(cuts_nothing(&error)),
+                Err(error) if !is_single => match Refused::of(&error) {
+                    Refused::System => {
+                        tracing::info!(%error, "the system cuts no datagrams: each leaves alone");
+                        self.bundles.unbundle();
+                    }
+                    Refused::Way => {
+                        tracing::debug!(%error, to = %first.to, "too narrow a way: each datagram leaves alone");
+                        self.bundles.narrow_first();
+                    }
+                    Refused::Once => self.bundles.part_first(),
+                },
                 Err(error) => {
                     // Of the first one: no route, no permission. The others may have a better way.
                     tracing::debug!(%error, "a datagram was refused");
@@ -292,11 +307,29 @@ fn send<'b>(socket: &UdpSocket, singles: impl Iterator<Item = &'b Bundle>) -> io
     Ok(sendmmsg(socket, &mut messages, SendFlags::DONTWAIT)?)
 }
 
-/// Whether an error says that the system, or the way there, cuts no packets up.
-fn cuts_nothing(error: &io::Error) -> bool {
-    use nix::errno::Errno::{EINVAL, EIO, EMSGSIZE, ENOPROTOOPT, EOPNOTSUPP};
-    let codes = [EINVAL, EIO, EMSGSIZE, ENOPROTOOPT, EOPNOTSUPP];
-    error.raw_os_error().is_some_and(|code| codes.iter().any(|known| *known as i32 == code))
+/// What it says of others that a bundle was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    /// The system cuts no packets up.
+    System,
+    /// Its datagrams and what is before them are longer than packets may be on the way to this address.
+    Way,
+    /// Nothing.
+    Once,
+}
+
+impl Refused {
+    fn of(error: &io::Error) -> Self {
+        use nix::errno::Errno::{EINVAL, EIO, EMSGSIZE, ENOPROTOOPT, EOPNOTSUPP};
+        let is = |code: nix::errno::Errno| error.raw_os_error() == Some(code as i32);
+        if [EIO, ENOPROTOOPT, EOPNOTSUPP].into_iter().any(is) {
+            Self::System
+        } else if [EINVAL, EMSGSIZE].into_iter().any(is) {
+            Self::Way
+        } else {
+            Self::Once
+        }
+    }
 }
 
 /// Sends a bundle as one packet that the system cuts.
@@ -307,4 +340,19 @@ fn send_bundle(socket: &UdpSocket, bundle: &Bundle) -> io::Result<()> {
     let cut = [ControlMessage::UdpGsoSegments(&each)];
     sendmsg(socket.as_raw_fd(), &slices, &cut, MsgFlags::MSG_DONTWAIT, Some(&to))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Refused;
+    use nix::errno::Errno;
+    use std::io;
+
+    #[test]
+    fn only_what_is_true_of_every_address_is_held_against_the_system() {
+        let of = |code: Errno| Refused::of(&io::Error::from_raw_os_error(code as i32));
+        assert_eq!([Errno::EIO, Errno::ENOPROTOOPT, Errno::EOPNOTSUPP].map(of), [Refused::System; 3]);
+        assert_eq!([Errno::EINVAL, Errno::EMSGSIZE].map(of), [Refused::Way; 2]);
+        assert_eq!([Errno::EPERM, Errno::ENETUNREACH].map(of), [Refused::Once; 2]);
+    }
 }
