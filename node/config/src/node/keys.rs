@@ -178,7 +178,7 @@ pub const KEYS: &[Key] = &[
         "chop.quota_work",
         Kind::Count(100, 1 << 30),
         "25000",
-        "Checks a second that such a broker may cost: 1 a straggler, 100 a batch below 4,096 messages, 60 a card.",
+        "Checks a second that such a broker may cost: 1 a straggler or void, 100 a batch below 4,096 messages, 60 a card; what does not hold costs more.",
     ),
     Key::new(
         "chop.others_max",

@@ -9,7 +9,7 @@ use synod_chopchop::store::{Quota, Store, StoreConfig, StoreInput, StoreOutput, 
 use synod_chopchop::vocabulary::{
     BROKER as TO_BROKERS, BROKER_BULK, SERVER as TO_SERVERS, SERVER_BULK, STORE as TO_STORES, STORE_BULK,
 };
-use synod_config::{Chop, SynError};
+use synod_config::{Chop, Parameters, SynError};
 use synod_hotstuff::Replica;
 use synod_machine::broadcast::Position;
 use synod_machine::host::{Host, Hosted, LaneLog};
@@ -41,6 +41,15 @@ fn routes(own: u8) -> Vec<(u8, Vec<Queue>)> {
     all.into_iter().filter(|(machine, _)| *machine != own).collect()
 }
 
+/// Entries of the order that are delivered at most before one of them is applied.
+fn entries_ahead(parameters: &Parameters) -> u64 {
+    let items = match parameters.block_items {
+        0 => 65_536,
+        items => u64::from(items),
+    };
+    u64::from(parameters.executor_lag_max) * items
+}
+
 /// Recovers the application, the server that feeds it, and the store: the user's durable position comes first.
 pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) -> Result<Plan, SynError> {
     let Ok::<[LaneLog; 3], _>([server_log, application_log, store_log]) = lanes.try_into() else {
@@ -60,7 +69,8 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) ->
         Err(error) => unreachable!("the configuration holds from every position: {error}"),
     };
     let server = ServerConfig::new(known.clone(), own, setup.node.chop.lanes, directory, Box::new(order))
-        .map_err(|rule| invalid(rule.0))?;
+        .map_err(|rule| invalid(rule.0))?
+        .within(entries_ahead(genesis.parameters()));
     let server = Host::<Server<Replica>>::open(host(setup, SERVER), server, server_log).map_err(damaged)?;
     let brokers = (NodeId::GUESTS.0..).take(chop.brokers.len()).map(NodeId).collect();
     let store = StoreConfig::new(known, own, brokers, parameters(setup)).map_err(|rule| invalid(rule.0))?;
