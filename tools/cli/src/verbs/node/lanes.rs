@@ -29,9 +29,12 @@ fn segments(directory: &Path) -> Result<BTreeMap<u64, PathBuf>, SynError> {
     Ok(segments)
 }
 
+/// Is shown a segment's path and bytes.
+type See<'a> = dyn FnMut(&Path, &[u8]) -> Result<(), SynError> + 'a;
+
 /// Shows `see` the bytes of every segment, oldest first. A node that runs may compact its journal meanwhile: what it wrote anew
 /// is in segments behind those that it took away, so these are skipped and the others listed again.
-fn each(directory: &Path, see: &mut dyn FnMut(&Path, &[u8]) -> Result<(), SynError>) -> Result<(), SynError> {
+fn each(directory: &Path, see: &mut See<'_>) -> Result<(), SynError> {
     let (mut seen, mut left) = (None, segments(directory)?);
     for _ in 0..AGAIN {
         let mut is_gone = false;
