@@ -43,7 +43,7 @@ fn open(log: LaneLog) -> Host<Client> {
 ///
 /// # Panics
 /// When an invariant breaks, memory is above its formula, a number is signed that no certificate proves, two contents are signed
-/// under one number, a message is called delivered that was not, or the honest broker is blamed.
+/// under one number, a message is called delivered that was not or twice, or the honest broker is blamed.
 pub fn run(bytes: &[u8]) {
     let mut tape = Tape::new(bytes);
     let cast = Cast::new();
@@ -56,6 +56,7 @@ pub fn run(bytes: &[u8]) {
         signed: BTreeMap::new(),
         state: (0, 0),
         delivered: Vec::new(),
+        told: Told::default(),
         nonce: None,
         tokens: 0,
         done: 0,
@@ -77,6 +78,30 @@ struct Offer {
     commit: Hash,
 }
 
+/// What the client was given, and what of it, it said, was delivered.
+#[derive(Default)]
+struct Told {
+    payloads: BTreeMap<u64, Bytes>,
+    /// The start of the client in which a name was told last.
+    told: BTreeMap<u64, u32>,
+    start: u32,
+}
+
+impl Told {
+    /// The client says that what has these names was delivered, while these messages were.
+    fn hear(&mut self, tokens: &[u64], delivered: &[Bytes]) {
+        for token in tokens {
+            let Some(payload) = self.payloads.get(token) else { unreachable!("nobody broadcast {token}") };
+            let before = self.told.insert(*token, self.start);
+            assert!(before.is_none_or(|start| start < self.start), "{token} is told twice without a restart");
+            let same = |token: &&u64| self.payloads.get(*token) == Some(payload);
+            let (told, true_ones) =
+                (self.told.keys().filter(same), delivered.iter().filter(|m| *m == payload));
+            assert!(told.count() <= true_ones.count(), "{token} is called delivered, and was not");
+        }
+    }
+}
+
 struct World {
     cast: Cast,
     seat: Seat<Host<Client>>,
@@ -90,6 +115,7 @@ struct World {
     /// Where servers have it: lowest free number, tag.
     state: (u64, u64),
     delivered: Vec<Bytes>,
+    told: Told,
     nonce: Option<u64>,
     tokens: u64,
     done: u64,
@@ -101,6 +127,7 @@ impl World {
             0 | 1 => {
                 self.tokens += 1;
                 let payload = Bytes::copy_from_slice(&u64::from(tape.byte() % 4).to_le_bytes());
+                self.told.payloads.insert(self.tokens, payload.clone());
                 self.seat.input(Box::new(Input::Broadcast { token: self.tokens, payload }));
             }
             2 => self.seat.input(Box::new(Input::Resync)),
@@ -228,6 +255,7 @@ impl World {
         if tape.below(4) > 0 {
             return;
         }
+        self.told.start += 1;
         let fresh = Seat::open(self.cast.client(ID), open);
         self.seat = core::mem::replace(&mut self.seat, fresh).restart(open);
     }
@@ -251,9 +279,9 @@ impl World {
         }
         for output in core::mem::take(&mut self.seat.desk.outputs) {
             let Ok(output) = output.downcast::<Output>() else { unreachable!("a client puts out its own") };
-            if let Output::Delivered { .. } = *output {
+            if let Output::Delivered { tokens, .. } = *output {
                 self.done += 1;
-                assert!(!self.delivered.is_empty(), "nothing was delivered, and it is told so");
+                self.told.hear(&tokens, &self.delivered);
             }
         }
     }
@@ -269,5 +297,49 @@ impl World {
         let content = (offer.submit.message.bytes().clone(), offer.submit.parity);
         let known = self.signed.entry(k).or_insert_with(|| content.clone());
         assert!(*known == content, "two contents under the number {k}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Told;
+    use synod_wire::Bytes;
+
+    /// Two names of one payload and one of another, of which the first was delivered once.
+    fn told() -> (Told, [Bytes; 1]) {
+        let [one, two] = [[1], [2]].map(|byte| Bytes::copy_from_slice(&byte));
+        let mut told = Told::default();
+        told.payloads.extend([(1, one.clone()), (2, one.clone()), (3, two)]);
+        told.hear(&[1], core::slice::from_ref(&one));
+        (told, [one])
+    }
+
+    #[test]
+    fn a_delivery_is_told_again_behind_a_restart() {
+        let (mut told, delivered) = told();
+        told.start += 1;
+        told.hear(&[1], &delivered);
+        told.hear(&[2], &[delivered.clone(), delivered].concat());
+    }
+
+    #[test]
+    #[should_panic(expected = "called delivered, and was not")]
+    fn one_true_delivery_covers_no_other_message() {
+        let (mut told, delivered) = told();
+        told.hear(&[3], &delivered);
+    }
+
+    #[test]
+    #[should_panic(expected = "called delivered, and was not")]
+    fn one_true_delivery_covers_an_equal_message_once() {
+        let (mut told, delivered) = told();
+        told.hear(&[2], &delivered);
+    }
+
+    #[test]
+    #[should_panic(expected = "told twice")]
+    fn nothing_is_told_twice_without_a_restart() {
+        let (mut told, delivered) = told();
+        told.hear(&[1], &delivered);
     }
 }

@@ -267,8 +267,8 @@ impl World {
         self.store = core::mem::replace(&mut self.store, fresh).restart(open_store);
         let fresh = Seat::open(cast.server(0), open_server(List::default()));
         self.server = core::mem::replace(&mut self.server, fresh).restart(open_server(list));
-        // Behind its mark it delivers again.
-        self.height = 0;
+        // It delivers again, from the first batch on or from where a `Jump` says that its mark is.
+        self.height = 1;
     }
 
     /// What each of the two, and the application, tells the other.
@@ -311,8 +311,8 @@ impl World {
         match output {
             ServerOutput::Store(input) => self.store.input(Box::new(input)),
             ServerOutput::Apply(apply) => {
-                // Sign-ups have heights, and the application hears of none.
-                assert!(self.height < apply.height, "heights rise");
+                // Only sign-ups have heights of which the application does not hear, and here nobody signs up.
+                assert_eq!(self.height + 1, apply.height, "heights have no gap");
                 self.height = apply.height;
                 let said = (apply.batch.columns().messages().clone(), apply.exceptions.clone());
                 let known = self.delivered.entry(apply.height).or_insert_with(|| said.clone());
