@@ -100,6 +100,7 @@ use Bar::{All, Clean, Least, LeastEach, Most, MostEach, Printed, Within};
 use Kind::{Real, Simulated, Static};
 
 const SOAK: &str = "synod sim soak --system all --minutes 10";
+const SOAK_CHOP: &str = "synod sim soak --system chopchop --seeds 1000 --jobs 2";
 const PLANT: &str = "cargo xtask plant --all";
 const TWINS: &str = "synod sim twins --system all --minutes 1";
 const CRASH: &str = "synod sim crash --system all --blocks";
@@ -125,7 +126,8 @@ const CRATES: Bar = MostEach(&[("core", 60.0), ("default", 200.0), ("all", 240.0
 pub(crate) const ROWS: &[Row] = &[
     row("sim.clean.hotstuff", Simulated, "sim-soak-hotstuff", SOAK, read::clean)
         .bars(Clean(1_000), Clean(10_000)),
-    unbuilt("sim.clean.chopchop", "sim-soak-chopchop"),
+    row("sim.clean.chopchop", Simulated, "sim-soak-chopchop", SOAK_CHOP, read::clean)
+        .bars(Clean(1_000), Clean(10_000)),
     unbuilt("sim.clean.astro", "sim-soak-astro"),
     unbuilt("sim.clean.ubft", "sim-soak-ubft"),
     unbuilt("sim.clean.picsou", "sim-soak-picsou"),

@@ -149,23 +149,24 @@ fn tests(programs: &Programs) -> Group {
 
 fn seeds(programs: &Programs, long: bool) -> Group {
     let synod = programs.synod.as_str();
+    let soak = |name, limit, words: &[&str]| {
+        step(name, limit, &[&[synod, "sim", "soak", "--jobs", "2", "--system"], words].concat())
+    };
+    let twins = |limit, minutes| {
+        let words = &[synod, "sim", "twins", "--system", "all", "--minutes", minutes, "--jobs", "2"];
+        step("twins", limit, words)
+    };
     let lane = if long {
         vec![
-            step(
-                "soak",
-                5_400,
-                &[synod, "sim", "soak", "--system", "all", "--seeds", "10000", "--jobs", "2"],
-            ),
-            step(
-                "twins",
-                1_500,
-                &[synod, "sim", "twins", "--system", "all", "--minutes", "5", "--jobs", "2"],
-            ),
+            soak("soak", 5_400, &["all", "--seeds", "10000"]),
+            soak("soak of Chop Chop", 5_400, &["chopchop", "--seeds", "10000"]),
+            twins(1_500, "5"),
         ]
     } else {
         vec![
-            step("soak", 600, &[synod, "sim", "soak", "--system", "all", "--minutes", "6", "--jobs", "2"]),
-            step("twins", 420, &[synod, "sim", "twins", "--system", "all", "--minutes", "1", "--jobs", "2"]),
+            soak("soak", 600, &["all", "--minutes", "6"]),
+            soak("soak of Chop Chop", 600, &["chopchop", "--seeds", "1000"]),
+            twins(420, "1"),
         ]
     };
     Group { name: "seeds and twins", lanes: vec![lane] }
