@@ -164,9 +164,9 @@ fn seeds(programs: &Programs, long: bool) -> Group {
         ]
     } else {
         vec![
-            soak("soak", 600, &["all", "--minutes", "6"]),
-            soak("soak of Chop Chop", 600, &["chopchop", "--seeds", "1000"]),
-            twins(420, "1"),
+            soak("soak", 480, &["all", "--minutes", "6"]),
+            soak("soak of Chop Chop", 300, &["chopchop", "--seeds", "1000"]),
+            twins(240, "1"),
         ]
     };
     Group { name: "seeds and twins", lanes: vec![lane] }
