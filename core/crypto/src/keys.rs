@@ -10,6 +10,7 @@ use synod_wire::wire;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::bls::{BlsSecret, Signer, Vectors};
+use crate::ed25519::{self, ReadKey};
 use crate::{Claim, PublicKey, Scope, Statement, Verified, toy};
 
 wire! {
@@ -144,6 +145,24 @@ impl Keys {
                 good
             }
         }
+    }
+
+    /// The same, over keys that were read before; with the keys that were not.
+    pub(crate) fn check_each_read(
+        &self,
+        signed: &[Signed<'_>],
+        known: &[Option<ReadKey>],
+    ) -> Vec<(bool, Option<ReadKey>)> {
+        let Scheme::Toy(handle) = &self.scheme else {
+            return ed25519::check_each(signed, known, &self.batch_secret, check_one);
+        };
+        let is_known =
+            |at: usize, key: &PublicKey| known.get(at).is_some_and(|k| k.is_some_and(|k| k.key() == key));
+        let check = |(at, one): (usize, &Signed<'_>)| {
+            let good = handle.check(one);
+            (good, (good && !is_known(at, &one.key)).then(|| ReadKey::toy(one.key)))
+        };
+        signed.iter().enumerate().map(check).collect()
     }
 
     /// Halves are examined from a work list: its length is at most the logarithm of the batch.

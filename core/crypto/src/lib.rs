@@ -3,7 +3,7 @@
 //! *What it gives.* A [`Statement`] is what a node can sign; its bytes carry the protocol, version, kind,
 //! cluster and epoch, so that no signature is good in another domain. A [`Claim`] is a statement somebody
 //! says was signed; a [`Verified`] value is one that was checked. `Verified` has no public constructor:
-//! [`Claim::verify`], [`verify_all`], [`verify_evidence`], [`verify_evidence_beyond`] and [`Keys::sign`] are its only
+//! [`Claim::verify`], [`verify_all`], [`verify_all_read`], [`verify_evidence`], [`verify_evidence_beyond`] and [`Keys::sign`] are its only
 //! sources, and `Keys` exist only inside jobs, so acting on an unverified statement does not compile:
 //!
 //! ```compile_fail
@@ -22,11 +22,12 @@
 //! *Simulation.* [`toy`] replaces signatures by keyed tags of the real sizes; only the simulator builds it.
 //!
 //! *Costs.* Batch verification of Ed25519 costs about a third of single verification per signature at 64
-//! signatures; `synod bench crypto` prints the figures of a machine.
+//! signatures, and less over keys that were read before ([`ReadKey`]); `synod bench crypto` prints the figures of a machine.
 
 pub mod bls;
 mod certificate;
 mod claim;
+mod ed25519;
 mod hash;
 mod keyed;
 mod keys;
@@ -39,6 +40,7 @@ pub use certificate::{
     Certificate, Claims, Evidence, Group, Refusal, Threshold, verify_evidence, verify_evidence_beyond,
 };
 pub use claim::{Claim, Verified, verify_all};
+pub use ed25519::{Checked, ReadKey, verify_all_read};
 pub use hash::{Hash, Hasher};
 pub use keyed::HashKey;
 pub use keys::{Keys, Seed, Signature};

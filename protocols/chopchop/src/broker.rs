@@ -4,7 +4,7 @@
 //! *Trust.* Nobody trusts a broker, so it keeps no record: after a crash its clients go to another one, or come again, and
 //! the rule of deduplication sees to it that nothing is delivered twice. It trusts f + 1 servers together.
 //!
-//! *Bounds.* Four batches' worth of submissions in the pool and as many held over, `2 pipeline_max` open batches, `keep`
+//! *Bounds.* `read_keys_max` keys of clients as points, four batches' worth of submissions in the pool and as many held over, `2 pipeline_max` open batches, `keep`
 //! and `keep_bytes` of delivered ones, `links_max` records of links, 1,024 open questions.
 
 mod ask;
@@ -20,6 +20,7 @@ mod job;
 mod links;
 mod open;
 mod order;
+mod read;
 mod recent;
 mod respond;
 mod search;
@@ -45,6 +46,7 @@ use self::held::Earlier;
 use self::job::Submitted;
 use self::links::Links;
 use self::open::{Admitted, Batch, Phase};
+use self::read::ReadKeys;
 use self::recent::{Bucket, Recent};
 use self::standing::Standings;
 use crate::certificate::HeightCertificate;
@@ -142,6 +144,8 @@ pub struct Broker {
     under_check: BTreeMap<u32, (u64, Signature, NodeId)>,
     /// Links with a certificate under check.
     explaining: BTreeSet<NodeId>,
+    /// Clients' Ed25519 keys that were read.
+    read: ReadKeys,
     /// Highest number admitted and newest batch, by client.
     standings: Standings,
     pool: BTreeMap<u32, Admitted>,
@@ -316,7 +320,7 @@ impl Broker {
 
     fn on_done(&mut self, done: Done, turn: &mut Step<'_>) {
         match done {
-            Done::Submissions(checked) => self.submissions_checked(checked, turn),
+            Done::Submissions(checked, read) => self.submissions_checked((checked, read), turn),
             Done::Legitimacy(link, submit, shown, holds) => {
                 self.explained(link, *submit, &shown, holds, turn);
             }
@@ -449,6 +453,7 @@ impl Recover for Broker {
             checks: 0,
             under_check: BTreeMap::new(),
             explaining: BTreeSet::new(),
+            read: ReadKeys::new(config.parameters.read_keys_max),
             standings: Standings::default(),
             pool: BTreeMap::new(),
             held: BTreeMap::new(),

@@ -53,6 +53,8 @@ pub struct ChopBroker {
     pub keep_bytes: u64,
     /// Links of clients at a time.
     pub links_max: u32,
+    /// Clients whose keys are kept read.
+    pub read_keys_max: u32,
     /// Links accepted a second.
     pub links_per_second: u32,
     /// Sockets that share the port.
@@ -83,6 +85,7 @@ impl ChopBroker {
             keep: from.span("broker.keep"),
             keep_bytes: from.number("broker.keep_bytes"),
             links_max: from.number_u32("broker.links_max"),
+            read_keys_max: from.number_u32("broker.read_keys_max"),
             links_per_second: from.number_u32("broker.links_per_second"),
             sockets: from.number_u32("broker.sockets"),
         }

@@ -226,6 +226,12 @@ pub const KEYS: &[Key] = &[
     Key::new("broker.keep_bytes", Kind::Size(0, 64 * GI), "256Mi", "How many bytes of them."),
     Key::new("broker.links_max", Kind::Count(1, 1 << 20), "1048576", "Datagram links of clients at a time."),
     Key::new(
+        "broker.read_keys_max",
+        Kind::Count(0, 1 << 24),
+        "1048576",
+        "Clients whose Ed25519 keys are kept read, 216 bytes each.",
+    ),
+    Key::new(
         "broker.links_per_second",
         Kind::Count(1, 1 << 24),
         "4096",

@@ -75,6 +75,7 @@ impl BrokerSetup {
             keep: span(from.keep),
             keep_bytes: from.keep_bytes,
             links_max: from.links_max,
+            read_keys_max: from.read_keys_max,
             verify: Verify::Eager,
             ..Parameters::of(self.genesis.roster().size())
         }

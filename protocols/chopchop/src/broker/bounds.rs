@@ -7,6 +7,7 @@ use super::collect::EXPLAINED_TOGETHER;
 use super::enrol::Desk;
 use super::held::Earlier;
 use super::open::{Batch, SLOT_BYTES};
+use super::read::ReadKeys;
 use crate::keybook::KeyBook;
 
 impl Bounded for Broker {
@@ -17,6 +18,7 @@ impl Bounded for Broker {
         let per_client = self.standings.bytes() + 24 * self.buckets.len() as u64;
         self.directory.bytes()
             + self.book.bytes()
+            + self.read.bytes()
             + per_client
             + submissions as u64 * (160 + self.config.message_max())
             + 96 * self.under_check.len() as u64
@@ -36,6 +38,7 @@ impl Bounded for Broker {
         let batch = u64::from(rules.batch_max) * entry + u64::from(rules.body_bytes_max);
         clients * (112 + 72 + 24)
             + KeyBook::bytes_of(self.directory.len())
+            + ReadKeys::bytes_max(clients, parameters.read_keys_max)
             + self.config.pool_max() as u64 * (96 + 3 * (160 + self.config.message_max()))
             + (open + 1) * batch
             + EXPLAINED_TOGETHER as u64 * (512 + self.config.message_max())

@@ -1,6 +1,6 @@
 //! Taking submissions in, and closing the window (4.3).
 
-use synod_crypto::PublicKey;
+use synod_crypto::{PublicKey, ReadKey};
 use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
 
@@ -17,9 +17,9 @@ use crate::tree::TreeShape;
 
 /// Submissions that are worth a check together, and most of one check.
 const CHECKED_TOGETHER: usize = 128;
-const CHECKED_TOGETHER_MAX: usize = 512;
+const CHECKED_TOGETHER_MAX: usize = 1_024;
 /// Checks of submissions under way: the work on batches that were closed is not to wait behind more.
-const CHECKS_MAX: u32 = 4;
+const CHECKS_MAX: u32 = 2;
 /// Links whose certificates are checked at once: each costs a pairing, and whoever has a link may show one.
 pub(super) const EXPLAINED_TOGETHER: usize = 64;
 /// Bytes of an entry beside its message: id, length, parity, and its own number and signature as a straggler.
@@ -218,11 +218,14 @@ impl Broker {
         while self.checks < CHECKS_MAX && self.unchecked.len() >= least {
             let view = self.directory.view();
             let count = self.unchecked.len().min(CHECKED_TOGETHER_MAX);
-            let key = |submitted: Submitted| -> Option<(Submitted, PublicKey)> {
+            let read = &mut self.read;
+            let key = |submitted: Submitted| {
                 let key = view.member(submitted.0.id)?.ed;
-                Some((submitted, key))
+                let read = read.get(submitted.0.id);
+                Some((submitted, key, read))
             };
-            let of: Vec<(Submitted, PublicKey)> = self.unchecked.drain(..count).filter_map(key).collect();
+            let of: Vec<(Submitted, PublicKey, Option<ReadKey>)> =
+                self.unchecked.drain(..count).filter_map(key).collect();
             self.checking += of.len();
             self.checks += 1;
             turn.applied(Rule::BatchedEd25519);
@@ -233,7 +236,12 @@ impl Broker {
         }
     }
 
-    pub(super) fn submissions_checked(&mut self, checked: Vec<(Submitted, bool)>, turn: &mut Step<'_>) {
+    pub(super) fn submissions_checked(
+        &mut self,
+        (checked, read): (Vec<(Submitted, bool)>, Vec<(u32, ReadKey)>),
+        turn: &mut Step<'_>,
+    ) {
+        read.into_iter().for_each(|(id, key)| self.read.put(id, key));
         self.checking = self.checking.saturating_sub(checked.len());
         self.checks = self.checks.saturating_sub(1);
         for (Submitted(admitted), good) in checked {

@@ -43,6 +43,8 @@ pub struct Parameters {
     pub keep_bytes: u64,
     /// Links with a record of wrongdoing that are remembered.
     pub links_max: u32,
+    /// Clients whose Ed25519 keys are kept as points, 216 bytes each.
+    pub read_keys_max: u32,
     /// Whether submissions are checked on arrival.
     pub verify: Verify,
 }
@@ -62,6 +64,7 @@ impl Parameters {
             keep: Span::secs(60),
             keep_bytes: 256 << 20,
             links_max: 1 << 20,
+            read_keys_max: 1 << 20,
             verify: Verify::Eager,
         }
     }
@@ -100,6 +103,7 @@ impl Config {
             (parameters.distil_min >= 1, "distil_min is at least 1"),
             ((1..=65_536).contains(&parameters.search_max), "search_max is 1 to 65536"),
             ((1..=1 << 22).contains(&parameters.links_max), "links_max is 1 to 4194304"),
+            (parameters.read_keys_max <= 1 << 24, "read_keys_max is 0 to 16777216"),
         ];
         match rules.into_iter().find(|(holds, _)| !holds) {
             Some((_, rule)) => Err(Invalid(rule)),

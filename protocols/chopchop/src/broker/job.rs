@@ -6,7 +6,7 @@ use synod_crypto::bls::{
     BlsCertificate, BlsClaim, BlsPublicKey, BlsSignature, Registration, Share, StoredKey, Uncombined,
     combine, search,
 };
-use synod_crypto::{Claim, Hash, Keys, PublicKey, Signature, Verified, verify_all};
+use synod_crypto::{Claim, Hash, Keys, PublicKey, ReadKey, Signature, Verified, verify_all, verify_all_read};
 use synod_machine::planted;
 use synod_machine::{Cost, Job as Work};
 use synod_quorum::{NodeId, NodeSet};
@@ -90,8 +90,8 @@ pub enum ToSeal {
 /// What a broker has done elsewhere. Batches are named by their number.
 #[derive(Clone, Debug)]
 pub enum Task {
-    /// Checks submissions as one batch (t_i), each for the key beside it.
-    Submissions(Vec<(Submitted, PublicKey)>),
+    /// Checks submissions as one batch (t_i), each for the key beside it, which may have been read before.
+    Submissions(Vec<(Submitted, PublicKey, Option<ReadKey>)>),
     /// Checks why a submission is legitimate.
     Legitimacy(NodeId, Box<Submit>, Legitimacy),
     /// Grows the tree over a batch.
@@ -142,8 +142,8 @@ pub(super) type Shards = Vec<(NodeId, Option<Signature>)>;
 /// The answer.
 #[derive(Clone, Debug)]
 pub enum Done {
-    /// Submissions, and whether each is its client's.
-    Submissions(Vec<(Submitted, bool)>),
+    /// Submissions, and whether each is its client's; and clients' keys that were read for it.
+    Submissions(Vec<(Submitted, bool)>, Vec<(u32, ReadKey)>),
     /// A submission, and whether its certificate holds.
     Legitimacy(NodeId, Box<Submit>, Legitimacy, bool),
     /// A tree.
@@ -190,21 +190,25 @@ impl Desk {
         }
     }
 
-    fn submissions(&self, of: Vec<(Submitted, PublicKey)>, keys: &Keys) -> Done {
+    fn submissions(&self, of: Vec<(Submitted, PublicKey, Option<ReadKey>)>, keys: &Keys) -> Done {
         let (scope, domains) = (self.cluster.scope(), self.cluster.domains());
         let claims = of
             .iter()
-            .map(|(Submitted(admitted), key)| {
+            .map(|(Submitted(admitted), key, read)| {
                 let Admitted { id, k0, parity, t, .. } = *admitted;
                 let parity = parity && !planted!(C20);
                 let message = domains.msg.hash(&admitted.message);
                 let statement = Submission { id, k0, parity, message };
-                Claim { statement, scope, signer: NodeId::GUESTS, key: *key, signature: t }
+                (Claim { statement, scope, signer: NodeId::GUESTS, key: *key, signature: t }, *read)
             })
             .collect();
-        let verdicts = verify_all(claims, keys);
-        let checked = of.into_iter().zip(verdicts).map(|((one, _), verdict)| (one, verdict.is_ok()));
-        Done::Submissions(checked.collect())
+        let mut new = Vec::new();
+        let checked = of.into_iter().zip(verify_all_read(claims, keys)).map(|((one, ..), verdict)| {
+            let (holds, read) = verdict.map_or((false, None), |(_, read)| (true, read));
+            new.extend(read.map(|read| (one.0.id, read)));
+            (one, holds)
+        });
+        Done::Submissions(checked.collect(), new)
     }
 
     fn search(&self, commit: Hash, candidates: &[Candidate], budget: u32, keys: &Keys) -> Distilled {

@@ -258,6 +258,8 @@ impl Plan {
             keep: Span::millis(self.of("keep_ms", 60_000)),
             keep_bytes: 1 << 20,
             links_max: 1_024,
+            // Fewer than there are clients, so that keys give way.
+            read_keys_max: 2,
             ..defaults
         };
         let place = own.0 - BROKERS;
