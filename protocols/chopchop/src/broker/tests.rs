@@ -2,6 +2,7 @@
 
 mod crashes;
 mod follow;
+mod held;
 mod hostile;
 mod pace;
 
