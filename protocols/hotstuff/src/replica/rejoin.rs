@@ -49,6 +49,17 @@ impl Core {
         highest.filter(|_| enough)
     }
 
+    /// A cluster at rest commits nothing, and nothing would ever be proved above what was shown: the others are given an
+    /// empty item to order. That is no promise.
+    pub(crate) fn stir(&mut self, turn: &mut Turn<'_, Self>) {
+        let rests = core::mem::replace(&mut self.quiet, true);
+        if rests && self.highest_shown().is_some() {
+            turn.applied(Rule::Listen);
+            let item = self.empty_item();
+            self.send_items(self.others(), vec![item], turn);
+        }
+    }
+
     /// Acts again if a block is committed by a proof of its own that lies far enough above everything shown.
     pub(crate) fn try_rejoin(&mut self, turn: &mut Turn<'_, Self>) {
         let Some(shown) = self.highest_shown() else { return };

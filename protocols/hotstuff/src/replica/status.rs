@@ -40,6 +40,7 @@ impl Core {
         }
         if self.mode != Mode::Acting {
             turn.send(others, Message::Fetch(Want::Status));
+            self.stir(turn);
         } else if core::mem::replace(&mut self.quiet, true) || self.sync.get().is_busy() {
             self.send_status(others, turn);
         }

@@ -153,6 +153,29 @@ fn a_listening_replica_promises_nothing_and_serves_no_status() {
     }
 }
 
+/// Nobody asks for anything while X is away or after it is back: it has the others commit what it needs to see.
+#[test]
+fn an_amnesiac_rejoins_a_cluster_at_rest() {
+    for pack in [Pack::Basic, Pack::Chain3, Pack::Chain2, Pack::Chain2Order] {
+        for views in [0, 1, 7] {
+            let mut world = World::four(pack, |_| {});
+            for view in 0..views {
+                world.submit(1, &format!("before {view}"));
+                world.run(Span::secs(1));
+            }
+            world.lose_memory(X);
+            world.run(Span::secs(8));
+            assert!(world.seat(X).seen().acting, "{pack:?} after {views}");
+            let before = world.seat(2).texts();
+            world.submit(2, "behind");
+            world.run(Span::secs(8));
+            let texts = world.seat(X).texts();
+            assert_eq!(texts.last().map(String::as_str), Some("behind"), "{pack:?} after {views}");
+            assert!(texts.ends_with(&[&before[..], &["behind".to_owned()]].concat()), "{pack:?}");
+        }
+    }
+}
+
 /// TS15: fewer than a quorum of the others, or X itself, show nothing.
 #[test]
 fn an_amnesiac_waits_for_a_quorum_of_the_others() {
