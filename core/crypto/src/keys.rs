@@ -154,7 +154,12 @@ impl Keys {
         known: &[Option<ReadKey>],
     ) -> Vec<(bool, Option<ReadKey>)> {
         let Scheme::Toy(handle) = &self.scheme else {
-            return ed25519::check_each(signed, known, &self.batch_secret, check_one);
+            return ed25519::check_each(
+                signed,
+                known,
+                (&self.batch_secret, self.trusts_vectors()),
+                check_one,
+            );
         };
         let is_known =
             |at: usize, key: &PublicKey| known.get(at).is_some_and(|k| k.is_some_and(|k| k.key() == key));

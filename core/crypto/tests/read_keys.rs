@@ -78,12 +78,19 @@ fn encodings() -> Vec<[u8; 32]> {
 /// The verdicts over keys that were read, which must be those of each alone; and the keys that are new.
 fn verdicts(claims: Vec<(Claim<Said>, Option<ReadKey>)>, keys: &Keys) -> Vec<(bool, Option<ReadKey>)> {
     let alone: Vec<bool> = claims.iter().map(|(claim, _)| claim.clone().verify(keys).is_ok()).collect();
-    let found: Vec<(bool, Option<ReadKey>)> = verify_all_read(claims, keys)
-        .into_iter()
-        .map(|verdict| verdict.map_or((false, None), |(_, new)| (true, new)))
-        .collect();
+    // On the curve library's path, whatever this processor has.
+    let other = judge(77);
+    other.distrust_vectors();
+    let plain = if keys.public() == other.public() { found(claims.clone(), &other) } else { Vec::new() };
+    assert!(plain.iter().map(|(good, _)| *good).eq(alone.iter().copied().take(plain.len())));
+    let found = found(claims, keys);
     assert_eq!(found.iter().map(|(good, _)| *good).collect::<Vec<_>>(), alone);
     found
+}
+
+fn found(claims: Vec<(Claim<Said>, Option<ReadKey>)>, keys: &Keys) -> Vec<(bool, Option<ReadKey>)> {
+    let all = verify_all_read(claims, keys).into_iter();
+    all.map(|verdict| verdict.map_or((false, None), |(_, new)| (true, new))).collect()
 }
 
 /// The read keys of these claims, all of which hold.
@@ -216,4 +223,31 @@ fn toys_are_read_once_as_well_and_stand_in_for_no_point() {
     let batch = claims.into_iter().zip(known).collect();
     assert!(verdicts(batch, &judge(1)).iter().all(|(good, _)| !good));
     assert!(verify_all_read::<Said>(Vec::new(), &keys).is_empty());
+}
+
+#[test]
+fn keys_that_were_read_on_one_path_are_read_anew_on_the_other_and_kept() {
+    let (vectors, plain, mut from) = (judge(3), judge(3), Drawn::new(11));
+    plain.distrust_vectors();
+    let claims: Vec<Claim<Said>> = (0..40)
+        .map(|said| {
+            let secret = number(&mut from);
+            signed(&mut from, said, &secret, Scalar::ZERO)
+        })
+        .collect();
+    let of = |known: Vec<Option<ReadKey>>, keys: &Keys| -> Vec<Option<ReadKey>> {
+        let all = claims.iter().cloned().zip(known).collect();
+        let all = found(all, keys);
+        assert!(all.iter().all(|(good, _)| *good));
+        all.into_iter().map(|(_, new)| new).collect()
+    };
+    let by_vectors = of(vec![None; 40], &vectors);
+    let by_library = of(vec![None; 40], &plain);
+    assert!(by_vectors.iter().chain(&by_library).all(Option::is_some));
+    assert!(
+        of(by_vectors.clone(), &vectors).iter().chain(&of(by_library.clone(), &plain)).all(Option::is_none)
+    );
+    // Where the processor has no vectors both paths are one.
+    let crossed = [of(by_vectors, &plain), of(by_library, &vectors)].concat();
+    assert!(crossed.iter().all(Option::is_some) || crossed.iter().all(Option::is_none));
 }

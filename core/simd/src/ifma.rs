@@ -13,7 +13,9 @@ use core::arch::x86_64::{
 };
 
 use crate::complete::Point;
+use crate::edwards::{EdwardsPoint, Sixteen};
 use crate::field::Fe;
+use crate::field25519::F;
 use crate::lanes::{Eight, LOW, Lanes};
 use crate::point::PackedKey;
 use crate::root::Across;
@@ -38,6 +40,18 @@ pub(crate) fn roots(x: &Across) -> [Across; 4] {
     crate::root::roots::<Vector>(x)
 }
 
+/// Takes square roots in the other field. Callers have seen [`is_here`] say yes.
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+pub(crate) fn roots_25519(y: &Sixteen) -> [Sixteen; 4] {
+    crate::edwards::roots::<Vector>(y)
+}
+
+/// Adds multiples of points of edwards25519. Callers have seen [`is_here`] say yes.
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+pub(crate) fn eightfold_25519(points: &[&EdwardsPoint], numbers: &[[u8; 32]]) -> [[u64; 5]; 2] {
+    crate::edwards::eightfold::<Vector>(points, numbers)
+}
+
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn times(a: &Fe<Vector>, b: &Fe<Vector>) -> Fe<Vector> {
     a.times(b)
@@ -45,6 +59,16 @@ fn times(a: &Fe<Vector>, b: &Fe<Vector>) -> Fe<Vector> {
 
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn squared(a: &Fe<Vector>) -> Fe<Vector> {
+    a.squared()
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn times_25519(a: &F<Vector>, b: &F<Vector>) -> F<Vector> {
+    a.times(b)
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn squared_25519(a: &F<Vector>) -> F<Vector> {
     a.squared()
 }
 
@@ -154,6 +178,22 @@ impl Eight for Vector {
     #[inline(always)]
     fn right<const BITS: u32>(self) -> Self {
         vector!(_mm512_srli_epi64::<BITS>(self.0))
+    }
+    #[inline(always)]
+    fn both(self, other: Self) -> Self {
+        vector!(_mm512_and_si512(self.0, other.0))
+    }
+    #[inline(always)]
+    fn product_25519(a: &F<Self>, b: &F<Self>) -> F<Self> {
+        // SAFETY: as for products of the other field.
+        let F([a, b, c, d, e]) = unsafe { times_25519(a, b) };
+        F([a, b, c, d, e])
+    }
+    #[inline(always)]
+    fn square_25519(a: &F<Self>) -> F<Self> {
+        // SAFETY: as for products.
+        let F([a, b, c, d, e]) = unsafe { squared_25519(a) };
+        F([a, b, c, d, e])
     }
     /// A transposition of eight rows of eight words: pairs, then quarters, then halves change places.
     #[inline(always)]

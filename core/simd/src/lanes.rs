@@ -4,6 +4,7 @@
 //! machine and under Miri, vectors where the processor has them, and one word serves the scalar path.
 
 use crate::field::Fe;
+use crate::field25519::F;
 
 /// The low 52 bits of a word.
 pub(crate) const LOW: u64 = (1 << 52) - 1;
@@ -40,6 +41,12 @@ pub(crate) trait Eight: Lanes {
     fn join<const LEFT: u32, const RIGHT: u32>(low: Self, high: Self) -> Self;
     /// Words shifted right by `BITS`, unsigned.
     fn right<const BITS: u32>(self) -> Self;
+    /// The bits that are set in both.
+    fn both(self, other: Self) -> Self;
+    /// [`F::times`], as a call where that is better than code in place.
+    fn product_25519(a: &F<Self>, b: &F<Self>) -> F<Self>;
+    /// [`F::squared`], likewise.
+    fn square_25519(a: &F<Self>) -> F<Self>;
     /// Row `i` holds the first eight words of key `i`; vector `w` of the answer holds word `w` of every key.
     fn columns(rows: [&[u64; 8]; 8]) -> [Self; 8];
     /// The lanes in a ring, turned: lane `i` is what lane `i + BY` was.
@@ -169,6 +176,18 @@ impl Eight for Plain {
     #[inline(always)]
     fn right<const BITS: u32>(self) -> Self {
         Self(self.0.map(|word| word >> BITS))
+    }
+    #[inline(always)]
+    fn both(self, other: Self) -> Self {
+        self.map(other, |a, b| a & b)
+    }
+    #[inline(never)]
+    fn product_25519(a: &F<Self>, b: &F<Self>) -> F<Self> {
+        a.times(b)
+    }
+    #[inline(never)]
+    fn square_25519(a: &F<Self>) -> F<Self> {
+        a.squared()
     }
     #[inline(always)]
     fn columns(rows: [&[u64; 8]; 8]) -> [Self; 8] {

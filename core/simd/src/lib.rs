@@ -8,6 +8,9 @@
 //!
 //! [`Hasher`] hashes many short inputs with keyed BLAKE3, sixteen side by side: leaves and nodes of trees (8.3 Q2).
 //!
+//! [`Edwards`] reads points of edwards25519 and finds whether a sum of multiples of thousands vanishes: what a batch of Ed25519
+//! signatures is checked by (8.3 Q9).
+//!
 //! [`near()`] asks for memory that is read later (8.3 Q7).
 //!
 //! *What it does not decide.* A sum is only as good as the processor: whoever refuses something because of a sum checks
@@ -20,7 +23,10 @@
 
 mod adder;
 mod complete;
+mod curve;
+mod edwards;
 mod field;
+mod field25519;
 mod hash;
 mod hasher;
 #[cfg(target_arch = "x86_64")]
@@ -43,6 +49,8 @@ mod testing;
 mod wide;
 
 pub use adder::Adder;
+pub use curve::Edwards;
+pub use edwards::EdwardsPoint;
 pub use hash::BLOCK;
 pub use hasher::Hasher;
 pub use near::near;

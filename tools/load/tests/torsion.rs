@@ -15,7 +15,9 @@ use synod_chopchop::directory::{Member, View};
 use synod_chopchop::keybook::KeyBook;
 use synod_chopchop::statement::{BlsSignatureBytes, Root, Submission};
 use synod_chopchop::store::{CheckBatch, Known, StoreDone, StoreJob, Task};
-use synod_crypto::{Claim, Keys, PublicKey, Seed, Signature, Statement as _, verify_all};
+use synod_crypto::{
+    Claim, Keys, PublicKey, ReadKey, Seed, Signature, Statement as _, verify_all, verify_all_read,
+};
 use synod_load::chop::{KeyFamily, cluster};
 use synod_machine::{Job as _, Rng};
 use synod_quorum::NodeId;
@@ -83,6 +85,16 @@ fn t14_torsion_signatures_split_no_batch() {
         for keys in &servers {
             let verdicts: Vec<bool> = verify_all(claims.clone(), keys).iter().map(Result::is_ok).collect();
             assert_eq!(verdicts, holds, "one client's key or nonce changes nobody else's verdict");
+            // Over keys that are read for it, and over those again.
+            let mut known: Vec<Option<ReadKey>> = vec![None; claims.len()];
+            for _ in 0..2 {
+                let checked =
+                    verify_all_read(claims.iter().cloned().zip(known.iter().copied()).collect(), keys);
+                for (at, verdict) in checked.into_iter().enumerate() {
+                    assert_eq!(verdict.is_ok(), holds[at], "{at}: what is known of keys changes no verdict");
+                    known[at] = verdict.ok().and_then(|(_, new)| new).or(known[at]);
+                }
+            }
         }
         refused += holds.iter().filter(|holds| !**holds).count();
         for (claim, holds) in claims.into_iter().zip(holds).take(64) {

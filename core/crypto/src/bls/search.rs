@@ -7,8 +7,9 @@
 use std::collections::VecDeque;
 
 use super::BlsClaim;
-use super::points::{BlsPublicKey, BlsSignature, KeySum, SignatureSum};
+use super::points::{BlsSignature, KeySum, SignatureSum};
 use super::scheme::{Bls, SIGNING, Said};
+use super::stored::{KeySource, StoredKey};
 use crate::{Keys, Scope, Statement, Verified};
 
 /// Shares in one leaf of the tree.
@@ -18,9 +19,15 @@ pub const LEAF: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Who should have signed.
-    pub key: BlsPublicKey,
+    pub key: StoredKey,
     /// The signature, on the curve.
     pub signature: BlsSignature,
+}
+
+impl KeySource for [Share] {
+    fn stored(&self, id: u32) -> Option<&StoredKey> {
+        self.get(usize::try_from(id).ok()?).map(|share| &share.key)
+    }
 }
 
 /// What a search found. Every share is good, bad or unresolved.
@@ -52,7 +59,7 @@ pub fn search<S: Statement>(
 ) -> Found<S> {
     let message = statement.signed_bytes(&scope);
     let mut walk = Walk::new(keys.bls(), &message, shares, checks_max);
-    walk.run();
+    walk.run(keys);
     let Walk { good, mut bad, mut unresolved, checks, .. } = walk;
     let proves = !good.keys.is_infinity() && !good.signatures.is_infinity();
     let (keys, signature) = (good.keys, good.signatures.to_signature());
@@ -83,7 +90,7 @@ struct Sums {
 impl Sums {
     fn of(bls: &Bls<'_>, shares: &[Share]) -> Self {
         Self {
-            keys: bls.sum_keys(shares.iter().map(|share| share.key)),
+            keys: bls.sum_keys(shares.iter().map(|share| share.key.key())),
             signatures: bls.sum_signatures(shares.iter().map(|share| share.signature)),
         }
     }
@@ -128,14 +135,34 @@ impl<'a> Walk<'a> {
         Self { bls, message, shares, levels: Vec::new(), checks: 0, checks_max, good, bad, unresolved }
     }
 
-    fn run(&mut self) {
+    /// All shares together, their keys added in vectors where there are many; no share is called bad because of that sum.
+    fn root(&mut self, keys: &Keys) -> (Sums, Option<bool>) {
+        let ids: Vec<u32> = (0..).take(self.shares.len()).collect();
+        let (mut adder, bls) = (keys.key_adder(), &self.bls);
+        let signatures = bls.sum_signatures(self.shares.iter().map(|share| share.signature));
+        let Some(fast) = adder.sum(self.shares, &ids) else { unreachable!("each share has a key") };
+        let mut sums = Sums { keys: fast, signatures };
+        let verdict = self.check(&sums);
+        if verdict != Some(false) || !adder.is_vector() {
+            return (sums, verdict);
+        }
+        sums.keys = self.bls.sum_keys(self.shares.iter().map(|share| share.key.key()));
+        if sums.keys == fast {
+            return (sums, verdict);
+        }
+        keys.distrust_vectors();
+        let verdict = self.check(&sums);
+        (sums, verdict)
+    }
+
+    fn run(&mut self, keys: &Keys) {
         if self.shares.is_empty() {
             return;
         }
-        let all = Sums::of(&self.bls, self.shares);
+        let (all, verdict) = self.root(keys);
         let root = Failing { from: 0, to: self.shares.len(), sums: all };
         let mut failing = VecDeque::new();
-        match self.check(&root.sums) {
+        match verdict {
             None => self.unresolved.extend(root.from..root.to),
             Some(true) => self.good = root.sums,
             Some(false) => {

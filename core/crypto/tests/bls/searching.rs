@@ -11,7 +11,7 @@ fn shares(make: Make, count: u64) -> Vec<Share> {
     (0..count)
         .map(|name| {
             let keys = make(name);
-            Share { key: keys.bls_public().expect("a key"), signature: signed(&keys, 1) }
+            Share { key: (&keys.bls_public().expect("a key")).into(), signature: signed(&keys, 1) }
         })
         .collect()
 }
@@ -38,7 +38,7 @@ fn found(shares: &[Share], checks_max: u32, keys: &Keys) -> Found<Say> {
     let good: Vec<Share> = shares.iter().enumerate().filter(is_good).map(|(_, share)| *share).collect();
     assert_eq!(found.good.is_some(), !good.is_empty());
     if let Some(proved) = &found.good {
-        assert_eq!(proved.keys, keys.bls().sum_keys(good.iter().map(|share| share.key)));
+        assert_eq!(proved.keys, keys.bls().sum_keys(good.iter().map(|share| share.key.key())));
         let again: BlsClaim<Say> = (**proved).clone();
         assert!(again.verify(keys).is_ok());
     }
@@ -171,19 +171,34 @@ fn signers_that_cancel_prove_nothing_and_hide_nobody() {
     let keys = real(0);
     let nothing = keys.bls().sum_signatures([]).to_signature();
     let one = shares(real, 2)[1];
-    let mut minus = one.key.to_bytes();
+    let mut minus = one.key.key().to_bytes();
     minus[0] ^= 0x20;
-    let key = keys.bls().vouched_key(&minus).expect("-x is a key");
+    let key = (&keys.bls().vouched_key(&minus).expect("-x is a key")).into();
     let other = Share { key, signature: moved(&keys, nothing, one.signature, Sign::Minus) };
     let pair = search(Say(1), SCOPE, &[one, other], 512, &keys);
     assert!(pair.good.is_none() && pair.bad.is_empty());
     assert_eq!(pair.unresolved, [0, 1]);
     // Beside a bad share the pair is told apart from it; beside a good one it is good.
-    let bad = Share { signature: signed(&real(5), 4), key: real(5).bls_public().expect("a key") };
+    let bad = Share { signature: signed(&real(5), 4), key: (&real(5).bls_public().expect("a key")).into() };
     let three = search(Say(1), SCOPE, &[one, other, bad], 512, &keys);
     assert_eq!((three.bad, three.unresolved), (vec![2], vec![0, 1]));
     let good: BlsSignature = signed(&real(6), 1);
-    let good = Share { signature: good, key: real(6).bls_public().expect("a key") };
+    let good = Share { signature: good, key: (&real(6).bls_public().expect("a key")).into() };
     assert_eq!(found(&[one, other, good], 512, &keys).checks, 1);
     assert_eq!(found(&[one, bad, other, good], 512, &keys).bad, [1]);
+}
+
+/// Keys of hundreds are added in vectors, which no share is called bad by.
+#[test]
+fn hundreds_of_shares_are_judged_alike_with_vectors_and_without() {
+    let (trusting, plain) = (real(0), real(0));
+    plain.distrust_vectors();
+    let mut all = shares(real, 300);
+    assert_eq!(found(&all, 512, &trusting).checks, 1);
+    spoil(real, &mut all, &[7, 299]);
+    for keys in [&trusting, &plain] {
+        let found = found(&all, 512, keys);
+        assert_eq!((found.bad, found.unresolved), (vec![7, 299], vec![]));
+    }
+    assert!(trusting.trusts_vectors(), "bad shares say nothing against the vectors");
 }

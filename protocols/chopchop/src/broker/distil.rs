@@ -15,7 +15,7 @@ use crate::trace::Rule;
 use crate::tree::{EntryTree, root_commit};
 
 use synod_crypto::Hash;
-use synod_crypto::bls::BlsSignature;
+use synod_crypto::bls::{BlsSignature, KeySource as _};
 
 /// Shares that one job reads.
 const READ_TOGETHER: usize = 64;
@@ -233,7 +233,7 @@ impl Broker {
         let candidate = |(index, slot): (u32, &Slot)| {
             let (_, first) = slot.share.as_ref()?;
             let other = slot.other.as_ref().map(|other| other.1);
-            let key = book.key(slot.admitted.id)?;
+            let key = *book.stored(slot.admitted.id)?;
             Some((suspects.contains(&slot.admitted.id), Candidate { index, key, first: *first, other }))
         };
         let mut all: Vec<(bool, Candidate)> = (0_u32..).zip(&messages.slots).filter_map(candidate).collect();

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use synod_crypto::bls::{
-    BlsCertificate, BlsClaim, BlsPublicKey, BlsSignature, Registration, Share, StoredKey, Uncombined,
-    combine, search,
+    BlsCertificate, BlsClaim, BlsSignature, Registration, Share, StoredKey, Uncombined, combine, search,
 };
 use synod_crypto::{Claim, Hash, Keys, PublicKey, ReadKey, Signature, Verified, verify_all, verify_all_read};
 use synod_machine::planted;
@@ -38,7 +37,7 @@ pub struct Candidate {
     /// Its entry.
     pub index: u32,
     /// Its key.
-    pub key: BlsPublicKey,
+    pub key: StoredKey,
     /// The share of the link that came first.
     pub first: BlsSignature,
     /// The share of another link.

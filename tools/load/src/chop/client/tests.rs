@@ -223,7 +223,7 @@ fn judged(hand: &Hand, root: Hash, said: Vec<Said>) -> (Vec<u32>, Vec<u32>) {
     for (_, member, message) in said {
         let ClientMessage::MultiSig { share, root_commit, .. } = message else { continue };
         assert_eq!(root_commit[..], root.0[..16]);
-        let key = hand.crowd.family.bls.secret(5 + member).public();
+        let key = (&hand.crowd.family.bls.secret(5 + member).public()).into();
         let read = hand.keys.bls().share(&share.0).ok();
         let found = read.map(|signature| {
             let scope = hand.crowd.cluster.scope();
