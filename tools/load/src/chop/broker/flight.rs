@@ -49,7 +49,8 @@ pub(super) struct Flight {
     shards: BTreeMap<NodeId, Signature>,
     pub(super) item: Option<Item>,
     verdicts: BTreeMap<NodeId, Delivered>,
-    /// When what is waited for was begun.
+    /// When what is waited for was asked for last. Counted from there, a silent server does not make the wait for others longer
+    /// and longer.
     pub(super) since: Time,
 }
 

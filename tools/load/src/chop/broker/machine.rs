@@ -155,6 +155,7 @@ impl LoadBroker {
         let fresh = flight.first(count).minus(flight.asked);
         flight.asked = flight.asked.or(fresh);
         flight.later = NodeSet::EMPTY;
+        flight.since = turn.now();
         let silent = flight.silent();
         let (ask, again) = match stage {
             1 => (fresh.and(flight.uploaded), silent.minus(flight.uploaded)),
@@ -189,9 +190,7 @@ impl LoadBroker {
             _ => quorums.members(),
         };
         let to: NodeSet = up.into_iter().take(count as usize).collect();
-        if stage == 0 {
-            flight.since = turn.now();
-        }
+        flight.since = turn.now();
         if !to.is_empty() {
             turn.send(to, Message::Server(ServerMessage::Order(item)));
         }
@@ -218,8 +217,8 @@ impl LoadBroker {
     fn on_refuse(&mut self, from: NodeId, refused: &Refused, turn: &mut Step<'_>) {
         let Some(number) = self.by_digest.get(&refused.digest).copied() else { return };
         let Some(flight) = self.open.get_mut(&number).filter(|flight| flight.item.is_none()) else { return };
-        if matches!(refused.why, Refusal::Directory | Refusal::Credit) {
-            // It is sent again when the wait for shards is over.
+        if matches!(refused.why, Refusal::Directory | Refusal::Credit | Refusal::TooFar) {
+            // It is sent again when the wait for shards is over: a server that finds it too far is behind.
             flight.uploaded.remove(from);
             flight.later.insert(from);
             return;

@@ -14,7 +14,7 @@ use synod_chopchop::message::{
 use synod_chopchop::statement::{BlsSignatureBytes, Delivered, Kind};
 use synod_chopchop::vocabulary::Message;
 use synod_crypto::{Hash, Seed, Signature};
-use synod_machine::{Condition, Effect, Event, Link, Log, Never, Recover as _, Time, To, testing};
+use synod_machine::{Condition, Effect, Event, Link, Log, Never, Recover as _, Span, Time, To, testing};
 use synod_quorum::{NodeId, NodeSet};
 
 fn members(count: u32) -> Members {
@@ -33,6 +33,7 @@ const PLAN: SourcePlan = SourcePlan {
 struct World {
     broker: LoadBroker,
     ready: Ready,
+    now: Time,
 }
 
 type Said = Vec<Effect<LoadBroker>>;
@@ -45,7 +46,8 @@ impl World {
         let ready = source.next(&mut Cooldown::new(512), 1).expect("sound").expect("all are free");
         let log = Log { condition: Condition::Fresh, records: &mut std::iter::empty() };
         let config = Config { cluster, margin: 0, window: 2 };
-        let mut world = Self { broker: LoadBroker::recover(config, log).expect("nothing to recover"), ready };
+        let broker = LoadBroker::recover(config, log).expect("nothing to recover");
+        let mut world = Self { broker, ready, now: Time::ZERO };
         for server in up {
             world.step(Event::Link { peer: NodeId(*server), link: Link::Up });
         }
@@ -53,7 +55,7 @@ impl World {
     }
 
     fn step(&mut self, event: Event<LoadBroker>) -> Said {
-        testing::effects(&mut self.broker, event, Time::ZERO)
+        testing::effects(&mut self.broker, event, self.now)
     }
 
     fn begin(&mut self) -> Said {
@@ -86,6 +88,23 @@ impl World {
 
     fn root_commit(&self) -> Hash {
         self.ready.sealed.header.root_commit(cluster().domains())
+    }
+
+    /// The next batch, of another number.
+    fn next(&mut self) {
+        self.ready.number += 1;
+        self.ready.digest = Hash::of(&self.ready.number.to_le_bytes());
+    }
+
+    /// Lets a timer that was armed run out: how long that took, and what it led to.
+    fn expire(&mut self, said: &Said, timer: Timer) -> (Span, Said) {
+        let armed = said.iter().find_map(|effect| match effect {
+            Effect::Arm { timer: of, after } if *of == timer => Some(*after),
+            _ => None,
+        });
+        let after = armed.expect("it is armed");
+        self.now = self.now + after;
+        (after, self.step(Event::Timer(timer)))
     }
 }
 
@@ -166,6 +185,29 @@ fn who_is_silent_is_asked_again_and_others_are_asked_too() {
 }
 
 #[test]
+fn servers_that_never_answer_do_not_make_the_waits_for_others_longer_and_longer() {
+    let mut world = World::new(&[0, 1, 2, 3]);
+    let second = Span::secs(1);
+    for round in 0..200 {
+        let (number, said) = (world.ready.number, world.begin());
+        let (first, said) = world.expire(&said, Timer::Witness(number, 1));
+        let (_, _) = world.expire(&said, Timer::Witness(number, 2));
+        world.now = world.now + Span::millis(5);
+        world.shard(2);
+        let said = world.shard(3);
+        let (asked, said) = world.expire(&said, Timer::Order(number, 1));
+        let (_, _) = world.expire(&said, Timer::Order(number, 2));
+        world.now = world.now + Span::millis(5);
+        let root = world.root_commit();
+        world.verdict(2, 2 + round, root);
+        assert_eq!(outputs(&world.verdict(3, 2 + round, root)).len(), 1, "{round}");
+        let settled = round == 0 || (first < second && asked < second);
+        assert!(settled, "round {round}: {first:?} for shards, {asked:?} for the order");
+        world.next();
+    }
+}
+
+#[test]
 fn servers_without_link_or_room_get_a_batch_when_they_have_both() {
     let mut world = World::new(&[0, 1]);
     let [asked, others] = uploads(&world.begin());
@@ -187,6 +229,8 @@ fn a_batch_that_waits_for_credit_is_sent_when_there_is_some() {
     assert_eq!(uploads(&world.begin()), [NodeSet::EMPTY; 2], "ten bytes are no batch");
     let [asked, others] = uploads(&world.hear(0, credit(1 << 20)));
     assert_eq!(asked.or(others), NodeSet::only(NodeId(0)));
+    // What lies too far for a server that is behind, does not for long.
+    world.refuse(0, Refusal::TooFar);
     world.refuse(0, Refusal::Credit);
     assert_eq!(uploads(&world.hear(0, credit(1 << 20))), [NodeSet::EMPTY; 2], "not in a circle");
     let [asked, others] = uploads(&world.step(Event::Timer(Timer::Witness(1, 2))));
