@@ -22,9 +22,16 @@ use crate::trace::{Note, NoteName};
 const KEPT: usize = 2;
 pub(super) const KEPT_MAX: usize = 8;
 
-/// Takes out the checkpoint that is needed least while it is not known that any but the oldest is certified: the one behind it.
-pub(super) fn keep_fewer(marks: &mut VecDeque<Mark>) -> Option<Mark> {
-    if marks.len() > KEPT_MAX { marks.remove(1) } else { None }
+/// Takes out a checkpoint that is not kept any more, if there is one; those up to the height `stable` are certified. The newest
+/// certified one is what others ask for, so the oldest stays, however many follow, until it is known that a newer one is
+/// certified; the one behind it is needed least until then.
+pub(super) fn superfluous(marks: &mut VecDeque<Mark>, stable: u64) -> Option<Mark> {
+    let certified = marks.get(1).is_some_and(|next| next.height <= stable);
+    match marks.len() {
+        count if count <= KEPT || (count <= KEPT_MAX && !certified) => None,
+        _ if certified => marks.pop_front(),
+        _ => marks.remove(1),
+    }
 }
 
 /// A checkpoint on its way.
@@ -245,18 +252,9 @@ impl<A: AtomicBroadcast> Server<A> {
         self.advance(turn);
     }
 
-    /// Releases the blobs of checkpoints that are not kept any more. The newest certified one is what others ask for, so the
-    /// oldest stays, however many follow, until it is known that a newer one is certified.
+    /// Releases the blobs of checkpoints that are not kept any more.
     fn let_go(&mut self, turn: &mut Turn<'_, Self>) {
-        loop {
-            let (marks, stable) = (&mut self.checkpoints.marks, self.checkpoints.stable);
-            let certified = marks.get(1).is_some_and(|next| next.height <= stable);
-            let old = match marks.len() {
-                count if count <= KEPT || (count <= KEPT_MAX && !certified) => return,
-                _ if certified => marks.pop_front(),
-                _ => keep_fewer(marks),
-            };
-            let Some(old) = old else { return };
+        while let Some(old) = superfluous(&mut self.checkpoints.marks, self.checkpoints.stable) {
             let mut kept: Vec<Hash> = self.checkpoints.marks.iter().flat_map(Mark::names).collect();
             kept.sort_unstable();
             let mut gone: Vec<Hash> = old.names().filter(|name| kept.binary_search(name).is_err()).collect();
@@ -306,9 +304,11 @@ impl<A: AtomicBroadcast> Server<A> {
     /// The ordering layer certified a checkpoint.
     pub(super) fn on_stable(&mut self, position: Position, turn: &mut Turn<'_, Self>) {
         let of = |mark: &&Mark| mark.position == position;
-        if let Some(mark) = self.checkpoints.marks.iter().find(of) {
-            self.checkpoints.stable = self.checkpoints.stable.max(mark.height);
-            self.let_go(turn);
+        let Some(height) = self.checkpoints.marks.iter().find(of).map(|mark| mark.height) else { return };
+        if height > self.checkpoints.stable {
+            self.checkpoints.stable = height;
+            turn.persist(ServerRecord::Certified(position));
         }
+        self.let_go(turn);
     }
 }

@@ -83,6 +83,8 @@ pub enum ServerRecord<R> {
     /// A state that is fetched from others. It stands before the chunks of it that are stored, so that those are found again
     /// which a crash left without a checkpoint.
     Taking(Mark),
+    /// The checkpoint at this position is certified.
+    Certified(Position),
 }
 
 impl<R: Wire> Wire for ServerRecord<R> {
@@ -100,6 +102,10 @@ impl<R: Wire> Wire for ServerRecord<R> {
                 out.byte(2);
                 mark.write(out);
             }
+            Self::Certified(position) => {
+                out.byte(3);
+                position.write(out);
+            }
         }
     }
 
@@ -109,6 +115,7 @@ impl<R: Wire> Wire for ServerRecord<R> {
             0 => Mark::read(input).map(Self::Mark),
             1 => R::read(input).map(Self::Order),
             2 => Mark::read(input).map(Self::Taking),
+            3 => Position::read(input).map(Self::Certified),
             tag => Err(Malformed { why: Why::UnknownTag(tag), ..refusal }),
         }
     }
@@ -117,16 +124,18 @@ impl<R: Wire> Wire for ServerRecord<R> {
         1 + match self {
             Self::Mark(mark) | Self::Taking(mark) => mark.size_hint(),
             Self::Order(record) => record.size_hint(),
+            Self::Certified(position) => position.size_hint(),
         }
     }
 }
 
 impl<R: Draw> Draw for ServerRecord<R> {
     fn draw(from: &mut Drawn) -> Self {
-        match from.below(3) {
+        match from.below(4) {
             0 => Self::Mark(Draw::draw(from)),
             1 => Self::Order(Draw::draw(from)),
-            _ => Self::Taking(Draw::draw(from)),
+            2 => Self::Taking(Draw::draw(from)),
+            _ => Self::Certified(Draw::draw(from)),
         }
     }
 }
@@ -134,7 +143,7 @@ impl<R: Draw> Draw for ServerRecord<R> {
 impl<R: Record> Record for ServerRecord<R> {
     fn keep(&self) -> synod_machine::Keep {
         match self {
-            Self::Mark(_) | Self::Taking(_) => synod_machine::Keep::Log,
+            Self::Mark(_) | Self::Taking(_) | Self::Certified(_) => synod_machine::Keep::Log,
             Self::Order(record) => record.keep(),
         }
     }

@@ -8,7 +8,7 @@ use synod_machine::broadcast::{AtomicBroadcast, Position};
 use synod_machine::{Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable};
 
 use super::behind::Behind;
-use super::checkpoint::{Checkpoints, keep_fewer};
+use super::checkpoint::{Checkpoints, KEPT_MAX, superfluous};
 use super::places::Checking;
 use super::recent::Recent;
 use super::respond::Answers;
@@ -24,11 +24,38 @@ fn part<T>(loading: &Loading, names: &[Hash], read: impl Fn(&[u8]) -> Option<T>)
     names.iter().map(|name| loading.read.get(name)?.as_ref().and_then(|bytes| read(bytes))).collect()
 }
 
-/// Chunks of a state that a crash kept from being taken: those that no checkpoint here has.
-fn orphans(taking: Option<&Mark>, checkpoints: &Checkpoints) -> Vec<Hash> {
-    let held: BTreeSet<Hash> = checkpoints.marks.iter().flat_map(Mark::names).collect();
-    let taken: BTreeSet<Hash> = taking.into_iter().flat_map(Mark::names).collect();
-    taken.difference(&held).copied().collect()
+/// What the records of a server say of its checkpoints.
+#[derive(Default)]
+struct Replay {
+    marks: VecDeque<Mark>,
+    /// Those let go last: a crash may have kept their chunks from being released.
+    gone: VecDeque<Mark>,
+    taking: Option<Mark>,
+    /// Height of the newest that is certified.
+    stable: u64,
+}
+
+impl Replay {
+    fn certified(&mut self, position: Position) {
+        let mark = self.marks.iter().find(|mark| mark.position == position);
+        self.stable = mark.map_or(self.stable, |mark| self.stable.max(mark.height));
+    }
+
+    fn let_go(&mut self) {
+        while let Some(mark) = superfluous(&mut self.marks, self.stable) {
+            self.gone.push_back(mark);
+            if self.gone.len() > KEPT_MAX {
+                self.gone.pop_front();
+            }
+        }
+    }
+
+    /// Chunks of a state that a crash kept from being taken, or from being let go: those that no checkpoint here has.
+    fn orphans(&self) -> Vec<Hash> {
+        let held: BTreeSet<Hash> = self.marks.iter().flat_map(Mark::names).collect();
+        let loose: BTreeSet<Hash> = self.taking.iter().chain(&self.gone).flat_map(Mark::names).collect();
+        loose.difference(&held).copied().collect()
+    }
 }
 
 impl<A: AtomicBroadcast> Server<A> {
@@ -102,23 +129,24 @@ impl<A: AtomicBroadcast + Recover> Recover for Server<A> {
         log: Log<'_, ServerRecord<A::Record>>,
     ) -> Result<Self, Unrecoverable> {
         let ServerConfig { settings, genesis, order } = config;
-        let (mut marks, mut records, mut taking) = (VecDeque::new(), Vec::new(), None);
+        let (mut replay, mut records) = (Replay::default(), Vec::new());
         for record in log.records {
             match record {
-                ServerRecord::Mark(mark) => marks.push_back(mark),
+                ServerRecord::Mark(mark) => replay.marks.push_back(mark),
                 ServerRecord::Order(record) => records.push(record),
-                ServerRecord::Taking(mark) => taking = Some(mark),
+                ServerRecord::Taking(mark) => replay.taking = Some(mark),
+                ServerRecord::Certified(position) => replay.certified(position),
             }
-            drop(keep_fewer(&mut marks));
+            replay.let_go();
         }
-        let resume = marks.back().map_or(Position(0), |mark: &Mark| mark.position);
+        let resume = replay.marks.back().map_or(Position(0), |mark: &Mark| mark.position);
         let mut records = records.into_iter();
         let order = A::recover(order(resume), Log { condition: log.condition, records: &mut records })?;
         let mut table = Table::new(settings.lanes);
         table.grow(genesis.len());
         let mut checkpoints = Checkpoints::new(settings.cluster.roster().size());
-        checkpoints.marks = marks;
-        let orphans = orphans(taking.as_ref(), &checkpoints);
+        let orphans = replay.orphans();
+        (checkpoints.marks, checkpoints.stable) = (replay.marks, replay.stable);
         let loading = checkpoints.marks.back().cloned().map(Loading::own);
         let recent = Recent::new(settings.cluster.rules().horizon);
         Ok(Self {
@@ -151,6 +179,10 @@ impl<A: AtomicBroadcast + Recover> Recover for Server<A> {
     fn snapshot(&self, put: &mut dyn FnMut(ServerRecord<A::Record>)) {
         for mark in &self.checkpoints.marks {
             put(ServerRecord::Mark(mark.clone()));
+        }
+        let stable = self.checkpoints.stable();
+        if let Some(mark) = self.checkpoints.marks.iter().rev().find(|mark| mark.height <= stable) {
+            put(ServerRecord::Certified(mark.position));
         }
         if let Some(taking) = self.loading.as_ref().and_then(Loading::taking) {
             put(ServerRecord::Taking(taking.clone()));

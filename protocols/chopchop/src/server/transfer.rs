@@ -399,6 +399,7 @@ impl<A: AtomicBroadcast> Server<A> {
         let waits = |digest: &Hash| backlog.iter().any(|accepted| accepted.statement.digest == *digest);
         self.behind.forget(waits);
         turn.persist(ServerRecord::Mark(mark.clone()));
+        turn.persist(ServerRecord::Certified(position));
         turn.note(Note::of(NoteName::Installed, [position.0, mark.height, 0], Hash::ZERO));
         let root = mark.root(self.settings.cluster.domains());
         self.overtaken(mark, loading.above, turn);

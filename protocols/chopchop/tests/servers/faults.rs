@@ -1,9 +1,14 @@
 //! Crashes: what was promised is kept, and a server comes back from its last checkpoint (T25, section 4.9).
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use synod_chopchop::config::Rules;
 use synod_chopchop::message::{ServerMessage, StoreMessage, TransferMessage};
+use synod_chopchop::server::ServerRecord;
 use synod_chopchop::store::StoreRecord;
 use synod_chopchop::vocabulary::Message;
+use synod_machine::broadcast::Position;
 use synod_machine::{Condition, Span};
 use synod_sim::Crypto;
 use synod_wire::{Blob, Bytes};
@@ -97,6 +102,58 @@ fn a_server_comes_back_from_its_checkpoint_and_goes_on_alike() {
         world.say(BROKER, 2, ServerMessage::Order(item));
         world.calm();
         assert_eq!(world.delivered(), [14; 4], "C17: the ring is part of the state");
+    }
+}
+
+/// Heights of the states that server 2 names to server 1 as its newest certified one; nothing else is said.
+fn named(world: &mut World) -> Vec<u64> {
+    let named = Rc::new(RefCell::new(Vec::new()));
+    let heard = named.clone();
+    world.passes = Box::new(move |envelope| match &envelope.message {
+        Message::Server(ServerMessage::Transfer(TransferMessage::Names(mark))) => {
+            heard.borrow_mut().push(mark.height);
+            false
+        }
+        Message::Server(ServerMessage::Transfer(_)) => true,
+        _ => false,
+    });
+    world.say(1, 2, ServerMessage::Transfer(TransferMessage::NewestWanted(Position(u64::MAX))));
+    world.calm();
+    named.take()
+}
+
+#[test]
+fn a_server_that_comes_back_knows_which_checkpoint_is_certified_wherever_the_crash_falls() {
+    let mut world = World::new(often());
+    for n in 0..17 {
+        let batch = batch(&world, n);
+        world.deliver(&batch);
+    }
+    let journal = world.node(2).server.journal.clone();
+    let of = |at: u64| {
+        let is = move |written: &Written<ServerRecord<_>>| matches!(written, Written::Record(ServerRecord::Certified(position)) if position.0 == at);
+        journal.iter().position(is).expect("it wrote that down")
+    };
+    let (fourth, third) = (of(16), of(12));
+    assert_eq!(named(&mut world), [17]);
+    for kept in third..=journal.len() {
+        world.kill(2);
+        world.node_mut(2).server.journal = journal[..kept].to_vec();
+        world.node_mut(2).server.synced = 0;
+        world.passes = Box::new(|_| false);
+        world.open(2, Condition::Clean);
+        world.calm();
+        let known = match kept {
+            _ if kept > fourth => 17,
+            _ if kept > third => 13,
+            _ => 9,
+        };
+        assert_eq!(named(&mut world), [known], "{kept} of {}", journal.len());
+    }
+    for written in &journal {
+        let Written::Blob(name, _) = written else { continue };
+        let lost = journal.iter().any(|w| matches!(w, Written::Erase(erased) if erased == name));
+        assert!(!lost || !world.node(2).server.holds(name), "what was let go stays so");
     }
 }
 

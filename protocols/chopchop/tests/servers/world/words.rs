@@ -167,7 +167,9 @@ pub(crate) fn of_server(written: &Written<ServerRecord<Numbered>>) -> Option<Str
             Some(format!("writes position {} of the order", numbered.position.0))
         }
         Written::Record(ServerRecord::Mark(mark)) => Some(format!("writes a mark at height {}", mark.height)),
-        Written::Record(ServerRecord::Taking(_)) | Written::Blob(..) | Written::Erase(_) => None,
+        Written::Record(ServerRecord::Taking(_) | ServerRecord::Certified(_))
+        | Written::Blob(..)
+        | Written::Erase(_) => None,
     }
 }
 

@@ -45,7 +45,7 @@ pub fn of_server(bytes: &Bytes) -> Option<Kept> {
         ServerRecord::Mark(mark) => Some(Kept::Mark(mark.height)),
         ServerRecord::Order(never) => match never {},
         // Promises nothing: it names what is fetched.
-        ServerRecord::Taking(_) => None,
+        ServerRecord::Taking(_) | ServerRecord::Certified(_) => None,
     }
 }
 
