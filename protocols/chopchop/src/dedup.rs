@@ -33,7 +33,7 @@ use crate::fixed::Fixed;
 
 pub use exceptions::{EXC_LEAF_BYTES, Exceptions, exceptions_leaves};
 pub use lane::{Lane, Run, Runs};
-pub use table::{CHUNK_SLOTS, Chunk, Slot, Table, tag};
+pub use table::{CHUNK_SLOTS, Chunk, Cut, Slot, Table, tag};
 
 /// Why an entry was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -42,7 +42,7 @@ pub use record::{Mark, ServerRecord};
 
 use crate::batch::Batch;
 use crate::content::AnyBatch;
-use crate::dedup::{Exceptions, Reason, Runs, Table};
+use crate::dedup::{Cut, Exceptions, Reason, Runs, Table};
 use crate::directory::Directory;
 use crate::fault::Fault;
 use crate::item::Item;
@@ -190,6 +190,18 @@ struct Accepted {
     brokers: Vec<NodeId>,
     needed: bool,
     batch: Option<AnyBatch>,
+    split: Split,
+}
+
+/// How far the batch of an accepted item is: several are opened and split ahead of their turn.
+#[derive(Clone, Debug)]
+enum Split {
+    /// It is not here, or holds cards.
+    Not,
+    /// A job is at it.
+    UnderWay,
+    /// By such a cut; `None` when it breaks a rule.
+    Done(Cut, Option<Runs>),
 }
 
 /// An item on its way into the order.
@@ -205,7 +217,7 @@ struct Pending {
 /// The batch that is being delivered.
 #[derive(Debug)]
 enum Work {
-    /// A job splits or opens it.
+    /// A job opens its cards.
     Opening,
     /// Lanes are out: what each run did not deliver.
     Lanes(Runs, Vec<Option<Vec<(u32, Reason)>>>),
@@ -337,7 +349,7 @@ impl<A: AtomicBroadcast> Server<A> {
             ServerDone::Item { from, name, item, verdict } => {
                 self.on_checked(from, name, &item, verdict, turn);
             }
-            ServerDone::Split(height, runs) => self.on_split(height, runs, turn),
+            ServerDone::Split(height, cut, runs) => self.on_split(height, cut, runs, turn),
             ServerDone::Cards(height, cards) => self.on_cards(height, cards, turn),
             ServerDone::Dedup(height, at, lane, list) => self.on_lane(height, at, lane, list, turn),
             ServerDone::Delivered(verdict) => self.on_verdict(*verdict, turn),
@@ -417,6 +429,9 @@ impl<A: AtomicBroadcast + Bounded> Bounded for Server<A> {
         // The body that jobs work on.
         let worked = self.backlog.front().filter(|_| self.work.is_some());
         let worked = worked.map_or(0, |first| u64::from(first.statement.body_len));
+        // Of those that are split or will be, the ids are there as well.
+        let split = self.backlog.iter().filter(|accepted| accepted.needed);
+        let ids: u64 = split.map(|accepted| 4 * u64::from(accepted.statement.count)).sum();
         let small = self.queue.len() + self.pending.len() + self.checking.len() + self.backlog.len();
         self.order.get().bytes()
             + self.directory.bytes()
@@ -428,6 +443,7 @@ impl<A: AtomicBroadcast + Bounded> Bounded for Server<A> {
             + self.behind.bytes()
             + bodies as u64
             + worked
+            + ids
             + small as u64 * self.item_bytes()
     }
 
@@ -447,7 +463,7 @@ impl<A: AtomicBroadcast + Bounded> Bounded for Server<A> {
             + Checkpoints::names_max(chunks(clients))
             + 4 * 112 * rules.horizon
             + Answers::bytes_max()
-            + WINDOW * body
+            + WINDOW * (body + 4 * u64::from(rules.batch_max))
             + small * self.item_bytes()
             + (1 << 20)
     }

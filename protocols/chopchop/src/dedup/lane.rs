@@ -6,7 +6,7 @@ use std::sync::Arc;
 use synod_machine::planted;
 use synod_wire::Bytes;
 
-use super::table::{CHUNK_SLOTS, Chunk, Slot, Table, tag, tag_of_eight};
+use super::table::{CHUNK_SLOTS, Chunk, Cut, Slot, Table, tag, tag_of_eight};
 use super::{Exceptions, Reason};
 use crate::batch::Batch;
 
@@ -37,15 +37,21 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Splits `batch` by the lanes of `table`.
+    /// Splits `batch` by the lanes of `table`, as [`Runs::split_by`] does.
+    #[must_use]
+    pub fn split(batch: Batch, table: &Table) -> Option<Self> {
+        Self::split_by(batch, table.cut())
+    }
+
+    /// Splits `batch` by the lanes of a table that is cut like this.
     ///
     /// `None` when an id is not in the table: the caller checked BV1 to BV3 against a directory of at least the
     /// table's length first.
     #[must_use]
-    pub fn split(batch: Batch, table: &Table) -> Option<Self> {
+    pub fn split_by(batch: Batch, cut: Cut) -> Option<Self> {
         let columns = batch.columns();
         let ids = Arc::clone(columns.shared_ids());
-        if ids.last().is_none_or(|last| *last >= table.len()) {
+        if ids.last().is_none_or(|last| *last >= cut.length) {
             return None;
         }
         let (mut runs, mut at, mut offset): (Vec<Run>, u32, usize) = (Vec::new(), 0, 0);
@@ -55,8 +61,8 @@ impl Runs {
             let below = |bound: u32| indices.partition_point(|index| *index < bound);
             below(entries.start)..below(entries.end)
         };
-        for lane in 0..table.lanes() {
-            let end = table.lane_ids().checked_mul(lane as u64 + 1)?;
+        for lane in 0..cut.lanes {
+            let end = cut.lane_ids.checked_mul(lane as u64 + 1)?;
             let next = u32::try_from(ids.partition_point(|id| u64::from(*id) < end)).ok()?;
             let entries = at..next;
             let bytes: usize = match batch.header().msg_size {

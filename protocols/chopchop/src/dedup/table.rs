@@ -109,6 +109,14 @@ impl Chunk {
     }
 }
 
+/// How a table is cut into lanes. Batches are split by it while lanes are at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    pub(super) lanes: usize,
+    pub(super) lane_ids: u64,
+    pub(super) length: u32,
+}
+
 /// The slots of all clients, in lanes.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -147,6 +155,12 @@ impl Table {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.length == 0
+    }
+
+    /// How it is cut, until it grows.
+    #[must_use]
+    pub const fn cut(&self) -> Cut {
+        Cut { lanes: self.lanes(), lane_ids: self.lane_ids(), length: self.length }
     }
 
     /// Number of lanes.

@@ -6,10 +6,10 @@ use synod_machine::broadcast::AtomicBroadcast;
 use synod_quorum::NodeId;
 
 use super::order::remember;
-use super::{Apply, Outcome, Server, ServerOutput, ServerTask, WINDOW, Work};
+use super::{Apply, Outcome, Server, ServerOutput, ServerTask, Split, WINDOW, Work};
 use crate::card::Card;
 use crate::content::AnyBatch;
-use crate::dedup::{Exceptions, Lane, Reason, Runs};
+use crate::dedup::{Cut, Exceptions, Lane, Reason, Runs};
 use crate::message::{ServerMessage, Verdict};
 use crate::statement::Kind;
 use crate::store::StoreInput;
@@ -46,38 +46,78 @@ impl<A: AtomicBroadcast> Server<A> {
 
     /// Starts on the next batch, if it is here and nothing else is at work.
     pub(super) fn advance(&mut self, turn: &mut Turn<'_, Self>) {
-        if self.work.is_some() || self.halted || self.loading.is_some() {
+        if self.halted || self.loading.is_some() {
+            return;
+        }
+        self.split_ahead(turn);
+        if self.work.is_some() {
             return;
         }
         self.freeze(turn);
         if self.must_wait() {
             return;
         }
+        let cut = self.table.cut();
         let Some(accepted) = self.backlog.front_mut() else { return };
-        let (height, statement) = (accepted.height, accepted.statement.clone());
-        let Some(batch) = accepted.batch.take() else { return };
-        if batch.header.witness(statement.digest) != statement {
+        let Some(batch) = &accepted.batch else { return };
+        if batch.header.witness(accepted.statement.digest) != accepted.statement {
             return self.stop_false(turn);
         }
-        let task = match batch.header.kind() {
-            Kind::Messages => {
-                let shape = self.table.clone();
-                batch.into_messages().map(|batch| ServerTask::Split(height, batch, shape))
+        match core::mem::replace(&mut accepted.split, Split::Not) {
+            Split::Done(by, runs) if by == cut => {
+                accepted.batch = None;
+                self.to_lanes(runs, turn);
             }
-            Kind::SignUp => batch.into_sign_up().map(|batch| ServerTask::Cards(height, batch)),
-        };
-        self.work = Some(Work::Opening);
-        if let Some(task) = task {
-            self.job(task, turn);
+            Split::UnderWay => accepted.split = Split::UnderWay,
+            Split::Not | Split::Done(..) => {
+                let height = accepted.height;
+                match accepted.batch.take().and_then(AnyBatch::into_sign_up) {
+                    Some(cards) => {
+                        self.work = Some(Work::Opening);
+                        self.job(ServerTask::Cards(height, cards), turn);
+                    }
+                    None => unreachable!("batches of messages are split as soon as they are here"),
+                }
+            }
         }
     }
 
-    /// A batch was split: its runs go to their lanes.
-    pub(super) fn on_split(&mut self, height: u64, runs: Option<Runs>, turn: &mut Turn<'_, Self>) {
-        if height != self.delivered + 1 || !matches!(self.work, Some(Work::Opening)) {
-            return;
+    /// Has the batches that come next opened and split, while those before them are deduplicated: up to the first that holds
+    /// cards, behind which the table is another one.
+    fn split_ahead(&mut self, turn: &mut Turn<'_, Self>) {
+        let cut = self.table.cut();
+        let mut tasks = Vec::new();
+        let messages = self.backlog.iter_mut().take_while(|next| next.statement.kind == Kind::Messages);
+        for accepted in messages.take(usize::try_from(WINDOW).unwrap_or(usize::MAX)) {
+            let stale = match &accepted.split {
+                Split::Not => true,
+                Split::UnderWay => false,
+                Split::Done(by, _) => *by != cut,
+            };
+            let Some(batch) = accepted.batch.clone().filter(|_| stale) else { continue };
+            if batch.header.witness(accepted.statement.digest) != accepted.statement {
+                // Its turn will show it.
+                return;
+            }
+            let task = batch.into_messages().map(|batch| ServerTask::Split(accepted.height, batch, cut));
+            accepted.split = Split::UnderWay;
+            tasks.extend(task);
         }
+        tasks.into_iter().for_each(|task| self.job(task, turn));
+    }
+
+    /// A batch was split.
+    pub(super) fn on_split(&mut self, height: u64, by: Cut, runs: Option<Runs>, turn: &mut Turn<'_, Self>) {
+        let of = |next: &&mut super::Accepted| next.height == height && matches!(next.split, Split::UnderWay);
+        let Some(accepted) = self.backlog.iter_mut().find(of) else { return };
+        accepted.split = Split::Done(by, runs);
+        self.advance(turn);
+    }
+
+    /// The runs of the next batch go to their lanes; without them it breaks a rule.
+    fn to_lanes(&mut self, runs: Option<Runs>, turn: &mut Turn<'_, Self>) {
         let Some(runs) = runs else { return self.stop_false(turn) };
+        let height = self.delivered + 1;
         turn.applied(Rule::ParallelDedup);
         let lists = vec![None; runs.runs().len()];
         for (at, run) in runs.runs().iter().enumerate() {

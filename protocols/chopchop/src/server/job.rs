@@ -15,7 +15,7 @@ use super::record::RECENT_CHUNK;
 use crate::batch::{Batch, Sealed};
 use crate::card::Card;
 use crate::config::Cluster;
-use crate::dedup::{Chunk, Exceptions, Lane, Reason, Runs, Table};
+use crate::dedup::{Chunk, Cut, Exceptions, Lane, Reason, Runs};
 use crate::directory::{Assigned, MemberChunk, View};
 use crate::item::Item;
 use crate::message::{ExceptionList, SignedHeight, SignedState, Verdict};
@@ -66,8 +66,8 @@ impl Named {
 pub enum ServerTask {
     /// Checks the shards of an item: of a broker, or of the order.
     Item(Option<NodeId>, Hash, Item),
-    /// BV1 to BV4 of an ordered batch, and its runs by lanes. The table is its shape alone: no lane is written meanwhile.
-    Split(u64, Sealed, Table),
+    /// BV1 to BV4 of an ordered batch, and its runs by the lanes of a table that is cut like this.
+    Split(u64, Sealed, Cut),
     /// Opens a sign-up batch.
     Cards(u64, SealedSignUp),
     /// One run against its lane.
@@ -116,8 +116,8 @@ pub enum ServerDone<D> {
         /// Whether f + 1 shards hold.
         verdict: Option<Witnessed>,
     },
-    /// A batch was split; `None` when it breaks a rule.
-    Split(u64, Option<Runs>),
+    /// A batch was split by such a cut; `None` when it breaks a rule.
+    Split(u64, Cut, Option<Runs>),
     /// The cards of a sign-up batch; `None` when one is not canonical.
     Cards(u64, Option<Vec<Card>>),
     /// A run was deduplicated: height, which run, its lane, what was not delivered.
@@ -151,10 +151,10 @@ fn check_item(item: &Item, cluster: &Cluster, keys: &Keys) -> Option<Witnessed> 
     verify_all(claims?, keys).iter().all(Result::is_ok).then_some(Witnessed(()))
 }
 
-fn split(batch: &Sealed, table: &Table) -> Option<Runs> {
+fn split(batch: &Sealed, cut: Cut) -> Option<Runs> {
     let batch = Batch::open(batch).ok()?;
     batch.check().ok()?;
-    Runs::split(batch, table)
+    Runs::split_by(batch, cut)
 }
 
 /// What a verdict lists.
@@ -239,7 +239,7 @@ fn run_own<D>(cluster: &Cluster, task: ServerTask, keys: &Keys) -> ServerDone<D>
             let verdict = check_item(&item, cluster, keys);
             ServerDone::Item { from, name, item, verdict }
         }
-        ServerTask::Split(height, batch, table) => ServerDone::Split(height, split(&batch, &table)),
+        ServerTask::Split(height, batch, cut) => ServerDone::Split(height, cut, split(&batch, cut)),
         ServerTask::Cards(height, batch) => ServerDone::Cards(height, batch.cards().ok()),
         ServerTask::Dedup { height, at, runs, mut lane } => {
             let list = runs.runs().get(at).map(|run| lane.apply(&runs, run)).unwrap_or_default();

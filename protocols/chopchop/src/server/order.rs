@@ -8,7 +8,7 @@ use synod_quorum::NodeId;
 use synod_wire::{Limits, Wire};
 
 use super::{
-    Accepted, BACKLOG_MAX, BROKERS_MAX, KNOWN_MAX, Pending, Queued, Server, ServerOutput, ServerTask,
+    Accepted, BACKLOG_MAX, BROKERS_MAX, KNOWN_MAX, Pending, Queued, Server, ServerOutput, ServerTask, Split,
     Witnessed,
 };
 use crate::fault::Fault;
@@ -212,6 +212,17 @@ impl<A: AtomicBroadcast> Server<A> {
         turn.output(ServerOutput::Store(ordered));
         let Queued { position, time, draw, .. } = queued;
         let (needed, batch) = (false, None);
-        self.backlog.push_back(Accepted { height, position, time, draw, statement, brokers, needed, batch });
+        let split = Split::Not;
+        self.backlog.push_back(Accepted {
+            height,
+            position,
+            time,
+            draw,
+            statement,
+            brokers,
+            needed,
+            batch,
+            split,
+        });
     }
 }

@@ -4,6 +4,7 @@
 mod ideal;
 mod world;
 
+mod ahead;
 mod attacks;
 mod behind;
 mod byzantine;

@@ -36,7 +36,14 @@ fn world() -> World {
     World::new(Setup { crypto: Crypto::Real, ..Setup::default() })
 }
 
-fn upload(world: &mut World, cards: &[Card]) -> (SealedSignUp, Hash) {
+/// Real keys, and cards of two clients that nobody knows yet.
+pub(crate) fn world_with_cards() -> (World, [Card; 2]) {
+    let world = world();
+    let cards = [CLIENTS, CLIENTS + 1].map(|id| card(&world, id, (id, id)));
+    (world, cards)
+}
+
+pub(crate) fn upload(world: &mut World, cards: &[Card]) -> (SealedSignUp, Hash) {
     let batch = SealedSignUp::seal(0, world.maker.cluster.epoch(), 100, cards).expect("cards");
     for server in 0..N {
         world.say(BROKER, server, StoreMessage::Batch(Upload::sign_up(true, batch.clone())));
@@ -46,7 +53,7 @@ fn upload(world: &mut World, cards: &[Card]) -> (SealedSignUp, Hash) {
     (batch, digest)
 }
 
-fn order(world: &mut World, batch: &SealedSignUp) {
+pub(crate) fn order(world: &mut World, batch: &SealedSignUp) {
     let header = synod_chopchop::content::AnyHeader::SignUp(batch.header.clone());
     let statement = header.witness(batch.digest(world.maker.cluster.domains()));
     let item = world.item_of(statement, &[0, 1]);
