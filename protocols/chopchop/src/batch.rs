@@ -13,6 +13,8 @@ mod seal;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use synod_crypto::Hash;
 use synod_wire::{Bytes, Draw, Drawn, Malformed, Reader, Wire, Writer};
 
@@ -100,16 +102,16 @@ impl Batch {
         &self.columns
     }
 
-    /// The ids of the entries that are neither straggler nor void, in entry order.
+    /// The ids of the entries that are neither straggler nor void, in entry order; the batch's own where it has no others.
     #[must_use]
-    pub fn signers(&self) -> Vec<u32> {
+    pub fn signers(&self) -> Arc<[u32]> {
+        if self.header.stragglers == 0 && self.header.voids == 0 {
+            return Arc::clone(self.columns.shared_ids());
+        }
         let mut stragglers = self.columns.stragglers().map(|straggler| straggler.index).peekable();
         let mut voids = self.columns.voids().peekable();
         let mut apart =
             |index: u32| stragglers.next_if_eq(&index).is_some() || voids.next_if_eq(&index).is_some();
-        if self.header.stragglers == 0 && self.header.voids == 0 {
-            return self.columns.ids().collect();
-        }
         (0_u32..).zip(self.columns.ids()).filter(|(index, _)| !apart(*index)).map(|(_, id)| id).collect()
     }
 

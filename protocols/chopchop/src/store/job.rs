@@ -4,8 +4,10 @@
 
 use std::sync::Arc;
 
-use synod_crypto::bls::{BlsClaim, KeyAdder, Registration, StoredKey, verify_all as verify_all_bls};
-use synod_crypto::{Claim, Hash, Keys, Verified, verify_all};
+use synod_crypto::bls::{
+    BlsClaim, BlsSignature, KeyAdder, Registration, StoredKey, verify_all as verify_all_bls,
+};
+use synod_crypto::{Claim, Hash, Keys, Scope, Verified, verify_all};
 use synod_machine::planted;
 use synod_machine::{Cost, Job};
 use synod_quorum::NodeId;
@@ -118,14 +120,17 @@ pub enum StoreDone {
 /// What BV7 has to check, and who is said to have signed it.
 type Signed = (BlsClaim<Root>, Arc<Cohort>);
 
+/// What the keys of a batch's signers are said to have signed, before these are added up.
+struct Said {
+    signers: Arc<[u32]>,
+    statement: Root,
+    scope: Scope,
+    signature: BlsSignature,
+}
+
 impl CheckBatch {
-    /// BV1 to BV6 and BV8, and what BV7 has to check, if there are signers.
-    fn prepare(
-        &self,
-        cluster: &Cluster,
-        keys: &Keys,
-        adder: &mut KeyAdder<'_>,
-    ) -> Result<Option<Signed>, Refusal> {
+    /// BV1 to BV6 and BV8, and what BV7 is about, if there are signers.
+    fn prepare(&self, cluster: &Cluster, keys: &Keys) -> Result<Option<Said>, Refusal> {
         let batch = Batch::open(&self.batch).map_err(|fault| fault.refusal())?;
         batch.check().map_err(|fault| fault.refusal())?;
         if batch.header().directory > self.view.len().min(self.keys.len()) {
@@ -137,9 +142,14 @@ impl CheckBatch {
         let Some(aggregate) = &batch.header().aggregate else { return Ok(None) };
         let signature = keys.bls().signature(&aggregate.0).map_err(|_| Refusal::Aggregate)?;
         let statement = Root { root_commit: batch.root_commit(cluster.domains()) };
-        let cohort = self.cohorts.add_up(batch.signers(), &self.keys, adder).ok_or(Refusal::Aggregate)?;
-        let claim = BlsClaim { statement, scope: cluster.scope(), keys: cohort.sum(), signature };
-        Ok(Some((claim, cohort)))
+        Ok(Some(Said { signers: batch.signers(), statement, scope: cluster.scope(), signature }))
+    }
+
+    /// What BV7 has to check.
+    fn add_up(&self, said: Said, adder: &mut KeyAdder<'_>) -> Result<Signed, Refusal> {
+        let Said { signers, statement, scope, signature } = said;
+        let cohort = self.cohorts.add_up(signers, &self.keys, adder).ok_or(Refusal::Aggregate)?;
+        Ok((BlsClaim { statement, scope, keys: cohort.sum(), signature }, cohort))
     }
 
     /// BV6: every straggler signed its message under its own number.
@@ -209,15 +219,15 @@ fn check_cards(batch: &SealedSignUp, cluster: &Cluster, keys: &Keys) -> Result<S
 
 impl StoreJob {
     /// Does everything but BV7s, which are checked together.
-    fn begin(self, keys: &Keys, adder: &mut KeyAdder<'_>) -> Begun {
+    fn begin(self, keys: &Keys) -> Begun {
         let Self { cluster, from, task } = self;
         let done = match task {
             Task::Digest(why, batch) => {
                 let (name, digest) = batch.name_and_digest(cluster.domains());
                 StoreDone::Digested { from, why, batch, name, digest }
             }
-            Task::Batch(check) => match check.prepare(&cluster, keys, adder) {
-                Ok(Some(signed)) => return Begun::Signed(check, Box::new(signed)),
+            Task::Batch(check) => match check.prepare(&cluster, keys) {
+                Ok(Some(said)) => return Begun::Said(check, Box::new(said)),
                 Ok(None) => checked(check.digest, Ok(Sound(()))),
                 Err(why) => checked(check.digest, Err(why)),
             },
@@ -233,10 +243,23 @@ const fn checked(digest: Hash, verdict: Result<Sound, Refusal>) -> StoreDone {
     StoreDone::Checked { digest, verdict, mismatch: false, cohort: None }
 }
 
-/// A job after everything but its pairing.
+/// A job after everything but BV7, and after everything but its pairing.
 enum Begun {
     Done(StoreDone),
+    Said(Box<CheckBatch>, Box<Said>),
     Signed(Box<CheckBatch>, Box<Signed>),
+}
+
+impl Begun {
+    fn add_up(self, adder: &mut KeyAdder<'_>) -> Self {
+        match self {
+            Self::Said(check, said) => match check.add_up(*said, adder) {
+                Ok(signed) => Self::Signed(check, Box::new(signed)),
+                Err(why) => Self::Done(checked(check.digest, Err(why))),
+            },
+            other => other,
+        }
+    }
 }
 
 impl Job for StoreJob {
@@ -247,16 +270,20 @@ impl Job for StoreJob {
         done.pop().unwrap_or_else(|| unreachable!("one job has one answer"))
     }
 
+    /// Sums are made late and one behind the other, so that each finds the newest ones that other threads have by then.
     fn run_all(jobs: Vec<Self>, keys: &Keys) -> Vec<StoreDone> {
+        let begun: Vec<Begun> = jobs.into_iter().map(|job| job.begin(keys)).collect();
         let mut adder = keys.key_adder();
-        let begun: Vec<Begun> = jobs.into_iter().map(|job| job.begin(keys, &mut adder)).collect();
+        let begun: Vec<Begun> = begun.into_iter().map(|begun| begun.add_up(&mut adder)).collect();
+        drop(adder);
         let claims = begun.iter().filter_map(|begun| match begun {
             Begun::Signed(_, claim) => Some(claim.0.clone()),
-            Begun::Done(_) => None,
+            Begun::Done(_) | Begun::Said(..) => None,
         });
         let mut verdicts = verify_all_bls(claims.collect(), keys).into_iter();
         let finish = |begun| match begun {
             Begun::Done(done) => done,
+            Begun::Said(..) => unreachable!("every sum was made"),
             Begun::Signed(check, signed) => {
                 let (digest, (claim, cohort)) = (check.digest, *signed);
                 match verdicts.next() {

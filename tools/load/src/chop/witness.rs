@@ -4,6 +4,7 @@
 //! work from the same parts, with a clock between them and another way of adding keys where one is asked for.
 
 use super::family::Members;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use synod_chopchop::batch::{Batch, BatchFault, Refusal, Sealed};
 use synod_chopchop::config::Cluster;
@@ -67,7 +68,7 @@ pub struct Stages {
     /// Messages of those batches.
     pub messages: u64,
     /// Ids and key sum of the last batch, for [`Adding::Difference`].
-    last: Option<(Vec<u32>, KeySum)>,
+    last: Option<(Arc<[u32]>, KeySum)>,
 }
 
 impl Stages {
@@ -203,7 +204,7 @@ impl<'a> Witness<'a> {
         batch: &Batch,
         adding: Adding,
         adder: &mut KeyAdder<'_>,
-        last: &mut Option<(Vec<u32>, KeySum)>,
+        last: &mut Option<(Arc<[u32]>, KeySum)>,
     ) -> Option<KeySum> {
         let bls = self.keys.bls();
         let ids = batch.signers();
