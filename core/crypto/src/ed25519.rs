@@ -11,6 +11,8 @@
 //! *Paths.* Sixteen square roots and eight sums side by side where the processor has the instructions ([`synod_simd::Edwards`]) and
 //! nobody distrusts them; the curve library elsewhere. Keys that were read on one path are read anew on the other.
 //!
+//! [`verify_all`](crate::verify_all) goes the first way too, from some signatures on: it keeps no keys.
+//!
 //! *Bounds.* Some 500 bytes per signature while a batch is under way.
 
 use core::fmt;
@@ -223,6 +225,15 @@ impl<'a, C: Curve> Batch<'a, C> {
             }
         }
     }
+}
+
+/// Fewest signatures that are checked in vectors though none of their keys is to be kept: putting the sums of all places together
+/// costs as much as some signatures.
+const VECTORS_MIN: usize = 16;
+
+/// Whether so many signatures are checked faster in vectors.
+pub(crate) fn in_vectors(count: usize, trusts_vectors: bool) -> bool {
+    count >= VECTORS_MIN && trusts_vectors && Edwards::new().path() == synod_simd::Path::Avx512
 }
 
 /// Which of `signed` hold, and of those the keys that were not `known`.

@@ -102,9 +102,10 @@ fn a_signature_is_good_only_where_it_was_made() {
 fn a_batch_finds_exactly_the_forged_ones() {
     let mut from = Drawn::new(4);
     for make in [real as fn(u8) -> Keys, toys] {
-        for _ in 0..20 {
-            let mut batch = claims(make, 13);
-            let forged: Vec<usize> = (0..13).filter(|_| from.below(4) == 0).collect();
+        for round in 0..20 {
+            let count = 13 + 4 * (round % 2);
+            let mut batch = claims(make, count);
+            let forged: Vec<usize> = (0..usize::from(count)).filter(|_| from.below(4) == 0).collect();
             for &at in &forged {
                 batch[at].signature.0[40] ^= 0x10;
             }
@@ -147,7 +148,7 @@ fn torsion() -> Vec<[u8; 32]> {
     .collect()
 }
 
-/// What one check and a batch of four say of (key, nonce, s); they say the same.
+/// What one check, a batch of four and one of eighteen say of (key, nonce, s); they say the same.
 fn agreed_on(key: [u8; 32], nonce: [u8; 32], s: u8) -> bool {
     let mut signature = [0; 64];
     signature[..32].copy_from_slice(&nonce);
@@ -160,10 +161,12 @@ fn agreed_on(key: [u8; 32], nonce: [u8; 32], s: u8) -> bool {
         signature: Signature(signature),
     };
     let single = claim.clone().verify(&real(0)).is_ok();
-    let mut batch = claims(real, 3);
-    batch.push(claim);
-    let many = verify_all(batch, &real(0)).pop().expect("four verdicts").is_ok();
-    assert_eq!(single, many);
+    for others in [3, 17] {
+        let mut batch = claims(real, others);
+        batch.push(claim.clone());
+        let many = verify_all(batch, &real(0)).pop().expect("four verdicts or more").is_ok();
+        assert_eq!(single, many);
+    }
     single
 }
 
