@@ -3,7 +3,7 @@
 //! *What it gives.* [`Executor`] executes an agreed order on an [`App`]: each (session, sequence) once, whatever is
 //! retried, ordered twice or restarted; replies that a client can match; linearizable reads without ordering; the state
 //! as certified snapshots. [`Client`] believes a result only from members of power W = F + 1 and names who lies.
-//! [`StateStore`] is what applications keep large state in.
+//! [`StateStore`] is for applications whose state does not fit in memory; none of ours uses it yet.
 //!
 //! *Model.* The order comes from any atomic broadcast; faulty power is at most F; clients may be faulty, and then hurt
 //! their own session only. With [`ClientAuth::Channel`] the proposer is trusted for the origin of commands.

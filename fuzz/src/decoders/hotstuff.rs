@@ -5,7 +5,7 @@ use synod_hotstuff::{
     Anchor, Blocks, Body, CheckpointCert, CommitProof, EntryProof, Header, Item, Message, Proof, Qc, Record,
     Statement, Status, Tc, Want,
 };
-use synod_wire::{Bytes, Drawn, Limits, Wire};
+use synod_wire::{Blob, Bytes, Drawn, Limits, Wire};
 
 use super::{some_bytes, wires};
 use crate::check::{accept, bounded, drawn, wire};
@@ -108,6 +108,12 @@ pub fn body(bytes: &[u8]) {
     assert!(packed.bytes == rest, "roundtrip: a body was opened from other bytes than its items pack to");
     assert_eq!((packed.root, packed.name), (Hash(*root), opened.name), "roundtrip: root and name of a body");
     assert!(opened.items.iter().all(|item| item.is_sound() && opened.contains(&item.id)));
+    let payload = Blob::try_from(Bytes::from_static(b"a payload")).expect("it is short");
+    for item in &opened.items {
+        let mut other = item.clone();
+        other.payload = if item.payload.is_empty() { payload.clone() } else { Blob::default() };
+        assert!(!other.is_sound(), "one id for an item and for an empty one");
+    }
     for index in 0..u32::try_from(opened.items.len()).unwrap_or(u32::MAX).min(4) {
         assert!(opened.path(index).is_some(), "every item has a path");
     }

@@ -1,7 +1,7 @@
 //! Blocks: a signed header, and a body that the header binds by root, size and count.
 
-use synod_crypto::{Hash, Hasher, merkle};
-use synod_machine::Wall;
+use synod_crypto::{Hash, merkle};
+use synod_machine::{Wall, planted};
 use synod_quorum::{Epoch, NodeId};
 use synod_wire::{Blob, Bytes, Limits, List, Wire, wire};
 
@@ -13,6 +13,8 @@ pub(crate) const BODY_MAX: usize = 2 << 20;
 pub(crate) const ITEMS_MAX: usize = 65_536;
 /// Bytes that an item costs beyond its payload: its id and its length.
 pub(crate) const ITEM_OVERHEAD: usize = 36;
+/// Bytes of zero that the id of an empty item begins with.
+const EMPTY_ZEROS: usize = 16;
 
 wire! {
     /// What a header remembers about one member as a leader.
@@ -57,7 +59,11 @@ wire! {
         pub list: List<Standing, 128>,
     }
 
-    /// One submitted payload. The id is its digest; an empty payload is the layer's own and has an id of its own.
+    /// One submitted payload, or an empty item of this layer.
+    ///
+    /// The id is the digest of the payload. That of an empty item begins with sixteen bytes of zero, as no digest does
+    /// that anybody can find a payload for. So an id says what is under it, and a root, which is made of ids, has one
+    /// body.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Item {
         /// Digest of the payload, or the name of an empty item.
@@ -124,18 +130,30 @@ impl Item {
         Some(Self { id, payload })
     }
 
-    /// The `counter`-th empty item of `member`.
+    /// The `counter`-th empty item of `member`: its id holds both, behind the zeros.
     #[must_use]
     pub fn empty(member: NodeId, counter: u64) -> Self {
-        let mut id = Hasher::new("synod hotstuff empty item");
-        id.add(&member.0.to_le_bytes()).add(&counter.to_le_bytes());
-        Self { id: id.finish(), payload: Blob::default() }
+        let named = u128::from(member.0) << 64 | u128::from(counter);
+        let mut id = Hash::ZERO;
+        for (at, byte) in id.0.iter_mut().skip(EMPTY_ZEROS).zip(named.to_be_bytes()) {
+            *at = byte;
+        }
+        Self { id, payload: Blob::default() }
+    }
+
+    /// Whether `id` is that of an empty item.
+    #[must_use]
+    pub fn names_empty(id: &Hash) -> bool {
+        id.0.iter().take(EMPTY_ZEROS).all(|byte| *byte == 0)
     }
 
     /// Whether the id belongs to the payload.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        self.payload.is_empty() || self.id == Hash::of(&self.payload)
+        match self.payload.is_empty() {
+            true => Self::names_empty(&self.id) || planted!(H31),
+            false => self.id == Hash::of(&self.payload),
+        }
     }
 
     /// The same item with memory of its own. A payload is a part of the frame it came in and keeps all of it: a pool
@@ -322,5 +340,28 @@ mod tests {
     fn empty_items_have_names_of_their_own() {
         let (a, b) = (Item::empty(NodeId(1), 0), Item::empty(NodeId(1), 1));
         assert!(a.id != b.id && a.is_sound() && Item::new(Bytes::new()).is_none());
+        assert!(Item::empty(NodeId(1), u64::MAX).id != Item::empty(NodeId(2), u64::MAX).id);
+    }
+
+    #[test]
+    fn a_root_has_one_body_for_no_item_under_a_payloads_name_is_empty() {
+        let [one, two] = [Bytes::from_static(b"pay Ann"), Bytes::from_static(b"pay Bob")]
+            .map(|payload| Item::new(payload).expect("not empty"));
+        let blank = |item: &Item| Item { payload: Blob::default(), ..item.clone() };
+        // The same ids, as many bytes, as many items: a header cannot tell these from each other.
+        let bodies = [vec![one.clone(), blank(&two)], vec![blank(&one), two.clone()]].map(Body::pack);
+        assert_eq!((bodies[0].root, bodies[0].bytes.len()), (bodies[1].root, bodies[1].bytes.len()));
+        for body in bodies {
+            assert_eq!(Body::open(body.root, body.bytes).map(|b| b.root), Err(BadBody::Id));
+        }
+        let whole = Body::pack(vec![one, two, Item::empty(NodeId(3), 7)]);
+        assert!(Body::open(whole.root, whole.bytes).is_ok());
+    }
+
+    #[test]
+    fn a_payload_under_the_name_of_an_empty_item_is_refused() {
+        let payload = Blob::try_from(Bytes::from_static(b"y")).expect("short");
+        let body = Body::pack(vec![Item { payload, ..Item::empty(NodeId(1), 0) }]);
+        assert_eq!(Body::open(body.root, body.bytes).map(|b| b.root), Err(BadBody::Id));
     }
 }

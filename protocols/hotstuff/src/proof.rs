@@ -6,7 +6,7 @@ use synod_quorum::Epoch;
 use synod_wire::{Bytes, List, Wire, wire};
 
 use crate::block::Item;
-use crate::{Header, Kind, Qc, Statement};
+use crate::{Header, Kind, Pack, Qc, Statement};
 
 /// Most headers between a proved block and the directly committed one above it.
 pub(crate) const PATH_MAX: usize = 256;
@@ -69,6 +69,18 @@ impl Commitment {
     pub const fn qc(&self) -> &Qc {
         match self {
             Self::Direct(qc) | Self::TwoChain { qc, .. } | Self::ThreeChain { qc, .. } => qc,
+        }
+    }
+
+    /// Whether members under the rules of `pack` commit for this reason. What commits under one pack need not under
+    /// another: two certified blocks in a row are no commit where the rules ask for three.
+    #[must_use]
+    pub fn is_of(&self, pack: Pack) -> bool {
+        match self {
+            Self::Direct(qc) if pack.is_basic() => qc.kind == Kind::Commit,
+            Self::Direct(qc) => pack.has_orders() && qc.kind == Kind::Order,
+            Self::TwoChain { .. } => !pack.is_basic() && !pack.is_chain3(),
+            Self::ThreeChain { .. } => pack.is_chain3(),
         }
     }
 }
@@ -142,7 +154,7 @@ impl EntryProof {
     pub fn is_of(&self, payload: &Bytes) -> bool {
         match Item::new(payload.clone()) {
             Some(item) => item.id == self.id,
-            None => payload.is_empty(),
+            None => payload.is_empty() && Item::names_empty(&self.id),
         }
     }
 }

@@ -44,6 +44,12 @@ impl Pack {
     pub const ALL: [Self; 7] =
         [Self::Basic, Self::Chain3, Self::Chain2, Self::Chain2Order, Self::Hs2, Self::Naive2, Self::Paper];
 
+    /// The pack of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|pack| pack.name() == name)
+    }
+
     /// The name in genesis files and systems.
     #[must_use]
     pub const fn name(self) -> &'static str {

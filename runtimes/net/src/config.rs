@@ -48,7 +48,7 @@ pub struct Limits {
     pub handshakes_max: u32,
     /// Time a handshake may take.
     pub handshake: Span,
-    /// Connections per second from one address, loopback excepted; the burst is twice this.
+    /// Connections per second from one address, loopback excepted; the burst is one second's worth.
     pub connections_per_address: u32,
     /// Frames per second on each line of a member, whatever links it comes by; the burst is one second's worth, as for
     /// the other rates. An honest member sends a few frames per block.

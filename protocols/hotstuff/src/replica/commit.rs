@@ -232,7 +232,7 @@ impl Core {
 
     /// A peer's commit proof was checked.
     pub(crate) fn on_proof(&mut self, from: NodeId, proof: &CommitProof, turn: &mut Turn<'_, Self>) {
-        if !self.is_of_pack(&proof.commitment) {
+        if !proof.commitment.is_of(self.rules.pack) {
             return turn.blame(from, Fault::BadCommitProof);
         }
         self.settle_want(crate::sync::Key::Proof, Some(from), turn);
@@ -283,18 +283,6 @@ impl Core {
             self.add_block(block, NodeSet::only(from), turn);
         }
         self.on_qc(&justify, turn);
-    }
-
-    fn is_of_pack(&self, commitment: &Commitment) -> bool {
-        let pack = self.rules.pack;
-        match commitment {
-            Commitment::Direct(qc) => {
-                let kind = if pack.is_basic() { crate::Kind::Commit } else { crate::Kind::Order };
-                (pack.is_basic() || pack.has_orders()) && qc.kind == kind
-            }
-            Commitment::TwoChain { .. } => !pack.is_basic() && !pack.is_chain3(),
-            Commitment::ThreeChain { .. } => pack.is_chain3(),
-        }
     }
 
     /// The certified block on top of `parent`, of the next view, and its certificate.

@@ -51,8 +51,8 @@ impl Core {
         }
     }
 
+    /// What was asked for is here once the certificate holds, not before.
     fn on_advance_qc(&mut self, from: NodeId, qc: crate::Qc, turn: &mut Turn<'_, Self>) {
-        self.settle_want(Key::Certificate(qc.view), Some(from), turn);
         self.take_qc(from, Arc::new(qc), Purpose::Alone, turn);
     }
 

@@ -1,7 +1,7 @@
 //! Members that lag: what they are told, what they wait for, and where they start again (R9, 4.10, 4.12).
 
 use synod_hotstuff::{
-    Blocks, CommitProof, Commitment, Fault, Message, Pack, Parameters, Proof, Status, View, Want,
+    Blocks, CommitProof, Commitment, Fault, Kind, Message, Pack, Parameters, Proof, Status, Timer, View, Want,
 };
 use synod_machine::broadcast::{Delivered, Position, Submit, Ticket};
 use synod_machine::{Condition, Span};
@@ -36,6 +36,29 @@ pub(crate) fn a_complaint_about_what_is_over_is_answered_with_the_certificate() 
         world.say(5, 0, complaint);
         assert_eq!(answers(&world), 2, "{pack:?}: and again after a timeout");
     }
+}
+
+/// 4.4: whoever is asked for a certificate and sends one that does not hold does not end the asking.
+#[test]
+fn a_certificate_that_does_not_hold_ends_no_ask_for_it() {
+    let ask = |message: &Message| matches!(message, Message::Fetch(Want::Certificate(View(1))));
+    let mut world = World::alone(Pack::Chain2Order, 0);
+    let made = world.block(1, &world.genesis(), world.genesis_qc(), &["one"]);
+    world.show(0, &made);
+    for id in [2, 3, 1] {
+        let order = world.order(id, &made);
+        world.say(id, 0, order);
+    }
+    assert_eq!(world.sent(0, ask).len(), 1, "orders without their certificate");
+    let mut qc = world.qc_as(Kind::Generic, 5, made.digest(), &[1, 2, 3]);
+    qc.view = View(1);
+    world.say(1, 0, Message::Advance(Proof::Qc(qc)));
+    assert!(world.seat(0).blames(1, Fault::BadQc), "{:?}", world.seat(0).blamed);
+    assert!(world.fire(0, |timer| matches!(timer, Timer::Fetch(_))), "the question is open");
+    assert_eq!(world.sent(0, ask).len(), 2, "and put again");
+    let good = world.advance(&world.qc(&made));
+    world.say(2, 0, good);
+    assert!(!world.fire(0, |timer| matches!(timer, Timer::Fetch(_))), "until it is answered");
 }
 
 fn returned(world: &World, ticket: u64) -> bool {

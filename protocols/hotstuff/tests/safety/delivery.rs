@@ -1,6 +1,6 @@
 //! What is delivered, in which order, and what stops everything (TS11, TS12, TS13).
 
-use synod_hotstuff::{Fault, Kind, Message, NoteName, Pack, Record};
+use synod_hotstuff::{Body, Fault, Kind, Message, NoteName, Pack, Record};
 use synod_machine::broadcast::Position;
 use synod_machine::{Condition, Span};
 
@@ -242,7 +242,10 @@ fn a_body_is_the_one_its_header_names_or_none() {
     let swapped = probe.block(1, &genesis, probe.genesis_qc(), &["two", "one"]);
     let fewer = probe.block(1, &genesis, probe.genesis_qc(), &["one"]);
     let twice = probe.block(1, &genesis, probe.genesis_qc(), &["one", "one"]);
+    let mut blanked = made.body.items.clone();
+    blanked[1].payload = synod_wire::Blob::default();
     for (name, bytes) in [
+        ("a payload blanked", Body::pack(blanked).bytes),
         ("other items", swapped.body.bytes.clone()),
         ("fewer items", fewer.body.bytes.clone()),
         ("an item twice", twice.body.bytes.clone()),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use synod_crypto::Hash;
+use synod_hotstuff::Item;
 
 use super::sighting::{Seen, Sighting};
 use super::{Blocks, Oracle, Verdict, breach};
@@ -19,7 +20,7 @@ impl Agreement {
     /// What a proof says stands where everybody delivered it.
     fn proved(&self, node: u32, position: u64, id: Hash) -> Verdict {
         match self.items.get(&position) {
-            Some(None) => Ok(()),
+            Some(None) if Item::names_empty(&id) => Ok(()),
             Some(Some(first)) if *first == id => Ok(()),
             Some(_) => breach("H-S1", format!("n{node} proves another item at position {position}")),
             None => breach("H-S1", format!("n{node} proves position {position}, which nobody delivered")),

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use synod_crypto::Hash;
-use synod_hotstuff::{Header, Message, Qc, Statement, View};
+use synod_hotstuff::{Body, Header, Item, Message, Qc, Statement, View};
 use synod_machine::Wall;
 use synod_quorum::NodeId;
+use synod_wire::{Blob, Bytes};
 
 use super::liar::{Edited, Lie, Move};
 
@@ -53,6 +54,64 @@ impl Move for Equivocate {
                 3 => Edited::Other(vec![message, other]),
                 _ => Edited::Same,
             }
+        })
+    }
+}
+
+/// Sends two bodies under one root and one header: the same ids, and another item blanked for each half of the peers.
+/// One body must be as long as the other, or the header would tell which it means.
+#[derive(Default)]
+pub(super) struct TwoBodies {
+    /// Lengths of the bodies that were sent, by root.
+    sent: BTreeMap<Hash, u32>,
+}
+
+impl TwoBodies {
+    /// The two bodies, if two items have payloads of equal length.
+    fn made(items: &[Item]) -> Option<[Bytes; 2]> {
+        let mut first = BTreeMap::new();
+        let twins = items.iter().enumerate().filter(|(_, item)| !item.payload.is_empty());
+        let pair = twins.into_iter().find_map(|(at, item)| {
+            let other = *first.entry(item.payload.len()).or_insert(at);
+            (other != at).then_some([other, at])
+        })?;
+        Some(pair.map(|blanked| {
+            let blank = |(at, item): (usize, &Item)| match at == blanked {
+                true => Item { payload: Blob::default(), ..item.clone() },
+                false => item.clone(),
+            };
+            Body::pack(items.iter().enumerate().map(blank).collect()).bytes
+        }))
+    }
+}
+
+impl Move for TwoBodies {
+    fn play(&mut self, lie: &mut Lie<'_, '_>) -> bool {
+        let own = lie.act.node.0;
+        let sent = &mut self.sent;
+        lie.edit(|lie, to, message| match &message {
+            Message::Body { view, root, bytes } => {
+                let Some([one, other]) = Body::open(*root, bytes.clone().into_bytes())
+                    .ok()
+                    .and_then(|body| Self::made(&body.items))
+                else {
+                    return Edited::Same;
+                };
+                sent.insert(*root, u32::try_from(one.len()).unwrap_or(u32::MAX));
+                while sent.len() > 8 {
+                    sent.pop_first();
+                }
+                let chosen = if to.0.is_multiple_of(2) { one } else { other };
+                let blob = Blob::try_from(chosen).ok();
+                let body = blob.map(|bytes| Message::Body { view: *view, root: *root, bytes });
+                body.map_or(Edited::Same, |body| Edited::Other(vec![body]))
+            }
+            Message::Propose { header, .. } if u32::from(header.proposer) == own => {
+                let Some(bytes) = sent.get(&header.root) else { return Edited::Same };
+                let proposed = propose(lie, Header { bytes: *bytes, ..header.clone() });
+                proposed.map_or(Edited::Same, |message| Edited::Other(vec![message]))
+            }
+            _ => Edited::Same,
         })
     }
 }
@@ -106,5 +165,22 @@ impl Move for Fork {
             };
             propose(lie, forked).map_or(Edited::Same, |forked| Edited::Other(vec![forked]))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_bodies_of_one_root_are_as_long_as_each_other_and_no_member_takes_them() {
+        let item = |text: &'static str| Item::new(Bytes::from_static(text.as_bytes())).expect("not empty");
+        let whole = Body::pack(vec![item("a longer one"), item("one"), item("two")]);
+        let [one, other] = TwoBodies::made(&whole.items).expect("two are of one length");
+        assert!(one != other && one.len() == other.len() && one.len() < whole.bytes.len());
+        for bytes in [one, other] {
+            assert!(Body::open(whole.root, bytes).is_err());
+        }
+        assert!(TwoBodies::made(&[item("one"), item("three")]).is_none());
     }
 }

@@ -263,6 +263,9 @@ pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strate
         Family::ByzSilent if amount.is_multiple_of(2) => {
             moves.push(Box::new(hiding::Withhold::drawn(amount)))
         }
+        Family::ByzEquivocate if amount % 5 == 4 => {
+            moves.push(Box::new(leading::TwoBodies::default()));
+        }
         Family::ByzEquivocate => {
             moves.push(Box::new(leading::Equivocate::default()));
             moves.push(Box::new(voting::VoteAll));

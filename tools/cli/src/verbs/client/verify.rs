@@ -7,9 +7,9 @@ use crate::proof::{Proof, RECEIPT, invalid};
 use crate::session::{Session, usage};
 use clap::Args;
 use std::path::PathBuf;
-use synod_config::{Exit, Genesis, SynError, code};
+use synod_config::{Exit, Genesis, Rules, SynError, code};
 use synod_crypto::{Evidence, Keys, Seed, verify_evidence};
-use synod_hotstuff::{Anchor, CommitProof, EntryProof, Qc, Statement};
+use synod_hotstuff::{Anchor, CommitProof, Commitment, EntryProof, Pack, Qc, Statement};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Bytes, Limits, Wire};
 
@@ -98,45 +98,61 @@ fn name(genesis: &Genesis, signer: NodeId) -> String {
 
 fn check(kind: &str, bytes: Bytes, genesis: &Genesis) -> Result<(Proved, NodeSet), SynError> {
     match kind {
-        "certificate" => prove(bytes, genesis, |qc: &Qc| Proved {
-            what: format!("a quorum cast its {:?} votes for this block", qc.kind),
-            view: Some(qc.view.0),
-            digest: qc.digest.to_string(),
-            position: None,
+        "certificate" => prove(bytes, genesis, |qc: &Qc| {
+            Ok(Proved {
+                what: format!("a quorum cast its {:?} votes for this block", qc.kind),
+                view: Some(qc.view.0),
+                digest: qc.digest.to_string(),
+                position: None,
+            })
         }),
-        "commit" => prove(bytes, genesis, |proof: &CommitProof| Proved {
-            what: "this block is committed".to_owned(),
-            view: Some(proof.header.view.0),
-            digest: proof.header.digest().to_string(),
-            position: None,
+        "commit" => prove(bytes, genesis, |proof: &CommitProof| {
+            of_rules(&proof.commitment, genesis.parameters().rules)?;
+            Ok(Proved {
+                what: "this block is committed".to_owned(),
+                view: Some(proof.header.view.0),
+                digest: proof.header.digest().to_string(),
+                position: None,
+            })
         }),
-        "entry" => prove(bytes, genesis, |proof: &EntryProof| Proved {
-            what: "this entry stands in a committed block".to_owned(),
-            view: None,
-            digest: proof.id.to_string(),
-            position: None,
+        "entry" => prove(bytes, genesis, |entry: &EntryProof| {
+            of_rules(&entry.proof.commitment, genesis.parameters().rules)?;
+            Ok(Proved {
+                what: "this entry stands in a committed block".to_owned(),
+                view: None,
+                digest: entry.id.to_string(),
+                position: None,
+            })
         }),
         "checkpoint" => prove(bytes, genesis, |anchor: &Anchor| {
             let state = anchor.certificate.state();
-            Proved {
+            Ok(Proved {
                 what: "a quorum has the state of this root at this position".to_owned(),
                 view: Some(state.view.0),
                 digest: state.root.to_string(),
                 position: Some(state.position.0),
-            }
+            })
         }),
         _ => Err(SynError::of(code::UNSUPPORTED, &[("what", &format!("a proof of kind {kind:?}"))])),
     }
 }
 
+/// The signatures of a commit say what was voted for; whether that commits is what the cluster's rules say.
+fn of_rules(commitment: &Commitment, rules: Rules) -> Result<(), SynError> {
+    if Pack::named(rules.as_str()).is_some_and(|pack| commitment.is_of(pack)) {
+        return Ok(());
+    }
+    Err(invalid(&format!("nothing commits for this reason under the rules of the cluster, {}", rules.as_str())))
+}
+
 fn prove<E: Evidence<Statement = Statement> + Wire>(
     bytes: Bytes,
     genesis: &Genesis,
-    tell: impl FnOnce(&E) -> Proved,
+    tell: impl FnOnce(&E) -> Result<Proved, SynError>,
 ) -> Result<(Proved, NodeSet), SynError> {
     let evidence =
         E::decode(bytes, &Limits::default()).map_err(|malformed| invalid(&format!("{malformed:?}")))?;
-    let told = tell(&evidence);
+    let told = tell(&evidence)?;
     let mut signers = NodeSet::EMPTY;
     for group in evidence.groups().map_err(|refusal| invalid(&refusal.to_string()))? {
         signers = group.signed.iter().fold(signers, |signers, (signer, ..)| signers.with(*signer));
@@ -146,4 +162,34 @@ fn prove<E: Evidence<Statement = Statement> + Wire>(
     verify_evidence(evidence, &keys, genesis.id(), genesis.roster())
         .map_err(|refusal| invalid(&refusal.to_string()))?;
     Ok((told, signers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use synod_crypto::Hash;
+    use synod_hotstuff::{Header, Kind};
+    use synod_quorum::Epoch;
+
+    #[test]
+    fn two_blocks_in_a_row_commit_nothing_where_the_rules_want_three() {
+        let qc = |kind| Qc::empty(Epoch(0), kind, Hash::ZERO);
+        let block = || Box::new(Header::genesis(Epoch(0), Kind::Generic));
+        let two = Commitment::TwoChain { child: block(), qc: qc(Kind::Generic) };
+        let three =
+            Commitment::ThreeChain { child: block(), grandchild: block(), qc: qc(Kind::Generic) };
+        let orders = Commitment::Direct(qc(Kind::Order));
+        let decision = Commitment::Direct(qc(Kind::Commit));
+        for (rules, reasons) in [
+            (Rules::Chain3, [false, true, false, false]),
+            (Rules::Chain2, [true, false, false, false]),
+            (Rules::Chain2Order, [true, false, true, false]),
+            (Rules::Basic, [false, false, false, true]),
+        ] {
+            let held = [&two, &three, &orders, &decision].map(|reason| of_rules(reason, rules).is_ok());
+            assert_eq!(held, reasons, "{}", rules.as_str());
+        }
+        let told = of_rules(&two, Rules::Chain3).expect_err("a chain of two").to_string();
+        assert!(told.contains("SYN-6002") && told.contains("chain3"), "{told}");
+    }
 }
