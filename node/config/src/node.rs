@@ -12,8 +12,8 @@ mod layers;
 pub use chopchop::{ChopBroker, ChopServer, Verify};
 pub(crate) use config::broken;
 pub use config::{
-    Access, Format, Identity, Level, Limits, Listen, Log, Metrics, NodeConfig, Poll, Runtime, Simd, Storage,
-    Sync, Timing,
+    Access, Format, HugePages, Identity, Level, Limits, Listen, Log, Metrics, NodeConfig, Poll, Runtime,
+    Simd, Storage, Sync, Timing,
 };
 pub use keys::{KEYS, explain_key};
 pub use layers::{Effective, Origin, Row};

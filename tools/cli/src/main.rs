@@ -17,6 +17,7 @@ mod exit;
 mod health;
 mod hex;
 mod http;
+mod huge;
 mod layout;
 mod output;
 mod png;

@@ -49,6 +49,16 @@ choices! {
 }
 
 choices! {
+    /// Use of huge pages.
+    HugePages {
+        /// Where the system has them for those who ask.
+        Auto = "auto",
+        /// Never asked for.
+        Off = "off",
+    }
+}
+
+choices! {
     /// Least severe messages logged.
     Level {
         /// The node stops.
@@ -166,6 +176,8 @@ pub struct Runtime {
     pub pin: bool,
     /// Vector kernels.
     pub simd: Simd,
+    /// Huge pages.
+    pub huge_pages: HugePages,
 }
 
 /// `[metrics]`.
@@ -261,6 +273,7 @@ impl NodeConfig {
                 poll: from.choice("runtime.poll"),
                 pin: from.flag("runtime.pin"),
                 simd: from.choice("runtime.simd"),
+                huge_pages: from.choice("runtime.huge_pages"),
             },
             metrics: Metrics { token_file: from.path("metrics.token_file") },
             access: Access {

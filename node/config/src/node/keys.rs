@@ -1,7 +1,7 @@
 //! The keys of `node.toml`: those of every node, then those of Chop Chop's servers and brokers.
 
 use super::chopchop::Verify;
-use super::config::{Format, Level, Poll, Simd, Sync};
+use super::config::{Format, HugePages, Level, Poll, Simd, Sync};
 use crate::errors::SynError;
 use crate::table::{Key, Kind, nearest, unknown_key};
 
@@ -148,6 +148,12 @@ pub const KEYS: &[Key] = &[
         Kind::Choice(Simd::WORDS),
         "auto",
         "Whether vector kernels are used where the processor has them.",
+    ),
+    Key::new(
+        "runtime.huge_pages",
+        Kind::Choice(HugePages::WORDS),
+        "auto",
+        "Whether a server of chopchop starts itself with huge pages; not if GLIBC_TUNABLES is set.",
     ),
     Key::new("metrics.token_file", Kind::PathOrNone, "", "Bearer token for metrics and health off loopback."),
     Key::new("access.http_token_file", Kind::PathOrNone, "", "Bearer token for HTTP."),

@@ -30,6 +30,7 @@ pub(crate) fn common() -> Map<String, Value> {
         ("rustc", json!(env!("SYNOD_BUILD_RUSTC"))),
         ("build", json!(if cfg!(target_feature = "avx2") { "native" } else { "portable" })),
         ("profile", json!(if cfg!(debug_assertions) { "dev" } else { "release" })),
+        ("huge_pages", json!(crate::huge::Pages::own().word())),
         ("date", json!(date())),
     ];
     fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()

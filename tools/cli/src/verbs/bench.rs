@@ -227,9 +227,19 @@ impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         match self.what.work()? {
             Work::Cluster(plan) => bench::run(session, &plan),
-            Work::Chop(chop::Chosen::Auth(plan)) => bench::run_chop(session, &plan),
+            Work::Chop(chop::Chosen::Auth(plan)) => {
+                if plan.huge {
+                    crate::huge::ask();
+                }
+                bench::run_chop(session, &plan)
+            }
             Work::Chop(chop::Chosen::Real(plan)) => bench::run_real(session, &plan),
-            Work::Chop(chop::Chosen::Load(plan)) => bench::run_load(session, &plan),
+            Work::Chop(chop::Chosen::Load(plan)) => {
+                if plan.huge {
+                    crate::huge::ask();
+                }
+                bench::run_load(session, &plan)
+            }
             Work::Chop(chop::Chosen::Children(plan)) => bench::run_children(session, &plan),
         }
     }

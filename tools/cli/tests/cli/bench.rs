@@ -119,10 +119,26 @@ fn a_witness_of_chop_chop_tells_its_stages_and_other_ways() {
     let median = own["batches_per_s"].as_f64();
     assert!(least > Some(0.0) && least <= median && median <= most, "{own}");
     let paths = own["paths"].as_array().expect("other ways");
-    assert_eq!(paths.len(), 7, "four sums, two multi-pairings of at most four batches, none: {own}");
+    // Where this process has huge pages, one without them stands beside.
+    let plain = paths.iter().filter(|path| path["path"] == "without huge pages").count();
+    assert_eq!(plain, usize::from(told["header"]["huge_pages"] == "asked"), "{own}");
+    assert_eq!(paths.len() - plain, 7, "four sums, two multi-pairings of at most four batches, none: {own}");
     assert!(paths.iter().all(|path| path["batches_per_s"].as_f64() > Some(0.0)), "{own}");
     assert_eq!((&told["audit"]["genuine"], &told["audit"]["forged"]), (&4.into(), &6.into()));
     assert_eq!((&told["header"]["processes"], &told["header"]["transport"]), (&1.into(), &"none".into()));
+}
+
+#[test]
+fn a_benchmark_has_huge_pages_where_the_system_gives_them_unless_somebody_says_no() {
+    let system = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    let (usual, refused) = match system {
+        system if system.contains("[always]") => ("always", "always"),
+        system if system.contains("[madvise]") && cfg!(target_env = "gnu") => ("asked", "none"),
+        _ => ("none", "none"),
+    };
+    let of =
+        |options: &str| ran(&format!("{CHOP} --no-ablations {options}")).0["header"]["huge_pages"].clone();
+    assert_eq!((of(""), of("--no-huge-pages")), (usual.into(), refused.into()));
 }
 
 #[test]

@@ -66,6 +66,8 @@ pub(super) struct Findings {
     pub(super) messages: u64,
     pub(super) keys_took: Duration,
     pub(super) batches_took: Duration,
+    /// What a process without huge pages gives.
+    pub(super) plain: Option<serde_json::Value>,
 }
 
 /// Runs `plan` and prints its result; without figures and with exit code 8 if the audit fails.
@@ -76,12 +78,14 @@ pub(crate) fn run(session: &Session, plan: &ChopPlan) -> Done {
     if let Some(part) = plan.server {
         return super::server::run(session, plan, part);
     }
+    session.watched("measuring without huge pages");
+    let plain = super::children::without_huge_pages("auth", plan)?;
     session.watched("making keys");
     let (cluster, begin) = (cluster(), Instant::now());
     let members = KeyFamily::new(&Seed::new(FAMILY)).members(plan.clients, plan.id_space);
     let members = members.ok_or_else(|| bug("bench", &"a directory that cuts a chunk"))?;
     let mut bench = Auth { session, plan, cluster: &cluster, members: &members, audit: Audit::default() };
-    let findings = bench.measure(begin.elapsed())?;
+    let findings = Findings { plain, ..bench.measure(begin.elapsed())? };
     let report = report(plan, &findings);
     if let Some(file) = &plan.out {
         std::fs::write(file, report.to_json()).map_err(|e| crate::cluster::unwritable(file, &e))?;
@@ -125,7 +129,8 @@ impl Auth<'_> {
         let bytes = pool.iter().map(|sealed| 192 + u64::from(sealed.header.body_len)).sum();
         let messages = pool.iter().map(|sealed| u64::from(sealed.header.count)).sum();
         let audit = self.audit.clone();
-        Ok(Findings { rates, stages, paths, audit, bytes, messages, keys_took, batches_took })
+        let plain = None;
+        Ok(Findings { rates, stages, paths, audit, bytes, messages, keys_took, batches_took, plain })
     }
 
     fn pool(&self, plan: BatchPlan, size: usize) -> Result<Vec<Sealed>, SynError> {

@@ -1,9 +1,11 @@
 //! Parts that are made of runs of other parts, each in a process of its own: `--part all`, and `--part broker`, which is the
 //! broker of `--part real`. CPU is counted by process, so no part may see what another one used.
 
+use super::ChopPlan;
 use super::report::{float, rounded};
 use crate::bench::header::common;
 use crate::exit::{Done, bug};
+use crate::huge::Pages;
 use crate::output::Report;
 use crate::session::Session;
 use serde_json::{Map, Value, json};
@@ -43,12 +45,29 @@ fn child(part: &str, options: &[String]) -> Result<Value, SynError> {
     let program = std::env::current_exe().map_err(|error| bug("bench", &error))?;
     let mut command = Command::new(&program);
     command.args(["bench", "chop", "--json", "--part", part]).args(options);
+    crate::huge::leave_to(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let ended = command.output().map_err(|error| crate::cluster::unwritable(&program, &error))?;
     if ended.status.success() {
         return serde_json::from_slice(&ended.stdout).map_err(|error| bug("bench", &error));
     }
     Err(failed(part, &String::from_utf8_lossy(&ended.stderr)))
+}
+
+/// The keys `chop` of one part once more without huge pages, for `span`; nothing where this process has none either, or nobody wants
+/// other ways.
+///
+/// # Errors
+/// What the child said.
+pub(super) fn without_huge_pages(part: &str, plan: &ChopPlan) -> Result<Option<Value>, SynError> {
+    if !plan.ablations || !plan.huge || Pages::own() != Pages::Asked {
+        return Ok(None);
+    }
+    let times = ["--repeat=1".to_owned(), format!("--for={}ms", plan.aside().as_millis())];
+    let warmup = format!("--warmup={}ms", plan.warmup.as_millis());
+    let without = ["--no-ablations".to_owned(), "--no-huge-pages".to_owned(), warmup];
+    let words: Vec<String> = plan.given.iter().cloned().chain(times).chain(without).collect();
+    Ok(Some(child(part, &words)?["chop"].clone()))
 }
 
 /// What a part said in JSON, as it said it; a bug where it said nothing that can be read.

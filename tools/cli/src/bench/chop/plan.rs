@@ -79,6 +79,10 @@ pub(crate) struct ChopPlan {
     pub(crate) server: Option<ServerPart>,
     /// Whether other ways to do the same are measured too.
     pub(crate) ablations: bool,
+    /// Whether the process starts itself anew with huge pages.
+    pub(crate) huge: bool,
+    /// The options that were given, for a child that does the same otherwise.
+    pub(crate) given: Vec<String>,
     /// Whether the audit takes a genuine batch for a forged one, or is told of a batch that never was.
     pub(crate) planted: bool,
     pub(crate) out: Option<PathBuf>,

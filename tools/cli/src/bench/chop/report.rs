@@ -88,6 +88,14 @@ pub(super) fn report(plan: &ChopPlan, findings: &Findings) -> Report {
     report.field("audit", findings.audit.to_json()).field("chop", own(plan, findings, &total))
 }
 
+/// The way of a process without huge pages.
+fn without_huge_pages(told: &Value) -> Value {
+    json!({
+        "path": "without huge pages", "batches_per_s": told["batches_per_s"],
+        "ns_per_msg": told["cpu_ns_per_msg"]["store"], "keysum_ns_per_msg": told["stage_ns"]["keysum"],
+    })
+}
+
 /// All repetitions together.
 struct Total {
     wall: Duration,
@@ -115,6 +123,7 @@ impl Total {
 /// The keys of this benchmark alone.
 fn own(plan: &ChopPlan, findings: &Findings, total: &Total) -> Value {
     let [per_s, least, most] = spread(&findings.rates, Rate::per_s);
+    let paths = findings.paths.iter().map(|one| path(one, plan.batch));
     let mut own = json!({
         "part": "auth",
         "ids": plan.ids.to_string(), "clients": plan.clients, "id_space": plan.id_space,
@@ -131,7 +140,8 @@ fn own(plan: &ChopPlan, findings: &Findings, total: &Total) -> Value {
             "per_client": each(findings.keys_took, u64::from(plan.clients.min(plan.id_space))),
             "per_msg": each(findings.batches_took, findings.messages),
         },
-        "paths": findings.paths.iter().map(|one| path(one, plan.batch)).collect::<Vec<_>>(),
+        "huge_page_bytes": crate::huge::held(),
+        "paths": paths.chain(findings.plain.iter().map(without_huge_pages)).collect::<Vec<_>>(),
     });
     if let Value::Object(own) = &mut own {
         let reasons = UNAVAILABLE.iter().map(|(key, why)| ((*key).to_owned(), json!(why))).collect();

@@ -42,6 +42,8 @@ struct Way {
 /// # Errors
 /// A plan that means no batch; SYN-6009 if the audit fails.
 pub(super) fn run(session: &Session, plan: &ChopPlan, part: ServerPart) -> Done {
+    session.watched("measuring without huge pages");
+    let plain = super::children::without_huge_pages("server", plan)?;
     session.watched("making keys");
     let cluster = cluster();
     let members = KeyFamily::new(&Seed::new(super::auth::FAMILY)).members(plan.clients, plan.id_space);
@@ -79,7 +81,7 @@ pub(super) fn run(session: &Session, plan: &ChopPlan, part: ServerPart) -> Done 
         }
         measured.push(Way { name, served });
     }
-    let report = report(plan, part, &measured);
+    let report = report(plan, part, &measured, plain.as_ref());
     if let Some(file) = &plan.out {
         std::fs::write(file, report.to_json()).map_err(|e| crate::cluster::unwritable(file, &e))?;
     }
@@ -125,7 +127,15 @@ fn way(one: &Way) -> Value {
     })
 }
 
-fn report(plan: &ChopPlan, part: ServerPart, ways: &[Way]) -> Report {
+/// The way of a process without huge pages.
+fn without_huge_pages(told: &Value) -> Value {
+    json!({
+        "path": "without huge pages", "messages_per_s": told["messages_per_s"],
+        "cpu_ns_per_msg": told["cpu_ns_per_msg"],
+    })
+}
+
+fn report(plan: &ChopPlan, part: ServerPart, ways: &[Way], plain: Option<&Value>) -> Report {
     let usual = ways.first().map(|way| middle(&way.served)).unwrap_or_default();
     let mut spread: Vec<f64> = ways.iter().take(1).flat_map(|way| way.served.iter().map(per_s)).collect();
     spread.sort_by(f64::total_cmp);
@@ -160,7 +170,8 @@ fn report(plan: &ChopPlan, part: ServerPart, ways: &[Way]) -> Report {
                 "batch": plan.batch, "size": plan.size, "pool": plan.pool, "window": part.window,
                 "messages_per_s": rounded(per_s(&usual)), "messages_per_s_spread": spread,
                 "cpu_ns_per_msg": cpu(&usual),
-                "paths": ways.iter().map(way).collect::<Vec<_>>(),
+                "huge_page_bytes": crate::huge::held(),
+                "paths": ways.iter().map(way).chain(plain.map(without_huge_pages)).collect::<Vec<_>>(),
                 "unavailable": reasons,
             }),
         )

@@ -69,6 +69,9 @@ pub(super) struct ChopOptions {
     /// Leaves out other ways to do the same.
     #[arg(long)]
     no_ablations: bool,
+    /// Does not start this process anew with huge pages; servers do without them as well.
+    #[arg(long)]
+    no_huge_pages: bool,
     /// Tells the audit of what never was: of a message, or of a forgery that is none.
     #[arg(long, hide = true)]
     i_am_a_test: bool,
@@ -259,6 +262,8 @@ impl ChopOptions {
             repeat,
             server,
             ablations: !self.no_ablations,
+            huge: !self.no_huge_pages,
+            given: self.given.words(self.part),
             planted: self.i_am_a_test,
             out: self.out,
         })

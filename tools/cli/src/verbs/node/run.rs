@@ -10,7 +10,7 @@ use crate::verbs::config::{Source, environment};
 use clap::Args;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, setrlimit};
-use synod_config::{Exit, Format, Level, Log, SynError};
+use synod_config::{Exit, Format, Genesis, HugePages, Level, Log, SynError};
 use synod_gateway::Stopper;
 
 /// Serves one node until it is interrupted or terminated. Logs go to standard error.
@@ -69,8 +69,15 @@ impl Guarded {
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         self.guarded.check_build()?;
+        let effective = self.source.effective()?;
+        let config = effective.config()?;
+        let genesis = self.source.data.join(&config.node.genesis);
         give_up_rights()?;
-        log_to_standard_error(&self.source.effective()?.config()?.log);
+        log_to_standard_error(&config.log);
+        if config.runtime.huge_pages == HugePages::Auto && Genesis::read(&genesis)?.chop().is_some() {
+            // A server holds keys and slots of all clients.
+            crate::huge::ask();
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(|error| bug("runtime", &error))?.block_on(self.serve(session))
     }

@@ -91,6 +91,8 @@ pub(crate) struct LoadPlan {
     pub(crate) repeat: u32,
     /// Whether other ways to do the same are measured too.
     pub(crate) ablations: bool,
+    /// Whether this process and the servers ask for huge pages.
+    pub(crate) huge: bool,
     /// Whether the audit is told of a message that never was.
     pub(crate) planted: bool,
     pub(crate) out: Option<PathBuf>,
@@ -149,6 +151,7 @@ pub(super) mod tests {
             warmup: Duration::ZERO,
             repeat: 1,
             ablations: true,
+            huge: false,
             planted: false,
             out: None,
         }

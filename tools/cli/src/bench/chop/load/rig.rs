@@ -307,7 +307,10 @@ impl Cpu {
 
 fn deploy(plan: &LoadPlan, members: &Members) -> Result<Processes, SynError> {
     let flag = |key: &str, value: String| (key.to_owned(), value);
+    // Servers have what the header says of this process.
+    let huge = if crate::huge::Pages::own() == crate::huge::Pages::None { "off" } else { "auto" };
     let flags = [
+        flag("runtime.huge_pages", huge.to_owned()),
         flag("chop.quota_work", QUOTA_WORK.to_string()),
         flag("storage.sync", plan.sync.to_owned()),
         flag("storage.retain_bytes", plan.retain.to_string()),

@@ -19,7 +19,7 @@ const CLIENTS: &[Part] = &[Real, Broker];
 
 /// Every option but those of the result, and the parts that it goes with. Some parts take one of its values only and refuse the
 /// others themselves.
-pub(super) const MEANT: [(&str, &[Part]); 27] = [
+pub(super) const MEANT: [(&str, &[Part]); 28] = [
     ("ids", GENERATED),
     ("distilled", GENERATED),
     ("batch", GENERATED),
@@ -33,6 +33,7 @@ pub(super) const MEANT: [(&str, &[Part]); 27] = [
     ("warmup", EVERY),
     ("repeat", EVERY),
     ("no_ablations", EVERY),
+    ("no_huge_pages", GENERATED),
     ("i_am_a_test", EVERY),
     ("rate", LOAD),
     ("app", &[E2e, Linerate, Partial, Faults]),
@@ -49,7 +50,7 @@ pub(super) const MEANT: [(&str, &[Part]); 27] = [
     ("kill_broker", CLIENTS),
 ];
 /// Options without a value.
-const FLAGS: [&str; 3] = ["no_ablations", "i_am_a_test", "kill_broker"];
+const FLAGS: [&str; 4] = ["no_ablations", "no_huge_pages", "i_am_a_test", "kill_broker"];
 /// Where receipts go is no option of a part that is run beside others.
 pub(super) const RECEIPTS: (&str, &[Part]) = ("receipts", CLIENTS);
 

@@ -69,6 +69,7 @@ impl ChopOptions {
             warmup,
             repeat,
             ablations: !self.no_ablations,
+            huge: !self.no_huge_pages,
             planted: self.i_am_a_test,
             out: self.out,
         };

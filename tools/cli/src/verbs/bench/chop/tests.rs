@@ -19,6 +19,14 @@ fn defaults_are_those_of_the_figure() {
     assert_eq!((plan.ids, plan.distilled, plan.batch, plan.size), (IdDraw::Uniform, 1_000, 65_536, 8));
     assert_eq!((plan.clients, plan.id_space, plan.repeat), (1_000_000, 1_000_000, 3));
     assert_eq!((plan.span.as_secs(), plan.warmup.as_secs(), plan.ablations), (20, 5, true));
+    assert!(plan.huge && plan.given.is_empty());
+}
+
+#[test]
+fn who_wants_no_huge_pages_says_so_and_a_child_that_has_none_does_the_same_otherwise() {
+    assert!(!plan("--no-huge-pages").expect("sound").huge);
+    let plan = plan("--clients 1000 --batch 100 --for 2s --repeat 5 --out f").expect("sound");
+    assert_eq!(plan.given, ["--batch=100", "--clients=1000"], "without times and file");
 }
 
 #[test]
