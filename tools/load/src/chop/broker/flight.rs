@@ -55,8 +55,13 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// A batch that nobody has; the first `ask` servers behind `first` witness it.
-    pub(super) fn new(ready: &Ready, cluster: &Cluster, (first, ask): (u32, u32), now: Time) -> Self {
+    /// A batch that nobody has; the first `ask` servers behind `first` witness it, those `aside` behind all others.
+    pub(super) fn new(
+        ready: &Ready,
+        cluster: &Cluster,
+        (first, ask, aside): (u32, u32, NodeSet),
+        now: Time,
+    ) -> Self {
         let header = &ready.sealed.header;
         let statement = Witness {
             kind: Kind::Messages,
@@ -66,7 +71,8 @@ impl Flight {
             body_len: header.body_len,
         };
         let members = cluster.roster().size().max(1);
-        let order: Vec<NodeId> = (0..members).map(|at| NodeId((first + at) % members)).collect();
+        let mut order: Vec<NodeId> = (0..members).map(|at| NodeId((first + at) % members)).collect();
+        order.sort_by_key(|server| aside.contains(*server));
         let asked = order.iter().copied().take(ask as usize).collect();
         Self {
             root_commit: header.root_commit(cluster.domains()),

@@ -10,7 +10,7 @@ use synod_chopchop::message::{Refused, ServerMessage, Shard, StoreMessage, Uploa
 use synod_chopchop::vocabulary::{self, Message};
 use synod_crypto::Hash;
 use synod_machine::{
-    Bounded, Event, Link, Log, Machine, Never, QueueSpec, Recover, Span, Turn, Unrecoverable,
+    Bounded, Event, Link, Log, Machine, Never, QueueSpec, Recover, Span, Time, Turn, Unrecoverable,
 };
 use synod_quorum::{NodeId, NodeSet};
 
@@ -18,6 +18,8 @@ use synod_quorum::{NodeId, NodeSet};
 /// under full load would be load of its own.
 const FIRST: Span = Span::secs(2);
 const SHORTEST: Span = Span::millis(500);
+/// How long a server that let a wait run out is asked behind all others.
+const ASIDE: Span = Span::secs(5);
 
 /// Whom a load broker speaks with.
 #[derive(Clone)]
@@ -95,6 +97,8 @@ pub struct LoadBroker {
     by_digest: BTreeMap<Hash, u64>,
     witness_times: Recent,
     order_times: Recent,
+    /// Servers that let a wait run out, and until when they are asked last.
+    aside: BTreeMap<NodeId, Time>,
 }
 
 type Step<'a> = Turn<'a, LoadBroker>;
@@ -110,7 +114,9 @@ impl LoadBroker {
         let ask = cluster.quorums().one_correct() + self.config.margin;
         let members = cluster.roster().size();
         let first = u32::try_from(turn.rng().below(u64::from(members.max(1)))).unwrap_or(0);
-        let flight = Flight::new(ready, cluster, (first, ask), turn.now());
+        self.aside.retain(|_, until| *until > turn.now());
+        let aside = self.aside.keys().copied().collect();
+        let flight = Flight::new(ready, cluster, (first, ask, aside), turn.now());
         self.open.insert(number, flight);
         self.by_digest.insert(ready.digest, number);
         self.upload(number, NodeSet::first(members), turn);
@@ -151,6 +157,9 @@ impl LoadBroker {
     fn extend(&mut self, number: u64, stage: u32, turn: &mut Step<'_>) {
         let quorums = *self.config.cluster.quorums();
         let Some(flight) = self.open.get_mut(&number).filter(|flight| flight.item.is_none()) else { return };
+        for server in flight.silent().iter() {
+            self.aside.insert(server, turn.now() + ASIDE);
+        }
         let count = if stage == 1 { 2 * quorums.faulty() + 1 } else { quorums.members() };
         let fresh = flight.first(count).minus(flight.asked);
         flight.asked = flight.asked.or(fresh);
@@ -189,6 +198,9 @@ impl LoadBroker {
             1 => quorums.one_correct(),
             _ => quorums.members(),
         };
+        if let (1, Some(server)) = (stage, up.first()) {
+            self.aside.insert(*server, turn.now() + ASIDE);
+        }
         let to: NodeSet = up.into_iter().take(count as usize).collect();
         flight.since = turn.now();
         if !to.is_empty() {
@@ -322,6 +334,7 @@ impl Recover for LoadBroker {
             by_digest: BTreeMap::new(),
             witness_times: Recent::default(),
             order_times: Recent::default(),
+            aside: BTreeMap::new(),
         })
     }
 

@@ -185,6 +185,29 @@ fn who_is_silent_is_asked_again_and_others_are_asked_too() {
 }
 
 #[test]
+fn a_server_that_let_a_wait_run_out_is_asked_last_for_some_seconds() {
+    let mut world = World::new(&[0, 1, 2, 3]);
+    let [asked, _] = uploads(&world.begin());
+    world.step(Event::Timer(Timer::Witness(1, 1)));
+    let others = NodeSet::first(4).minus(asked);
+    others.iter().for_each(|server| drop(world.shard(server.0)));
+    world.next();
+    assert_eq!(uploads(&world.begin())[0], others, "whoever was silent is asked behind the others");
+    let (first, second) = (others.iter().next().expect("two"), others.iter().nth(1).expect("two"));
+    world.shard(first.0);
+    let said = world.shard(second.0);
+    let ordering = |said: &Said| sent(said, |m| matches!(m, Message::Server(ServerMessage::Order(_))));
+    let before = ordering(&said);
+    assert_eq!((before.count(), before.and(asked)), (1, NodeSet::EMPTY));
+    world.step(Event::Timer(Timer::Order(2, 1)));
+    let root = world.root_commit();
+    [0, 1].into_iter().for_each(|server| drop(world.verdict(server, 2, root)));
+    world.now = world.now + Span::secs(6);
+    world.next();
+    assert_eq!(uploads(&world.begin())[0], asked, "and as before when that is over");
+}
+
+#[test]
 fn servers_that_never_answer_do_not_make_the_waits_for_others_longer_and_longer() {
     let mut world = World::new(&[0, 1, 2, 3]);
     let second = Span::secs(1);
