@@ -43,12 +43,15 @@ pub(super) fn measure(session: &Session, plan: &LoadPlan) -> Result<Report, SynE
     let rate = plan.rate.map_or(steady.per_s() / 2.0, f64::from);
     rig.driver.pace(paced(rate, plan.batch));
     let first = first_leader(&rig)?;
-    let mut events =
-        vec![json!({ "fault": "leader killed", "server": first, "is": server(session, &mut rig, first)? })];
-    let second = (0..usize::from(SERVERS)).find(|at| Some(*at) != first_leader(&rig).ok());
+    let mut events = vec![
+        json!({ "fault": "leader killed", "server": first, "is": server(session, plan, &mut rig, first)? }),
+    ];
+    // One that was not killed before: what came back must stand in for it.
+    let leads = first_leader(&rig)?;
+    let second = (0..usize::from(SERVERS)).find(|at| *at != leads && *at != first);
     let second = second.ok_or_else(|| bug("faults", &"all servers lead"))?;
     events.push(
-        json!({ "fault": "server killed", "server": second, "is": server(session, &mut rig, second)? }),
+        json!({ "fault": "server killed", "server": second, "is": server(session, plan, &mut rig, second)? }),
     );
     events.push(json!({ "fault": "broker killed", "is": broker(session, &rig)? }));
     let mut reasons = vec![("stage_ns", "stages are measured by --part auth and --part server")];
@@ -89,7 +92,7 @@ fn seconds(time: Duration) -> Value {
 }
 
 /// Kills a server and starts it again.
-fn server(session: &Session, rig: &mut Rig, at: usize) -> Result<Value, SynError> {
+fn server(session: &Session, plan: &LoadPlan, rig: &mut Rig, at: usize) -> Result<Value, SynError> {
     session.watched(&format!("killing {}", rig.cluster.name(at)));
     std::thread::sleep(AWAY);
     let killed = Instant::now();
@@ -99,7 +102,9 @@ fn server(session: &Session, rig: &mut Rig, at: usize) -> Result<Value, SynError
     let gap = longest_wait(rig, killed)?;
     let again = Instant::now();
     rig.cluster.launch(at)?;
+    // One that lost its promises is ready once it votes again; before that, the next one that goes would be one too many.
     rig.cluster.await_all()?;
+    let ready = again.elapsed();
     rig.restarted.push(at);
     caught_up(rig, at)?;
     let back = again.elapsed();
@@ -108,7 +113,8 @@ fn server(session: &Session, rig: &mut Rig, at: usize) -> Result<Value, SynError
     Ok(json!({
         "longest_gap_s": seconds(gap), "longest_gap_before_s": seconds(before),
         "longest_gap_at_return_s": seconds(longest_wait(rig, again)?),
-        "away_s": seconds(again.saturating_duration_since(killed)), "back_after_s": seconds(back),
+        "away_s": seconds(again.saturating_duration_since(killed)), "ready_after_s": seconds(ready),
+        "back_after_s": seconds(back), "promises_lost": plan.durability() == "volatile",
     }))
 }
 
