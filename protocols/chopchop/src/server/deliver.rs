@@ -66,7 +66,7 @@ impl<A: AtomicBroadcast> Server<A> {
         match core::mem::replace(&mut accepted.split, Split::Not) {
             Split::Done(by, runs) if by == cut => {
                 accepted.batch = None;
-                self.to_lanes(runs, turn);
+                self.start_lanes(runs, turn);
             }
             Split::UnderWay => accepted.split = Split::UnderWay,
             Split::Not | Split::Done(..) => {
@@ -115,7 +115,7 @@ impl<A: AtomicBroadcast> Server<A> {
     }
 
     /// The runs of the next batch go to their lanes; without them it breaks a rule.
-    fn to_lanes(&mut self, runs: Option<Runs>, turn: &mut Turn<'_, Self>) {
+    fn start_lanes(&mut self, runs: Option<Runs>, turn: &mut Turn<'_, Self>) {
         let Some(runs) = runs else { return self.stop_false(turn) };
         let height = self.delivered + 1;
         turn.applied(Rule::ParallelDedup);
