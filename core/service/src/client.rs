@@ -6,6 +6,9 @@
 //! a failure. A node whose connection comes up is sent again what it may have lost; when one ends, what that node alone
 //! was sent goes to all at once. A node whose result differs from the accepted one is blamed and asked last.
 //!
+//! *Order.* Frames in flight together are executed in any order, so the commands of one submission share a frame; those
+//! beyond one frame follow when nothing is in flight.
+//!
 //! *Reads.* A quorum read is accepted when power Q gives equal values from states at or above the client's floor,
 //! the highest position whose result it accepted; after two rounds without it is ordered.
 //!
@@ -70,6 +73,8 @@ struct Waiting {
     tag: u64,
     body: Bytes,
     due: Time,
+    /// Whether it was submitted together with the one before it, and is executed behind that one.
+    behind: bool,
 }
 
 /// One session of one user.

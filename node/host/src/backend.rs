@@ -80,10 +80,13 @@ pub enum Outcome {
 }
 
 /// Operations of one connection, answered together and in order.
+///
+/// Calls that are in flight together are executed in any order, those of one lane too: who needs an order waits for
+/// the answer. An operation whose outcome is unknown may take effect after later calls.
 pub struct Call {
-    /// The connection: calls with equal lanes are executed in the order they were made.
+    /// The connection: calls with equal lanes go the same way.
     pub lane: u64,
-    /// What to do, in order.
+    /// What to do. Those of [`Mode::Ordered`] are executed in this order; reads have no order among themselves.
     pub operations: Vec<Operation>,
     /// When to give up waiting; never zero.
     pub deadline: Duration,

@@ -111,9 +111,10 @@ pub struct Command {
 /// What a client is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientInput {
-    /// Orders commands. Those of one turn share frames.
+    /// Orders commands. Those of one turn share frames. Submissions that are in flight together have no order among
+    /// themselves.
     Submit {
-        /// The commands, executed in this order if nothing is lost.
+        /// The commands. Those that are accepted were executed in this order.
         commands: Vec<Command>,
         /// After this long the outcome is unknown; not 0.
         deadline: Span,

@@ -40,6 +40,7 @@ impl Client {
     /// Takes commands; those that do not fit are rejected at once.
     pub(super) fn on_submit(&mut self, commands: Vec<Command>, deadline: Span, turn: &mut Turn<'_, Self>) {
         let due = turn.now() + deadline;
+        let mut behind = false;
         for Command { tag, body } in commands {
             let bytes = body.len() as u64;
             let why = match () {
@@ -51,7 +52,10 @@ impl Client {
             };
             match why {
                 Some(why) => reject(tag, why, turn),
-                None => self.enqueue(Waiting { tag, body, due }, turn),
+                None => {
+                    self.enqueue(Waiting { tag, body, due, behind }, turn);
+                    behind = true;
+                }
             }
         }
     }
@@ -74,6 +78,10 @@ impl Client {
 
     /// Puts what waits into frames, as far as the window reaches.
     pub(super) fn on_flush(&mut self, turn: &mut Turn<'_, Self>) {
+        // The rest of a submission whose first part was given up at its deadline is never sent.
+        if self.queue.front().is_some_and(|front| front.due <= turn.now()) {
+            self.on_queue_due(turn);
+        }
         if self.queue.is_empty() {
             return;
         }
@@ -138,17 +146,10 @@ impl Client {
 
     /// The commands of the next frame: within the window and the frame's maxima, and due at the same time.
     fn next_commands(&mut self) -> Option<(Vec<Blob<COMMANDS_BYTES_MAX>>, Vec<u64>, Time)> {
-        let room = usize::try_from(self.reach() - self.next).unwrap_or(usize::MAX).min(COMMANDS_MAX);
         let due = self.queue.front()?.due;
-        let (mut commands, mut tags, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while commands.len() < room {
-            let fits =
-                |waiting: &Waiting| waiting.due == due && bytes + waiting.body.len() <= COMMANDS_BYTES_MAX;
-            if !self.queue.front().is_some_and(fits) {
-                break;
-            }
-            let Some(Waiting { tag, body, .. }) = self.queue.pop_front() else { break };
-            bytes += body.len();
+        let count = self.next_count();
+        let (mut commands, mut tags) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for Waiting { tag, body, .. } in self.queue.drain(..count) {
             self.queue_bytes -= body.len() as u64;
             let Ok(body) = Blob::try_from(body) else {
                 unreachable!("its size was checked when it was taken")
@@ -157,6 +158,26 @@ impl Client {
             tags.push(tag);
         }
         (!commands.is_empty()).then_some((commands, tags, due))
+    }
+
+    /// How many commands the next frame takes: whole submissions. One that is too large for a frame, or for what is left
+    /// of the window, waits until nothing is in flight, and so does its rest.
+    fn next_count(&self) -> usize {
+        let alone = self.flights.is_empty();
+        let Some(front) = self.queue.front().filter(|front| alone || !front.behind) else { return 0 };
+        let room = usize::try_from(self.reach() - self.next).unwrap_or(usize::MAX).min(COMMANDS_MAX);
+        let (mut count, mut whole, mut bytes) = (0, 0, 0);
+        for waiting in self.queue.iter().take(room) {
+            bytes += waiting.body.len();
+            if waiting.due != front.due || bytes > COMMANDS_BYTES_MAX {
+                break;
+            }
+            count += 1;
+            if !self.queue.get(count).is_some_and(|next| next.behind) {
+                whole = count;
+            }
+        }
+        if whole == 0 && alone { count } else { whole }
     }
 
     pub(super) fn on_frame_signed(

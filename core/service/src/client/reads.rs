@@ -185,7 +185,7 @@ impl Client {
         turn.disarm(ClientTimer::ReadDeadline(id));
         match read.fallback {
             Some(body) if self.has_room(body.len() as u64) => {
-                self.enqueue(Waiting { tag: read.tag, body, due: read.due }, turn);
+                self.enqueue(Waiting { tag: read.tag, body, due: read.due, behind: false }, turn);
             }
             Some(_) => reject(read.tag, Rejection::Busy, turn),
             None => {}

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use synod_machine::Span;
-use synod_service::{ClientMessage, Outcome};
+use synod_service::client::Rejection;
+use synod_service::{ClientMessage, Item, Outcome};
 
 use crate::world::{Setup, World};
 
@@ -96,6 +97,84 @@ fn sequences_out_of_order_execute() {
     let expected: Vec<_> = (1..=6).rev().map(|n: u32| Some(n.to_string())).collect();
     assert_eq!(values, expected, "executed in the order agreed, not in that of the sequences");
     world.check_exactly_once();
+}
+
+/// The frames that the first client sent: first sequence and number of commands.
+fn frames(world: &World) -> BTreeMap<u64, usize> {
+    let sent = world.guests[0].sent.iter().filter_map(|(_, message)| match message {
+        ClientMessage::Item(item) => Item::parse(item.bytes()).ok(),
+        _ => None,
+    });
+    let frame = |item| match item {
+        Item::Frame(frame) => Some((frame.first, frame.commands.len())),
+        Item::Open(_) => None,
+    };
+    sent.filter_map(frame).collect()
+}
+
+/// A client with a window of 64, of which 40 are in flight behind an order that stands.
+fn forty_in_flight() -> (World, Vec<u64>) {
+    let mut world = World::new(Setup { window: 64, ..Setup::default() });
+    let first = world.submit(0, &["put a 1"]);
+    world.run_until("the session", |world| world.all_answered(0, &first));
+    world.orders = false;
+    let tags = world.submit(0, &["inc n"; 40]);
+    world.run_for(Span::millis(1));
+    assert_eq!(frames(&world), BTreeMap::from([(1, 1), (2, 40)]));
+    (world, tags)
+}
+
+/// TV4.
+#[test]
+fn the_commands_of_one_submission_are_one_frame_at_the_edge_of_the_window_too() {
+    let (mut world, forty) = forty_in_flight();
+    let thirty = world.submit(0, &["inc n"; 30]);
+    world.run_for(Span::millis(1));
+    assert_eq!(frames(&world).len(), 2, "twenty-four of them have room, and a frame is not cut");
+    world.orders = true;
+    world.run_until("the answers", |world| world.all_answered(0, &forty) && world.all_answered(0, &thirty));
+    assert_eq!(frames(&world), BTreeMap::from([(1, 1), (2, 40), (42, 30)]));
+    world.check_exactly_once();
+}
+
+/// TV4.
+#[test]
+fn a_submission_beyond_a_frame_is_executed_in_its_order() {
+    let (mut world, forty) = forty_in_flight();
+    let hundred = world.submit(0, &["inc n"; 100]);
+    for sent in [2, 3, 4] {
+        world.orders = false;
+        world.run_for(Span::millis(1));
+        assert_eq!(frames(&world).len(), sent, "a part is sent when the one before it is executed");
+        // Were there two, the later would be executed first.
+        world.submitted.reverse();
+        world.orders = true;
+        world.run_until("the frame", |world| world.guests[0].machine.outstanding() <= [100, 36, 0][sent - 2]);
+    }
+    assert!(world.all_answered(0, &forty));
+    let values: Vec<_> = hundred.iter().map(|tag| world.value(0, *tag)).collect();
+    let expected: Vec<_> = (41..=140).map(|n: u32| Some(n.to_string())).collect();
+    assert_eq!(values, expected);
+    world.check_exactly_once();
+}
+
+#[test]
+fn the_rest_of_a_submission_given_up_at_its_deadline_is_not_sent() {
+    let (mut world, _) = forty_in_flight();
+    world.orders = true;
+    world.run_for(Span::millis(1));
+    world.orders = false;
+    let tags = world.submit_within(0, &["inc n"; 100], Span::secs(1));
+    world.run_for(Span::secs(2));
+    let outcomes: Vec<_> = tags.iter().map(|tag| &world.guests[0].outcomes[tag]).collect();
+    let (sent, rest) = outcomes.split_at(64);
+    assert!(sent.iter().all(|outcome| matches!(outcome, Outcome::Unknown(..))));
+    assert!(rest.iter().all(|outcome| **outcome == Outcome::Rejected(Rejection::NoQuorum)));
+    assert_eq!(
+        frames(&world).len(),
+        3,
+        "what follows a command that may be executed yet is not executed first"
+    );
 }
 
 /// TK6, K3.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use synod_kv::{Denied, Reply, Verb, operation};
+use synod_kv::{COMMANDS_MAX, Denied, OPERATION_BYTES_MAX, Reply, Verb, operation};
 use synod_service::QUESTION_MAX;
 
 use crate::resp::{
@@ -36,6 +36,7 @@ impl Connection {
             multi: None,
             watches: Watches::default(),
             burst: Vec::new(),
+            burst_bytes: 0,
             asks: Vec::new(),
             unanswered: Unanswered::default(),
             barrier: None,
@@ -59,7 +60,8 @@ impl Connection {
         self.advance(now);
     }
 
-    /// The operations to be performed, in order; at most `pipeline_max`.
+    /// The operations to be performed, in order; at most `pipeline_max`. Ordered ones fit one frame together, and the
+    /// next come when these are answered.
     pub fn take_asks(&mut self) -> Vec<Ask> {
         core::mem::take(&mut self.core.asks)
     }
@@ -156,8 +158,9 @@ struct Core {
     replies: Replies,
     multi: Option<Multi>,
     watches: Watches,
-    /// Operations of the present burst, not released yet.
+    /// Operations of the present burst, not released yet, and their bytes.
     burst: Vec<Ask>,
+    burst_bytes: usize,
     /// Operations to be taken.
     asks: Vec<Ask>,
     unanswered: Unanswered,
@@ -175,10 +178,12 @@ enum Found {
 impl Core {
     fn takes_commands(&self) -> bool {
         let limits = &self.settings.limits;
-        // A burst that is still here when it was released waits for unordered reads.
-        let held = self.burst.iter().any(|ask| ask.ordered) && self.unanswered.unordered > 0;
+        // Behind unordered reads nothing is gathered; behind ordered operations one frame is.
+        let held = self.unanswered.unordered > 0 && self.burst.iter().any(|ask| ask.ordered);
+        let full = self.burst.len() >= COMMANDS_MAX || self.burst_bytes >= OPERATION_BYTES_MAX;
         !self.ending
             && !held
+            && !full
             && self.barrier.is_none()
             && self.replies.owed() < limits.pipeline_max
             && self.replies.bytes() < limits.output_bytes_max
@@ -192,31 +197,46 @@ impl Core {
             + asks.sum::<usize>()
     }
 
-    /// Decides for the burst as a whole whether its reads are ordered, and lets it go if nothing is in its way.
+    /// Decides for the burst as a whole whether its reads are ordered, and lets it go if nothing is in its way. Frames in
+    /// flight together are executed in any order, so the next ordered one leaves when the one before it is answered.
     fn release(&mut self) {
-        let writes = self.burst.iter().any(|ask| ask.ordered);
-        if writes || self.unanswered.ordered > 0 {
+        let ordered = self.burst.iter().any(|ask| ask.ordered);
+        if ordered && self.unanswered.ordered + self.unanswered.unordered > 0 {
+            return;
+        }
+        let count = if ordered { self.one_frame() } else { self.burst.len() };
+        if ordered {
             for ask in &mut self.burst {
                 ask.ordered = true;
                 self.replies.order(ask.slot);
             }
-            if self.unanswered.unordered > 0 {
-                return;
-            }
-            self.unanswered.ordered += self.burst.len();
+            self.unanswered.ordered += count;
         } else {
-            self.unanswered.unordered += self.burst.len();
+            self.unanswered.unordered += count;
         }
+        let rest = self.burst.split_off(count);
+        self.burst_bytes = rest.iter().map(|ask| ask.operation.len()).sum();
         if self.asks.is_empty() {
             // The list goes with the operations: a burst of a thousand leaves no memory behind.
-            core::mem::swap(&mut self.asks, &mut self.burst);
+            self.asks = core::mem::replace(&mut self.burst, rest);
         } else {
             self.asks.append(&mut self.burst);
+            self.burst = rest;
         }
         assert!(
             self.unanswered.ordered == 0 || self.unanswered.unordered == 0,
             "reads and writes do not mix"
         );
+    }
+
+    /// How many operations of the burst fit one frame together; at least one if there are any.
+    fn one_frame(&self) -> usize {
+        let mut bytes = 0;
+        let fits = |(at, ask): &(usize, &Ask)| {
+            bytes += ask.operation.len();
+            *at == 0 || (bytes <= OPERATION_BYTES_MAX && *at < COMMANDS_MAX)
+        };
+        self.burst.iter().enumerate().take_while(fits).count()
     }
 
     fn answer(&mut self, slot: Slot, answer: Answer) {
@@ -296,9 +316,10 @@ impl Core {
     }
 
     fn ask(&mut self, operation: Vec<u8>, purpose: Purpose, ordered: bool) -> Slot {
-        // A question longer than a read may carry is ordered instead.
-        let ordered = ordered || operation.len() > QUESTION_MAX;
+        // A question longer than a read may carry is ordered instead, and so is one behind what is ordered.
+        let ordered = ordered || operation.len() > QUESTION_MAX || self.unanswered.ordered > 0;
         let slot = self.replies.wait(self.session.protocol, purpose, ordered);
+        self.burst_bytes += operation.len();
         self.burst.push(Ask { slot, operation: Bytes::from(operation), ordered });
         slot
     }

@@ -7,7 +7,10 @@
 //!
 //! *Order.* A read is unordered (a quorum read) only while no ordered operation of this connection is
 //! unanswered and none follows in the same burst; a write waits until unordered reads before it are answered.
-//! So a pipeline reads what it wrote, and never what it writes later.
+//! Ordered operations leave one frame at a time: what arrives while a frame is unanswered is gathered into the next
+//! one, for frames in flight together are executed in any order. So a pipeline writes in its order, reads what it wrote,
+//! and never what it writes later. Behind an operation whose outcome is unknown nothing waits any more: it may still
+//! take effect, and later than what follows it.
 //!
 //! *Limits* ([`Limits`]). Lengths are refused when they are announced, before anything is kept for them; memory
 //! grows with received bytes only. After a refusal of the protocol the connection sends what it owes and closes.

@@ -184,7 +184,7 @@ impl Client {
         self.connection.is_finished() || (self.draining.is_some() && sent)
     }
 
-    /// Gives the backend what was asked: one call, or as many as frames are needed.
+    /// Gives the backend what was asked: one call, for reads as many as their bytes need. What is ordered is one.
     fn submit(&mut self) {
         let mut asks = self.connection.take_asks().into_iter().peekable();
         while asks.peek().is_some() {

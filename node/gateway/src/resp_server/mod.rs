@@ -1,8 +1,8 @@
 //! The RESP listener: sockets around [`crate::resp::Connection`].
 //!
 //! One task and one lane per connection. The commands that one read completes become one [`synod_host::Call`] of
-//! at most 1,024 operations and one frame's bytes; replies keep the order of the commands and leave in one write
-//! per turn. Reads are carried out as the listener was told (`--read`), except behind a write of the same
+//! at most 1,024 operations and one frame's bytes, and while writes are in flight all that arrive become the next one;
+//! replies keep the order of the commands and leave in one write per turn. Reads are carried out as the listener was told (`--read`), except behind a write of the same
 //! connection, where they are ordered.
 //!
 //! *Bounds.* Input is read into one buffer per thread; what a connection holds is its unfinished command, its

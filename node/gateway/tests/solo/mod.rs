@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 pub(crate) enum Behaviour {
     /// They are executed at once.
     Serve,
-    /// They are kept and never answered.
+    /// They are kept, until [`Solo::serve_kept`].
     Silent,
     /// They are dropped without an answer.
     Lost,
@@ -43,7 +43,7 @@ struct State {
     position: u64,
     behaviour: Behaviour,
     seen: Vec<Seen>,
-    kept: Vec<oneshot::Sender<Vec<Outcome>>>,
+    kept: Vec<Call>,
 }
 
 /// The backend.
@@ -96,6 +96,17 @@ impl Solo {
         assert_eq!(outcomes.len(), 1);
     }
 
+    /// Executes what is kept, the newest call first.
+    pub(crate) fn serve_kept(&self) {
+        let time = Wall(self.time_ms.load(Ordering::Relaxed));
+        let mut state = self.lock();
+        for call in std::mem::take(&mut state.kept).into_iter().rev() {
+            let outcomes = state.execute(&call, time);
+            // A connection that ended does not take its answer.
+            drop(call.reply.send(outcomes));
+        }
+    }
+
     /// The digest of the state.
     pub(crate) fn root(&self) -> Hash {
         self.lock().kv.root()
@@ -134,7 +145,7 @@ impl Backend for Solo {
         let count = call.operations.len();
         let outcomes = match state.behaviour {
             Behaviour::Serve => state.execute(&call, time),
-            Behaviour::Silent => return state.kept.push(call.reply),
+            Behaviour::Silent => return state.kept.push(call),
             Behaviour::Lost => return,
             Behaviour::Reject(code, retry_ms) => vec![Outcome::Rejected { code, retry_ms }; count],
             Behaviour::Unknown => {

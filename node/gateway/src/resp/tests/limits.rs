@@ -108,7 +108,7 @@ fn a_pipeline_has_a_depth_and_goes_on_when_answers_come() {
     client.connection.receive(&b"INCR k\r\n".repeat(977), at(0));
     assert!(!client.connection.wants_input());
     let asks = client.connection.take_asks();
-    assert_eq!(asks.len(), 1_024);
+    assert_eq!(asks.len(), 1_023, "what came behind them is the next frame");
     for ask in &asks {
         let reply = server.perform(ask);
         client.connection.answer(ask.slot, Answer::Reply(reply), at(0));

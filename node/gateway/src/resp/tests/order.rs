@@ -18,6 +18,10 @@ fn integer(value: u64) -> Answer {
     Answer::Reply(Bytes::from(format!(":{value}\r\n")))
 }
 
+fn answer_all(connection: &mut Connection, asks: &[Ask]) {
+    asks.iter().for_each(|ask| connection.answer(ask.slot, integer(1), at(0)));
+}
+
 #[test]
 fn replies_keep_the_order_of_the_commands_whatever_comes_first() {
     let mut connection = connection();
@@ -62,13 +66,57 @@ fn a_read_behind_a_write_is_ordered_behind_it() {
     let first = connection.take_asks();
     assert_eq!(ordered(&first), [true, true]);
     connection.receive(b"GET a\r\n", at(0));
+    assert!(connection.take_asks().is_empty(), "the write is unanswered");
+    answer_all(&mut connection, &first);
     let second = connection.take_asks();
-    assert_eq!(ordered(&second), [true], "the write is unanswered");
-    for ask in first.iter().chain(&second) {
-        connection.answer(ask.slot, integer(1), at(0));
-    }
+    assert_eq!(ordered(&second), [true], "it came while the write was unanswered");
+    answer_all(&mut connection, &second);
     connection.receive(b"GET a\r\n", at(0));
     assert_eq!(ordered(&connection.take_asks()), [false], "everything is answered");
+}
+
+#[test]
+fn what_arrives_while_a_write_is_unanswered_is_the_next_frame() {
+    let mut connection = connection();
+    connection.receive(b"SET a 1\r\nSET b 1\r\n", at(0));
+    let first = connection.take_asks();
+    assert_eq!(first.len(), 2);
+    for more in [&b"SET a 2\r\n"[..], b"GET a\r\n", b"PING\r\nINCR n\r\n"] {
+        assert!(connection.wants_input(), "it is gathered");
+        connection.receive(more, at(0));
+        assert!(connection.take_asks().is_empty(), "two frames in flight have no order");
+    }
+    connection.answer(first[1].slot, integer(1), at(0));
+    assert!(connection.take_asks().is_empty(), "one write is unanswered");
+    connection.answer(first[0].slot, integer(1), at(0));
+    assert_eq!(ordered(&connection.take_asks()), [true; 3], "one frame, in the order of arrival");
+    assert!(connection.take_asks().is_empty());
+}
+
+#[test]
+fn gathering_ends_at_the_bounds_of_a_frame() {
+    let big = |key: &[u8], bytes: usize| multibulk(&[b"SET", key, &vec![b'v'; bytes]]);
+    let mut connection = connection();
+    connection.receive(b"INCR n\r\n", at(0));
+    let first = connection.take_asks();
+    connection.receive(&big(b"a", 400 << 10), at(0));
+    assert!(connection.wants_input());
+    connection.receive(&[big(b"b", 400 << 10), b"GET b\r\n".to_vec()].concat(), at(0));
+    assert!(!connection.wants_input(), "more than a frame is here");
+    let mut frames = Vec::new();
+    answer_all(&mut connection, &first);
+    loop {
+        let asks = connection.take_asks();
+        if asks.is_empty() {
+            break;
+        }
+        let bytes: usize = asks.iter().map(|ask| ask.operation.len()).sum();
+        assert!(bytes <= synod_kv::OPERATION_BYTES_MAX, "{bytes} bytes in one frame");
+        frames.push(asks.len());
+        answer_all(&mut connection, &asks);
+    }
+    assert_eq!(frames, [1, 2], "the second does not fit beside the first");
+    assert!(connection.wants_input());
 }
 
 #[test]
