@@ -15,7 +15,8 @@
 //! lane has it, else from other members, each chunk proved under the root.
 //!
 //! *Bounds.* [`Bounded`]: the cells three times (state, one that is taken over or copied chunks, its blobs on their way),
-//! waiting batches, one batch with its mail, codes, reads, names of three checkpoints.
+//! waiting batches, one batch with its mail, codes, reads, names of three checkpoints. While a state is taken over the
+//! waiting batches are bounded by the server alone: it delivers nothing beyond the second checkpoint without a root.
 //!
 //! *Deviations* from the written design, each with its reason and test:
 //!
@@ -219,7 +220,9 @@ impl<P: LaneApp> Machine for BatchExecutor<P> {
     }
 
     fn room(&self) -> u32 {
-        if self.queue_bytes < self.settings.limits.lag_bytes { u32::MAX } else { 0 }
+        // While a state is taken over nothing is executed, and the jump that may be the only way out comes behind batches.
+        let open = self.install.is_some() || self.queue_bytes < self.settings.limits.lag_bytes;
+        if open { u32::MAX } else { 0 }
     }
 
     fn invariants(&self) {

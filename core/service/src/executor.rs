@@ -2,8 +2,8 @@
 //!
 //! *Composition.* A hosted machine with its own lane, so that a slow application never delays a view timer. A connector
 //! takes [`ExecutorOutput::Submit`] to the ordering machine's input and that machine's `Delivered` to
-//! [`ExecutorInput::Delivered`]; it holds deliveries while `room()` is 0. After recovery
-//! [`Executor::resume_position`] is the `resume` of the ordering machine.
+//! [`ExecutorInput::Delivered`]; it holds deliveries while `room()` is 0, which it never is while a state is installed.
+//! After recovery [`Executor::resume_position`] is the `resume` of the ordering machine.
 //!
 //! *What is durable when.* A `Delivered` entry left the ordering machine only after its certificate and body were
 //! durable there, and execution is a function of the order; so replies need no record of the executor's own: after a
@@ -207,7 +207,9 @@ impl<P: App + 'static> Machine for Executor<P> {
     }
 
     fn room(&self) -> u32 {
-        if self.backlog.bytes() < self.settings.limits.lag_bytes { u32::MAX } else { 0 }
+        // While a state is installed nothing is executed, and the jump that may be the only way out comes behind entries.
+        let open = self.transfer.is_some() || self.backlog.bytes() < self.settings.limits.lag_bytes;
+        if open { u32::MAX } else { 0 }
     }
 
     fn invariants(&self) {

@@ -7,7 +7,7 @@ use crate::lanes::{LaneApp, State};
 /// The bounds of a batch executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchLimits {
-    /// Bytes of waiting batches above which no input is taken.
+    /// Bytes of waiting batches above which no input is taken, but while a state is taken over.
     pub lag_bytes: u64,
     /// Bytes of codes and ids that are kept for questions, 5 per operation.
     pub results_bytes: u64,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use synod_crypto::Hash;
 use synod_machine::broadcast::{Entry, Position, Ticket};
 
-use super::config::SLOT_BYTES;
+use super::config::{COMMAND_BYTES, SLOT_BYTES};
 use crate::frame::Item;
 
 /// What is known about an item's signature.
@@ -32,7 +32,7 @@ pub(super) struct Slot {
 impl Slot {
     fn bytes(&self) -> u64 {
         let commands = match &self.item {
-            Some(Item::Frame(frame)) => frame.commands.len() as u64 * 32,
+            Some(Item::Frame(frame)) => frame.commands.len() as u64 * COMMAND_BYTES,
             _ => 0,
         };
         SLOT_BYTES + self.entry.payload.len() as u64 + commands

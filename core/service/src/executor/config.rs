@@ -32,8 +32,11 @@ pub struct ExecutorLimits {
     pub session_bytes: u64,
     /// Most such items of one session.
     pub session_items: u32,
-    /// Bytes of delivered entries not yet executed above which no input is taken.
+    /// Bytes of delivered entries not yet executed above which no input is taken, but while a state is installed.
     pub lag_bytes: u64,
+    /// Most bytes of entries that the ordering machine delivers before one of them is applied: what waits while a
+    /// state is installed.
+    pub ahead_bytes: u64,
     /// Bytes of results kept for retries, outside the state.
     pub ring_bytes: u64,
     /// Most reads that wait for a barrier.
@@ -54,6 +57,7 @@ impl Default for ExecutorLimits {
             session_bytes: 4 << 20,
             session_items: 1_024,
             lag_bytes: 128 << 20,
+            ahead_bytes: Self::ahead(64, 1 << 20, 16_384),
             ring_bytes: 32 << 20,
             reads: 4_096,
             reads_bytes: 16 << 20,
@@ -106,7 +110,17 @@ pub(super) const REFUSED_MAX: usize = 4_096;
 /// Bytes that one element of a table costs besides what it holds.
 pub(super) const SLOT_BYTES: u64 = 256;
 
+/// Bytes that a decoded command costs besides its own.
+pub(super) const COMMAND_BYTES: u64 = 32;
+
 impl ExecutorLimits {
+    /// Most bytes that the entries of so many blocks take while they wait, for [`Self::ahead_bytes`]. A command is at
+    /// least one byte of its block.
+    #[must_use]
+    pub const fn ahead(blocks: u64, block_bytes: u64, block_items: u64) -> u64 {
+        blocks * (block_bytes * (1 + COMMAND_BYTES) + block_items * SLOT_BYTES)
+    }
+
     /// The most bytes an executor with these limits holds: the application, the session table, the pool, entries not
     /// yet executed, the ring, waiting reads, replies of one block (one body per guest at most before it is sent),
     /// and the names of three snapshots with 64 B per 64 KiB of state.
@@ -114,7 +128,7 @@ impl ExecutorLimits {
     pub fn bytes_max(&self) -> u64 {
         let state = self.app_bytes + Sessions::bytes_max(&self.sessions);
         let pool = self.pool_bytes + u64::from(self.pool_items) * SLOT_BYTES + ITEM_MAX as u64;
-        let lag = self.lag_bytes + 2 * ITEM_MAX as u64;
+        let lag = self.lag_bytes.max(self.ahead_bytes) + 2 * ITEM_MAX as u64;
         let routes = u64::from(self.sessions.sessions_max) * 128 + REFUSED_MAX as u64 * 64;
         let reads = self.reads_bytes + u64::from(self.reads) * SLOT_BYTES;
         let replies = 2 * OUTBOX_BYTES_MAX + BODY_MAX as u64;

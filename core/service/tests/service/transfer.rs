@@ -1,10 +1,10 @@
 //! Snapshots, restarts and state transfer: equal roots, lying sources, lost blobs (TC5, K4, H-S10, X9).
 
 use synod_crypto::Hash;
-use synod_machine::Span;
 use synod_machine::broadcast::{Delivered, Position};
+use synod_machine::{Machine, Span};
 use synod_quorum::NodeId;
-use synod_service::{ClientMessage, FetchState, Part, StateSummary};
+use synod_service::{ClientMessage, ExecutorLimits, FetchState, Part, StateSummary};
 use synod_wire::{Blob, Bytes, Limits, List, Wire};
 
 use crate::world::{Lie, Setup, World, checkpoint};
@@ -94,6 +94,29 @@ fn a_lost_blob_is_fetched_from_the_others() {
     world.restart(0);
     settle(&mut world, 0);
     assert_eq!(world.executor(0).app(), world.executor(1).app());
+}
+
+/// Its own state is nowhere any more, and what was delivered above it is more than it would let wait else.
+#[test]
+fn a_node_that_waits_for_a_lost_state_hears_of_a_newer_one() {
+    let limits = ExecutorLimits { lag_bytes: 2_000, ..Setup::default().limits };
+    let mut world = World::new(Setup { limits, ..Setup::default() });
+    fill(&mut world, 40);
+    world.crash(3);
+    let newest = world.nodes[3].blobs.keys().copied().collect();
+    world.nodes[3].rotten = newest;
+    fill(&mut world, 60);
+    world.restart(3);
+    let own = world.executor(3).resume_position();
+    let others = (0..3).map(|at| world.executor(at).resume_position());
+    assert!(own.0 > 0 && others.min() > Some(own), "the others have released it");
+    world.run_for(Span::secs(2));
+    assert_eq!(world.executor(3).status().installing, Some(own));
+    assert_eq!(world.nodes[3].cursor, world.log.len() as u64, "far more than 2,000 bytes were taken");
+    assert!(world.executor(3).room() > 0, "the jump is an input too");
+    jump(&mut world, 3);
+    settle(&mut world, 3);
+    assert_eq!(world.executor(3).app(), world.executor(0).app());
 }
 
 #[test]

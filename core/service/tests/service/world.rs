@@ -33,6 +33,8 @@ pub(crate) struct Node {
     pub(crate) machine: Option<Executor<Board>>,
     pub(crate) records: Vec<ExecutorRecord>,
     pub(crate) blobs: BTreeMap<Hash, Bytes>,
+    /// Blobs that cannot be read any more.
+    pub(crate) rotten: BTreeSet<Hash>,
     /// Entries delivered so far.
     pub(crate) cursor: u64,
     pub(crate) paused: bool,
@@ -127,11 +129,12 @@ impl World {
             next_tag: 1,
         };
         for at in 0..world.setup.nodes {
-            let machine = world.recovered(at, Vec::new());
+            let machine = world.recovered(at, Vec::new(), Condition::Clean);
             world.nodes.push(Node {
                 machine: Some(machine),
                 records: Vec::new(),
                 blobs: BTreeMap::new(),
+                rotten: BTreeSet::new(),
                 cursor: 0,
                 paused: false,
                 deaf: false,
@@ -188,7 +191,12 @@ impl World {
         Roster::new(Epoch(0), (0..self.setup.nodes).map(member).collect()).expect("distinct keys")
     }
 
-    fn recovered(&self, at: u32, records: Vec<ExecutorRecord>) -> Executor<Board> {
+    fn recovered(
+        &self,
+        at: u32,
+        records: Vec<ExecutorRecord>,
+        condition: Condition,
+    ) -> Executor<Board> {
         let config = ExecutorConfig {
             app: Board::default(),
             own: NodeId(at),
@@ -197,7 +205,7 @@ impl World {
             auth: self.setup.auth,
             limits: self.setup.limits,
         };
-        let log = Log { condition: Condition::Clean, records: &mut records.into_iter() };
+        let log = Log { condition, records: &mut records.into_iter() };
         Executor::recover(config, log).expect("own records")
     }
 
@@ -223,8 +231,13 @@ impl World {
 
     /// Starts it again: delivery resumes behind the position it names.
     pub(crate) fn restart(&mut self, at: usize) {
+        self.restart_over(at, Condition::Clean);
+    }
+
+    /// Starts it again over a lane of this condition.
+    pub(crate) fn restart_over(&mut self, at: usize, condition: Condition) {
         let id = u32::try_from(at).expect("few");
-        let machine = self.recovered(id, self.nodes[at].records.clone());
+        let machine = self.recovered(id, self.nodes[at].records.clone(), condition);
         let resume = machine.resume_position().0;
         let node = &mut self.nodes[at];
         node.machine = Some(machine);
@@ -413,7 +426,8 @@ impl World {
             Packet::NodeDone { to, done } => self.step_node(to, Event::Done(done)),
             Packet::GuestDone { to, done } => self.step_guest(to, Event::Done(done)),
             Packet::Loaded { to, name } => {
-                let bytes = self.nodes[to].blobs.get(&name).cloned();
+                let node = &self.nodes[to];
+                let bytes = node.blobs.get(&name).filter(|_| !node.rotten.contains(&name)).cloned();
                 self.step_node(to, Event::Loaded { name, bytes });
             }
         }

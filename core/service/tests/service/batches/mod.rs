@@ -322,6 +322,26 @@ fn strangers_get_no_state_and_clients_items_are_out_of_role() {
 }
 
 #[test]
+fn an_executor_that_waits_for_a_lost_state_hears_of_a_newer_one() {
+    let (mut world, position, root) = executed(7);
+    world.nodes[1].blobs.clear();
+    (0..4).for_each(|at| world.nodes[at].mute = true);
+    world.limits.lag_bytes = 1_000;
+    world.restart(1);
+    for height in 15..40 {
+        assert!(world.machine(1).room() > 0, "the jump is an input too");
+        let next = batch(height, 9, &[(0, 1, 1), (5, 1, 1)]);
+        world.step(1, Event::Input(BatchInput::Apply(Box::new(next))));
+    }
+    assert!(world.machine(1).status().installing.is_some());
+    (0..4).for_each(|at| world.nodes[at].mute = false);
+    world.jump(1, position, 12, root);
+    world.run();
+    assert_eq!((world.machine(1).height(), world.machine(1).status().waiting), (14, 0));
+    assert_eq!(world.machine(1).state().root(), world.machine(0).state().root());
+}
+
+#[test]
 fn a_full_queue_takes_no_more_until_it_is_worked_off() {
     let mut world = World::new(1, 3, 0, 1);
     world.limits.lag_bytes = 1_000;
