@@ -9,7 +9,9 @@
 //! durable there, and execution is a function of the order; so replies need no record of the executor's own: after a
 //! crash the entry is delivered again behind `resume` and gives the same reply. The executor's lane holds snapshots
 //! only: blobs, then a record, then `Applied` with the root, in this order, so that the gate holds a root until the
-//! snapshot behind it is durable. A damaged lane costs time, never a promise: what is missing is fetched by root.
+//! snapshot behind it is durable. A lost blob is fetched by its root. A damaged lane costs time, never a promise: its
+//! snapshots are given up and the certified state of the others takes their place, which is also what cures a member whose
+//! own state went wrong. A member without others keeps what it has.
 //!
 //! *Bounds.* [`ExecutorLimits::bytes_max`].
 
@@ -28,8 +30,9 @@ mod snapshot;
 mod status;
 mod transfer;
 
+use synod_crypto::Hash;
 use synod_machine::broadcast::{Checkpoint, Delivered, Position, Submit};
-use synod_machine::{Bounded, Event, Link, Log, Machine, QueueSpec, Recover, Turn, Unrecoverable, Wall};
+use synod_machine::{Bounded, Condition, Event, Link, Log, Machine, QueueSpec, Recover, Turn, Unrecoverable, Wall};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
@@ -106,6 +109,8 @@ pub struct Executor<P> {
     reads: Reads,
     refusals: Refusals,
     snapshots: Snapshots,
+    /// Snapshots of a damaged lane and their blobs, until another takes their place.
+    given_up: Vec<(Position, Vec<Hash>)>,
     serving: Serving,
     transfer: Option<Transfer>,
     /// Commands executed since the start of the process, and items skipped as invalid.
@@ -241,7 +246,13 @@ impl<P: App + 'static> Recover for Executor<P> {
 
     fn recover(config: ExecutorConfig<P>, log: Log<'_, ExecutorRecord>) -> Result<Self, Unrecoverable> {
         let (app, settings) = config.split();
-        let snapshots = Snapshots::replay(log.records);
+        let mut snapshots = Snapshots::replay(log.records);
+        // What became of a damaged lane's state nobody knows; where there are others, theirs is certified.
+        let alone = settings.roster.others(settings.own).is_empty();
+        let given_up = match log.condition {
+            Condition::Damaged if !alone => snapshots.give_up(),
+            _ => Vec::new(),
+        };
         let resume = snapshots.newest().map_or(Position(0), snapshot::Snapshot::position);
         let limits = settings.limits;
         Ok(Self {
@@ -257,6 +268,7 @@ impl<P: App + 'static> Recover for Executor<P> {
             refusals: Refusals::default(),
             transfer: snapshots.newest().map(|newest| Transfer::own(newest.record.clone())),
             snapshots,
+            given_up,
             serving: Serving::default(),
             commands: 0,
             skipped: 0,

@@ -152,14 +152,14 @@ fn text(reply: &Reply) -> (u16, &str) {
 async fn a_node_is_ready_only_when_every_check_passes() {
     let mut scraped = start("127.0.0.1:0", None).await;
     assert_eq!(text(&scraped.client.get("/readyz").await), (200, "ok\n"));
-    let all = "[+]replay\n[+]quorum\n[+]lag\n[+]disk\n[+]draining\nok\n";
+    let all = "[+]replay\n[+]quorum\n[+]lag\n[+]disk\n[+]draining\n[+]alarm\nok\n";
     assert_eq!(text(&scraped.client.get("/readyz?verbose").await), (200, all));
 
     scraped.host.state(Health { replay: Some(Replay::Blocks { done: 1, all: 2 }), ..Host::healthy() });
     let line = "[-]replay SYN-3403 1 of 2 blocks are executed\n";
     assert_eq!(text(&scraped.client.get("/readyz").await), (503, format!("{line}failed\n").as_str()));
     assert_eq!(text(&scraped.client.get("/livez").await), (200, "ok\n"));
-    let rest = "[+]quorum\n[+]lag\n[+]disk\n[+]draining\nok\n";
+    let rest = "[+]quorum\n[+]lag\n[+]disk\n[+]draining\n[+]alarm\nok\n";
     assert_eq!(text(&scraped.client.get("/readyz?verbose=1&exclude=replay").await), (200, rest));
 
     let disk = Disk { free: 1, reserve: 2 };

@@ -52,7 +52,7 @@ pub use fault::Fault;
 pub use job::Job;
 pub use message::{Blocks, Message, Piece, Proof, Status, Want};
 pub use proof::{CommitProof, Commitment, EntryProof};
-pub use record::{Mark, Record, Safety};
+pub use record::{Mark, Record, Safety, Stopped, Why};
 pub use replica::{Choice, Configured, Replica, Seen, Timer};
 pub use rules::Pack;
 pub use statement::{Attested, Kind, Statement};

@@ -44,6 +44,28 @@ wire! {
         pub decided: View,
     }
 
+    /// Why a replica stopped.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Why {
+        /// Two committed blocks conflict.
+        0 = Conflict,
+        /// A quorum has another root.
+        1 = Divergence,
+        /// A peer holds a statement of this replica that its log lacks.
+        2 = RolledBack,
+    }
+
+    /// A contradiction that only an operator can resolve, as operators were told of it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Stopped {
+        /// What it is.
+        pub why: Why,
+        /// The height, position or peer.
+        pub at: u64,
+        /// The block or root, or zero.
+        pub digest: Hash,
+    }
+
     /// A promise, or what a promise rests on.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Record {
@@ -73,6 +95,8 @@ wire! {
         6 = Listening,
         /// The replica may promise again.
         7 = Rejoined,
+        /// The replica stopped, and is stopped when it starts again; ended by a damaged log, which makes it listen.
+        8 = Stopped(Stopped),
     }
 }
 
@@ -86,7 +110,8 @@ impl Kept for Record {
             | Self::Commit { .. }
             | Self::Checkpoint(_)
             | Self::Listening
-            | Self::Rejoined => Keep::Log,
+            | Self::Rejoined
+            | Self::Stopped(_) => Keep::Log,
         }
     }
 }

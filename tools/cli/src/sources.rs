@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use synod_config::{Code, Genesis, NodeConfig};
+use synod_config::{Code, Genesis, NodeConfig, code};
 use synod_gateway::{Disk, Distribution, Health, Label, Lag, Page, Quorum, Replay, Sources};
 use synod_host::{ClusterClient, Histogram, Meters, Reading, Seen, Server, Stage};
 use synod_net::{Check, Counter, QUEUE_CLASSES};
@@ -158,6 +158,7 @@ impl Sources for NodeSources {
             lag: state.lag(behind),
             disk,
             draining,
+            alarm: seen.alarms.first().map(|name| alarm(name)),
         }
     }
 
@@ -255,6 +256,15 @@ fn lag(seen: &Seen, server: &Server) -> u64 {
             let chop = server.chop().look();
             chop.height.saturating_sub(chop.delivered) + seen.batches.map_or(0, |batches| batches.waiting)
         }
+    }
+}
+
+/// The code of an alarm of the replica.
+fn alarm(name: &str) -> Code {
+    match name {
+        "state_divergence" => code::STATE_DIVERGENCE,
+        "conflicting_commit" => code::CONFLICTING_COMMITS,
+        _ => code::ROLLED_BACK,
     }
 }
 

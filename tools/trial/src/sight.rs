@@ -140,7 +140,7 @@ impl<'a> Sight<'a> {
                 self.header(&anchor.header);
                 self.add(Seen::Stable(anchor.certificate.state().position.0));
             }
-            Record::Listening | Record::Rejoined => {}
+            Record::Listening | Record::Rejoined | Record::Stopped(_) => {}
         }
     }
 

@@ -204,6 +204,7 @@ fn written(record: &Record) -> Said {
         }
         Record::Listening => Said::plain("listening"),
         Record::Rejoined => Said::plain("rejoined"),
+        Record::Stopped(stopped) => Said::plain(format!("stopped: {:?} at {}", stopped.why, stopped.at)),
     }
 }
 

@@ -99,8 +99,16 @@ impl<P: App + 'static> Executor<P> {
             unreachable!("the bound of the application's bytes keeps the number of chunks below the maximum")
         };
         let record = SnapshotRecord { summary, chunks };
+        // What a damaged lane held stays on the disk until there is a state in its place.
+        let given_up = core::mem::take(&mut self.given_up);
+        given_up.iter().for_each(|(position, _)| turn.persist(ExecutorRecord::Dropped(*position)));
         turn.persist(ExecutorRecord::Taken(record.clone()));
         self.snapshots.add(record);
+        for name in given_up.into_iter().flat_map(|(_, names)| names) {
+            if !self.snapshots.holds(name) {
+                turn.erase(name);
+            }
+        }
         self.release(self.snapshots.superfluous(Position(0)), turn);
     }
 

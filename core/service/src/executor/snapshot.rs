@@ -162,6 +162,12 @@ impl Snapshots {
         snapshots
     }
 
+    /// Forgets all; gives their positions and the blobs that each was the last to use.
+    pub(super) fn give_up(&mut self) -> Vec<(Position, Vec<Hash>)> {
+        let positions: Vec<Position> = self.kept.iter().map(Snapshot::position).collect();
+        positions.into_iter().map(|position| (position, self.drop_one(position))).collect()
+    }
+
     pub(super) fn newest(&self) -> Option<&Snapshot> {
         self.kept.back()
     }

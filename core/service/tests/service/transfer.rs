@@ -2,7 +2,7 @@
 
 use synod_crypto::Hash;
 use synod_machine::broadcast::{Delivered, Position};
-use synod_machine::{Machine, Span};
+use synod_machine::{Condition, Machine, Span};
 use synod_quorum::NodeId;
 use synod_service::{ClientMessage, ExecutorLimits, FetchState, Part, StateSummary};
 use synod_wire::{Blob, Bytes, Limits, List, Wire};
@@ -94,6 +94,36 @@ fn a_lost_blob_is_fetched_from_the_others() {
     world.restart(0);
     settle(&mut world, 0);
     assert_eq!(world.executor(0).app(), world.executor(1).app());
+}
+
+/// What it stored as its state is another one than the others certified.
+#[test]
+fn a_damaged_lane_is_not_believed_where_there_are_others() {
+    for far_behind in [false, true] {
+        let wrong = filled(9, 30);
+        let mut world = World::new(Setup { seed: 8, ..Setup::default() });
+        fill(&mut world, 60);
+        world.crash(3);
+        world.nodes[3].records = wrong.nodes[3].records.clone();
+        world.nodes[3].blobs = wrong.nodes[3].blobs.clone();
+        world.restart_over(3, Condition::Damaged);
+        assert_eq!(world.executor(3).resume_position(), Position(0));
+        assert_eq!(world.nodes[3].blobs, wrong.nodes[3].blobs, "nothing goes before there is something in its place");
+        if far_behind {
+            jump(&mut world, 3);
+        }
+        settle(&mut world, 3);
+        assert_eq!(world.executor(3).app(), world.executor(0).app());
+        blobs_are_those_of_the_kept_snapshots(&world, 3);
+    }
+    let mut world = World::new(Setup { nodes: 1, ..Setup::default() });
+    fill(&mut world, 40);
+    let before = world.executor(0).app().clone();
+    world.crash(0);
+    world.restart_over(0, Condition::Damaged);
+    assert!(world.executor(0).resume_position().0 >= 32, "nobody else has it");
+    settle(&mut world, 0);
+    assert_eq!(*world.executor(0).app(), before);
 }
 
 /// Its own state is nowhere any more, and what was delivered above it is more than it would let wait else.

@@ -86,6 +86,8 @@ pub struct Health {
     pub disk: Disk,
     /// Whether an operator drains the node.
     pub draining: bool,
+    /// The contradiction at which the node stopped, if it did.
+    pub alarm: Option<Code>,
 }
 
 /// One judged line.
@@ -144,12 +146,14 @@ impl Health {
         let full = (free < reserve)
             .then(|| (code::DISK_RESERVE, format!("{free} bytes are free, below the reserve of {reserve}")));
         let draining = self.draining.then(|| (code::DRAINING, "the node is about to stop".to_owned()));
+        let stopped = self.alarm.map(|code| (code, "the node votes for nothing any more".to_owned()));
         vec![
             Check::new("replay", replaying),
             Check::new("quorum", alone),
             Check::new("lag", behind),
             Check::new("disk", full),
             Check::new("draining", draining),
+            Check::new("alarm", stopped),
         ]
     }
 }
@@ -171,7 +175,7 @@ mod tests {
         assert_eq!(failing(&healthy().live()), [""; 0]);
         assert_eq!(failing(&healthy().ready()), [""; 0]);
         let lines: Vec<_> = healthy().ready().iter().map(Check::line).collect();
-        assert_eq!(lines, ["[+]replay", "[+]quorum", "[+]lag", "[+]disk", "[+]draining"]);
+        assert_eq!(lines, ["[+]replay", "[+]quorum", "[+]lag", "[+]disk", "[+]draining", "[+]alarm"]);
     }
 
     #[test]
@@ -198,6 +202,9 @@ mod tests {
         assert_eq!(failing(&full.ready()), ["[-]disk SYN-1201 9 bytes are free, below the reserve of 10"]);
         let draining = Health { draining: true, ..healthy() };
         assert_eq!(failing(&draining.ready()), ["[-]draining SYN-3405 the node is about to stop"]);
+        let stopped = Health { alarm: Some(code::STATE_DIVERGENCE), ..healthy() };
+        assert_eq!(failing(&stopped.ready()), ["[-]alarm SYN-6006 the node votes for nothing any more"]);
+        assert_eq!(failing(&stopped.live()), [""; 0], "a restart cures nothing");
         let failed = Health { journal_failed: Some("no\nspace".to_owned()), ..healthy() };
         assert_eq!(failing(&failed.live()), ["[-]journal SYN-5004 no\\nspace"]);
     }

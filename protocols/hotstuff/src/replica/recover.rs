@@ -3,7 +3,7 @@
 //! A replica comes back with every promise it made (`Safety`), the certificates those promises rest on, the committed
 //! chain above its oldest retained block, and the blocks it voted for. Bodies stay in the journal until they are needed.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_crypto::Hash;
@@ -25,7 +25,7 @@ use crate::pacemaker::{Pacemaker, Reason, Temper};
 use crate::pool::{Budget, Pool};
 use crate::proof::Commitment;
 use crate::proven::Certificates;
-use crate::record::{Mark, Safety};
+use crate::record::{Mark, Safety, Stopped};
 use crate::rules::Rules;
 use crate::serve::Serving;
 use crate::sync::BlockSync;
@@ -50,6 +50,8 @@ struct Replay {
     /// The state above the chain that the user was told to fetch.
     told: Option<Arc<Anchor>>,
     listening: bool,
+    /// What stopped it.
+    stopped: Option<Stopped>,
     /// The record of a rejoin was read, the promise that belongs to it was not.
     rejoining: bool,
 }
@@ -67,6 +69,7 @@ impl Replay {
             anchor: None,
             told: None,
             listening: false,
+            stopped: None,
             rejoining: false,
         }
     }
@@ -100,7 +103,8 @@ impl Replay {
             }
             Record::Commit { digest, last } => self.commit(digest, last)?,
             Record::Checkpoint(anchor) => self.take_anchor(Arc::new(anchor)),
-            Record::Listening => self.listening = true,
+            Record::Listening => (self.listening, self.stopped) = (true, None),
+            Record::Stopped(stopped) => self.stopped = Some(stopped),
             Record::Rejoined => self.rejoining = true,
         }
         Ok(())
@@ -202,21 +206,6 @@ fn budget(parameters: &Parameters, members: u32) -> Budget {
     }
 }
 
-fn nothing_delivered() -> Delivery {
-    Delivery {
-        height: 0,
-        position: Position(0),
-        applied: Position(0),
-        still: Default::default(),
-        unapplied: VecDeque::new(),
-        tickets: BTreeMap::new(),
-        loading: BTreeSet::new(),
-        unreadable: BTreeSet::new(),
-        barriers: Vec::new(),
-        proving: BTreeSet::new(),
-    }
-}
-
 impl Core {
     /// A replica before its first promise.
     fn fresh(config: Config, rules: Rules) -> Self {
@@ -237,6 +226,7 @@ impl Core {
             terms,
             genesis,
             mode: Mode::Acting,
+            stopped: None,
             safety: Safety::fresh(epoch, genesis, kind),
             high: Arc::new(Qc::empty(epoch, kind, genesis)),
             tc: None,
@@ -274,7 +264,7 @@ impl Core {
             pacemaker: Nested::new(pacemaker),
             working: false,
             sync: Nested::new(BlockSync::new(others, SYNC_PATIENCE)),
-            delivery: nothing_delivered(),
+            delivery: Delivery::default(),
             checkpoints: Checkpoints::new(parameters.checkpoint_every),
             serving: Serving::default(),
             proof_waiters: NodeSet::EMPTY,
@@ -300,7 +290,9 @@ impl Core {
                 taken?;
             }
         }
-        if damaged || replay.listening {
+        if let Some(stopped) = replay.stopped.filter(|_| !damaged) {
+            (core.mode, core.stopped) = (Mode::Halted, Some(stopped));
+        } else if damaged || replay.listening {
             core.mode = Mode::Listening { shown: BTreeMap::new() };
         }
         if !damaged {
@@ -445,6 +437,9 @@ impl Core {
         }
         if matches!(self.mode, Mode::Listening { .. }) {
             put(Record::Listening);
+        }
+        if let Some(stopped) = self.stopped {
+            put(Record::Stopped(stopped));
         }
         put(Record::Safety(self.safety.clone()));
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use synod_crypto::{Claim, Hash, Signature, Verified};
-use synod_machine::broadcast::{Delivered, Position, Submit, Ticket};
+use synod_machine::broadcast::{Delivered, Position, Refusal, Submit, Ticket};
 use synod_machine::{Event, Lift, Link, Machine, Nested, Never, Time, Turn, planted};
 use synod_quorum::{NodeId, NodeSet};
 
@@ -19,7 +19,7 @@ use crate::pacemaker::{Pace, Pacemaker, Reason};
 use crate::pool::Pool;
 use crate::proof::Commitment;
 use crate::proven::Certificates;
-use crate::record::{Mark, Safety};
+use crate::record::{Mark, Safety, Stopped, Why};
 use crate::rules::Rules;
 use crate::serve::Serving;
 use crate::sync::{BlockSync, Question};
@@ -62,7 +62,7 @@ pub(crate) enum Far {
 }
 
 /// What was delivered to the user and applied by it.
-#[derive(Clone, Debug)]
+#[derive(Default, Clone, Debug)]
 pub(crate) struct Delivery {
     /// Height of the last block delivered whole.
     pub(crate) height: u64,
@@ -134,6 +134,8 @@ pub(crate) struct Core {
     pub(crate) terms: Terms,
     pub(crate) genesis: Hash,
     pub(crate) mode: Mode,
+    /// Why it is halted.
+    pub(crate) stopped: Option<Stopped>,
 
     pub(crate) safety: Safety,
     pub(crate) high: Arc<Qc>,
@@ -231,7 +233,7 @@ impl Machine for Core {
 
     fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
         if self.mode == Mode::Halted {
-            return;
+            return self.stay_halted(&event, turn);
         }
         match event {
             Event::Start => self.on_start(turn),
@@ -377,10 +379,38 @@ impl Core {
         Safety { lock, ..self.safety.clone() }
     }
 
-    /// Stops at a contradiction that only an operator can resolve.
+    /// Stops at a contradiction that only an operator can resolve, for this life and those after it.
     pub(crate) fn halt(&mut self, name: NoteName, values: [u64; 3], digest: Hash, turn: &mut Turn<'_, Self>) {
         turn.note(Note { name, values, digest });
-        self.mode = Mode::Halted;
+        let why = match name {
+            NoteName::Divergence => Why::Divergence,
+            NoteName::RolledBack => Why::RolledBack,
+            _ => Why::Conflict,
+        };
+        let stopped = Stopped { why, at: values[0], digest };
+        turn.persist(Record::Stopped(stopped));
+        (self.mode, self.stopped) = (Mode::Halted, Some(stopped));
+    }
+
+    /// A replica that is halted tells operators again when it starts, and its user that nothing will come.
+    fn stay_halted(&self, event: &Event<Self>, turn: &mut Turn<'_, Self>) {
+        match (event, self.stopped) {
+            (Event::Start, Some(Stopped { why, at, digest })) => {
+                let name = match why {
+                    Why::Conflict => NoteName::Conflict,
+                    Why::Divergence => NoteName::Divergence,
+                    Why::RolledBack => NoteName::RolledBack,
+                };
+                turn.note(Note { name, values: [at, 0, 0], digest });
+            }
+            (Event::Input(Submit::Payload { ticket, .. } | Submit::Barrier(ticket)), _) => {
+                turn.output(Delivered::Refused { ticket: *ticket, why: Refusal::NotReady });
+            }
+            (Event::Input(Submit::Prove(position)), _) => {
+                turn.output(Delivered::Proof { position: *position, proof: None });
+            }
+            _ => {}
+        }
     }
 
     /// What operators ask.

@@ -1,8 +1,9 @@
 //! Attestations that are lost (4.12): they are said again until each member holds the certificate, and not longer.
 
-use synod_hotstuff::{Message, Pack, Parameters};
-use synod_machine::Span;
-use synod_machine::broadcast::Position;
+use synod_crypto::Hash;
+use synod_hotstuff::{Message, NoteName, Pack, Parameters};
+use synod_machine::broadcast::{Delivered, Position, Refusal, Submit};
+use synod_machine::{Condition, Event, Span};
 
 use crate::world::World;
 
@@ -48,4 +49,35 @@ fn a_link_that_comes_back_brings_the_attestation() {
     }
     world.run(Span::millis(20));
     assert_eq!(stable(&world), [1, 0, 0, 0]);
+}
+
+/// The root of its state is another than the one a quorum certified.
+#[test]
+fn a_member_that_diverged_stays_stopped_until_its_log_is_given_up() {
+    let mut world = World::four(Pack::Chain2Order, every_position);
+    world.seat_mut(3).applies = false;
+    world.submit(0, "a");
+    world.run(Span::millis(900));
+    assert_eq!(stable(&world), [1, 1, 1, 0]);
+    let root = Some(Hash::of(b"a bit of it flipped"));
+    world.give(3, Event::Input(Submit::Applied { position: Position(1), root }));
+    assert!(world.seat(3).seen().halted && world.seat(3).noted(NoteName::Divergence));
+
+    world.seat_mut(3).notes.clear();
+    world.restart_whole(3);
+    assert!(world.seat(3).seen().halted, "another start cures nothing");
+    assert!(world.seat(3).noted(NoteName::Divergence), "and operators are told again");
+    world.submit(3, "b");
+    let told = &world.seat(3).outputs[..];
+    assert!(matches!(told, [Delivered::Refused { why: Refusal::NotReady, .. }]), "{told:?}");
+
+    let kept = world.seat(3).journal.len();
+    world.seat_mut(3).crash(kept);
+    world.seat_mut(3).applies = true;
+    world.start(3, Condition::Damaged, Position(0));
+    assert!(!world.seat(3).seen().halted && !world.seat(3).seen().acting, "it listens");
+    world.run(Span::secs(10));
+    assert!(world.seat(3).seen().acting, "and is readmitted");
+    world.restart_whole(3);
+    assert!(world.seat(3).seen().acting, "for good");
 }

@@ -140,6 +140,7 @@ fn written(record: &Record) -> String {
         Record::Checkpoint(anchor) => format!("Checkpoint at {}", anchor.certificate.state().position.0),
         Record::Listening => "Listening".to_owned(),
         Record::Rejoined => "Rejoined".to_owned(),
+        Record::Stopped(stopped) => format!("Stopped {:?} at {}", stopped.why, stopped.at),
     }
 }
 
