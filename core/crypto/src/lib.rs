@@ -48,4 +48,4 @@ pub use keys::{Keys, Seed, Signature};
 pub use registration::{BadKey, check_key};
 pub use statement::{STATEMENT_MAX, Scope, Statement};
 pub use synod_quorum::PublicKey;
-pub use synod_simd::near;
+pub use synod_simd::{near, planted};

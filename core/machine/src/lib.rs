@@ -44,7 +44,6 @@ mod job;
 mod machine;
 mod nested;
 mod never;
-pub mod planted;
 mod queue;
 mod recover;
 pub mod register;
@@ -64,5 +63,7 @@ pub use never::Never;
 pub use queue::{Full, Message, Queue, QueueSpec};
 pub use recover::{Condition, Keep, Log, Record, Recover, Unrecoverable};
 pub use rng::Rng;
+/// Planted bugs; they are defined in the lowest crate that has one.
+pub use synod_crypto::planted;
 pub use time::{Span, Time, Wall};
 pub use turn::Turn;

@@ -18,6 +18,8 @@
 //!
 //! *Bounds.* An addition of n keys takes 2.5 MiB beside the keys, whatever n is.
 //!
+//! [`planted!`] is here because nothing lies below this crate.
+//!
 //! *Unsafe code.* Calls of functions for processors that were found to have them, loads of whole rows and prefetches of what is borrowed;
 //! see docs/adr/0016-vector-kernels.md.
 
@@ -39,6 +41,7 @@ mod lanes;
     expect(unsafe_code, reason = "a prefetch takes an address; see the module")
 )]
 mod near;
+pub mod planted;
 mod point;
 mod root;
 mod sum;

@@ -16,6 +16,7 @@ use crate::complete::Point;
 use crate::field::{Fe, ONE, multiple_of_p};
 use crate::invert::invert;
 use crate::lanes::Eight;
+use crate::planted;
 use crate::point::{PackedKey, back, front};
 
 /// Vectors of one chunk, and most that are left of all chunks: as much as a second-level cache holds.
@@ -96,7 +97,7 @@ fn invert_lanes<L: Eight>(number: &Fe<L>) -> Option<Fe<L>> {
     let pairs = L::product(&halves, &pair);
     let other = pairs.turned::<1>();
     let all = L::product(&pairs, &other).first();
-    if all.is_zero() {
+    if all.is_zero() && !planted!(C24) {
         return None;
     }
     let others = L::product(&half, &L::product(&pair, &other));
@@ -231,7 +232,10 @@ mod tests {
     use crate::testing::{Drawn, keys, negated};
     use crate::{Adder, Path};
 
+    /// In builds with planted bugs the one that the environment names is on.
     fn adders() -> Vec<Adder> {
+        #[cfg(synod_plant)]
+        crate::planted::activate(&std::env::var("SYNOD_PLANT").unwrap_or_default());
         [Adder::portable(), Adder::new()].into()
     }
 

@@ -13,7 +13,7 @@ const REGISTRY: &str = "tests/plants.toml";
 /// The compiler's condition of a build with planted bugs. In two parts, so that this file does not name it.
 const CONDITION: [&str; 2] = ["synod_", "plant"];
 /// The only production code that asks for it: the macro, and the search.
-const ASKING: &[&str] = &["core/machine/src/planted.rs", "tools/trial/src/plants.rs"];
+const ASKING: &[&str] = &["core/simd/src/planted.rs", "tools/trial/src/plants.rs"];
 const FIELDS: &[&str] = &["id", "bug", "system", "checker"];
 
 /// Checks that every `planted!(ID)` of production code is registered once and every entry is planted.
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(files(".cargo/config.toml", &format!("[build]\nrustflags = [\"--cfg\", \"{cfg}\"]\n")), 1);
         let code = format!("#[cfg({cfg})]\nfn a() {{}}\nfn b() -> bool {{ cfg!({cfg}) }}\n");
         assert_eq!(files("protocols/a/src/a.rs", &code), 2);
-        assert_eq!(files("core/machine/src/planted.rs", &code), 0);
+        assert_eq!(files("core/simd/src/planted.rs", &code), 0);
         assert_eq!(files("protocols/a/src/a.rs", &format!("#[cfg(not({cfg}))]\nfn a() {{}}\n")), 1);
     }
 
