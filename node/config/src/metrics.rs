@@ -131,6 +131,8 @@ metrics! {
         "server_exceptions_total" Counter "" [] "Messages of them that were repeated, stale or void.";
         "server_refusals_total" Counter "" ["code"] "Batches refused by this server, or at a broker answers of servers that refuse, by why.";
         "server_keysum_path" Gauge "" [] "1 while keys of batches are added in vectors, 0 while one by one.";
+        "server_cohort_hit_ratio" Gauge "" [] "Share of the sums of keys that were begun from the sum of another batch.";
+        "store_pinned_bytes" Gauge "bytes" [] "Bytes of bodies that are witnessed and neither ordered nor expired.";
         "server_witness_seconds" Histogram "seconds" [] "From being asked for a shard to giving it.";
         "server_bytes_per_message" Gauge "" [] "Bytes of witnessed bodies for each of their messages.";
         "directory_clients" Gauge "" [] "Clients in the directory.";

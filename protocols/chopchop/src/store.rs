@@ -195,6 +195,8 @@ pub struct Store {
     expiries: BTreeSet<(u64, Hash)>,
     ordered: BTreeMap<u64, Hash>,
     retained: u64,
+    /// Pinned bytes that were told last.
+    told_pinned: u64,
     /// What waits for its check, by payer and in the order in which each asked.
     waiting: BTreeMap<(NodeId, u64), Hash>,
     /// Whose batch was checked last.
@@ -230,6 +232,7 @@ impl Store {
             expiries: BTreeSet::new(),
             ordered: BTreeMap::new(),
             retained: 0,
+            told_pinned: 0,
             waiting: BTreeMap::new(),
             served: OTHERS,
             checking: BTreeMap::new(),

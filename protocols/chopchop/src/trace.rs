@@ -91,8 +91,10 @@ names! {
     Refused = "batch_refused";
     /// The key sum's fast path and its reference disagree: count. Any of these fails a run.
     AdderMismatch = "adder_mismatch";
-    /// Bytes pinned: all, of the batch's broker.
+    /// Bytes of bodies that are witnessed and neither ordered nor expired changed: to this many.
     Pinned = "store_pinned";
+    /// Keys of signers were added up for a signature that held: 1 when the sum was begun from that of another batch, signers.
+    KeysAdded = "keys_added";
     /// A body was retrieved: bytes, pieces.
     Retrieved = "body_retrieved";
     /// A body was released: height.

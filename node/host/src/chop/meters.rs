@@ -36,6 +36,10 @@ pub struct ChopSeen {
     pub refused: BTreeMap<Refusal, u64>,
     /// Whether keys of a batch are added in vectors; else one by one.
     pub in_vectors: bool,
+    /// Bytes of bodies that are witnessed and neither ordered nor expired.
+    pub pinned: u64,
+    /// Sums of keys under signatures that held, and those of them that were begun from the sum of another batch.
+    pub sums: (u64, u64),
     /// Aggregates that a broker checked in its searches for bad shares.
     pub searched: u64,
     /// Batches that a broker sealed.
@@ -108,6 +112,11 @@ impl ChopMeters {
                 if let Some(why) = Refusal::ALL.iter().find(|why| u64::from(why.code()) == first) {
                     *self.seen().refused.entry(*why).or_default() += 1;
                 }
+            }
+            "store_pinned" => self.seen().pinned = first,
+            "keys_added" => {
+                let mut seen = self.seen();
+                seen.sums = (seen.sums.0 + 1, seen.sums.1 + first);
             }
             "shares_searched" => self.seen().searched += first,
             "batch_delivered" => {
@@ -191,6 +200,12 @@ mod tests {
         let seen = meters.look();
         assert_eq!(seen.refused, BTreeMap::from([(Refusal::Credit, 2)]), "no code of ours is none");
         assert_eq!((seen.searched, seen.in_vectors), (3, true));
+        for (name, first) in
+            [("store_pinned", 900), ("store_pinned", 70), ("keys_added", 1), ("keys_added", 0)]
+        {
+            tell(name, [first, 5, 0]);
+        }
+        assert_eq!((meters.look().pinned, meters.look().sums), (70, (2, 1)));
         tell("adder_mismatch", [1, 0, 0]);
         assert!(!meters.look().in_vectors);
         assert_eq!(seen.delivered, 3);

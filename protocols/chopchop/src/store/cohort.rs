@@ -42,6 +42,8 @@ pub struct Cohort {
     ids: Arc<[u32]>,
     sketch: [u32; SLOTS],
     sum: KeySum,
+    /// Whether it was begun from another one.
+    near: bool,
 }
 
 /// The least hash in each slot, of a sixteenth of the ids: which sixteenth depends on them alone.
@@ -137,18 +139,23 @@ impl Cohort {
         let found = near.and_then(|near| Some((near, difference(&near.ids, &ids, ids.len() / 2)?)));
         let Some((near, [came, left])) = found else {
             let sum = adder.sum(source, &ids)?;
-            return Some((Self { ids, sketch, sum }, false));
+            return Some((Self { ids, sketch, sum, near: false }, false));
         };
         let mut sum = near.sum;
         sum.add(&adder.sum(source, &came)?);
         let left = if planted!(C25) { Vec::new() } else { left };
         sum.subtract(&adder.sum(source, &left)?);
-        Some((Self { ids, sketch, sum }, true))
+        Some((Self { ids, sketch, sum, near: true }, true))
     }
 
     /// The sum of the keys.
     pub(super) const fn sum(&self) -> KeySum {
         self.sum
+    }
+
+    /// Whether the sum was begun from that of another batch.
+    pub(super) const fn is_near(&self) -> bool {
+        self.near
     }
 
     /// The signers, rising.

@@ -87,6 +87,7 @@ impl Store {
         self.retry(turn);
         self.settle_gone(turn);
         if moved {
+            self.note_pinned(turn);
             for broker in self.accounts.brokers().collect::<Vec<_>>() {
                 self.send_credit(broker, turn);
             }

@@ -183,6 +183,10 @@ impl Store {
         }
         let bytes_max = self.config.parameters.cohort_bytes;
         let broker = self.held.get(&digest).and_then(|held| held.charged);
+        if let Some(cohort) = &cohort {
+            let values = [u64::from(cohort.is_near()), cohort.ids().len() as u64, 0];
+            turn.note(Note::of(NoteName::KeysAdded, values, digest));
+        }
         if let (Some(cohort), Some(broker)) = (cohort, broker) {
             self.cohorts.remember(broker, cohort, bytes_max);
         }
@@ -217,6 +221,16 @@ impl Store {
         let Some(held) = self.held.get(digest) else { return };
         let record = StoreRecord::Pinned(self.pinned(*digest, held));
         self.persist(record, turn);
+        self.note_pinned(turn);
+    }
+
+    /// Tells how much is witnessed and neither ordered nor expired, when that changed.
+    pub(super) fn note_pinned(&mut self, turn: &mut Turn<'_, Self>) {
+        let is_pinned = |held: &&Held| held.durable && held.height.is_none();
+        let pinned = self.held.values().filter(is_pinned).map(|held| u64::from(held.header.body_len())).sum();
+        if core::mem::replace(&mut self.told_pinned, pinned) != pinned {
+            turn.note(Note::of(NoteName::Pinned, [pinned, 0, 0], Hash::ZERO));
+        }
     }
 
     pub(super) fn pinned(&self, digest: Hash, held: &Held) -> Pinned {

@@ -34,6 +34,11 @@ pub(super) fn server(meters: &ChopMeters, page: &mut Page) {
     page.count("synod_server_exceptions_total", &[], seen.exceptions);
     refusals(&seen, page);
     page.count("synod_server_keysum_path", &[], u64::from(seen.in_vectors));
+    let (sums, near) = seen.sums;
+    if sums > 0 {
+        page.number("synod_server_cohort_hit_ratio", &[], ratio(near, sums));
+    }
+    page.count("synod_store_pinned_bytes", &[], seen.pinned);
     page.distribution("synod_server_witness_seconds", &[], times(&meters.witness));
     let (bytes, entries) = meters.witnessed();
     page.number("synod_server_bytes_per_message", &[], ratio(bytes, entries));
