@@ -14,10 +14,10 @@ use crate::config::{Cluster, Rules};
 use crate::directory::Member;
 use crate::statement::BlsKeyBytes;
 
-/// Number of servers of every world here.
+/// Number of servers of every world here that asks for no other.
 pub(crate) const SERVERS: u32 = 4;
 
-/// The keys of a name: servers are 0 to 3, clients 1,000 and up.
+/// The keys of a name: servers are 0 and up, clients 1,000 and up.
 pub(crate) fn keys(name: u64) -> Keys {
     let seed = Seed::new(Hash::of(&name.to_le_bytes()).0);
     Keys::ed25519(&seed, [7; 32]).with_bls(BlsSecret::new(&seed))
@@ -30,12 +30,17 @@ pub(crate) fn client_keys(id: u32) -> Keys {
 
 /// Four servers, one of which may be faulty.
 pub(crate) fn cluster_with(rules: Rules) -> Cluster {
-    let all: Vec<Keys> = (0..u64::from(SERVERS)).map(keys).collect();
+    cluster_of(SERVERS, rules)
+}
+
+/// So many servers, fewer than a third of which may be faulty.
+pub(crate) fn cluster_of(servers: u32, rules: Rules) -> Cluster {
+    let all: Vec<Keys> = (0..u64::from(servers)).map(keys).collect();
     let voters = all.iter().map(|keys| Voter { key: keys.public(), power: 1 }).collect();
     let roster = Roster::new(Epoch(1), voters).expect("distinct keys");
     let bls = all.iter().map(|keys| keys.bls_public().expect("they have one")).collect();
     let bls = BlsMembers::new(bls).expect("distinct keys");
-    let quorums = Quorums::new(Model::Byzantine, SERVERS).expect("four suffice");
+    let quorums = Quorums::new(Model::Byzantine, servers).expect("four suffice");
     Cluster::new(Hash::of(b"cluster"), roster, bls, quorums, rules).expect("sound")
 }
 

@@ -17,7 +17,7 @@ use crate::by_hand::{SERVERS, client_keys, cluster, keys};
 use crate::card::Card;
 use crate::client::{Input, Output};
 use crate::config::Class;
-use crate::message::{ClientMessage, Nack, ServerMessage, Submit};
+use crate::message::{ClientMessage, Nack, ServerMessage, StoreMessage, Submit};
 use crate::statement::{BlsKeyBytes, BlsShareBytes, BlsSignatureBytes, Possession, Root, SignUp, Submission};
 use crate::vocabulary::Message;
 
@@ -328,6 +328,38 @@ fn withheld_shards_delay_but_never_stop() {
         world.run_until(10_000);
         assert_eq!((world.done(0).len(), world.done(1).len()), (1, 1), "without {silent}");
     }
+}
+
+/// T17: of ten servers, three of which may be faulty, five are asked at once with a margin of one. Shards withheld by no more
+/// than the margin cost nothing; by one more, or by as many as may be faulty, at most three waits for them.
+#[test]
+fn t17_with_a_margin_withheld_shards_cost_at_most_three_waits() {
+    let took = |withheld: NodeSet| {
+        let mut world = World::among(10, 2, Parameters { margin: 1, ..eager() });
+        (0..2).for_each(|id| world.start_client(id));
+        world.loss = Box::new(move |letter| {
+            let shard = matches!(&letter.message, Message::Store(StoreMessage::Shard(_)));
+            shard && withheld.contains(letter.from)
+        });
+        (0..2).for_each(|id| world.broadcast(id, 3));
+        let done = |world: &World| (0..2).all(|id| world.done(id).len() == 1);
+        (0..5_000).find(|at| {
+            world.run_until(*at);
+            done(&world)
+        })
+    };
+    let usual = took(NodeSet::EMPTY).expect("delivered");
+    let mut waited = 0;
+    for first in 0..10 {
+        for count in 1..=3 {
+            let withheld: NodeSet = (0..count).map(|nth| NodeId((first + nth) % 10)).collect();
+            let took = took(withheld).expect("delivered");
+            let most = if count == 1 { 0 } else { 150 };
+            assert!(took <= usual + most, "{took} ms without {withheld:?}, {usual} ms with all");
+            waited += u32::from(took > usual);
+        }
+    }
+    assert!(waited > 0, "some of those that withhold theirs are asked first");
 }
 
 /// T18, row 19: a server that signs with another key is blamed, and counts for nothing.

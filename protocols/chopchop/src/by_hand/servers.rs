@@ -1,11 +1,11 @@
-//! Four servers that a test plays: they witness, order, deduplicate and sign as the specification says, written again.
+//! Servers that a test plays: they witness, order, deduplicate and sign as the specification says, written again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use synod_crypto::{Hash, Statement};
 use synod_quorum::{NodeId, NodeSet};
 
-use super::{SERVERS, keys};
+use super::keys;
 use crate::batch::{Batch, Refusal};
 use crate::config::Cluster;
 use crate::content::AnyBatch;
@@ -64,8 +64,13 @@ impl Servers {
     pub(crate) fn credits(&self) -> Vec<(NodeId, Message)> {
         let credit =
             Credit { bytes: 1 << 30, work: 1 << 30, height: self.height, directory: self.directory.len() };
-        let all = (0..SERVERS).map(NodeId).filter(|id| !self.silent.contains(*id));
-        all.map(|id| (id, Message::Store(StoreMessage::Credit(credit.clone())))).collect()
+        self.speaking().map(|id| (id, Message::Store(StoreMessage::Credit(credit.clone())))).collect()
+    }
+
+    /// The servers that say something.
+    fn speaking(&self) -> impl Iterator<Item = NodeId> + use<> {
+        let (all, silent) = (self.cluster.roster().size(), self.silent);
+        (0..all).map(NodeId).filter(move |id| !silent.contains(*id))
     }
 
     fn sign<S: Statement>(&self, server: NodeId, statement: &S) -> BlsSignatureBytes {
@@ -85,8 +90,8 @@ impl Servers {
                 self.deliver(digest);
             }
             // All servers deliver, and each says so itself.
-            let all = (0..SERVERS).map(NodeId).filter(|id| !self.silent.contains(*id));
-            return all
+            return self
+                .speaking()
                 .flat_map(|id| self.verdict(id, &digest).into_iter().map(move |said| (id, said)))
                 .collect();
         }

@@ -7,7 +7,7 @@ use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Bytes;
 
 use super::servers::Servers;
-use super::{Hand, SERVERS, client_keys, cluster_with, keys, member};
+use super::{Hand, SERVERS, client_keys, cluster_of, keys, member};
 use crate::broker::{self, Broker};
 use crate::client::{self, Client, ClientRecord, Input, Output};
 use crate::config::{Class, Cluster, Rules};
@@ -43,7 +43,7 @@ pub(crate) type Loss = Box<dyn FnMut(&Letter) -> bool>;
 /// The delays of the copies of a letter that arrive, in milliseconds.
 pub(crate) type Way = Box<dyn FnMut(&Letter) -> Vec<u64>>;
 
-/// Four servers, up to two brokers, and clients.
+/// Servers, four unless a test wants more, up to two brokers, and clients.
 pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) servers: Servers,
@@ -81,7 +81,13 @@ pub(crate) fn eager() -> broker::Parameters {
 impl World {
     /// A world of these brokers, whose directory has `known` clients; none of them runs yet.
     pub(crate) fn new(known: u32, parameters: broker::Parameters) -> Self {
-        let cluster = cluster_with(Rules { batch_max: 64, body_bytes_max: 64 << 10, ..Rules::default() });
+        Self::among(SERVERS, known, parameters)
+    }
+
+    /// As [`World::new`], with so many servers.
+    pub(crate) fn among(servers: u32, known: u32, parameters: broker::Parameters) -> Self {
+        let rules = Rules { batch_max: 64, body_bytes_max: 64 << 10, ..Rules::default() };
+        let cluster = cluster_of(servers, rules);
         let mut world = Self {
             servers: Servers::new(cluster.clone(), directory(known)),
             cluster,
