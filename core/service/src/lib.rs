@@ -72,5 +72,5 @@ pub use message::{
     value_digest,
 };
 pub use state_store::{Change, MemoryStore, StateStore};
-// Applications may not depend on core/machine, and the App trait names these.
-pub use synod_machine::{Unrecoverable, Wall, broadcast::Position};
+// Applications may not depend on core/machine, and the App trait names these; they have planted bugs too.
+pub use synod_machine::{Unrecoverable, Wall, broadcast::Position, planted};

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use synod_sim::Scenario;
 
 use super::{scenario, script};
 use crate::plants::with;
 use crate::report::{Failure, Outcome, RunReport};
 use crate::run::{Manner, commit, run_scenario};
+use crate::systems::chopchop;
 use crate::token::{RunOptions, Token};
 
 /// What to enumerate.
@@ -69,7 +71,12 @@ fn token(system: &str, index: u64) -> String {
 }
 
 fn one(system: &str, index: u64) -> Result<RunReport, String> {
-    run_scenario(&scenario(system, index), &token(system, index), Manner::default())
+    run_scenario(&played(system, index), &token(system, index), Manner::default())
+}
+
+/// The scenario of an index of any system.
+fn played(system: &str, index: u64) -> Scenario {
+    if chopchop::is(system) { chopchop::twins::scenario(system, index) } else { scenario(system, index) }
 }
 
 /// Runs the scripts of `order`.
@@ -86,7 +93,9 @@ pub fn enumerate(order: &Order) -> Result<TwinsReport, String> {
     let pile = Pile {
         order,
         next: AtomicU64::new(order.from),
-        broken: AtomicBool::new(crate::params::pack_of(&order.system).is_none()),
+        broken: AtomicBool::new(
+            crate::params::pack_of(&order.system).is_none() && !chopchop::is(&order.system),
+        ),
         started: Instant::now(),
         sums: Mutex::new((report, BTreeSet::new())),
     };
@@ -119,7 +128,8 @@ fn work(pile: &Pile<'_>) {
         let Ok(run) = one(&order.system, index) else {
             return pile.broken.store(true, Ordering::Relaxed);
         };
-        let script = script(index);
+        let of_chop = chopchop::is(&order.system);
+        let script = if of_chop { chopchop::twins::script(&order.system, index) } else { script(index) };
         let Ok(mut sums) = pile.sums.lock() else { return };
         let (report, seen) = &mut *sums;
         report.next = report.next.max(index + 1);
@@ -184,6 +194,17 @@ mod tests {
     }
 
     #[test]
+    fn the_first_scripts_of_twin_servers_are_clean_over_both_orderings() {
+        for system in chopchop::SYSTEMS {
+            let system = system.to_owned();
+            let order = Order { system, from: 0, count: 12, time_max: None, jobs: 1 };
+            let report = enumerate(&order).expect("a system");
+            assert_eq!(report.violations, []);
+            assert_eq!((report.executed, report.unique, report.complete), (12, 12, 12));
+        }
+    }
+
+    #[test]
     fn an_unknown_system_is_refused() {
         let system = "hotstuff/chain9".to_owned();
         let order = Order { system, from: 0, count: 1, time_max: None, jobs: 1 };
@@ -192,8 +213,10 @@ mod tests {
 
     #[test]
     fn a_script_is_run_again_by_its_token() {
-        let first = one("hotstuff/chain2", 5).expect("a system");
-        let again = crate::replay::replay(&first.token, Manner::default()).expect("a token");
-        assert_eq!((first.audit, first.events), (again.audit, again.events));
+        for system in ["hotstuff/chain2", "chopchop/ideal"] {
+            let first = one(system, 5).expect("a system");
+            let again = crate::replay::replay(&first.token, Manner::default()).expect("a token");
+            assert_eq!((first.audit, first.events), (again.audit, again.events));
+        }
     }
 }

@@ -18,7 +18,7 @@ const STEP: u128 = 1_000_000_007;
 /// A script by its index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// The codes of its rounds, canonical.
+    /// The codes of its rounds, canonical; two bytes each where they are pairs of servers of Chop Chop.
     pub rounds: Vec<u8>,
     /// Whether it is one of those that are enumerated, or drawn.
     pub enumerated: bool,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use synod_config::{Exit, SynError, code};
 use synod_trial::plants::is_plant_build;
 use synod_trial::run::SYSTEMS;
+use synod_trial::systems::chopchop;
 use synod_trial::twins::{HuntReport, Order, enumerate, hunt};
 
 /// Scripts of an enumeration that is told neither their number nor its time.
@@ -21,7 +22,7 @@ const COUNT: u64 = 1_000;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod sim twins --system hotstuff/chain2 --count 8")]
 pub(super) struct Arguments {
-    /// The system; a bare `hotstuff`, or `all`, is every production pack, one after the other.
+    /// The system; a bare `hotstuff`, or `all`, is every production pack, `chopchop` both of its orderings, one after the other.
     #[arg(long, default_value = "hotstuff/chain2+order")]
     system: String,
     /// Number of scripts per system; 1000 unless there is a time.
@@ -47,7 +48,8 @@ pub(super) struct Arguments {
 impl Arguments {
     pub(super) fn run(self, session: &Session) -> Done {
         let systems: Vec<String> = match self.system.as_str() {
-            "all" | "hotstuff" => SYSTEMS.iter().map(|system| (*system).to_owned()).collect(),
+            "all" | "hotstuff" => names(&SYSTEMS),
+            "chopchop" => names(&chopchop::SYSTEMS),
             one => vec![one.to_owned()],
         };
         if !self.plants.is_empty() {
@@ -103,6 +105,10 @@ impl Arguments {
         let why = format!("not found: {}", missed.join(", "));
         Err(SynError::of(code::PROPERTY_VIOLATED, &[("token", "twins")]).because(why))
     }
+}
+
+fn names(systems: &[&str]) -> Vec<String> {
+    systems.iter().map(|system| (*system).to_owned()).collect()
 }
 
 /// The report of one system as it is; of several their sums and a row for each.

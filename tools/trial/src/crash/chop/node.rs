@@ -15,7 +15,7 @@ use super::super::report::{FAILURES_MAX, Failure, SystemReport};
 use super::super::tape::Step;
 use super::judge::{Broken, Judge};
 use super::talk::{OF_SERVER, Talk, talk};
-use super::{client, server};
+use super::{broker, client, server};
 use crate::systems::chopchop::plan::Plan;
 
 /// All nodes of a system, spread over `jobs` threads.
@@ -27,13 +27,16 @@ pub(in super::super) fn one(system: &str, manner: Manner, jobs: usize) -> Result
         let token = point(system, (0, 0, 0), manner.blocks).to_string();
         all.failures.push(Failure { token, checker, what: format!("in the conversation: {what}") });
     }
-    let nodes: Vec<u32> = talk.tapes.keys().copied().collect();
+    // Brokers take longest.
+    let with_brokers = !manner.blocks && manner.edit.is_none();
+    let brokers = with_brokers.then(|| talk.roles.brokers().map(|id| id.0));
+    let nodes: Vec<u32> = brokers.into_iter().flatten().chain(talk.tapes.keys().copied()).collect();
     let (next, sums) = (AtomicUsize::new(0), Mutex::new(Ok(all)));
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
                 while let Some(id) = nodes.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let part = node(&talk, *id, manner);
+                    let part = of_any(&talk, *id, manner);
                     if let Ok(mut sums) = sums.lock() {
                         match (&mut *sums, part) {
                             (Ok(sums), Ok(part)) => sums.add(part),
@@ -51,7 +54,15 @@ pub(in super::super) fn one(system: &str, manner: Manner, jobs: usize) -> Result
 /// Repeats one crash.
 pub(in super::super) fn again(wanted: &Point, manner: Manner) -> Result<SystemReport, String> {
     let talk = talk(&wanted.system)?;
-    node(&talk, wanted.member, manner)
+    of_any(&talk, wanted.member, manner)
+}
+
+fn of_any(talk: &Talk, id: u32, manner: Manner) -> Result<SystemReport, String> {
+    if talk.roles.brokers().any(|broker| broker.0 == id) {
+        broker::node(talk, id, manner)
+    } else {
+        node(talk, id, manner)
+    }
 }
 
 /// What one node needs to be rebuilt and tempted.

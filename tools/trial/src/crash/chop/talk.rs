@@ -22,7 +22,7 @@ use super::frames::opened;
 use crate::systems::chopchop::order::Say;
 use crate::systems::chopchop::plan::{KEEPER, Ordering, Plan, Roles, SERVER, STORE};
 use crate::systems::chopchop::sight;
-use crate::systems::chopchop::world::build_on;
+use crate::systems::chopchop::world::{Beside, build_on};
 
 /// Calls of a server's machines, together, that belong to the conversation.
 const SERVER_CALLS: u32 = 400;
@@ -222,7 +222,7 @@ pub(super) fn talk(system: &str) -> Result<Talk, String> {
     let mut trial = build_on(
         &scenario,
         &format!("{system}:{SEED:x}:crash"),
-        (false, vec![Box::new(Writer(recorded.clone()))]),
+        Beside { checkers: vec![Box::new(Writer(recorded.clone()))], ..Beside::default() },
         Box::new(move |node, lanes| {
             let recorded = disks.clone();
             let tell = move |step| {

@@ -1,8 +1,9 @@
 //! Independent checks of Chop Chop: C-S1 to C-S10, C-L2 and C-L3, from what left nodes and what was delivered.
 //!
 //! Nothing here calls a predicate of the protocol: deduplication is a sequential model by whole messages, roots are
-//! computed again, quorum sizes are the literal tables.
+//! computed again, quorum sizes are the literal tables, and what applications make of it all is a sequential model too.
 
+mod apps;
 mod clients;
 mod deliveries;
 mod directory;
@@ -14,6 +15,7 @@ mod seen;
 mod tree;
 mod witnesses;
 
+pub use apps::{Given, Ledgers};
 pub use clients::{Clients, Promise};
 pub use deliveries::{Counts, Deliveries};
 pub use directory::Directories;

@@ -80,25 +80,21 @@ const CLIENTS: &[Family] = &[
 /// The system is unknown.
 pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenario, String> {
     let ordering = Ordering::of(system).ok_or_else(|| format!("no system is called {system}"))?;
+    if options.twins {
+        return Ok(super::twins::scenario(system, seed));
+    }
     let draws = Draws::new(seed);
     let mut stream = draws.stream("chopchop", 0);
     let drawn = if stream.chance(800_000) { 4 } else { 7 };
     let nodes = options.nodes.unwrap_or(drawn);
     let brokers = u32::try_from(stream.between(2, 3)).unwrap_or(2);
-    let clients = u32::try_from(stream.log_uniform(3, 12)).unwrap_or(3);
+    let few = u32::try_from(stream.log_uniform(3, 12)).unwrap_or(3);
+    let mut crowd = draws.stream("chopchop", 4);
+    let rounds = if crowd.chance(350_000) { crowd.between(2, 6) } else { 0 };
+    let clients = if rounds > 0 { u32::try_from(crowd.between(6, 16)).unwrap_or(6) } else { few };
     let datagrams = stream.chance(600_000);
     let drawn = if draws.stream("chopchop", 3).chance(100_000) { Disk::Blocks } else { Disk::Records };
     let blocks = options.disk.unwrap_or(drawn) == Disk::Blocks;
-    let mut families = FAMILIES.to_vec();
-    if datagrams {
-        families.extend(DATAGRAMS);
-    }
-    if ordering == Ordering::HotStuff {
-        families.extend(REPLICAS);
-    }
-    if blocks {
-        families.push(Family::DiskFull);
-    }
     let horizon = Span(stream.log_uniform(Span::secs(3).0, Span::secs(20).0));
     let swarm = Swarm {
         system: system.to_owned(),
@@ -108,7 +104,7 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
         faulty_max: faults(nodes),
         horizon,
         mode: Mode::Connection,
-        families,
+        families: families(ordering, (datagrams, blocks)),
         incidents_max: 5,
     };
     let mut scenario = swarm.scenario(seed);
@@ -126,10 +122,53 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     set("blocks", u64::from(blocks));
     set("newcomers", stream.below(3).min(u64::from(clients) - 1));
     set("safety_only", u64::from(options.safety_only));
+    application(&mut scenario, &mut draws.stream("chopchop", 5));
     numbers(&mut scenario, ordering, &mut draws.stream("chopchop", 1));
+    crowded(&mut scenario, rounds, &mut crowd);
     spread(&mut scenario, &mut draws.stream("chopchop", 2));
     guests(&mut scenario, (brokers, clients), &draws);
     Ok(scenario)
+}
+
+fn families(ordering: Ordering, (datagrams, blocks): (bool, bool)) -> Vec<Family> {
+    let mut families = FAMILIES.to_vec();
+    if datagrams {
+        families.extend(DATAGRAMS);
+    }
+    if ordering == Ordering::HotStuff {
+        families.extend(REPLICAS);
+    }
+    if blocks {
+        families.push(Family::DiskFull);
+    }
+    families
+}
+
+/// Rounds in which almost all clients broadcast at one moment; in half of the runs that have some, batches expire so early that
+/// brokers which overtake each other seal theirs again while stores still witness them.
+fn crowded(scenario: &mut Scenario, rounds: u64, stream: &mut Stream) {
+    let rounds = if scenario.crypto == Crypto::Real { rounds.min(2) } else { rounds };
+    let mut set = |key: &str, value: u64| {
+        scenario.options.insert(key.to_owned(), i64::try_from(value).unwrap_or(i64::MAX));
+    };
+    set("rounds", rounds);
+    if rounds > 0 && stream.chance(500_000) {
+        set("horizon", stream.between(8, 20));
+    }
+}
+
+/// Draws the application beside servers.
+fn application(scenario: &mut Scenario, stream: &mut Stream) {
+    let app = *stream.pick(&[0, 0, 1, 1, 2]).unwrap_or(&0);
+    let drawn = [
+        ("app", app),
+        ("grant", stream.log_uniform(1, 1_000)),
+        ("tokens", stream.between(1, 6)),
+        ("app_small", *stream.pick(&[0, 4_096]).unwrap_or(&0)),
+    ];
+    for (key, value) in drawn.into_iter().take(if app == 0 { 1 } else { 4 }) {
+        scenario.options.insert(key.to_owned(), i64::try_from(value).unwrap_or(i64::MAX));
+    }
 }
 
 /// Draws parameters and workload.

@@ -6,6 +6,7 @@
 pub mod book;
 pub(crate) mod cells;
 pub mod draw;
+pub mod executing;
 #[cfg(test)]
 mod formats;
 pub mod keeper;
@@ -15,7 +16,9 @@ pub mod over;
 pub mod plan;
 pub mod run;
 pub mod sight;
+pub mod stage;
 mod strategy;
+pub mod twins;
 pub mod watch;
 pub mod words;
 pub mod workload;

@@ -15,6 +15,7 @@ use synod_machine::{Span, Unrecoverable};
 use synod_quorum::{Epoch, Member as Voter, Model, NodeId, Quorums, Roster};
 use synod_sim::{Keyring, Scenario};
 
+use super::executing::{self, App};
 use super::keeper::Keeper;
 use super::order::{Ideal, IdealConfig, Sequencer, SequencerConfig};
 use crate::params::number;
@@ -185,7 +186,13 @@ impl Plan {
         let config = HostConfig { own: node, machine, seed, jobs_max: 4_096, checked: true };
         Ok(match machine {
             STORE => Box::new(Host::<Store>::open(config, self.store(node)?, log)?),
-            KEEPER => Box::new(Host::<Keeper>::open(config, (), log)?),
+            KEEPER => match App::of(&self.scenario) {
+                App::Chain => Box::new(Host::<Keeper>::open(config, (), log)?),
+                app => {
+                    let place = (node, self.cluster.roster().clone(), life);
+                    executing::host(&self.scenario, (app, self.roles.known), config, place, log)?
+                }
+            },
             BROKER => Box::new(Host::<Broker>::open(config, self.broker(node)?, log)?),
             CLIENT => Box::new(Host::<Client>::open(config, self.client(node)?, log)?),
             SEQUENCER => Box::new(Host::<Sequencer>::open(config, self.sequencer(), log)?),

@@ -1,18 +1,22 @@
 //! From what the simulator shows to what the oracles understand: frames, records and batches, decoded.
 
+use core::any::Any;
+
 use synod_chopchop::Domains;
 use synod_chopchop::batch::{Batch, Header, Refusal, Sealed};
 use synod_chopchop::client::{ClientRecord, Next};
-use synod_chopchop::columns::Columns;
+use synod_chopchop::columns::{Columns, Entry};
 use synod_chopchop::dedup::Exceptions;
-use synod_chopchop::server::ServerRecord;
+use synod_chopchop::server::{Apply, ServerInput, ServerRecord};
 use synod_chopchop::store::StoreRecord;
 use synod_chopchop::vocabulary::Message;
 use synod_crypto::Hash;
+use synod_machine::broadcast::Position;
 use synod_machine::{Message as _, Never, Record};
+use synod_service::BatchOutput;
 use synod_wire::{Bytes, Limits, Wire};
 
-use crate::oracle::chopchop::{BatchSeen, EntrySeen, How, Kept, Promise, Why};
+use crate::oracle::chopchop::{BatchSeen, EntrySeen, Given, How, Kept, Promise, Why};
 
 const LIMITS: Limits = Limits { frame_max: 16 << 20 };
 
@@ -97,6 +101,29 @@ pub fn of_sealed(domains: &Domains, digest: Hash, sealed: &Sealed) -> Option<Bat
 #[must_use]
 pub fn of_batch(domains: &Domains, digest: Hash, batch: &Batch) -> BatchSeen {
     seen(domains, digest, batch.header(), batch.columns())
+}
+
+/// What an application is given.
+#[must_use]
+pub fn given(apply: &Apply) -> Given {
+    let delivered = |(index, _): &(u32, Entry<'_>)| apply.exceptions.reason(*index).is_none();
+    let operation = |(_, entry): (u32, Entry<'_>)| {
+        let word = entry.message.first_chunk::<8>().copied().unwrap_or_default();
+        (entry.id, u64::from_le_bytes(word))
+    };
+    let entries = (0_u32..).zip(apply.batch.columns().entries());
+    let operations = entries.filter(delivered).map(operation).collect();
+    Given { height: apply.height, directory: apply.directory, draw: apply.draw, operations }
+}
+
+/// Position and root of a state that an application says is durable.
+#[must_use]
+pub fn applied(output: &dyn Any) -> Option<(Position, Hash)> {
+    match (output.downcast_ref(), output.downcast_ref()) {
+        (Some(ServerInput::Applied { position, root }), _) => Some((*position, *root)),
+        (_, Some(BatchOutput::Applied { position, root })) => Some((*position, *root)),
+        _ => None,
+    }
 }
 
 /// Index and reason of what was not delivered.

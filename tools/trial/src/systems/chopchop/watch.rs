@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use synod_chopchop::client::Output;
 use synod_chopchop::config::Cluster;
 use synod_chopchop::message::{ClientMessage, ServerMessage, StoreMessage};
-use synod_chopchop::server::{ServerInput, ServerOutput};
+use synod_chopchop::server::ServerOutput;
 use synod_chopchop::statement::Kind;
 use synod_chopchop::store::StoreInput;
 use synod_chopchop::tree::root_commit;
@@ -17,10 +17,12 @@ use synod_sim::{Checker, Deed, Moment, Seen, Violation};
 use synod_wire::{Bytes, Wire};
 
 use super::book::Shared;
+use super::executing::App;
 use super::plan::{CLIENT, CLIENTS, KEEPER, SERVER, STORE};
 use super::sight;
 use crate::oracle::chopchop::{
-    CertificateSeen, Clients, Deliveries, Directories, EntrySeen, Facts, How, Keeping, Refusals, Witnesses,
+    CertificateSeen, Clients, Deliveries, Directories, EntrySeen, Facts, How, Keeping, Ledgers, Refusals,
+    Witnesses,
 };
 use crate::oracle::{Verdict, breach};
 
@@ -36,6 +38,8 @@ pub struct Watch {
     refusals: Refusals,
     /// Roots of the application by height.
     roots: BTreeMap<u64, Hash>,
+    /// What they must be, of an application that has a model.
+    ledgers: Option<Ledgers>,
     /// Heights of checkpoints by node and position.
     heights: BTreeMap<(u32, Position), u64>,
     /// What each server accepted at each height.
@@ -69,12 +73,24 @@ impl Watch {
             directories: Directories::new(&owners),
             refusals: Refusals::new(patience),
             roots: BTreeMap::new(),
+            ledgers: None,
             heights: BTreeMap::new(),
             ordered: BTreeMap::new(),
             shown: BTreeMap::new(),
             book,
             asked: 0,
         }
+    }
+
+    /// The application beside the servers, and the clients it begins with.
+    #[must_use]
+    pub fn beside(mut self, app: App, clients: u32) -> Self {
+        self.ledgers = match app {
+            App::Chain => None,
+            App::Payments(grant) => Some(Ledgers::payments(grant, clients)),
+            App::Auction(grant, tokens) => Some(Ledgers::auction(grant, tokens, clients)),
+        };
+        self
     }
 
     fn learn_asked(&mut self) {
@@ -207,6 +223,9 @@ impl Watch {
                 let listed = sight::listed(&apply.exceptions);
                 let cluster = self.cluster.digest();
                 self.cards((node, life), apply.height - 1)?;
+                if let Some(ledgers) = &mut self.ledgers {
+                    ledgers.give(&sight::given(apply));
+                }
                 let at = (apply.height, apply.position.0);
                 self.deliveries.delivered((&cluster, &self.facts), (node, life), at, &batch, listed)
             }
@@ -289,13 +308,15 @@ impl Watch {
     fn keeper(&mut self, moment: &Moment<'_>) -> Verdict {
         for deed in moment.deeds {
             let Deed::Output(output) = deed else { continue };
-            let Some(ServerInput::Applied { position, root }) = output.downcast_ref::<ServerInput>() else {
-                continue;
-            };
-            let Some(height) = self.heights.get(&(moment.node.0, *position)) else { continue };
-            let known = self.roots.entry(*height).or_insert(*root);
+            let Some((position, root)) = sight::applied(&**output) else { continue };
+            let Some(height) = self.heights.get(&(moment.node.0, position)) else { continue };
+            let known = *self.roots.entry(*height).or_insert(root);
             if moment.honest && known != root {
                 return breach("X9", format!("two servers have different states at height {height}"));
+            }
+            let model = self.ledgers.as_ref().map(|ledgers| ledgers.root(*height));
+            if moment.honest && model.is_some_and(|model| model != root) {
+                return breach("X9", format!("the state at height {height} is not what its batches make"));
             }
         }
         Ok(())

@@ -9,6 +9,7 @@ use synod_quorum::NodeId;
 use synod_sim::{Desk, Draws, Harness, Refused, Scenario, Stream, Told};
 
 use super::book::Shared;
+use super::executing::App;
 use super::plan::{CLIENT, Roles};
 use crate::params::number;
 
@@ -35,13 +36,35 @@ pub struct Workload {
     entries: BTreeMap<u32, Span>,
 }
 
-fn payload(stream: &mut Stream, request: u64) -> [u8; 8] {
+fn payload(stream: &mut Stream, request: u64, (app, clients): (App, u64)) -> [u8; 8] {
+    if let Some(operation) = app.operation(clients, stream) {
+        return if stream.chance(250_000) { (1_u64 << 32).to_le_bytes() } else { operation };
+    }
     match stream.below(100) {
         0..45 => *b"same old",
         45..60 => [0; 8],
         60..70 => (request % 3).to_le_bytes(),
         _ => request.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes(),
     }
+}
+
+/// Rounds in which almost everybody broadcasts at one moment, so that batches are large and the next one has almost the same
+/// clients.
+fn rounds(scenario: &Scenario, roles: &Roles, app: App) -> Vec<Group> {
+    let (rounds, draws) = (number(scenario, "rounds", 0), Draws::new(scenario.seed));
+    let mut groups = Vec::new();
+    for round in 0..rounds {
+        let mut stream = draws.stream("round", round);
+        let at = Span(scenario.horizon.0 / (rounds + 1) * (round + 1));
+        for (client, nth) in roles.clients.iter().zip(0..) {
+            let request = (1 << 20) + round * 64 + nth;
+            let one = payload(&mut stream, request, (app, roles.clients.len() as u64));
+            if stream.chance(850_000) {
+                groups.push(Group { at, node: client.0, payloads: vec![one], resync: false });
+            }
+        }
+    }
+    groups
 }
 
 impl Workload {
@@ -54,6 +77,7 @@ impl Workload {
         let burst = number(scenario, "burst", 4).max(1);
         let total = roles.clients.len() as u64;
         let resync = number(scenario, "resync", 0);
+        let app = App::of(scenario);
         let (mut groups, mut at) = (Vec::new(), 0);
         for request in 0..u64::from(scenario.requests) {
             let mut stream = draws.stream("request", request);
@@ -62,11 +86,13 @@ impl Workload {
             }
             let place = u32::try_from(stream.below(total)).unwrap_or(0);
             let count = if stream.chance(250_000) { stream.between(2, 4) } else { 1 };
-            let payloads = (0..count).map(|nth| payload(&mut stream, request * 8 + nth)).collect();
+            let payloads =
+                (0..count).map(|nth| payload(&mut stream, request * 8 + nth, (app, total))).collect();
             let node = roles.clients.get(place as usize).map_or(0, |id| id.0);
             let resync = stream.below(1_000) < resync;
             groups.push(Group { at: Span(at.min(scenario.horizon.0)), node, payloads, resync });
         }
+        groups.extend(rounds(scenario, &roles, app));
         let mut enter = draws.stream("newcomers", 0);
         let entries = roles.newcomers().map(|id| (id.0, Span(enter.below(scenario.horizon.0 / 2)))).collect();
         Self { groups, planned: false, roles, book, entries }

@@ -14,14 +14,16 @@ use synod_crypto::{Keys, check_key};
 use synod_machine::{Queue, Span};
 use synod_quorum::NodeId;
 use synod_sim::{
-    BlockJournal, Checker, Disks, Keyring, Mode, Options, RecordJournal, Routed, Scenario, Seat, Setup,
-    Storage, World,
+    BlockJournal, Checker, Disks, Keyring, Mode, Options, RecordJournal, Routed, Scenario, Script, Seat,
+    Setup, Storage, World,
 };
 use synod_wire::{Bytes, Wire};
 
 use super::book::{Book, Shared};
+use super::executing::{self, App};
 use super::plan::{BROKER, CLIENT, KEEPER, ORDERER, Ordering, Plan, Roles, SEQUENCER, SERVER, STORE, member};
 use super::strategy::{self, Corrupted};
+use super::twins;
 use super::watch::Watch;
 use super::words::ChopChopWords;
 use super::workload::Workload;
@@ -65,9 +67,10 @@ fn linked(a: NodeId, b: NodeId, mode: Mode, datagrams: bool) -> Option<Mode> {
     spoken.then_some(if datagrams { Mode::Datagram } else { Mode::Connection })
 }
 
-/// The role that a queue leads to.
-fn route(queue: Queue, to: NodeId) -> u8 {
+/// The role that a queue leads to. What applications say is for applications.
+fn route(machine: u8, queue: Queue, to: NodeId) -> u8 {
     match queue {
+        _ if machine == KEEPER => KEEPER,
         TO_SERVER | SERVER_BULK => SERVER,
         TO_STORE | STORE_BULK => STORE,
         TO_BROKER | BROKER_BULK | BROKER_CLIENTS => BROKER,
@@ -101,13 +104,16 @@ fn spares(keyring: &Keyring) -> impl Iterator<Item = NodeId> + use<> {
     (SPARE..).map(NodeId).filter(sound).take(SPARES)
 }
 
-fn seats(plan: &Plan) -> Vec<Seat> {
-    let servers = (0..plan.roles.servers).map(|id| Seat::new(NodeId(id), &[KEEPER, SERVER, STORE]));
+/// Servers, brokers, clients, the sequencer, then the second instance of a pair of twins.
+fn seats(plan: &Plan, pair: Option<u32>) -> Vec<Seat> {
+    let server = |id: u32| Seat::new(NodeId(id), &[KEEPER, SERVER, STORE]);
+    let servers = (0..plan.roles.servers).map(server);
     let brokers = plan.roles.brokers().map(|id| Seat::new(id, &[BROKER]));
     let clients = plan.roles.clients.iter().map(|id| Seat::new(*id, &[CLIENT]));
     let ideal = plan.ordering == Ordering::Ideal;
     let sequencer = ideal.then(|| Seat::new(ORDERER, &[SEQUENCER]));
-    servers.chain(brokers).chain(clients).chain(sequencer).collect()
+    let second = pair.map(|id| Seat { twin: 1, ..server(id) });
+    servers.chain(brokers).chain(clients).chain(sequencer).chain(second).collect()
 }
 
 /// The kind of message in a frame, also of those of the ordering layer.
@@ -143,15 +149,31 @@ fn options(scenario: &Scenario, token: &str, trace: bool) -> Options {
 /// # Errors
 /// The scenario is none of this system.
 pub fn build(scenario: &Scenario, token: &str, trace: bool) -> Result<Trial, String> {
-    let blocks = number(scenario, "blocks", 0) == 1;
-    build_on(scenario, token, (trace, Vec::new()), Box::new(move |node, lanes| disk(blocks, node, lanes)))
+    build_on(scenario, token, Beside { trace, ..Beside::default() }, disk_of(scenario))
 }
 
-/// As [`build`], on these disks, with checkers beside the oracles.
+/// The disks of a scenario.
+pub(crate) fn disk_of(scenario: &Scenario) -> Box<Disks> {
+    let blocks = number(scenario, "blocks", 0) == 1;
+    Box::new(move |node, lanes| disk(blocks, node, lanes))
+}
+
+/// What a world has beyond its scenario.
+#[derive(Default)]
+pub(crate) struct Beside {
+    /// Whether every event is kept as text.
+    pub(crate) trace: bool,
+    /// Checkers beside the oracles.
+    pub(crate) checkers: Vec<Box<dyn Checker>>,
+    /// What the network carries.
+    pub(crate) script: Option<Box<dyn Script>>,
+}
+
+/// As [`build`], on these disks.
 pub(crate) fn build_on(
     scenario: &Scenario,
     token: &str,
-    (trace, beside): (bool, Vec<Box<dyn Checker>>),
+    Beside { trace, checkers, script }: Beside,
     disks: Box<Disks>,
 ) -> Result<Trial, String> {
     let plan = Plan::new(scenario)?;
@@ -166,21 +188,27 @@ pub(crate) fn build_on(
         .collect();
     let people = (roles.servers, ORDERER.0);
     let patience = Span::millis(number(scenario, "directory_wait_ms", 2_000));
-    let watch = Watch::new(cluster.clone(), people, owners, book.clone(), patience);
+    let app = App::of(scenario);
+    let joins = if app == App::Chain { connect } else { executing::connect };
+    let watch = Watch::new(cluster.clone(), people, owners, book.clone(), patience).beside(app, roles.known);
     let (mode, datagrams) = (scenario.mode, number(scenario, "datagrams", 1) == 1);
     let spares: Rc<[Keys]> = spares(&keyring).map(|id| keyring.keys(u64::from(id.0))).collect();
     let corrupted = Corrupted { cluster, roles: roles.clone(), ordering, spares };
     let setup = Setup {
-        connector: Box::new(|_, machine, output| vec![connect(machine, output)]),
+        connector: Box::new(move |_, machine, output| vec![joins(machine, output)]),
         links: Box::new(move |a, b| linked(a, b, mode, datagrams)),
-        route: Box::new(|_, _, queue, to| route(queue, to)),
-        checkers: core::iter::once(Box::new(watch) as Box<dyn Checker>).chain(beside).collect(),
+        route: Box::new(|_, machine, queue, to| route(machine, queue, to)),
+        checkers: core::iter::once(Box::new(watch) as Box<dyn Checker>).chain(checkers).collect(),
+        script,
         disks,
         strategies: Box::new(move |incident| strategy::of(incident, &corrupted)),
         words: Box::new(ChopChopWords),
         kinds: Box::new(|_, body| kind(body)),
         options: options(scenario, token, trace),
-        ..Setup::new(seats(&plan), move |node, machine, log, life| plan.machine(node, machine, log, life))
+        twins: twins::joins(scenario, &roles).into_iter().collect(),
+        ..Setup::new(seats(&plan, twins::pair(scenario)), move |node, machine, log, life| {
+            plan.machine(node, machine, log, life)
+        })
     };
     let mut world = World::new(setup);
     world.load(&scenario.incidents);
