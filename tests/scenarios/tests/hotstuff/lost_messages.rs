@@ -230,3 +230,26 @@ fn a_member_that_alone_missed_the_orders_commits_within_two_timeouts() {
     assert!(hidden.count() >= 3);
     let _report = settles(stage);
 }
+
+/// D6: a member that no proposal reaches hears of certificates all the same, by votes, by Status and by Advance. So it hides from
+/// every run whether it would use those in proposals that it may not vote for (planted bug H22); the test of D6 sees it.
+#[test]
+fn a_member_that_no_proposal_reaches_follows_the_views_of_the_others() {
+    for system in SYSTEMS {
+        let mut stage = warm(system, 4, ONE_VIEW);
+        let victim = behind(leader(&stage), 2);
+        let before = stage.view();
+        let hidden = stage.direct(move |sent| match sent.message {
+            Message::Propose { .. } if sent.to == victim => Fate::Drop,
+            _ => Fate::Pass,
+        });
+        for round in 0..8 {
+            stage.ask(round % 2);
+            stage.run(Span::millis(300));
+        }
+        let (own, all) = (stage.diary().entry(victim).map_or(0, |entry| entry.view), stage.view());
+        assert!(hidden.count() > 4 && all > before + 4, "{system}: {all} after {before}");
+        assert!(own + 4 >= all, "{system}: it is in view {own} of {all}");
+        let _report = settles(stage);
+    }
+}
