@@ -38,6 +38,9 @@ enum Known {
     Replay,
 }
 
+/// Submissions and whether their signatures hold, and the keys that were read for it.
+type Checks = (Vec<(Submitted, bool)>, Vec<(u32, ReadKey)>);
+
 impl Broker {
     pub(super) fn on_submit(&mut self, link: NodeId, submit: Submit, turn: &mut Step<'_>) {
         if let Some((why, retry)) = self.refusal(link, &submit, turn) {
@@ -236,11 +239,7 @@ impl Broker {
         }
     }
 
-    pub(super) fn submissions_checked(
-        &mut self,
-        (checked, read): (Vec<(Submitted, bool)>, Vec<(u32, ReadKey)>),
-        turn: &mut Step<'_>,
-    ) {
+    pub(super) fn submissions_checked(&mut self, (checked, read): Checks, turn: &mut Step<'_>) {
         read.into_iter().for_each(|(id, key)| self.read.put(id, key));
         self.checking = self.checking.saturating_sub(checked.len());
         self.checks = self.checks.saturating_sub(1);
