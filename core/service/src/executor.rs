@@ -32,7 +32,9 @@ mod transfer;
 
 use synod_crypto::Hash;
 use synod_machine::broadcast::{Checkpoint, Delivered, Position, Submit};
-use synod_machine::{Bounded, Condition, Event, Link, Log, Machine, QueueSpec, Recover, Turn, Unrecoverable, Wall};
+use synod_machine::{
+    Bounded, Condition, Event, Link, Log, Machine, QueueSpec, Recover, Turn, Unrecoverable, Wall,
+};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 

@@ -108,7 +108,10 @@ fn a_damaged_lane_is_not_believed_where_there_are_others() {
         world.nodes[3].blobs = wrong.nodes[3].blobs.clone();
         world.restart_over(3, Condition::Damaged);
         assert_eq!(world.executor(3).resume_position(), Position(0));
-        assert_eq!(world.nodes[3].blobs, wrong.nodes[3].blobs, "nothing goes before there is something in its place");
+        assert_eq!(
+            world.nodes[3].blobs, wrong.nodes[3].blobs,
+            "nothing goes before there is something in its place"
+        );
         if far_behind {
             jump(&mut world, 3);
         }

@@ -191,12 +191,7 @@ impl World {
         Roster::new(Epoch(0), (0..self.setup.nodes).map(member).collect()).expect("distinct keys")
     }
 
-    fn recovered(
-        &self,
-        at: u32,
-        records: Vec<ExecutorRecord>,
-        condition: Condition,
-    ) -> Executor<Board> {
+    fn recovered(&self, at: u32, records: Vec<ExecutorRecord>, condition: Condition) -> Executor<Board> {
         let config = ExecutorConfig {
             app: Board::default(),
             own: NodeId(at),
