@@ -168,7 +168,7 @@ mod tests {
             assert_eq!(total, metric.kind == MetricKind::Counter, "{}", metric.name);
             assert!(metric.help.ends_with('.'), "{}", metric.name);
         }
-        assert_eq!(METRICS.len(), 39 + 19);
+        assert_eq!(METRICS.len(), 39 + 21);
     }
 
     #[test]

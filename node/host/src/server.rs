@@ -16,7 +16,7 @@ use synod_service::{BatchInput, ExecutorInput};
 use crate::chop::ChopMeters;
 use crate::disk::Timed;
 use crate::drill::{Drill, Drilled};
-use crate::error::{network, rolled_back, storage, unreadable};
+use crate::error::{listen, network, rolled_back, storage, unreadable};
 use crate::meters::Meters;
 use crate::plan::{self, EXECUTOR, Part, Plan};
 use crate::random;
@@ -134,9 +134,9 @@ impl Server {
         }
         let (journal, locked, writers) = lanes_of(opened.journal, &setup, &watch, plan.parts.len())?;
 
-        let peer = Listener::tcp(&setup.node.listen.peer.to_string()).map_err(|e| network(&e))?;
+        let peer = Listener::tcp(&setup.node.listen.peer.to_string()).map_err(listen("listen.peer"))?;
         let client = match &setup.node.listen.client {
-            Some(address) => Some(Listener::tcp(&address.to_string()).map_err(|e| network(&e))?),
+            Some(address) => Some(Listener::tcp(&address.to_string()).map_err(listen("listen.client"))?),
             None => None,
         };
         let peer_address = peer.address().map_err(|e| network(&e))?;

@@ -2,7 +2,7 @@
 
 use super::chop::{Broker, Chop};
 use super::member::{Member, Operator, check_members, invalid};
-use super::parameters::{Parameters, Scheme};
+use super::parameters::{Bodies, Filter, Parameters, Scheme};
 use crate::choice::choices;
 use crate::errors::SynError;
 use crate::node::broken;
@@ -92,6 +92,7 @@ impl Genesis {
         check_members(file, &members, &operators)?;
         parameters.check(cluster.drill)?;
         check_scheme(file, parameters.scheme, &members)?;
+        check_built(file, &parameters)?;
         let seats =
             members.iter().map(|member| synod_quorum::Member { key: member.ed25519, power: member.stake });
         let roster = Roster::new(Epoch(0), seats.collect())
@@ -184,6 +185,22 @@ impl Genesis {
     pub fn scope(&self) -> Scope {
         Scope { cluster: self.id(), epoch: self.roster.epoch() }
     }
+}
+
+/// Values that have a name and no code behind it.
+fn check_built(file: &str, parameters: &Parameters) -> Result<(), SynError> {
+    let missing = |value: &str, instead: &str| {
+        format!("{value}, which this program does not have; set it to {instead}")
+    };
+    if parameters.bodies != Bodies::Digest {
+        let problem = missing(parameters.bodies.as_str(), Bodies::Digest.as_str());
+        return Err(bad_value(file, "protocol.bodies", &problem));
+    }
+    if parameters.filter == Filter::Off {
+        let problem = missing(Filter::Off.as_str(), Filter::Committed.as_str());
+        return Err(bad_value(file, "protocol.filter", &problem));
+    }
+    Ok(())
 }
 
 /// Aggregate signatures are not built: their keys' proofs of possession could not be checked, and a key without

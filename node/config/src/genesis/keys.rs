@@ -59,7 +59,7 @@ pub const GENESIS_KEYS: &[Key] = &[
         "protocol.term_views",
         Kind::Count(1, 1_024),
         "32 with chain2 and chain2+order, else 1",
-        "Views a leader keeps its turn.",
+        "Views a leader keeps its turn. basic, hs2 and naive2 have terms of 1.",
     ),
     Key::new(
         "protocol.votes",
@@ -93,21 +93,21 @@ pub const GENESIS_KEYS: &[Key] = &[
     ),
     Key::new(
         "protocol.block_items",
-        Kind::Count(0, MI),
+        Kind::Count(0, 64 * KI),
         "16384",
-        "Items of a block; 0 is unlimited and needs cluster.drill.",
+        "Items of a block; 0 is unlimited, for hs2, naive2 and paper.",
     ),
     Key::new(
         "protocol.filter",
         Kind::Choice(Filter::WORDS),
         "branch",
-        "Which repeated items a proposer leaves out. Others than branch need cluster.drill.",
+        "Which repeated items a proposer leaves out. Others than branch are for hs2, naive2 and paper.",
     ),
     Key::new(
         "protocol.bodies",
         Kind::Choice(Bodies::WORDS),
         "digest",
-        "How payloads travel. Others than digest need cluster.drill.",
+        "How payloads travel. Others than digest are refused: this release does not have them.",
     ),
     Key::new(
         "protocol.pool_items",
@@ -117,7 +117,7 @@ pub const GENESIS_KEYS: &[Key] = &[
     ),
     Key::new(
         "protocol.view_window",
-        Kind::Count(8, 4_096),
+        Kind::Count(8, 1_024),
         "64",
         "Views a member keeps messages for, around its own.",
     ),
@@ -129,7 +129,7 @@ pub const GENESIS_KEYS: &[Key] = &[
     ),
     Key::new(
         "protocol.retain_blocks",
-        Kind::Count(64, 1 << 20),
+        Kind::Count(64, 64 * KI),
         "4096",
         "Blocks kept below the last stable checkpoint; at least view_window.",
     ),

@@ -98,6 +98,12 @@ impl Rules {
         matches!(self, Self::Hs2 | Self::Naive2 | Self::Paper)
     }
 
+    /// Whether three chained blocks commit.
+    #[must_use]
+    pub fn is_chain3(self) -> bool {
+        matches!(self, Self::Chain3 | Self::Paper)
+    }
+
     /// Whether leaders keep their turn for terms and reputation applies: chain2 and chain2+order.
     #[must_use]
     pub fn has_terms(self) -> bool {
@@ -207,6 +213,10 @@ impl Parameters {
                 "leader with chain3 needs terms of 4 or more views",
             ));
         }
+        if self.term_views > 1 && !self.rules.has_terms() && !self.rules.is_chain3() {
+            let found = format!("{} has terms of one view", self.rules);
+            return Err(broken("protocol.term_views", "protocol.rules", &found));
+        }
         if self.reputation && !self.rules.has_terms() {
             let found = format!("{} has no reputation", self.rules);
             return Err(broken("protocol.reputation", "protocol.rules", &found));
@@ -220,15 +230,17 @@ impl Parameters {
             let found = format!("{} blocks kept do not cover {} views", self.retain_blocks, self.view_window);
             return Err(broken("protocol.retain_blocks", "protocol.view_window", &found));
         }
+        if self.rules.is_lab() && !drill {
+            let found = format!("{} is for drills only", self.rules);
+            return Err(broken("protocol.rules", "cluster.drill", &found));
+        }
         let lab_only = [
-            ("protocol.rules", self.rules.is_lab(), self.rules.as_str()),
             ("protocol.filter", self.filter != Filter::Branch, self.filter.as_str()),
-            ("protocol.bodies", self.bodies != Bodies::Digest, self.bodies.as_str()),
             ("protocol.block_items", self.block_items == 0, "0"),
         ];
-        match lab_only.iter().find(|(_, lab, _)| *lab && !drill) {
+        match lab_only.iter().find(|(_, lab, _)| *lab && !self.rules.is_lab()) {
             Some((key, _, value)) => {
-                Err(broken(key, "cluster.drill", &format!("{value} is for drills only")))
+                Err(broken(key, "protocol.rules", &format!("{value} is for hs2, naive2 and paper")))
             }
             None => Ok(()),
         }

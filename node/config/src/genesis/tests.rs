@@ -116,9 +116,7 @@ fn every_value_is_part_of_the_id_and_named_when_it_differs() {
         "complaints = \"leader-first\"",
         "reputation = false",
         "block_bytes = \"64Ki\"",
-        "block_items = 0",
-        "filter = \"off\"",
-        "bodies = \"full\"",
+        "block_items = 16383",
         "pool_items = 300000",
         "view_window = 63",
         "checkpoint_every = 1024",
@@ -205,9 +203,9 @@ fn parameters_that_do_not_fit_together_are_both_named() {
         ("", "pool_items = 16383", "protocol.pool_items", "protocol.block_items"),
         ("", "retain_blocks = 64\nview_window = 65", "protocol.retain_blocks", "protocol.view_window"),
         ("", "rules = \"naive2\"", "protocol.rules", "cluster.drill"),
-        ("", "filter = \"seen\"", "protocol.filter", "cluster.drill"),
-        ("", "bodies = \"min-exec\"", "protocol.bodies", "cluster.drill"),
-        ("", "block_items = 0", "protocol.block_items", "cluster.drill"),
+        ("drill = true", "filter = \"seen\"", "protocol.filter", "protocol.rules"),
+        ("drill = true", "block_items = 0", "protocol.block_items", "protocol.rules"),
+        ("", "rules = \"basic\"\nterm_views = 2", "protocol.term_views", "protocol.rules"),
         ("", "scheme = \"bls\"", "protocol.scheme", "member.bls"),
     ];
     for (in_cluster, in_protocol, first, second) in cases {
@@ -216,11 +214,20 @@ fn parameters_that_do_not_fit_together_are_both_named() {
         assert!(error.message().starts_with(&format!("{first} and {second} do not fit together")), "{error}");
     }
     let accepted = [
-        ("drill = true", "rules = \"naive2\"\nfilter = \"seen\"\nbodies = \"min-exec\"\nblock_items = 0"),
+        ("drill = true", "rules = \"naive2\"\nfilter = \"seen\"\nblock_items = 0"),
         ("", "rules = \"chain3\"\nvotes = \"leader\"\nterm_views = 4"),
     ];
     for (in_cluster, in_protocol) in accepted {
         parse(&text(in_cluster, in_protocol)).unwrap_or_else(|error| panic!("{in_protocol}: {error}"));
+    }
+}
+
+#[test]
+fn values_without_code_behind_them_are_refused() {
+    for line in ["bodies = \"full\"", "bodies = \"min-exec\"", "rules = \"naive2\"\nfilter = \"off\""] {
+        let error = refusal(&text("drill = true", line));
+        assert_eq!(error.code(), code::BAD_VALUE, "{error}");
+        assert!(error.message().contains("which this program does not have"), "{error}");
     }
 }
 

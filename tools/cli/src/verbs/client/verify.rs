@@ -142,7 +142,10 @@ fn of_rules(commitment: &Commitment, rules: Rules) -> Result<(), SynError> {
     if Pack::named(rules.as_str()).is_some_and(|pack| commitment.is_of(pack)) {
         return Ok(());
     }
-    Err(invalid(&format!("nothing commits for this reason under the rules of the cluster, {}", rules.as_str())))
+    Err(invalid(&format!(
+        "nothing commits for this reason under the rules of the cluster, {}",
+        rules.as_str()
+    )))
 }
 
 fn prove<E: Evidence<Statement = Statement> + Wire>(
@@ -176,8 +179,7 @@ mod tests {
         let qc = |kind| Qc::empty(Epoch(0), kind, Hash::ZERO);
         let block = || Box::new(Header::genesis(Epoch(0), Kind::Generic));
         let two = Commitment::TwoChain { child: block(), qc: qc(Kind::Generic) };
-        let three =
-            Commitment::ThreeChain { child: block(), grandchild: block(), qc: qc(Kind::Generic) };
+        let three = Commitment::ThreeChain { child: block(), grandchild: block(), qc: qc(Kind::Generic) };
         let orders = Commitment::Direct(qc(Kind::Order));
         let decision = Commitment::Direct(qc(Kind::Commit));
         for (rules, reasons) in [
