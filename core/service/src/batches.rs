@@ -15,7 +15,7 @@
 //! lane has it, else from other members, each chunk proved under the root.
 //!
 //! *Bounds.* [`Bounded`]: the cells three times (state, one that is taken over or copied chunks, its blobs on their way),
-//! waiting batches, one batch with its mail, codes, reads, names of three checkpoints. While a state is taken over the
+//! waiting batches, one batch with its mail, codes, reads, names of eight checkpoints. While a state is taken over the
 //! waiting batches are bounded by the server alone: it delivers nothing beyond the second checkpoint without a root.
 //!
 //! *Deviations* from the written design, each with its reason and test:
@@ -68,6 +68,8 @@ pub enum BatchInput {
         position: Position,
         /// The height.
         height: u64,
+        /// Position of the newest certified checkpoint that is known: what lies below it is asked for by nobody.
+        stable: Position,
     },
     /// Take the state of this root, from others if it is not here, and answer as to a checkpoint.
     Jump {
@@ -173,7 +175,10 @@ impl<P: LaneApp> BatchExecutor<P> {
     fn on_input(&mut self, input: BatchInput, turn: &mut Turn<'_, Self>) {
         let todo = match input {
             BatchInput::Apply(batch) => Todo::Batch(batch),
-            BatchInput::Checkpoint { position, height } => Todo::Checkpoint { position, height },
+            BatchInput::Checkpoint { position, height, stable } => {
+                self.kept.certify(stable);
+                Todo::Checkpoint { position, height }
+            }
             BatchInput::Jump { position, height, root } => return self.on_jump(position, height, root, turn),
             BatchInput::Status => return turn.output(BatchOutput::Status(self.status())),
         };
@@ -298,6 +303,7 @@ impl<P: LaneApp> Recover for BatchExecutor<P> {
     }
 
     fn snapshot(&self, put: &mut dyn FnMut(BatchRecord)) {
-        self.kept.iter().for_each(|record| put(BatchRecord::Taken(record.clone())));
+        let stable = self.kept.stable();
+        self.kept.iter().for_each(|kept| put(BatchRecord::Taken { checkpoint: kept.clone(), stable }));
     }
 }

@@ -119,6 +119,8 @@ pub enum ServerOutput {
         position: Position,
         /// The height.
         height: u64,
+        /// Position of the newest own checkpoint that is known to be certified: nobody asks for an older state.
+        stable: Position,
     },
     /// To the executor: take the state of this root from others, then answer as to a checkpoint.
     Jump {

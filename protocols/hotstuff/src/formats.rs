@@ -4,7 +4,7 @@ use crate::block::{Header, Item, Standing};
 use crate::certificate::{Anchor, CheckpointCert, Complaint, Qc, Tc};
 use crate::message::{Blocks, Message, Piece, Proof, Status, Want};
 use crate::proof::{CommitProof, Commitment, EntryProof};
-use crate::record::{Mark, Record, Safety};
+use crate::record::{Mark, Record, Safety, Stopped, Why};
 use crate::statement::{Attested, Kind, Statement};
 use crate::sync::Question;
 use crate::view::View;
@@ -32,7 +32,9 @@ synod_wire::conformance!(
     Standing,
     Statement,
     Status,
+    Stopped,
     Tc,
     View,
     Want,
+    Why,
 );

@@ -94,8 +94,9 @@ impl<P: LaneApp> BatchExecutor<P> {
 
     /// Records a checkpoint whose blobs are stored, and releases what nothing uses any more.
     pub(super) fn keep(&mut self, record: BatchCheckpoint, turn: &mut Turn<'_, Self>) {
-        turn.persist(BatchRecord::Taken(record.clone()));
-        let gone = self.kept.add(record);
+        let stable = self.kept.stable();
+        turn.persist(BatchRecord::Taken { checkpoint: record.clone(), stable });
+        let gone = self.kept.add(record, stable);
         if !gone.is_empty() {
             gone.into_iter().for_each(|name| turn.erase(name));
             turn.compact();

@@ -269,6 +269,7 @@ impl<P: LaneApp> BatchExecutor<P> {
             None => {
                 self.store(foreign, turn);
                 let record = BatchCheckpoint { position, height, root, chunks: list(names.clone()) };
+                self.kept.certify(position);
                 self.keep(record, turn);
             }
         }

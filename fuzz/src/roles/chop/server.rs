@@ -318,7 +318,7 @@ impl World {
                 let known = self.delivered.entry(apply.height).or_insert_with(|| said.clone());
                 assert!(*known == said, "height {} is delivered otherwise", apply.height);
             }
-            ServerOutput::Checkpoint { position, height } => {
+            ServerOutput::Checkpoint { position, height, .. } => {
                 self.server.input(Box::new(ServerInput::Applied { position, root: root_of(height) }));
             }
             ServerOutput::Jump { position, height, root } => {

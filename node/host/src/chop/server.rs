@@ -174,8 +174,8 @@ fn of_server(output: ServerOutput, watch: &Watch, deliveries: &mut Deliveries<'_
         ServerOutput::Apply(apply) => {
             deliveries.input(APPLICATION, BatchInput::Apply(Box::new(columns(&apply))))
         }
-        ServerOutput::Checkpoint { position, height } => {
-            deliveries.input(APPLICATION, BatchInput::Checkpoint { position, height });
+        ServerOutput::Checkpoint { position, height, stable } => {
+            deliveries.input(APPLICATION, BatchInput::Checkpoint { position, height, stable });
         }
         ServerOutput::Jump { position, height, root } => {
             deliveries.input(APPLICATION, BatchInput::Jump { position, height, root });

@@ -72,6 +72,12 @@ impl Checkpoints {
         self.stable
     }
 
+    /// Position of the newest own checkpoint that is known to be certified.
+    fn certified(&self) -> Position {
+        let newest = self.marks.iter().rev().find(|mark| mark.height <= self.stable);
+        newest.map_or(Position(0), |mark| mark.position)
+    }
+
     /// Height that a durable checkpoint of every server covers.
     pub(super) fn collected(&self) -> u64 {
         self.said.iter().copied().min().unwrap_or(0)
@@ -162,7 +168,8 @@ impl<A: AtomicBroadcast> Server<A> {
         let recent = due.recent.clone();
         let frozen = Frozen { dedup: self.table.chunks(), directory: self.directory.view(), recent };
         let named = self.checkpoints.named.clone();
-        turn.output(ServerOutput::Checkpoint { position, height });
+        let stable = self.checkpoints.certified();
+        turn.output(ServerOutput::Checkpoint { position, height, stable });
         self.job(ServerTask::Chunks(position, frozen, named), turn);
     }
 

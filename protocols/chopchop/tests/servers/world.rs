@@ -275,7 +275,7 @@ impl World {
                     self.note(&words::name(id), &words::of_apply(&apply));
                     self.apply(id, *apply);
                 }
-                Said::Output(ServerOutput::Checkpoint { position, height }) => {
+                Said::Output(ServerOutput::Checkpoint { position, height, .. }) => {
                     let root = self.app_root(id, height);
                     self.tell_server(id, ServerInput::Applied { position, root });
                 }

@@ -25,7 +25,8 @@ fn slowest(system: &str, withheld: &[u32]) -> u64 {
         !(shard && withheld.contains(&from.0))
     });
     let (mut slowest, mut seen) = (0, BTreeSet::new());
-    for now in (1..=8_000 / LOOK).map(|look| look * LOOK) {
+    for look in 1..=8_000 / LOOK {
+        let now = look * LOOK;
         stage.run(Span::millis(LOOK));
         let told: Vec<(usize, u64)> = stage.book(|book| {
             let told = book.asked.iter().enumerate().filter(|(_, asked)| asked.told);

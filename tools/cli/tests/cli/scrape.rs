@@ -12,7 +12,7 @@ const REFERENCE: &str = include_str!("../../../../docs/reference/metrics.md");
 /// entered by a certificate is unknown until the certified block is there.
 const SELDOM: &[&str] = &["synod_blames_total", "synod_consensus_leader"];
 /// Series of servers and brokers of Chop Chop begin with these words.
-const CHOP: [&str; 3] = ["synod_broker_", "synod_server_", "synod_directory_"];
+const CHOP: [&str; 4] = ["synod_broker_", "synod_server_", "synod_store_", "synod_directory_"];
 /// Commands of the load.
 const COMMANDS: usize = 400;
 

@@ -32,7 +32,9 @@ impl Handed {
         match self {
             Self::Batch(batch) => BatchInput::Apply(Box::new(batch)),
             Self::Checkpoint(position, height) => {
-                BatchInput::Checkpoint { position: Position(position), height }
+                // Those before it are certified.
+                let stable = Position(position.saturating_sub(1));
+                BatchInput::Checkpoint { position: Position(position), height, stable }
             }
         }
     }
@@ -284,8 +286,8 @@ impl World {
     /// Blobs are exactly those that the kept checkpoints name.
     pub(crate) fn blobs_are_those_kept(&self, at: usize) {
         let mut named = Vec::new();
-        self.machine(at).snapshot(&mut |BatchRecord::Taken(record)| {
-            named.extend(record.chunks.iter().map(|(name, _)| *name));
+        self.machine(at).snapshot(&mut |BatchRecord::Taken { checkpoint, .. }| {
+            named.extend(checkpoint.chunks.iter().map(|(name, _)| *name));
         });
         named.sort_unstable();
         named.dedup();

@@ -389,7 +389,9 @@ impl Drive<'_> {
         let jobs = &self.to_server;
         self.server.run(|said| match said {
             Said::Output(ServerOutput::Store(input)) => to_store.push(input),
-            Said::Output(ServerOutput::Checkpoint { position, height }) => applied.push((position, height)),
+            Said::Output(ServerOutput::Checkpoint { position, height, .. }) => {
+                applied.push((position, height))
+            }
             Said::Output(ServerOutput::Apply(_)) => {}
             Said::Output(ServerOutput::Jump { .. } | ServerOutput::FalseWitness { .. }) => false_witness += 1,
             Said::Job(job) => drop(jobs.send(job)),

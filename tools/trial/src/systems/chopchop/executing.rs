@@ -139,7 +139,9 @@ pub(crate) fn connect(machine: u8, output: Box<dyn Any + Send>) -> Routed {
 fn input(said: ServerOutput) -> Option<BatchInput> {
     Some(match said {
         ServerOutput::Apply(apply) => BatchInput::Apply(Box::new(columns(&apply))),
-        ServerOutput::Checkpoint { position, height } => BatchInput::Checkpoint { position, height },
+        ServerOutput::Checkpoint { position, height, stable } => {
+            BatchInput::Checkpoint { position, height, stable }
+        }
         ServerOutput::Jump { position, height, root } => BatchInput::Jump { position, height, root },
         ServerOutput::Store(_) | ServerOutput::FalseWitness { .. } => return None,
     })

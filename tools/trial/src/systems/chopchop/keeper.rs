@@ -68,7 +68,7 @@ impl Machine for Keeper {
                 let root = behind(&self.at(apply.height), &apply);
                 self.states.insert(apply.height, root);
             }
-            ServerOutput::Checkpoint { position, height } => {
+            ServerOutput::Checkpoint { position, height, .. } => {
                 let root = self.at(height);
                 turn.persist(Kept { height, root });
                 self.durable.insert(height, root);

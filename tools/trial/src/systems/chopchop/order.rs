@@ -117,7 +117,9 @@ impl Ideal {
     }
 
     fn count_standstill(&mut self) {
-        let same = self.applied < self.delivered && self.still.0 == self.applied;
+        // A state that it was told to take may be one that nobody has any more.
+        let waits = self.applied < self.delivered || self.jumping.is_some();
+        let same = waits && self.still.0 == self.applied;
         self.still = (self.applied, if same { self.still.1.saturating_add(1) } else { 0 });
     }
 
@@ -215,6 +217,7 @@ impl Ideal {
         let reached = if self.is_at_standstill() { self.applied } else { self.delivered.max(self.applied) };
         if position.0 > reached && further {
             self.jumping = Some(position.0);
+            self.still = (self.applied, 0);
             turn.output(Delivered::Jump(Checkpoint { position, root, certificate: Blob::default() }));
         }
     }

@@ -237,7 +237,7 @@ impl Watch {
                 self.cards((node, life), progress.delivered)?;
                 self.directory(node, &progress.directory)
             }
-            ServerOutput::Checkpoint { position, height } => {
+            ServerOutput::Checkpoint { position, height, .. } => {
                 self.heights.insert((node, *position), *height);
                 Ok(())
             }
