@@ -94,10 +94,10 @@ impl<A: AtomicBroadcast> Server<A> {
                 Split::UnderWay => false,
                 Split::Done(by, _) => *by != cut,
             };
-            let Some(batch) = accepted.batch.clone().filter(|_| stale) else { continue };
+            let Some(batch) = accepted.batch.as_ref().filter(|_| stale).cloned() else { continue };
             if batch.header.witness(accepted.statement.digest) != accepted.statement {
-                // Its turn will show it.
-                return;
+                // Its turn will show it; those before it go on.
+                break;
             }
             let task = batch.into_messages().map(|batch| ServerTask::Split(accepted.height, batch, cut));
             accepted.split = Split::UnderWay;
