@@ -265,7 +265,8 @@ impl<P: LaneApp> Bounded for BatchExecutor<P> {
         // The batch at work and the first one beyond the limit, which had no say in it: as long as bodies are.
         let batches = limits.lag_bytes + self.queue_bytes + self.work.as_ref().map_or(0, Work::bytes);
         let reads = u64::from(limits.reads) * 2 * (ASK_MAX as u64 + 256);
-        3 * cells + batches + limits.results_bytes + reads + 1_024 * chunks
+        let names = kept::KEPT_MAX as u64 * kept::NAMED_BYTES + 448;
+        3 * cells + batches + limits.results_bytes + reads + names * chunks
     }
 }
 

@@ -14,6 +14,8 @@ use crate::executor::SNAPSHOT_CHUNKS_MAX;
 const KEPT: usize = 3;
 /// And how many when none of the newer ones is certified.
 pub(super) const KEPT_MAX: usize = 8;
+/// Bytes of the names, the leaf and the tree of a chunk.
+pub(super) const NAMED_BYTES: u64 = 192;
 
 wire! {
     /// A checkpoint whose chunks are blobs of the lane.
@@ -162,7 +164,7 @@ impl Checkpoints {
 
     /// Bytes of names, leaves and trees.
     pub(super) fn bytes(&self) -> u64 {
-        self.kept.iter().map(|kept| 256 + kept.record.chunks.len() as u64 * 192).sum()
+        self.kept.iter().map(|kept| 256 + kept.record.chunks.len() as u64 * NAMED_BYTES).sum()
     }
 }
 
