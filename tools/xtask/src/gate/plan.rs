@@ -247,7 +247,7 @@ fn processes(programs: &Programs, long: bool) -> Group {
         lane.push(step("chaos", 30_600, &[&mix[..], &["480", "--kills", "3400"], &often].concat()));
     } else {
         other.push(step("power", 600, &[synod, "chaos", "power", "--cuts", "50"]));
-        lane.push(step("chaos", 700, &[&mix[..], &["5", "--kills", "100"], &often].concat()));
+        lane.push(step("chaos", 1_000, &[&mix[..], &["5", "--kills", "100"], &often].concat()));
     }
     Group { name: "processes", lanes: vec![lane, other] }
 }
