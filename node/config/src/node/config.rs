@@ -289,7 +289,23 @@ impl NodeConfig {
         config.broker.check()?;
         config.check_relations()?;
         config.check_listeners()?;
+        config.check_built()?;
         Ok(config)
+    }
+
+    /// Refuses keys that belong to parts this release does not have, rather than take them and do nothing.
+    fn check_built(&self) -> Result<(), SynError> {
+        let (listen, runtime) = (&self.listen, &self.runtime);
+        let asked = [
+            ("listen.grpc", listen.grpc.is_some()),
+            ("listen.link", listen.link.is_some()),
+            ("listen.memory", listen.memory.is_some()),
+            ("runtime.pin", runtime.pin),
+            ("runtime.poll", runtime.poll != Poll::Yield),
+        ];
+        let Some((key, _)) = asked.iter().find(|(_, asked)| *asked) else { return Ok(()) };
+        let error = SynError::of(code::FEATURE_MISSING, &[("feature", key)]);
+        Err(error.because("no build of this release has it; leave the key out"))
     }
 
     fn check_relations(&self) -> Result<(), SynError> {

@@ -276,9 +276,27 @@ fn a_listener_off_loopback_needs_its_credentials_and_tls() {
         let expected =
             format!("listen.{listener} = 0.0.0.0:9000 is reachable from other machines without {missing}");
         assert_eq!(refusal.message(), expected);
-        named(&(open + &enough)).expect("it is guarded");
+        let guarded = named(&(open + &enough)).map_err(|refusal| refusal.code()).err();
+        assert_eq!(guarded, (listener == "grpc").then_some(code::FEATURE_MISSING), "{listener} is guarded");
     }
     named("[listen]\nhttp = \"\"\nresp = \"\"\nmetrics = \"\"\n").expect("listeners can be off");
+}
+
+#[test]
+fn keys_of_parts_that_are_not_built_are_refused_instead_of_doing_nothing() {
+    let cases = [
+        ("listen.grpc", "[listen]\ngrpc = \"127.0.0.1:9000\"\n"),
+        ("listen.link", "[listen]\nlink = \"127.0.0.1:9000\"\n"),
+        ("listen.memory", "[listen]\nmemory = \"127.0.0.1:9000\"\n"),
+        ("runtime.pin", "[runtime]\npin = true\n"),
+        ("runtime.poll", "[runtime]\npoll = \"park\"\n"),
+    ];
+    for (key, text) in cases {
+        let refusal = named(text).expect_err("nothing would come of it");
+        assert_eq!(refusal.code(), code::FEATURE_MISSING, "{refusal}");
+        assert!(refusal.message().contains(key), "{refusal}");
+    }
+    named("[runtime]\npin = false\npoll = \"yield\"\n").expect("it is what happens anyway");
 }
 
 #[test]
