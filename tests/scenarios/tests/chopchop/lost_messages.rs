@@ -65,7 +65,7 @@ fn t26_clients_of_a_broker_that_dies_turn_to_the_other() {
         let scenario = suffering(calm(system, 4, 4), Family::NodeCrash, &[4], FOR_EVER, 1);
         let mut stage = stage(&scenario, |_, _, _| true);
         stage.run(Span::secs(12));
-        assert!(stage.book(|book| book.asked.iter().all(|asked| asked.told)), "{system}");
+        assert!(stage.book(|book| book.asked.iter().all(|asked| asked.told.is_some())), "{system}");
         let report = settles(stage);
         assert!(report.applied.contains(&"other_broker"), "{system}");
     }
@@ -80,7 +80,7 @@ fn t27_a_client_that_is_gone_for_good_hinders_nobody() {
         let others: Vec<NodeId> = stage.clients().into_iter().skip(1).collect();
         let open = stage.book(|book| {
             let of_others = book.asked.iter().filter(|asked| others.contains(&NodeId(asked.node)));
-            of_others.filter(|asked| !asked.told).count()
+            of_others.filter(|asked| asked.told.is_none()).count()
         });
         assert_eq!(open, 0, "{system}");
         settles(stage);
@@ -97,7 +97,7 @@ fn t32_lost_letters_of_clients_cost_shares_of_the_multi_signature_and_no_message
             let mut stage = stage(&scenario, move |_, _, message| {
                 !(matches!(message, Message::Client(_)) && drawn.below(100) < percent)
             });
-            let told = |stage: &Stage| stage.book(|book| book.asked.iter().all(|asked| asked.told));
+            let told = |stage: &Stage| stage.book(|book| book.asked.iter().all(|asked| asked.told.is_some()));
             let mut seconds = 0..90;
             stage.run(Span::secs(4));
             while !told(&stage) && seconds.next().is_some() {
@@ -122,7 +122,7 @@ fn t34_a_client_that_never_signs_together_takes_that_from_nobody_else() {
             !(from == silent && matches!(message, Message::Client(ClientMessage::MultiSig { .. })))
         });
         stage.run(Span::secs(20));
-        assert!(stage.book(|book| book.asked.iter().all(|asked| asked.told)), "{system}");
+        assert!(stage.book(|book| book.asked.iter().all(|asked| asked.told.is_some())), "{system}");
         let counts = settles(stage).counts;
         assert!(counts["signed_together"] > 0 && counts["stragglers"] > 0, "{system}: {counts:?}");
     }

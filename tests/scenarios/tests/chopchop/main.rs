@@ -1,6 +1,7 @@
 //! Attacks of the written design by their numbers (chopchop 7.1), each over the ideal order and over HotStuff: whole runs with
 //! clients, brokers, stores and servers, under every oracle. Attacks on single machines are beside those.
 
+mod far;
 mod leaders;
 mod lost_messages;
 mod shares;
@@ -67,7 +68,7 @@ fn settles(stage: Stage) -> RunReport {
 /// Broadcasts that each client was told are delivered.
 fn told(stage: &Stage) -> BTreeMap<u32, u64> {
     stage.book(|book| {
-        let told = book.asked.iter().filter(|asked| asked.told);
+        let told = book.asked.iter().filter(|asked| asked.told.is_some());
         told.fold(BTreeMap::new(), |mut sum, asked| {
             *sum.entry(asked.node).or_insert(0) += 1;
             sum

@@ -29,7 +29,7 @@ fn slowest(system: &str, withheld: &[u32]) -> u64 {
         let now = look * LOOK;
         stage.run(Span::millis(LOOK));
         let told: Vec<(usize, u64)> = stage.book(|book| {
-            let told = book.asked.iter().enumerate().filter(|(_, asked)| asked.told);
+            let told = book.asked.iter().enumerate().filter(|(_, asked)| asked.told.is_some());
             told.map(|(nth, asked)| (nth, asked.at.0 / 1_000_000)).collect()
         });
         for (nth, asked) in told {

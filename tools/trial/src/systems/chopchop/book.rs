@@ -19,8 +19,8 @@ pub struct Asked {
     pub payload: [u8; 8],
     /// Whether its delivery is due.
     pub open: bool,
-    /// Whether the client said that it is delivered.
-    pub told: bool,
+    /// When the client said that it is delivered.
+    pub told: Option<Time>,
 }
 
 /// The shared notes of a run.
@@ -54,7 +54,7 @@ impl Book {
     /// Registers a broadcast; its token.
     pub fn ask(&mut self, node: u32, at: Time, payload: [u8; 8]) -> u64 {
         let life = self.lives.get(&node).copied().unwrap_or(0);
-        self.asked.push(Asked { node, life, at, payload, open: true, told: false });
+        self.asked.push(Asked { node, life, at, payload, open: true, told: None });
         self.asked.len() as u64
     }
 
@@ -72,7 +72,9 @@ impl Book {
     pub fn close(&mut self, token: u64, now: Time, told: bool) {
         let Some(asked) = self.get_mut(token) else { return };
         asked.open = false;
-        asked.told |= told;
+        if told {
+            asked.told.get_or_insert(now);
+        }
         let node = asked.node;
         self.done.insert(node, now);
     }

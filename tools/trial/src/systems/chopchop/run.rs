@@ -253,7 +253,7 @@ pub fn report(
         blocks: count("batches"),
         delivered: book.highest,
         executed: count("messages"),
-        accepted: book.asked.iter().filter(|asked| asked.told).count() as u64,
+        accepted: book.asked.iter().filter(|asked| asked.told.is_some()).count() as u64,
         violated_ns: violation.as_ref().map_or(0, |v| v.time.0),
         columns: if violation.is_some() { world.trace().columns() } else { String::new() },
         lines: world.trace().steps().map(synod_sim::Step::json).collect(),

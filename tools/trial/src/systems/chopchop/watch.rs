@@ -384,7 +384,7 @@ impl Watch {
         let book = self.book.borrow();
         for token in tokens {
             let Some(asked) = book.get(*token) else { continue };
-            if asked.told {
+            if asked.told.is_some() {
                 // Told again after a crash in between.
                 continue;
             }
