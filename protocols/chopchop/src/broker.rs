@@ -78,6 +78,8 @@ pub enum Timer {
     Order(u64, u32),
     /// A delivered batch is forgotten.
     Keep(u64),
+    /// Servers can be asked about the next client.
+    Ask,
     /// Heights, directory and questions are looked after.
     Heights,
 }
@@ -347,6 +349,7 @@ impl Broker {
             Timer::Flush => self.flush(turn),
             Timer::Resend(batch) => self.resend(batch, turn),
             Timer::Tell => self.tell_more(turn),
+            Timer::Ask => self.on_ask(turn),
             Timer::Distil(batch) => self.distil_due(batch, turn),
             Timer::Witness(batch, stage) => self.extend(batch, stage, turn),
             Timer::Order(batch, stage) => self.order_again(batch, stage, turn),

@@ -1,14 +1,17 @@
 //! Questions to servers, whose equal answers are put together: heights, and where clients stand (3.2, 4.2, D16).
 //!
-//! *Bounds.* One height at a time, 1,024 clients' questions, 64 of one link, each for 10 s.
+//! Servers answer ten questions about clients a second of each broker and say nothing to more (4.8), so they are asked one
+//! after the other; a question that waits for its turn is not asked in vain.
+//!
+//! *Bounds.* One height at a time, 1,024 clients' questions, 64 of one link, each for 10 s after it was asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use synod_machine::{Span, Time};
 use synod_quorum::{NodeId, NodeSet};
 
 use super::job::{Combined, Task};
-use super::{Broker, Step};
+use super::{Broker, Step, Timer};
 use crate::certificate::HeightCertificate;
 use crate::certified::aggregate_of;
 use crate::fault::Fault;
@@ -19,8 +22,12 @@ use crate::statement::{BlsSignatureBytes, Height, State};
 const QUERIES_MAX: usize = 1_024;
 /// Of them, those that one link asks.
 const OF_LINK_MAX: usize = 64;
-/// How long one is open.
+/// How long one is open once it was asked.
 const QUERY: Span = Span::secs(10);
+/// Between two of them.
+const PACE: Span = Span::millis(110);
+/// How long one waits for its turn at most: as long as all before it take.
+const TURN: Span = Span::secs(120);
 
 /// What servers answered; who lied once is not heard again.
 #[derive(Clone, Debug)]
@@ -68,7 +75,9 @@ impl<S: Clone + Eq> Answers<S> {
 #[derive(Clone, Debug)]
 struct Query {
     link: NodeId,
+    /// When its client asked; once its turn came, when servers were asked.
     since: Time,
+    waits: bool,
     answers: Answers<State>,
 }
 
@@ -78,6 +87,10 @@ pub(super) struct Questions {
     /// The height that is asked for, and who signed it.
     height: Option<(u64, Time, Answers<Height>)>,
     queries: BTreeMap<(u64, u32), Query>,
+    /// Those that wait for their turn, in order.
+    waiting: VecDeque<(u64, u32)>,
+    /// Whether servers were asked less than [`PACE`] ago.
+    pacing: bool,
 }
 
 impl Questions {
@@ -87,7 +100,8 @@ impl Questions {
 
     /// Forgets what nobody answered in time.
     pub(super) fn expire(&mut self, now: Time) {
-        self.queries.retain(|_, query| now.since(query.since) < QUERY);
+        self.queries.retain(|_, query| now.since(query.since) < if query.waits { TURN } else { QUERY });
+        self.waiting.retain(|key| self.queries.contains_key(key));
         if self.height.as_ref().is_some_and(|(_, since, _)| now.since(*since) >= Span::secs(2)) {
             self.height = None;
         }
@@ -169,10 +183,34 @@ impl Broker {
         } else if self.questions.queries.len() >= QUERIES_MAX || self.questions.of_link(link) >= OF_LINK_MAX {
             Self::nack(link, Nack::Busy, QUERY, turn);
         } else {
-            let now = turn.now();
-            let fresh = Query { link, since: now, answers: Answers::default() };
-            self.questions.queries.entry((nonce, id)).or_insert(fresh).link = link;
-            Self::ask_servers(self.servers(), ServerMessage::StateAsk(StateAsk { nonce, id }), turn);
+            let since = turn.now();
+            let fresh = Query { link, since, waits: false, answers: Answers::default() };
+            let query = self.questions.queries.entry((nonce, id)).or_insert(fresh);
+            (query.link, query.since) = (link, since);
+            if !core::mem::replace(&mut query.waits, true) {
+                self.questions.waiting.push_back((nonce, id));
+            }
+            self.ask_state(turn);
+        }
+    }
+
+    /// Servers can be asked about the next client.
+    pub(super) fn on_ask(&mut self, turn: &mut Step<'_>) {
+        self.questions.pacing = false;
+        self.ask_state(turn);
+    }
+
+    fn ask_state(&mut self, turn: &mut Step<'_>) {
+        if self.questions.pacing {
+            return;
+        }
+        while let Some((nonce, id)) = self.questions.waiting.pop_front() {
+            // One that was answered meanwhile needs no turn.
+            let Some(query) = self.questions.queries.get_mut(&(nonce, id)) else { continue };
+            (query.waits, query.since) = (false, turn.now());
+            self.questions.pacing = true;
+            turn.arm(Timer::Ask, PACE);
+            return Self::ask_servers(self.servers(), ServerMessage::StateAsk(StateAsk { nonce, id }), turn);
         }
     }
 

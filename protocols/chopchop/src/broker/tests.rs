@@ -5,6 +5,7 @@ mod follow;
 mod held;
 mod hostile;
 mod pace;
+mod questions;
 
 use synod_crypto::Signature;
 use synod_machine::Span;

@@ -11,14 +11,15 @@ use synod_trial::systems::chopchop::book::Book;
 
 use crate::{settles, stage};
 
-/// What half of the messages may take.
-const MINIMUM: Span = Span::millis(1_300);
+/// What half of the messages may take with a broker in every region, as the paper has them, and with one for the world.
+const MINIMA: [(i64, Span); 2] = [(14, Span::millis(1_300)), (1, Span::secs(2))];
 
 /// One server and one broker in each of fourteen regions, two clients in each, whose first broker stands in another region;
 /// windows and patience as brokers have them.
 fn world(system: &str, brokers: i64) -> Scenario {
     let mut scenario = Scenario::quiet(system, 7);
-    (scenario.nodes, scenario.guests, scenario.requests) = (14, u32::try_from(brokers).unwrap_or(1) + 28, 280);
+    (scenario.nodes, scenario.guests, scenario.requests) =
+        (14, u32::try_from(brokers).unwrap_or(1) + 28, 280);
     (scenario.latency, scenario.horizon) = (Latency::World, Span::secs(60));
     let numbers = [
         ("brokers", brokers),
@@ -54,7 +55,8 @@ fn taken(book: &Book) -> Vec<Span> {
 
 #[test]
 fn half_of_the_messages_around_the_world_are_delivered_within_the_bound() {
-    for (system, brokers) in SYSTEMS.iter().flat_map(|system| [(system, 14), (system, 1)]) {
+    let cases = || SYSTEMS.iter().flat_map(|system| MINIMA.map(|(brokers, most)| (system, brokers, most)));
+    for (system, brokers, most) in cases() {
         let mut stage = stage(&world(system, brokers), |_, _, _| true);
         stage.run(Span::secs(75));
         let taken = stage.book(taken);
@@ -69,6 +71,6 @@ fn half_of_the_messages_around_the_world_are_delivered_within_the_bound() {
             taken.len()
         );
         assert!(taken.len() > 100, "{system}: only {} messages", taken.len());
-        assert!(p50 > Latency::World.largest() && p50 <= MINIMUM, "{system}: {} ms", p50.as_millis());
+        assert!(p50 > Latency::World.largest() && p50 <= most, "{system}: {} ms", p50.as_millis());
     }
 }
