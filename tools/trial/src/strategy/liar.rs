@@ -263,7 +263,7 @@ pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strate
         Family::ByzSilent if amount.is_multiple_of(2) => {
             moves.push(Box::new(hiding::Withhold::drawn(amount)))
         }
-        Family::ByzEquivocate if amount % 5 == 4 => {
+        family if has_two_bodies(family, amount) => {
             moves.push(Box::new(leading::TwoBodies::default()));
         }
         Family::ByzEquivocate => {
@@ -294,7 +294,10 @@ pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strate
         Family::ByzSync => moves.push(Box::new(serving::FalseBlocks)),
         _ => return asking::of(incident).or_else(|| generic(incident)),
     }
-    let share_ppm = [PPM, PPM / 2, PPM / 5][usize::try_from(amount / 2 % 3).unwrap_or(0)];
+    // A body and the header that fits it are told one after the other: who changes one changes both.
+    let always = has_two_bodies(incident.family, amount);
+    let share = if always { 0 } else { usize::try_from(amount / 2 % 3).unwrap_or(0) };
+    let share_ppm = [PPM, PPM / 2, PPM / 5][share];
     Some(Box::new(Liar {
         name: incident.family.name(),
         secrets,
@@ -304,6 +307,11 @@ pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strate
         ballots: (incident.family == Family::ByzCollude).then(Ballots::default),
         share_ppm,
     }))
+}
+
+/// Whether a liar shows two bodies of one root: two in five of those that equivocate.
+const fn has_two_bodies(family: Family, amount: u64) -> bool {
+    matches!(family, Family::ByzEquivocate) && amount % 5 >= 3
 }
 
 /// How many members hear a shaved message: one, f + 1, one less than a quorum, or a quorum without the sender.
