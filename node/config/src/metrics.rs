@@ -73,6 +73,7 @@ metrics! {
         "build_info" Gauge "" ["commit", "version", "features"] "Always 1; the labels name the build.";
         "uptime_seconds" Gauge "seconds" [] "Time since the process started.";
         "memory_bytes" Gauge "bytes" ["pool"] "Memory held, by bounded pool.";
+        "memory_bound_bytes" Gauge "bytes" ["pool"] "What the formula of that pool allows, as things are.";
         "tasks_lag_seconds" Gauge "seconds" [] "How late the newest turns of the host loops began, at most.";
         "cpu_seconds_total" Counter "seconds" ["role"] "Processor time, by thread role.";
     Consensus:
@@ -129,6 +130,9 @@ metrics! {
         "server_stable_height" Gauge "" [] "Height of the last certified checkpoint.";
         "server_messages_total" Counter "" [] "Messages of delivered batches since the process started, exceptions included.";
         "server_exceptions_total" Counter "" [] "Messages of them that were repeated, stale or void.";
+        "server_states_total" Counter "" [] "States taken from others since the process started, in place of what was to be delivered.";
+        "server_state_from_height" Gauge "" ["state"] "Batches delivered here when a state took their place: own of the checkpoint the process began with, 1 to 8 of the last ones of others.";
+        "server_state_height" Gauge "" ["state"] "Height of that state; what lies between was not delivered here.";
         "server_refusals_total" Counter "" ["code"] "Batches refused by this server, or at a broker answers of servers that refuse, by why.";
         "server_keysum_path" Gauge "" [] "1 while keys of batches are added in vectors, 0 while one by one.";
         "server_cohort_hit_ratio" Gauge "" [] "Share of the sums of keys that were begun from the sum of another batch.";
@@ -168,14 +172,14 @@ mod tests {
             assert_eq!(total, metric.kind == MetricKind::Counter, "{}", metric.name);
             assert!(metric.help.ends_with('.'), "{}", metric.name);
         }
-        assert_eq!(METRICS.len(), 39 + 21);
+        assert_eq!(METRICS.len(), 40 + 24);
     }
 
     #[test]
     fn labels_come_from_a_closed_set() {
         let closed = [
             "api", "class", "code", "commit", "fault", "features", "kind", "peer", "pool", "reason", "role",
-            "rule", "stage", "version",
+            "rule", "stage", "state", "version",
         ];
         for label in METRICS.iter().flat_map(|metric| metric.labels) {
             assert!(closed.contains(label), "{label}");

@@ -109,8 +109,10 @@ names! {
     Marked = "checkpoint_durable";
     /// The state has to be fetched: position, height here.
     Behind = "behind_retention";
-    /// The state was installed: position, height.
+    /// A certified state of others took the place of what was here: position, height, batches delivered here before.
     Installed = "state_installed";
+    /// The state of the own last checkpoint is in use again: position, height.
+    Resumed = "state_resumed";
     /// A valid witness covers a body that breaks a rule, so more than f servers are faulty: height. The server stops.
     FalseWitness = "false_witness";
     /// No witness is given until a certified checkpoint is held and the horizon has passed.

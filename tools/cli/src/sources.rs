@@ -240,9 +240,12 @@ impl NodeSources {
                 peer.reconnects.get(),
             );
         }
-        for (machine, pool) in [(0, "replica"), (synod_host::EXECUTOR, "executor")] {
-            if let Some((bytes, _)) = server.handle().memory(machine) {
+        let store = self.is_chop.then_some((synod_host::chop::STORE, "store"));
+        let pools = [(0, "replica"), (synod_host::EXECUTOR, "executor")].into_iter().chain(store);
+        for (machine, pool) in pools {
+            if let Some((bytes, bound)) = server.handle().memory(machine) {
                 page.count("synod_memory_bytes", &[Label::Word(pool)], bytes);
+                page.count("synod_memory_bound_bytes", &[Label::Word(pool)], bound);
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Counts are since the process started; a server that replays behind its last mark counts what it delivers again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +10,9 @@ use synod_chopchop::batch::Refusal;
 use synod_chopchop::broker::Seen as BrokerSeen;
 use synod_machine::Note;
 use synod_net::histogram::{COUNTS, Histogram, TIMES_NS};
+
+/// States of others that are remembered.
+const STATES_MAX: usize = 8;
 
 /// What a server or broker told so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +33,13 @@ pub struct ChopSeen {
     pub entries: u64,
     /// Entries of them that were not delivered: repeated, stale or void.
     pub exceptions: u64,
+    /// Height of the own checkpoint that the process began with, if there was one.
+    pub resumed: Option<u64>,
+    /// States taken from others since the process started.
+    pub states: u64,
+    /// The last eight of them, oldest first: batches delivered here before, and height of the state. What lies between was not
+    /// delivered here.
+    pub taken: VecDeque<(u64, u64)>,
     /// Batches witnessed.
     pub witnessed: u64,
     /// Batches refused by this server, or at a broker by servers: by why.
@@ -54,6 +64,17 @@ pub struct ChopSeen {
     pub broker: Option<BrokerSeen>,
     /// Why the server stopped by itself, if it did.
     pub alarm: Option<&'static str>,
+}
+
+impl ChopSeen {
+    /// A state of that height took the place of what was delivered here.
+    fn took(&mut self, from: u64, height: u64) {
+        (self.delivered, self.states) = (self.delivered.max(height), self.states + 1);
+        if self.taken.len() == STATES_MAX {
+            self.taken.pop_front();
+        }
+        self.taken.push_back((from, height));
+    }
 }
 
 /// Counts what is told.
@@ -131,6 +152,11 @@ impl ChopMeters {
                 let mut seen = self.seen();
                 (seen.delivered, seen.directory) = (seen.delivered.max(first), seen.directory.max(second));
             }
+            "state_resumed" => {
+                let mut seen = self.seen();
+                (seen.delivered, seen.resumed) = (seen.delivered.max(second), Some(second));
+            }
+            "state_installed" => self.seen().took(third, second),
             "batch_sealed" => {
                 self.batch_ops.record(first);
                 let mut seen = self.seen();
@@ -216,5 +242,29 @@ mod tests {
         assert_eq!(seen.alarm, None);
         tell("false_witness", [7, 0, 0]);
         assert_eq!(meters.look().alarm, Some("false_witness"));
+    }
+
+    #[test]
+    fn states_are_told_with_the_heights_that_were_not_delivered_here() {
+        let meters = ChopMeters::default();
+        let tell = |name, values: [u64; 3]| {
+            let [a, b, c] = values;
+            meters.note(&Note { name, values: [a, b, c, 0], digest: Hash::ZERO });
+        };
+        tell("state_resumed", [8, 9, 0]);
+        tell("batch_delivered", [10, 100, 0]);
+        assert_eq!((meters.look().resumed, meters.look().states), (Some(9), 0), "its own is none of others");
+        tell("state_installed", [64, 60, 10]);
+        let seen = meters.look();
+        assert_eq!((seen.delivered, seen.entries, seen.states), (60, 100, 1));
+        assert_eq!(seen.taken, [(10, 60)]);
+        (1..=8).for_each(|n| tell("state_installed", [64 * n, 60 + 10 * n, 60 + 10 * n - 10]));
+        let seen = meters.look();
+        assert_eq!(
+            (seen.states, seen.taken.len()),
+            (9, STATES_MAX),
+            "all are counted, the last are remembered"
+        );
+        assert_eq!((seen.taken.front(), seen.taken.back()), (Some(&(60, 70)), Some(&(130, 140))));
     }
 }

@@ -99,7 +99,7 @@ impl<A: AtomicBroadcast> Server<A> {
         self.delivered = self.height();
         turn.disarm(ServerTimer::Fetch);
         let values = [loading.position.0, self.delivered, 0];
-        turn.note(Note::of(NoteName::Installed, values, Hash::ZERO));
+        turn.note(Note::of(NoteName::Resumed, values, Hash::ZERO));
         // An application whose lane lost what it had goes back to the same state; one that has it stays there.
         let Mark { position, height, app, .. } = *mark;
         turn.output(ServerOutput::Jump { position, height, root: app });

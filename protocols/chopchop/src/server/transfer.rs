@@ -384,7 +384,7 @@ impl<A: AtomicBroadcast> Server<A> {
         };
         assert_eq!(root, mark.app, "the application took the state of its root");
         (self.table, self.directory) = (table, directory);
-        self.delivered = mark.height;
+        let before = core::mem::replace(&mut self.delivered, mark.height);
         if loading.above {
             self.backlog.retain(|accepted| accepted.height > mark.height);
         } else {
@@ -400,7 +400,7 @@ impl<A: AtomicBroadcast> Server<A> {
         self.behind.forget(waits);
         turn.persist(ServerRecord::Mark(mark.clone()));
         turn.persist(ServerRecord::Certified(position));
-        turn.note(Note::of(NoteName::Installed, [position.0, mark.height, 0], Hash::ZERO));
+        turn.note(Note::of(NoteName::Installed, [position.0, mark.height, before], Hash::ZERO));
         let root = mark.root(self.settings.cluster.domains());
         self.overtaken(mark, loading.above, turn);
         self.submits.push_back(Submit::Applied { position, root: Some(root) });

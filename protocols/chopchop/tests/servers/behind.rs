@@ -64,7 +64,8 @@ fn behind_of(setup: Setup) -> World {
 fn goes_on(world: &mut World) {
     assert_eq!(world.delivered(), [45; 4], "the certified state, and each batch behind it once");
     let installed = world.node(3).server.notes.iter().filter(|note| note.name == "state_installed");
-    assert_eq!(installed.map(|note| note.values[1]).collect::<Vec<_>>(), [41]);
+    let installed: Vec<_> = installed.map(|note| (note.values[2], note.values[1])).collect();
+    assert_eq!(installed, [(1, 41)], "from which height to which nothing was delivered here");
     world.agree();
     world.passes = Box::new(|_| true);
     for n in 44..54 {

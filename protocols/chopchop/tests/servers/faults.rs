@@ -89,7 +89,9 @@ fn a_server_comes_back_from_its_checkpoint_and_goes_on_alike() {
         assert_eq!(world.node(2).applied.len(), 10);
         world.restart(2);
         assert_eq!(world.delivered(), [11; 4], "two positions behind the checkpoint are replayed");
-        assert!(world.node(2).server.notes.iter().any(|note| note.name == "state_installed"));
+        let resumed = world.node(2).server.notes.iter().filter(|note| note.name.starts_with("state_"));
+        let resumed: Vec<_> = resumed.map(|note| (note.name, note.values[1])).collect();
+        assert_eq!(resumed, [("state_resumed", 9)], "a state of its own, and none of others");
         for n in 10..13 {
             let batch = batch(&world, n);
             world.deliver(&batch);

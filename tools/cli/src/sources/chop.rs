@@ -32,6 +32,7 @@ pub(super) fn server(meters: &ChopMeters, page: &mut Page) {
     page.count("synod_server_stable_height", &[], seen.stable);
     page.count("synod_server_messages_total", &[], seen.entries);
     page.count("synod_server_exceptions_total", &[], seen.exceptions);
+    states(&seen, page);
     refusals(&seen, page);
     page.count("synod_server_keysum_path", &[], u64::from(seen.in_vectors));
     let (sums, near) = seen.sums;
@@ -43,6 +44,17 @@ pub(super) fn server(meters: &ChopMeters, page: &mut Page) {
     let (bytes, entries) = meters.witnessed();
     page.number("synod_server_bytes_per_message", &[], ratio(bytes, entries));
     page.count("synod_directory_clients", &[], seen.directory);
+}
+
+/// Heights whose batches were not delivered by this process, because a state stands for them.
+fn states(seen: &ChopSeen, page: &mut Page) {
+    page.count("synod_server_states_total", &[], seen.states);
+    let own = seen.resumed.map(|height| ("own", (1, height)));
+    let taken = ["1", "2", "3", "4", "5", "6", "7", "8"].into_iter().zip(seen.taken.iter().copied());
+    for (state, (from, to)) in own.into_iter().chain(taken) {
+        page.count("synod_server_state_from_height", &[Label::Word(state)], from);
+        page.count("synod_server_state_height", &[Label::Word(state)], to);
+    }
 }
 
 /// Batches refused, by why. Each reason has a series from the start.
@@ -177,8 +189,9 @@ impl Sources for BrokerSources {
                 page.count("synod_broker_credit_bytes", &[], credit);
             }
         }
-        if let Some((bytes, _)) = broker.handle().memory(synod_host::chop::BROKER) {
+        if let Some((bytes, bound)) = broker.handle().memory(synod_host::chop::BROKER) {
             page.count("synod_memory_bytes", &[Label::Word("broker")], bytes);
+            page.count("synod_memory_bound_bytes", &[Label::Word("broker")], bound);
         }
         for ((peer, fault), times) in &broker.look().faults {
             page.count("synod_blames_total", &[super::member(*peer), Label::Word(fault)], *times);
