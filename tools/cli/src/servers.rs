@@ -217,6 +217,12 @@ impl Servers {
         told.into_iter().map(standing).collect()
     }
 
+    /// Where each server stands, by the servers' order; none of one that does not say so in time.
+    pub(crate) async fn standing_of_each(&self, patience: Duration) -> Vec<Option<BatchStanding>> {
+        let told = self.each(&[BatchQuestion::Standing], patience).await;
+        told.into_iter().map(|(_, answers)| standing_in(&answers)).collect()
+    }
+
     /// The balances of these accounts at each server, by the servers' order.
     ///
     /// # Errors
@@ -297,8 +303,11 @@ fn same(heights: &[(&str, Option<u64>)]) -> Option<u64> {
 }
 
 fn height_in(answers: &Answers) -> Option<u64> {
-    let standing = BatchStanding::decode(answers.first()?.clone()?, &Limits::default());
-    standing.ok().map(|standing| standing.height)
+    standing_in(answers).map(|standing| standing.height)
+}
+
+fn standing_in(answers: &Answers) -> Option<BatchStanding> {
+    BatchStanding::decode(answers.first()?.clone()?, &Limits::default()).ok()
 }
 
 /// The answer that `need` servers gave, if there is one.

@@ -235,7 +235,8 @@ fn nothing_is_lost_with_leader_server_and_broker_killed() {
     let names: Vec<&str> = faults.iter().filter_map(|fault| fault["fault"].as_str()).collect();
     assert_eq!(names, ["leader killed", "server killed", "broker killed"]);
     assert!(faults.iter().all(|fault| positive(&fault["is"]["longest_gap_s"])), "{own}");
-    assert_eq!(told["audit"]["servers"], 4);
+    assert_eq!((&told["audit"]["servers"], &told["audit"]["ok"]), (&4.into(), &true.into()));
+    assert_eq!(own["memory"]["in_formula"], true, "{own}");
 }
 
 #[test]

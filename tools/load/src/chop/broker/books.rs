@@ -3,7 +3,7 @@
 use super::machine::Lost;
 use super::operations::Operations;
 use crate::Latency;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use synod_chopchop::batch::OwnedEntry;
 
@@ -62,7 +62,8 @@ pub struct Books {
     pub sample: Vec<i64>,
     /// When batches were delivered.
     pub moments: Vec<Instant>,
-    heights: BTreeSet<u64>,
+    /// Messages delivered at each height that was named.
+    heights: BTreeMap<u64, u64>,
     space: u32,
 }
 
@@ -84,7 +85,7 @@ impl Books {
             making: Duration::ZERO,
             sample: vec![0; SAMPLE as usize],
             moments: Vec::new(),
-            heights: BTreeSet::new(),
+            heights: BTreeMap::new(),
             space,
         }
     }
@@ -97,10 +98,11 @@ impl Books {
         took: Duration,
         at: Instant,
     ) {
+        let messages = u64::from(count.saturating_sub(exceptions));
         self.delivered.0 += 1;
-        self.delivered.1 += u64::from(count.saturating_sub(exceptions));
+        self.delivered.1 += messages;
         self.exceptions += u64::from(exceptions);
-        self.repeated += u64::from(!self.heights.insert(height));
+        self.repeated += u64::from(self.heights.insert(height, messages).is_some());
         self.height = self.height.max(height);
         self.latency.record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), 1);
         if self.moments.len() < MOMENTS_MAX {
@@ -114,6 +116,23 @@ impl Books {
                 *sum += by;
             }
         }
+    }
+
+    /// Messages delivered at the heights above `from`, up to `to`.
+    #[must_use]
+    pub fn delivered_within(&self, from: u64, to: u64) -> u64 {
+        if from >= to {
+            return 0;
+        }
+        self.heights.range(from + 1..=to).map(|(_, messages)| messages).sum()
+    }
+
+    /// These books and one batch more, which was sent and of which f + 1 servers said that it is delivered at this height.
+    #[must_use]
+    pub fn with(mut self, height: u64, messages: u32) -> Self {
+        self.sent = (self.sent.0 + 1, self.sent.1 + u64::from(messages));
+        self.deliver(height, (messages, 0), Duration::ZERO, Instant::now());
+        self
     }
 
     /// Whether every batch found its members free when it was its turn.
@@ -201,6 +220,18 @@ mod tests {
         assert_eq!(counted(&with(&[2, 3], 0)), ((2, 20), 0, 0, 3));
         assert_eq!(counted(&with(&[3, 3], 0)), ((2, 20), 0, 1, 3), "a height for two batches");
         assert_eq!(counted(&with(&[2, 3], 1)), ((2, 18), 2, 0, 3), "one message of each was none");
+    }
+
+    #[test]
+    fn messages_of_a_stretch_of_heights_are_those_that_were_delivered_there() {
+        let books = Books::new(10).with(2, 10).with(3, 20).with(5, 40);
+        let within = |from, to| books.delivered_within(from, to);
+        assert_eq!((books.delivered, books.sent, books.height), ((3, 70), (3, 70), 5));
+        assert_eq!(
+            [within(1, 5), within(2, 3), within(3, 4), within(3, 9), within(1, 1)],
+            [70, 20, 0, 40, 0]
+        );
+        assert_eq!(within(5, 2), 0, "backwards is nothing");
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! Each message once on every server: what the load broker sent against what servers signed, counted and hold.
+//!
+//! A server that was behind what others keep took a certified state instead of delivering. What is in that state counts as
+//! delivered there as far as the state's own count of batches reaches, which its root binds, if all servers share the root of a
+//! checkpoint at or above it; which messages those are the books say by height. Everything else a server must have counted itself.
 
-use crate::bench::pages::Page;
+use super::told::Told;
 use crate::exit::bug;
 use crate::servers::Servers;
 use serde_json::{Value, json};
@@ -35,6 +39,11 @@ impl Eyes {
         Ok(Self { runtime, servers: Servers::connect(genesis)? })
     }
 
+    /// Where each server stands; none of one that says nothing in time.
+    pub(super) fn glance(&self, patience: Duration) -> Vec<Option<BatchStanding>> {
+        self.runtime.block_on(self.servers.standing_of_each(patience))
+    }
+
     /// The height of the newest checkpoint that every server has.
     ///
     /// # Errors
@@ -49,8 +58,8 @@ impl Eyes {
 pub(super) struct Terms<'a> {
     /// What every account was opened with, if the application keeps money.
     pub(super) grant: Option<u64>,
-    /// The servers' metrics ports; none of a server that was started again, for it counts anew.
-    pub(super) metrics: &'a [Option<Address>],
+    /// The servers' metrics ports.
+    pub(super) metrics: &'a [Address],
     /// The height that checkpoints must have at least: that of all that was measured.
     pub(super) covered: u64,
 }
@@ -64,8 +73,8 @@ struct Held {
     root: Hash,
     /// Balances of the sample.
     balances: Vec<u64>,
-    /// Messages and exceptions it counted, if it did not start again.
-    counted: Option<(u64, u64)>,
+    /// What it delivered since its process started, and which heights a state stands for.
+    told: Told,
 }
 
 /// What was compared, and what was found.
@@ -77,6 +86,8 @@ pub(super) struct Audit {
     delivered: u64,
     lost: u64,
     duplicated: u64,
+    /// Messages that each server has in a state that it took, and did not deliver since its process started.
+    taken: Vec<u64>,
     /// Whether servers hold the same root at the same checkpoint, and stand at the same height.
     equal: bool,
     height: u64,
@@ -114,15 +125,22 @@ impl Audit {
         (audit.small, audit.why_lost) = (books.small, books.why_lost());
         audit.lost = sent.saturating_sub(delivered);
         audit.duplicated = books.repeated;
+        audit.checkpoint_height = held.iter().map(|server| server.checkpoint_height).min().unwrap_or(0);
+        let same = |a: &Held, b: &Held| (a.height, a.checkpoint, a.root) == (b.height, b.checkpoint, b.root);
+        audit.equal = held.windows(2).all(|pair| same(&pair[0], &pair[1]));
+        // Where servers disagree no state proves anything.
+        let proven = if audit.equal { audit.checkpoint_height } else { 0 };
         for server in held {
             // No other broker is there: heights are those of the batches, and of genesis.
             let batches = server.height.saturating_sub(1);
             audit.lost = audit.lost.max(books.delivered.0.saturating_sub(batches));
             audit.duplicated = audit.duplicated.max(batches.saturating_sub(books.delivered.0));
-            if let Some((messages, exceptions)) = server.counted {
-                audit.lost = audit.lost.max(delivered.saturating_sub(messages.saturating_sub(exceptions)));
-                audit.duplicated = audit.duplicated.max(messages.saturating_sub(sent));
-            }
+            let taken = server.told.taken_messages(books, proven);
+            let counted = server.told.messages.saturating_sub(server.told.exceptions);
+            audit.lost = audit.lost.max(delivered.saturating_sub(counted.saturating_add(taken)));
+            let most = sent.saturating_sub(taken);
+            audit.duplicated = audit.duplicated.max(server.told.messages.saturating_sub(most));
+            audit.taken.push(taken);
             let wrong =
                 expected.iter().zip(&server.balances).filter(|(expected, found)| expected != found).count();
             let missing = expected.len().abs_diff(server.balances.len());
@@ -130,9 +148,6 @@ impl Audit {
             audit.height = audit.height.max(server.height);
         }
         audit.sample = expected.len();
-        audit.checkpoint_height = held.iter().map(|server| server.checkpoint_height).min().unwrap_or(0);
-        let same = |a: &Held, b: &Held| (a.height, a.checkpoint, a.root) == (b.height, b.checkpoint, b.root);
-        audit.equal = held.windows(2).all(|pair| same(&pair[0], &pair[1]));
         audit
     }
 
@@ -156,15 +171,16 @@ impl Audit {
         let values = [("lost", &*self.lost.to_string()), ("duplicated", &*self.duplicated.to_string())];
         let equal = if self.equal { "servers agree" } else { "servers hold different states" };
         let found = format!(
-            "{equal}; {} of {} messages delivered at height {}, and a checkpoint at {} of {}; {} of {} accounts hold \
-             another sum",
+            "{equal}; {} of {} messages delivered at height {}, and the checkpoint that all have at height {}, where it must \
+             be {} at least; {} of {} accounts hold another sum; servers took {:?} messages with states",
             self.delivered,
             self.sent,
             self.height,
             self.checkpoint_height,
             self.covered,
             self.sample_wrong,
-            self.sample
+            self.sample,
+            self.taken
         );
         let error = SynError::of(code::AUDIT_FAILED, &values).because(found);
         Err(match &self.why_lost {
@@ -176,7 +192,7 @@ impl Audit {
     pub(super) fn to_json(&self) -> Value {
         json!({
             "servers": self.servers, "sent": self.sent, "delivered": self.delivered, "lost": self.lost,
-            "duplicated": self.duplicated, "state_hash_equal": self.equal, "height": self.height,
+            "duplicated": self.duplicated, "taken_with_states": self.taken, "state_hash_equal": self.equal, "height": self.height,
             "checkpoint_height": self.checkpoint_height, "small_batches": self.small, "accounts": self.sample,
             "accounts_wrong": self.sample_wrong, "ok": self.ok(),
         })
@@ -204,7 +220,7 @@ async fn ask(servers: &Servers, terms: &Terms<'_>, books: &Books) -> Result<Vec<
             checkpoint_height: standing.checkpoint_height,
             root: standing.root,
             balances,
-            counted: metrics.as_ref().map(counted).transpose()?,
+            told: Told::ask(metrics)?,
         });
     }
     Ok(all)
@@ -217,33 +233,18 @@ fn meet(all: &[BatchStanding], height: u64, covered: u64) -> bool {
         && all.iter().all(|one| one.height >= height && one.checkpoint_height >= covered)
 }
 
-/// Messages and exceptions that a server counted.
-///
-/// # Errors
-/// SYN-2003 for a server that does not tell: what is not counted is not audited.
-fn counted(metrics: &Address) -> Result<(u64, u64), SynError> {
-    let silent = |why: &str| {
-        let address = metrics.to_string();
-        SynError::of(code::NO_ANSWER, &[("address", &*address), ("stage", "audit")]).because(why)
-    };
-    let page = Page::fetch(metrics).ok_or_else(|| silent("it shows no metrics"))?;
-    counts(&page).ok_or_else(|| silent("its metrics do not say how many messages it delivered"))
-}
-
-fn counts(page: &Page) -> Option<(u64, u64)> {
-    let whole = |name: &str| format!("{:.0}", page.sum(name)?).parse().ok();
-    Some((whole("synod_server_messages_total")?, whole("synod_server_exceptions_total")?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::chop::load::told::Taken;
     use synod_chopchop::batch::Refusal;
     use synod_load::chop::broker::{Books, Lost};
 
+    type Change<'a> = &'a dyn Fn(&mut Held);
+
+    /// Three batches of 100, 150 and 50 messages.
     fn books() -> Books {
-        let mut books = Books::new(10);
-        (books.sent, books.delivered, books.height) = ((3, 300), (3, 300), 4);
+        let mut books = Books::new(10).with(2, 100).with(3, 150).with(4, 50);
         books.sample[2] = -5;
         books
     }
@@ -251,7 +252,15 @@ mod tests {
     fn held() -> Held {
         let balances = (0..10).map(|id| if id == 2 { 95 } else { 100 }).collect();
         let (checkpoint, checkpoint_height, root) = (8, 4, Hash([1; 32]));
-        Held { height: 4, checkpoint, checkpoint_height, root, balances, counted: Some((300, 0)) }
+        let told = Told { height: 4, messages: 300, ..Told::default() };
+        Held { height: 4, checkpoint, checkpoint_height, root, balances, told }
+    }
+
+    /// It counted so many messages, and states stand for these heights.
+    fn took(held: &mut Held, messages: u64, states: &[(bool, u64, u64)]) {
+        held.told.messages = messages;
+        held.told.taken =
+            states.iter().map(|(own, from, to)| Taken { own: *own, from: *from, to: *to }).collect();
     }
 
     fn found(change: impl Fn(&mut Held)) -> Audit {
@@ -265,18 +274,51 @@ mod tests {
         let audit = found(|_| {});
         assert!(audit.ok() && audit.passed().is_ok(), "{audit:?}");
         assert_eq!((audit.servers, audit.sample, audit.height), (2, 10, 4));
-        assert!(found(|held| held.counted = None).ok(), "a server that was started again counts anew");
+    }
+
+    #[test]
+    fn what_a_certified_state_stands_for_counts_as_delivered_and_nothing_else() {
+        let audit = found(|held| took(held, 50, &[(false, 1, 3)]));
+        assert!(audit.ok(), "it slept through two batches and took their state: {audit:?}");
+        assert_eq!(audit.taken, [0, 250]);
+        assert!(found(|held| took(held, 50, &[(true, 1, 2), (false, 2, 3)])).ok(), "killed, and then behind");
+        assert!(found(|held| took(held, 150, &[(false, 2, 3)])).ok(), "only the second one");
+        let lost: [(&str, u64, Change<'_>); 7] = [
+            ("a message is lost behind the state", 1, &|held| took(held, 49, &[(false, 1, 3)])),
+            ("a batch is lost behind the state", 50, &|held| took(held, 0, &[(false, 1, 3)])),
+            ("a batch is lost before the state", 100, &|held| took(held, 50, &[(false, 2, 3)])),
+            ("nothing was taken", 250, &|held| took(held, 50, &[])),
+            ("above the checkpoint that all have", 150, &|held| {
+                took(held, 50, &[(false, 1, 2), (false, 2, 5)]);
+            }),
+            ("two states for one height", 50, &|held| took(held, 0, &[(false, 1, 3), (false, 2, 4)])),
+            ("not all states are told", 250, &|held| {
+                took(held, 50, &[(false, 1, 3)]);
+                held.told.untold = 1;
+            }),
+        ];
+        for (name, lost, change) in lost {
+            let audit = found(change);
+            assert_eq!((audit.lost, audit.duplicated, audit.ok()), (lost, 0, false), "{name}: {audit:?}");
+        }
+        let twice = found(|held| took(held, 51, &[(false, 1, 3)]));
+        assert_eq!((twice.lost, twice.duplicated, twice.ok()), (0, 1, false), "in the state and delivered");
+        let apart = found(|held| {
+            took(held, 50, &[(false, 1, 3)]);
+            held.root = Hash([2; 32]);
+        });
+        assert_eq!((apart.taken.as_slice(), apart.ok()), (&[0, 0][..], false), "a state that nobody shares");
     }
 
     #[test]
     fn what_one_server_misses_has_twice_or_holds_otherwise_fails() {
-        type Change<'a> = &'a dyn Fn(&mut Held);
-        let wrong: [(&str, Change<'_>); 7] = [
+        let wrong: [(&str, Change<'_>); 8] = [
             ("a checkpoint before the end", &|held| held.checkpoint_height = 3),
             ("height", &|held| held.height = 3),
             ("batch too many", &|held| held.height = 5),
-            ("message too many", &|held| held.counted = Some((301, 0))),
-            ("exception", &|held| held.counted = Some((300, 1))),
+            ("message too many", &|held| held.told.messages = 301),
+            ("message too few", &|held| held.told.messages = 299),
+            ("exception", &|held| held.told.exceptions = 1),
             ("root", &|held| held.root = Hash([2; 32])),
             ("money", &|held| held.balances[7] = 99),
         ];
@@ -305,16 +347,6 @@ mod tests {
         };
         assert!(meet(&[at(4, 4), at(4, 4)], 4, 4) && meet(&[at(9, 5), at(9, 5)], 4, 4));
         assert!(!meet(&[at(4, 3), at(4, 3)], 4, 4) && !meet(&[at(4, 4), at(5, 4)], 4, 4));
-    }
-
-    #[test]
-    fn a_server_that_tells_no_count_is_no_server_that_counted_right() {
-        let page = |text: &str| Page::parse(text, Instant::now());
-        let whole = page("synod_server_messages_total 300\nsynod_server_exceptions_total 0\n");
-        assert_eq!(counts(&whole), Some((300, 0)));
-        assert_eq!(counts(&page("synod_server_messages_total 300\n")), None);
-        let nobody = Address::parse("127.0.0.1:1").expect("an address");
-        assert_eq!(counted(&nobody).map_err(|error| error.code()), Err(code::NO_ANSWER));
     }
 
     #[test]

@@ -2,28 +2,25 @@
 //! what it misses.
 
 use super::e2e::{figures, paced};
-use super::memory::formula;
 use super::plan::LoadPlan;
 use super::report::{common_fields, of_batches, unavailable};
-use super::rig::{CHECKPOINT_EVERY, Rig, SERVERS, members};
+use super::rig::{Rig, SERVERS, members};
+use super::told::Told;
+use super::{asleep, memory};
 use crate::bench::chop::report::rounded;
 use crate::bench::pages::Page;
 use crate::bench::window::leader;
-use crate::deployment::Blow;
 use crate::exit::bug;
 use crate::output::Report;
 use crate::session::Session;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use synod_config::SynError;
-use synod_load::chop::broker::Pace;
-use synod_load::usage;
 
 /// How long a killed server stays away, and how long a killed broker is watched, at least.
 const AWAY: Duration = Duration::from_secs(3);
-/// How long a server may take to come back, and others to deliver what a sleeping one misses.
-const BACK: Duration = Duration::from_secs(180);
-const ASLEEP: Duration = Duration::from_secs(400);
+/// How long a server may take to come back.
+pub(super) const BACK: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Kills one after another and gives the result.
@@ -56,29 +53,31 @@ pub(super) fn measure(session: &Session, plan: &LoadPlan) -> Result<Report, SynE
     events.push(json!({ "fault": "broker killed", "is": broker(session, &rig)? }));
     let mut reasons = vec![("stage_ns", "stages are measured by --part auth and --part server")];
     let asleep = if plan.ablations {
-        asleep(session, &rig, plan)?
+        asleep::measure(session, &rig, (plan, rate))?
     } else {
         reasons.push(("server_asleep", "left out by --no-ablations"));
         Value::Null
     };
-    let pool = rig.driver.pool();
+    let (pool, memory) = (rig.driver.pool(), memory::of_servers(&rig, plan));
     let (books, audit) = rig.close(session, plan)?;
     let mut own = of_batches(plan, "faults", pool);
     own.extend(figures(&steady, &books).into_iter().map(|(key, value)| (key.to_owned(), value)));
     own.insert("rate_under_faults".to_owned(), rounded(rate));
     own.insert("faults".to_owned(), events.into());
     own.insert("server_asleep".to_owned(), asleep);
+    own.insert("memory".to_owned(), memory);
     unavailable(&reasons, &mut own);
     Ok(common_fields(plan, plan.durability(), &steady, &books, &audit).field("chop", own))
 }
 
-fn first_leader(rig: &Rig) -> Result<usize, SynError> {
+/// The leader that the first server names.
+pub(super) fn first_leader(rig: &Rig) -> Result<usize, SynError> {
     let pages: Vec<Page> = rig.metrics().iter().flatten().filter_map(Page::fetch).collect();
     leader(pages.iter()).ok_or_else(|| bug("faults", &"no server told its leader"))
 }
 
 /// The longest time without a delivery of those that began since `from`, each followed to its end.
-fn longest_wait(rig: &Rig, from: Instant) -> Result<Duration, SynError> {
+pub(super) fn longest_wait(rig: &Rig, from: Instant) -> Result<Duration, SynError> {
     let (to, mut longest) = (Instant::now(), None);
     rig.until(BACK, "a delivery behind a fault", || {
         longest = rig.driver.books().longest_wait(from, to);
@@ -87,7 +86,7 @@ fn longest_wait(rig: &Rig, from: Instant) -> Result<Duration, SynError> {
     Ok(longest.unwrap_or_default())
 }
 
-fn seconds(time: Duration) -> Value {
+pub(super) fn seconds(time: Duration) -> Value {
     rounded(time.as_secs_f64())
 }
 
@@ -105,9 +104,10 @@ fn server(session: &Session, plan: &LoadPlan, rig: &mut Rig, at: usize) -> Resul
     // One that lost its promises is ready once it votes again; before that, the next one that goes would be one too many.
     rig.cluster.await_all()?;
     let ready = again.elapsed();
-    rig.restarted.push(at);
     caught_up(rig, at)?;
     let back = again.elapsed();
+    let told = rig.telling()?.get(at).map(Told::ask).transpose()?.unwrap_or_default();
+    let states: Vec<Value> = told.taken.iter().map(|state| state.to_json()).collect();
     let books = rig.driver.books();
     let before = books.longest_gap(killed.checked_sub(AWAY).unwrap_or(killed), killed);
     Ok(json!({
@@ -115,6 +115,7 @@ fn server(session: &Session, plan: &LoadPlan, rig: &mut Rig, at: usize) -> Resul
         "longest_gap_at_return_s": seconds(longest_wait(rig, again)?),
         "away_s": seconds(again.saturating_duration_since(killed)), "ready_after_s": seconds(ready),
         "back_after_s": seconds(back), "promises_lost": plan.durability() == "volatile",
+        "states": states,
     }))
 }
 
@@ -141,38 +142,4 @@ fn broker(session: &Session, rig: &Rig) -> Result<Value, SynError> {
     let gap = longest_wait(rig, killed)?;
     let before = rig.driver.books().longest_gap(killed.checked_sub(AWAY).unwrap_or(killed), killed);
     Ok(json!({ "longest_gap_s": seconds(gap), "longest_gap_before_s": seconds(before) }))
-}
-
-/// Stops a server until the others have delivered more than they keep, and lets it go on.
-fn asleep(session: &Session, rig: &Rig, plan: &LoadPlan) -> Result<Value, SynError> {
-    let leads = first_leader(rig)?;
-    let at = (0..usize::from(SERVERS)).rev().find(|at| *at != leads).unwrap_or(0);
-    let running = rig.cluster.running(at).cloned().ok_or_else(|| bug("faults", &"a server does not run"))?;
-    let before = rig.driver.books();
-    let body = before.bytes / before.sent.0.max(1);
-    // What goes beyond the cap is released at the checkpoint behind it.
-    let wanted = plan.retain + 2 * u64::from(CHECKPOINT_EVERY) * body;
-    session.watched(&format!("{} sleeps until {} MiB are delivered", running.name, wanted >> 20));
-    running.strike(Blow::Pause)?;
-    rig.driver.pace(Pace::Window(plan.window));
-    let (begun, mut rss) = (Instant::now(), 0);
-    let passed = rig.until(ASLEEP, "what a sleeping server misses", || {
-        let others =
-            rig.cluster.pids().into_iter().filter(|(other, _)| *other < usize::from(SERVERS) && *other != at);
-        rss = others.filter_map(|(_, pid)| usage(pid)).map(|used| used.rss_peak_bytes).fold(rss, u64::max);
-        (rig.driver.delivered().0 - before.delivered.0) * body > wanted
-    });
-    let slept = begun.elapsed();
-    let missed = rig.driver.delivered().0 - before.delivered.0;
-    // It goes on even if the others did not get so far.
-    running.strike(Blow::Resume)?;
-    passed?;
-    let awake = Instant::now();
-    caught_up(rig, at)?;
-    let (back, most) = (awake.elapsed(), formula(plan));
-    Ok(json!({
-        "server": running.name, "retain_bytes": plan.retain, "slept_s": seconds(slept), "batches_missed": missed,
-        "bytes_missed": missed * body, "back_after_s": seconds(back), "rss_peak_of_others": rss,
-        "formula_bytes": most, "rss_in_formula": rss <= most,
-    }))
 }

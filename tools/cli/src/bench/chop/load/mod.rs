@@ -6,6 +6,7 @@
 //! accounts, and by equal roots of states.
 
 mod apps;
+mod asleep;
 mod audit;
 mod e2e;
 mod faults;
@@ -17,6 +18,7 @@ mod report;
 mod rig;
 mod run;
 mod threads;
+mod told;
 mod wire;
 
 pub(crate) use plan::{App, LoadPart, LoadPlan};

@@ -24,14 +24,12 @@ pub(super) const SERVERS: u16 = 4;
 /// What each account holds at first: above what a client pays in any run.
 pub(super) const GRANT: u32 = 2_000_000_000;
 /// Positions between checkpoints, at most.
-pub(super) const CHECKPOINT_EVERY: u32 = 256;
+const CHECKPOINT_EVERY: u32 = 256;
 /// Time measured of a run that is too short for as many batches, and its positions between checkpoints.
 const SHORT: (Duration, u32) = (Duration::from_secs(1), 32);
 /// How long links may take to come up, and what is on its way to be delivered.
 const LINKS: Duration = Duration::from_secs(60);
 const DRAIN: Duration = Duration::from_secs(120);
-/// The height of the first batch.
-const BEHIND_GENESIS: u64 = 2;
 /// Batches that are sent at once where a checkpoint is missing.
 const SMALL: u32 = 32;
 /// Checks a second that a server lets this broker have: what it costs is measured here, not what it is allowed.
@@ -61,8 +59,6 @@ pub(super) struct Rig {
     pub(super) cluster: Processes,
     pub(super) driver: Driver,
     app: App,
-    /// Servers that were started again.
-    pub(super) restarted: Vec<usize>,
 }
 
 /// CPU of servers and of this process.
@@ -123,7 +119,7 @@ impl Rig {
         let ahead = if plan.source().is_replayed() { 2 } else { plan.pool };
         let setup = DriverSetup { members: members.clone(), broker, source: plan.source(), ahead };
         let driver = Driver::start(setup).map_err(|why| wrong_usage(&why.to_string()))?;
-        let rig = Self { cluster: processes, driver, app: plan.app, restarted: Vec::new() };
+        let rig = Self { cluster: processes, driver, app: plan.app };
         rig.until(LINKS, "links", || rig.driver.carried().links >= u64::from(SERVERS))?;
         Ok(rig)
     }
@@ -252,12 +248,11 @@ impl Rig {
         }
         let books = self.driver.books();
         let eyes = Eyes::open(&self.cluster.genesis)?;
-        // Servers that came back without their promises order slowly for a while, so such a run compares the checkpoint it has.
-        let least = if self.restarted.is_empty() { books.height } else { BEHIND_GENESIS };
-        let whole = self.covered(&eyes, least)?;
-        let metrics = self.counting()?;
+        let whole = self.covered(&eyes, books.height)?;
+        let metrics = self.telling()?;
         let pays = self.app == App::Payments && plan.size == 8;
-        let terms = Terms { grant: pays.then_some(u64::from(GRANT)), metrics: &metrics, covered: least };
+        let terms =
+            Terms { grant: pays.then_some(u64::from(GRANT)), metrics: &metrics, covered: books.height };
         let audit = Audit::of(&eyes, &terms, &whole, plan.planted)?;
         audit.passed()?;
         self.driver.stop().map_err(|why| bug("load broker", &why))?;
@@ -282,12 +277,13 @@ impl Rig {
         Ok(self.driver.books())
     }
 
-    /// The metrics ports of servers that counted from the start; none of those that were started again.
-    fn counting(&self) -> Result<Vec<Option<Address>>, SynError> {
-        let port = |(at, port): (usize, Option<Address>)| match port {
-            _ if self.restarted.contains(&at) => Ok(None),
-            Some(port) => Ok(Some(port)),
-            None => Err(bug("audit", &format!("{} has no metrics port", self.cluster.name(at)))),
+    /// The metrics ports of all servers.
+    ///
+    /// # Errors
+    /// A server without one: what it counted is not known.
+    pub(super) fn telling(&self) -> Result<Vec<Address>, SynError> {
+        let port = |(at, port): (usize, Option<Address>)| {
+            port.ok_or_else(|| bug("audit", &format!("{} has no metrics port", self.cluster.name(at))))
         };
         self.metrics().into_iter().enumerate().map(port).collect()
     }
