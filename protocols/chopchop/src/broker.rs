@@ -15,6 +15,7 @@ mod distil;
 mod enrol;
 mod flow;
 mod follow;
+mod heights;
 mod held;
 mod job;
 mod links;
@@ -42,6 +43,7 @@ use self::ask::Questions;
 use self::enrol::Desk;
 use self::flow::{Flow, Width};
 use self::follow::Follow;
+use self::heights::Heights;
 use self::held::Earlier;
 use self::job::Submitted;
 use self::links::Links;
@@ -133,6 +135,7 @@ pub struct Broker {
     shown: Option<HeightCertificate>,
     hints: BTreeMap<NodeId, Hint>,
     questions: Questions,
+    heights: Heights,
     /// What an earlier life had pinned at servers.
     earlier: Earlier,
     links: Links,
@@ -367,10 +370,12 @@ impl Broker {
         let now = turn.now();
         self.buckets.retain(|_, bucket| !bucket.is_full(now));
         self.questions.expire(now);
+        self.heights.expire(now);
         let reached = self.reached_height();
         if self.shown.is_none() || self.proven_height() < reached {
             self.ask_height(reached, turn);
         }
+        self.ask_heights_again(turn);
         self.follow_directory(turn);
         self.close_cards(turn);
         self.ticks += 1;
@@ -399,7 +404,7 @@ impl Machine for Broker {
             Event::Done(done) => self.on_done(done, turn),
             Event::Link { peer, link: Link::Up } if self.servers().contains(peer) => {
                 turn.send(peer, Message::Store(StoreMessage::HeldAsk));
-                self.ask_height_again(peer, turn);
+                self.ask_heights_of(peer, turn);
                 self.upload_again(peer, turn);
             }
             Event::Loaded { .. } | Event::Link { .. } => {}
@@ -447,6 +452,7 @@ impl Recover for Broker {
             shown: None,
             hints: BTreeMap::new(),
             questions: Questions::default(),
+            heights: Heights::default(),
             earlier: Earlier::default(),
             links: Links::new(config.parameters.links_max),
             buckets: BTreeMap::new(),

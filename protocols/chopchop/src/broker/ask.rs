@@ -1,9 +1,9 @@
-//! Questions to servers, whose equal answers are put together: heights, and where clients stand (3.2, 4.2, D16).
+//! Questions to servers, whose equal answers are put together: where clients stand (3.2, 4.2); for heights see [`super::heights`].
 //!
 //! Servers answer ten questions about clients a second of each broker and say nothing to more (4.8), so they are asked one
 //! after the other; a question that waits for its turn is not asked in vain.
 //!
-//! *Bounds.* One height at a time, 1,024 clients' questions, 64 of one link, each for 10 s after it was asked.
+//! *Bounds.* 1,024 clients' questions, 64 of one link, each for 10 s after it was asked.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,11 +12,10 @@ use synod_quorum::{NodeId, NodeSet};
 
 use super::job::{Combined, Task};
 use super::{Broker, Step, Timer};
-use crate::certificate::HeightCertificate;
 use crate::certified::aggregate_of;
 use crate::fault::Fault;
-use crate::message::{ClientMessage, Nack, ServerMessage, SignedHeight, SignedState, StateAnswer, StateAsk};
-use crate::statement::{BlsSignatureBytes, Height, State};
+use crate::message::{ClientMessage, Nack, ServerMessage, SignedState, StateAnswer, StateAsk};
+use crate::statement::{BlsSignatureBytes, State};
 
 /// Questions of clients that are open at once.
 const QUERIES_MAX: usize = 1_024;
@@ -31,10 +30,11 @@ const TURN: Span = Span::secs(120);
 
 /// What servers answered; who lied once is not heard again.
 #[derive(Clone, Debug)]
-struct Answers<S> {
+pub(super) struct Answers<S> {
     of: BTreeMap<NodeId, (S, BlsSignatureBytes)>,
     liars: NodeSet,
-    combining: bool,
+    /// Whether equal ones of them are being put together.
+    pub(super) combining: bool,
 }
 
 impl<S> Default for Answers<S> {
@@ -44,14 +44,17 @@ impl<S> Default for Answers<S> {
 }
 
 impl<S: Clone + Eq> Answers<S> {
-    fn hear(&mut self, from: NodeId, said: &S, signature: BlsSignatureBytes) {
+    pub(super) fn hear(&mut self, from: NodeId, said: &S, signature: BlsSignatureBytes) {
         if !self.liars.contains(from) {
             self.of.insert(from, (said.clone(), signature));
         }
     }
 
     /// Equal answers of enough servers, to be put together. None while others are: answers gather meanwhile.
-    fn votes(&mut self, enough: impl Fn(NodeSet) -> bool) -> Option<(S, Vec<(NodeId, BlsSignatureBytes)>)> {
+    pub(super) fn votes(
+        &mut self,
+        enough: impl Fn(NodeSet) -> bool,
+    ) -> Option<(S, Vec<(NodeId, BlsSignatureBytes)>)> {
         if self.combining {
             return None;
         }
@@ -64,7 +67,12 @@ impl<S: Clone + Eq> Answers<S> {
         found
     }
 
-    fn exclude(&mut self, liars: NodeSet) {
+    /// Who answered, or is not heard.
+    pub(super) fn heard(&self) -> NodeSet {
+        self.of.keys().copied().collect::<NodeSet>().or(self.liars)
+    }
+
+    pub(super) fn exclude(&mut self, liars: NodeSet) {
         self.combining = false;
         self.liars = self.liars.or(liars);
         self.of.retain(|id, _| !liars.contains(*id));
@@ -84,8 +92,6 @@ struct Query {
 /// Everything that is asked.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Questions {
-    /// The height that is asked for, and who signed it.
-    height: Option<(u64, Time, Answers<Height>)>,
     queries: BTreeMap<(u64, u32), Query>,
     /// Those that wait for their turn, in order.
     waiting: VecDeque<(u64, u32)>,
@@ -102,81 +108,10 @@ impl Questions {
     pub(super) fn expire(&mut self, now: Time) {
         self.queries.retain(|_, query| now.since(query.since) < if query.waits { TURN } else { QUERY });
         self.waiting.retain(|key| self.queries.contains_key(key));
-        if self.height.as_ref().is_some_and(|(_, since, _)| now.since(*since) >= Span::secs(2)) {
-            self.height = None;
-        }
     }
 }
 
 impl Broker {
-    /// The height of the certificate that can be shown.
-    pub(super) fn proven_height(&self) -> u64 {
-        self.shown.as_ref().map_or(1, |shown| shown.statement.height)
-    }
-
-    /// Asks every server to sign `height`, unless one as high is asked for or shown.
-    pub(super) fn ask_height(&mut self, height: u64, turn: &mut Step<'_>) {
-        let asked = self.questions.height.as_ref().map_or(0, |(asked, ..)| *asked);
-        let shown = self.shown.as_ref().map_or(0, |shown| shown.statement.height);
-        let combines = self.questions.height.as_ref().is_some_and(|(_, _, answers)| answers.combining);
-        if height <= asked.max(shown) || combines {
-            return;
-        }
-        self.questions.height = Some((height, turn.now(), Answers::default()));
-        Self::ask_servers(self.servers(), ServerMessage::HeightAsk(Height { height }), turn);
-    }
-
-    /// Asks a server that was not reached before.
-    pub(super) fn ask_height_again(&self, server: NodeId, turn: &mut Step<'_>) {
-        if let Some((height, ..)) = &self.questions.height {
-            Self::ask_servers(server, ServerMessage::HeightAsk(Height { height: *height }), turn);
-        }
-    }
-
-    pub(super) fn on_height(&mut self, from: NodeId, signed: &SignedHeight, turn: &mut Step<'_>) {
-        let Some((asked, _, answers)) = &mut self.questions.height else { return };
-        if signed.statement.height == *asked {
-            answers.hear(from, &signed.statement, signed.signature);
-            self.combine_heights(turn);
-        }
-    }
-
-    fn combine_heights(&mut self, turn: &mut Step<'_>) {
-        let quorums = *self.config.cluster.quorums();
-        let Some((_, _, answers)) = &mut self.questions.height else { return };
-        if let Some((said, votes)) = answers.votes(|set| quorums.has_correct(set)) {
-            self.compute(turn, Task::Heights(said, votes));
-        }
-    }
-
-    pub(super) fn height_proven(&mut self, combined: Combined<Height>, turn: &mut Step<'_>) {
-        match combined {
-            Ok(certificate) => {
-                self.questions.height = None;
-                let statement = certificate.statement.clone();
-                let better =
-                    self.shown.as_ref().is_none_or(|shown| shown.statement.height < statement.height);
-                if let Some(aggregate) = aggregate_of(&certificate, &self.config.cluster).filter(|_| better) {
-                    self.height = self.height.max(statement.height);
-                    self.shown = Some(HeightCertificate { statement, aggregate });
-                    // Answers to clients carry one.
-                    let waiting: Vec<(u64, u32)> = self.questions.queries.keys().copied().collect();
-                    waiting.into_iter().for_each(|key| self.combine_states(key, turn));
-                }
-                self.watch_window(turn);
-            }
-            Err(liars) => {
-                liars.iter().for_each(|liar| turn.blame(liar, Fault::ForgedHeight));
-                if let Some((_, _, answers)) = &mut self.questions.height {
-                    answers.exclude(liars);
-                }
-                if !liars.is_empty() {
-                    self.combine_heights(turn);
-                }
-            }
-        }
-    }
-
     pub(super) fn on_query(&mut self, link: NodeId, nonce: u64, id: u32, turn: &mut Step<'_>) {
         if id >= self.trusted {
             Self::nack(link, Nack::NotInDirectory, super::HEIGHTS, turn);
@@ -221,6 +156,12 @@ impl Broker {
             query.answers.hear(from, said, signed.signature);
             self.combine_states(key, turn);
         }
+    }
+
+    /// Answers to clients carry a certificate of a height, and there is one now.
+    pub(super) fn answer_queries(&mut self, turn: &mut Step<'_>) {
+        let waiting: Vec<(u64, u32)> = self.questions.queries.keys().copied().collect();
+        waiting.into_iter().for_each(|key| self.combine_states(key, turn));
     }
 
     fn combine_states(&mut self, key: (u64, u32), turn: &mut Step<'_>) {

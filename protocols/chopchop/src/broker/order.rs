@@ -162,7 +162,7 @@ impl Broker {
         batch.phase = Phase::Delivered;
         batch.proof = Some(Box::new(Proof { statement, aggregate, exceptions, leaves, rounds: 0 }));
         batch.lighten();
-        self.ask_height(height, turn);
+        self.ask_delivered_height(height, turn);
         self.delivered(number, turn);
     }
 

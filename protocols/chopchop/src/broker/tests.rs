@@ -2,6 +2,7 @@
 
 mod crashes;
 mod follow;
+mod heights;
 mod held;
 mod hostile;
 mod pace;

@@ -203,6 +203,7 @@ impl<A: AtomicBroadcast> Server<A> {
         self.job(ServerTask::Delivered(self.delivered, digest, outcome), turn);
         self.report();
         self.answer_states(turn);
+        self.answer_early(turn);
         self.accept(turn);
     }
 

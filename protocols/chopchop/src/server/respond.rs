@@ -1,10 +1,11 @@
 //! Answers to brokers: verdicts, heights, states, the directory (section 4.8).
 //!
-//! *Bounds.* The verdicts of the last 4,096 heights, signatures of 1,024 heights, 256 brokers whose questions are counted.
+//! *Bounds.* The verdicts of the last 4,096 heights, signatures of 1,024 heights, 256 brokers whose questions are counted, and as
+//! many of whom 8 heights each are remembered that they asked for before the delivery.
 //! A height is signed as work of whoever asked for it, within its budget, and only if its signature will be kept: whoever asks
 //! for old heights without end has none signed twice.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use synod_crypto::Hash;
 use synod_machine::broadcast::AtomicBroadcast;
@@ -29,6 +30,10 @@ const SIGNING_SHARE: u32 = 8;
 const HEIGHTS_PER_SECOND: u32 = 128;
 /// Brokers that wait for one thing.
 const WAITERS: usize = 256;
+/// Accepted heights whose delivery one broker waits for.
+const EARLY: usize = 8;
+/// Bytes of them, at most.
+const EARLY_BYTES: u64 = 256;
 /// Questions about clients that a broker may ask each second.
 const STATES_PER_SECOND: u32 = 10;
 /// How long one client is not asked about again.
@@ -73,6 +78,8 @@ pub(super) struct Answers {
     verdict_bytes: u64,
     heights: BTreeMap<u64, (Option<BlsSignatureBytes>, Vec<NodeId>)>,
     signing: u32,
+    /// Heights that brokers asked for before they were delivered.
+    early: BTreeMap<NodeId, BTreeSet<u64>>,
     asked: BTreeMap<NodeId, Asked>,
     states: Vec<(NodeId, StateAsk)>,
     root: Option<(u32, Hash)>,
@@ -163,6 +170,28 @@ impl Answers {
         HeightAnswer::Sign
     }
 
+    /// A broker asks for a height before it is delivered, and hears of it then. The lowest stay: they are delivered first.
+    fn ask_early(&mut self, broker: NodeId, height: u64) {
+        if self.early.contains_key(&broker) || self.early.len() < WAITERS {
+            let heights = self.early.entry(broker).or_default();
+            heights.insert(height);
+            if heights.len() > EARLY {
+                heights.pop_last();
+            }
+        }
+    }
+
+    /// Who asked too early for what is delivered now.
+    pub(super) fn due(&mut self, delivered: u64) -> Vec<(NodeId, u64)> {
+        let mut due = Vec::new();
+        self.early.retain(|broker, heights| {
+            let later = heights.split_off(&(delivered + 1));
+            due.extend(core::mem::replace(heights, later).into_iter().map(|height| (*broker, height)));
+            !heights.is_empty()
+        });
+        due
+    }
+
     /// A height was signed for this broker: who waits for it.
     fn height_signed(&mut self, broker: NodeId, height: u64, signature: &BlsSignatureBytes) -> Vec<NodeId> {
         self.signing = self.signing.saturating_sub(1);
@@ -192,11 +221,16 @@ impl Answers {
     pub(super) fn bytes(&self) -> u64 {
         self.verdict_bytes
             + (self.kept.len() * 320 + self.heights.len() * 160 + self.asked.len() * 4_096) as u64
+            + self.early.len() as u64 * EARLY_BYTES
     }
 
     pub(super) const fn bytes_max() -> u64 {
         // One verdict more than the cap: the vector of the largest batch.
-        VERDICT_BYTES + (1 << 20) + VERDICTS * 320 + HEIGHTS as u64 * 160 + WAITERS as u64 * 4_096
+        VERDICT_BYTES
+            + (1 << 20)
+            + VERDICTS * 320
+            + HEIGHTS as u64 * 160
+            + WAITERS as u64 * (4_096 + EARLY_BYTES)
     }
 }
 
@@ -212,8 +246,12 @@ impl<A: AtomicBroadcast> Server<A> {
         }
     }
 
-    /// A broker asks for a signature over a height. Only delivered ones are signed.
+    /// A broker asks for a signature over a height. Only delivered ones are signed; stores speak of accepted ones (CREDIT), and
+    /// those who ask for one are answered when it is delivered.
     pub(super) fn on_height_ask(&mut self, from: NodeId, height: u64, turn: &mut Turn<'_, Self>) {
+        if height > self.delivered && height <= self.height() {
+            return self.answers.ask_early(from, height);
+        }
         if height == 0 || height > self.delivered {
             return;
         }
@@ -224,6 +262,13 @@ impl<A: AtomicBroadcast> Server<A> {
             }
             HeightAnswer::Sign => self.job(ServerTask::Height(from, statement), turn),
             HeightAnswer::Nothing => {}
+        }
+    }
+
+    /// Answers those who asked for a height before it was delivered.
+    pub(super) fn answer_early(&mut self, turn: &mut Turn<'_, Self>) {
+        for (broker, height) in self.answers.due(self.delivered) {
+            self.on_height_ask(broker, height, turn);
         }
     }
 
@@ -298,7 +343,7 @@ impl<A: AtomicBroadcast> Server<A> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answers, HEIGHTS, HEIGHTS_PER_SECOND, HeightAnswer, SIGNING_SHARE};
+    use super::{Answers, EARLY, HEIGHTS, HEIGHTS_PER_SECOND, HeightAnswer, SIGNING_SHARE, WAITERS};
     use crate::statement::BlsSignatureBytes;
     use synod_machine::{Span, Time};
     use synod_quorum::NodeId;
@@ -340,5 +385,24 @@ mod tests {
         assert_eq!(at_once, SIGNING_SHARE as usize);
         assert_eq!(ask(&mut answers, 204, 1_200), HeightAnswer::Sign);
         assert!(asks(&mut answers, 400, now + Span::secs(1)), "a second later it has another");
+    }
+
+    #[test]
+    fn who_asks_too_early_hears_of_the_lowest_heights_and_keeps_nobody_else_from_it() {
+        let mut answers = Answers::default();
+        for broker in (0_u32..).take(2 * WAITERS) {
+            (10..100).rev().for_each(|height| answers.ask_early(NodeId(broker), height));
+        }
+        assert!(answers.bytes() <= Answers::bytes_max());
+        assert_eq!(answers.due(9), []);
+        assert_eq!(answers.due(10).len(), WAITERS);
+        answers.ask_early(NodeId(9_000), 12);
+        assert_eq!(answers.due(11).len(), WAITERS);
+        let due = answers.due(200);
+        let of = |broker| due.iter().filter(move |(of, _)| *of == NodeId(broker)).map(|(_, height)| *height);
+        assert!(of(0).eq(12..10 + EARLY as u64), "the lowest of those that it asked for");
+        assert_eq!(of(9_000).count(), 0, "as many wait as may");
+        answers.ask_early(NodeId(9_000), 300);
+        assert_eq!(answers.due(300), [(NodeId(9_000), 300)], "those that were answered make room");
     }
 }

@@ -11,7 +11,7 @@ use synod_machine::Span;
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Blob;
 
-use crate::world::{BROKER, CLIENTS, N, OTHER, Recipe, World};
+use crate::world::{BROKER, CLIENTS, Envelope, N, OTHER, Recipe, World};
 
 #[test]
 fn every_server_delivers_what_was_witnessed_and_ordered() {
@@ -254,4 +254,37 @@ fn heights_and_states_are_signed_only_as_they_are() {
     let before = world.inbox.len();
     world.calm();
     assert_eq!(world.inbox.len(), before);
+}
+
+#[test]
+fn a_height_that_is_asked_for_between_acceptance_and_delivery_is_signed_at_the_delivery() {
+    let mut world = World::usual();
+    let batch = world.maker.batch(&Recipe::of(0, &[(1, 5)]));
+    world.upload(BROKER, &[0, 1], &batch);
+    let held_back = |envelope: &Envelope| matches!(&envelope.message, Message::Store(StoreMessage::Piece(_)));
+    world.passes = Box::new(move |envelope| !held_back(envelope));
+    world.order(&batch, &[0, 1]);
+    let server = world.server(3);
+    assert_eq!((server.height(), server.delivered()), (2, 1), "accepted, and its body is not here");
+    world.inbox.clear();
+    for (broker, height) in [(BROKER, 2), (OTHER, 2), (OTHER, 2), (OTHER, 3)] {
+        world.say(broker, 3, ServerMessage::HeightAsk(Height { height }));
+    }
+    world.calm();
+    let signed = |world: &World| -> Vec<(u32, u64)> {
+        let of = |envelope: &Envelope| match &envelope.message {
+            Message::Server(ServerMessage::Height(signed)) => Some((envelope.to, signed.statement.height)),
+            _ => None,
+        };
+        world.inbox.iter().filter_map(of).collect()
+    };
+    assert_eq!(signed(&world), [], "only what is delivered is signed");
+    world.passes = Box::new(|_| true);
+    world.pass(Span::secs(2));
+    assert_eq!(world.delivered(), [2; 4]);
+    assert_eq!(
+        signed(&world),
+        [(BROKER, 2), (OTHER, 2)],
+        "each hears of it once, and of no height that is unknown"
+    );
 }
