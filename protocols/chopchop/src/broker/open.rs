@@ -222,6 +222,9 @@ pub(super) struct Sealing {
     /// The servers, in the order in which they are asked.
     pub(super) order: Vec<NodeId>,
     pub(super) uploaded: NodeSet,
+    /// Who refused it for now since servers were asked last, and who of them has it again since.
+    pub(super) declined: NodeSet,
+    pub(super) again: NodeSet,
     pub(super) asked: NodeSet,
     pub(super) refused: NodeSet,
     /// Shards that wait for their check.

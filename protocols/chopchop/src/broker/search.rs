@@ -127,6 +127,8 @@ impl Broker {
             witness,
             order,
             uploaded: NodeSet::EMPTY,
+            declined: NodeSet::EMPTY,
+            again: NodeSet::EMPTY,
             asked: NodeSet::EMPTY,
             refused: NodeSet::EMPTY,
             unchecked: std::collections::BTreeMap::new(),

@@ -101,6 +101,7 @@ impl Broker {
         let silent = asked.minus(answered).minus(sealing.refused);
         let fresh = silent.minus(sealing.asked).and(sealing.uploaded);
         sealing.asked = sealing.asked.or(asked);
+        (sealing.declined, sealing.again) = (NodeSet::EMPTY, NodeSet::EMPTY);
         // Counted from the last asking, so that a silent server does not make the wait for others longer and longer.
         sealing.since = turn.now();
         for server in silent.iter() {
@@ -113,18 +114,26 @@ impl Broker {
         turn.arm(Timer::Witness(number, stage.saturating_add(1)), wait.times(1 << stage.min(6)));
     }
 
+    /// A server says what it takes: it gets what it has not. What it refused for now it gets once more, until servers are asked
+    /// again: refusing and inviting in turn costs it nothing.
     pub(super) fn on_credit(&mut self, from: NodeId, credit: &Credit, turn: &mut Step<'_>) {
         let hint = self.hints.entry(from).or_default();
         hint.height = credit.height;
         hint.directory = credit.directory;
         (hint.bytes, hint.work) = (Some(credit.bytes), credit.work);
         let waits = self.batches.iter().filter(|(_, batch)| {
-            let missing = |sealing: &Sealing| !sealing.uploaded.contains(from);
+            let missing = |sealing: &Sealing| !sealing.uploaded.or(sealing.again).contains(from);
             batch.phase == Phase::Witnessing && batch.sealing.as_deref().is_some_and(missing)
         });
         let waits: Vec<u64> = waits.map(|(number, _)| *number).collect();
         for number in waits {
             self.upload_to(number, from, turn);
+            let sealing = self.batches.get_mut(&number).and_then(|batch| batch.sealing.as_mut());
+            if let Some(sealing) =
+                sealing.filter(|sealing| sealing.uploaded.and(sealing.declined).contains(from))
+            {
+                sealing.again.insert(from);
+            }
         }
         if self.cards_wait() {
             self.follow_directory(turn);
@@ -150,6 +159,7 @@ impl Broker {
             // They take it later: a server that finds it too far is behind one that a correct one reached.
             Refusal::Directory | Refusal::Credit | Refusal::TooFar => {
                 sealing.uploaded.remove(from);
+                sealing.declined.insert(from);
             }
             Refusal::Expired => {
                 // It is sealed anew when the wait for shards is over, with what servers say of their height by then.

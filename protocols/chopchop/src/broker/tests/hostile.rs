@@ -215,6 +215,55 @@ fn refused_expiries_are_sealed_anew_once_per_wait_and_four_times_at_most() {
     assert_eq!(world.delivered(0), [1]);
 }
 
+/// A server that refuses a batch for now and says at once that it takes it has it again once, until servers are asked again.
+#[test]
+fn a_server_that_refuses_and_invites_in_turn_is_sent_a_batch_again_once_until_servers_are_asked_again() {
+    use crate::batch::Refusal;
+    use crate::message::Refused;
+    const LIAR: NodeId = NodeId(2);
+    let mut world = running(2);
+    let uploads = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let seen = std::rc::Rc::clone(&uploads);
+    let domains = world.cluster.domains().clone();
+    // No server witnesses anything, so that the batch waits.
+    world.loss = Box::new(move |letter: &Letter| {
+        if let Message::Store(StoreMessage::Batch(upload)) = &letter.message
+            && (letter.from, letter.to) == (BROKERS[0], LIAR)
+        {
+            let batch = crate::content::AnyBatch::of_upload(upload).expect("of either kind");
+            seen.borrow_mut().push(batch.name_and_digest(&domains).1);
+        }
+        matches!(letter.message, Message::Store(StoreMessage::Shard(_)))
+    });
+    (0..2).for_each(|id| world.broadcast(id, 7));
+    let mut ms = 0;
+    while uploads.borrow().is_empty() {
+        ms += 1;
+        world.run_until(ms);
+    }
+    let digest = uploads.borrow()[0];
+    let lie = |world: &mut World, why| {
+        let credit = Credit { bytes: u64::MAX, work: u64::MAX, height: 1, directory: 2 };
+        let refused = Refused { digest, why };
+        for said in [StoreMessage::Refuse(refused), StoreMessage::Credit(credit)] {
+            world.say_any(LIAR, BROKERS[0], Message::Store(said));
+        }
+        world.settle();
+    };
+    for why in [Refusal::TooFar, Refusal::Credit, Refusal::Directory] {
+        (0..100).for_each(|_| lie(&mut world, why));
+    }
+    assert_eq!(uploads.borrow().len(), 2, "and no more before others are asked");
+    // Each further stage sends it to whoever is silent, and once more to whoever wants it.
+    world.run_until(ms + 2_000);
+    let before = uploads.borrow().len();
+    (0..100).for_each(|_| lie(&mut world, Refusal::TooFar));
+    assert_eq!(uploads.borrow().len(), before + 1);
+    world.loss = Box::new(|_| false);
+    world.run_until(ms + 10_000);
+    assert!((0..2).all(|id| world.done(id).len() == 1));
+}
+
 /// D14, T31: neither an ACK of another link nor a SUBMIT that the client did not sign stops the resends of its delivery.
 #[test]
 fn a_forged_ack_changes_nothing() {
