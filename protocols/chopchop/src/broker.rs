@@ -127,7 +127,8 @@ pub struct Broker {
     /// Length of the directory that f + 1 servers reported, or the genesis had.
     trusted: u32,
     book: KeyBook,
-    reading_keys: bool,
+    /// Length of what was trusted when the reading of keys began, while it lasts.
+    reading_keys: Option<u32>,
     follow: Follow,
     /// n^: the highest height that was proven here.
     height: u64,
@@ -446,7 +447,7 @@ impl Recover for Broker {
             directory: config.directory.clone(),
             trusted: config.directory.len(),
             book: KeyBook::default(),
-            reading_keys: false,
+            reading_keys: None,
             follow: Follow::default(),
             height: 1,
             shown: None,

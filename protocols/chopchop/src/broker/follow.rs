@@ -75,16 +75,17 @@ fn cut(directory: &Directory, length: u32) -> Option<Directory> {
 impl Broker {
     /// Reads the keys of members that f + 1 servers vouch for.
     pub(super) fn read_keys(&mut self, turn: &mut Step<'_>) {
-        if !self.reading_keys && self.book.len() < self.trusted {
-            self.reading_keys = true;
+        if self.reading_keys.is_none() && self.book.len() < self.trusted {
+            self.reading_keys = Some(self.trusted);
             self.compute(turn, Task::ReadKeys(self.directory.view(), self.book.len()));
         }
     }
 
     pub(super) fn keys_read(&mut self, from: u32, keys: Vec<Option<StoredKey>>, turn: &mut Step<'_>) {
-        self.reading_keys = false;
+        // The directory that they were read from may have gone on with members that were dropped since.
+        let vouched = self.reading_keys.take().unwrap_or(0);
         if from == self.book.len() {
-            let most = self.trusted.saturating_sub(from) as usize;
+            let most = vouched.saturating_sub(from) as usize;
             self.book.append(keys.get(..most).unwrap_or(&keys));
         }
         self.read_keys(turn);
