@@ -1,8 +1,10 @@
 //! Taking a state over: the own newest checkpoint after a restart, or one that others certified (chopchop 4.9).
 //!
-//! The header comes first: it says how many chunks there are, and its path proves that number against the root. The other
-//! chunks come from several members at once; each is proved before it is used, and a member that sends another is blamed
-//! and asked no more. A chunk of an own checkpoint that the lane lost is fetched like the others.
+//! The header comes first: it says how many chunks there are, and its path proves that number against the root. Until it is
+//! proved nothing is made of it: a state takes the memory that its header names. The other chunks come from several members
+//! at once; each is proved before it is used, and a member that sends another is blamed and asked no more. Chunks are taken
+//! from members alone, of any of them: one asked before may answer late. A chunk of an own checkpoint that the lane lost is
+//! fetched like the others.
 
 use std::collections::BTreeMap;
 
@@ -199,6 +201,9 @@ impl<P: LaneApp> BatchExecutor<P> {
     /// A chunk from a member; proved before it is used.
     pub(super) fn on_chunk(&mut self, from: NodeId, chunk: StateChunk, turn: &mut Turn<'_, Self>) {
         let others = self.settings.roster.others(self.settings.own);
+        if !others.contains(from) {
+            return turn.blame(from, ServiceFault::OutOfRole);
+        }
         let Some(install) = self.install.as_mut().filter(|install| install.position == chunk.position) else {
             return;
         };
@@ -209,10 +214,11 @@ impl<P: LaneApp> BatchExecutor<P> {
         let lanes = u8::try_from(self.state.layout().lanes()).unwrap_or(u8::MAX);
         let app = self.state.app();
         let count = match &install.state {
-            Some(state) => Some(state.chunks()),
-            None => State::of_header(app.clone(), 1, &bytes).map(|state| state.chunks()),
+            Some(state) => Some(u64::from(state.chunks())),
+            None => State::chunks_of_header(app, &bytes),
         };
-        let bounded = count.filter(|count| *count as usize <= SNAPSHOT_CHUNKS_MAX);
+        let bounded = count.filter(|count| *count <= SNAPSHOT_CHUNKS_MAX as u64);
+        let bounded = bounded.and_then(|count| u32::try_from(count).ok());
         let leaf = merkle::leaf(&bytes);
         let proved =
             bounded.is_some_and(|count| merkle::proves(&install.root, count, index, leaf, &chunk.path));

@@ -178,6 +178,8 @@ impl<P: App + 'static> Executor<P> {
         let others = self.settings.roster.others(self.settings.own);
         let Some(transfer) = &mut self.transfer else { return };
         match transfer.summary {
+            // What was asked of somebody else is on its way.
+            None if of.is_some() && of != transfer.asked => {}
             None => self.pull(turn),
             Some(summary) => {
                 let asked = transfer.remote.iter().filter(|(_, source)| of.is_none() || of == **source);
@@ -191,6 +193,9 @@ impl<P: App + 'static> Executor<P> {
 
     /// A part from a member; proved before it is used.
     pub(super) fn on_chunk(&mut self, from: NodeId, chunk: StateChunk, turn: &mut Turn<'_, Self>) {
+        if !self.settings.roster.others(self.settings.own).contains(from) {
+            return turn.blame(from, ServiceFault::OutOfRole);
+        }
         let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.position == chunk.position)
         else {
             return;

@@ -44,21 +44,20 @@ impl<P: LaneApp> State<P> {
         Self { app, layout: Arc::new(layout), shards, looked: Cell::new(false) }
     }
 
-    /// The state that a header names, its cells not yet there; `None` when it is no header of this application.
+    /// The state that a header names, its cells not yet there; `None` when it is no header of this application. It takes the
+    /// memory of all cells at once, so the header is one that somebody vouches for.
     #[must_use]
     pub fn of_header(app: P, lanes: u8, header: &[u8]) -> Option<Self> {
-        let (words, rest) = header.as_chunks::<8>();
-        let lens: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let least = app.lens(0);
-        let fits = rest.is_empty()
-            && lens.len() == least.len()
-            && lens.iter().zip(&least).all(|(len, least)| (least..=&KEYS_MAX).contains(&len));
-        if !fits {
-            return None;
-        }
-        let layout = Layout::new::<P>(lanes, &lens);
+        let layout = layout_of(&app, lanes, header)?;
         let shards = empty::<P>(&layout);
         Some(Self { app, layout: Arc::new(layout), shards, looked: Cell::new(false) })
+    }
+
+    /// Number of chunks of the state that a header names, the header included; `None` when it is no header of this
+    /// application. Nothing of that state is made, so the header may be anybody's.
+    #[must_use]
+    pub fn chunks_of_header(app: &P, header: &[u8]) -> Option<u64> {
+        layout_of(app, 1, header).map(|layout| layout.chunks())
     }
 
     /// The rules.
@@ -234,6 +233,18 @@ impl<P: LaneApp> State<P> {
             self.app.invariants(self);
         }
     }
+}
+
+/// How the state that a header names is cut; `None` when it is no header of this application.
+fn layout_of<P: LaneApp>(app: &P, lanes: u8, header: &[u8]) -> Option<Layout> {
+    let (words, rest) = header.as_chunks::<8>();
+    let least = app.lens(0);
+    if !rest.is_empty() || words.len() != least.len() {
+        return None;
+    }
+    let lens: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let fits = lens.iter().zip(&least).all(|(len, least)| (least..=&KEYS_MAX).contains(&len));
+    fits.then(|| Layout::new::<P>(lanes, &lens))
 }
 
 /// Shards of this layout whose cells are all defaults.

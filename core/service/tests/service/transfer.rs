@@ -4,7 +4,7 @@ use synod_crypto::Hash;
 use synod_machine::broadcast::{Delivered, Position};
 use synod_machine::{Condition, Machine, Span};
 use synod_quorum::NodeId;
-use synod_service::{ClientMessage, ExecutorLimits, FetchState, Part, StateSummary};
+use synod_service::{ClientMessage, ExecutorLimits, FetchState, Part, StateChunk, StateSummary};
 use synod_wire::{Blob, Bytes, Limits, List, Wire};
 
 use crate::world::{Lie, Setup, World, checkpoint};
@@ -355,4 +355,26 @@ fn parts_that_are_not_there_are_not_answered() {
     world.run_for(Span::secs(1));
     assert!(world.faults.is_empty());
     assert_eq!(world.executor(0).app(), world.executor(1).app());
+}
+
+#[test]
+fn guests_give_no_part_of_a_state_and_cannot_have_others_asked_again() {
+    let mut world = World::new(Setup::default());
+    world.nodes[3].paused = true;
+    fill(&mut world, 60);
+    (0..3).for_each(|at| world.nodes[at].lie = Some(withholding));
+    jump(&mut world, 3);
+    let (position, _) = world.certified().expect("a checkpoint");
+    let bytes = Blob::try_from(Bytes::from_static(b"no summary")).expect("short");
+    let part = StateChunk { position: Position(position), part: Part::Summary, bytes, path: List::default() };
+    for guest in 0..20 {
+        world.inject(NodeId(NodeId::GUESTS.0 + guest), 3, ClientMessage::StateChunk(part.clone()));
+    }
+    world.run_for(Span::millis(100));
+    assert_eq!(world.faults.len(), 20);
+    assert!(world.faults.iter().all(|(_, _, fault)| fault.name == "out_of_role"));
+    (0..3).for_each(|at| world.nodes[at].lie = None);
+    world.nodes[3].paused = false;
+    settle(&mut world, 3);
+    assert_eq!(world.executor(3).app(), world.executor(0).app());
 }

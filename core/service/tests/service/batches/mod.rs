@@ -1,5 +1,6 @@
 //! The executor beside a Chop Chop server: lanes as jobs, checkpoints, crashes, states from others, reads.
 
+mod header;
 mod world;
 
 use synod_crypto::Hash;

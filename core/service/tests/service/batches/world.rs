@@ -78,7 +78,7 @@ pub(crate) struct World {
     keys: Keys,
 }
 
-fn keys(n: u32) -> Keys {
+pub(super) fn keys(n: u32) -> Keys {
     Keys::ed25519(&Seed::new([u8::try_from(n).expect("few"); 32]), [9; 32])
 }
 
