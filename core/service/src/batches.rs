@@ -15,8 +15,9 @@
 //! lane has it, else from other members, each chunk proved under the root.
 //!
 //! *Bounds.* [`Bounded`]: the cells three times (state, one that is taken over or copied chunks, its blobs on their way),
-//! waiting batches, one batch with its mail, codes, reads, names of eight checkpoints. While a state is taken over the
-//! waiting batches are bounded by the server alone: it delivers nothing beyond the second checkpoint without a root.
+//! waiting batches, one batch with its mail, codes, reads, names of eight checkpoints. Batches that are not taken wait in
+//! the node, and while a state is taken over all are taken: they are bounded by the server, which gives no more than
+//! [`BatchLimits::given_bytes`] before [`BatchOutput::Executed`] says that some of them are executed.
 //!
 //! *Deviations* from the written design, each with its reason and test:
 //!
@@ -24,6 +25,7 @@
 //! |---|---|---|
 //! | 5 bytes of codes and ids per operation, in the same 128 MiB | 1 byte per operation | a client is found by its id, and ids in the body would keep the body (`codes_are_found_by_id_and_height_and_the_oldest_go`) |
 //! | reads name a height | reads behind a barrier | a client has the certificate of the height of its message; the server gives no barrier (`a_read_waits_for_its_height`) |
+//! | a server hears of batches that it awaits | it hears of roots alone | what it gives waits here with its body, and roots come 1,024 batches apart (`whoever_awaits_a_batch_hears_of_it_once_it_is_executed_also_where_a_checkpoint_covers_it`) |
 
 mod checkpoint;
 mod config;
@@ -61,7 +63,12 @@ use work::{Todo, Work};
 #[derive(Clone, Debug)]
 pub enum BatchInput {
     /// A batch of the server, in height order.
-    Apply(Box<Batch>),
+    Apply {
+        /// The batch.
+        batch: Box<Batch>,
+        /// Whether [`BatchOutput::Executed`] is to follow once it is executed.
+        awaited: bool,
+    },
     /// Every batch up to this height lies behind: make the state there durable and answer its root.
     Checkpoint {
         /// The position.
@@ -93,6 +100,11 @@ pub enum BatchOutput {
         position: Position,
         /// The root.
         root: Hash,
+    },
+    /// For the server: a batch that it awaits, and all before it, are executed here.
+    Executed {
+        /// Its height.
+        height: u64,
     },
     /// The answer to `Status`.
     Status(BatchStatus),
@@ -174,7 +186,14 @@ impl<P: LaneApp> BatchExecutor<P> {
 
     fn on_input(&mut self, input: BatchInput, turn: &mut Turn<'_, Self>) {
         let todo = match input {
-            BatchInput::Apply(batch) => Todo::Batch(batch),
+            BatchInput::Apply { batch, awaited } => {
+                let height = batch.height;
+                self.wait(Todo::Batch(batch));
+                if awaited {
+                    self.wait(Todo::Say { height });
+                }
+                return self.advance(turn);
+            }
             BatchInput::Checkpoint { position, height, stable } => {
                 self.kept.certify(stable);
                 Todo::Checkpoint { position, height }
@@ -182,9 +201,13 @@ impl<P: LaneApp> BatchExecutor<P> {
             BatchInput::Jump { position, height, root } => return self.on_jump(position, height, root, turn),
             BatchInput::Status => return turn.output(BatchOutput::Status(self.status())),
         };
+        self.wait(todo);
+        self.advance(turn);
+    }
+
+    fn wait(&mut self, todo: Todo) {
         self.queue_bytes += todo.bytes();
         self.queue.push_back(todo);
-        self.advance(turn);
     }
 
     fn on_message(&mut self, from: NodeId, message: ClientMessage, turn: &mut Turn<'_, Self>) {
@@ -237,7 +260,7 @@ impl<P: LaneApp> Machine for BatchExecutor<P> {
         assert!(self.results.bytes() <= self.settings.limits.results_bytes, "codes keep their budget");
         let heights = self.queue.iter().filter_map(|todo| match todo {
             Todo::Batch(batch) => Some(batch.height),
-            Todo::Checkpoint { .. } => None,
+            Todo::Checkpoint { .. } | Todo::Say { .. } => None,
         });
         assert!(heights.is_sorted(), "batches come in height order");
         let busy = self.work.is_some() || self.install.is_some();
@@ -262,8 +285,9 @@ impl<P: LaneApp> Bounded for BatchExecutor<P> {
         let limits = &self.settings.limits;
         let cells = self.state.chunk_bytes().max(self.install.as_ref().map_or(0, Install::bytes));
         let chunks = cells / 32_768 + 4_096;
-        // The batch at work and the first one beyond the limit, which had no say in it: as long as bodies are.
-        let batches = limits.lag_bytes + self.queue_bytes + self.work.as_ref().map_or(0, Work::bytes);
+        // The first batch beyond the limit, which had no say in it, and the one at work with its mail: as long as a batch may be.
+        let batches =
+            limits.lag_bytes.max(limits.given_bytes) + (2 + work::MAIL) * limits.batch_bytes + 4_096;
         let reads = u64::from(limits.reads) * 2 * (ASK_MAX as u64 + 256);
         let names = kept::KEPT_MAX as u64 * kept::NAMED_BYTES + 448;
         3 * cells + batches + limits.results_bytes + reads + names * chunks

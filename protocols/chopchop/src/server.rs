@@ -12,12 +12,14 @@
 //! released asks f + 1 of them for such a state itself.
 //!
 //! *Bounds.* [`Bounded`]: 168 bytes per client, 112 per recent digest, 4,096 accepted items and verdicts, the ordering layer and
-//! the entries it gives before one of them is applied; while a state is taken from others, that state.
+//! the entries it gives before one of them is applied; what the application was given and did not execute yet; while a state is
+//! taken from others, that state.
 
 mod behind;
 mod checkpoint;
 mod config;
 mod deliver;
+mod given;
 mod job;
 mod order;
 mod places;
@@ -28,7 +30,6 @@ mod respond;
 mod transfer;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use synod_crypto::Hash;
 use synod_machine::broadcast::{AtomicBroadcast, Delivered, Position, Submit, Ticket};
@@ -37,12 +38,12 @@ use synod_machine::{Bounded, Event, Job, Lift, Machine, Nested, Span, Time, Turn
 use synod_quorum::NodeId;
 
 pub use config::{OrderConfig, ServerConfig};
+pub use given::Apply;
 pub use job::{Frozen, Named, Outcome, ServerDone, ServerJob, ServerTask, Witnessed};
 pub use record::{Mark, ServerRecord};
 
-use crate::batch::Batch;
 use crate::content::AnyBatch;
-use crate::dedup::{Cut, Exceptions, Reason, Runs, Table};
+use crate::dedup::{Cut, Reason, Runs, Table};
 use crate::directory::Directory;
 use crate::fault::Fault;
 use crate::item::Item;
@@ -53,6 +54,7 @@ use crate::vocabulary::Message;
 use behind::Behind;
 use checkpoint::Checkpoints;
 use config::Settings;
+use given::Given;
 use places::Checking;
 use recent::Recent;
 use respond::Answers;
@@ -83,27 +85,11 @@ pub enum ServerInput {
         /// The root.
         root: Hash,
     },
-}
-
-/// A delivered batch of messages, for the application.
-#[derive(Clone, Debug)]
-pub struct Apply {
-    /// The height it took.
-    pub height: u64,
-    /// Its position in the order.
-    pub position: Position,
-    /// Agreed time.
-    pub time: Wall,
-    /// Hash of position, agreed time and payload: unknown to the broker when it sealed.
-    pub draw: Hash,
-    /// The batch.
-    pub batch: Batch,
-    /// The ids of its entries, in order.
-    pub ids: Arc<[u32]>,
-    /// What of it was not delivered.
-    pub exceptions: Exceptions,
-    /// Length of the directory.
-    pub directory: u32,
+    /// Of the executor: a batch that is awaited, and all before it, are executed.
+    Executed {
+        /// Its height.
+        height: u64,
+    },
 }
 
 /// What a server tells the machines beside it.
@@ -245,6 +231,8 @@ pub struct Server<A: AtomicBroadcast> {
     table: Table,
     answers: Answers,
     checkpoints: Checkpoints,
+    /// Of the application.
+    given: Given,
     loading: Option<Loading>,
     /// What is known of bodies that others collected.
     behind: Behind,
@@ -342,6 +330,10 @@ impl<A: AtomicBroadcast> Server<A> {
             }
             ServerInput::Store(StoreOutput::Gone(digest)) => self.on_gone(&digest, turn),
             ServerInput::Applied { position, root } => self.on_applied(position, root, turn),
+            ServerInput::Executed { height } => {
+                self.given.executed(height);
+                self.advance(turn);
+            }
         }
     }
 
@@ -441,6 +433,7 @@ impl<A: AtomicBroadcast + Bounded> Bounded for Server<A> {
             + self.recent.bytes()
             + self.answers.bytes()
             + self.checkpoints.bytes()
+            + self.given.bytes()
             + self.loading.as_ref().map_or(0, Loading::bytes)
             + self.behind.bytes()
             + bodies as u64
@@ -466,6 +459,8 @@ impl<A: AtomicBroadcast + Bounded> Bounded for Server<A> {
             + 4 * 112 * rules.horizon
             + Answers::bytes_max()
             + WINDOW * (body + 4 * u64::from(rules.batch_max))
+            + self.settings.given
+            + (body + 12 * u64::from(rules.batch_max))
             + small * self.item_bytes()
             + (1 << 20)
     }

@@ -9,6 +9,10 @@ use crate::lanes::{LaneApp, State};
 pub struct BatchLimits {
     /// Bytes of waiting batches above which no input is taken, but while a state is taken over.
     pub lag_bytes: u64,
+    /// Bytes of batches, and one batch more, that are handed in at most before one of them is executed.
+    pub given_bytes: u64,
+    /// Bytes of a batch at most: its body, and 8 for each entry.
+    pub batch_bytes: u64,
     /// Bytes of codes and ids that are kept for questions, 5 per operation.
     pub results_bytes: u64,
     /// Heights of which codes are kept.
@@ -23,6 +27,8 @@ impl Default for BatchLimits {
     fn default() -> Self {
         Self {
             lag_bytes: 64 << 20,
+            given_bytes: 64 << 20,
+            batch_bytes: 24 << 20,
             results_bytes: 128 << 20,
             results_heights: 4_096,
             reads: 4_096,

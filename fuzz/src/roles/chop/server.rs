@@ -317,6 +317,9 @@ impl World {
                 let said = (apply.batch.columns().messages().clone(), apply.exceptions.clone());
                 let known = self.delivered.entry(apply.height).or_insert_with(|| said.clone());
                 assert!(*known == said, "height {} is delivered otherwise", apply.height);
+                if apply.awaited {
+                    self.server.input(Box::new(ServerInput::Executed { height: apply.height }));
+                }
             }
             ServerOutput::Checkpoint { position, height, .. } => {
                 self.server.input(Box::new(ServerInput::Applied { position, root: root_of(height) }));

@@ -132,11 +132,13 @@ fn executor<P: LaneApp>(
     log: LaneLog,
 ) -> Result<Box<dyn Hosted>, SynError> {
     let lanes = setup.node.chop.lanes;
+    let chop = cluster::chop(&setup.genesis)?;
+    let batch_bytes = u64::from(chop.body_bytes_max) + 8 * u64::from(chop.batch_max) + 256;
     let config = BatchConfig {
         state: State::new(app, lanes, clients),
         own: setup.own,
         roster: setup.genesis.roster().clone(),
-        limits: BatchLimits::default(),
+        limits: BatchLimits { batch_bytes, ..BatchLimits::default() },
     };
     let opened = Host::<BatchExecutor<P>>::open(host(setup, APPLICATION), config, log).map_err(damaged)?;
     Ok(Box::new(opened))
@@ -172,7 +174,8 @@ fn of_server(output: ServerOutput, watch: &Watch, deliveries: &mut Deliveries<'_
             deliveries.input(STORE, input);
         }
         ServerOutput::Apply(apply) => {
-            deliveries.input(APPLICATION, BatchInput::Apply(Box::new(columns(&apply))))
+            let (batch, awaited) = (Box::new(columns(&apply)), apply.awaited);
+            deliveries.input(APPLICATION, BatchInput::Apply { batch, awaited });
         }
         ServerOutput::Checkpoint { position, height, stable } => {
             deliveries.input(APPLICATION, BatchInput::Checkpoint { position, height, stable });
@@ -190,6 +193,7 @@ fn of_application(output: Box<dyn Any + Send>, watch: &Watch, deliveries: &mut D
         Ok(BatchOutput::Applied { position, root }) => {
             deliveries.input(SERVER, ServerInput::Applied { position, root });
         }
+        Ok(BatchOutput::Executed { height }) => deliveries.input(SERVER, ServerInput::Executed { height }),
         Ok(BatchOutput::Status(status)) => watch.application(status),
         Err(_) => {}
     }

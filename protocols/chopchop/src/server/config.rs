@@ -6,6 +6,7 @@ use synod_quorum::NodeId;
 
 use crate::config::{Cluster, Invalid};
 use crate::directory::Directory;
+use crate::server::given::GIVEN_BYTES;
 
 /// Makes the configuration of the ordering layer, which resumes behind the last durable checkpoint of the server.
 pub type OrderConfig<A> = Box<dyn Fn(Position) -> <A as Recover>::Config + Send>;
@@ -22,6 +23,8 @@ pub(super) struct Settings {
     pub(super) lanes: u8,
     /// Entries that the ordering layer gives before any of them is applied.
     pub(super) window: u64,
+    /// Bytes that the application may have been given and not executed, when a batch is begun.
+    pub(super) given: u64,
 }
 
 /// Validated configuration of one server.
@@ -49,7 +52,11 @@ impl<A: Recover> ServerConfig<A> {
         if !(1..=128).contains(&lanes) {
             return Err(Invalid("lanes is 1 to 128"));
         }
-        Ok(Self { settings: Settings { cluster, own, lanes, window: WINDOW }, genesis, order })
+        Ok(Self {
+            settings: Settings { cluster, own, lanes, window: WINDOW, given: GIVEN_BYTES },
+            genesis,
+            order,
+        })
     }
 
     /// The same over an ordering layer that gives so many entries at most before any of them is applied. Only the memory formula
@@ -57,6 +64,13 @@ impl<A: Recover> ServerConfig<A> {
     #[must_use]
     pub const fn within(mut self, entries: u64) -> Self {
         self.settings.window = entries;
+        self
+    }
+
+    /// The same over an application that may be given so many bytes, and one batch more, before it says that it executed some.
+    #[must_use]
+    pub const fn giving(mut self, bytes: u64) -> Self {
+        self.settings.given = bytes;
         self
     }
 }

@@ -54,7 +54,7 @@ impl<A: AtomicBroadcast> Server<A> {
             return;
         }
         self.freeze(turn);
-        if self.must_wait() {
+        if self.must_wait() || self.given.bytes() > self.settings.given {
             return;
         }
         let cut = self.table.cut();
@@ -164,6 +164,9 @@ impl<A: AtomicBroadcast> Server<A> {
         let counts = [height, u64::from(exceptions.count()), u64::from(exceptions.exc_count())];
         turn.note(Note::of(NoteName::Delivered, counts, digest));
         let super::Accepted { position, time, draw, .. } = accepted;
+        // Body, ids, and what was not delivered.
+        let bytes = u64::from(accepted.statement.body_len) + 4 * counts[1] + 8 * counts[2];
+        let awaited = self.given.give(height, bytes, self.settings.given);
         let apply = Apply {
             height,
             position,
@@ -173,6 +176,7 @@ impl<A: AtomicBroadcast> Server<A> {
             ids: runs.ids().clone(),
             exceptions: exceptions.clone(),
             directory: self.directory.len(),
+            awaited,
         };
         turn.output(ServerOutput::Apply(Box::new(apply)));
         self.finish(digest, accepted.brokers, Outcome::Messages(batch, exceptions), turn);

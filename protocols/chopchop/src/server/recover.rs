@@ -9,6 +9,7 @@ use synod_machine::{Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable}
 
 use super::behind::Behind;
 use super::checkpoint::{Checkpoints, KEPT_MAX, superfluous};
+use super::given::Given;
 use super::places::Checking;
 use super::recent::Recent;
 use super::respond::Answers;
@@ -167,6 +168,7 @@ impl<A: AtomicBroadcast + Recover> Recover for Server<A> {
             table,
             answers: Answers::default(),
             checkpoints,
+            given: Given::default(),
             loading,
             behind: Behind::default(),
             orphans,

@@ -362,6 +362,7 @@ impl<A: AtomicBroadcast> Server<A> {
         let Some(loading) = self.loading.as_mut().filter(|loading| !loading.told) else { return };
         let Some(mark) = &loading.mark else { return };
         loading.told = true;
+        self.given.clear();
         turn.disarm(ServerTimer::Fetch);
         turn.output(ServerOutput::Jump { position: mark.position, height: mark.height, root: mark.app });
     }

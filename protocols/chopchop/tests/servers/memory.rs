@@ -3,6 +3,7 @@
 use synod_chopchop::batch::{Refusal, Sealed};
 use synod_chopchop::config::Rules;
 use synod_chopchop::message::{StoreMessage, Upload};
+use synod_chopchop::server::ServerInput;
 use synod_chopchop::store::{Quota, StoreParameters};
 use synod_machine::{Bounded, Condition, Span};
 
@@ -84,6 +85,39 @@ fn an_undistilled_flood_keeps_to_its_credit() {
     let batch = batch(&world, 90, 100);
     let digest = world.upload(OTHER, &[0], &batch);
     assert_eq!(world.shards(&digest).len(), 1, "work comes back with time");
+}
+
+/// Bytes of batches that the application of a server was given above a height.
+fn given(world: &World, id: u32, above: u64) -> u64 {
+    let waiting = world.node(id).applied.iter().filter(|apply| apply.height > above);
+    waiting.map(|apply| u64::from(apply.batch.header().body_len) + 4 * apply.ids.len() as u64).sum()
+}
+
+#[test]
+fn an_application_that_is_slow_is_given_no_more_than_it_may_hold() {
+    let mut world = World::new(Setup { slow: Some(500), ..Setup::default() });
+    for n in 0..40 {
+        let batch = batch(&world, n, 900);
+        world.deliver(&batch);
+    }
+    world.pass(Span::secs(5));
+    let stopped = world.delivered();
+    assert!(stopped.iter().all(|height| (4..20).contains(height)), "it waits: {stopped:?}");
+    let mut executed = [1; 4];
+    while executed.iter().min() < Some(&40) {
+        for (id, executed) in (0..4).zip(&mut executed) {
+            let waits = given(&world, id, *executed);
+            assert!(waits <= 500 + given(&world, id, world.delivered()[0] - 1), "{waits} bytes wait");
+            let awaited = world.node(id).applied.iter().rev().find(|apply| apply.awaited);
+            let height = awaited.map_or(1, |apply| apply.height);
+            assert!(height > *executed || height + 4 > 41, "something new is awaited");
+            *executed = height;
+            world.tell_server(id, ServerInput::Executed { height });
+        }
+        world.calm();
+    }
+    assert_eq!(world.delivered(), [41; 4]);
+    world.agree();
 }
 
 #[test]

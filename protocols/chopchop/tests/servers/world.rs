@@ -2,6 +2,7 @@
 //!
 //! Nothing moves by itself: [`World::calm`] lets everything arrive that is on its way, [`World::pass`] lets time pass.
 
+mod app;
 mod host;
 mod make;
 pub(crate) mod words;
@@ -20,7 +21,7 @@ use synod_chopchop::statement::Witness;
 use synod_chopchop::store::{Quota, Store, StoreConfig, StoreInput, StoreParameters};
 use synod_chopchop::vocabulary::{Message, Role};
 use synod_crypto::bls::BlsMembers;
-use synod_crypto::{Hash, Hasher, Keys, Signature};
+use synod_crypto::{Hash, Keys, Signature};
 use synod_machine::{Condition, Event, Span, Time, To};
 use synod_quorum::{Epoch, Member, Model, NodeId, NodeSet, Quorums, Roster};
 use synod_sim::{Crypto, Keyring};
@@ -61,6 +62,8 @@ pub(crate) struct Setup {
     pub(crate) crypto: Crypto,
     /// Clients of the genesis.
     pub(crate) clients: u32,
+    /// The application says only by hand what it executed, and may be given so many bytes.
+    pub(crate) slow: Option<u64>,
 }
 
 impl Default for Setup {
@@ -70,7 +73,8 @@ impl Default for Setup {
         let quota = |bytes| Quota { bytes, batches: 64, work: 1_000, burst: 10_000 };
         let parameters =
             StoreParameters { genesis: quota(1 << 20), other: quota(1 << 16), ..StoreParameters::default() };
-        Self { rules, parameters, lanes: 4, retain: 1 << 20, crypto: Crypto::Toy, clients: CLIENTS }
+        let (retain, crypto, clients) = (1 << 20, Crypto::Toy, CLIENTS);
+        Self { rules, parameters, lanes: 4, retain, crypto, clients, slow: None }
     }
 }
 
@@ -145,6 +149,10 @@ impl World {
         let genesis = self.maker.directory(self.setup.clients);
         let server =
             ServerConfig::new(cluster.clone(), own, self.setup.lanes, genesis, order).expect("a server");
+        let server = match self.setup.slow {
+            Some(bytes) => server.giving(bytes),
+            None => server,
+        };
         let brokers = vec![NodeId(BROKER)];
         let store = StoreConfig::new(cluster, own, brokers, self.setup.parameters).expect("sound parameters");
         let node = self.node_mut(id);
@@ -244,7 +252,8 @@ impl World {
         true
     }
 
-    fn tell_server(&mut self, id: u32, input: ServerInput) {
+    /// Gives a server an input of its application or its store, by hand.
+    pub(crate) fn tell_server(&mut self, id: u32, input: ServerInput) {
         let server = &mut self.node_mut(id).server;
         if server.machine.is_some() {
             server.local.push_back(Event::Input(input));
@@ -292,31 +301,6 @@ impl World {
             }
         }
         true
-    }
-
-    /// The application executes a batch, or sees one again after a restart.
-    fn apply(&mut self, id: u32, apply: Apply) {
-        let applied = &mut self.node_mut(id).applied;
-        let same = |known: &Apply| {
-            assert_eq!(
-                (&known.batch, &known.exceptions),
-                (&apply.batch, &apply.exceptions),
-                "the same again"
-            );
-            assert_eq!((known.position, known.draw), (apply.position, apply.draw));
-        };
-        match applied.iter().find(|known| known.height == apply.height) {
-            Some(known) => same(known),
-            None => applied.push(apply),
-        }
-    }
-
-    fn app_root(&self, id: u32, height: u64) -> Hash {
-        let mut hasher = Hasher::new("synod test app");
-        for apply in self.node(id).applied.iter().filter(|apply| apply.height <= height) {
-            hasher.add(&apply.height.to_le_bytes()).add(apply.exceptions.vector().as_ref());
-        }
-        hasher.finish()
     }
 
     /// Lets everything happen that needs no time.

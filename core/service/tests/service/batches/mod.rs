@@ -332,7 +332,7 @@ fn an_executor_that_waits_for_a_lost_state_hears_of_a_newer_one() {
     for height in 15..40 {
         assert!(world.machine(1).room() > 0, "the jump is an input too");
         let next = batch(height, 9, &[(0, 1, 1), (5, 1, 1)]);
-        world.step(1, Event::Input(BatchInput::Apply(Box::new(next))));
+        world.step(1, Event::Input(BatchInput::Apply { batch: Box::new(next), awaited: false }));
     }
     assert!(world.machine(1).status().installing.is_some());
     (0..4).for_each(|at| world.nodes[at].mute = false);
@@ -351,9 +351,27 @@ fn a_full_queue_takes_no_more_until_it_is_worked_off() {
     while world.machine(0).room() > 0 {
         handed += 1;
         let next = batch(1 + handed, 9, &[(0, 1, 1), (5, 1, 1)]);
-        world.step(0, Event::Input(BatchInput::Apply(Box::new(next))));
+        world.step(0, Event::Input(BatchInput::Apply { batch: Box::new(next), awaited: false }));
     }
     assert!((3..9).contains(&handed), "{handed} batches of some 300 bytes, one at work");
     world.run();
     assert_eq!((world.machine(0).height(), world.machine(0).room()), (1 + handed, u32::MAX));
+}
+
+#[test]
+fn whoever_awaits_a_batch_hears_of_it_once_it_is_executed_also_where_a_checkpoint_covers_it() {
+    let (handed, _, last) = log(9, 13);
+    let mut world = World::new(1, 3, 0, 2);
+    world.log = handed;
+    world.run();
+    let heights: Vec<u64> = (2..15).collect();
+    assert_eq!(world.nodes[0].executed, heights);
+    // The server lost its mark, and hands in everything again.
+    world.nodes[0].executed.clear();
+    world.restart(0);
+    world.nodes[0].cursor = 0;
+    assert_eq!(world.machine(0).standing().checkpoint_height, 12);
+    world.run();
+    assert_eq!(world.nodes[0].executed, heights);
+    assert_eq!(world.machine(0).state().root(), last);
 }

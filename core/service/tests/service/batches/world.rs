@@ -30,7 +30,7 @@ pub(crate) enum Handed {
 impl Handed {
     fn input(self) -> BatchInput {
         match self {
-            Self::Batch(batch) => BatchInput::Apply(Box::new(batch)),
+            Self::Batch(batch) => BatchInput::Apply { batch: Box::new(batch), awaited: true },
             Self::Checkpoint(position, height) => {
                 // Those before it are certified.
                 let stable = Position(position.saturating_sub(1));
@@ -50,6 +50,8 @@ pub(crate) struct Node {
     marked: usize,
     pub(crate) applied: Vec<(u64, Hash)>,
     pub(crate) stored: u64,
+    /// Heights of batches that it said are executed.
+    pub(crate) executed: Vec<u64>,
     timer: Option<Time>,
     /// Effects until it crashes.
     pub(crate) fuse: Option<u64>,
@@ -108,6 +110,7 @@ impl World {
                 marked: 0,
                 applied: Vec::new(),
                 stored: 0,
+                executed: Vec::new(),
                 timer: None,
                 fuse: None,
                 lies: false,
@@ -181,6 +184,10 @@ impl World {
             Effect::Erase(name) => drop(self.nodes[at].blobs.remove(&name)),
             Effect::Compute(job) => self.net.push(Packet::Done { to: at, life, job }),
             Effect::Output(BatchOutput::Applied { position, root }) => self.applied(at, position, root),
+            Effect::Output(BatchOutput::Executed { height }) => {
+                assert!(self.machine(at).height() >= height, "it is executed when it is said to be");
+                self.nodes[at].executed.push(height);
+            }
             Effect::Output(BatchOutput::Status(_)) | Effect::Applied(_) | Effect::Note(_) => {}
             Effect::Blame { peer, fault } => self.faults.push((at, peer, fault)),
             Effect::Send { to: To::Set(_), .. } => unreachable!("executors speak to one another one by one"),

@@ -386,13 +386,15 @@ impl Drive<'_> {
     fn step_server(&mut self) -> bool {
         let (mut to_store, mut verdicts, mut applied, mut false_witness) =
             (Vec::new(), Vec::new(), Vec::new(), 0);
-        let jobs = &self.to_server;
+        let (jobs, mut executed) = (&self.to_server, None);
         self.server.run(|said| match said {
             Said::Output(ServerOutput::Store(input)) => to_store.push(input),
             Said::Output(ServerOutput::Checkpoint { position, height, .. }) => {
                 applied.push((position, height))
             }
-            Said::Output(ServerOutput::Apply(_)) => {}
+            Said::Output(ServerOutput::Apply(apply)) => {
+                executed = apply.awaited.then_some(apply.height).or(executed);
+            }
             Said::Output(ServerOutput::Jump { .. } | ServerOutput::FalseWitness { .. }) => false_witness += 1,
             Said::Job(job) => drop(jobs.send(job)),
             Said::Send(Message::Server(ServerMessage::Delivered(verdict))) => verdicts.push(verdict),
@@ -400,8 +402,11 @@ impl Drive<'_> {
         });
         self.books.faults += false_witness;
         verdicts.iter().for_each(|verdict| self.on_verdict(verdict));
-        let moved = !to_store.is_empty() || !applied.is_empty();
+        let moved = !to_store.is_empty() || !applied.is_empty() || executed.is_some();
         to_store.into_iter().for_each(|input| self.store.push(Event::Input(input)));
+        if let Some(height) = executed {
+            self.server.push(Event::Input(ServerInput::Executed { height }));
+        }
         for (position, height) in applied {
             let root = Hash::of(&height.to_le_bytes());
             self.server.push(Event::Input(ServerInput::Applied { position, root }));

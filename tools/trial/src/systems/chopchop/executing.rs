@@ -121,6 +121,9 @@ pub(crate) fn connect(machine: u8, output: Box<dyn Any + Send>) -> Routed {
                 BatchOutput::Applied { position, root } => {
                     Routed::Machine(SERVER, Box::new(ServerInput::Applied { position, root }))
                 }
+                BatchOutput::Executed { height } => {
+                    Routed::Machine(SERVER, Box::new(ServerInput::Executed { height }))
+                }
                 BatchOutput::Status(_) => Routed::Harness(said),
             };
         }
@@ -138,7 +141,9 @@ pub(crate) fn connect(machine: u8, output: Box<dyn Any + Send>) -> Routed {
 
 fn input(said: ServerOutput) -> Option<BatchInput> {
     Some(match said {
-        ServerOutput::Apply(apply) => BatchInput::Apply(Box::new(columns(&apply))),
+        ServerOutput::Apply(apply) => {
+            BatchInput::Apply { batch: Box::new(columns(&apply)), awaited: apply.awaited }
+        }
         ServerOutput::Checkpoint { position, height, stable } => {
             BatchInput::Checkpoint { position, height, stable }
         }

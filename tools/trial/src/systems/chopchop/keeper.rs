@@ -67,6 +67,9 @@ impl Machine for Keeper {
                 drop(self.states.split_off(&apply.height));
                 let root = behind(&self.at(apply.height), &apply);
                 self.states.insert(apply.height, root);
+                if apply.awaited {
+                    turn.output(ServerInput::Executed { height: apply.height });
+                }
             }
             ServerOutput::Checkpoint { position, height, .. } => {
                 let root = self.at(height);
