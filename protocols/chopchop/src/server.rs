@@ -449,7 +449,7 @@ impl<A: AtomicBroadcast + Bounded> Bounded for Server<A> {
         let chunks =
             |clients: u64| clients.div_ceil(4_096) + clients.div_ceil(512) + rules.horizon / 2_048 + 2;
         let others = u64::from(self.settings.cluster.roster().size()) - 1;
-        // The ordering layer stops delivering when nothing is applied, so the queue is as long as its own window.
+        // The ordering layer stops delivering when nothing is applied, so the queue and what is due are as long as its own window.
         let small = (BACKLOG_MAX + PENDING_MAX) as u64 + self.settings.window;
         self.order.get().bytes_max()
             + 2 * clients * (96 + 32 + 24 + 16)
@@ -457,6 +457,7 @@ impl<A: AtomicBroadcast + Bounded> Bounded for Server<A> {
             + Behind::bytes_max(others, chunks(self.clients_max()))
             + Checkpoints::names_max(chunks(clients))
             + 4 * 112 * rules.horizon
+            + 32 * BACKLOG_MAX as u64
             + Answers::bytes_max()
             + WINDOW * (body + 4 * u64::from(rules.batch_max))
             + self.settings.given

@@ -1,6 +1,7 @@
 //! Checkpoints: the chunks that changed are copied between two batches, hashed beside the next ones, and stored.
 //!
-//! Blobs and record stand in the lane before `Applied`, so a root that leaves is the root of a durable state.
+//! Blobs and record stand in the lane before `Applied`, so a root that leaves is the root of a durable state. A checkpoint of the
+//! height of the one before it has the same state, also when later batches were executed meanwhile: it is a record alone.
 
 use synod_crypto::Hash;
 use synod_machine::Turn;
@@ -31,6 +32,17 @@ impl<P: LaneApp> BatchExecutor<P> {
         if let Some(kept) = self.kept.get(position) {
             // Asked again after a restart.
             let root = kept.record.root;
+            return Self::applied(position, root, turn);
+        }
+        let newest = self.kept.newest().map(|newest| &newest.record);
+        if let Some(newest) = newest.filter(|newest| newest.height == height && newest.position < position) {
+            // Nothing was executed between the two: the same state, which others may ask for under either position.
+            let record = BatchCheckpoint { position, ..newest.clone() };
+            let root = record.root;
+            if self.height == height {
+                self.position = position;
+            }
+            self.keep(record, turn);
             return Self::applied(position, root, turn);
         }
         if height < self.height {

@@ -12,6 +12,7 @@ mod delivery;
 mod drip;
 mod faults;
 mod golden;
+mod junk;
 mod lost;
 mod memory;
 mod signup;

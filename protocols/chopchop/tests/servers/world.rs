@@ -22,6 +22,7 @@ use synod_chopchop::store::{Quota, Store, StoreConfig, StoreInput, StoreParamete
 use synod_chopchop::vocabulary::{Message, Role};
 use synod_crypto::bls::BlsMembers;
 use synod_crypto::{Hash, Keys, Signature};
+use synod_machine::broadcast::Position;
 use synod_machine::{Condition, Event, Span, Time, To};
 use synod_quorum::{Epoch, Member, Model, NodeId, NodeSet, Quorums, Roster};
 use synod_sim::{Crypto, Keyring};
@@ -84,6 +85,10 @@ pub(crate) struct Node {
     pub(crate) store: Host<Store>,
     /// What the application executed, which it keeps.
     pub(crate) applied: Vec<Apply>,
+    /// Checkpoints that it was asked for, with their heights.
+    pub(crate) asked: Vec<(Position, u64)>,
+    /// Answers that it keeps back, if it does.
+    pub(crate) late: Option<Vec<(Position, Hash)>>,
     pub(crate) outputs: Vec<ServerOutput>,
     keys: Keys,
 }
@@ -117,7 +122,8 @@ impl World {
         let maker = Maker { cluster, ring };
         let node = |keys| {
             let (server, store) = (Host::new(), Host::new());
-            Node { server, store, applied: Vec::new(), outputs: Vec::new(), keys }
+            let (applied, asked, outputs) = (Vec::new(), Vec::new(), Vec::new());
+            Node { server, store, applied, asked, late: None, outputs, keys }
         };
         let mut world = Self {
             setup,
@@ -285,17 +291,10 @@ impl World {
                     self.apply(id, *apply);
                 }
                 Said::Output(ServerOutput::Checkpoint { position, height, .. }) => {
-                    let root = self.app_root(id, height);
-                    self.tell_server(id, ServerInput::Applied { position, root });
+                    self.checkpoint(id, position, height);
                 }
                 Said::Output(ServerOutput::Jump { position, height, root }) => {
-                    // What it has, or by the application's own transfer what another server's has.
-                    let from = if self.app_root(id, height) == root { id } else { u32::from(id == 0) };
-                    let kept = self.node(from).applied.iter().filter(|apply| apply.height <= height);
-                    let kept = kept.cloned().collect();
-                    self.node_mut(id).applied = kept;
-                    assert_eq!(self.app_root(id, height), root);
-                    self.tell_server(id, ServerInput::Applied { position, root });
+                    self.jump(id, position, height, root);
                 }
                 Said::Output(output) => self.node_mut(id).outputs.push(output),
             }

@@ -1,6 +1,7 @@
 //! The executor beside a Chop Chop server: lanes as jobs, checkpoints, crashes, states from others, reads.
 
 mod header;
+mod same;
 mod world;
 
 use synod_crypto::Hash;
