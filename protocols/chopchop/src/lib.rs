@@ -36,6 +36,7 @@ pub mod ids;
 pub mod item;
 pub mod keybook;
 pub mod message;
+mod rations;
 pub mod receipt;
 pub mod server;
 pub mod signup;

@@ -40,6 +40,7 @@ use crate::directory::View;
 use crate::fault::Fault;
 use crate::keybook::KeyBook;
 use crate::message::{Pull, StoreMessage};
+use crate::rations::Rations;
 use crate::statement::Witness;
 use crate::trace::{Note, NoteName};
 use crate::vocabulary::{Message, queues};
@@ -203,6 +204,8 @@ pub struct Store {
     served: NodeId,
     checking: BTreeMap<Hash, Checking>,
     accounts: Accounts,
+    /// Questions of brokers for what is theirs here.
+    asked: Rations,
     pulling: Pulling,
     loads: BTreeMap<Hash, Vec<Waiter>>,
     cache: VecDeque<(Hash, Bytes)>,
@@ -237,6 +240,7 @@ impl Store {
             served: OTHERS,
             checking: BTreeMap::new(),
             accounts,
+            asked: Rations::default(),
             pulling: Pulling::default(),
             loads: BTreeMap::new(),
             cache: VecDeque::new(),
@@ -374,6 +378,8 @@ impl Machine for Store {
         let charged = self.held.values().filter(|held| held.charged.is_some());
         let bytes: u64 = charged.map(|held| u64::from(held.header.body_len())).sum();
         assert_eq!(self.accounts.bytes(), bytes, "quotas are charged for what is here");
+        let own = |broker| self.accounts.charged(broker).all(|digest| self.held.contains_key(digest));
+        assert!(self.accounts.brokers().chain([OTHERS]).all(own), "and for nothing else");
     }
 }
 
@@ -387,6 +393,7 @@ impl Bounded for Store {
             + self.pulling.bytes()
             + self.keys.bytes()
             + self.cohorts.bytes()
+            + self.asked.bytes()
             + self.held.len() as u64 * HELD_BYTES
     }
 
@@ -404,6 +411,7 @@ impl Bounded for Store {
             + bodies * body
             + KeyBook::bytes_of(self.progress.directory.len().max(self.keys.len()))
             + parameters.cohort_bytes
+            + Rations::bytes_max(&intake::ASKS)
             + (batches + on_disk + 4_096) * HELD_BYTES
     }
 }

@@ -68,11 +68,12 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) ->
         Ok(config) => config,
         Err(error) => unreachable!("the configuration holds from every position: {error}"),
     };
+    let brokers: Vec<NodeId> = (NodeId::GUESTS.0..).take(chop.brokers.len()).map(NodeId).collect();
     let server = ServerConfig::new(known.clone(), own, setup.node.chop.lanes, directory, Box::new(order))
         .map_err(|rule| invalid(rule.0))?
-        .within(entries_ahead(genesis.parameters()));
+        .within(entries_ahead(genesis.parameters()))
+        .serving(brokers.clone());
     let server = Host::<Server<Replica>>::open(host(setup, SERVER), server, server_log).map_err(damaged)?;
-    let brokers = (NodeId::GUESTS.0..).take(chop.brokers.len()).map(NodeId).collect();
     let store = StoreConfig::new(known, own, brokers, parameters(setup)).map_err(|rule| invalid(rule.0))?;
     let store = Host::<Store>::open(host(setup, STORE), store, store_log).map_err(damaged)?;
 

@@ -20,6 +20,8 @@ const WINDOW: u64 = 64 * 16_384;
 pub(super) struct Settings {
     pub(super) cluster: Cluster,
     pub(super) own: NodeId,
+    /// Those of the genesis.
+    pub(super) brokers: Vec<NodeId>,
     pub(super) lanes: u8,
     /// Entries that the ordering layer gives before any of them is applied.
     pub(super) window: u64,
@@ -53,10 +55,18 @@ impl<A: Recover> ServerConfig<A> {
             return Err(Invalid("lanes is 1 to 128"));
         }
         Ok(Self {
-            settings: Settings { cluster, own, lanes, window: WINDOW, given: GIVEN_BYTES },
+            settings: Settings { cluster, own, brokers: Vec::new(), lanes, window: WINDOW, given: GIVEN_BYTES },
             genesis,
             order,
         })
+    }
+
+    /// The same for these brokers of the genesis, by the ids they have at this node: each has its own ration of what it may ask, all
+    /// others have one together.
+    #[must_use]
+    pub fn serving(mut self, brokers: Vec<NodeId>) -> Self {
+        self.settings.brokers = brokers;
+        self
     }
 
     /// The same over an ordering layer that gives so many entries at most before any of them is applied. Only the memory formula

@@ -5,6 +5,8 @@
 //! A height is signed as work of whoever asked for it, within its budget, and only if its signature will be kept: whoever asks
 //! for old heights without end has none signed twice.
 
+mod pulls;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use synod_crypto::Hash;
@@ -14,7 +16,8 @@ use synod_quorum::NodeId;
 use synod_wire::Wire as _;
 
 use super::{Server, ServerTask};
-use crate::message::{CARDS_MAX, Cards, ServerMessage, SignedHeight, StateAsk, Verdict};
+use crate::message::{ServerMessage, SignedHeight, StateAsk, Verdict};
+use crate::rations::Rations;
 use crate::statement::{BlsSignatureBytes, Height, State};
 
 /// Heights whose verdicts are kept.
@@ -85,6 +88,7 @@ pub(super) struct Answers {
     root: Option<(u32, Hash)>,
     rooting: bool,
     pulls: Vec<(NodeId, u32)>,
+    pulled: Rations,
 }
 
 impl Answers {
@@ -220,6 +224,7 @@ impl Answers {
 
     pub(super) fn bytes(&self) -> u64 {
         self.verdict_bytes
+            + self.pulled.bytes()
             + (self.kept.len() * 320 + self.heights.len() * 160 + self.asked.len() * 4_096) as u64
             + self.early.len() as u64 * EARLY_BYTES
     }
@@ -228,6 +233,7 @@ impl Answers {
         // One verdict more than the cap: the vector of the largest batch.
         VERDICT_BYTES
             + (1 << 20)
+            + Rations::bytes_max(&pulls::PULLS)
             + VERDICTS * 320
             + HEIGHTS as u64 * 160
             + WAITERS as u64 * (4_096 + EARLY_BYTES)
@@ -299,43 +305,6 @@ impl<A: AtomicBroadcast> Server<A> {
                     self.job(ServerTask::State(from, state), turn);
                 }
                 None => self.answers.states.push((from, ask)),
-            }
-        }
-    }
-
-    /// A broker follows the directory.
-    pub(super) fn on_dir_pull(&mut self, from: NodeId, first: u32, turn: &mut Turn<'_, Self>) {
-        if self.answers.pulls.len() < WAITERS && !self.answers.pulls.contains(&(from, first)) {
-            self.answers.pulls.push((from, first));
-        }
-        self.answer_pulls(turn);
-    }
-
-    /// The root of the directory at a length.
-    pub(super) fn on_root(&mut self, length: u32, root: Hash, turn: &mut Turn<'_, Self>) {
-        self.answers.rooting = false;
-        self.answers.root = Some((length, root));
-        self.answer_pulls(turn);
-    }
-
-    fn answer_pulls(&mut self, turn: &mut Turn<'_, Self>) {
-        if self.answers.pulls.is_empty() {
-            return;
-        }
-        let length = self.directory.len();
-        match self.answers.root {
-            Some((of, root)) if of == length => {
-                let view = self.directory.view();
-                for (to, from) in core::mem::take(&mut self.answers.pulls) {
-                    let ids = (from..length).take(CARDS_MAX);
-                    let members = ids.map_while(|id| view.member(id).cloned()).collect();
-                    turn.send(to, ServerMessage::Cards(Cards { from, members, length, root }).into());
-                }
-            }
-            _ if self.answers.rooting => {}
-            _ => {
-                self.answers.rooting = true;
-                self.job(ServerTask::Root(self.directory.view()), turn);
             }
         }
     }

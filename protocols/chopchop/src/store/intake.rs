@@ -14,7 +14,11 @@ use crate::batch::Refusal;
 use crate::content::AnyBatch;
 use crate::fault::Fault;
 use crate::message::{Credit, HELD_MAX, HeldBatch, Refused, StoreMessage, Upload};
+use crate::rations::Share;
 use crate::trace::{Note, NoteName, Rule};
+
+/// How often brokers may ask what is theirs here, each second.
+pub(super) const ASKS: Share = Share { named: 8, other: 8, others: 256 };
 
 impl Store {
     /// A batch arrives. It is digested by a job, since even a refusal names it.
@@ -96,7 +100,7 @@ impl Store {
         turn: &mut Turn<'_, Self>,
     ) {
         let AnyBatch { header, body } = batch;
-        self.accounts.charge(from, u64::from(header.body_len()));
+        self.accounts.charge(from, digest, u64::from(header.body_len()));
         self.expiries.insert((header.expiry(), digest));
         self.in_memory += body.len() as u64;
         self.arrivals += 1;
@@ -120,6 +124,11 @@ impl Store {
         turn.applied(Rule::Step9);
     }
 
+    /// The batches that are charged to a broker.
+    fn own(&self, broker: NodeId) -> impl Iterator<Item = (Hash, &Held)> {
+        self.accounts.charged(broker).filter_map(|digest| Some((*digest, self.held.get(digest)?)))
+    }
+
     /// Evicts unpinned batches of the broker, oldest first, until `bytes` more fit its quota.
     fn make_room(&mut self, broker: NodeId, bytes: u64, turn: &mut Turn<'_, Self>) -> bool {
         loop {
@@ -128,8 +137,8 @@ impl Store {
                 Some(account) if account.fits(bytes) || planted!(C23) => return true,
                 Some(_) => {}
             }
-            let oldest = self.held.iter().filter(|(_, held)| held.may_go(broker));
-            let Some(digest) = oldest.min_by_key(|(_, held)| held.arrival).map(|(digest, _)| *digest) else {
+            let own = self.own(broker).filter(|(_, held)| held.may_go(broker));
+            let Some(digest) = own.min_by_key(|(_, held)| held.arrival).map(|(digest, _)| digest) else {
                 return false;
             };
             self.drop_held(&digest, turn);
@@ -151,7 +160,7 @@ impl Store {
         let (height, directory, now) = (self.progress.height, self.directory(), turn.now());
         let (mut bytes, work) = self.accounts.left(broker, now);
         // Bytes are of no use to it while its batches are as many as they may be, and all of them stay.
-        if self.accounts.is_full(broker) && !self.held.values().any(|held| held.may_go(broker)) {
+        if self.accounts.is_full(broker) && !self.own(broker).any(|(_, held)| held.may_go(broker)) {
             bytes = 0;
         }
         turn.send(broker, StoreMessage::Credit(Credit { bytes, work, height, directory }).into());
@@ -170,13 +179,15 @@ impl Store {
         held.askers.iter().find(pays).copied()
     }
 
-    /// A broker that restarted asks what it has pinned here.
+    /// A broker that restarted asks what it has pinned here. Nothing but its own is looked at, and that not as often as it likes.
     pub(super) fn on_held_ask(&mut self, from: NodeId, turn: &mut Turn<'_, Self>) {
-        let own = self.held.iter().filter(|(_, held)| {
-            held.stage == Stage::Sound && held.height.is_none() && held.charged == Some(from)
-        });
+        let named = self.config.place(from) != u32::MAX;
+        if !self.asked.take((from, named), 1, &ASKS, turn.now()) {
+            return;
+        }
+        let own = self.own(from).filter(|(_, held)| held.stage == Stage::Sound && held.height.is_none());
         let list = own.take(HELD_MAX).map(|(digest, held)| HeldBatch {
-            digest: *digest,
+            digest,
             expiry: held.header.expiry(),
             count: held.header.count(),
             body_len: held.header.body_len(),

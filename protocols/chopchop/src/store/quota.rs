@@ -1,7 +1,8 @@
 //! What each broker may still send: bytes, batches and verification work (deviation D17).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use synod_crypto::Hash;
 use synod_machine::Time;
 use synod_quorum::NodeId;
 
@@ -14,6 +15,8 @@ pub(super) struct Account {
     quota: Quota,
     pub(super) bytes: u64,
     pub(super) batches: u32,
+    /// Digests of these.
+    charged: BTreeSet<Hash>,
     work: u64,
     /// Work that checks of what does not hold have cost beyond what there was: it is earned before anything else is.
     debt: u64,
@@ -23,7 +26,8 @@ pub(super) struct Account {
 
 impl Account {
     const fn new(quota: Quota, genesis: bool, at: Time) -> Self {
-        Self { quota, bytes: 0, batches: 0, work: quota.burst, debt: 0, at, genesis }
+        let charged = BTreeSet::new();
+        Self { quota, bytes: 0, batches: 0, charged, work: quota.burst, debt: 0, at, genesis }
     }
 
     /// Work that is left.
@@ -146,17 +150,24 @@ impl Accounts {
         }
     }
 
+    /// What is charged to a broker: not more than its quota has batches.
+    pub(super) fn charged(&self, broker: NodeId) -> impl Iterator<Item = &Hash> {
+        self.of.get(&broker).into_iter().flat_map(|account| &account.charged)
+    }
+
     /// Charges a batch, whatever the quota says.
-    pub(super) fn charge(&mut self, broker: NodeId, bytes: u64) {
+    pub(super) fn charge(&mut self, broker: NodeId, digest: Hash, bytes: u64) {
         if let Some(account) = self.of.get_mut(&broker) {
+            account.charged.insert(digest);
             account.bytes += bytes;
             account.batches += 1;
         }
     }
 
     /// Takes a charge back.
-    pub(super) fn refund(&mut self, broker: NodeId, bytes: u64) {
+    pub(super) fn refund(&mut self, broker: NodeId, digest: &Hash, bytes: u64) {
         if let Some(account) = self.of.get_mut(&broker) {
+            account.charged.remove(digest);
             account.bytes = account.bytes.saturating_sub(bytes);
             account.batches = account.batches.saturating_sub(1);
         }

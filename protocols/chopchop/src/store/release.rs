@@ -114,7 +114,7 @@ impl Store {
         self.expiries.remove(&(held.header.expiry(), *digest));
         self.in_memory -= held.body.as_ref().map_or(0, |body| body.len() as u64);
         if let Some(broker) = held.charged {
-            self.accounts.refund(broker, u64::from(held.header.body_len()));
+            self.accounts.refund(broker, digest, u64::from(held.header.body_len()));
         }
         if let Some(height) = held.height {
             self.ordered.remove(&height);
@@ -142,7 +142,7 @@ impl Store {
                     return;
                 }
                 let charged = self.config.broker(broker);
-                self.accounts.charge(charged, u64::from(header.body_len()));
+                self.accounts.charge(charged, digest, u64::from(header.body_len()));
                 self.expiries.insert((header.expiry(), digest));
                 *self.names.entry(name).or_insert(0) += 1;
                 self.arrivals += 1;
@@ -181,7 +181,7 @@ impl Store {
     pub(super) fn uncharge(&mut self, digest: &Hash) {
         let Some(held) = self.held.get_mut(digest) else { return };
         if let Some(broker) = held.charged.take() {
-            self.accounts.refund(broker, u64::from(held.header.body_len()));
+            self.accounts.refund(broker, digest, u64::from(held.header.body_len()));
         }
         if held.durable {
             self.in_memory -= held.body.take().map_or(0, |body| body.len() as u64);

@@ -15,6 +15,7 @@ mod golden;
 mod junk;
 mod lost;
 mod memory;
+mod rations;
 mod signup;
 mod strange;
 mod whole;

@@ -160,6 +160,7 @@ impl World {
             None => server,
         };
         let brokers = vec![NodeId(BROKER)];
+        let server = server.serving(brokers.clone());
         let store = StoreConfig::new(cluster, own, brokers, self.setup.parameters).expect("sound parameters");
         let node = self.node_mut(id);
         node.store.open(store, condition);

@@ -215,6 +215,7 @@ impl Plan {
         let ahead = self.of("ahead", 32);
         let order = Box::new(move |resume| IdealConfig { sequencer: ORDERER, resume, ahead });
         ServerConfig::new(self.cluster.clone(), own, self.lanes(), self.genesis.clone(), order)
+            .map(|config| config.serving(self.known()))
             .map_err(refused)
     }
 
@@ -224,10 +225,14 @@ impl Plan {
         SequencerConfig { members, agree, retain: self.of("retain", 64), empty: self.of("empty", 50) }
     }
 
-    fn store(&self, own: NodeId) -> Result<StoreConfig, Unrecoverable> {
-        // Sometimes the last broker is one that the genesis does not name.
+    /// Brokers of the genesis: sometimes the last one is none.
+    fn known(&self) -> Vec<NodeId> {
         let strangers = usize::from(self.of("stranger", 0) == 1);
         let known = (self.roles.brokers as usize).saturating_sub(strangers).max(1);
+        self.roles.brokers().take(known).collect()
+    }
+
+    fn store(&self, own: NodeId) -> Result<StoreConfig, Unrecoverable> {
         let work = self.of("quota_work", 25_000);
         let quota = Quota {
             bytes: self.of("quota_bytes", 256 << 10),
@@ -246,8 +251,7 @@ impl Plan {
             // Small, so that what a flood takes is not lost in it.
             cohort_bytes: 64 << 10,
         };
-        let brokers = self.roles.brokers().take(known).collect();
-        StoreConfig::new(self.cluster.clone(), own, brokers, parameters).map_err(refused)
+        StoreConfig::new(self.cluster.clone(), own, self.known(), parameters).map_err(refused)
     }
 
     fn broker(&self, own: NodeId) -> Result<broker::Config, Unrecoverable> {
@@ -295,6 +299,7 @@ impl Plan {
     fn over_hotstuff(&self, own: NodeId) -> Result<ServerConfig<Replica>, Unrecoverable> {
         let order = super::over::replicas(&self.scenario, &self.cluster, own).map_err(refused)?;
         ServerConfig::new(self.cluster.clone(), own, self.lanes(), self.genesis.clone(), order)
+            .map(|config| config.serving(self.known()))
             .map_err(refused)
     }
 }
