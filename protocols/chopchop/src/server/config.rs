@@ -55,7 +55,14 @@ impl<A: Recover> ServerConfig<A> {
             return Err(Invalid("lanes is 1 to 128"));
         }
         Ok(Self {
-            settings: Settings { cluster, own, brokers: Vec::new(), lanes, window: WINDOW, given: GIVEN_BYTES },
+            settings: Settings {
+                cluster,
+                own,
+                brokers: Vec::new(),
+                lanes,
+                window: WINDOW,
+                given: GIVEN_BYTES,
+            },
             genesis,
             order,
         })
