@@ -275,6 +275,8 @@ impl Store {
 
     fn on_start(&mut self, turn: &mut Turn<'_, Self>) {
         if core::mem::take(&mut self.damaged) {
+            // Whatever an earlier loss said.
+            self.silent = Some(u64::MAX);
             self.persist(StoreRecord::Silent(u64::MAX), turn);
             turn.note(Note::of(NoteName::Silent, [0; 3], Hash::ZERO));
         }
@@ -426,9 +428,6 @@ impl Recover for Store {
     fn recover(config: StoreConfig, log: Log<'_, StoreRecord>) -> Result<Self, Unrecoverable> {
         let mut store = Self::empty(config);
         store.damaged = log.condition == Condition::Damaged;
-        if store.damaged {
-            store.silent = Some(u64::MAX);
-        }
         for record in log.records {
             store.replay(record);
         }
@@ -442,7 +441,7 @@ impl Recover for Store {
                 put(StoreRecord::Ordered(Ordered { digest: *digest, height }));
             }
         }
-        if let Some(until) = self.silent {
+        if let Some(until) = self.silent.filter(|until| self.progress.height < *until) {
             put(StoreRecord::Silent(until));
         }
     }

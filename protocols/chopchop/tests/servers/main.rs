@@ -17,6 +17,7 @@ mod lost;
 mod memory;
 mod rations;
 mod signup;
+mod silent;
 mod strange;
 mod whole;
 mod witnessing;
