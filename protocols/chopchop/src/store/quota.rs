@@ -113,12 +113,21 @@ impl Accounts {
         Self { of, genesis, parameters }
     }
 
+    /// Places of others that are taken by what outlived restarts, beyond the one quota that its nameless owners have together.
+    fn outlived(&self) -> u64 {
+        let Quota { bytes, batches, .. } = self.parameters.other;
+        let Some(account) = self.of.get(&OTHERS) else { return 0 };
+        let by_bytes = account.bytes.saturating_sub(bytes).div_ceil(bytes.max(1));
+        let by_batches = account.batches.saturating_sub(batches).div_ceil(batches.max(1));
+        by_bytes.max(u64::from(by_batches))
+    }
+
     /// The account of a broker; none for one that is not of the genesis while all places are taken.
     pub(super) fn open(&mut self, broker: NodeId, now: Time) -> Option<&mut Account> {
         if !self.of.contains_key(&broker) {
-            let others = self.of.values().filter(|account| !account.genesis).count();
+            let others = self.of.values().filter(|account| !account.genesis).count() as u64;
             let mut account = Account::new(self.parameters.other, false, now);
-            if u32::try_from(others).is_ok_and(|others| others >= self.parameters.others_max) {
+            if others + self.outlived() >= u64::from(self.parameters.others_max) {
                 let idle = self.of.iter().find(|(_, account)| !account.genesis && account.batches == 0);
                 let idle = *idle?.0;
                 // The credit is the place's: a new name is to be had for nothing.
@@ -183,7 +192,8 @@ impl Accounts {
         self.of.values().map(|account| account.bytes).sum()
     }
 
-    /// Most bytes, and most batches, that all can be charged: what outlived a restart without a name included.
+    /// Most bytes, and most batches, that all can be charged: what outlived restarts without a name included, which takes places
+    /// of others, also if there are half as many as before.
     pub(super) fn most(&self) -> (u64, u64) {
         let StoreParameters { genesis, other, others_max, .. } = &self.parameters;
         let (named, rest) = (self.genesis.len() as u64, 2 * u64::from(*others_max) + 1);

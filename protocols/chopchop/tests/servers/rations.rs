@@ -1,6 +1,7 @@
 //! What brokers may ask each second (D17): one that nobody knows costs servers and stores its share and no more.
 
 use synod_chopchop::message::{ServerMessage, StoreMessage};
+use synod_chopchop::store::{Quota, StoreParameters};
 use synod_chopchop::vocabulary::Message;
 use synod_machine::Span;
 
@@ -92,4 +93,29 @@ fn a_stranger_that_asks_a_store_what_it_holds_without_end_has_its_ration_and_oth
     world.pass(Span::secs(1));
     world.inbox.clear();
     assert_eq!(ask(&mut world, OTHER, 1), 1, "a second later there is more");
+}
+
+#[test]
+fn what_strangers_pinned_before_a_restart_takes_their_places_behind_it() {
+    let usual = Setup::default();
+    let quota = Quota { bytes: 64 << 10, batches: 4, work: 1_000, burst: 100_000 };
+    let parameters = StoreParameters { other: quota, others_max: 3, ..usual.parameters };
+    let mut world = World::new(Setup { parameters, ..usual });
+    let mut pinned = 0;
+    let upload = |world: &mut World, broker: u32, n: u64| {
+        let batch = world.maker.batch(&Recipe::of(n, &[(1, n)]));
+        let digest = world.upload(broker, &[0], &batch);
+        world.shards(&digest).len()
+    };
+    for life in 0..5 {
+        // Whoever comes takes as much as it gets.
+        for (name, n) in (0..8).flat_map(|name| (0..5).map(move |n| (name, n))) {
+            let number = u64::from(life * 100 + name * 10 + n);
+            pinned += upload(&mut world, 200 + life * 10 + name, number);
+        }
+        world.restart(0);
+        assert!(pinned <= 16, "three places and what is nobody's: {pinned} batches in life {life}");
+    }
+    assert_eq!(pinned, 16, "as many as there is room for");
+    assert_eq!(upload(&mut world, BROKER, 900), 1, "a broker of the genesis has its own");
 }
