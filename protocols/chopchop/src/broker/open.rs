@@ -222,7 +222,7 @@ pub(super) struct Sealing {
     /// The servers, in the order in which they are asked.
     pub(super) order: Vec<NodeId>,
     pub(super) uploaded: NodeSet,
-    /// Who refused it for now since servers were asked last, and who of them has it again since.
+    /// Who put it off since servers were asked last, and who of them has it again since.
     pub(super) declined: NodeSet,
     pub(super) again: NodeSet,
     pub(super) asked: NodeSet,

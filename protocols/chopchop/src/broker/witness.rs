@@ -114,7 +114,7 @@ impl Broker {
         turn.arm(Timer::Witness(number, stage.saturating_add(1)), wait.times(1 << stage.min(6)));
     }
 
-    /// A server says what it takes: it gets what it has not. What it refused for now it gets once more, until servers are asked
+    /// A server says what it takes: it gets what it has not. What it put off it gets once more, until servers are asked
     /// again: refusing and inviting in turn costs it nothing.
     pub(super) fn on_credit(&mut self, from: NodeId, credit: &Credit, turn: &mut Step<'_>) {
         let hint = self.hints.entry(from).or_default();

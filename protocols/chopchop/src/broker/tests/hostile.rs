@@ -215,7 +215,7 @@ fn refused_expiries_are_sealed_anew_once_per_wait_and_four_times_at_most() {
     assert_eq!(world.delivered(0), [1]);
 }
 
-/// A server that refuses a batch for now and says at once that it takes it has it again once, until servers are asked again.
+/// A server that puts a batch off and says at once that it takes it has it again once, until servers are asked again.
 #[test]
 fn a_server_that_refuses_and_invites_in_turn_is_sent_a_batch_again_once_until_servers_are_asked_again() {
     use crate::batch::Refusal;
