@@ -49,6 +49,10 @@ pub enum Submit {
     Prove(Position),
     /// Comes back behind every entry that could have been committed by what this node knows now.
     Barrier(Ticket),
+    /// The user cannot go on with what it was given, for what an entry names is gone everywhere: a certified state above all of
+    /// it is to take its place, though peers may retain the entries. Said again while that is so; without effect where no such
+    /// state is known.
+    Stuck,
 }
 
 /// What an atomic broadcast tells its user.

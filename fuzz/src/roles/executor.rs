@@ -330,6 +330,7 @@ impl World {
                     assert_eq!(known, root, "two roots at position {}", position.0);
                 }
             }
+            ExecutorOutput::Submit(Submit::Stuck) => unreachable!("an executor has all that entries hold"),
             ExecutorOutput::Stable(_) | ExecutorOutput::Proof { .. } | ExecutorOutput::Status(_) => {}
         }
     }

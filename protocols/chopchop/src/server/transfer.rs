@@ -216,6 +216,10 @@ impl<A: AtomicBroadcast> Server<A> {
         let Some(loading) = &mut self.loading else {
             if self.behind.is_asking() {
                 self.ask_newest(turn);
+                if self.behind.is_asking() {
+                    // What the others hold may lie above all that is decided here: only the ordering layer leads there.
+                    self.submits.push_back(Submit::Stuck);
+                }
             }
             return;
         };

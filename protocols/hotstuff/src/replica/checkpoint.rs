@@ -250,14 +250,22 @@ impl Core {
         let (Some(certificate), Some(link)) = (self.checkpoints.certified(), self.chain.at(next)) else {
             return;
         };
-        let state = *certificate.state();
         let retained = next + self.config.parameters().retain_blocks >= self.chain.top().header.height;
+        if link.last < certificate.state().position && !retained {
+            self.jump_ahead(turn);
+        }
+    }
+
+    /// The user starts again from the newest certified state, if this chain holds its block and it lies above all that the user
+    /// was given.
+    pub(crate) fn jump_ahead(&mut self, turn: &mut Turn<'_, Self>) {
+        let Some(certificate) = self.checkpoints.certified() else { return };
+        let state = *certificate.state();
         let Some(holder) = self.chain.holding(state.position).filter(|holder| holder.digest == state.digest)
         else {
             return;
         };
-        let ahead = state.position > self.delivery.position;
-        if ahead && link.last < state.position && !retained {
+        if state.position > self.delivery.position {
             let certificate = CheckpointCert::clone(&certificate);
             let anchor = Anchor { certificate, header: Header::clone(&holder.header) };
             self.jump(Arc::new(anchor), turn);

@@ -354,6 +354,19 @@ fn a_user_below_the_retained_chain_starts_from_the_stable_state() {
 }
 
 #[test]
+fn a_user_that_is_stuck_starts_from_the_newest_certified_state_though_the_blocks_below_it_are_here() {
+    let pack = Pack::Chain2Order;
+    let line = line(pack, 10, 8);
+    let mut core = recovered(Parameters { checkpoint_every: 3, ..parameters(pack) }, 5, retained());
+    core.checkpoints.certify(Arc::new(anchor(9, &line[8].0).certificate));
+    let given = outputs(told(&mut core, Event::Start));
+    assert!(given.iter().all(|given| !matches!(given, Delivered::Jump(_))), "{given:?}");
+    let stuck = outputs(told(&mut core, Event::Input(Submit::Stuck)));
+    assert!(matches!(&stuck[..], [Delivered::Jump(to)] if to.position == Position(9)), "{stuck:?}");
+    assert!(outputs(told(&mut core, Event::Input(Submit::Stuck))).is_empty(), "it is told once");
+}
+
+#[test]
 fn blocks_of_the_basic_pack_can_be_proved_after_a_restart() {
     let pack = Pack::Basic;
     let line = line(pack, 3, 0);

@@ -261,7 +261,7 @@ impl Machine for Ideal {
             }
             Event::Input(Submit::Applied { position, root }) => self.on_applied(position, root, turn),
             Event::Message { from, message } => self.on_message(from, message, turn),
-            Event::Input(Submit::Prove(_) | Submit::Barrier(_))
+            Event::Input(Submit::Prove(_) | Submit::Barrier(_) | Submit::Stuck)
             | Event::Done(_)
             | Event::Loaded { .. }
             | Event::Link { .. } => {}
