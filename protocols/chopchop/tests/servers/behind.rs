@@ -130,6 +130,33 @@ fn t52_one_server_that_says_gone_and_names_a_state_leads_nobody_astray() {
 }
 
 #[test]
+fn a_server_says_to_its_order_that_it_cannot_go_on_while_bodies_are_gone_and_no_state_is_named() {
+    let mut world = behind();
+    let said = Rc::new(Cell::new(0));
+    let watch = |named: bool, liars: bool| {
+        let count = said.clone();
+        move |e: &Envelope| {
+            let stuck = matches!(&e.message, Message::Ordering(Say::Stuck));
+            count.set(count.get() + u32::from(stuck && e.from == 3));
+            let gone = matches!(e.message, Message::Store(StoreMessage::Gone { .. }));
+            !(liars && gone && e.from != 0) && (named || !is_names(e)) && certified(e)
+        }
+    };
+    world.passes = Box::new(watch(false, true));
+    world.pass(Span::secs(4));
+    assert_eq!(said.get(), 0, "one server that says that everything is gone may be a liar");
+    world.passes = Box::new(watch(false, false));
+    world.pass(Span::secs(20));
+    assert!(said.get() > 0 && world.server(3).delivered() == 1, "it said so {} times", said.get());
+    world.passes = Box::new(watch(true, false));
+    world.pass(Span::secs(4));
+    let before = said.get();
+    world.pass(Span::secs(4));
+    assert_eq!(said.get(), before, "it goes on");
+    goes_on(&mut world);
+}
+
+#[test]
 fn a_jump_of_the_order_to_the_state_that_is_being_taken_starts_over_behind_it() {
     let mut world = behind();
     // Names come, and no chunk.

@@ -37,6 +37,8 @@ wire! {
             /// Its root.
             root: Hash,
         },
+        /// The user cannot go on; nothing comes of it here but that it is heard.
+        5 = Stuck,
         /// The state at this position.
         3 = Root {
             /// Which position.
@@ -176,6 +178,7 @@ impl Machine for Ideal {
                     turn.send(NodeSet::first(self.config.members), Say::Root { position, root });
                 }
             }
+            Event::Input(Submit::Stuck) => turn.send(NodeId(0), Say::Stuck),
             Event::Message { message: Say::Number(payload), .. } => self.number(payload, turn),
             Event::Message { message: Say::Numbered(numbered), .. } => self.take(numbered, turn),
             Event::Message { from, message: Say::From(position) }
@@ -200,7 +203,11 @@ impl Machine for Ideal {
             Event::Message { from, message: Say::Root { position, root } } => {
                 self.on_root(from, position, root, turn);
             }
-            Event::Input(_) | Event::Done(_) | Event::Loaded { .. } | Event::Link { .. } => {}
+            Event::Message { message: Say::Stuck, .. }
+            | Event::Input(_)
+            | Event::Done(_)
+            | Event::Loaded { .. }
+            | Event::Link { .. } => {}
         }
     }
 }

@@ -148,7 +148,7 @@ fn of_order(message: &Say) -> Option<String> {
         Say::Numbered(Numbered { position, payload }) => {
             Some(format!("order: position {} is {}", position.0, item(payload.bytes())))
         }
-        Say::From(_) | Say::Gone { .. } | Say::Root { .. } => None,
+        Say::From(_) | Say::Gone { .. } | Say::Stuck | Say::Root { .. } => None,
     }
 }
 
