@@ -121,8 +121,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     if pack.has_terms() && draws.stream("hotstuff", 6).chance(250_000) {
         scenario.options.insert("votes_leader".to_owned(), 1);
     }
-    masks(&mut scenario, over, &mut draws.stream("hotstuff", 7));
-    reads(&mut scenario, &mut draws.stream("hotstuff", 8));
+    let [ways, halves] = [7, 9].map(|stream| draws.stream("hotstuff", stream));
+    masks(&mut scenario, over, [ways, halves].each_mut());
+    reads(&mut scenario, [8, 10].map(|stream| draws.stream("hotstuff", stream)).each_mut());
     if options.forks_only {
         scenario.options.insert("forks_only".to_owned(), 1);
     }
@@ -134,7 +135,7 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
 
 /// Sometimes a member that counts as faulty anyway is two machines with one key, and in each round each other member hears the first,
 /// the second, or both (B5). Over the budget all who are faulty may be such pairs.
-fn masks(scenario: &mut Scenario, over: bool, stream: &mut Stream) {
+fn masks(scenario: &mut Scenario, over: bool, [stream, other]: [&mut Stream; 2]) {
     let (chosen, rounds, length) =
         (stream.chance(150_000), stream.between(2, ROUNDS_MAX), stream.log_uniform(30, 1_000));
     let others = 3_u64.pow(scenario.nodes - 1);
@@ -149,24 +150,65 @@ fn masks(scenario: &mut Scenario, over: bool, stream: &mut Stream) {
             liars.push(*liar);
         }
     }
+    if all {
+        // Two halves want as many pairs as there may be.
+        let mut more: Vec<u32> = (0..scenario.nodes).filter(|id| !liars.contains(id)).collect();
+        other.shuffle(&mut more);
+        liars.extend(more);
+        liars.truncate(twins::PAIRS.len().min(weak(scenario.nodes) as usize));
+    }
     if !(chosen || all) || liars.is_empty() {
         return;
     }
-    liars.truncate(if all { twins::PAIRS.len() } else { 1 });
+    if !all {
+        liars.truncate(1);
+    }
+    let (nodes, far) = (scenario.nodes, scenario.latency.largest().0 / 1_000_000);
     let mut set = |key: String, value: u64| {
         scenario.options.insert(key, i64::try_from(value).unwrap_or(i64::MAX));
     };
     set("twin_rounds".to_owned(), rounds);
     set("twin_round_ms".to_owned(), length);
     set("twin_again".to_owned(), u64::from(again));
+    let halves = if liars.len() > 1 { halves(nodes, rounds, other) } else { None };
+    set("twin_matched".to_owned(), u64::from(halves.is_some()));
+    if halves.is_some() {
+        // Long enough for certificates in each half.
+        set("twin_round_ms".to_owned(), length.max(other.between(4, 12) * far));
+    }
     let mut first = Some(first);
     for (liar, pair) in liars.into_iter().zip(twins::PAIRS) {
         set(pair.to_owned(), u64::from(liar) + 1);
-        let ways = first.take().unwrap_or_else(|| ways(stream));
+        let drawn = first.take().unwrap_or_else(|| ways(stream));
+        let ways = halves.as_ref().map_or(drawn, |halves| sided(halves, liar));
         for (round, way) in (0..).zip(ways) {
             set(twins::way(pair, round), way);
         }
     }
+}
+
+/// Most often several pairs agree on the halves they show the others: per round, whether each member hears the first twins,
+/// the second ones, or both. Two halves that are each a quorum go on by themselves and meet in a later round.
+fn halves(nodes: u32, rounds: u64, stream: &mut Stream) -> Option<Vec<Vec<u64>>> {
+    let round = |stream: &mut Stream| {
+        let ways: &[u64] = match stream.below(100) {
+            0..45 => &[0, 1],
+            45..80 => &[2],
+            _ => &[0, 1, 2],
+        };
+        (0..nodes).map(|_| *stream.pick(ways).unwrap_or(&2)).collect()
+    };
+    stream.chance(800_000).then(|| (0..rounds).map(|_| round(stream)).collect())
+}
+
+/// The ways of one pair: the digits of all members but itself.
+fn sided(halves: &[Vec<u64>], liar: u32) -> Vec<u64> {
+    let way = |sides: &Vec<u64>| {
+        let others = (0_u32..).zip(sides).filter(|(id, _)| *id != liar);
+        let worth = others.map(|(_, digit)| *digit).zip((0..).map(|at| 3_u64.pow(at)));
+        worth.map(|(digit, power)| digit * power).sum()
+    };
+    halves.iter().map(way).collect()
 }
 
 /// Draws parameters and workload.
@@ -200,13 +242,19 @@ fn numbers(scenario: &mut Scenario, terms: bool, stream: &mut Stream) {
     set("pool", stream.below(3));
 }
 
-/// Reads among the commands, and proofs asked of members, in thousandths.
-fn reads(scenario: &mut Scenario, stream: &mut Stream) {
+/// Reads among the commands, proofs asked of members, and reads at the heels of an outcome, in thousandths.
+fn reads(scenario: &mut Scenario, [stream, other]: [&mut Stream; 2]) {
+    let mut set = |name: &str, share: u64| {
+        scenario.options.insert(name.to_owned(), i64::try_from(share).unwrap_or(0));
+    };
     for (name, least, most) in [("reads", 50, 700), ("proofs", 10, 300)] {
         let (share, some) = (stream.log_uniform(least, most), stream.chance(600_000));
         if some {
-            scenario.options.insert(name.to_owned(), i64::try_from(share).unwrap_or(0));
+            set(name, share);
         }
+    }
+    if other.chance(700_000) {
+        set("heels", other.log_uniform(200, 1_000));
     }
 }
 

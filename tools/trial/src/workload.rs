@@ -34,6 +34,24 @@ struct Group {
     prover: Option<NodeId>,
 }
 
+/// Reads at the heels of outcomes: somebody asks as soon as anybody knows of a command, while other members may not.
+struct Heels {
+    /// How many of a thousand outcomes have one.
+    share: u64,
+    guests: u64,
+    stream: Stream,
+}
+
+impl Heels {
+    /// Who asks now, and whether the order may answer in the end.
+    fn next(&mut self) -> Option<(NodeId, bool)> {
+        let asks = self.stream.below(1_000) < self.share;
+        let guest = u32::try_from(self.stream.below(self.guests)).unwrap_or(0);
+        let ordered = self.stream.chance(500_000);
+        asks.then_some((NodeId(GUESTS + guest), ordered))
+    }
+}
+
 /// The user of a run.
 pub struct Workload {
     groups: Vec<Group>,
@@ -41,6 +59,7 @@ pub struct Workload {
     /// Closed loop: the next group of a guest is asked when nothing of it is open.
     closed: bool,
     next: usize,
+    heels: Heels,
     book: Shared,
 }
 
@@ -75,7 +94,12 @@ impl Workload {
             let at = Span(at.min(scenario.horizon.0));
             groups.push(Group { at, guest, what, deadline: hasty, prover });
         }
-        Self { groups, planned: false, closed, next: 0, book }
+        let heels = Heels {
+            share: number(scenario, "heels", 0),
+            guests: u64::from(scenario.guests),
+            stream: draws.stream("heels", 0),
+        };
+        Self { groups, planned: false, closed, next: 0, heels, book }
     }
 
     fn ask(&mut self, at: usize, desk: &mut Desk) {
@@ -91,6 +115,14 @@ impl Workload {
             What::Read { ordered } => book.ask_count(group.guest, *ordered, group.deadline),
         };
         desk.input(group.guest, CLIENT, Span::ZERO, input);
+    }
+
+    /// A command has its outcome: sometimes somebody reads at once.
+    fn follow(&mut self, desk: &mut Desk) {
+        let Some((guest, ordered)) = self.heels.next() else { return };
+        let mut book = self.book.borrow_mut();
+        book.clock = desk.now();
+        desk.input(guest, CLIENT, Span::ZERO, book.ask_count(guest, ordered, None));
     }
 
     /// Closed loop: asks the next group once nothing is open.
@@ -118,7 +150,11 @@ fn body(stream: &mut Stream, request: u64, largest: u64) -> Bytes {
 impl Harness for Workload {
     fn told(&mut self, told: Told, desk: &mut Desk) {
         if let Some(ClientOutput::Outcome { tag, .. }) = told.output.downcast_ref::<ClientOutput>() {
+            let was_read = self.book.borrow().get(*tag).is_some_and(|asked| asked.read);
             self.book.borrow_mut().close(*tag);
+            if !was_read {
+                self.follow(desk);
+            }
             self.go_on(desk);
         }
     }

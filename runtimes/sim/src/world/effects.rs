@@ -169,11 +169,14 @@ impl World {
     /// Whether the masks of twins let these two places speak now.
     fn joined(&self, a: u32, b: u32) -> bool {
         let (a, b) = (&self.nodes[a as usize], &self.nodes[b as usize]);
-        let open = |twin: &super::node::Node, peer: NodeId| {
-            let masks = self.twins.iter().find(|twins| twins.id == twin.id);
-            masks.is_none_or(|masks| masks.joined(twin.twin, peer, self.now))
-        };
-        self.twins.is_empty() || (open(a, b.id) && open(b, a.id))
+        let pair = |node: &super::node::Node| self.twins.iter().find(|twins| twins.id == node.id);
+        match (pair(a), pair(b)) {
+            (Some(x), Some(y)) if x.matched && y.matched && x.id != y.id => a.twin == b.twin,
+            (x, y) => {
+                x.is_none_or(|masks| masks.joined(a.twin, b.id, self.now))
+                    && y.is_none_or(|masks| masks.joined(b.twin, a.id, self.now))
+            }
+        }
     }
 
     /// Whether the script lets this frame through, and whether there is somebody to take it.

@@ -110,6 +110,9 @@ pub struct Twins {
     pub masks: Vec<[Vec<NodeId>; 2]>,
     /// Whether the first round follows the last; else the last one stays for ever.
     pub again: bool,
+    /// Whether the first twin speaks with first twins of other such pairs alone and the second with second ones, whatever
+    /// the masks say: then the pairs can keep two halves of a cluster apart and serve both.
+    pub matched: bool,
 }
 
 impl Twins {
@@ -273,6 +276,7 @@ mod tests {
             round: Span(100),
             masks: vec![[vec![a], vec![b]], [vec![a, b], vec![]]],
             again: false,
+            matched: false,
         };
         assert!(twins.joined(0, a, 0) && !twins.joined(0, b, 99) && twins.joined(1, b, 0));
         assert!(twins.joined(0, b, 100) && !twins.joined(1, b, 100));

@@ -265,6 +265,7 @@ fn twins_share_an_id_and_are_heard_by_their_masks() {
         round: Span::secs(10),
         masks: vec![[vec![NodeId(0)], vec![NodeId(1)]], [vec![NodeId(0), NodeId(1)], vec![]]],
         again: false,
+        matched: false,
     };
     let base = Setup::new(seats, |node, machine, log, _| hosted(node, machine, log));
     let mut world = World::new(Setup { twins: vec![twins], options: calm(1), ..base });
@@ -283,6 +284,31 @@ fn twins_share_an_id_and_are_heard_by_their_masks() {
     tell(&mut world, 1, vec![Do::SendOn(0, NodeId(2), 12)]);
     said(&mut world, Span::millis(50));
     assert_eq!((heard(0, &world).len(), heard(1, &world).len()), (2, 1), "the second round reaches one twin");
+}
+
+#[test]
+fn matched_pairs_of_twins_keep_two_halves_apart() {
+    let mut seats: Vec<Seat> = (0..3).map(|id| Seat::new(NodeId(id), &[0])).collect();
+    seats.extend([1, 2].map(|id| Seat { twin: 1, ..Seat::new(NodeId(id), &[0]) }));
+    let pair = |id: u32| Twins {
+        id: NodeId(id),
+        round: Span::secs(10),
+        masks: vec![[(0..3).map(NodeId).collect(), vec![NodeId(1), NodeId(2)]]],
+        again: false,
+        matched: true,
+    };
+    let base = Setup::new(seats, |node, machine, log, _| hosted(node, machine, log));
+    let mut world = World::new(Setup { twins: vec![pair(1), pair(2)], options: calm(1), ..base });
+    said(&mut world, Span::millis(50));
+    tell(&mut world, 1, vec![Do::SendOn(0, NodeId(2), 10), Do::SendOn(0, NodeId(0), 11)]);
+    said(&mut world, Span::millis(50));
+    let lines = world.trace().last().filter(|line| line.what().starts_with("from"));
+    let heard: Vec<(u32, u8)> = lines.map(|line| (line.node.0, line.twin)).collect();
+    assert!(heard.contains(&(2, 0)) && heard.contains(&(0, 0)), "{heard:?}");
+    assert!(
+        !heard.contains(&(2, 1)),
+        "the first twin of one pair speaks with the first of the other: {heard:?}"
+    );
 }
 
 /// Two clusters of two; each counts its own members from 0 and calls the others 1,000 and 1,001.

@@ -24,6 +24,8 @@ struct Journal {
     certified: BTreeSet<u64>,
     given_up: u64,
     safety: Option<SafetySeen>,
+    /// The highest block that is committed, by its view.
+    decided: Option<MarkSeen>,
 }
 
 impl Journal {
@@ -120,7 +122,12 @@ impl Promises {
         };
         // A lock at or above the view of the vote rose behind it in the same turn: it stands on the branch voted for.
         let behind = safety.lock.view >= mark.view && blocks.extends(&safety.lock.digest, &mark.digest);
-        if allowed || behind {
+        // A lock against a commit of its view or a later one: more than f lie, and what is committed stays.
+        let decided = self.journals.get(&node).and_then(|journal| journal.decided);
+        let void = decided.is_some_and(|decided| {
+            decided.view >= safety.lock.view && blocks.extends(&mark.digest, &decided.digest)
+        });
+        if allowed || behind || void {
             return Ok(());
         }
         breach("H-S6", format!("n{node} voted in view {} against its pack's rule", mark.view))
@@ -243,6 +250,11 @@ impl Oracle for Promises {
             Seen::Committed { digest, last } => {
                 self.lasts.insert(digest, last);
                 self.committed(node, last);
+                let journal = self.journals.entry(node).or_default();
+                let view = blocks.get(&digest).map_or(0, |header| header.own.view);
+                if journal.decided.is_none_or(|before| before.view < view) {
+                    journal.decided = Some(MarkSeen { view, digest });
+                }
                 Ok(())
             }
             Seen::Stable(position) => {

@@ -60,9 +60,9 @@ pub(crate) struct Plan {
     resume: RefCell<BTreeMap<NodeId, Position>>,
 }
 
-/// What a client blames a member for because f + 1 others said something else: over the budget all of them may lie, or have
-/// executed a fork.
-const BELIEVED: [&str; 1] = ["contradicted_result"];
+/// What nodes blame one another for because f + 1 members said something else, or because they executed something else: over
+/// the budget all of them may lie, and members may have executed forks, in which a session has another owner.
+const BELIEVED: [&str; 2] = ["contradicted_result", "forged_item"];
 
 /// The oracles' name of a pack.
 #[must_use]
@@ -158,7 +158,13 @@ fn twins_of(scenario: &Scenario, (pair, id): (&str, u32)) -> Twins {
     if twins::is_script(scenario) {
         // The script looks at frames; its masks are the rest of the network's.
         let all = || (0..scenario.nodes).chain(GUESTS..GUESTS + scenario.guests).map(NodeId).collect();
-        return Twins { id: NodeId(id), round: Span::secs(1), masks: vec![[all(), all()]], again: false };
+        return Twins {
+            id: NodeId(id),
+            round: Span::secs(1),
+            masks: vec![[all(), all()]],
+            again: false,
+            matched: false,
+        };
     }
     let guests = (0..scenario.guests).map(|guest| NodeId(GUESTS + guest));
     let mut masks = Vec::new();
@@ -178,7 +184,8 @@ fn twins_of(scenario: &Scenario, (pair, id): (&str, u32)) -> Twins {
         masks.push(mask);
     }
     let round = Span::millis(number(scenario, "twin_round_ms", 100));
-    Twins { id: NodeId(id), round, masks, again: number(scenario, "twin_again", 0) == 1 }
+    let is = |name| number(scenario, name, 0) == 1;
+    Twins { id: NodeId(id), round, masks, again: is("twin_again"), matched: is("twin_matched") }
 }
 
 /// The cluster all trials speak of.

@@ -220,7 +220,7 @@ pub(super) fn joins(of: &Scenario, roles: &Roles) -> Option<Twins> {
         [side(1), side(0)]
     };
     let masks = keys.take_while(|key| of.options.contains_key(key)).map(mask).collect();
-    Some(Twins { id: NodeId(pair), round: ROUND, masks, again: false })
+    Some(Twins { id: NodeId(pair), round: ROUND, masks, again: false, matched: false })
 }
 
 #[cfg(test)]
