@@ -155,9 +155,11 @@ impl AuctionLanes {
     }
 
     fn ask(turn: &mut LaneTurn<'_, Self>) {
+        // Senders rise, by strides that no processor foresees.
         let (mut entries, mut piece) = (turn.entries(), Vec::with_capacity(NEAR));
+        turn.shard.accounts.near(entries.ahead());
         while entries.piece(&mut piece) {
-            // Senders rise, so the processor sees which accounts come next.
+            turn.shard.accounts.near(entries.ahead());
             piece.iter().for_each(|entry| Self::ask_one(turn, entry));
         }
     }

@@ -29,9 +29,11 @@ impl PaymentLanes {
     }
 
     fn debit(turn: &mut LaneTurn<'_, Self>) {
-        // Senders rise, so the processor sees which accounts come next.
+        // Senders rise, by strides that no processor foresees.
         let (mut entries, mut piece) = (turn.entries(), Vec::with_capacity(NEAR));
+        turn.shard.near(entries.ahead());
         while entries.piece(&mut piece) {
+            turn.shard.near(entries.ahead());
             piece.iter().for_each(|entry| Self::debit_one(turn, entry));
         }
     }

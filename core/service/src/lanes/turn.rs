@@ -164,6 +164,12 @@ impl<'a> Entries<'a> {
         !piece.is_empty()
     }
 
+    /// The clients of the piece that comes next, delivered or not: their cells may be brought near meanwhile.
+    pub fn ahead(&self) -> impl Iterator<Item = u64> + use<'a> {
+        let ids: &'a [u32] = self.ids;
+        ids.iter().take(NEAR).copied().map(u64::from)
+    }
+
     /// Takes the next entries, at most `most`, delivered or not.
     fn split(&mut self, most: usize) -> impl Iterator<Item = Entry> + use<'a> {
         let most = most.min(self.ids.len()).min(self.operations.len());
