@@ -1,6 +1,6 @@
 //! A client: one broker that tells the truth when it says something, one that says anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use synod_chopchop::certificate::HeightCertificate;
 use synod_chopchop::client::{Client, Config, Input, Output, Parameters};
@@ -53,6 +53,7 @@ pub fn run(bytes: &[u8]) {
         height: 1,
         pending: None,
         offered: Vec::new(),
+        opened: BTreeSet::new(),
         signed: BTreeMap::new(),
         state: (0, 0),
         delivered: Vec::new(),
@@ -110,6 +111,8 @@ struct World {
     /// What the client submitted last.
     pending: Option<Submit>,
     offered: Vec<Offer>,
+    /// Batches that were shown open: a job may sign one when newer ones have displaced it above.
+    opened: BTreeSet<Hash>,
     /// What it signed under a number: message and parity.
     signed: BTreeMap<u64, (Bytes, bool)>,
     /// Where servers have it: lowest free number, tag.
@@ -177,6 +180,9 @@ impl World {
         let height = self.proof(k + 1, by);
         let shown = Inclusion { root, k, shape, proof, height, closed };
         let commit = root_commit(domains, k, &shape, &root);
+        if !closed {
+            self.opened.insert(commit);
+        }
         self.offered.push(Offer { submit, shown: shown.clone(), commit });
         if self.offered.len() > OPEN_MAX {
             self.offered.remove(0);
@@ -292,7 +298,7 @@ impl World {
         let Some(offer) = self.offered.iter().find(of) else { return };
         let k = offer.shown.k;
         assert!(k < self.height, "k {k} is signed, and {} batches are delivered", self.height);
-        let open = self.offered.iter().filter(of).any(|offer| !offer.shown.closed);
+        let open = self.opened.contains(&offer.commit);
         assert!(offer.submit.k0 <= k && open, "what was not to be signed");
         let content = (offer.submit.message.bytes().clone(), offer.submit.parity);
         let known = self.signed.entry(k).or_insert_with(|| content.clone());

@@ -166,7 +166,7 @@ fn seeds(programs: &Programs, long: bool) -> Group {
         vec![
             soak("soak", 480, &["all", "--minutes", "6"]),
             soak("soak of Chop Chop", 300, &["chopchop", "--seeds", "1000"]),
-            twins(240, "1"),
+            twins(330, "1"),
         ]
     };
     Group { name: "seeds and twins", lanes: vec![lane] }
