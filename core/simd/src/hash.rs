@@ -2,18 +2,22 @@
 //!
 //! An input of at most 64 bytes is one chunk of one block, so its digest is one compression. Sixteen of them run side by
 //! side, word `w` of all inputs in one row. The compression is that of the BLAKE3 specification (2.2), written over rows
-//! that are arrays or vectors.
+//! that are arrays or vectors. Longer inputs go through it block by block: see the module `each`.
 
 /// Largest input.
 pub const BLOCK: usize = 64;
 /// Inputs that are hashed side by side.
 pub(crate) const WIDE: usize = 16;
 /// Length of a digest.
-const DIGEST: usize = 32;
+pub(crate) const DIGEST: usize = 32;
 const INITIAL: [u32; 8] =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
-/// First and last block of the only chunk, which is the root, with a key.
-const FLAGS: u32 = 1 | 2 | 8 | 16;
+/// Set for every block under a key.
+pub(crate) const KEYED: u32 = 16;
+/// Set for the first block of a chunk.
+pub(crate) const FIRST: u32 = 1;
+/// Set for the last block of the only chunk, which is the root.
+pub(crate) const LAST: u32 = 2 | 8;
 /// Where each word of a round's message comes from in the round before.
 const PERMUTED: [usize; 16] = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8];
 /// Where each word of a round's message comes from in the first.
@@ -39,8 +43,12 @@ pub(crate) trait Row: Copy {
     fn xor(self, other: Self) -> Self;
     /// Rotated right by `BITS`.
     fn turn<const BITS: i32>(self) -> Self;
+    /// Word `i` of input `i`.
+    fn load(words: &[u32; WIDE]) -> Self;
+    /// What [`Row::load`] took.
+    fn store(self) -> [u32; WIDE];
     /// Row `w` holds word `w` of every block.
-    fn spread(blocks: &[[u8; BLOCK]; WIDE]) -> [Self; 16];
+    fn spread(blocks: &[&[u8; BLOCK]; WIDE]) -> [Self; 16];
     /// The digests whose word `w` is row `w`.
     fn gather(rows: &[Self; 8]) -> [[u8; DIGEST]; WIDE];
 }
@@ -78,7 +86,15 @@ impl Row for PlainRow {
         Self(self.0.map(|word| word.rotate_right(BITS.cast_unsigned())))
     }
     #[inline(always)]
-    fn spread(blocks: &[[u8; BLOCK]; WIDE]) -> [Self; 16] {
+    fn load(words: &[u32; WIDE]) -> Self {
+        Self(*words)
+    }
+    #[inline(always)]
+    fn store(self) -> [u32; WIDE] {
+        self.0
+    }
+    #[inline(always)]
+    fn spread(blocks: &[&[u8; BLOCK]; WIDE]) -> [Self; 16] {
         let words = blocks.map(|block| {
             let (words, _) = block.as_chunks::<4>();
             let mut out = [0; 16];
@@ -128,6 +144,41 @@ fn round<R: Row, const AT: usize>(v: &mut [R; 16], m: &[R; 16]) {
     quarter(v, [3, 4, 9, 14], m[order[14]], m[order[15]]);
 }
 
+/// The chaining values after a block of each input, of which the sizes count, in the first chunk.
+#[inline(always)]
+pub(crate) fn mix<R: Row>(chain: &[R; 8], m: &[R; 16], sizes: R, flags: R) -> [R; 8] {
+    let [c0, c1, c2, c3, c4, c5, c6, c7] = *chain;
+    let [i0, i1, i2, i3, ..] = INITIAL;
+    let mut v = [
+        c0,
+        c1,
+        c2,
+        c3,
+        c4,
+        c5,
+        c6,
+        c7,
+        R::splat(i0),
+        R::splat(i1),
+        R::splat(i2),
+        R::splat(i3),
+        R::splat(0),
+        R::splat(0),
+        sizes,
+        flags,
+    ];
+    // Seven calls and not a loop, so that state and message stay in registers.
+    round::<R, 0>(&mut v, m);
+    round::<R, 1>(&mut v, m);
+    round::<R, 2>(&mut v, m);
+    round::<R, 3>(&mut v, m);
+    round::<R, 4>(&mut v, m);
+    round::<R, 5>(&mut v, m);
+    round::<R, 6>(&mut v, m);
+    let [a, b, c, d, e, f, g, h, i, j, k, l, n, o, p, q] = v;
+    [a.xor(i), b.xor(j), c.xor(k), d.xor(l), e.xor(n), f.xor(o), g.xor(p), h.xor(q)]
+}
+
 /// Sixteen digests of blocks of which `size` bytes count; the others are zero.
 #[inline(always)]
 pub(crate) fn compress<R: Row>(
@@ -135,37 +186,16 @@ pub(crate) fn compress<R: Row>(
     blocks: &[[u8; BLOCK]; WIDE],
     size: u32,
 ) -> [[u8; DIGEST]; WIDE] {
-    let m = R::spread(blocks);
-    let [k0, k1, k2, k3, k4, k5, k6, k7] = *key;
-    let [i0, i1, i2, i3, ..] = INITIAL;
-    let mut v = [
-        R::splat(k0),
-        R::splat(k1),
-        R::splat(k2),
-        R::splat(k3),
-        R::splat(k4),
-        R::splat(k5),
-        R::splat(k6),
-        R::splat(k7),
-        R::splat(i0),
-        R::splat(i1),
-        R::splat(i2),
-        R::splat(i3),
-        R::splat(0),
-        R::splat(0),
-        R::splat(size),
-        R::splat(FLAGS),
-    ];
-    // Seven calls and not a loop, so that state and message stay in registers.
-    round::<R, 0>(&mut v, &m);
-    round::<R, 1>(&mut v, &m);
-    round::<R, 2>(&mut v, &m);
-    round::<R, 3>(&mut v, &m);
-    round::<R, 4>(&mut v, &m);
-    round::<R, 5>(&mut v, &m);
-    round::<R, 6>(&mut v, &m);
-    let [a, b, c, d, e, f, g, h, i, j, k, l, n, o, p, q] = v;
-    R::gather(&[a.xor(i), b.xor(j), c.xor(k), d.xor(l), e.xor(n), f.xor(o), g.xor(p), h.xor(q)])
+    let mut places = [&blocks[0]; WIDE];
+    let mut chain = [R::splat(0); 8];
+    for at in 0..WIDE {
+        places[at] = &blocks[at];
+    }
+    for at in 0..8 {
+        chain[at] = R::splat(key[at]);
+    }
+    let m = R::spread(&places);
+    R::gather(&mix(&chain, &m, R::splat(size), R::splat(KEYED | FIRST | LAST)))
 }
 
 /// A kernel: the digests of sixteen blocks under a key, of which so many bytes count.
@@ -173,7 +203,7 @@ pub(crate) trait Kernel: Fn(&[u32; 8], &[[u8; BLOCK]; WIDE], u32) -> [[u8; DIGES
 impl<K: Fn(&[u32; 8], &[[u8; BLOCK]; WIDE], u32) -> [[u8; DIGEST]; WIDE]> Kernel for K {}
 
 /// The words of a key.
-fn words(key: &[u8; 32]) -> [u32; 8] {
+pub(crate) fn words(key: &[u8; 32]) -> [u32; 8] {
     let (words, _) = key.as_chunks::<4>();
     let mut out = [0; 8];
     out.iter_mut().zip(words).for_each(|(out, word)| *out = u32::from_le_bytes(*word));

@@ -1,9 +1,10 @@
 //! Which kernel hashes.
 
 use crate::Path;
+use crate::each::{self, Input, hash_each};
 use crate::hash::{BLOCK, PlainRow, compress, hash_all, hash_blocks};
 
-/// Hashes short inputs of one length.
+/// Hashes many inputs side by side.
 #[derive(Clone, Copy, Debug)]
 pub struct Hasher {
     path: Path,
@@ -78,5 +79,26 @@ impl Hasher {
             });
         }
         hash_blocks(key, blocks, size, out, compress::<PlainRow>);
+    }
+
+    /// Writes the 32-byte keyed BLAKE3 digest of each input into its place, whatever their lengths: sixteen lanes hash
+    /// them block by block, and a lane takes the next input as soon as its own ended.
+    ///
+    /// The longest input costs as many steps as it has blocks, though the others be short: the caller sees to it that
+    /// most lanes have something to do.
+    ///
+    /// # Panics
+    /// When an input is longer than [`CHUNK`](crate::CHUNK).
+    #[cfg_attr(
+        target_arch = "x86_64",
+        expect(unsafe_code, reason = "calls what the processor was found to have")
+    )]
+    pub fn keyed_each<'a>(&self, inputs: impl Iterator<Item = Input<'a>>) {
+        #[cfg(target_arch = "x86_64")]
+        if self.path == Path::Avx512 {
+            // SAFETY: only `new` makes this path, after it found the instructions on this processor.
+            return hash_each(inputs, |chains, blocks| unsafe { crate::wide::step(chains, blocks) });
+        }
+        hash_each(inputs, each::step::<PlainRow>);
     }
 }

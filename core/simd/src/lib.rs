@@ -6,7 +6,8 @@
 //!
 //! The same type reads compressed keys, eight square roots side by side: a server with a million clients does that when it starts.
 //!
-//! [`Hasher`] hashes many short inputs with keyed BLAKE3, sixteen side by side: leaves and nodes of trees (8.3 Q2).
+//! [`Hasher`] hashes many short inputs with keyed BLAKE3, sixteen side by side: leaves and nodes of trees (8.3 Q2), and
+//! datagrams of different lengths, each under a key of its own (4.11).
 //!
 //! [`Edwards`] reads points of edwards25519 and finds whether a sum of multiples of thousands vanishes: what a batch of Ed25519
 //! signatures is checked by (8.3 Q9).
@@ -26,6 +27,7 @@
 mod adder;
 mod complete;
 mod curve;
+mod each;
 mod edwards;
 mod field;
 mod field25519;
@@ -53,6 +55,7 @@ mod wide;
 
 pub use adder::Adder;
 pub use curve::Edwards;
+pub use each::{CHUNK, Input};
 pub use edwards::EdwardsPoint;
 pub use hash::BLOCK;
 pub use hasher::Hasher;

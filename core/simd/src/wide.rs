@@ -1,7 +1,7 @@
 //! Sixteen words of 32 bits in a vector of 512 bits.
 //!
 //! *Why unsafe.* As in the module for sums: the instructions exist on some processors only. A [`Wide`] is made and used
-//! only inside [`compress`], which [`Hasher`](crate::Hasher) calls after it asked the processor.
+//! only inside [`compress`] and [`step`], which [`Hasher`](crate::Hasher) calls after it asked the processor.
 
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi32, _mm512_loadu_si512, _mm512_ror_epi32, _mm512_set1_epi32, _mm512_shuffle_i32x4,
@@ -9,9 +9,10 @@ use core::arch::x86_64::{
     _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
+use crate::each::Chains;
 use crate::hash::{BLOCK, Row, WIDE};
 
-/// Whether this processor has what [`compress`] needs.
+/// Whether this processor has what [`compress`] and [`step`] need.
 pub(crate) fn is_here() -> bool {
     std::arch::is_x86_feature_detected!("avx512f")
 }
@@ -20,6 +21,12 @@ pub(crate) fn is_here() -> bool {
 #[target_feature(enable = "avx512f")]
 pub(crate) fn compress(key: &[u32; 8], blocks: &[[u8; BLOCK]; WIDE], size: u32) -> [[u8; 32]; WIDE] {
     crate::hash::compress::<Wide>(key, blocks, size)
+}
+
+/// A block of each of sixteen inputs. Callers have seen [`is_here`] say yes.
+#[target_feature(enable = "avx512f")]
+pub(crate) fn step(chains: &mut Chains, blocks: &[&[u8; BLOCK]; WIDE]) {
+    crate::each::step::<Wide>(chains, blocks);
 }
 
 /// Sixteen words in a register.
@@ -36,7 +43,7 @@ macro_rules! wide {
 
 impl Wide {
     #[inline(always)]
-    fn load(bytes: &[u8; BLOCK]) -> Self {
+    fn bytes(bytes: &[u8; BLOCK]) -> Self {
         wide!(_mm512_loadu_si512(bytes.as_ptr().cast()))
     }
     #[inline(always)]
@@ -80,7 +87,7 @@ impl Wide {
     }
     /// The 64 bytes: two digests.
     #[inline(always)]
-    fn store(self) -> [u8; BLOCK] {
+    fn digests(self) -> [u8; BLOCK] {
         let mut out = [0; BLOCK];
         // SAFETY: as for every instruction here; the array has the 64 bytes that are written.
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), self.0) };
@@ -131,10 +138,21 @@ impl Row for Wide {
         wide!(_mm512_ror_epi32::<BITS>(self.0))
     }
     #[inline(always)]
-    fn spread(blocks: &[[u8; BLOCK]; WIDE]) -> [Self; 16] {
+    fn load(words: &[u32; WIDE]) -> Self {
+        wide!(_mm512_loadu_si512(words.as_ptr().cast()))
+    }
+    #[inline(always)]
+    fn store(self) -> [u32; WIDE] {
+        let mut out = [0; WIDE];
+        // SAFETY: as for every instruction here; the array has the 64 bytes that are written.
+        unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), self.0) };
+        out
+    }
+    #[inline(always)]
+    fn spread(blocks: &[&[u8; BLOCK]; WIDE]) -> [Self; 16] {
         let mut rows = [Self::splat(0); 16];
         for at in 0..16 {
-            rows[at] = Self::load(&blocks[at]);
+            rows[at] = Self::bytes(blocks[at]);
         }
         transposed(rows)
     }
@@ -146,7 +164,7 @@ impl Row for Wide {
         let mut out = [[0; 32]; WIDE];
         for at in 0..4 {
             let (front, back) = (fronts[at], backs[at]);
-            let (first, second) = (front.first_half(back).store(), front.second_half(back).store());
+            let (first, second) = (front.first_half(back).digests(), front.second_half(back).digests());
             out[at].copy_from_slice(&first[..32]);
             out[at + 4].copy_from_slice(&first[32..]);
             out[at + 8].copy_from_slice(&second[..32]);
