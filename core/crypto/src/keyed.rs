@@ -2,19 +2,23 @@
 //!
 //! A protocol that hashes millions of short inputs cannot afford the domain as a prefix of each; it derives a key per
 //! domain once. [`HashKey::hash_many`] hashes equal-length inputs behind one function, so that a kernel which works on
-//! many at once can stand in for its loop without another line changing.
+//! many at once can stand in for its loop without another line changing. [`HashKey::tag_each`] and [`HashKey::tagged_each`]
+//! do the same for tags of messages of different lengths, each under the key of its own link.
 
 use core::fmt;
 
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use synod_simd::{BLOCK, Hasher, Path};
+use synod_simd::{BLOCK, CHUNK, Hasher, Input, Path};
 
 use crate::Hash;
 
 /// Inputs from which sixteen side by side take less time than one after the other.
 const SIDE_BY_SIDE_FROM: usize = 4;
+
+/// As many blocks as one after the other take the time of one of sixteen inputs side by side.
+const BLOCKS_PER_STEP: usize = 3;
 
 /// Bytes below which parts are put together before they are hashed.
 const SHORT: usize = 128;
@@ -87,6 +91,21 @@ impl HashKey {
         bool::from(self.tag(parts).ct_eq(tag))
     }
 
+    /// The tags of many messages, each under a key of its own: those that [`HashKey::tag`] gives, for less time.
+    #[must_use]
+    pub fn tag_each(messages: &[(&Self, &[u8])]) -> Vec<[u8; 16]> {
+        digests(messages.iter().copied(), messages.len()).iter().map(front).collect()
+    }
+
+    /// Whether each tag is that of its message under its key; in constant time for each, as [`HashKey::tagged`] tells.
+    #[must_use]
+    pub fn tagged_each(messages: &[(&Self, &[u8], [u8; 16])]) -> Vec<bool> {
+        let each = messages.iter().map(|(key, message, _)| (*key, *message));
+        let digests = digests(each, messages.len());
+        let tags = messages.iter().map(|(_, _, tag)| tag);
+        digests.iter().zip(tags).map(|(digest, tag)| bool::from(front(digest).ct_eq(tag))).collect()
+    }
+
     fn over(&self, parts: &[&[u8]]) -> blake3::Hash {
         // What is short is put together first: an update each costs more.
         let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -106,6 +125,34 @@ impl HashKey {
         }
         hasher.finalize()
     }
+}
+
+/// A digest's first half.
+fn front(digest: &[u8; 32]) -> [u8; 16] {
+    digest.first_chunk::<16>().copied().unwrap_or_default()
+}
+
+/// The digests of `count` messages. Side by side, where lanes for it are there and most of them would have something to do;
+/// a message of more than one chunk always alone.
+fn digests<'a>(
+    messages: impl Iterator<Item = (&'a HashKey, &'a [u8])> + Clone,
+    count: usize,
+) -> Vec<[u8; 32]> {
+    let hasher = Hasher::new();
+    let sizes = messages.clone().map(|(_, message)| message.len()).filter(|size| *size <= CHUNK);
+    let blocks = sizes.map(|size| size.div_ceil(BLOCK).max(1));
+    let (all, longest) = blocks.fold((0, 0), |(all, longest), one| (all + one, longest.max(one)));
+    let is_wide = hasher.path() == Path::Avx512 && all >= BLOCKS_PER_STEP * longest;
+    let mut out = vec![[0; 32]; count];
+    let short = |message: &[u8]| is_wide && message.len() <= CHUNK;
+    if is_wide {
+        let own = messages.clone().zip(&mut out).filter(|((_, message), _)| short(message));
+        hasher.keyed_each(own.map(|((key, bytes), digest)| Input { key: &key.0, bytes, digest }));
+    }
+    for ((key, message), digest) in messages.zip(&mut out).filter(|((_, message), _)| !short(message)) {
+        *digest = *blake3::keyed_hash(&key.0, message).as_bytes();
+    }
+    out
 }
 
 impl fmt::Debug for HashKey {
@@ -146,6 +193,48 @@ mod tests {
                 assert_eq!(key.hash_parts(&[a, b]), key.hash(&inputs[..length.max(split)]));
             }
         }
+    }
+
+    /// Tags of messages of these sizes, each under another key, at once and one by one.
+    fn compared(sizes: &[usize]) {
+        let bytes: Vec<u8> = (0..=250).cycle().take(1_600).collect();
+        let keys: Vec<HashKey> =
+            (0..sizes.len()).map(|n| HashKey::derive("synod test each", &n.to_le_bytes())).collect();
+        let messages: Vec<(&HashKey, &[u8])> =
+            keys.iter().zip(sizes).map(|(key, size)| (key, &bytes[1_600 - size..])).collect();
+        let tags = HashKey::tag_each(&messages);
+        let single: Vec<[u8; 16]> = messages.iter().map(|(key, message)| key.tag(&[message])).collect();
+        assert_eq!(tags, single, "{sizes:?}");
+        for (at, (key, message)) in messages.iter().enumerate().take(1_300) {
+            assert_eq!(blake3::keyed_hash(&key.0, message).as_bytes()[..16], tags[at], "{at}");
+        }
+        // One tag of another key, one bit of a tag and one of a message are found, and nothing else.
+        let mut claims: Vec<_> =
+            messages.iter().zip(&tags).map(|((key, of), tag)| (*key, *of, *tag)).collect();
+        assert!(HashKey::tagged_each(&claims).into_iter().all(|is_good| is_good));
+        let changed = [sizes.len() / 5, sizes.len() / 3, sizes.len() / 2];
+        if changed[0] < changed[1] && changed[1] < changed[2] {
+            claims[changed[0]].0 = &keys[changed[2]];
+            claims[changed[1]].2[15] ^= 128;
+            claims[changed[2]].1 = &bytes[..sizes[changed[2]] + 1];
+            let good = HashKey::tagged_each(&claims);
+            let bad: Vec<usize> = (0..good.len()).filter(|at| !good[*at]).collect();
+            assert_eq!(bad, changed, "{sizes:?}");
+        }
+    }
+
+    #[test]
+    fn tags_at_once_are_those_of_each_alone_for_all_lengths_and_keys() {
+        for count in [0, 1, 2, 3, 4, 15, 16, 17, 64] {
+            compared(&vec![900; count]);
+        }
+        compared(&(0..=1_300).collect::<Vec<usize>>());
+        compared(&(0..=1_300).rev().collect::<Vec<usize>>());
+        // Lengths of no order, ends of blocks and chunks among them; and one long message beside short ones.
+        let drawn = (0..700_usize).map(|n| n * n * 7_919 % 1_301);
+        compared(&drawn.flat_map(|size| [size, size / 64 * 64, 1_024]).collect::<Vec<usize>>());
+        compared(&[&[1_024][..], &[0; 20]].concat());
+        compared(&[1_025; 20]);
     }
 
     #[test]
