@@ -22,8 +22,9 @@ use synod_crypto::{Hash, HashKey, Keys};
 use synod_machine::{Time, planted};
 use synod_wire::Bytes;
 
+use super::burst::{self, Draft, checked};
 use super::exchange::{Secret, conversation, vouch};
-use super::format::{Acceptance, DATAGRAM_MAX, Datagram, Dropped, Opening, Sealed, seal};
+use super::format::{Acceptance, DATAGRAM_MAX, Datagram, Dropped, Opening, Sealed};
 use super::table::Table;
 use crate::handshake::nonce;
 use crate::quotas::{Bucket, Door, places};
@@ -100,7 +101,9 @@ impl Acceptor {
                 Ok(Heard::Answer(answer))
             }
             Datagram::Prove { opening, cookie } => self.proved(from, socket, (&opening, &cookie), now),
-            Datagram::Sealed(sealed) => self.sealed(from, &sealed),
+            Datagram::Sealed(sealed) => {
+                self.open_each(&[(from, sealed)]).pop().unwrap_or(Err(Dropped::Unknown))
+            }
             Datagram::Cookie { .. } | Datagram::Accept(_) => Err(Dropped::Unknown),
         }
     }
@@ -164,23 +167,34 @@ impl Acceptor {
         Some(Heard::Opened { link, evicted, answer })
     }
 
-    fn sealed(&mut self, from: SocketAddr, sealed: &Sealed<'_>) -> Result<Heard, Dropped> {
-        let link = self.table.from(sealed.link, from).ok_or(Dropped::Unknown)?;
-        if !link.window().is_fresh(sealed.sequence) {
+    /// Reads datagrams of links that came together. What each brought, in their order.
+    pub(crate) fn open_each(&mut self, burst: &[burst::Heard<'_>]) -> Vec<Result<Heard, Dropped>> {
+        let checked = checked(burst, |from, sealed| {
+            let link = self.table.from(sealed.link, from).ok_or(Dropped::Unknown)?;
+            if link.is_fresh(sealed.sequence) { Ok(((), link.inward())) } else { Err(Dropped::Replayed) }
+        });
+        let all = checked.into_iter().zip(burst);
+        all.map(|(checked, (_, sealed))| self.sealed(sealed, checked?.1)).collect()
+    }
+
+    /// A datagram of a link that is known, after others that came with it.
+    fn sealed(&mut self, sealed: &Sealed<'_>, tag: Result<(), Dropped>) -> Result<Heard, Dropped> {
+        let link = self.table.get(sealed.link).ok_or(Dropped::Unknown)?;
+        if !link.is_fresh(sealed.sequence) {
             return Err(Dropped::Replayed);
         }
-        let body = sealed.open(link.inward())?;
+        tag?;
         link.window().add(sealed.sequence);
         self.table.heard(sealed.link);
-        Ok(Heard::Body { link: sealed.link, body })
+        Ok(Heard::Body { link: sealed.link, body: sealed.body() })
     }
 
     /// The datagram of a body for a link, where it leads and by which socket; `None` when there is no such link, or a
     /// datagram does not hold the body.
-    pub(crate) fn seal(&mut self, link: u32, body: &[u8]) -> Option<(u8, SocketAddr, Vec<u8>)> {
+    pub(crate) fn seal(&mut self, link: u32, body: &[u8]) -> Option<(u8, SocketAddr, Draft)> {
         let open = self.table.get(link)?;
         let (socket, address) = (open.socket, open.address());
         let (key, sequence) = open.outward();
-        Some((socket, address, seal(key, link, sequence, body)?))
+        Some((socket, address, Draft::of(key, link, sequence, body)?))
     }
 }

@@ -18,13 +18,14 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use synod_crypto::{Hash, Keys, PublicKey};
+use synod_crypto::{Hash, HashKey, Keys, PublicKey};
 use synod_machine::{Link, Span, Time};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
+use super::burst::{Draft, Heard, checked};
 use super::exchange::{LinkKeys, Secret, accepted};
-use super::format::{Acceptance, Datagram, Dropped, Opening, Sealed, Ticket, seal};
+use super::format::{Acceptance, Datagram, Dropped, Opening, Sealed, Ticket};
 use super::window::Window;
 use crate::handshake::nonce;
 
@@ -49,10 +50,11 @@ pub struct LinkPeer {
 }
 
 /// What a dialler wants done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq))]
 pub(crate) enum Act {
     /// Send this.
-    Send { call: usize, to: SocketAddr, datagram: Vec<u8> },
+    Send { call: usize, to: SocketAddr, datagram: Draft },
     /// A link came up or went down.
     News { peer: NodeId, link: Link },
     /// A body came.
@@ -195,7 +197,9 @@ impl Dialler {
                 Ok(())
             }
             Datagram::Accept(acceptance) => self.accepted(from, &acceptance, now, acts),
-            Datagram::Sealed(sealed) => self.sealed(from, &sealed, acts),
+            Datagram::Sealed(sealed) => {
+                self.open_each(&[(from, sealed)], acts).pop().unwrap_or(Err(Dropped::Unknown))
+            }
             Datagram::Hello(_) | Datagram::Prove { .. } => Err(Dropped::Unknown),
         }
     }
@@ -240,15 +244,45 @@ impl Dialler {
         Ok(())
     }
 
-    fn sealed(&mut self, from: SocketAddr, sealed: &Sealed<'_>, acts: &mut Vec<Act>) -> Result<(), Dropped> {
+    /// Reads datagrams of links that came together. Whether each brought something, in their order.
+    pub(crate) fn open_each(&mut self, burst: &[Heard<'_>], acts: &mut Vec<Act>) -> Vec<Result<(), Dropped>> {
+        let checked = checked(burst, |from, sealed| self.locate(from, sealed));
+        let all = checked.into_iter().zip(burst);
+        let open = |(checked, (_, sealed)): (Result<_, Dropped>, &Heard<'_>)| {
+            let (at, tag) = checked?;
+            self.sealed(at, sealed, tag, acts)
+        };
+        all.map(open).collect()
+    }
+
+    /// The call of a datagram, and the key of what comes there.
+    fn locate(&self, from: SocketAddr, sealed: &Sealed<'_>) -> Result<(usize, &HashKey), Dropped> {
         let name = self.name(from, sealed.link).ok_or(Dropped::Unknown)?;
         let at = *self.by_link.get(&name).ok_or(Dropped::Unknown)?;
+        let call = self.calls.get(at).ok_or(Dropped::Unknown)?;
+        let up = call.up.as_ref().filter(|up| up.number == sealed.link).ok_or(Dropped::Unknown)?;
+        if up.window.is_fresh(sealed.sequence) {
+            Ok((at, &up.keys.to_dialler))
+        } else {
+            Err(Dropped::Replayed)
+        }
+    }
+
+    /// A datagram of the call at `at`, after others that came with it.
+    fn sealed(
+        &mut self,
+        at: usize,
+        sealed: &Sealed<'_>,
+        tag: Result<(), Dropped>,
+        acts: &mut Vec<Act>,
+    ) -> Result<(), Dropped> {
         let call = self.calls.get_mut(at).ok_or(Dropped::Unknown)?;
-        let up = call.up.as_mut().filter(|up| up.number == sealed.link).ok_or(Dropped::Unknown)?;
+        let up = call.up.as_mut().ok_or(Dropped::Unknown)?;
         if !up.window.is_fresh(sealed.sequence) {
             return Err(Dropped::Replayed);
         }
-        let body = sealed.open(&up.keys.to_dialler)?;
+        tag?;
+        let body = sealed.body();
         up.window.add(sealed.sequence);
         up.waits = None;
         let was_shaking = call.shake.take().is_some();
@@ -276,7 +310,7 @@ impl Dialler {
             }
             return has_room;
         };
-        let Some(datagram) = seal(&up.keys.to_acceptor, up.number, up.sent, body) else { return false };
+        let Some(datagram) = Draft::of(&up.keys.to_acceptor, up.number, up.sent, body) else { return false };
         up.sent = up.sent.saturating_add(1);
         acts.push(Act::Send { call: at, to: call.peer.address, datagram });
         if up.waits.is_none() {
@@ -315,7 +349,7 @@ fn backed_off(rto_min: Span, attempts: u32) -> Span {
 impl Shake {
     fn prove(&mut self, call: usize, to: SocketAddr, cookie: [u8; 32]) -> Act {
         self.proofs = self.proofs.saturating_add(1);
-        let datagram = Datagram::Prove { opening: self.opening, cookie }.encode();
+        let datagram = Datagram::Prove { opening: self.opening, cookie }.encode().into();
         Act::Send { call, to, datagram }
     }
 }
@@ -358,7 +392,7 @@ impl Call {
             let drawn = nonce();
             let attempt = drawn.first_chunk::<8>().map_or(0, |drawn| u64::from_le_bytes(*drawn));
             let opening = Opening { ticket: Ticket { place, attempt }, random: nonce(), share: secret.share };
-            let datagram = Datagram::Hello(opening).encode();
+            let datagram = Datagram::Hello(opening).encode().into();
             acts.push(Act::Send { call: at, to: self.peer.address, datagram });
             self.shake = Some(Shake { opening, secret, cookie: None, proofs: 0, attempts, said: now });
         }

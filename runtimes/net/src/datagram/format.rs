@@ -292,7 +292,17 @@ fn word(kind: u8, ticket: Ticket, length: usize, parts: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-impl Sealed<'_> {
+impl<'a> Sealed<'a> {
+    /// What `key` must have tagged, and the tag.
+    pub(crate) const fn claim<'k>(&self, key: &'k HashKey) -> (&'k HashKey, &'a [u8], [u8; TAG]) {
+        (key, self.authentic, self.tag)
+    }
+
+    /// The body of a datagram whose tag is good.
+    pub(crate) fn body(&self) -> Bytes {
+        [self.head.as_slice(), self.fields].concat().into()
+    }
+
     /// The body, if `key` tagged the datagram.
     ///
     /// # Errors
@@ -301,13 +311,21 @@ impl Sealed<'_> {
         if !key.tagged(&[self.authentic], &self.tag) {
             return Err(Dropped::Tag);
         }
-        Ok([self.head.as_slice(), self.fields].concat().into())
+        Ok(self.body())
     }
 }
 
 /// The datagram of a body; `None` when a datagram does not hold it, or it begins like a word of the handshake.
 #[must_use]
 pub fn seal(key: &HashKey, link: u32, sequence: u64, body: &[u8]) -> Option<Vec<u8>> {
+    let mut out = bare(link, sequence, body)?;
+    let tag = key.tag(&[&out]);
+    out.extend_from_slice(&tag);
+    Some(out)
+}
+
+/// The same without the tag, for which there is room.
+pub(crate) fn bare(link: u32, sequence: u64, body: &[u8]) -> Option<Vec<u8>> {
     let (head, fields) = body.split_first_chunk::<BODY_MIN>()?;
     if body.len() > BODY_MAX || head.first().is_none_or(|kind| *kind >= HELLO_TYPE) {
         return None;
@@ -317,8 +335,6 @@ pub fn seal(key: &HashKey, link: u32, sequence: u64, body: &[u8]) -> Option<Vec<
     out.extend_from_slice(&link.to_le_bytes());
     out.extend_from_slice(&sequence.to_le_bytes());
     out.extend_from_slice(fields);
-    let tag = key.tag(&[&out]);
-    out.extend_from_slice(&tag);
     Some(out)
 }
 

@@ -14,8 +14,9 @@ use synod_wire::Bytes;
 use tokio::sync::Notify;
 
 use super::accept::{Acceptor, Heard, Rates};
+use super::burst::{self, BURST_MAX, Draft};
 use super::dial::{Act, Dialler, LinkPeer};
-use super::format::Dropped;
+use super::format::{Datagram, Dropped};
 use super::pace::Pace;
 use super::settings::{LinkLimits, LinkSockets};
 use super::socket::{Inbound, Wire};
@@ -183,27 +184,75 @@ impl Links {
     }
 
     fn take_in(&mut self, token: usize, inbound: &Inbound) {
+        let mut burst = Vec::new();
         for (from, bytes) in inbound.packets() {
             self.count().received.add(1);
             self.count().received_bytes.add(bytes.len() as u64);
-            let taken =
-                if token < self.callers { self.heard(token, from, bytes) } else { self.told(from, bytes) };
-            if let Err(dropped) = taken {
-                self.count().drop(dropped);
-                if dropped == Dropped::Forged {
-                    self.forged = Some(from);
+            match Datagram::read(bytes) {
+                Ok(Datagram::Sealed(sealed)) => {
+                    burst.push((from, sealed));
+                    if burst.len() == BURST_MAX {
+                        self.open_each(token, &mut burst);
+                    }
                 }
+                Ok(_) => {
+                    // It may change links: what came before it is opened by those that stand.
+                    self.open_each(token, &mut burst);
+                    let taken = self.word(token, from, bytes);
+                    self.judge(from, taken);
+                }
+                Err(dropped) => self.judge(from, Err(dropped)),
             }
         }
+        self.open_each(token, &mut burst);
         self.perform();
     }
 
-    /// A datagram on a socket that accepts.
-    fn heard(&mut self, token: usize, from: SocketAddr, bytes: &[u8]) -> Result<(), Dropped> {
+    /// Opens datagrams of links that came together, and forgets them.
+    fn open_each(&mut self, token: usize, burst: &mut Vec<burst::Heard<'_>>) {
+        if token < self.callers {
+            // A socket that accepts has an acceptor, one that calls a dialler.
+            let opened = self.acceptor.as_mut().map(|acceptor| acceptor.open_each(burst));
+            for ((from, _), opened) in burst.drain(..).zip(opened.into_iter().flatten()) {
+                let taken = opened.map(|heard| self.heard(token, from, heard));
+                self.judge(from, taken);
+            }
+        } else {
+            let acts = &mut self.acts;
+            let opened = self.dialler.as_mut().map(|dialler| dialler.open_each(burst, acts));
+            for ((from, _), taken) in burst.drain(..).zip(opened.into_iter().flatten()) {
+                self.judge(from, taken);
+            }
+        }
+    }
+
+    /// A word of the handshake.
+    fn word(&mut self, token: usize, from: SocketAddr, bytes: &[u8]) -> Result<(), Dropped> {
         let now = self.now;
+        if token >= self.callers {
+            let Some(dialler) = &mut self.dialler else { return Err(Dropped::Unknown) };
+            return dialler.receive(from, bytes, now, &mut self.acts);
+        }
         let Some(acceptor) = &mut self.acceptor else { return Err(Dropped::Unknown) };
         let socket = u8::try_from(token).map_err(|_| Dropped::Unknown)?;
-        let answer = match acceptor.receive(from, socket, bytes, now)? {
+        let heard = acceptor.receive(from, socket, bytes, now)?;
+        self.heard(token, from, heard);
+        Ok(())
+    }
+
+    /// Counts a datagram that was dropped.
+    fn judge(&mut self, from: SocketAddr, taken: Result<(), Dropped>) {
+        if let Err(dropped) = taken {
+            self.count().drop(dropped);
+            if dropped == Dropped::Forged {
+                self.forged = Some(from);
+            }
+        }
+    }
+
+    /// What a datagram brought to a socket that accepts.
+    fn heard(&mut self, token: usize, from: SocketAddr, heard: Heard) {
+        let answer = match heard {
             Heard::Answer(answer) => answer,
             Heard::Opened { link, evicted, answer } => {
                 self.count().accepted.add(1);
@@ -214,19 +263,9 @@ impl Links {
                 self.news.push((guest(link), Link::Up));
                 answer
             }
-            Heard::Body { link, body } => {
-                self.bring(guest(link), body);
-                return Ok(());
-            }
+            Heard::Body { link, body } => return self.bring(guest(link), body),
         };
-        self.put(token, from, answer);
-        Ok(())
-    }
-
-    /// A datagram on a socket that calls.
-    fn told(&mut self, from: SocketAddr, bytes: &[u8]) -> Result<(), Dropped> {
-        let Some(dialler) = &mut self.dialler else { return Err(Dropped::Unknown) };
-        dialler.receive(from, bytes, self.now, &mut self.acts)
+        self.put(token, from, answer.into());
     }
 
     fn perform(&mut self) {
@@ -249,7 +288,7 @@ impl Links {
         self.inbox.push_back(Frame { from, queue: Queue(self.inward.queue), body });
     }
 
-    fn put(&mut self, token: usize, to: SocketAddr, datagram: Vec<u8>) {
+    fn put(&mut self, token: usize, to: SocketAddr, datagram: Draft) {
         if !self.wires.get_mut(token).is_some_and(|wire| wire.put(to, datagram)) {
             self.count().lost.add(1);
         }
@@ -362,3 +401,6 @@ impl Links {
 const fn guest(link: u32) -> NodeId {
     NodeId(LINKED.0 + link)
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@
 //! *Datagrams.* At most 1,200 bytes: header 16, body, tag 16. Numbers pass once, 64 back at most. What is too long, too
 //! short, unknown, not authentic or replayed is dropped and counted ([`Dropped`]), and nobody is told. A link belongs to
 //! one address; a peer whose address changed falls silent and shakes hands again.
+//! Tags of what is read together, or leaves together, are computed side by side.
 //!
 //! *Bounds.* [`LinkLimits`]: 128 bytes per accepted link, about 350 per call and 8 bodies before its first link; up to
 //! `queue_max` datagrams to send per socket, at its pace; `inbox_max` bodies plus what one system call reads for the machine.
@@ -22,6 +23,7 @@
 mod accept;
 mod build;
 mod bundle;
+mod burst;
 mod dial;
 pub(crate) mod exchange;
 pub(crate) mod format;

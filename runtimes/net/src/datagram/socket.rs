@@ -5,7 +5,7 @@
 //! A system that cannot is found out when the socket opens, or by the first bundle it refuses as such; a way that is too narrow
 //! for a bundle is that of one address and is remembered for it alone.
 //!
-//! *Bounds.* `queue_max` datagrams wait to be sent, at most 1,200 bytes each; the newest is dropped beyond. 64 rooms of 65
+//! *Bounds.* `queue_max` datagrams wait to be sent, at most 1,200 bytes and a key each; the newest is dropped beyond. 64 rooms of 65
 //! kB are read into, whose pages the system gives when they are used.
 
 use std::collections::VecDeque;
@@ -27,6 +27,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::bundle::{Bundle, Bundles};
+use super::burst::{Draft, tag_first};
 use super::pace::Pace;
 use crate::reactor::ConnWaker;
 
@@ -38,9 +39,6 @@ const SINGLES: usize = 128;
 const ROOMS: usize = 64;
 /// Bytes read of a packet: the longest there is, at a distance that puts no two rooms' begins into one place of a cache.
 const ROOM: usize = 65_536 + 1_088;
-
-/// A datagram and its other end.
-pub(crate) type Packet = (SocketAddr, Vec<u8>);
 
 /// A packet that was read.
 #[derive(Clone, Copy)]
@@ -60,6 +58,18 @@ pub(crate) struct Inbound {
 impl Inbound {
     pub(crate) fn new() -> Self {
         Self { buffer: vec![0; ROOMS * ROOM], packets: Vec::with_capacity(ROOMS) }
+    }
+
+    /// As if a call had read these.
+    #[cfg(test)]
+    pub(crate) fn of(datagrams: &[(SocketAddr, Vec<u8>)]) -> Self {
+        let mut inbound = Self { buffer: vec![0; datagrams.len() * ROOM], packets: Vec::new() };
+        for ((from, datagram), room) in datagrams.iter().zip(inbound.buffer.chunks_exact_mut(ROOM)) {
+            room[..datagram.len()].copy_from_slice(datagram);
+            let (from, bytes) = (Some(*from), datagram.len());
+            inbound.packets.push(Read { from, bytes, each: bytes });
+        }
+        inbound
     }
 
     /// Stands in while the real one is lent.
@@ -89,7 +99,7 @@ enum State {
 pub(crate) struct Wire {
     state: State,
     is_v6: bool,
-    queue: VecDeque<Packet>,
+    queue: VecDeque<(SocketAddr, Draft)>,
     queue_max: usize,
     /// What the pace admitted.
     bundles: Bundles,
@@ -179,7 +189,7 @@ impl Wire {
     }
 
     /// Queues a datagram; false when the queue is full, or the socket of no use.
-    pub(crate) fn put(&mut self, to: SocketAddr, datagram: Vec<u8>) -> bool {
+    pub(crate) fn put(&mut self, to: SocketAddr, datagram: Draft) -> bool {
         let has_room = self.queue.len() < self.queue_max && !matches!(self.state, State::Broken);
         if has_room {
             let to = match to.ip() {
@@ -201,7 +211,8 @@ impl Wire {
         if self.bundles.is_empty() {
             let open = self.pace.open(now).min(BATCH).min(self.queue.len());
             self.pace.take(open);
-            self.bundles.add(self.queue.drain(..open));
+            tag_first(&mut self.queue, open);
+            self.bundles.add(self.queue.drain(..open).map(|(to, datagram)| (to, datagram.sealed())));
         }
         while !self.bundles.is_empty() {
             let State::Open(socket) = &self.state else { break };

@@ -42,6 +42,11 @@ impl Link {
         &self.inward
     }
 
+    /// Whether a number was not seen.
+    pub(crate) const fn is_fresh(&self, sequence: u64) -> bool {
+        self.window.is_fresh(sequence)
+    }
+
     /// What was seen.
     pub(crate) const fn window(&mut self) -> &mut Window {
         &mut self.window
@@ -151,9 +156,10 @@ impl Table {
     }
 
     /// The link of this number, if it leads to this address.
-    pub(crate) fn from(&mut self, number: u32, from: SocketAddr) -> Option<&mut Link> {
+    pub(crate) fn from(&self, number: u32, from: SocketAddr) -> Option<&Link> {
         let address = packed(from.ip());
-        self.get(number).filter(|link| link.port == from.port() && link.address == address)
+        let link = self.at(self.place(number)).filter(|link| link.is_open && link.number == number);
+        link.filter(|link| link.port == from.port() && link.address == address)
     }
 
     /// The link was heard: it is the last to give way.

@@ -42,7 +42,7 @@ fn dialler() -> Dialler {
 
 /// The datagrams among `acts`.
 fn sent(acts: &mut Vec<Act>) -> Vec<Vec<u8>> {
-    let send = |act| if let Act::Send { datagram, .. } = act { Some(datagram) } else { None };
+    let send = |act| if let Act::Send { datagram, .. } = act { Some(datagram.sealed()) } else { None };
     acts.drain(..).filter_map(send).collect()
 }
 
@@ -98,6 +98,7 @@ fn a_handshake_of_four_words_opens_a_link_both_ways() {
     let heard = acceptor.receive(address(7), 0, &one(sent(&mut acts)), at(1));
     assert_eq!(heard, Ok(Heard::Body { link, body: BODY }));
     let (socket, to, datagram) = acceptor.seal(link, b"answer").expect("there is a link");
+    let datagram = datagram.sealed();
     assert_eq!((socket, to), (0, address(7)));
     let body = Bytes::from_static(b"answer");
     assert_eq!(told(&mut dialler, &datagram, at(2)), [Act::Body { peer: PEER, body }]);
@@ -119,7 +120,7 @@ fn links_of_equal_numbers_at_two_acceptors_are_told_apart() {
         for act in core::mem::take(&mut acts) {
             let Act::Send { to, datagram, .. } = act else { continue };
             let which = usize::from(to == address(2));
-            let heard = acceptors[which].receive(address(7), 0, &datagram, at(0));
+            let heard = acceptors[which].receive(address(7), 0, &datagram.sealed(), at(0));
             if let Ok(Heard::Opened { link, .. }) = heard {
                 numbers.push((which, link));
             }
@@ -132,11 +133,11 @@ fn links_of_equal_numbers_at_two_acceptors_are_told_apart() {
         assert!(dialler.send(id, &BODY, at(1), &mut acts));
         let Some(Act::Send { to, datagram, .. }) = acts.pop() else { panic!("it is sent") };
         let acceptor = &mut acceptors[usize::from(to == address(2))];
-        let Ok(Heard::Body { link, .. }) = acceptor.receive(address(7), 0, &datagram, at(1)) else {
+        let Ok(Heard::Body { link, .. }) = acceptor.receive(address(7), 0, &datagram.sealed(), at(1)) else {
             panic!("it is heard")
         };
         let (_, _, reply) = acceptor.seal(link, b"answer").expect("there is a link");
-        dialler.receive(to, &reply, at(1), &mut acts).expect("the dialler takes it");
+        dialler.receive(to, &reply.sealed(), at(1), &mut acts).expect("the dialler takes it");
         assert_eq!(acts, [Act::Body { peer: id, body: Bytes::from_static(b"answer") }]);
         acts.clear();
     }
@@ -224,7 +225,7 @@ fn what_is_forged_replayed_or_of_another_address_is_dropped_by_its_name() {
     let mut strange = good;
     strange[4] ^= 1;
     assert_eq!(hear(address(7), &strange), Err(Dropped::Unknown));
-    let (_, _, datagram) = acceptor.seal(link, b"answer").expect("there is a link");
+    let datagram = acceptor.seal(link, b"answer").expect("there is a link").2.sealed();
     assert_eq!(told(&mut dialler, &datagram, at(0)).len(), 1);
     let mut acts = Vec::new();
     let again = dialler.receive(address(1), &datagram, at(0), &mut acts);
@@ -379,7 +380,7 @@ fn silence_counts_from_what_was_said_last_without_an_answer() {
     let mut acts = Vec::new();
     for second in 0..5 {
         assert!(dialler.send(PEER, &BODY, at(second * 200), &mut acts));
-        let (_, _, datagram) = acceptor.seal(link, b"answer").expect("there is a link");
+        let datagram = acceptor.seal(link, b"answer").expect("there is a link").2.sealed();
         told(&mut dialler, &datagram, at(second * 200 + 1));
         assert!(due(&mut dialler, at(second * 200 + 2)).is_empty());
     }
@@ -397,11 +398,36 @@ fn a_link_that_speaks_while_hands_are_shaken_again_stays() {
     let mut acts = Vec::new();
     assert!(dialler.send(PEER, &BODY, at(0), &mut acts));
     assert_eq!(due(&mut dialler, at(400)).len(), 1);
-    let (_, _, datagram) = acceptor.seal(link, b"late").expect("there is a link");
+    let datagram = acceptor.seal(link, b"late").expect("there is a link").2.sealed();
     let acts = told(&mut dialler, &datagram, at(401));
     assert_eq!(acts.first(), Some(&Act::News { peer: PEER, link: Link::Up }));
     assert_eq!(dialler.deadline(), None);
     let sealed = seal(&synod_crypto::HashKey::derive("synod test", b""), link, 9, &BODY).expect("short");
     let mut acts = Vec::new();
     assert_eq!(dialler.receive(address(1), &sealed, at(402), &mut acts), Err(Dropped::Tag));
+}
+
+#[test]
+fn one_forged_tag_among_many_costs_the_caller_that_datagram_alone() {
+    let (mut acceptor, mut dialler) = (acceptor(10), dialler());
+    let (link, ..) = shake(&mut acceptor, &mut dialler, 7, at(0));
+    let body = |n: u8| Bytes::from(vec![n; 4 + 60 * usize::from(n)]);
+    let mut datagrams: Vec<Vec<u8>> =
+        (0..19).map(|n| acceptor.seal(link, &body(n)).expect("there is a link").2.sealed()).collect();
+    datagrams[9][30] ^= 1;
+    datagrams.push(datagrams[3].clone());
+    let burst: Vec<_> = datagrams
+        .iter()
+        .map(|bytes| match Datagram::read(bytes) {
+            Ok(Datagram::Sealed(sealed)) => (address(1), sealed),
+            other => panic!("{other:?} is of no link"),
+        })
+        .collect();
+    let mut acts = Vec::new();
+    let taken = dialler.open_each(&burst, &mut acts);
+    let mut wanted = vec![Ok(()); 20];
+    (wanted[9], wanted[19]) = (Err(Dropped::Tag), Err(Dropped::Replayed));
+    assert_eq!(taken, wanted);
+    let bodies = (0..19).filter(|n| *n != 9).map(|n| Act::Body { peer: PEER, body: body(n) });
+    assert_eq!(acts, bodies.collect::<Vec<Act>>(), "in the order in which they came");
 }
