@@ -8,6 +8,7 @@
 //! *Bounds.* A tree holds at most 64 bytes per leaf; a root needs 32 bytes per leaf while it is computed.
 
 mod entries;
+mod proven;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use synod_crypto::{Hash, HashKey};
 
 pub(crate) use entries::root_of_eights;
 pub use entries::{ABSENT, EntryProof, EntryTree, TreeShape, entry_root, root_commit};
+pub use proven::Proven;
 
 /// Bytes of a digest in a flat level.
 const NODE: usize = 32;
@@ -130,7 +132,7 @@ impl Tree {
     pub fn path(&self, index: u32) -> Option<Vec<Hash>> {
         let mut at = usize::try_from(index).ok()?;
         digest(self.levels.first()?, at)?;
-        let mut path = Vec::new();
+        let mut path = Vec::with_capacity(self.levels.len());
         for level in &self.levels {
             path.extend(digest(level, at ^ 1));
             at /= 2;

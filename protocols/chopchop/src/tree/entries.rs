@@ -71,6 +71,13 @@ fn put_absent(msg_size: u16, out: &mut Vec<u8>) {
     out.resize(end, 0);
 }
 
+/// Whether these bytes of a leaf are of no entry.
+fn is_absent(bytes: &[u8]) -> bool {
+    bytes
+        .split_first_chunk::<4>()
+        .is_some_and(|(id, rest)| *id == ABSENT.to_le_bytes() && rest.iter().all(|byte| *byte == 0))
+}
+
 /// Digests of the leaves, flat.
 fn leaves<'a>(domains: &Domains, shape: &TreeShape, mut entries: impl Iterator<Item = Entry<'a>>) -> Vec<u8> {
     let mut out = Vec::with_capacity(shape.leaves() as usize * 32);
@@ -181,26 +188,42 @@ impl EntryProof {
     /// index and count imply, or the leaf is not filled as it must be.
     #[must_use]
     pub fn root(&self, domains: &Domains, shape: &TreeShape, entry: &Entry<'_>) -> Option<Hash> {
+        let digest = self.leaf(domains, shape, entry)?;
+        climb(&domains.node, digest, self.index / shape.arity(), shape.leaves(), &self.path)
+    }
+
+    /// The digest of the leaf with `entry` and its neighbours; `None` as for [`EntryProof::root`].
+    pub(super) fn leaf(&self, domains: &Domains, shape: &TreeShape, entry: &Entry<'_>) -> Option<Hash> {
         let fits = shape.msg_size == 0 || entry.message.len() == usize::from(shape.msg_size);
         if self.index >= shape.count || !fits || self.neighbours.len() != shape.neighbour_bytes() {
             return None;
         }
-        let arity = shape.arity();
-        let (leaf, place) = (self.index / arity, self.index % arity);
-        let size = usize::from(shape.msg_size) + 5;
-        let mut own = Vec::with_capacity(entry.message.len() + 5);
-        put(entry, &mut own);
-        let split = self.neighbours.split_at_checked(place as usize * size)?;
-        let bytes = [split.0, &own, split.1].concat();
-        let mut absent = Vec::new();
-        put_absent(shape.msg_size, &mut absent);
-        let beyond = (0..arity).zip(bytes.chunks_exact(size));
-        let first = u64::from(leaf) * u64::from(arity);
-        let is_present = |at: u32| first + u64::from(at) < u64::from(shape.count);
-        if arity > 1 && !beyond.clone().all(|(at, one)| is_present(at) || one == absent) {
+        let (arity, size) = (shape.arity(), usize::from(shape.msg_size) + 5);
+        let (before, after) = self.neighbours.split_at_checked((self.index % arity) as usize * size)?;
+        let (id, parity) = (entry.id.to_le_bytes(), [u8::from(entry.parity)]);
+        let parts = [before, &id, entry.message, &parity, after];
+        let (mut block, mut long) = ([0; BLOCK], Vec::new());
+        // Packed leaves, and others of short messages, are one block.
+        let length = self.neighbours.len() + entry.message.len() + 5;
+        let leaf = match block.get_mut(..length) {
+            Some(block) => block,
+            None => {
+                long.resize(length, 0);
+                long.as_mut_slice()
+            }
+        };
+        let mut rest = &mut *leaf;
+        for part in parts {
+            let (own, behind) = core::mem::take(&mut rest).split_at_mut(part.len());
+            own.copy_from_slice(part);
+            rest = behind;
+        }
+        let present = (shape.count - self.index / arity * arity).min(arity);
+        let mut beyond = leaf.chunks_exact(size).skip(present as usize);
+        if arity > 1 && !beyond.all(is_absent) {
             return None;
         }
-        climb(&domains.node, domains.leaf.hash(&bytes), leaf, shape.leaves(), &self.path)
+        Some(domains.leaf.hash(leaf))
     }
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use synod_crypto::Hash;
 
 use super::{
-    ABSENT, EntryProof, EntryTree, Growing, PART, Tree, TreeShape, climb, entry_root, path_len, root,
+    ABSENT, EntryProof, EntryTree, Growing, PART, Proven, Tree, TreeShape, climb, entry_root, path_len, root,
     root_commit, root_of_eights,
 };
 use crate::Domains;
@@ -192,6 +192,82 @@ proptest! {
         prop_assert_eq!(climb(&node, leaf, index, count, &path), Some(tree.root()));
         if other != index {
             prop_assert_ne!(climb(&node, leaf, other, count, &path), Some(tree.root()));
+        }
+    }
+}
+
+/// A tree and all its proofs.
+fn proved(count: u32, size: u16) -> (TreeShape, Vec<Owned>, Hash, Vec<EntryProof>) {
+    let (domains, owned, shape) = (domains(), entries(count, size), TreeShape { count, msg_size: size });
+    let tree = EntryTree::grow(&domains, shape, borrowed(&owned));
+    let proof = |index| tree.prove(index, |i| at(&owned, i)).expect("it is there");
+    let proofs = (0..count).map(proof).collect();
+    (shape, owned, tree.root(), proofs)
+}
+
+#[test]
+fn paths_of_one_tree_cost_each_digest_once_in_any_order() {
+    let domains = domains();
+    for size in [8, 12, 28, 0] {
+        for count in (1..=40).chain([257, 1_000]) {
+            let (shape, owned, root, proofs) = proved(count, size);
+            for step in [1, count - 1, 7, 23].into_iter().filter(|step| gcd(*step, count) == 1) {
+                let mut proven = Proven::new(shape, root);
+                for index in (0..count).map(|i| i * step % count) {
+                    let (entry, proof) = (at(&owned, index).expect("there"), &proofs[index as usize]);
+                    assert!(proven.proves(&domains, proof, &entry), "{index} of {count}");
+                }
+                // A leaf for each entry, and each node above the leaves but those that moved up.
+                assert!(proven.hashed() < u64::from(count + shape.leaves()), "{count} of {size} bytes");
+                assert!(proven.bytes() <= Proven::bytes_max(&shape));
+                let before = proven.hashed();
+                for (index, proof) in (0..count).zip(&proofs) {
+                    assert!(proven.proves(&domains, proof, &at(&owned, index).expect("there")));
+                }
+                assert_eq!(
+                    proven.hashed(),
+                    before + u64::from(count),
+                    "a second time only leaves are hashed"
+                );
+            }
+        }
+    }
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[test]
+fn a_forged_sibling_is_refused_at_each_level_whatever_is_known() {
+    let domains = domains();
+    for count in [1_u32, 5, 70, 333] {
+        let (shape, owned, root, proofs) = proved(count, 8);
+        for known in [0, 1, count / 2, count] {
+            let mut proven = Proven::new(shape, root);
+            for (index, proof) in (0..known).zip(&proofs) {
+                assert!(proven.proves(&domains, proof, &at(&owned, index).expect("there")));
+            }
+            for index in [0, count / 3, count - 1] {
+                let (entry, proof) = (at(&owned, index).expect("there"), &proofs[index as usize]);
+                let mut refused = |proof: &EntryProof, entry: &Entry<'_>| {
+                    assert_ne!(proof.root(&domains, &shape, entry), Some(root), "it is none");
+                    assert!(!proven.proves(&domains, proof, entry), "{proof:?}");
+                };
+                for level in 0..proof.path.len() {
+                    let mut forged = proof.clone();
+                    forged.path[level].0[31] ^= 1;
+                    refused(&forged, &entry);
+                    forged.path.remove(level);
+                    refused(&forged, &entry);
+                }
+                refused(proof, &Entry { parity: !entry.parity, ..entry });
+                refused(proof, &Entry { message: &[9; 8], ..entry });
+                refused(&EntryProof { path: [&proof.path[..], &[root]].concat(), ..proof.clone() }, &entry);
+                refused(&EntryProof { index: index ^ 4, ..proof.clone() }, &entry);
+                refused(&EntryProof { index: count, ..proof.clone() }, &entry);
+                assert!(proven.proves(&domains, proof, &entry), "what is forged teaches nothing");
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use synod_chopchop::card::Card;
 use synod_chopchop::certificate::DeliveryCertificate;
 use synod_chopchop::message::ClientMessage;
 use synod_chopchop::receipt::Receipt;
+use synod_chopchop::tree::TreeShape;
 use synod_chopchop::vocabulary::{self, Message};
 use synod_machine::{
     Bounded, Event, Link, Log, Machine, Never, QueueSpec, Recover, Span, Time, Turn, Unrecoverable,
@@ -277,7 +278,9 @@ impl Bounded for LoadClient {
     fn bytes_max(&self) -> u64 {
         let cards = u64::from(self.crowd.pace.cards) * 320;
         let most = MEMBER_BYTES + PROOF_BYTES;
-        self.members.len() as u64 * most + Roots::bytes_max(self.crowd.members.1) + cards
+        let shape =
+            TreeShape { count: self.crowd.cluster.rules().batch_max, msg_size: self.crowd.class.msg_size() };
+        self.members.len() as u64 * most + Roots::bytes_max(self.crowd.members.1, &shape) + cards
     }
 }
 

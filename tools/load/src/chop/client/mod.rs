@@ -10,8 +10,8 @@
 //!
 //! *Conduct.* Some members may be silent, so that their messages need signatures of their own, and some may break rules.
 //!
-//! *Bounds.* Some 400 bytes per member and 8 roots with the shares of their signers, 192 bytes each. A member has one
-//! message in flight and remembers four roots.
+//! *Bounds.* Some 400 bytes per member, 128 roots of late with those that wait to sign under them, and the trees of the 16
+//! newest as far as they were shown: 65 bytes per leaf. A member has one message in flight and remembers four roots.
 //!
 //! Chop Chop, sections 4 and 6.2.
 

@@ -1,9 +1,12 @@
 //! The roots of late, and the members that sign under them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-use synod_chopchop::tree::TreeShape;
+use synod_chopchop::Domains;
+use synod_chopchop::columns::Entry;
+use synod_chopchop::message::Inclusion;
+use synod_chopchop::tree::{Proven, TreeShape, root_commit};
 use synod_crypto::Hash;
 use synod_crypto::bls::FamilyShares;
 
@@ -11,6 +14,9 @@ use super::member::Half;
 
 /// Roots that are kept: more than any brokers have in hand at once, since a delivery is read by its root.
 const ROOTS_MAX: usize = 128;
+/// Roots whose trees are kept as far as they were shown: as many as two brokers have in hand at once. Paths under others are
+/// checked from leaf to root.
+const PROVEN_MAX: usize = 16;
 /// Members whose shares one job makes.
 pub(super) const TOGETHER: usize = 2_048;
 /// Bytes of a member that waits for its share.
@@ -34,47 +40,80 @@ pub(super) struct Root {
     pub(super) waiting: VecDeque<Signs>,
     /// Whether a job makes shares.
     pub(super) is_busy: bool,
+    half: Half,
+    /// What the commitment is made of beside the shape.
+    of: (Hash, u64),
+    /// What members were shown of the tree, while the root is one of the newest.
+    proven: Option<Proven>,
 }
 
-/// The newest roots.
+/// The newest roots, the newest last. Whatever comes is under one of the newest, so they are looked through from behind.
 #[derive(Clone, Default)]
-pub(super) struct Roots {
-    of: BTreeMap<Half, Root>,
-    order: VecDeque<Half>,
-}
+pub(super) struct Roots(VecDeque<Root>);
 
 impl Roots {
-    /// The root of this name, from now on known; the oldest gives way.
-    pub(super) fn know(&mut self, half: Half, commit: Hash, shape: TreeShape) {
-        if self.of.contains_key(&half) {
-            return;
+    /// Whether an inclusion shows where `entry` stands, and the name of its root, which is known from now on; the oldest gives
+    /// way. All members together compute each digest of a tree once.
+    pub(super) fn show(
+        &mut self,
+        domains: &Domains,
+        inclusion: &Inclusion,
+        entry: &Entry<'_>,
+    ) -> Option<Half> {
+        let Inclusion { root, k, shape, proof, .. } = inclusion;
+        let same = |known: &&mut Root| known.of == (*root, *k) && known.shape == *shape;
+        if let Some(known) = self.0.iter_mut().rev().find(same) {
+            let holds = match &mut known.proven {
+                Some(proven) => proven.proves(domains, proof, entry),
+                None => proof.root(domains, shape, entry) == Some(*root),
+            };
+            return holds.then_some(known.half);
         }
-        if self.order.len() >= ROOTS_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.of.remove(&oldest);
+        if proof.root(domains, shape, entry) != Some(*root) {
+            return None;
         }
-        self.order.push_back(half);
+        let commit = root_commit(domains, *k, shape, root);
+        let half = commit.0.first_chunk().copied().unwrap_or_default();
+        self.know(half, commit, (*root, *k), *shape);
+        Some(half)
+    }
+
+    fn know(&mut self, half: Half, commit: Hash, of: (Hash, u64), shape: TreeShape) {
+        if self.0.len() >= ROOTS_MAX {
+            self.0.pop_front();
+        }
+        if let Some(older) = self.0.len().checked_sub(PROVEN_MAX).and_then(|at| self.0.get_mut(at)) {
+            older.proven = None;
+        }
         let (from, waiting) = (MadeFrom::default(), VecDeque::new());
-        self.of.insert(half, Root { commit, shape, from, waiting, is_busy: false });
+        let proven = Some(Proven::new(shape, of.0));
+        self.0.push_back(Root { commit, shape, from, waiting, is_busy: false, half, of, proven });
     }
 
     pub(super) fn get(&self, half: &Half) -> Option<&Root> {
-        self.of.get(half)
+        self.0.iter().rev().find(|root| root.half == *half)
     }
 
     pub(super) fn get_mut(&mut self, half: &Half) -> Option<&mut Root> {
-        self.of.get_mut(half)
+        self.0.iter_mut().rev().find(|root| root.half == *half)
+    }
+
+    /// Digests that trees of the newest roots cost.
+    #[cfg(test)]
+    pub(super) fn hashed(&self) -> u64 {
+        self.0.iter().filter_map(|root| root.proven.as_ref()).map(Proven::hashed).sum()
     }
 
     /// Bytes of roots and of who waits under them.
     pub(super) fn bytes(&self) -> u64 {
-        let each = |root: &Root| WAITING * root.waiting.len() as u64 + MADE_FROM;
-        self.of.values().map(each).sum()
+        let proven = |root: &Root| root.proven.as_ref().map_or(0, Proven::bytes);
+        let each = |root: &Root| WAITING * root.waiting.len() as u64 + MADE_FROM + proven(root);
+        self.0.iter().map(each).sum()
     }
 
-    /// The most of [`Roots::bytes`] with so many members.
-    pub(super) const fn bytes_max(members: u32) -> u64 {
-        ROOTS_MAX as u64 * (MADE_FROM + WAITING * members as u64)
+    /// The most of [`Roots::bytes`] with so many members, under batches of this shape.
+    pub(super) fn bytes_max(members: u32, shape: &TreeShape) -> u64 {
+        ROOTS_MAX as u64 * (MADE_FROM + WAITING * u64::from(members))
+            + PROVEN_MAX as u64 * Proven::bytes_max(shape)
     }
 }

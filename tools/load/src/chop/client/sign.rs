@@ -3,7 +3,6 @@
 use synod_chopchop::columns::Entry;
 use synod_chopchop::message::{ClientMessage, Inclusion};
 use synod_chopchop::statement::BlsShareBytes;
-use synod_chopchop::tree::root_commit;
 use synod_machine::Time;
 
 use super::config::Conduct;
@@ -23,24 +22,21 @@ impl LoadClient {
             return;
         }
         let (domains, rules) = (self.crowd.cluster.domains(), self.crowd.cluster.rules());
-        let Inclusion { root, k, shape, proof, height, closed } = &inclusion;
+        let Inclusion { k, shape, ref height, closed, .. } = inclusion;
         let entry = Entry { id: member.id, message: &payload, parity: member.parity };
         let counted = (1..=rules.batch_max).contains(&shape.count);
         let fits = counted && shape.msg_size == self.crowd.class.msg_size();
-        if !fits || proof.root(domains, shape, &entry) != Some(*root) {
+        let shown = if fits { self.roots.show(domains, &inclusion, &entry) } else { None };
+        let Some(half) = shown else {
             self.stats.false_inclusions += 1;
             return;
-        }
+        };
         self.stats.inclusions += 1;
-        let commit = root_commit(domains, *k, shape, root);
-        let half: Half = commit.0.first_chunk().copied().unwrap_or_default();
-        let (k, closed) = (*k, *closed);
         if let Some(height) = height {
             self.height = self.height.max(height.statement.height);
         }
-        self.roots.know(half, commit, *shape);
-        let index = proof.index;
-        let proof = self.crowd.receipts.then(|| Box::new(inclusion.clone()));
+        let index = inclusion.proof.index;
+        let proof = self.crowd.receipts.then(|| Box::new(inclusion));
         let (k0, height) = (member.k0, self.height);
         let shown = member.remember(Shown { half, index, signed: false, waits: false, proof });
         let may = !closed && (k0..height).contains(&k) && k <= K_MAX;

@@ -1,6 +1,7 @@
 //! A crowd whose broker the test plays, with real keys.
 
 mod pace;
+mod shown;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
