@@ -1,6 +1,6 @@
 //! The machine: events in, messages of many clients out.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use synod_chopchop::card::Card;
@@ -14,6 +14,7 @@ use synod_machine::{
 };
 
 use super::config::{Crowd, Invalid};
+use super::due::Due;
 use super::job::{Done, Job, Shared, Task};
 use super::member::{Member, Stage};
 use super::root::Roots;
@@ -86,7 +87,7 @@ pub struct LoadClient {
     pub(super) roots: Roots,
     /// Members whose turn to begin a message comes.
     pub(super) ready: VecDeque<u32>,
-    pub(super) due: BTreeSet<(Time, u32)>,
+    pub(super) due: Due,
     /// Messages that each member begins.
     pub(super) goal: u32,
     /// Strokes of each member, if messages are strokes.
@@ -129,12 +130,7 @@ impl LoadClient {
 
     /// Does something for this member at this time, and nothing before.
     pub(super) fn set_due(&mut self, at: u32, due: Option<Time>) {
-        let Some(member) = self.members.get_mut(at as usize) else { return };
-        if let Some(old) = member.due.take() {
-            self.due.remove(&(old, at));
-        }
-        member.due = due;
-        self.due.extend(due.map(|due| (due, at)));
+        self.due.set(at, due);
     }
 
     /// Goes to another broker; after a full round patience doubles.
@@ -162,11 +158,8 @@ impl LoadClient {
         // What is due at once is done at the pace of beginning: a broker that died is many members' silence.
         let most = u64::from(self.crowd.pace.per_second) * TICK.as_millis() / 1_000;
         for _ in 0..most.max(1) {
-            let first = self.due.first().copied().filter(|(time, _)| *time <= turn.now());
-            let Some((time, at)) = first else { break };
-            self.due.remove(&(time, at));
-            let Some(member) = self.members.get_mut(at as usize) else { continue };
-            member.due = None;
+            let Some(at) = self.due.pop(turn.now()) else { break };
+            let Some(member) = self.members.get(at as usize) else { continue };
             match member.stage {
                 Stage::Flying => self.flight_due(at, turn),
                 Stage::Enrolling => self.card_due(at, turn),
@@ -303,7 +296,7 @@ impl Recover for LoadClient {
             members,
             roots: Roots::default(),
             ready: VecDeque::new(),
-            due: BTreeSet::new(),
+            due: Due::new(count),
             goal: 0,
             paints: None,
             allowance: 0,

@@ -64,8 +64,6 @@ pub(super) struct Member {
     pub(super) since: Time,
     /// When the next broker is asked.
     pub(super) patience: Time,
-    /// When something is done next.
-    pub(super) due: Option<Time>,
     pub(super) nonce: u64,
     pub(super) shown: Vec<Shown>,
     /// Messages begun and messages known to be delivered.
@@ -97,7 +95,6 @@ impl Member {
             explain: false,
             since: Time::ZERO,
             patience: Time::ZERO,
-            due: None,
             nonce: 0,
             shown: Vec::new(),
             begun: 0,

@@ -17,6 +17,7 @@
 
 mod config;
 mod confirm;
+mod due;
 mod enrol;
 mod job;
 mod machine;
