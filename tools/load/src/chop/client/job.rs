@@ -46,7 +46,7 @@ pub enum Done {
     /// The signature of each submission, and its number.
     Submissions(Vec<(u32, u64, Signature)>),
     /// Shares under a root: of which member, to which broker.
-    Shares([u8; 16], Vec<(u32, u32, Box<BlsShareBytes>)>),
+    Shares([u8; 16], Vec<(u32, u32, BlsShareBytes)>),
     /// Cards; none where a key is not canonical, which does not happen.
     Cards(Vec<(u32, Option<Box<Card>>)>),
 }
@@ -62,11 +62,9 @@ impl Shared {
     }
 
     /// Signs what members say, under nonces from `nonce` on.
-    fn sign(&self, nonce: u64, said: &[(u32, Vec<u8>)]) -> Vec<Signature> {
-        let of = |(member, bytes): &(u32, Vec<u8>)| (self.first + *member, self.key(*member), bytes.clone());
-        let signed: Vec<(u32, PublicKey, Vec<u8>)> = said.iter().map(of).collect();
-        let each = signed.iter().map(|(member, key, bytes)| (*member, *key, bytes.as_slice()));
-        self.family.ed.signer_at(nonce).sign(each)
+    fn sign<'a>(&self, nonce: u64, said: &'a [(u32, Vec<u8>)]) -> Vec<Signature> {
+        let of = |(member, bytes): &'a (u32, Vec<u8>)| (self.first + *member, self.key(*member), &bytes[..]);
+        self.family.ed.signer_at(nonce).sign(said.iter().map(of))
     }
 
     fn submissions(&self, nonce: u64, all: &[(u32, Submission)]) -> Vec<(u32, u64, Signature)> {
@@ -77,16 +75,11 @@ impl Shared {
         all.iter().zip(signatures).map(|((member, of), t)| (*member, of.k0, t)).collect()
     }
 
-    fn shares(
-        &self,
-        root_commit: Hash,
-        from: &MadeFrom,
-        signs: &[Signs],
-    ) -> Vec<(u32, u32, Box<BlsShareBytes>)> {
+    fn shares(&self, root_commit: Hash, from: &MadeFrom, signs: &[Signs]) -> Vec<(u32, u32, BlsShareBytes)> {
         let (scope, statement) = (self.cluster.scope(), Root { root_commit });
         let shares = from.get_or_init(|| self.family.bls.under(&scope, &statement));
         let signers: Vec<u32> = signs.iter().map(|(_, signer, _)| self.first + *signer).collect();
-        let made = shares.of(&signers).into_iter().map(|share| Box::new(BlsShareBytes(share.to_share())));
+        let made = shares.of(&signers).into_iter().map(|share| BlsShareBytes(share.to_share()));
         signs.iter().zip(made).map(|((at, _, broker), share)| (*at, *broker, share)).collect()
     }
 

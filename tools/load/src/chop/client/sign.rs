@@ -109,7 +109,7 @@ impl LoadClient {
     pub(super) fn shares_made(
         &mut self,
         half: Half,
-        shares: Vec<(u32, u32, Box<BlsShareBytes>)>,
+        shares: Vec<(u32, u32, BlsShareBytes)>,
         turn: &mut Step<'_>,
     ) {
         if let Some(root) = self.roots.get_mut(&half) {
@@ -118,7 +118,7 @@ impl LoadClient {
         self.make_shares(half, turn);
         for (at, broker, share) in shares {
             if self.members.get_mut(at as usize).is_some_and(|member| member.signs_now(&half)) {
-                self.multi_sig(at, broker, half, share, turn);
+                self.multi_sig(at, broker, half, Box::new(share), turn);
             }
         }
     }
