@@ -44,6 +44,11 @@ impl Signers {
         u32::from(self.width) == members.div_ceil(8) && self.set.within(NodeSet::first(members))
     }
 
+    /// Bytes of the bitmap.
+    pub(crate) const fn width(&self) -> usize {
+        self.width as usize
+    }
+
     /// The width of a bitmap that stands in `bytes` bytes beside things of `unit` bytes each; `unit` is at least 32.
     pub(crate) const fn width_of(bytes: usize, unit: usize) -> Option<usize> {
         match bytes.checked_sub(1) {

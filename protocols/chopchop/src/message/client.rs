@@ -9,7 +9,7 @@ use synod_wire::{Blob, Malformed, Reader, Why, Wire, Writer};
 
 use super::Nack;
 use crate::card::Card;
-use crate::certificate::{Aggregate, HeightCertificate, Legitimacy};
+use crate::certificate::{AGGREGATE_BYTES, Aggregate, HeightCertificate, Legitimacy};
 use crate::dedup::EXC_LEAF_BYTES;
 use crate::fixed::Fixed;
 use crate::statement::BlsShareBytes;
@@ -171,6 +171,9 @@ pub enum ClientMessage {
     },
 }
 
+/// Bytes of a digest.
+const DIGEST: usize = 32;
+
 const FIRST: u16 = 1;
 const SECOND: u16 = 2;
 
@@ -232,7 +235,28 @@ impl Wire for ClientMessage {
         if message.flags() == flags { Ok(message) } else { Err(refusal) }
     }
 
+    /// Exact but for what explains a number: bytes that fill what was asked for are shared without asking for more.
     fn size_hint(&self) -> usize {
-        768
+        let height = |of: &HeightCertificate| HeightCertificate::FIXED_BYTES + of.aggregate.signers.width();
+        let aggregate = |of: &Aggregate| AGGREGATE_BYTES + of.signers.width();
+        4 + match self {
+            Self::Submit(submit) => 78 + submit.message.len() + submit.legitimacy.as_ref().map_or(0, |_| 256),
+            Self::Inclusion(Inclusion { proof, height: shown, .. }) => {
+                50 + proof.neighbours.len() + DIGEST * proof.path.len() + shown.as_ref().map_or(0, height)
+            }
+            Self::MultiSig { .. } => 212,
+            Self::Delivery(delivery) => {
+                let beside = |of: &ExceptionProof| EXC_LEAF_BYTES + DIGEST * of.path.len();
+                92 + aggregate(&delivery.aggregate) + delivery.exception.as_ref().map_or(0, beside)
+            }
+            Self::Ack { .. } => 8,
+            Self::Nack { .. } => 5,
+            Self::Query { .. } => 12,
+            Self::State(state) => 40 + aggregate(&state.aggregate) + height(&state.height),
+            Self::SignUp(card) => card.size_hint(),
+            Self::Signed(signed) => 56 + DIGEST * signed.path.len() + aggregate(&signed.aggregate),
+            Self::Challenge { .. } => 16,
+            Self::Claim { .. } => 68,
+        }
     }
 }

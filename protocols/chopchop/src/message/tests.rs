@@ -81,6 +81,7 @@ fn datagrams_have_the_published_sizes() {
     ] {
         let sealed = datagram(&message).expect("it fits");
         assert_eq!(sealed.len(), bytes, "{message:?}");
+        assert_eq!(message.encode().len(), message.size_hint(), "no byte is asked for in vain: {message:?}");
         assert_eq!(ClientMessage::decode(message.encode(), &Limits::default()), Ok(message));
     }
     assert!(datagram(&submit(1_024)).is_some_and(|sealed| sealed.len() <= DATAGRAM_MAX));

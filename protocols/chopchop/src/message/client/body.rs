@@ -3,15 +3,14 @@
 use synod_crypto::Hash;
 use synod_wire::{Blob, Malformed, Reader, Why, Wire, Writer};
 
-use super::{ClientMessage, Delivery, ExceptionProof, FIRST, Inclusion, SECOND, Signed, StateAnswer, Submit};
+use super::{
+    ClientMessage, DIGEST, Delivery, ExceptionProof, FIRST, Inclusion, SECOND, Signed, StateAnswer, Submit,
+};
 use crate::certificate::{AGGREGATE_BYTES, Aggregate, HeightCertificate, Legitimacy, Signers};
 use crate::dedup::EXC_LEAF_BYTES;
 use crate::fixed::Fixed;
 use crate::message::COUNT_MAX;
 use crate::tree::{EntryProof, TreeShape, path_len};
-
-/// Bytes of a digest.
-const DIGEST: usize = 32;
 
 impl ClientMessage {
     pub(super) fn put_body(&self, out: &mut Writer) {
