@@ -63,8 +63,8 @@ impl Broker {
         let Some((messages, tree)) = batch.messages().and_then(|of| Some((of, of.tree.as_ref()?))) else {
             return;
         };
-        let entry = |at: u32| messages.slots.get(at as usize).map(|slot| slot.admitted.entry());
-        let Some(proof) = Self::prove(tree, index, &entry) else { return };
+        let entry = |at: u32| messages.slots.get(at as usize).map(|slot| slot.admitted.as_entry());
+        let Some(proof) = tree.prove(index, entry) else { return };
         let (k, shape) = (messages.k, messages.shape);
         let closed = batch.phase != Phase::Distilling;
         // Only number 0 needs no proof: a client may have signed right below the height that is proven to it.
@@ -72,20 +72,6 @@ impl Broker {
         let height = self.shown.as_ref().filter(shows).cloned();
         let inclusion = Inclusion { root: tree.root(), k, shape, proof, height, closed };
         Self::tell(link, ClientMessage::Inclusion(inclusion), turn);
-    }
-
-    fn prove(
-        tree: &EntryTree,
-        index: u32,
-        entry: &dyn Fn(u32) -> Option<crate::batch::OwnedEntry>,
-    ) -> Option<crate::tree::EntryProof> {
-        let arity = tree.shape().arity();
-        let first = index - index % arity;
-        let leaf: Vec<_> = (first..first.saturating_add(arity)).map(entry).collect();
-        tree.prove(index, |at| {
-            let place = usize::try_from(at.checked_sub(first)?).ok()?;
-            leaf.get(place)?.as_ref().map(crate::batch::OwnedEntry::as_entry)
-        })
     }
 
     /// The first share of each of the last two links that carried the client's submission; no other counts.
@@ -236,8 +222,12 @@ impl Broker {
             let key = *book.stored(slot.admitted.id)?;
             Some((suspects.contains(&slot.admitted.id), Candidate { index, key, first: *first, other }))
         };
-        let mut all: Vec<(bool, Candidate)> = (0_u32..).zip(&messages.slots).filter_map(candidate).collect();
-        all.sort_by_key(|(suspect, _)| *suspect);
-        all.into_iter().map(|(_, candidate)| candidate).collect()
+        let (mut all, mut last) = (Vec::with_capacity(messages.slots.len()), Vec::new());
+        for (is_suspect, candidate) in (0_u32..).zip(&messages.slots).filter_map(candidate) {
+            let list = if is_suspect { &mut last } else { &mut all };
+            list.push(candidate);
+        }
+        all.append(&mut last);
+        all
     }
 }

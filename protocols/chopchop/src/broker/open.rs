@@ -14,6 +14,7 @@ use super::flow::{Telling, Told};
 use crate::batch::OwnedEntry;
 use crate::card::Card;
 use crate::certificate::Aggregate;
+use crate::columns::Entry;
 use crate::content::AnyBatch;
 use crate::dedup::Exceptions;
 use crate::item::Item;
@@ -37,10 +38,15 @@ impl Carriers {
     }
 
     pub(super) fn has(&self, link: NodeId) -> bool {
-        self.0.contains(&Some(link))
+        self.0[0] == Some(link) || self.0[1] == Some(link)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = NodeId> {
+    /// Those that `others` has not.
+    pub(super) fn without(self, others: Self) -> Self {
+        Self(self.0.map(|link| link.filter(|link| !others.has(*link))))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = NodeId> + use<> {
         self.0.into_iter().flatten()
     }
 }
@@ -60,6 +66,10 @@ impl Admitted {
     /// Whether `other` is a retransmission of it.
     pub(super) fn is_same(&self, k0: u64, message: &[u8], parity: bool) -> bool {
         self.k0 == k0 && self.parity == parity && self.message[..] == *message
+    }
+
+    pub(super) fn as_entry(&self) -> Entry<'_> {
+        Entry { id: self.id, message: &self.message, parity: self.parity }
     }
 
     pub(super) fn entry(&self) -> OwnedEntry {

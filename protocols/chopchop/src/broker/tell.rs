@@ -3,7 +3,6 @@
 //! *Bounds.* A step tells at most 1,024 clients; the rest of what the windows admit follows in steps of its own.
 
 use synod_machine::{Span, Time};
-use synod_quorum::NodeId;
 
 use super::flow::{Flow, Told};
 use super::open::{Batch, Messages, Phase, Slot};
@@ -112,8 +111,7 @@ impl Broker {
         let (offered, count) = (messages.offered, messages.shape.count);
         let Some(slot) = messages.slots.get_mut(index as usize) else { return };
         let is_first = offered && index == 0 && slot.shown.times == 0;
-        let silent: Vec<NodeId> =
-            slot.admitted.carriers.iter().filter(|link| !slot.heard.has(*link)).collect();
+        let silent = slot.admitted.carriers.without(slot.heard);
         let waits = slot.shown.tell(now, offered);
         messages.places.waiting += u32::from(waits);
         let all = offered && messages.places.next >= count;
@@ -134,7 +132,7 @@ impl Broker {
         if is_last {
             turn.arm(Timer::Distil(number), self.distil_wait());
         }
-        for link in silent {
+        for link in silent.iter() {
             self.show(number, index, link, turn);
         }
     }
@@ -144,14 +142,13 @@ impl Broker {
         let Some(messages) = self.telling(number, What::Delivery) else { return };
         let Some(slot) = messages.slots.get_mut(index as usize) else { return };
         let signs = slot.signs;
-        let open: Vec<NodeId> =
-            slot.admitted.carriers.iter().filter(|link| !slot.acknowledged.has(*link)).collect();
+        let open = slot.admitted.carriers.without(slot.acknowledged);
         let waits = slot.delivered.tell(now, true);
         messages.deliveries.waiting += u32::from(waits);
         if waits {
             self.deliveries.told();
         }
-        for link in open {
+        for link in open.iter() {
             // Those that did not sign cannot read the delivery without their place.
             if !signs {
                 self.show(number, index, link, turn);
@@ -191,16 +188,20 @@ impl Broker {
         let Messages { slots, places, deliveries, .. } = messages;
         let telling = if is_delivered { deliveries } else { places };
         for (index, slot) in (0..telling.next).zip(slots) {
-            let settled = what.is_settled(slot);
             let told = what.of(slot);
+            // Most were answered: nothing else of them is read.
+            if !told.waits {
+                continue;
+            }
             let timeout = timeouts[(told.times.saturating_sub(1) as usize).min(timeouts.len() - 1)];
-            if !told.waits || now.since(told.last) < timeout {
+            if now.since(told.last) < timeout {
                 continue;
             }
             told.waits = false;
             silent += 1;
-            if !settled && !told.again && (!is_delivered || told.times < DELIVERIES_MAX) {
-                told.again = true;
+            let comes = !told.again && (!is_delivered || told.times < DELIVERIES_MAX);
+            if comes && !what.is_settled(slot) {
+                what.of(slot).again = true;
                 telling.again.push_back(index);
             }
         }
