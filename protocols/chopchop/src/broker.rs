@@ -9,6 +9,7 @@
 
 mod ask;
 mod bounds;
+mod by_id;
 mod collect;
 mod config;
 mod distil;
@@ -40,6 +41,7 @@ use synod_machine::{
 use synod_quorum::NodeId;
 
 use self::ask::Questions;
+use self::by_id::ById;
 use self::enrol::Desk;
 use self::flow::{Flow, Width};
 use self::follow::Follow;
@@ -147,14 +149,14 @@ pub struct Broker {
     checking: usize,
     checks: u32,
     /// Of each client the first submission that waits for its check or is under it: its number, signature and link.
-    under_check: BTreeMap<u32, (u64, Signature, NodeId)>,
+    under_check: ById<(u64, Signature, NodeId)>,
     /// Links with a certificate under check.
     explaining: BTreeSet<NodeId>,
     /// Clients' Ed25519 keys that were read.
     read: ReadKeys,
     /// Highest number admitted and newest batch, by client.
     standings: Standings,
-    pool: BTreeMap<u32, Admitted>,
+    pool: ById<Admitted>,
     held: BTreeMap<u32, Admitted>,
     pool_bytes: u64,
     /// Where the next batch begins to take.
@@ -413,9 +415,9 @@ impl Machine for Broker {
     }
 
     fn invariants(&self) {
-        for (id, admitted) in &self.pool {
-            assert_eq!(*id, admitted.id, "the pool is by id");
-            let placed = self.standings.place(*id).and_then(|(batch, _)| self.batches.get(&batch));
+        for (id, admitted) in self.pool.iter() {
+            assert_eq!(id, admitted.id, "the pool is by id");
+            let placed = self.standings.place(id).and_then(|(batch, _)| self.batches.get(&batch));
             assert!(
                 placed.is_none_or(|batch| batch.phase == Phase::Delivered),
                 "one entry per id in pool and open batches together"
@@ -461,11 +463,11 @@ impl Recover for Broker {
             unchecked: VecDeque::new(),
             checking: 0,
             checks: 0,
-            under_check: BTreeMap::new(),
+            under_check: ById::new(),
             explaining: BTreeSet::new(),
             read: ReadKeys::new(config.parameters.read_keys_max),
             standings: Standings::default(),
-            pool: BTreeMap::new(),
+            pool: ById::new(),
             held: BTreeMap::new(),
             pool_bytes: 0,
             cursor: 0,

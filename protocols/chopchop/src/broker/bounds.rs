@@ -15,7 +15,8 @@ impl Bounded for Broker {
         let batches: u64 = self.batches.values().map(Batch::bytes).sum();
         let submissions = self.pool.len() + self.held.len() + self.unchecked.len() + self.checking;
         let explained = self.explaining.len() as u64 * (512 + self.config.message_max());
-        let per_client = self.standings.bytes() + 24 * self.buckets.len() as u64;
+        let rows = self.standings.bytes() + self.pool.row_bytes() + self.under_check.row_bytes();
+        let per_client = rows + 24 * self.buckets.len() as u64;
         self.directory.bytes()
             + self.book.bytes()
             + self.read.bytes()
@@ -36,7 +37,8 @@ impl Bounded for Broker {
         let entry = SLOT_BYTES + self.config.message_max();
         let open = 2 * u64::from(parameters.pipeline_max) + 1;
         let batch = u64::from(rules.batch_max) * entry + u64::from(rules.body_bytes_max);
-        clients * (112 + 72 + 24)
+        clients * (112 + 72 + 24 + 16)
+            + 64
             + KeyBook::bytes_of(self.directory.len())
             + ReadKeys::bytes_max(clients, parameters.read_keys_max)
             + self.config.pool_max() as u64 * (96 + 3 * (160 + self.config.message_max()))

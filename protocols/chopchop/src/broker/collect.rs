@@ -114,7 +114,7 @@ impl Broker {
 
     fn known(&self, submit: &Submit) -> Known {
         let same = |admitted: &Admitted| admitted.is_same(submit.k0, &submit.message, submit.parity);
-        let waiting = [self.pool.get(&submit.id), self.held.get(&submit.id)];
+        let waiting = [self.pool.get(submit.id), self.held.get(&submit.id)];
         let placed = self.placed(submit.id).map(|(_, slot)| &slot.admitted);
         let mut copies =
             waiting.into_iter().flatten().chain(placed).filter(|admitted| same(admitted)).peekable();
@@ -145,11 +145,10 @@ impl Broker {
 
     /// A retransmission: this link is answered from now on.
     fn seen_again(&mut self, link: NodeId, submit: &Submit, turn: &mut Step<'_>) {
-        for waiting in [&mut self.pool, &mut self.held] {
-            let waiting = waiting.get_mut(&submit.id);
+        let waiting = [self.pool.get_mut(submit.id), self.held.get_mut(&submit.id)];
+        for admitted in waiting.into_iter().flatten() {
             // What waits may be another message than the one that is in a batch.
-            let same = |of: &&mut Admitted| of.is_same(submit.k0, &submit.message, submit.parity);
-            if let Some(admitted) = waiting.filter(same) {
+            if admitted.is_same(submit.k0, &submit.message, submit.parity) {
                 admitted.carriers.add(link);
             }
         }
@@ -176,11 +175,13 @@ impl Broker {
         let message = message.bytes().to_vec().into();
         let admitted = Admitted { id, k0, message, parity, t, carriers: Carriers::of(link) };
         // What is under check already, from the same link, needs no second one.
-        let same = self.under_check.get(&id).is_some_and(|known| *known == (k0, t, link));
-        if same {
-            return;
+        match self.under_check.get(id) {
+            Some(known) if *known == (k0, t, link) => return,
+            Some(_) => {}
+            None => {
+                self.under_check.insert(id, (k0, t, link));
+            }
         }
-        self.under_check.entry(id).or_insert((k0, t, link));
         self.arm_flush(turn);
         self.unchecked.push_back(Submitted(admitted));
         if self.unchecked.len() >= CHECKED_TOGETHER {
@@ -244,7 +245,7 @@ impl Broker {
         self.checking = self.checking.saturating_sub(checked.len());
         self.checks = self.checks.saturating_sub(1);
         for (Submitted(admitted), good) in checked {
-            self.under_check.remove(&admitted.id);
+            self.under_check.remove(admitted.id);
             if good {
                 self.admit(admitted, turn.now());
             } else if let Some(link) = admitted.carriers.iter().next() {
@@ -267,7 +268,7 @@ impl Broker {
         if self.joined(&admitted) {
             return;
         }
-        let waits = [self.pool.get(&id), self.held.get(&id)];
+        let waits = [self.pool.get(id), self.held.get(&id)];
         let waits = waits.into_iter().flatten().any(|waiting| waiting.k0 >= k0);
         let placed = self.placed(id).map(|(batch, slot)| (batch, slot.admitted.k0));
         let open = placed.filter(|(batch, _)| !self.kept.contains(batch));
@@ -291,11 +292,11 @@ impl Broker {
     /// Whether it is a retransmission of what waits or is in an open batch: its links are answered as well.
     fn joined(&mut self, admitted: &Admitted) -> bool {
         let Admitted { id, k0, message, parity, carriers, .. } = admitted;
-        for waiting in [&mut self.pool, &mut self.held] {
-            if let Some(known) = waiting.get_mut(id).filter(|known| known.is_same(*k0, message, *parity)) {
-                carriers.iter().for_each(|link| known.carriers.add(link));
-                return true;
-            }
+        let waiting = [self.pool.get_mut(*id), self.held.get_mut(id)];
+        let mut waiting = waiting.into_iter().flatten();
+        if let Some(known) = waiting.find(|known| known.is_same(*k0, message, *parity)) {
+            carriers.iter().for_each(|link| known.carriers.add(link));
+            return true;
         }
         let Some((batch, index)) = self.standings.place(*id) else { return false };
         let Some(messages) = self.batches.get_mut(&batch).and_then(Batch::messages_mut) else { return false };
@@ -427,20 +428,19 @@ impl Broker {
     fn pick(&mut self, may: impl Fn(&Admitted) -> bool) -> Vec<Admitted> {
         let (entries, most) = (self.config.entries_max(), self.config.cluster.rules().body_bytes_max);
         let (mut ids, mut bytes) = (Vec::new(), 0);
-        let round = self.pool.range(self.cursor..).chain(self.pool.range(..self.cursor));
-        for (id, admitted) in round.filter(|(_, admitted)| may(admitted)) {
-            bytes += Self::weight(admitted);
+        for id in self.pool.ids_from(self.cursor, may) {
+            bytes += self.pool.get(id).map_or(0, Self::weight);
             let full = ids.len() >= entries || bytes > u64::from(most);
             if full && !ids.is_empty() {
-                self.cursor = *id;
+                self.cursor = id;
                 break;
             }
-            ids.push(*id);
+            ids.push(id);
         }
         ids.sort_unstable();
         let mut taken = Vec::with_capacity(ids.len());
         for id in ids {
-            if let Some(admitted) = self.pool.remove(&id) {
+            if let Some(admitted) = self.pool.remove(id) {
                 self.pool_bytes -= Self::weight(&admitted);
                 taken.push(admitted);
             }

@@ -407,7 +407,9 @@ fn strangers_that_repeat_an_earlier_message_take_no_links_of_its_client_away() {
 #[test]
 fn a_copy_of_a_message_counts_for_its_link_only_with_a_signature_of_its_client() {
     let mut hand = lone(2, Rules { batch_max: 64, body_bytes_max: 64 << 10, ..Rules::default() });
-    let links = |hand: &Hand<Broker>| hand.machine.pool[&0].carriers.iter().collect::<Vec<NodeId>>();
+    let links = |hand: &Hand<Broker>| {
+        hand.machine.pool.get(0).expect("it waits").carriers.iter().collect::<Vec<NodeId>>()
+    };
     hand.step(from(link(0), ClientMessage::Submit(submit(0, 0, 1))));
     hand.step(Event::Timer(Timer::Flush));
     assert_eq!(links(&hand), [link(0)]);

@@ -223,5 +223,9 @@ fn a_submission_that_comes_again_while_it_is_checked_is_checked_once() {
     hand.step(answer);
     hand.step(Event::Timer(Timer::Flush));
     assert_eq!(hand.machine.seen().pool, 1);
-    assert_eq!(hand.machine.pool[&0].carriers.iter().count(), 2, "both links are answered");
+    assert_eq!(
+        hand.machine.pool.get(0).expect("it waits").carriers.iter().count(),
+        2,
+        "both links are answered"
+    );
 }
