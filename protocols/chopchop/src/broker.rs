@@ -49,7 +49,7 @@ use self::heights::Heights;
 use self::held::Earlier;
 use self::job::Submitted;
 use self::links::Links;
-use self::open::{Admitted, Batch, Phase};
+use self::open::{Admitted, Batch, Phase, Shares};
 use self::read::ReadKeys;
 use self::recent::{Bucket, Recent};
 use self::standing::Standings;
@@ -164,6 +164,8 @@ pub struct Broker {
     window: u64,
     window_since: Option<Time>,
     batches: BTreeMap<u64, Batch>,
+    /// The room of the shares of a batch that was searched, for those of the next.
+    spare: Vec<Shares>,
     last_batch: u64,
     by_digest: BTreeMap<Hash, u64>,
     by_commit: BTreeMap<[u8; 16], u64>,
@@ -474,6 +476,7 @@ impl Recover for Broker {
             window: 0,
             window_since: None,
             batches: BTreeMap::new(),
+            spare: Vec::new(),
             last_batch: 0,
             by_digest: BTreeMap::new(),
             by_commit: BTreeMap::new(),

@@ -6,9 +6,12 @@ use super::Broker;
 use super::collect::EXPLAINED_TOGETHER;
 use super::enrol::Desk;
 use super::held::Earlier;
-use super::open::{Batch, SLOT_BYTES};
+use super::open::{Batch, SLOT_BYTES, Shares};
 use super::read::ReadKeys;
 use crate::keybook::KeyBook;
+
+/// Bytes of the room of one entry's shares.
+const SHARES_BYTES: u64 = size_of::<Shares>() as u64;
 
 impl Bounded for Broker {
     fn bytes(&self) -> u64 {
@@ -24,6 +27,7 @@ impl Bounded for Broker {
             + submissions as u64 * (160 + self.config.message_max())
             + 96 * self.under_check.len() as u64
             + batches
+            + SHARES_BYTES * self.spare.capacity() as u64
             + explained
             + 128 * self.links.len() as u64
             + Earlier::bytes_max(self.config.cluster.roster().size())
@@ -43,6 +47,7 @@ impl Bounded for Broker {
             + ReadKeys::bytes_max(clients, parameters.read_keys_max)
             + self.config.pool_max() as u64 * (96 + 3 * (160 + self.config.message_max()))
             + (open + 1) * batch
+            + 2 * SHARES_BYTES * u64::from(rules.batch_max)
             + EXPLAINED_TOGETHER as u64 * (512 + self.config.message_max())
             + parameters.keep_bytes
             + 128 * u64::from(parameters.links_max)

@@ -404,6 +404,7 @@ impl Broker {
             shape,
             payload: taken.iter().map(|admitted| admitted.message.len() as u64).sum(),
             slots: taken.into_iter().map(Slot::new).collect(),
+            shares: Vec::new(),
             carried,
             offered,
             tree: None,

@@ -6,7 +6,7 @@ use synod_machine::Span;
 use synod_quorum::NodeId;
 
 use super::job::{Candidate, Task};
-use super::open::{Batch, Messages, Phase, Slot};
+use super::open::{Batch, Messages, Phase, Shares, Slot};
 use super::{Broker, Step, Timer};
 use crate::certificate::HeightCertificate;
 use crate::message::{ClientMessage, Inclusion};
@@ -175,14 +175,23 @@ impl Broker {
         shares: Vec<(u32, NodeId, Option<BlsSignature>)>,
         turn: &mut Step<'_>,
     ) {
-        let Some(messages) = self.batches.get_mut(&number).and_then(Batch::messages_mut) else { return };
+        let batch = self.batches.get_mut(&number).filter(|batch| batch.phase == Phase::Distilling);
+        let Some(messages) = batch.and_then(Batch::messages_mut) else { return };
         messages.reading = messages.reading.saturating_sub(1);
+        if messages.shares.is_empty() {
+            // A batch after the other: memory that is new to the process costs more than what is done in it.
+            messages.shares = core::mem::take(&mut self.spare);
+            messages.shares.resize_with(messages.slots.len(), Shares::default);
+        }
         for (index, link, share) in shares {
+            let at = index as usize;
             // What is off the curve is no share, and nobody's fault but its sender's.
-            if let (Some(slot), Some(share)) = (messages.slot_mut(index), share) {
-                match &slot.share {
-                    None => slot.share = Some((link, share)),
-                    Some(_) => slot.other = Some(Box::new((link, share))),
+            if let (Some(slot), Some(of), Some(share)) =
+                (messages.slots.get_mut(at), messages.shares.get_mut(at), share)
+            {
+                match &of.first {
+                    None => (of.first, slot.sent[0]) = (Some(share), Some(link)),
+                    Some(_) => (of.other, slot.sent[1]) = (Some(Box::new(share)), Some(link)),
                 }
             }
         }
@@ -202,6 +211,13 @@ impl Broker {
         let candidates = Self::candidates(messages, &self.book, &self.suspects);
         let commit = messages.commit;
         batch.phase = Phase::Searching;
+        if let Some(messages) = batch.messages_mut() {
+            let mut spare = core::mem::take(&mut messages.shares);
+            spare.clear();
+            if spare.capacity() > self.spare.capacity() {
+                self.spare = spare;
+            }
+        }
         self.end_places(number);
         turn.disarm(Timer::Distil(number));
         turn.disarm(Timer::Resend(number));
@@ -216,14 +232,14 @@ impl Broker {
         book: &crate::keybook::KeyBook,
         suspects: &std::collections::BTreeSet<u32>,
     ) -> Vec<Candidate> {
-        let candidate = |(index, slot): (u32, &Slot)| {
-            let (_, first) = slot.share.as_ref()?;
-            let other = slot.other.as_ref().map(|other| other.1);
+        let candidate = |((index, slot), shares): ((u32, &Slot), &Shares)| {
+            let (first, other) = (shares.first?, shares.other.as_deref().copied());
             let key = *book.stored(slot.admitted.id)?;
-            Some((suspects.contains(&slot.admitted.id), Candidate { index, key, first: *first, other }))
+            Some((suspects.contains(&slot.admitted.id), Candidate { index, key, first, other }))
         };
         let (mut all, mut last) = (Vec::with_capacity(messages.slots.len()), Vec::new());
-        for (is_suspect, candidate) in (0_u32..).zip(&messages.slots).filter_map(candidate) {
+        let slots = (0_u32..).zip(&messages.slots).zip(&messages.shares);
+        for (is_suspect, candidate) in slots.filter_map(candidate) {
             let list = if is_suspect { &mut last } else { &mut all };
             list.push(candidate);
         }

@@ -83,10 +83,8 @@ pub(super) struct Slot {
     pub(super) admitted: Admitted,
     /// Links whose share was taken, whatever it is worth.
     pub(super) heard: Carriers,
-    /// The first share on the curve.
-    pub(super) share: Option<(NodeId, BlsSignature)>,
-    /// The share of another link.
-    pub(super) other: Option<Box<(NodeId, BlsSignature)>>,
+    /// The link whose share on the curve came first, and another whose share came too.
+    pub(super) sent: [Option<NodeId>; 2],
     /// Whether its share is in the aggregate.
     pub(super) signs: bool,
     /// Links on which the delivery was acknowledged.
@@ -103,8 +101,7 @@ impl Slot {
         Self {
             admitted,
             heard: Carriers::default(),
-            share: None,
-            other: None,
+            sent: [None; 2],
             signs: false,
             acknowledged: Carriers::default(),
             shown: Told::default(),
@@ -123,6 +120,15 @@ impl Slot {
     }
 }
 
+/// The shares of one entry, which nobody needs any more once they were searched.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shares {
+    /// The first on the curve.
+    pub(super) first: Option<BlsSignature>,
+    /// That of another link.
+    pub(super) other: Option<Box<BlsSignature>>,
+}
+
 /// What a batch of messages has beyond its seal.
 #[derive(Clone, Debug)]
 pub(super) struct Messages {
@@ -132,6 +138,8 @@ pub(super) struct Messages {
     pub(super) payload: u64,
     /// By rising id.
     pub(super) slots: Vec<Slot>,
+    /// The shares of each slot, from the first that was read until all are searched.
+    pub(super) shares: Vec<Shares>,
     /// Which links carry which slots.
     pub(super) carried: BTreeSet<(NodeId, u32)>,
     /// Whether it is offered for multi-signing.

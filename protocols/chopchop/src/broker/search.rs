@@ -27,24 +27,21 @@ impl Broker {
         turn.note(Note { name: NoteName::Searched, values, digest: messages.commit });
         let mut struck: Vec<NodeId> = Vec::new();
         for index in &found.bad_first {
-            let share = messages.slots.get(*index as usize).and_then(|slot| slot.share.as_ref());
-            struck.extend(share.map(|(link, _)| *link));
+            struck.extend(messages.slots.get(*index as usize).and_then(|slot| slot.sent[0]));
         }
         for index in &found.bad_other {
-            let share = messages.slots.get(*index as usize).and_then(|slot| slot.other.as_ref());
-            struck.extend(share.map(|other| other.0));
+            struck.extend(messages.slots.get(*index as usize).and_then(|slot| slot.sent[1]));
         }
         let mut straggle = Vec::new();
         for (index, slot) in (0_u32..).zip(&mut messages.slots) {
             let left_out = found.left_out.binary_search(&index).is_ok();
-            slot.signs = slot.share.is_some() && !left_out && found.aggregate.is_some();
+            slot.signs = slot.sent[0].is_some() && !left_out && found.aggregate.is_some();
             if slot.signs {
                 self.suspects.remove(&slot.admitted.id);
             } else {
                 straggle.push(slot.admitted.id);
             }
-            slot.share = None;
-            slot.other = None;
+            slot.sent = [None; 2];
         }
         messages.aggregate = found.aggregate;
         for link in struck {
