@@ -394,10 +394,8 @@ impl Broker {
         let number = self.last_batch;
         let shape = TreeShape { count, msg_size: self.config.class.msg_size() };
         let entries = taken.iter().map(Admitted::entry).collect();
-        let mut carried = std::collections::BTreeSet::new();
         for (index, admitted) in (0_u32..).zip(&taken) {
             self.standings.set_place(admitted.id, (number, index));
-            carried.extend(admitted.carriers.iter().map(|link| (link, index)));
         }
         let messages = Messages {
             k,
@@ -405,7 +403,7 @@ impl Broker {
             payload: taken.iter().map(|admitted| admitted.message.len() as u64).sum(),
             slots: taken.into_iter().map(Slot::new).collect(),
             shares: Vec::new(),
-            carried,
+            carried: None,
             offered,
             tree: None,
             commit: synod_crypto::Hash::ZERO,

@@ -129,6 +129,40 @@ pub(super) struct Shares {
     pub(super) other: Option<Box<BlsSignature>>,
 }
 
+/// Which links carry which slots, with some that they carried before.
+#[derive(Clone, Debug)]
+pub(super) struct Carried {
+    /// Those of the beginning, in order.
+    first: Vec<(NodeId, u32)>,
+    /// Those that came since.
+    since: BTreeSet<(NodeId, u32)>,
+}
+
+impl Carried {
+    fn of(slots: &[Slot]) -> Self {
+        let each = |(index, slot): (u32, &Slot)| slot.admitted.carriers.iter().map(move |link| (link, index));
+        let mut first: Vec<(NodeId, u32)> = (0_u32..).zip(slots).flat_map(each).collect();
+        first.sort_unstable();
+        Self { first, since: BTreeSet::new() }
+    }
+
+    fn insert(&mut self, carries: (NodeId, u32)) {
+        if self.first.binary_search(&carries).is_err() {
+            self.since.insert(carries);
+        }
+    }
+
+    fn remove(&mut self, carried: (NodeId, u32)) {
+        self.since.remove(&carried);
+    }
+
+    fn by(&self, link: NodeId) -> impl Iterator<Item = u32> {
+        let from = self.first.partition_point(|(other, _)| *other < link);
+        let first = self.first.iter().skip(from).take_while(move |(other, _)| *other == link);
+        first.chain(self.since.range((link, 0)..=(link, u32::MAX))).map(|(_, index)| *index)
+    }
+}
+
 /// What a batch of messages has beyond its seal.
 #[derive(Clone, Debug)]
 pub(super) struct Messages {
@@ -140,8 +174,8 @@ pub(super) struct Messages {
     pub(super) slots: Vec<Slot>,
     /// The shares of each slot, from the first that was read until all are searched.
     pub(super) shares: Vec<Shares>,
-    /// Which links carry which slots.
-    pub(super) carried: BTreeSet<(NodeId, u32)>,
+    /// Which links carry which slots, from the first acknowledgement on: most clients answer with their next message.
+    pub(super) carried: Option<Carried>,
     /// Whether it is offered for multi-signing.
     pub(super) offered: bool,
     pub(super) tree: Option<Arc<EntryTree>>,
@@ -206,13 +240,25 @@ impl Messages {
         if slot.admitted.carriers.has(link) {
             return;
         }
-        let old: Vec<NodeId> = slot.admitted.carriers.iter().collect();
+        let old = slot.admitted.carriers;
         self.silent += u32::from(slot.is_complete());
         slot.admitted.carriers.add(link);
-        for gone in old.into_iter().filter(|gone| !slot.admitted.carriers.has(*gone)) {
-            self.carried.remove(&(gone, index));
+        let gone = old.without(slot.admitted.carriers);
+        if let Some(carried) = &mut self.carried {
+            gone.iter().for_each(|gone| carried.remove((gone, index)));
+            carried.insert((link, index));
         }
-        self.carried.insert((link, index));
+    }
+
+    /// The slots that a link carries, by rising index.
+    pub(super) fn carried_by(&mut self, link: NodeId) -> Vec<u32> {
+        let slots = &self.slots;
+        let carried = self.carried.get_or_insert_with(|| Carried::of(slots));
+        let carries =
+            |index: &u32| slots.get(*index as usize).is_some_and(|slot| slot.admitted.carriers.has(link));
+        let mut all: Vec<u32> = carried.by(link).filter(carries).collect();
+        all.sort_unstable();
+        all
     }
 }
 
@@ -347,3 +393,41 @@ impl Batch {
 
 /// An entry: submission, share, its place among links, when its client was told what, two digests of the tree.
 pub(super) const SLOT_BYTES: u64 = 640;
+
+#[cfg(test)]
+mod tests {
+    use super::{Admitted, Carried, Carriers, Slot};
+    use synod_crypto::Signature;
+    use synod_quorum::NodeId;
+    use synod_wire::Bytes;
+
+    #[test]
+    fn links_carry_what_they_came_with_and_what_came_since() {
+        let slot = |id: u32| {
+            let message = Bytes::from_static(b"m");
+            let carriers = Carriers::of(NodeId(900 + id % 3));
+            Slot::new(Admitted { id, k0: 0, message, parity: false, t: Signature([0; 64]), carriers })
+        };
+        let slots: Vec<Slot> = (0..9).map(slot).collect();
+        let mut carried = Carried::of(&slots);
+        let by = |carried: &Carried, link: u32| carried.by(NodeId(link)).collect::<Vec<u32>>();
+        assert_eq!([by(&carried, 900), by(&carried, 902)], [[0, 3, 6], [2, 5, 8]]);
+        assert!(by(&carried, 899).is_empty() && by(&carried, 903).is_empty());
+        carried.insert((NodeId(901), 4));
+        carried.insert((NodeId(901), 0));
+        carried.insert((NodeId(950), 8));
+        assert_eq!([by(&carried, 901), by(&carried, 950)], [vec![1, 4, 7, 0], vec![8]]);
+        carried.remove((NodeId(901), 0));
+        assert_eq!(by(&carried, 901), [1, 4, 7]);
+    }
+
+    #[test]
+    fn of_two_pairs_of_links_those_without_the_others_stay() {
+        let mut pair = Carriers::of(NodeId(7));
+        assert_eq!(pair.without(Carriers::default()).iter().collect::<Vec<_>>(), [NodeId(7)]);
+        pair.add(NodeId(8));
+        assert_eq!(pair.iter().collect::<Vec<_>>(), [NodeId(8), NodeId(7)]);
+        assert_eq!(pair.without(Carriers::of(NodeId(8))).iter().collect::<Vec<_>>(), [NodeId(7)]);
+        assert_eq!(pair.without(pair).iter().count(), 0);
+    }
+}

@@ -42,8 +42,7 @@ impl Broker {
     pub(super) fn on_ack(&mut self, link: NodeId, height: u64, turn: &mut Step<'_>) {
         let Some(number) = self.by_height.get(&height).copied() else { return };
         let Some(messages) = self.batches.get_mut(&number).and_then(Batch::messages_mut) else { return };
-        let all: Vec<u32> =
-            messages.carried.range((link, 0)..=(link, u32::MAX)).map(|(_, index)| *index).collect();
+        let all = messages.carried_by(link);
         for index in &all {
             if let Some(slot) = messages.slot_mut(*index) {
                 slot.acknowledged.add(link);
