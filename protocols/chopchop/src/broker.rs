@@ -8,6 +8,7 @@
 //! and `keep_bytes` of delivered ones, `links_max` records of links, 1,024 open questions.
 
 mod ask;
+mod batches;
 mod bounds;
 mod by_id;
 mod collect;
@@ -41,6 +42,7 @@ use synod_machine::{
 use synod_quorum::NodeId;
 
 use self::ask::Questions;
+use self::batches::Batches;
 use self::by_id::ById;
 use self::enrol::Desk;
 use self::flow::{Flow, Width};
@@ -116,8 +118,7 @@ pub struct Seen {
     pub signed: u64,
     /// Entries of sealed batches.
     pub sealed: u64,
-    /// Bytes of bodies that the servers still take, by the least of them that f liars cannot lower; `None` before f + 1
-    /// said so.
+    /// Bytes of bodies that servers still take, by the least that f liars cannot lower; `None` before f + 1 said so.
     pub credit: Option<u64>,
 }
 
@@ -163,7 +164,7 @@ pub struct Broker {
     cursor: u32,
     window: u64,
     window_since: Option<Time>,
-    batches: BTreeMap<u64, Batch>,
+    batches: Batches,
     /// The room of the shares of a batch that was searched, for those of the next.
     spare: Vec<Shares>,
     last_batch: u64,
@@ -475,7 +476,7 @@ impl Recover for Broker {
             cursor: 0,
             window: 0,
             window_since: None,
-            batches: BTreeMap::new(),
+            batches: Batches::default(),
             spare: Vec::new(),
             last_batch: 0,
             by_digest: BTreeMap::new(),
