@@ -33,12 +33,12 @@ pub(crate) struct Chains {
 pub(crate) fn step<R: Row>(chains: &mut Chains, blocks: &[&[u8; BLOCK]; WIDE]) {
     let m = R::spread(blocks);
     let mut chain = [R::splat(0); 8];
-    for at in 0..8 {
-        chain[at] = R::load(&chains.chain[at]);
+    for (chain, row) in chain.iter_mut().zip(&chains.chain) {
+        *chain = R::load(row);
     }
     let chain = mix(&chain, &m, R::load(&chains.sizes), R::load(&chains.flags));
-    for at in 0..8 {
-        chains.chain[at] = chain[at].store();
+    for (row, chain) in chains.chain.iter_mut().zip(chain) {
+        *row = chain.store();
     }
 }
 
