@@ -60,16 +60,8 @@ fn a_crash_between_any_two_effects_costs_nothing() {
     let (handed, roots, last) = log(3, 13);
     let mut crashes = 0;
     for fuse in 0.. {
-        let mut world = World::new(1, 3, 0, fuse);
-        world.log.clone_from(&handed);
-        world.nodes[0].fuse = Some(fuse);
-        world.run();
-        let crashed = world.nodes[0].machine.is_none();
-        if crashed {
-            crashes += 1;
-            world.restart(0);
-            world.run();
-        }
+        let (world, crashed) = World::crashed_at(fuse, &handed);
+        crashes += u64::from(crashed);
         let mut applied = world.nodes[0].applied.clone();
         applied.dedup();
         assert_eq!(applied, roots, "crash at effect {fuse}");

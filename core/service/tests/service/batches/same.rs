@@ -41,15 +41,7 @@ fn a_checkpoint_of_the_height_of_the_last_one_is_a_record_alone_and_stalls_nobod
 fn a_crash_between_any_two_effects_of_such_checkpoints_costs_nothing() {
     let (handed, root) = repeated(5);
     for fuse in 0.. {
-        let mut world = World::new(1, 3, 0, fuse);
-        world.log.clone_from(&handed);
-        world.nodes[0].fuse = Some(fuse);
-        world.run();
-        let crashed = world.nodes[0].machine.is_none();
-        if crashed {
-            world.restart(0);
-            world.run();
-        }
+        let (world, crashed) = World::crashed_at(fuse, &handed);
         assert_eq!(world.nodes[0].applied.last(), Some(&(28, root)), "crash at effect {fuse}");
         world.blobs_are_those_kept(0);
         if !crashed {

@@ -121,6 +121,20 @@ impl World {
         world
     }
 
+    /// One node that is handed this and crashes at effect `fuse`, once if it comes so far; whether it did, and started again.
+    pub(crate) fn crashed_at(fuse: u64, handed: &[Handed]) -> (Self, bool) {
+        let mut world = Self::new(1, 3, 0, fuse);
+        world.log = handed.to_vec();
+        world.nodes[0].fuse = Some(fuse);
+        world.run();
+        let crashed = world.nodes[0].machine.is_none();
+        if crashed {
+            world.restart(0);
+            world.run();
+        }
+        (world, crashed)
+    }
+
     pub(crate) fn machine(&self, at: usize) -> &Machine0 {
         self.nodes[at].machine.as_ref().expect("it runs")
     }
