@@ -15,7 +15,7 @@ mod wired;
 pub(crate) use audit::{Audit, are_settled, mark as audit_mark, settled};
 pub(crate) use chop::real::{Enrol, RealPlan, run as run_real};
 pub(crate) use chop::{App, ChildPlan, LoadPart, LoadPlan, run_children, run_load};
-pub(crate) use chop::{ChopPlan, Part, ServerPart, run as run_chop};
+pub(crate) use chop::{ChopPlan, Part, ServerPart, WINDOWS_MIN, run as run_chop};
 pub(crate) use plan::{Access, Pace, Plan, Target};
 pub(crate) use processes::{ChopStart, Processes, Start};
 pub(crate) use run::run;

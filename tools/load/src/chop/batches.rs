@@ -182,6 +182,9 @@ pub struct Forged {
     pub rerooted: Sealed,
     /// The root is still that of the genuine ones.
     pub swapped: Sealed,
+    /// Every message is genuine, but the signature of one straggler is wrong: of the first one at the entry or behind it, else of
+    /// the last one. `None` of a batch without stragglers.
+    pub resigned: Option<Sealed>,
 }
 
 impl Forged {
@@ -198,20 +201,45 @@ impl Forged {
             OwnedEntry { id: entry.id, message: message.into(), parity: entry.parity }
         };
         let header = &genuine.header;
-        let plan = Plan {
-            broker: header.broker,
-            msg_size: header.msg_size,
-            epoch: header.epoch,
-            k: header.k,
-            expiry: header.expiry,
-            directory: header.directory,
+        let sealed = |entries, stragglers| {
+            let seal = Seal::new(plan_of(genuine), entries).with_stragglers(stragglers);
+            let seal = seal.with_voids(columns.voids().collect());
+            seal.seal(cluster.domains(), header.aggregate).ok()
         };
-        let seal = Seal::new(plan, (0..).zip(columns.entries()).map(owned).collect())
-            .with_stragglers(columns.stragglers().collect())
-            .with_voids(columns.voids().collect());
-        let rerooted = seal.seal(cluster.domains(), header.aggregate).ok()?;
+        let stragglers: Vec<Straggler> = columns.stragglers().collect();
+        let rerooted = sealed((0..).zip(columns.entries()).map(owned).collect(), stragglers.clone())?;
         let swapped = Sealed { header: header.clone(), body: rerooted.body.clone() };
-        (index < header.count && rerooted.header.root != header.root).then_some(Self { rerooted, swapped })
+        let resigned = if stragglers.is_empty() {
+            None
+        } else {
+            let genuine = (header.count..).zip(columns.entries()).map(owned).collect();
+            Some(sealed(genuine, resigned(stragglers, index))?)
+        };
+        let forged = index < header.count && rerooted.header.root != header.root;
+        forged.then_some(Self { rerooted, swapped, resigned })
+    }
+}
+
+/// The signature of one of `stragglers` with a bit that is another one.
+fn resigned(mut stragglers: Vec<Straggler>, index: u32) -> Vec<Straggler> {
+    let last = stragglers.len().saturating_sub(1);
+    let at = stragglers.iter().position(|straggler| straggler.index >= index).unwrap_or(last);
+    // Of the scalar, below its order still.
+    let scalar = stragglers.get_mut(at).and_then(|straggler| straggler.t.0.get_mut(32));
+    scalar.into_iter().for_each(|byte| *byte ^= 1);
+    stragglers
+}
+
+/// What a batch was sealed with.
+pub(super) const fn plan_of(sealed: &Sealed) -> Plan {
+    let header = &sealed.header;
+    Plan {
+        broker: header.broker,
+        msg_size: header.msg_size,
+        epoch: header.epoch,
+        k: header.k,
+        expiry: header.expiry,
+        directory: header.directory,
     }
 }
 

@@ -11,7 +11,7 @@ use synod_load::chop::{Forged, Witness};
 pub(super) struct Audit {
     /// Genuine batches that the jobs of a store were given, before the clock ran.
     pub(super) genuine: u64,
-    /// Batches with one wrong message that they were given.
+    /// Batches with one wrong message, or one wrong signature of a straggler, that they were given.
     pub(super) forged: u64,
     /// Genuine ones that were refused, under the clock or before.
     pub(super) refused: u64,
@@ -43,6 +43,10 @@ impl Audit {
             let rooted = witness.check(&forged.swapped) == Err(Refusal::Root);
             audit.forged += 2;
             audit.taken += u64::from(!told) + u64::from(!rooted);
+            if let Some(resigned) = forged.resigned {
+                audit.forged += 1;
+                audit.taken += u64::from(witness.check(&resigned) != Err(Refusal::Straggler));
+            }
         }
         audit
     }
@@ -67,7 +71,7 @@ impl Audit {
         let Self { genuine, forged, refused, taken } = self;
         let found = format!(
             "of {genuine} genuine batches and those measured {refused} were refused; of {forged} with one wrong \
-             message {taken} were not refused for it"
+             message or signature {taken} were not refused for it"
         );
         let values = [("lost", &*refused.to_string()), ("duplicated", &*taken.to_string())];
         Err(SynError::of(code::AUDIT_FAILED, &values).because(found))

@@ -12,4 +12,4 @@ mod server;
 pub(crate) use auth::run;
 pub(crate) use children::{ChildPlan, run as run_children};
 pub(crate) use load::{App, LoadPart, LoadPlan, run as run_load};
-pub(crate) use plan::{ChopPlan, Part, ServerPart};
+pub(crate) use plan::{ChopPlan, Part, ServerPart, WINDOWS_MIN};

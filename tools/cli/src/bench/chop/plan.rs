@@ -4,6 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 use synod_load::chop::{BatchPlan, IdDraw};
 
+/// Stragglers for each second of a server's run, where nobody says how many batches are made: more than its row wants.
+const STRAGGLERS_PER_S: u64 = 400_000;
+/// What batches that are sent once have in memory, about.
+const SERIES_BYTES: u64 = 1 << 30;
+/// Windows that such batches fill at least: the first ones warm up, and behind the last ones the clock stops.
+pub(crate) const WINDOWS_MIN: usize = 4;
+
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Part {
@@ -97,6 +104,17 @@ impl ChopPlan {
     /// The same without any multi-signature.
     pub(crate) fn undistilled(&self) -> BatchPlan {
         BatchPlan { distilled: 0, ..self.batches() }
+    }
+
+    /// Batches that a server is sent once each, `window` at a time: enough for the time, unless that takes too much memory.
+    pub(crate) fn series(&self, window: usize) -> usize {
+        let (plan, time) = (self.batches(), self.warmup + self.span);
+        let apart = u64::from(plan.stragglers());
+        let wanted = u128::from(STRAGGLERS_PER_S) * time.as_millis() / 1_000 / u128::from(apart.max(1));
+        // Columns of ids and numbers take a few bytes beside messages and signatures.
+        let bytes = u64::from(plan.count) * (u64::from(plan.msg_size) + 4) + 72 * apart;
+        let fit = SERIES_BYTES / bytes.max(1);
+        usize::try_from(wanted.min(u128::from(fit))).unwrap_or(usize::MAX).max(WINDOWS_MIN * window)
     }
 
     /// How long another way is measured.

@@ -2,9 +2,10 @@
 //!
 //! Both machines of a server and all their jobs run in this process beside a load broker, without sockets and disk: figures are
 //! of the server's own work, not of a server process, and the result says so. Batches are genuine, and no figure is printed
-//! unless each of their messages was delivered once.
+//! unless each of their messages was delivered once and forgeries of the first batch were refused.
 
 use super::ChopPlan;
+use super::audit::Audit;
 use super::plan::ServerPart;
 use super::report::{each, float, rounded};
 use crate::bench::header::common;
@@ -15,8 +16,8 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use synod_config::{Exit, SynError, code};
 use synod_crypto::Seed;
-use synod_load::chop::node::{ROLES, Replay, Served, ServerPlan, serve};
-use synod_load::chop::{KeyFamily, Unfit, cluster};
+use synod_load::chop::node::{QUOTA_WORK, ROLES, Replay, Served, ServerPlan, serve};
+use synod_load::chop::{KeyFamily, Unfit, Witness, cluster};
 
 /// Why figures that other benchmarks have are not here.
 const UNAVAILABLE: [(&str, &str); 6] = [
@@ -51,6 +52,35 @@ pub(super) fn run(session: &Session, plan: &ChopPlan, part: ServerPart) -> Done 
     session.watched("making batches");
     let unfit = |why: Unfit| wrong_usage(&why.to_string());
     let replay = Replay::new(&cluster, &members, plan.batches(), plan.pool).map_err(unfit)?;
+    session.watched("auditing");
+    let first = replay.first().map(std::slice::from_ref).unwrap_or_default();
+    // The audit is told of a forgery that is none where stragglers sign, else of a batch that never was.
+    let signed_alone = plan.batches().stragglers() > 0;
+    let witness = Witness::new(&cluster, &members);
+    let audit = Audit::of(&witness, &cluster, first, plan.planted && signed_alone);
+    audit.passed()?;
+    let (mut measured, planted) = (Vec::new(), plan.planted);
+    for (name, plan, repeat) in ways(plan, part) {
+        let mut served = Vec::new();
+        for _ in 0..repeat {
+            session.watched(&format!("measuring {name}"));
+            let mut one = serve(&cluster, &members, &replay, &plan).map_err(|why| bug("bench", &why))?;
+            one.sent += u64::from(planted);
+            sound(&one)?;
+            served.push(one);
+        }
+        measured.push(Way { name, served });
+    }
+    let report = report(plan, part, (&measured, &audit), plain.as_ref());
+    if let Some(file) = &plan.out {
+        std::fs::write(file, report.to_json()).map_err(|e| crate::cluster::unwritable(file, &e))?;
+    }
+    session.output.print(&report)?;
+    Ok(Exit::Success)
+}
+
+/// The ways to run the server, each with its name and how often.
+fn ways(plan: &ChopPlan, part: ServerPart) -> Vec<(&'static str, ServerPlan, u32)> {
     let usual = ServerPlan {
         window: part.window,
         share: part.share,
@@ -65,28 +95,24 @@ pub(super) fn run(session: &Session, plan: &ChopPlan, part: ServerPart) -> Done 
     if plan.ablations {
         ways.push(("every batch witnessed", ServerPlan { share: (1, 1), ..aside }, 1));
         ways.push(("no batch witnessed", ServerPlan { share: (0, 1), ..aside }, 1));
+    }
+    // Without multi-signatures no keys are added and nothing is paired.
+    if plan.ablations && plan.batches().stragglers() < plan.batch {
         ways.push(("no sums of cohorts", ServerPlan { cohorts: false, ..aside }, 1));
         ways.push(("keys added by the curve library", ServerPlan { vectors: false, ..aside }, 1));
         ways.push(("one check at a time", ServerPlan { together: 1, ..aside }, 1));
     }
-    let (mut measured, planted) = (Vec::new(), plan.planted);
-    for (name, plan, repeat) in ways {
-        let mut served = Vec::new();
-        for _ in 0..repeat {
-            session.watched(&format!("measuring {name}"));
-            let mut one = serve(&cluster, &members, &replay, &plan).map_err(|why| bug("bench", &why))?;
-            one.sent += u64::from(planted);
-            sound(&one)?;
-            served.push(one);
-        }
-        measured.push(Way { name, served });
+    ways
+}
+
+/// How the batches of `plan` were made.
+fn generated(plan: &ChopPlan) -> &'static str {
+    if plan.batches().stragglers() == 0 {
+        "bodies of a pool under rising numbers, each with an aggregate made while the clock runs"
+    } else {
+        "before the clock ran, one for each number, every straggler with a signature by its key of the family; none is sent twice \
+         to one server"
     }
-    let report = report(plan, part, &measured, plain.as_ref());
-    if let Some(file) = &plan.out {
-        std::fs::write(file, report.to_json()).map_err(|e| crate::cluster::unwritable(file, &e))?;
-    }
-    session.output.print(&report)?;
-    Ok(Exit::Success)
 }
 
 fn sound(served: &Served) -> Result<(), SynError> {
@@ -124,6 +150,7 @@ fn way(one: &Way) -> Value {
     json!({
         "path": one.name, "messages_per_s": rounded(per_s(&served)),
         "witnessed": served.witnessed, "batches": served.batches, "cpu_ns_per_msg": cpu(&served),
+        "measured_s": rounded(served.wall.as_secs_f64()), "used_up": served.used_up,
     })
 }
 
@@ -131,15 +158,18 @@ fn way(one: &Way) -> Value {
 fn without_huge_pages(told: &Value) -> Value {
     json!({
         "path": "without huge pages", "messages_per_s": told["messages_per_s"],
+        "measured_s": told["measured_s"], "used_up": told["used_up"],
         "cpu_ns_per_msg": told["cpu_ns_per_msg"],
     })
 }
 
-fn report(plan: &ChopPlan, part: ServerPart, ways: &[Way], plain: Option<&Value>) -> Report {
+fn report(
+    plan: &ChopPlan,
+    part: ServerPart,
+    (ways, audit): (&[Way], &Audit),
+    plain: Option<&Value>,
+) -> Report {
     let usual = ways.first().map(|way| middle(&way.served)).unwrap_or_default();
-    let mut spread: Vec<f64> = ways.iter().take(1).flat_map(|way| way.served.iter().map(per_s)).collect();
-    spread.sort_by(f64::total_cmp);
-    let spread = [spread.first(), spread.last()].map(|rate| rounded(rate.copied().unwrap_or(0.0)));
     let mut header = common();
     for (key, value) in [
         ("transport", "none: in one process"),
@@ -150,29 +180,47 @@ fn report(plan: &ChopPlan, part: ServerPart, ways: &[Way], plain: Option<&Value>
         header.insert(key.to_owned(), json!(value));
     }
     header.insert("processes".to_owned(), json!(1));
-    let reasons: Map<String, Value> =
-        UNAVAILABLE.iter().map(|(key, why)| ((*key).to_owned(), json!(why))).collect();
-    let (asked, of) = part.share;
     Report::new("synod-bench/1")
         .field("header", Value::Object(header))
         .field("achieved_per_s", rounded(per_s(&usual)))
         .field("held", true)
-        .field(
-            "audit",
-            json!({ "sent": usual.sent, "delivered": usual.delivered, "exceptions": 0, "ok": true }),
-        )
-        .field(
-            "chop",
-            json!({
-                "part": "server", "process": "the load broker's: no socket, no disk",
-                "n": 4, "f": 1, "share": format!("{asked}/{of}"), "ordering": "solo",
-                "ids": plan.ids.to_string(), "clients": plan.clients, "id_space": plan.id_space,
-                "batch": plan.batch, "size": plan.size, "pool": plan.pool, "window": part.window,
-                "messages_per_s": rounded(per_s(&usual)), "messages_per_s_spread": spread,
-                "cpu_ns_per_msg": cpu(&usual),
-                "huge_page_bytes": crate::huge::held(),
-                "paths": ways.iter().map(way).chain(plain.map(without_huge_pages)).collect::<Vec<_>>(),
-                "unavailable": reasons,
-            }),
-        )
+        .field("audit", audited(audit, &usual))
+        .field("chop", own(plan, part, (ways, &usual), plain))
+}
+
+/// What the audit found, of the batches sent and of the forgeries.
+fn audited(audit: &Audit, usual: &Served) -> Value {
+    let mut out = audit.to_json();
+    if let Value::Object(out) = &mut out {
+        out.extend([
+            ("sent".to_owned(), json!(usual.sent)),
+            ("delivered".to_owned(), json!(usual.delivered)),
+            ("exceptions".to_owned(), json!(usual.exceptions)),
+        ]);
+    }
+    out
+}
+
+/// The keys of this benchmark alone.
+fn own(plan: &ChopPlan, part: ServerPart, (ways, usual): (&[Way], &Served), plain: Option<&Value>) -> Value {
+    let (asked, of) = part.share;
+    let mut spread: Vec<f64> = ways.iter().take(1).flat_map(|way| way.served.iter().map(per_s)).collect();
+    spread.sort_by(f64::total_cmp);
+    let spread = [spread.first(), spread.last()].map(|rate| rounded(rate.copied().unwrap_or(0.0)));
+    let reasons: Map<String, Value> =
+        UNAVAILABLE.iter().map(|(key, why)| ((*key).to_owned(), json!(why))).collect();
+    json!({
+        "part": "server", "process": "the load broker's: no socket, no disk",
+        "n": 4, "f": 1, "share": format!("{asked}/{of}"), "ordering": "solo",
+        "ids": plan.ids.to_string(), "clients": plan.clients, "id_space": plan.id_space,
+        "batch": plan.batch, "size": plan.size, "distilled": f64::from(plan.distilled) / 1_000.0,
+        "stragglers_per_batch": plan.batches().stragglers(), "generated": generated(plan),
+        "pool": plan.pool, "window": part.window, "quota_work": QUOTA_WORK,
+        "messages_per_s": rounded(per_s(usual)), "messages_per_s_spread": spread,
+        "measured_s": rounded(usual.wall.as_secs_f64()), "used_up": usual.used_up,
+        "cpu_ns_per_msg": cpu(usual),
+        "huge_page_bytes": crate::huge::held(),
+        "paths": ways.iter().map(way).chain(plain.map(without_huge_pages)).collect::<Vec<_>>(),
+        "unavailable": reasons,
+    })
 }

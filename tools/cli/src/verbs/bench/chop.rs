@@ -4,7 +4,7 @@ mod given;
 mod load;
 
 use super::duration;
-use crate::bench::{ChildPlan, ChopPlan, Enrol, LoadPlan, Part, RealPlan, ServerPart};
+use crate::bench::{ChildPlan, ChopPlan, Enrol, LoadPlan, Part, RealPlan, ServerPart, WINDOWS_MIN};
 use crate::session::usage;
 use clap::Args;
 use std::path::PathBuf;
@@ -16,6 +16,8 @@ use synod_load::chop::IdDraw;
 const IDS_MAX: u32 = 4_294_966_784;
 /// Clients of a chunk of the directory.
 const CHUNK: u32 = 512;
+/// Batches made beforehand.
+const POOL: u16 = 16;
 
 /// Options of `chop` alone.
 #[derive(Debug, Args)]
@@ -32,7 +34,8 @@ pub(super) struct ChopOptions {
     /// Which ids a batch has: uniform, cohort[:PERCENT exchanged from batch to batch] or block.
     #[arg(long, default_value = "uniform", value_name = "DRAW")]
     ids: IdDraw,
-    /// Share of messages under the multi-signature, 0 to 1; the others carry signatures of their own.
+    /// Share of messages under the multi-signature, 0 to 1; the others carry signatures of their own, as all do with --part
+    /// server --distilled 0.
     #[arg(long, default_value = "1", value_name = "SHARE", value_parser = share)]
     distilled: u16,
     /// Messages per batch.
@@ -48,9 +51,11 @@ pub(super) struct ChopOptions {
     /// both numbers are rounded up to multiples of 512.
     #[arg(long, value_name = "IDS", value_parser = clap::value_parser!(u32).range(1..=i64::from(IDS_MAX)))]
     id_space: Option<u32>,
-    /// Batches made before the measured time; they are checked or sent in turn. Under a load broker 0 makes each anew.
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(0..=1_024))]
-    pool: u16,
+    /// Batches made before the measured time, 16 unless said otherwise; they are checked or sent in turn. Under a load broker 0
+    /// makes each anew. Those of --part server that are not fully distilled are sent once each; enough for the time are made,
+    /// and the clock stops when none are left.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(0..=1_024))]
+    pool: Option<u16>,
     /// With --part server: of how many batches the server witnesses how many.
     #[arg(long, default_value = "26/64", value_name = "W/N", value_parser = witnessed)]
     share: (u32, u32),
@@ -230,15 +235,12 @@ impl ChopOptions {
         let Times { span, warmup, repeat } = self.times()?;
         let window = usize::from(self.window.unwrap_or(16));
         let server = (self.part == Part::Server).then_some(ServerPart { share: self.share, window });
-        if server.is_some() && self.distilled != 1_000 {
-            return Err(usage("--part server replays batches that are fully distilled"));
-        }
         if server.is_some() && self.id_space.is_some_and(|ids| ids != self.clients.unwrap_or(1_000_000)) {
             return Err(usage(
                 "--part server has a directory, whose ids are distinct clients: no --id-space",
             ));
         }
-        if self.pool == 0 {
+        if self.pool == Some(0) {
             return Err(usage("--pool 0 goes with a load broker: here batches are made beforehand"));
         }
         let clients = self.clients.unwrap_or(1_000_000);
@@ -249,14 +251,14 @@ impl ChopOptions {
         if self.batch > id_space {
             return Err(usage("--batch is above the number of ids, and no client is in a batch twice"));
         }
-        Ok(ChopPlan {
+        let mut plan = ChopPlan {
             ids: self.ids,
             distilled: self.distilled,
             batch: self.batch,
             size: self.size,
             clients,
             id_space,
-            pool: usize::from(self.pool),
+            pool: usize::from(self.pool.unwrap_or(POOL)),
             span,
             warmup,
             repeat,
@@ -266,7 +268,16 @@ impl ChopOptions {
             given: self.given.words(self.part),
             planted: self.i_am_a_test,
             out: self.out,
-        })
+        };
+        if server.is_some() && plan.batches().stragglers() > 0 {
+            plan.pool = self.pool.map_or_else(|| plan.series(window), usize::from);
+            if plan.pool < WINDOWS_MIN * window {
+                return Err(usage(
+                    "stragglers are sent once: --pool is four times --window at least, or left out",
+                ));
+            }
+        }
+        Ok(plan)
     }
 }
 

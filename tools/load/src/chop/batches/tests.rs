@@ -58,9 +58,26 @@ fn a_wrong_message_is_refused_by_root_or_by_signature() {
             let forged = Forged::of(&cluster, &genuine, index).expect("an entry");
             assert_eq!(witness.check(&forged.rerooted), Err(why), "entry {index}, {distilled}");
             assert_eq!(witness.check(&forged.swapped), Err(Refusal::Root), "entry {index}, {distilled}");
+            assert_eq!(forged.resigned.is_some(), distilled < 1_000);
         }
         assert!(Forged::of(&cluster, &genuine, 100).is_none(), "there is no such entry");
         assert_eq!(witness.check(&genuine), Ok(()));
+    }
+}
+
+#[test]
+fn a_wrong_signature_of_one_straggler_is_refused_though_every_message_is_genuine() {
+    let (members, cluster) = (members(512, 512), cluster());
+    let witness = Witness::new(&cluster, &members);
+    for distilled in [0, 500, 990] {
+        let mut batches = Batches::new(&members, &cluster, plan(IdDraw::Uniform, distilled)).expect("ids");
+        let genuine = batches.draw().expect("a sound plan");
+        for index in [0, 42, 99] {
+            let forged = Forged::of(&cluster, &genuine, index).and_then(|forged| forged.resigned);
+            let forged = forged.expect("a straggler");
+            assert_eq!(forged.header.root, genuine.header.root);
+            assert_eq!(witness.check(&forged), Err(Refusal::Straggler), "entry {index}, {distilled}");
+        }
     }
 }
 

@@ -14,5 +14,5 @@ mod feed;
 mod host;
 mod solo;
 
-pub use drive::{ROLES, Served, ServerPlan, serve};
+pub use drive::{QUOTA_WORK, ROLES, Served, ServerPlan, serve};
 pub use feed::Replay;

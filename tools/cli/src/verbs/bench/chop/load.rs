@@ -2,7 +2,7 @@
 
 use super::super::Durability;
 use super::given::{PARTS, read};
-use super::{ChopOptions, Times};
+use super::{ChopOptions, POOL, Times};
 use crate::bench::{App, ChildPlan, LoadPart, LoadPlan, Part};
 use crate::session::usage;
 use clap::Args;
@@ -59,7 +59,7 @@ impl ChopOptions {
             size: self.size,
             clients,
             id_space,
-            pool: usize::from(self.pool),
+            pool: usize::from(self.pool.unwrap_or(POOL)),
             window: u32::from(self.window.unwrap_or(WINDOW)),
             rate: self.load.rate,
             app: self.load.app,

@@ -45,7 +45,7 @@ fn what_means_nothing_is_refused_with_the_reason() {
         ("--ids odd", "one of uniform"),
         ("--distilled 1.5", "not a share"),
         ("--part figure3", "invalid value"),
-        ("--part server --distilled 0.9", "fully distilled"),
+        ("--part server --distilled 0.9 --pool 63", "four times --window"),
         ("--part server --id-space 2000000", "no --id-space"),
         ("--part server --share 65/64", "not a share such as 26/64"),
         ("--size 0", "0 is not in"),
@@ -89,6 +89,17 @@ fn a_server_witnesses_the_share_of_the_paper() {
     assert_eq!(server("--part server"), Some(ServerPart { share: (26, 64), window: 16 }));
     assert_eq!(server("--part server --share 0/1 --window 8").map(|part| part.share), Some((0, 1)));
     assert_eq!(server("--part auth"), None);
+}
+
+#[test]
+fn a_server_is_sent_as_many_stragglers_as_its_time_may_take() {
+    let pool = |line: &str| plan(&format!("--part server {line}")).expect("sound").pool;
+    assert_eq!((pool(""), pool("--distilled 1 --pool 3")), (16, 3), "replayed");
+    assert_eq!(pool("--distilled 0 --batch 1000"), 25 * 400);
+    assert_eq!(pool("--distilled 0.5 --batch 1000 --for 1s --warmup 0s"), 800);
+    assert_eq!((pool("--distilled 0 --for 1s --warmup 1s"), pool("--distilled 0 --pool 80")), (64, 80));
+    assert_eq!(pool("--distilled 0.999 --batch 100"), 16, "of so few nobody signs alone");
+    assert!(pool("--distilled 0.95") < 1_100, "more do not fit");
 }
 
 fn chosen(line: &str) -> Result<Chosen, String> {
@@ -228,7 +239,7 @@ fn parts_of_all_get_every_option_that_goes_with_them() {
 fn what_a_later_part_refuses_is_refused_before_the_first_one_runs() {
     for (line, reason) in [
         ("--part all --clients 4000000", "at most 3355443"),
-        ("--part all --distilled 0.5", "fully distilled"),
+        ("--part all --distilled 0.5", "measures every share itself"),
         ("--part all --size 9", "8 bytes"),
         ("--part broker --silent 101", "0 to 100 percent"),
     ] {
