@@ -1,7 +1,8 @@
 //! Answers to brokers: verdicts, heights, states, the directory (section 4.8).
 //!
 //! *Bounds.* The verdicts of the last 4,096 heights, signatures of 1,024 heights, 256 brokers whose questions are counted, and as
-//! many of whom 8 heights each are remembered that they asked for before the delivery.
+//! many of whom 8 heights each are remembered that they asked for before the delivery; brokers and servers of the genesis have places
+//! of their own beside them, and half of what is at work at a time, for new names are to be had for nothing.
 //! A height is signed as work of whoever asked for it, within its budget, and only if its signature will be kept: whoever asks
 //! for old heights without end has none signed twice.
 
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use synod_crypto::Hash;
 use synod_machine::broadcast::AtomicBroadcast;
 use synod_machine::{Span, Time, Turn};
-use synod_quorum::NodeId;
+use synod_quorum::{MEMBERS_MAX, NodeId};
 use synod_wire::Wire as _;
 
 use super::{Server, ServerTask};
@@ -26,13 +27,15 @@ const VERDICTS: u64 = 4_096;
 const VERDICT_BYTES: u64 = 64 << 20;
 /// Heights whose signatures are kept.
 const HEIGHTS: usize = 1_024;
-/// Heights that are signed at a time, and of those for one broker.
+/// Heights that are signed at a time, half of them for brokers outside the genesis, and of those for one broker.
 const SIGNING_MAX: u32 = 64;
 const SIGNING_SHARE: u32 = 8;
 /// Heights that one broker may have signed each second; what is signed already is said as often as it is asked for.
 const HEIGHTS_PER_SECOND: u32 = 128;
-/// Brokers that wait for one thing.
+/// Brokers that wait for one thing, those of the genesis beside them.
 const WAITERS: usize = 256;
+/// Brokers and servers that a genesis names at most.
+const NAMED: usize = 64 + MEMBERS_MAX as usize;
 /// Accepted heights whose delivery one broker waits for.
 const EARLY: usize = 8;
 /// Bytes of them, at most.
@@ -53,6 +56,8 @@ struct Kept {
 /// What one broker asked.
 #[derive(Clone, Debug)]
 struct Asked {
+    /// Whether the genesis names it.
+    named: bool,
     second: Time,
     /// Clients and heights in this second.
     count: u32,
@@ -61,6 +66,16 @@ struct Asked {
     signing: u32,
     clients: VecDeque<(Time, u32)>,
 }
+
+/// Heights that one broker waits for.
+#[derive(Clone, Debug)]
+struct Early {
+    named: bool,
+    heights: BTreeSet<u64>,
+}
+
+/// Who asks, and whether the genesis names it.
+type Asker = (NodeId, bool);
 
 /// What becomes of a question for a height.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +97,7 @@ pub(super) struct Answers {
     heights: BTreeMap<u64, (Option<BlsSignatureBytes>, Vec<NodeId>)>,
     signing: u32,
     /// Heights that brokers asked for before they were delivered.
-    early: BTreeMap<NodeId, BTreeSet<u64>>,
+    early: BTreeMap<NodeId, Early>,
     asked: BTreeMap<NodeId, Asked>,
     states: Vec<(NodeId, StateAsk)>,
     root: Option<(u32, Hash)>,
@@ -129,15 +144,16 @@ impl Answers {
         kept.verdict.clone()
     }
 
-    /// What a broker asked before; none when too many others ask.
-    fn asked_by(&mut self, broker: NodeId, now: Time) -> Option<&mut Asked> {
-        if !self.asked.contains_key(&broker) && self.asked.len() >= WAITERS {
+    /// What a broker asked before; none when too many others ask, unless the genesis names it.
+    fn asked_by(&mut self, (broker, named): Asker, now: Time) -> Option<&mut Asked> {
+        let full = |answers: &Self| answers.asked.values().filter(|asked| !asked.named).count() >= WAITERS;
+        if !named && !self.asked.contains_key(&broker) && full(self) {
             self.asked.retain(|_, asked| now.since(asked.second) < STATE_AGAIN);
-            if self.asked.len() >= WAITERS {
+            if full(self) {
                 return None;
             }
         }
-        let fresh = Asked { second: now, count: 0, heights: 0, signing: 0, clients: VecDeque::new() };
+        let fresh = Asked { named, second: now, count: 0, heights: 0, signing: 0, clients: VecDeque::new() };
         let asked = self.asked.entry(broker).or_insert(fresh);
         if now.since(asked.second) >= Span::secs(1) {
             (asked.second, asked.count, asked.heights) = (now, 0, 0);
@@ -146,22 +162,25 @@ impl Answers {
     }
 
     /// A broker asks for a height.
-    fn ask_height(&mut self, broker: NodeId, height: u64, now: Time) -> HeightAnswer {
+    fn ask_height(&mut self, asker: Asker, height: u64, now: Time) -> HeightAnswer {
+        let (broker, named) = asker;
         if let Some((signature, waiters)) = self.heights.get_mut(&height) {
             if let Some(signature) = *signature {
                 return HeightAnswer::Known(signature);
             }
-            if !waiters.contains(&broker) && waiters.len() < WAITERS {
+            if !waiters.contains(&broker) && waiters.len() < if named { WAITERS + NAMED } else { WAITERS } {
                 waiters.push(broker);
             }
             return HeightAnswer::Nothing;
         }
         let lowest = self.heights.first_key_value().map_or(0, |(lowest, _)| *lowest);
         let kept = self.heights.len() < HEIGHTS || height > lowest;
-        if !kept || self.signing >= SIGNING_MAX {
+        let others =
+            || self.asked.values().filter(|asked| !asked.named).map(|asked| asked.signing).sum::<u32>();
+        if !kept || self.signing >= SIGNING_MAX || (!named && others() >= SIGNING_MAX / 2) {
             return HeightAnswer::Nothing;
         }
-        let Some(asked) = self.asked_by(broker, now) else { return HeightAnswer::Nothing };
+        let Some(asked) = self.asked_by(asker, now) else { return HeightAnswer::Nothing };
         if asked.heights >= HEIGHTS_PER_SECOND || asked.signing >= SIGNING_SHARE {
             return HeightAnswer::Nothing;
         }
@@ -175,9 +194,11 @@ impl Answers {
     }
 
     /// A broker asks for a height before it is delivered, and hears of it then. The lowest stay: they are delivered first.
-    fn ask_early(&mut self, broker: NodeId, height: u64) {
-        if self.early.contains_key(&broker) || self.early.len() < WAITERS {
-            let heights = self.early.entry(broker).or_default();
+    fn ask_early(&mut self, (broker, named): Asker, height: u64) {
+        let others = || self.early.values().filter(|early| !early.named).count();
+        if named || self.early.contains_key(&broker) || others() < WAITERS {
+            let fresh = Early { named, heights: BTreeSet::new() };
+            let heights = &mut self.early.entry(broker).or_insert(fresh).heights;
             heights.insert(height);
             if heights.len() > EARLY {
                 heights.pop_last();
@@ -188,7 +209,7 @@ impl Answers {
     /// Who asked too early for what is delivered now.
     pub(super) fn due(&mut self, delivered: u64) -> Vec<(NodeId, u64)> {
         let mut due = Vec::new();
-        self.early.retain(|broker, heights| {
+        self.early.retain(|broker, Early { heights, .. }| {
             let later = heights.split_off(&(delivered + 1));
             due.extend(core::mem::replace(heights, later).into_iter().map(|height| (*broker, height)));
             !heights.is_empty()
@@ -208,8 +229,8 @@ impl Answers {
     }
 
     /// Whether a broker may ask about a client now: 10 clients a second, each once in ten.
-    fn admits(&mut self, broker: NodeId, id: u32, now: Time) -> bool {
-        let Some(asked) = self.asked_by(broker, now) else { return false };
+    fn admits(&mut self, asker: Asker, id: u32, now: Time) -> bool {
+        let Some(asked) = self.asked_by(asker, now) else { return false };
         while asked.clients.front().is_some_and(|(at, _)| now.since(*at) >= STATE_AGAIN) {
             asked.clients.pop_front();
         }
@@ -236,11 +257,16 @@ impl Answers {
             + Rations::bytes_max(&pulls::PULLS)
             + VERDICTS * 320
             + HEIGHTS as u64 * 160
-            + WAITERS as u64 * (4_096 + EARLY_BYTES)
+            + (WAITERS + NAMED) as u64 * (4_096 + EARLY_BYTES)
     }
 }
 
 impl<A: AtomicBroadcast> Server<A> {
+    /// Whether the genesis names it, as a broker or a server.
+    fn names(&self, node: NodeId) -> bool {
+        self.settings.brokers.contains(&node) || self.settings.cluster.roster().member(node).is_some()
+    }
+
     /// A broker asks again for the verdict on a batch.
     pub(super) fn on_certify(&mut self, from: NodeId, digest: &Hash, turn: &mut Turn<'_, Self>) {
         if let Some(verdict) = self.answers.verdict(digest, from) {
@@ -255,14 +281,15 @@ impl<A: AtomicBroadcast> Server<A> {
     /// A broker asks for a signature over a height. Only delivered ones are signed; stores speak of accepted ones (CREDIT), and
     /// those who ask for one are answered when it is delivered.
     pub(super) fn on_height_ask(&mut self, from: NodeId, height: u64, turn: &mut Turn<'_, Self>) {
+        let asker = (from, self.names(from));
         if height > self.delivered && height <= self.height() {
-            return self.answers.ask_early(from, height);
+            return self.answers.ask_early(asker, height);
         }
         if height == 0 || height > self.delivered {
             return;
         }
         let statement = Height { height };
-        match self.answers.ask_height(from, height, turn.now()) {
+        match self.answers.ask_height(asker, height, turn.now()) {
             HeightAnswer::Known(signature) => {
                 turn.send(from, ServerMessage::Height(SignedHeight { statement, signature }).into());
             }
@@ -288,7 +315,11 @@ impl<A: AtomicBroadcast> Server<A> {
     /// A broker asks where a client stands.
     pub(super) fn on_state_ask(&mut self, from: NodeId, ask: StateAsk, turn: &mut Turn<'_, Self>) {
         let known = self.loading.is_none() && ask.id < self.table.len();
-        if known && self.answers.states.len() < WAITERS && self.answers.admits(from, ask.id, turn.now()) {
+        let named = self.names(from);
+        let waiting = &self.answers.states;
+        let others = waiting.iter().filter(|(broker, _)| !self.names(*broker)).count();
+        let full = waiting.len() >= WAITERS || (!named && others >= WAITERS / 2);
+        if known && !full && self.answers.admits((from, named), ask.id, turn.now()) {
             self.answers.states.push((from, ask));
             self.answer_states(turn);
         }
@@ -312,7 +343,9 @@ impl<A: AtomicBroadcast> Server<A> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answers, EARLY, HEIGHTS, HEIGHTS_PER_SECOND, HeightAnswer, SIGNING_SHARE, WAITERS};
+    use super::{
+        Answers, EARLY, HEIGHTS, HEIGHTS_PER_SECOND, HeightAnswer, NAMED, SIGNING_MAX, SIGNING_SHARE, WAITERS,
+    };
     use crate::statement::BlsSignatureBytes;
     use synod_machine::{Span, Time};
     use synod_quorum::NodeId;
@@ -320,7 +353,7 @@ mod tests {
     const SIGNED: BlsSignatureBytes = BlsSignatureBytes([7; 96]);
 
     fn asks(answers: &mut Answers, height: u64, now: Time) -> bool {
-        let begun = answers.ask_height(NodeId(200), height, now) == HeightAnswer::Sign;
+        let begun = answers.ask_height((NodeId(200), false), height, now) == HeightAnswer::Sign;
         if begun {
             assert_eq!(answers.height_signed(NodeId(200), height, &SIGNED), [NodeId(200)]);
         }
@@ -337,7 +370,7 @@ mod tests {
             }
             assert_eq!(signed, 3 * HEIGHTS as u64, "round {round}");
         }
-        let known = answers.ask_height(NodeId(201), 3 * HEIGHTS as u64, now);
+        let known = answers.ask_height((NodeId(201), false), 3 * HEIGHTS as u64, now);
         assert_eq!(known, HeightAnswer::Known(SIGNED), "the newest are said at once");
     }
 
@@ -346,7 +379,8 @@ mod tests {
         let (mut answers, now) = (Answers::default(), Time(Span::secs(1).0));
         let begun = (1..=500).filter(|height| asks(&mut answers, *height, now)).count();
         assert_eq!(begun, HEIGHTS_PER_SECOND as usize);
-        let ask = |answers: &mut Answers, broker, height| answers.ask_height(NodeId(broker), height, now);
+        let ask =
+            |answers: &mut Answers, broker, height| answers.ask_height((NodeId(broker), false), height, now);
         assert_eq!(ask(&mut answers, 201, 500), HeightAnswer::Sign);
         assert_eq!(ask(&mut answers, 202, 500), HeightAnswer::Nothing, "one signature serves both");
         assert_eq!(answers.height_signed(NodeId(201), 500, &SIGNED), [NodeId(201), NodeId(202)]);
@@ -360,18 +394,51 @@ mod tests {
     fn who_asks_too_early_hears_of_the_lowest_heights_and_keeps_nobody_else_from_it() {
         let mut answers = Answers::default();
         for broker in (0_u32..).take(2 * WAITERS) {
-            (10..100).rev().for_each(|height| answers.ask_early(NodeId(broker), height));
+            (10..100).rev().for_each(|height| answers.ask_early((NodeId(broker), false), height));
         }
         assert!(answers.bytes() <= Answers::bytes_max());
         assert_eq!(answers.due(9), []);
         assert_eq!(answers.due(10).len(), WAITERS);
-        answers.ask_early(NodeId(9_000), 12);
+        answers.ask_early((NodeId(9_000), false), 12);
         assert_eq!(answers.due(11).len(), WAITERS);
         let due = answers.due(200);
         let of = |broker| due.iter().filter(move |(of, _)| *of == NodeId(broker)).map(|(_, height)| *height);
         assert!(of(0).eq(12..10 + EARLY as u64), "the lowest of those that it asked for");
         assert_eq!(of(9_000).count(), 0, "as many wait as may");
-        answers.ask_early(NodeId(9_000), 300);
+        answers.ask_early((NodeId(9_000), false), 300);
         assert_eq!(answers.due(300), [(NodeId(9_000), 300)], "those that were answered make room");
+    }
+
+    #[test]
+    fn names_that_nobody_knows_take_no_place_from_those_of_the_genesis() {
+        let (mut answers, now) = (Answers::default(), Time(Span::secs(1).0));
+        let guests = (1_000_u32..).take(2 * WAITERS);
+        let counted = guests.clone().filter(|guest| answers.admits((NodeId(*guest), false), 5, now)).count();
+        assert_eq!(counted, WAITERS, "as many others as there are places");
+        guests.for_each(|guest| answers.ask_early((NodeId(guest), false), 7));
+        assert!(answers.admits((NodeId(200), true), 5, now) && answers.admits((NodeId(3), true), 5, now));
+        assert_eq!(answers.ask_height((NodeId(201), true), 1, now), HeightAnswer::Sign);
+        answers.ask_early((NodeId(202), true), 7);
+        assert!(answers.due(7).contains(&(NodeId(202), 7)), "also of what is to be delivered");
+        // Later others come and go as before.
+        let late = now + Span::secs(10);
+        assert!(answers.admits((NodeId(9_000), false), 5, late));
+        let named = 0..u32::try_from(NAMED).expect("few");
+        assert!(named.map(|id| (NodeId(id), true)).all(|of| answers.asked_by(of, late).is_some()));
+        assert!(answers.bytes() <= Answers::bytes_max());
+    }
+
+    #[test]
+    fn heights_that_are_signed_for_others_leave_half_of_the_places() {
+        let (mut answers, now) = (Answers::default(), Time(Span::secs(1).0));
+        let mut begun = |brokers: core::ops::Range<u32>, named: bool, from: u64| {
+            let each = (from..).zip(brokers.flat_map(|broker| [broker; 16]));
+            each.filter(|(height, broker)| {
+                answers.ask_height((NodeId(*broker), named), *height, now) == HeightAnswer::Sign
+            })
+            .count()
+        };
+        assert_eq!(begun(1_000..1_100, false, 1), SIGNING_MAX as usize / 2);
+        assert_eq!(begun(200..300, true, 5_000), SIGNING_MAX as usize / 2);
     }
 }
