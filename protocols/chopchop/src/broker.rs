@@ -4,8 +4,8 @@
 //! *Trust.* Nobody trusts a broker, so it keeps no record: after a crash its clients go to another one, or come again, and
 //! the rule of deduplication sees to it that nothing is delivered twice. It trusts f + 1 servers together.
 //!
-//! *Bounds.* `read_keys_max` keys of clients as points, four batches' worth of submissions in the pool and as many held over, `2 pipeline_max` open batches, `keep`
-//! and `keep_bytes` of delivered ones, `links_max` records of links, 1,024 open questions.
+//! *Bounds.* `read_keys_max` keys of clients as points, four batches' worth of submissions in the pool and as many held over,
+//! `2 pipeline_max` open batches, `keep` and `keep_bytes` of delivered ones, `links_max` records of links, 1,024 open questions.
 
 mod ask;
 mod batches;
@@ -42,8 +42,6 @@ use synod_machine::{
 use synod_quorum::NodeId;
 
 use self::ask::Questions;
-use self::batches::Batches;
-use self::by_id::ById;
 use self::enrol::Desk;
 use self::flow::{Flow, Width};
 use self::follow::Follow;
@@ -55,6 +53,7 @@ use self::open::{Admitted, Batch, Phase, Shares};
 use self::read::ReadKeys;
 use self::recent::{Bucket, Recent};
 use self::standing::Standings;
+use self::{batches::Batches, by_id::ById};
 use crate::certificate::HeightCertificate;
 use crate::directory::Directory;
 use crate::fault::Fault;
@@ -95,7 +94,7 @@ pub enum Timer {
 struct Hint {
     height: u64,
     directory: u32,
-    /// What may still be sent; none before they said so.
+    /// What may be sent; none before they said so.
     bytes: Option<u64>,
     /// What may still be asked to be checked, when they said so.
     work: u64,
@@ -118,7 +117,7 @@ pub struct Seen {
     pub signed: u64,
     /// Entries of sealed batches.
     pub sealed: u64,
-    /// Bytes of bodies that servers still take, by the least that f liars cannot lower; `None` before f + 1 said so.
+    /// Bytes of bodies that servers take, by the least that f liars cannot lower; `None` before f + 1 said so.
     pub credit: Option<u64>,
 }
 

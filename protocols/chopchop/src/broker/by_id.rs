@@ -115,7 +115,7 @@ mod tests {
             }
             assert_eq!((row.get(id), row.len()), (map.get(&id), map.len()));
             assert_eq!(row.is_empty(), map.is_empty());
-            let wanted = |value: &u64| value % 2 == 0;
+            let wanted = |value: &u64| value.is_multiple_of(2);
             let ids: Vec<u32> = row.ids_from(id, wanted).collect();
             let round = map.range(id..).chain(map.range(..id));
             assert_eq!(ids, round.filter(|(_, value)| wanted(value)).map(|(id, _)| *id).collect::<Vec<_>>());

@@ -122,7 +122,7 @@ fn no_question_of_a_link_that_asks_little_gives_way() {
         assert_eq!(busy(&hand.step(asks(of, (u64::from(of) << 32 | nonce, 1)))), []);
     }
     for of in 600..700 {
-        let told = busy(&hand.step(asks(of, (7, of % 3))));
+        let told = busy(&hand.step(asks(of, (7 << 32 | u64::from(of), of % 3))));
         assert!(told.len() == 1 && told != [link(of)], "two others wait for one of theirs: {told:?}");
         let again = (8 << 32 | u64::from(of), 1);
         assert_eq!(busy(&hand.step(asks(of, again))), [link(of)], "as many as the others have");

@@ -184,6 +184,7 @@ fn report(
         .field("header", Value::Object(header))
         .field("achieved_per_s", rounded(per_s(&usual)))
         .field("held", true)
+        .field("outcomes", json!({ "accepted": usual.messages, "rejected": 0, "unknown": 0 }))
         .field("audit", audited(audit, &usual))
         .field("chop", own(plan, part, (ways, &usual), plain))
 }

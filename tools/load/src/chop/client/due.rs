@@ -86,10 +86,10 @@ mod tests {
     fn what_is_due_comes_in_the_order_of_a_set_of_all_times() {
         let (mut due, mut from) = (Due::new(20), Drawn::new(3));
         let (mut set, mut of): (BTreeSet<(Time, u32)>, _) = (BTreeSet::new(), vec![None; 20]);
-        for now in 0..3_000 {
+        for tick in 0..3_000 {
             for _ in 0..from.below(6) {
                 let member = u32::try_from(from.below(20)).expect("small");
-                let time = (from.below(4) > 0).then(|| Time(now + from.below(60)));
+                let time = (from.below(4) > 0).then(|| Time(tick + from.below(60)));
                 due.set(member, time);
                 if let Some(old) = std::mem::replace(&mut of[member as usize], time) {
                     set.remove(&(old, member));
@@ -98,8 +98,8 @@ mod tests {
             }
             // Not all that is due is asked for at once.
             for _ in 0..from.below(3) {
-                let wanted = set.first().copied().filter(|(time, _)| *time <= Time(now));
-                assert_eq!(due.pop(Time(now)), wanted.map(|(_, member)| member));
+                let wanted = set.first().copied().filter(|(time, _)| *time <= Time(tick));
+                assert_eq!(due.pop(Time(tick)), wanted.map(|(_, member)| member));
                 if let Some((time, member)) = wanted {
                     set.remove(&(time, member));
                     of[member as usize] = None;
