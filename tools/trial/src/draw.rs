@@ -314,6 +314,14 @@ mod tests {
     }
 
     #[test]
+    fn pairs_that_agree_on_halves_show_each_member_the_same_side() {
+        let halves = [vec![0, 1, 2, 2], vec![2, 2, 0, 1]];
+        // Digits to base three of the others, by rising id.
+        assert_eq!(super::sided(&halves, 0), [1 + 3 * 2 + 9 * 2, 2 + 9]);
+        assert_eq!(super::sided(&halves, 3), [3 + 9 * 2, 2 + 3 * 2]);
+    }
+
+    #[test]
     fn over_the_budget_there_are_several_pairs() {
         let over = RunOptions { over_budget: true, ..RunOptions::default() };
         let pairs = |options: &RunOptions| {

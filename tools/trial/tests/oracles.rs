@@ -290,6 +290,22 @@ fn a_vote_against_the_pack_is_found() {
 }
 
 #[test]
+fn a_commit_outlives_a_lock_of_its_view_and_none_of_a_later_one() {
+    // Over the budget two blocks of one view are certified. The lock is on block 1; block 9 stands on its rival 7, or on 6.
+    let voted = |committed: Option<u8>, below: u8| {
+        let blocks = [header(1, 6, 0, 0), header(2, 1, 0, 0), header(2, 7, 0, 0), header(5, 9, below, 2)];
+        let commit = committed.map(|name| by(0, Seen::Committed { digest: digest(name), last: 0 }));
+        let vote = by(0, safety(mark(5, 9), 2, mark(0, 0)));
+        let seen = blocks.map(|block| by(0, block)).into_iter().chain(commit).chain([vote]);
+        run(&mut Promises::new(Pack::Chain3), &seen.collect::<Vec<_>>())
+    };
+    assert_eq!(voted(None, 7), Some("H-S6"));
+    assert_eq!(voted(Some(7), 7), None);
+    assert_eq!(voted(Some(6), 7), Some("H-S6"), "the block does not stand on what is committed");
+    assert_eq!(voted(Some(6), 6), Some("H-S6"), "the commit is older than the lock");
+}
+
+#[test]
 fn a_lock_that_rises_behind_a_vote_stands_on_its_branch() {
     // The lock of these records is on block 1.
     let voted = |view, name, parent_of_lock| {
