@@ -5,11 +5,15 @@
 #[path = "../../cli/src/score/stamp.rs"]
 mod stamp;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context as _;
 use serde_json::Value;
+
+/// Options of tasks whose value is a folder.
+const FOLDERS: [&str; 1] = ["--db"];
 
 /// A task under way.
 #[derive(Clone, Debug)]
@@ -45,7 +49,7 @@ impl Recorder {
         let stamp = stamp::Stamp {
             commit: self.commit.clone(),
             changed: stamp::is_changed(&self.root),
-            command: format!("cargo xtask {}", words.join(" ")),
+            command: stamp::line("cargo xtask", &words, &BTreeSet::from(FOLDERS.map(str::to_owned))),
             wall: self.started.elapsed(),
             plants: false,
         };

@@ -2,7 +2,10 @@
 
 use super::stamp::{self, Stamp};
 use crate::output::{Report, progress};
+use crate::tree;
 use serde_json::Value;
+use std::any::TypeId;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -55,12 +58,35 @@ fn folder(out: &Path) -> Option<PathBuf> {
     if out == usual() { checkout(Path::new(".")).map(|root| root.join(out)) } else { Some(out.to_owned()) }
 }
 
+/// The options that the command of these words declares as paths, as they are written: `--folder`, `-f`. None where the
+/// words are no command.
+fn path_options(words: &[String]) -> BTreeSet<String> {
+    let mut command = tree::command();
+    let name = command.get_name().to_owned();
+    let matches = command.try_get_matches_from_mut(std::iter::once(&name).chain(words));
+    let Ok(matches) = matches else { return BTreeSet::new() };
+    let (mut command, mut matches) = (&command, &matches);
+    while let Some((name, below)) = matches.subcommand() {
+        let Some(next) = command.find_subcommand(name) else { break };
+        (command, matches) = (next, below);
+    }
+    let is_path = |option: &&clap::Arg| option.get_value_parser().type_id() == TypeId::of::<PathBuf>();
+    let mut options = BTreeSet::new();
+    for option in command.get_arguments().filter(is_path) {
+        options.extend(
+            option.get_long_and_visible_aliases().into_iter().flatten().map(|long| format!("--{long}")),
+        );
+        options.extend(option.get_short().map(|short| format!("-{short}")));
+    }
+    options
+}
+
 fn stamp_of(wall: Duration) -> Stamp {
     let words: Vec<String> = std::env::args().skip(1).collect();
     Stamp {
         commit: env!("SYNOD_BUILD_COMMIT").to_owned(),
         changed: checkout(Path::new(".")).is_none_or(|root| stamp::is_changed(&root)),
-        command: format!("synod {}", words.join(" ")),
+        command: stamp::line("synod", &words, &path_options(&words)),
         wall,
         plants: synod_trial::plants::is_plant_build(),
     }
@@ -68,7 +94,7 @@ fn stamp_of(wall: Duration) -> Stamp {
 
 #[cfg(test)]
 mod tests {
-    use super::{Recorder, checkout, name};
+    use super::{Recorder, checkout, name, path_options, stamp};
     use crate::output::Report;
     use serde_json::Value;
 
@@ -92,6 +118,20 @@ mod tests {
         assert!(
             file["wall_s"].as_f64().is_some() && file["commit"].is_string() && file["command"].is_string()
         );
+    }
+
+    #[test]
+    fn a_command_names_no_folder_that_its_options_declare() {
+        for (given, shown) in [
+            ("sim plant run H4 --replays --folder x/rp", "synod sim plant run H4 --replays --folder DIR"),
+            ("sim soak --seeds 7 --from 3 --out=target/x", "synod sim soak --seeds 7 --from 3 --out=DIR"),
+            ("score --from x --gate full", "synod score --from DIR --gate full"),
+            ("--context sim score --plot x.svg", "synod --context sim score --plot DIR"),
+            ("chaos flood --seconds 60", "synod chaos flood --seconds 60"),
+        ] {
+            let words: Vec<String> = given.split(' ').map(str::to_owned).collect();
+            assert_eq!(stamp::line("synod", &words, &path_options(&words)), shown);
+        }
     }
 
     #[test]

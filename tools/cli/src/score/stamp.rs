@@ -11,10 +11,11 @@
 //! | `date` | UTC, to the second |
 //! | `machine` | processor, cores, memory |
 //! | `wall_s` | seconds that the command took |
-//! | `command` | the words it was started with |
+//! | `command` | the words it was started with; `DIR` for every folder and file of that machine |
 //! | `plants` | whether the program holds planted bugs |
 
 use serde_json::{Map, Number, Value};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,6 +23,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The folder of scores below the root of a checkout.
 pub(crate) const FOLDER: &str = "target/score";
+
+/// What stands in a command for a folder or a file of the machine.
+const PLACE: &str = "DIR";
 
 /// What is known of a run besides its figures.
 #[derive(Clone, Debug)]
@@ -55,6 +59,38 @@ impl Stamp {
         put("plants", Value::from(self.plants));
         Value::Object(object)
     }
+}
+
+/// A command as one line that names no place of a machine: `DIR` stands for the value of every option of `paths`
+/// (`--folder`, `-f`), and for every other word, or value behind `=`, that is an absolute path or leaves the checkout.
+pub(crate) fn line(program: &str, words: &[String], paths: &BTreeSet<String>) -> String {
+    let (mut line, mut is_value) = (program.to_owned(), false);
+    for word in words {
+        let shown = if is_value { PLACE.to_owned() } else { without_place(word, paths) };
+        is_value = !is_value && paths.contains(word);
+        line += " ";
+        line += &shown;
+    }
+    line
+}
+
+/// A word, with `DIR` for the path that it is or holds.
+fn without_place(word: &str, paths: &BTreeSet<String>) -> String {
+    // The value of a short option may stand right behind its letter.
+    let short = word.split_at_checked(2).filter(|(name, _)| !name.starts_with("--") && paths.contains(*name));
+    match (short, word.split_once('=')) {
+        (_, Some((name, value))) if paths.contains(name) || !is_place(name) && is_place(value) => {
+            format!("{name}={PLACE}")
+        }
+        (Some((name, value)), _) if !value.is_empty() => format!("{name}{PLACE}"),
+        _ if is_place(word) => PLACE.to_owned(),
+        _ => word.to_owned(),
+    }
+}
+
+/// Whether a word is a path that means something on one machine alone.
+fn is_place(word: &str) -> bool {
+    word.starts_with(['/', '~']) || word.split('/').any(|part| part == "..")
 }
 
 /// The commit of a checkout, 12 digits.
@@ -144,6 +180,28 @@ mod tests {
             assert_eq!(civil(day), shown);
         }
         assert_eq!(date(20_778 * 86_400 + 45_296), "2026-11-21T12:34:56Z");
+    }
+
+    #[test]
+    fn a_command_names_no_place_of_a_machine() {
+        let paths = BTreeSet::from(["--db".to_owned(), "-f".to_owned()]);
+        for (words, shown) in [
+            ("supply --db near/by --json", "t supply --db DIR --json"),
+            ("supply --db=/home/x/db", "t supply --db=DIR"),
+            ("supply --db /home/x --seed 7", "t supply --db DIR --seed 7"),
+            ("supply -f x -fx -f=x -f", "t supply -f DIR -fDIR -f=DIR -f"),
+            ("supply --db -f 7", "t supply --db DIR 7"),
+            ("run /home/x ~/x ../x a/../b --of=/home/x", "t run DIR DIR DIR DIR --of=DIR"),
+            ("run /home/x=y ../x=/y of=/home/../x a=b", "t run DIR DIR of=DIR a=b"),
+            (
+                "soak --share 1/2 --system hotstuff/basic a..b",
+                "t soak --share 1/2 --system hotstuff/basic a..b",
+            ),
+            ("", "t"),
+        ] {
+            let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(line("t", &words, &paths), shown);
+        }
     }
 
     #[test]
