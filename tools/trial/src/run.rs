@@ -364,3 +364,7 @@ pub(crate) fn report(
         applied,
     }
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;
