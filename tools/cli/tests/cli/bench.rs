@@ -263,6 +263,8 @@ fn every_application_executes_the_load() {
     let apps: Vec<&str> =
         own["apps"].as_array().expect("rows").iter().filter_map(|row| row["app"].as_str()).collect();
     assert_eq!(apps[1..], ["payments", "pixels", "auction"]);
+    assert!(positive(&own["auction_alone_per_s"]) && own["unavailable"]["auction_alone_per_s"].is_null());
+    assert_eq!(own["alone"]["auction"]["messages_per_s"], own["auction_alone_per_s"]);
 }
 
 #[test]

@@ -55,6 +55,20 @@ impl Operations {
         }
     }
 
+    /// The messages of batch `number`, so many, one behind another.
+    pub fn messages(self, count: usize, number: u64, rng: &mut Rng) -> Bytes {
+        let size = usize::from(self.size());
+        let mut all = Vec::with_capacity(count * size);
+        for _ in 0..count {
+            let end = all.len() + size;
+            while all.len() < end {
+                let word = self.operation(number, rng).to_le_bytes();
+                all.extend(word.into_iter().take(end - all.len()));
+            }
+        }
+        all.into()
+    }
+
     /// The entries of batch `number` for these ids.
     pub(super) fn entries(
         self,
@@ -62,16 +76,7 @@ impl Operations {
         (number, parity): (u64, bool),
         rng: &mut Rng,
     ) -> Vec<OwnedEntry> {
-        let size = usize::from(self.size());
-        let mut all = Vec::with_capacity(ids.len() * size);
-        for _ in ids {
-            let end = all.len() + size;
-            while all.len() < end {
-                let word = self.operation(number, rng).to_le_bytes();
-                all.extend(word.into_iter().take(end - all.len()));
-            }
-        }
-        let mut all = Bytes::from(all);
+        let (size, mut all) = (usize::from(self.size()), self.messages(ids.len(), number, rng));
         ids.iter().map(|id| OwnedEntry { id: *id, message: all.split_to(size), parity }).collect()
     }
 

@@ -1,4 +1,4 @@
-//! `--part apps`: one application after another under the same load.
+//! `--part apps`: one application after another under the same load, then each alone on one core.
 
 use super::e2e::{cluster, figures};
 use super::plan::{App, LoadPlan};
@@ -41,7 +41,10 @@ pub(super) fn measure(session: &Session, plan: &LoadPlan) -> Result<Report, SynE
     }
     let (report, mut own) = first.ok_or_else(|| bug("bench", &"nothing was measured"))?;
     own.insert("apps".to_owned(), all.into());
-    let alone = "an auction alone on one core is measured by `cargo bench -p synod-auction --bench lanes`";
-    unavailable(&[("auction_alone_per_s", alone)], &mut own);
+    session.watched("applications alone");
+    let alone = super::alone::measure(plan)?;
+    own.insert("auction_alone_per_s".to_owned(), alone["auction"]["messages_per_s"].clone());
+    own.insert("alone".to_owned(), alone.into());
+    unavailable(&[], &mut own);
     Ok(report.field("chop", own))
 }

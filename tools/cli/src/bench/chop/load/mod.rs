@@ -5,6 +5,7 @@
 //! delivered once on every server: by what f + 1 servers signed, by what each server counted, by the money of a sample of
 //! accounts, and by equal roots of states.
 
+mod alone;
 mod apps;
 mod asleep;
 mod audit;
