@@ -14,7 +14,9 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 /// What the C library reads when a process begins.
-const TUNABLES: &str = "GLIBC_TUNABLES";
+pub(crate) const TUNABLES: &str = "GLIBC_TUNABLES";
+/// What makes it ask for huge pages and nothing else.
+pub(crate) const PAGES_ALONE: &str = "glibc.malloc.hugetlb=1";
 /// What makes it ask for huge pages, keep up to 64 MiB at the end of each of its heaps, and take blocks of up to 16 MiB from them.
 const ASK: &str =
     "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=67108864:glibc.malloc.mmap_threshold=16777216";
@@ -94,9 +96,14 @@ pub(crate) fn ask() {
 
 /// Makes a child decide for itself.
 pub(crate) fn leave_to(command: &mut Command) {
-    if std::env::var_os(TUNABLES).is_some_and(|text| text == ASK) {
+    if keeps() {
         command.env_remove(TUNABLES);
     }
+}
+
+/// Whether this process started itself anew, with huge pages and with memory that is kept.
+pub(crate) fn keeps() -> bool {
+    std::env::var_os(TUNABLES).is_some_and(|text| text == ASK)
 }
 
 /// Bytes of this process that lie in huge pages; none where the system does not say.
@@ -129,7 +136,7 @@ mod tests {
     #[test]
     fn what_a_result_says_of_huge_pages_is_what_the_process_has() {
         let of = |system, tunables: &str| Pages::of(system, Some(OsStr::new(tunables)));
-        assert_eq!(of(MADVISE, ASK), Pages::Asked);
+        assert_eq!((of(MADVISE, ASK), of(MADVISE, PAGES_ALONE)), (Pages::Asked, Pages::Asked));
         assert_eq!(of(MADVISE, "glibc.malloc.arena_max=2:glibc.malloc.hugetlb=2"), Pages::Asked);
         assert_eq!(of(MADVISE, "glibc.malloc.hugetlb=0"), Pages::None);
         assert_eq!(of("always madvise [never]", ASK), Pages::None);

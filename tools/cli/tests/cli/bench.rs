@@ -175,8 +175,11 @@ fn a_server_is_sent_stragglers_that_were_made_before_its_clock_ran() {
     );
     assert!(own["generated"].as_str().is_some_and(|how| how.contains("none is sent twice")), "{own}");
     let paths = own["paths"].as_array().expect("other ways");
-    let plain = paths.iter().filter(|path| path["path"] == "without huge pages").count();
-    assert_eq!(paths.len() - plain, 3, "no sums of keys, so no other way to add them: {own}");
+    // Where this process has huge pages and keeps its memory, one without each stands beside.
+    let apart = |path: &&Value| path["path"] == "without huge pages" || path["path"] == "without kept memory";
+    let apart = paths.iter().filter(apart).count();
+    assert_eq!(apart, if told["header"]["huge_pages"] == "asked" { 2 } else { 0 }, "{own}");
+    assert_eq!(paths.len() - apart, 3, "no sums of keys, so no other way to add them: {own}");
     for path in paths {
         assert!(positive(&path["messages_per_s"]) && path["measured_s"].is_number(), "{path}");
         assert_eq!(path["used_up"], true, "the clock stops with the last of them: {path}");
@@ -283,4 +286,8 @@ fn the_broker_of_the_real_part_is_a_part_of_its_own() {
     let (_, own) = ran("chop --part broker --clients 512 --honest 0 --for 2s --warmup 500ms --repeat 1");
     assert!(positive(&own["cpu_us_per_msg"]), "{own}");
     assert_eq!((&own["part"], &own["real"]["part"]), (&"broker".into(), &"real".into()));
+    let levers = own["real"]["levers"].as_array().expect("levers");
+    assert!(
+        levers.len() == 4 && levers.iter().all(|one| positive(&one["ns"]) && positive(&one["ns_without"]))
+    );
 }

@@ -31,7 +31,7 @@ pub(crate) fn run(session: &Session, plan: &ChildPlan) -> Done {
     let mut results = Vec::new();
     for (part, options) in &plan.children {
         session.watched(&format!("part {part}"));
-        results.push(((*part).to_owned(), child(part, options)?));
+        results.push(((*part).to_owned(), child(part, options, None)?));
     }
     let report = if plan.part == "broker" { broker(results)? } else { all(results) };
     if let Some(file) = &plan.out {
@@ -41,11 +41,13 @@ pub(crate) fn run(session: &Session, plan: &ChildPlan) -> Done {
     Ok(Exit::Success)
 }
 
-fn child(part: &str, options: &[String]) -> Result<Value, SynError> {
+/// What a part prints that runs as a process of its own, which is told `tunables` or decides for itself.
+fn child(part: &str, options: &[String], tunables: Option<&str>) -> Result<Value, SynError> {
     let program = std::env::current_exe().map_err(|error| bug("bench", &error))?;
     let mut command = Command::new(&program);
     command.args(["bench", "chop", "--json", "--part", part]).args(options);
     crate::huge::leave_to(&mut command);
+    command.envs(tunables.map(|text| (crate::huge::TUNABLES, text)));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let ended = command.output().map_err(|error| crate::cluster::unwritable(&program, &error))?;
     if ended.status.success() {
@@ -63,11 +65,32 @@ pub(super) fn without_huge_pages(part: &str, plan: &ChopPlan) -> Result<Option<V
     if !plan.ablations || !plan.huge || Pages::own() != Pages::Asked {
         return Ok(None);
     }
-    let times = ["--repeat=1".to_owned(), format!("--for={}ms", plan.aside().as_millis())];
-    let warmup = format!("--warmup={}ms", plan.warmup.as_millis());
-    let without = ["--no-ablations".to_owned(), "--no-huge-pages".to_owned(), warmup];
-    let words: Vec<String> = plan.given.iter().cloned().chain(times).chain(without).collect();
-    Ok(Some(child(part, &words)?["chop"].clone()))
+    let words: Vec<String> = aside(plan).chain(["--no-huge-pages".to_owned()]).collect();
+    Ok(Some(child(part, &words, None)?["chop"].clone()))
+}
+
+/// The keys `chop` of one part once more with huge pages and without memory that is kept, for `span`; nothing where this process
+/// keeps none, or nobody wants other ways.
+///
+/// # Errors
+/// What the child said.
+pub(super) fn without_kept_memory(part: &str, plan: &ChopPlan) -> Result<Option<Value>, SynError> {
+    if !plan.ablations || !plan.huge || !crate::huge::keeps() {
+        return Ok(None);
+    }
+    let words: Vec<String> = aside(plan).collect();
+    Ok(Some(child(part, &words, Some(crate::huge::PAGES_ALONE))?["chop"].clone()))
+}
+
+/// The options of a part that runs once more for a short time, beside what this process measures.
+fn aside(plan: &ChopPlan) -> impl Iterator<Item = String> {
+    let times = [
+        "--repeat=1".to_owned(),
+        format!("--for={}ms", plan.aside().as_millis()),
+        format!("--warmup={}ms", plan.warmup.as_millis()),
+        "--no-ablations".to_owned(),
+    ];
+    plan.given.iter().cloned().chain(times)
 }
 
 /// What a part said in JSON, as it said it; a bug where it said nothing that can be read.

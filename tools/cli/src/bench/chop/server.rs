@@ -43,8 +43,11 @@ struct Way {
 /// # Errors
 /// A plan that means no batch; SYN-6009 if the audit fails.
 pub(super) fn run(session: &Session, plan: &ChopPlan, part: ServerPart) -> Done {
-    session.watched("measuring without huge pages");
-    let plain = super::children::without_huge_pages("server", plan)?;
+    session.watched("measuring without huge pages and without kept memory");
+    let without = [
+        ("without huge pages", super::children::without_huge_pages("server", plan)?),
+        ("without kept memory", super::children::without_kept_memory("server", plan)?),
+    ];
     session.watched("making keys");
     let cluster = cluster();
     let members = KeyFamily::new(&Seed::new(super::auth::FAMILY)).members(plan.clients, plan.id_space);
@@ -71,7 +74,7 @@ pub(super) fn run(session: &Session, plan: &ChopPlan, part: ServerPart) -> Done 
         }
         measured.push(Way { name, served });
     }
-    let report = report(plan, part, (&measured, &audit), plain.as_ref());
+    let report = report(plan, part, (&measured, &audit), &without);
     if let Some(file) = &plan.out {
         std::fs::write(file, report.to_json()).map_err(|e| crate::cluster::unwritable(file, &e))?;
     }
@@ -154,21 +157,19 @@ fn way(one: &Way) -> Value {
     })
 }
 
-/// The way of a process without huge pages.
-fn without_huge_pages(told: &Value) -> Value {
-    json!({
-        "path": "without huge pages", "messages_per_s": told["messages_per_s"],
+/// A way that another process went, where one did.
+type Apart = (&'static str, Option<Value>);
+
+fn apart((name, told): &Apart) -> Option<Value> {
+    let told = told.as_ref()?;
+    Some(json!({
+        "path": name, "messages_per_s": told["messages_per_s"],
         "measured_s": told["measured_s"], "used_up": told["used_up"],
         "cpu_ns_per_msg": told["cpu_ns_per_msg"],
-    })
+    }))
 }
 
-fn report(
-    plan: &ChopPlan,
-    part: ServerPart,
-    (ways, audit): (&[Way], &Audit),
-    plain: Option<&Value>,
-) -> Report {
+fn report(plan: &ChopPlan, part: ServerPart, (ways, audit): (&[Way], &Audit), without: &[Apart]) -> Report {
     let usual = ways.first().map(|way| middle(&way.served)).unwrap_or_default();
     let mut header = common();
     for (key, value) in [
@@ -186,7 +187,7 @@ fn report(
         .field("held", true)
         .field("outcomes", json!({ "accepted": usual.messages, "rejected": 0, "unknown": 0 }))
         .field("audit", audited(audit, &usual))
-        .field("chop", own(plan, part, (ways, &usual), plain))
+        .field("chop", own(plan, part, (ways, &usual), without))
 }
 
 /// What the audit found, of the batches sent and of the forgeries.
@@ -203,7 +204,7 @@ fn audited(audit: &Audit, usual: &Served) -> Value {
 }
 
 /// The keys of this benchmark alone.
-fn own(plan: &ChopPlan, part: ServerPart, (ways, usual): (&[Way], &Served), plain: Option<&Value>) -> Value {
+fn own(plan: &ChopPlan, part: ServerPart, (ways, usual): (&[Way], &Served), without: &[Apart]) -> Value {
     let (asked, of) = part.share;
     let mut spread: Vec<f64> = ways.iter().take(1).flat_map(|way| way.served.iter().map(per_s)).collect();
     spread.sort_by(f64::total_cmp);
@@ -221,7 +222,7 @@ fn own(plan: &ChopPlan, part: ServerPart, (ways, usual): (&[Way], &Served), plai
         "measured_s": rounded(usual.wall.as_secs_f64()), "used_up": usual.used_up,
         "cpu_ns_per_msg": cpu(usual),
         "huge_page_bytes": crate::huge::held(),
-        "paths": ways.iter().map(way).chain(plain.map(without_huge_pages)).collect::<Vec<_>>(),
+        "paths": ways.iter().map(way).chain(without.iter().filter_map(apart)).collect::<Vec<_>>(),
         "unavailable": reasons,
     })
 }

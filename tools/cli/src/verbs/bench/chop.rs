@@ -225,6 +225,7 @@ impl ChopOptions {
             span,
             warmup,
             repeat,
+            ablations: !self.no_ablations,
             receipts: self.real.receipts,
             planted: self.i_am_a_test,
             out: self.out,

@@ -7,6 +7,7 @@
 mod audit;
 mod broker;
 mod honest;
+mod levers;
 mod plan;
 mod receipts;
 mod report;

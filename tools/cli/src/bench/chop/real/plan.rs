@@ -38,6 +38,8 @@ pub(crate) struct RealPlan {
     pub(crate) span: Duration,
     pub(crate) warmup: Duration,
     pub(crate) repeat: u32,
+    /// Whether levers are measured alone, behind the run.
+    pub(crate) ablations: bool,
     /// A file for every receipt, one per line; the genesis is copied beside it.
     pub(crate) receipts: Option<PathBuf>,
     /// Whether the audit takes a message for one that its client never began.

@@ -129,6 +129,7 @@ fn own(plan: &RealPlan, findings: &Findings, rates: &[f64]) -> Value {
             "datagrams_sent": wire.sent.0, "bytes_sent": wire.sent.1,
             "datagrams_received": wire.received.0, "bytes_received": wire.received.1, "not_sent": wire.lost,
         },
+        "levers": findings.levers,
         "unavailable": UNAVAILABLE.into_iter().map(|(key, why)| (key.to_owned(), json!(why)))
             .collect::<serde_json::Map<_, _>>(),
     })

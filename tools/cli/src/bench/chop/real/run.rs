@@ -3,6 +3,7 @@
 use super::audit::{Audit, Terms};
 use super::broker::{Sealed, look};
 use super::honest::{Found, Honest, Of};
+use super::levers;
 use super::plan::{Enrol, RealPlan};
 use super::receipts::Receipts;
 use super::report::report;
@@ -74,6 +75,8 @@ pub(super) struct Findings {
     pub(super) cpu: Cpu,
     /// Of the brokers that live, over the whole run.
     pub(super) sealed: Sealed,
+    /// What single levers give, where they were measured.
+    pub(super) levers: Option<serde_json::Value>,
 }
 
 /// Runs `plan` and prints its result; without figures and with exit code 8 if the audit fails.
@@ -81,8 +84,12 @@ pub(super) struct Findings {
 /// # Errors
 /// What could not be started; SYN-6009 if the audit fails.
 pub(crate) fn run(session: &Session, plan: &RealPlan) -> Done {
-    let findings = Real::start(session, plan)?.measure()?;
+    let mut findings = Real::start(session, plan)?.measure()?;
     findings.audit.passed()?;
+    if plan.ablations {
+        session.watched("measuring levers");
+        findings.levers = Some(levers::measure()?);
+    }
     let report = report(plan, &findings);
     if let Some(file) = &plan.out {
         std::fs::write(file, report.to_json()).map_err(|e| crate::cluster::unwritable(file, &e))?;
@@ -186,6 +193,7 @@ impl<'a> Real<'a> {
             receipts,
             cpu,
             sealed,
+            levers: None,
         })
     }
 
