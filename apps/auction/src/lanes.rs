@@ -8,6 +8,7 @@ use core::ops::Range;
 use synod_service::lanes::{Cell, Cells, Entry, Home, LaneApp, LaneTurn, NEAR, Shard, Space, State};
 use synod_wire::Bytes;
 
+use crate::contest::{Contested, in_order};
 use crate::house::{Account, Code, GRANT_END, Token};
 
 /// The space of accounts.
@@ -71,10 +72,18 @@ impl Shard for Rooms {
 /// An operation on a token, and what its sender has available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    index: u32,
+    pub(crate) index: u32,
     sender: u32,
     operation: u64,
     available: u64,
+}
+
+#[cfg(test)]
+impl Ask {
+    /// An operation of this entry, for tests of its order.
+    pub(crate) const fn of(index: u32) -> Self {
+        Self { index, sender: 0, operation: 0, available: 0 }
+    }
 }
 
 /// What lanes of an auction post.
@@ -198,15 +207,15 @@ impl AuctionLanes {
             tokens.near(next.iter().filter_map(Letter::ask).map(|ask| token_of(ask.operation)));
             for ask in piece.iter().filter_map(Letter::ask) {
                 let token = token_of(ask.operation);
-                if seen.get(turn.shard.tokens.place(token)) == Some(&Seen::Often) {
-                    contested.push((token, turn.at().rank(ask.sender), ask));
+                let place = turn.shard.tokens.place(token);
+                if seen.get(place) == Some(&Seen::Often) {
+                    contested.push(Contested { place, rank: turn.at().rank(ask.sender), ask });
                 } else {
                     Self::judge_one(turn, &ask);
                 }
             }
         }
-        contested.sort_unstable_by_key(|(token, rank, ask)| (*token, *rank, ask.index));
-        contested.iter().for_each(|(_, _, ask)| Self::judge_one(turn, ask));
+        in_order(&contested, seen.len()).iter().for_each(|one| Self::judge_one(turn, &one.ask));
     }
 
     fn judge_one(turn: &mut LaneTurn<'_, Self>, ask: &Ask) {

@@ -12,6 +12,7 @@
 //! every token has one owner.
 //! *Bounds.* 16 bytes per client and 24 per token; an operation that breaks a rule changes nothing and yields a code.
 
+mod contest;
 mod house;
 mod lanes;
 #[cfg(test)]
