@@ -50,8 +50,8 @@ pub enum Submit {
     /// Comes back behind every entry that could have been committed by what this node knows now.
     Barrier(Ticket),
     /// The user cannot go on with what it was given, for what an entry names is gone everywhere: a certified state above all of
-    /// it is to take its place, though peers may retain the entries. Said again while that is so; without effect where no such
-    /// state is known.
+    /// it is to take its place, though peers may retain the entries. Where none is known here, others are asked. Said again
+    /// while that is so.
     Stuck,
 }
 

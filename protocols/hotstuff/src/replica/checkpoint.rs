@@ -27,6 +27,7 @@ impl Core {
     /// The user applied everything up to `position`, with the root where one is due.
     pub(crate) fn on_applied(&mut self, position: Position, root: Option<Hash>, turn: &mut Turn<'_, Self>) {
         let lagged = self.is_lagging();
+        self.delivery.stuck &= position <= self.delivery.applied;
         self.delivery.applied = self.delivery.applied.max(position);
         while self.delivery.unapplied.front().is_some_and(|last| *last <= position) {
             self.delivery.unapplied.pop_front();
@@ -215,16 +216,19 @@ impl Core {
             self.settle_want(Key::Range(height), None, turn);
         }
         let state = *anchor.certificate.state();
+        // A user that is stuck goes on above all it was given; at a standstill any state ahead may help.
+        let (stuck, still) = (self.delivery.stuck, self.is_at_standstill());
+        let here = if stuck && !still { self.delivery.position } else { self.delivery.applied };
+        let useful = state.position > here;
         if self.sync.get().was_asked(Key::Anchor, from) {
-            match state.position > self.delivery.applied {
+            match useful {
                 true => self.settle_want(Key::Anchor, Some(from), turn),
                 false => self.want(Event::Input(Ask::Useless(from)), turn),
             }
         }
         let above = state.position > self.chain.top().last;
-        let ahead = state.position > self.delivery.applied && self.is_at_standstill();
         let held = self.chain.holding(state.position).is_some_and(|link| link.digest == state.digest);
-        if above || (ahead && held) {
+        if above || (useful && (stuck || still) && held) {
             self.jump(anchor, turn);
         }
     }
@@ -253,6 +257,16 @@ impl Core {
         let retained = next + self.config.parameters().retain_blocks >= self.chain.top().header.height;
         if link.last < certificate.state().position && !retained {
             self.jump_ahead(turn);
+        }
+    }
+
+    /// The user cannot go on. Where no certificate above what it was given is here, as at a member that was away when the others
+    /// attested, they are asked for their newest certified state: what is stable there they do not attest again.
+    pub(crate) fn on_stuck(&mut self, turn: &mut Turn<'_, Self>) {
+        self.jump_ahead(turn);
+        self.delivery.stuck = self.checkpoints.jumping().is_none();
+        if self.delivery.stuck {
+            self.want_key(Key::Anchor, NodeSet::EMPTY, turn);
         }
     }
 

@@ -25,7 +25,7 @@ impl Core {
             Submit::Applied { position, root } => self.on_applied(position, root, turn),
             Submit::Prove(position) => self.on_prove(position, turn),
             Submit::Barrier(ticket) => self.on_barrier(ticket, turn),
-            Submit::Stuck => self.jump_ahead(turn),
+            Submit::Stuck => self.on_stuck(turn),
         }
     }
 

@@ -72,6 +72,8 @@ pub(crate) struct Delivery {
     pub(crate) applied: Position,
     /// What was applied and delivered at the last status, and for how many of them nothing moved.
     pub(crate) still: ((Position, Position), u32),
+    /// The user said that it cannot go on, and applied nothing since.
+    pub(crate) stuck: bool,
     /// Last positions of blocks delivered and not applied.
     pub(crate) unapplied: VecDeque<Position>,
     /// Tickets of own items by (height, index), until delivered.

@@ -196,6 +196,37 @@ fn a_user_that_is_stuck_starts_from_the_newest_certified_state_though_the_blocks
 }
 
 #[test]
+fn a_user_that_is_stuck_where_no_certificate_came_starts_from_the_certified_state_of_another_member() {
+    let pack = Pack::Chain2Order;
+    let line = line(pack, 10, 8);
+    let start = || {
+        let mut core = recovered(Parameters { checkpoint_every: 3, ..parameters(pack) }, 5, retained());
+        told(&mut core, Event::Start);
+        core.delivery.position = Position(7);
+        core
+    };
+    let newest = Arc::new(anchor(9, &line[8].0));
+    let answered = |core: &mut Core, anchor: &Arc<Anchor>| {
+        let anchor = Arc::clone(anchor);
+        acting(core, |core, turn| core.on_anchor(NodeId(1), anchor, turn));
+        outputs(told(core, Event::Timer(Timer::Linger(View::GENESIS))))
+    };
+    let mut core = start();
+    assert!(answered(&mut core, &newest).is_empty(), "a user that goes on needs no other state");
+    let asked = told(&mut core, Event::Input(Submit::Stuck));
+    let anchor_wanted = |m: &Message| matches!(m, Message::Fetch(Want::Range { from: 0, count: 1 }));
+    let asks = asked.iter().any(|e| matches!(e, Effect::Send { message, .. } if anchor_wanted(message)));
+    assert!(asks && !asked.iter().any(|e| matches!(e, Effect::Output(_))), "{asked:?}");
+    assert!(answered(&mut core, &Arc::new(anchor(6, &line[5].0))).is_empty(), "the user was given that");
+    let jump = answered(&mut core, &newest);
+    assert!(matches!(&jump[..], [Delivered::Jump(to)] if to.position == Position(9)), "{jump:?}");
+    let mut core = start();
+    told(&mut core, Event::Input(Submit::Stuck));
+    told(&mut core, Event::Input(Submit::Applied { position: Position(6), root: None }));
+    assert!(answered(&mut core, &newest).is_empty(), "a user that applies something goes on");
+}
+
+#[test]
 fn blocks_of_the_basic_pack_can_be_proved_after_a_restart() {
     let pack = Pack::Basic;
     let line = line(pack, 3, 0);
