@@ -17,7 +17,7 @@ const BENCH_EXPONENT_MAX: u8 = 6;
 
 /// The order in which members lead, and the rules of the bench.
 #[derive(Clone, Debug)]
-pub(crate) struct Leaders {
+pub struct Leaders {
     slots: Vec<NodeId>,
     weights: Weights,
     terms: Terms,
@@ -25,8 +25,9 @@ pub(crate) struct Leaders {
 }
 
 impl Leaders {
-    /// Computes one period of smooth weighted round robin.
-    pub(crate) fn new(weights: &Weights, terms: Terms, reputation: bool) -> Self {
+    /// The order in which members of these weights lead: one period of smooth weighted round robin.
+    #[must_use]
+    pub fn new(weights: &Weights, terms: Terms, reputation: bool) -> Self {
         Self { slots: slots(weights), weights: weights.clone(), terms, reputation }
     }
 
@@ -68,12 +69,14 @@ impl Leaders {
     }
 
     /// The leader of `view` when a TC is the evidence.
-    pub(crate) fn after_tc(&self, view: View) -> NodeId {
+    #[must_use]
+    pub fn after_tc(&self, view: View) -> NodeId {
         self.plain(self.terms.of(view))
     }
 
     /// The reputation list of a block in `view` on `parent`; `by_tc` when terms were given up between them.
-    pub(crate) fn list(&self, parent: &Header, view: View, by_tc: bool) -> List<Standing, 128> {
+    #[must_use]
+    pub fn list(&self, parent: &Header, view: View, by_tc: bool) -> List<Standing, 128> {
         if !self.reputation {
             return List::default();
         }

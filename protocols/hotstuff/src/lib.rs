@@ -45,11 +45,12 @@ mod tree;
 mod view;
 mod votes;
 
-pub use block::{Body, Header, Item};
+pub use block::{Body, Header, Item, Standing};
 pub use certificate::{Anchor, CheckpointCert, Complaint, Qc, Tc};
 pub use config::{Complaints, Config, Filter, Identity, Invalid, Parameters, Votes};
 pub use fault::Fault;
 pub use job::Job;
+pub use leader::Leaders;
 pub use message::{Blocks, Message, Piece, Proof, Status, Want};
 pub use proof::{CommitProof, Commitment, EntryProof};
 pub use record::{Mark, Record, Safety, Stopped, Why};

@@ -6,6 +6,7 @@ use synod_sim::{Crypto, Draws, Family, Incident, Latency, Mode, Scenario, Stream
 
 use crate::oracle::{faults, weak};
 use crate::params::pack_of;
+use crate::strategy::undercuts;
 use crate::systems::{chopchop, journal};
 use crate::token::{Disk, RunOptions};
 use crate::twins::{self, ROUNDS_MAX};
@@ -124,6 +125,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     let [ways, halves] = [7, 9].map(|stream| draws.stream("hotstuff", stream));
     masks(&mut scenario, over, [ways, halves].each_mut());
     reads(&mut scenario, [8, 10].map(|stream| draws.stream("hotstuff", stream)).each_mut());
+    if pack.has_terms() {
+        absences(&mut scenario, &mut draws.stream("hotstuff", 11));
+    }
     if options.forks_only {
         scenario.options.insert("forks_only".to_owned(), 1);
     }
@@ -185,6 +189,34 @@ fn masks(scenario: &mut Scenario, over: bool, [stream, other]: [&mut Stream; 2])
             set(twins::way(pair, round), way);
         }
     }
+}
+
+/// Where a liar withholds votes, most often as many correct members are away for a while as make its vote needed.
+fn absences(scenario: &mut Scenario, stream: &mut Stream) {
+    let horizon = scenario.horizon.0;
+    let (wanted, count) =
+        (stream.chance(800_000), stream.between(1, u64::from(faults(scenario.nodes)).max(1)));
+    let (at, lasts) = (stream.below(horizon / 4), stream.between(horizon / 4, horizon / 2));
+    let withholds = |incident: &Incident| undercuts(incident.family, incident.amount.unsigned_abs());
+    if !wanted || !scenario.incidents.iter().any(withholds) {
+        return;
+    }
+    let faulty = scenario.incidents.iter().filter(|incident| incident.family.costs_budget());
+    let faulty: Vec<u32> = faulty.flat_map(|incident| incident.nodes.clone()).collect();
+    let mut correct: Vec<u32> = (0..scenario.nodes).filter(|id| !faulty.contains(id)).collect();
+    stream.shuffle(&mut correct);
+    let id = scenario.incidents.iter().map(|incident| incident.id).max().unwrap_or(0);
+    let away = correct.into_iter().take(usize::try_from(count).unwrap_or(1)).zip(id + 1..);
+    let pause = |(node, id)| Incident {
+        id,
+        family: Family::NodePause,
+        at: Span(at),
+        lasts: Span(lasts),
+        nodes: vec![node],
+        amount: 1,
+    };
+    scenario.incidents.extend(away.map(pause));
+    scenario.incidents.sort_by_key(|incident| incident.at);
 }
 
 /// Most often several pairs agree on the halves they show the others: per round, whether each member hears the first twins,

@@ -71,13 +71,17 @@ fn lie(family: Family) -> &'static str {
         Family::ByzEquivocate => "says different things to different members and votes for everything",
         Family::ByzTwins => "runs twice with one key",
         Family::ByzMutate => "changes fields of its messages and signs them again",
-        Family::ByzAcks => "complains with older certificates than it holds and lies in replies",
+        Family::ByzAcks => {
+            "complains with older certificates than it holds, or builds below what others show, and lies in replies"
+        }
         Family::ByzAmnesia => "forgot its promises and does not know it",
         Family::ByzForge => "forges certificates",
         Family::ByzFlood => "floods its peers",
         Family::ByzShave => "lets its messages reach exactly a quorum, or one less",
         Family::ByzCollude => "proposes two blocks, forks, votes for everything and complains falsely",
-        Family::ByzBatches => "proposes on older certificates than it holds and votes for everything",
+        Family::ByzBatches => {
+            "proposes on older certificates than it holds, and votes for everything or keeps blocks from their commit"
+        }
         Family::ByzSync => "serves false blocks to those who catch up",
         Family::DiskLie => "has a disk that reports syncs it did not do",
         Family::DiskRollback => "was given back an older image of its disk",

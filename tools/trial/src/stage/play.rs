@@ -86,7 +86,13 @@ impl Stage {
     pub fn corrupt(&mut self, node: NodeId, lie: impl FnMut(&Sent<'_>, &Pen<'_>) -> Fate + 'static) -> Tally {
         let tally = Tally::default();
         let pack = pack_of(&self.scenario.system).expect("the world of this system was built");
-        let secrets = Secrets { cluster: cluster(), pack, members: self.scenario.nodes, over_budget: false };
+        let secrets = Secrets {
+            cluster: cluster(),
+            pack,
+            members: self.scenario.nodes,
+            over_budget: false,
+            turns: None,
+        };
         let lie = Some((tally.clone(), secrets, Box::new(lie) as Box<_>));
         let directed = Directed { rules: self.rules.clone(), lie };
         self.trial.world.corrupt_node(node, Box::new(directed));

@@ -76,8 +76,13 @@ mod tests {
     /// How many of two blocks of one view are certified where one honest member voted for each, and the colluders hold
     /// the keys of these members.
     fn certified(known: &[u32]) -> usize {
-        let secrets =
-            Secrets { cluster: Hash::ZERO, pack: Pack::Chain3, members: 4, over_budget: known.len() > 1 };
+        let secrets = Secrets {
+            cluster: Hash::ZERO,
+            pack: Pack::Chain3,
+            members: 4,
+            over_budget: known.len() > 1,
+            turns: None,
+        };
         let ring = Keyring::new(Crypto::Toy, 1);
         let keys = |id: u32| (NodeId(id), ring.keys(u64::from(id)));
         let blocks =

@@ -10,6 +10,7 @@ use synod_sim::{Act, Deed, Family, Incident, Mutate, PPM, Seen, Strategy, generi
 use synod_wire::{Bytes, Wire, Writer};
 
 use super::ballots::Ballots;
+use super::undercutting::{Turns, Undercut};
 use super::{asking, flooding, forging, hiding, leading, levers, serving, voting};
 use crate::oracle::{faults, quorum};
 use crate::sight::{REPLICA, opened};
@@ -25,6 +26,8 @@ pub(crate) struct Secrets {
     pub(crate) members: u32,
     /// More members are faulty than allowed: what clients believe is not judged, so nobody lies to them.
     pub(crate) over_budget: bool,
+    /// Who leads when, where blocks are bound to what complaints show.
+    pub(crate) turns: Option<Turns>,
 }
 
 /// Most certificates and headers a liar remembers.
@@ -259,7 +262,11 @@ impl Strategy for Liar {
 pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strategy>> {
     let amount = incident.amount.unsigned_abs();
     let mut moves: Vec<Box<dyn Move>> = Vec::new();
+    let turns = secrets.turns.filter(|_| undercuts(incident.family, amount));
     match incident.family {
+        _ if turns.is_some() => {
+            moves.extend(turns.map(|turns| Box::new(Undercut::new(secrets, turns)) as Box<dyn Move>));
+        }
         Family::ByzSilent if amount.is_multiple_of(2) => {
             moves.push(Box::new(hiding::Withhold::drawn(amount)))
         }
@@ -295,7 +302,7 @@ pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strate
         _ => return asking::of(incident).or_else(|| generic(incident)),
     }
     // A body and the header that fits it are told one after the other: who changes one changes both.
-    let always = has_two_bodies(incident.family, amount);
+    let always = has_two_bodies(incident.family, amount) || turns.is_some();
     let share = if always { 0 } else { usize::try_from(amount / 2 % 3).unwrap_or(0) };
     let share_ppm = [PPM, PPM / 2, PPM / 5][share];
     Some(Box::new(Liar {
@@ -307,6 +314,17 @@ pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strate
         ballots: (incident.family == Family::ByzCollude).then(Ballots::default),
         share_ppm,
     }))
+}
+
+/// Whether a liar builds below what complaints show: two in three of those that build on old certificates, one in three
+/// of those that complain falsely.
+#[must_use]
+pub(crate) const fn undercuts(family: Family, amount: u64) -> bool {
+    match family {
+        Family::ByzBatches => !amount.is_multiple_of(3),
+        Family::ByzAcks => amount.is_multiple_of(3),
+        _ => false,
+    }
 }
 
 /// Whether a liar shows two bodies of one root: two in five of those that equivocate.

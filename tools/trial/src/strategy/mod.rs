@@ -12,6 +12,8 @@ mod leading;
 mod levers;
 mod liar;
 mod serving;
+mod undercutting;
 mod voting;
 
-pub(crate) use liar::{Secrets, of, sealed, signed};
+pub(crate) use liar::{Secrets, of, sealed, signed, undercuts};
+pub(crate) use undercutting::Turns;

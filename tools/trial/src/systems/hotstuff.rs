@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use synod_crypto::{Hash, PublicKey};
-use synod_hotstuff::{Config, Identity, Pack, Replica};
+use synod_hotstuff::{Config, Identity, Pack, Parameters, Replica};
 use synod_machine::broadcast::{Delivered, Position};
 use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
 use synod_machine::{Span, Unrecoverable};
@@ -112,7 +112,11 @@ pub(crate) fn build_on(
     let seats = seats(scenario);
     let mode = scenario.mode;
     let over_budget = number(scenario, "over", 0) == 1;
-    let secrets = strategy::Secrets { cluster: cluster(), pack, members: scenario.nodes, over_budget };
+    let turns = pack.has_terms().then(|| {
+        let Parameters { term_views: views, reputation, .. } = parameters(scenario, pack);
+        strategy::Turns { views, reputation }
+    });
+    let secrets = strategy::Secrets { cluster: cluster(), pack, members: scenario.nodes, over_budget, turns };
     let watch = Watch::new(judged(pack), scenario.nodes, executions, book.clone())
         .over_budget(over_budget)
         .forks_only(number(scenario, "forks_only", 0) == 1)

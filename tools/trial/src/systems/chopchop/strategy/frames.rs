@@ -79,7 +79,7 @@ fn within(incident: &Incident, known: &Corrupted) -> Option<Box<dyn Strategy>> {
         return None;
     }
     let (cluster, members) = (known.cluster.digest(), known.roles.servers);
-    let secrets = Secrets { cluster, pack: PACK, members, over_budget: false };
+    let secrets = Secrets { cluster, pack: PACK, members, over_budget: false, turns: None };
     let liar = replicas::of(incident, secrets)?;
     Some(Box::new(within::Within(liar)))
 }
