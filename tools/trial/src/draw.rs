@@ -126,6 +126,7 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     masks(&mut scenario, over, [ways, halves].each_mut());
     reads(&mut scenario, [8, 10].map(|stream| draws.stream("hotstuff", stream)).each_mut());
     if pack.has_terms() {
+        undercuts_more(&mut scenario, &mut draws.stream("hotstuff", 12));
         absences(&mut scenario, &mut draws.stream("hotstuff", 11));
     }
     if options.forks_only {
@@ -189,6 +190,22 @@ fn masks(scenario: &mut Scenario, over: bool, [stream, other]: [&mut Stream; 2])
             set(twins::way(pair, round), way);
         }
     }
+}
+
+/// In one run of five the first liar withholds votes and builds below what complaints show, and lies in no other way.
+fn undercuts_more(scenario: &mut Scenario, stream: &mut Stream) {
+    let (chosen, amount) = (stream.chance(200_000), 3 * stream.between(0, 300) + 1);
+    let lies = |incident: &Incident| incident.family.is_byzantine() && incident.family.costs_budget();
+    let Some(liar) = scenario.incidents.iter().position(lies).filter(|_| chosen) else { return };
+    let Some(node) = scenario.incidents.get(liar).map(|incident| incident.nodes.clone()) else { return };
+    if let Some(incident) = scenario.incidents.get_mut(liar) {
+        incident.family = Family::ByzBatches;
+        incident.amount = i64::try_from(amount).unwrap_or(1);
+    }
+    let mut at = 0..;
+    scenario
+        .incidents
+        .retain(|incident| at.next() == Some(liar) || !lies(incident) || incident.nodes != node);
 }
 
 /// Where a liar withholds votes, most often as many correct members are away for a while as make its vote needed.
@@ -328,7 +345,9 @@ fn spread(scenario: &mut Scenario, stream: &mut Stream) {
 
 #[cfg(test)]
 mod tests {
-    use super::scenario;
+    use synod_sim::{Family, Incident};
+
+    use super::{scenario, undercuts};
     use crate::token::RunOptions;
     use crate::twins::PAIRS;
 
@@ -351,6 +370,23 @@ mod tests {
         // Digits to base three of the others, by rising id.
         assert_eq!(super::sided(&halves, 0), [1 + 3 * 2 + 9 * 2, 2 + 9]);
         assert_eq!(super::sided(&halves, 3), [3 + 9 * 2, 2 + 3 * 2]);
+    }
+
+    #[test]
+    fn where_a_liar_withholds_votes_correct_members_are_often_away() {
+        let (mut liars, mut away) = (0, 0);
+        for seed in 0..300 {
+            let drawn = scenario("hotstuff/chain2", seed, &RunOptions::default()).expect("a system");
+            let lies = |incident: &&Incident| undercuts(incident.family, incident.amount.unsigned_abs());
+            let Some(liar) = drawn.incidents.iter().find(lies) else { continue };
+            let long = |incident: &&Incident| {
+                let paused = incident.family == Family::NodePause && incident.nodes != liar.nodes;
+                paused && incident.lasts.0 >= drawn.horizon.0 / 4
+            };
+            liars += 1;
+            away += u32::from(drawn.incidents.iter().any(|incident| long(&incident)));
+        }
+        assert!(liars > 60 && away * 10 > liars * 7, "{away} of {liars}");
     }
 
     #[test]

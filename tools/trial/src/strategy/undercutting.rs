@@ -136,3 +136,119 @@ impl Move for Undercut {
         proposal.is_some() || edited
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use synod_crypto::{Hash, Signature};
+    use synod_hotstuff::{Header, Kind, Message, Pack, Proof, Qc, Tc, View};
+    use synod_machine::{Queue, Time, To};
+    use synod_quorum::{Epoch, NodeId};
+    use synod_sim::{Act, Board, Crypto, Deed, Draws, Keyring, Seen};
+    use synod_wire::List;
+
+    use super::{Turns, Undercut};
+    use crate::sight::opened;
+    use crate::strategy::liar::{Lie, Memory, Move as _, Secrets, sealed};
+
+    fn certificate(of: &Header) -> Qc {
+        match of.view {
+            View::GENESIS => Qc::empty(Epoch(0), Kind::Generic, of.digest()),
+            view => Qc::assemble(Epoch(0), (Kind::Generic, view, of.digest()), []),
+        }
+    }
+
+    fn on(parent: &Header, view: u64) -> Header {
+        let (justify, parent, height) = (certificate(parent), parent.digest(), parent.height + 1);
+        Header { view: View(view), height, parent, justify, ..Header::genesis(Epoch(0), Kind::Generic) }
+    }
+
+    /// What member 1 of four says to member 2 instead of these messages.
+    fn said(liar: &mut Undercut, memory: &Memory, messages: &[Message]) -> Vec<Message> {
+        let secrets = secrets();
+        let keys = BTreeMap::from([(NodeId(1), Keyring::new(Crypto::Toy, 1).keys(1))]);
+        let send = |message: &Message| Deed::Send {
+            to: To::Node(NodeId(2)),
+            queue: Queue::CONTROL,
+            body: sealed(message),
+        };
+        let mut deeds: Vec<Deed> = messages.iter().map(send).collect();
+        let mut act = Act {
+            now: Time(0),
+            node: NodeId(1),
+            machine: 0,
+            seen: &Seen::Start,
+            deeds: &mut deeds,
+            peers: &[NodeId(2)],
+            later: &mut Vec::new(),
+            crash_after: &mut None,
+            draws: &mut Draws::new(1).stream("undercut", 0),
+            board: &mut Board::default(),
+            keys: &keys,
+        };
+        liar.play(&mut Lie { act: &mut act, secrets, memory, heard: None });
+        let bodies = deeds.iter().filter_map(|deed| match deed {
+            Deed::Send { body, .. } => opened(body),
+            _ => None,
+        });
+        bodies.collect()
+    }
+
+    fn secrets() -> Secrets {
+        Secrets { cluster: Hash::ZERO, pack: Pack::Chain2Order, members: 4, over_budget: false, turns: None }
+    }
+
+    fn liar() -> Undercut {
+        Undercut::new(secrets(), Turns { views: 2, reputation: true })
+    }
+
+    #[test]
+    fn in_a_view_that_complaints_gave_it_it_builds_beside_the_block_they_show() {
+        let genesis = Header::genesis(Epoch(0), Kind::Generic);
+        let first = on(&genesis, 1);
+        let second = on(&first, 5);
+        let given_up = |view, high: &Header| Tc {
+            epoch: Epoch(0),
+            view: View(view),
+            complaints: List::default(),
+            high: certificate(high),
+        };
+        let mut liar = liar();
+        let mut memory = Memory::default();
+        memory.headers.extend([first.clone(), second.clone()]);
+        // The views 2 and 3, and 10 and 11, are of member 1.
+        memory.tcs.extend([given_up(7, &second), given_up(9, &second)]);
+        let told = said(&mut liar, &memory, &[]);
+        let [Message::Propose { header, .. }] = told.as_slice() else { panic!("{told:?}") };
+        assert_eq!((header.view, header.parent, header.height), (View(10), first.digest(), 2));
+        assert_eq!(header.justify, second.justify);
+        assert!(header.list.iter().any(|standing| standing.strikes > 0), "leaders that were given up");
+        assert_eq!(header.tc.as_ref().map(|tc| tc.high.view), Some(View(5)));
+        assert!(said(&mut liar, &memory, &[]).is_empty(), "once in a view");
+    }
+
+    #[test]
+    fn no_two_blocks_in_a_row_get_its_vote_and_none_its_order() {
+        let (mut liar, mut memory) = (liar(), Memory::default());
+        let first = on(&Header::genesis(Epoch(0), Kind::Generic), 1);
+        let second = on(&first, 2);
+        memory.headers.extend([first.clone(), second.clone()]);
+        let signature = Signature([7; 64]);
+        let vote = |of: &Header| Message::Vote {
+            kind: Kind::Generic,
+            view: of.view,
+            digest: of.digest(),
+            signature,
+        };
+        let order = Message::Order { view: View(1), digest: first.digest(), signature };
+        let all = [vote(&first), order, vote(&second), vote(&on(&second, 3))];
+        assert_eq!(said(&mut liar, &memory, &all), [vote(&first), vote(&on(&second, 3))]);
+        // Its machine counts its own vote and may hold a certificate that others lack.
+        let shown = Message::Advance(Proof::Qc(certificate(&second)));
+        let complaint = Message::Complain { view: View(3), high: certificate(&second), signature };
+        let told = said(&mut liar, &memory, &[shown, complaint]);
+        let [Message::Complain { view: View(3), high, .. }] = told.as_slice() else { panic!("{told:?}") };
+        assert_eq!(*high, second.justify);
+    }
+}
