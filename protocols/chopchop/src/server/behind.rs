@@ -36,6 +36,8 @@ pub(super) struct Behind {
     said: BTreeMap<NodeId, Place>,
     /// The names of what was said.
     named: BTreeMap<Place, Mark>,
+    /// Others were asked for chunks of a state in this life, so that parts of that may come late.
+    pub(super) fetched: bool,
 }
 
 impl Behind {
@@ -158,7 +160,7 @@ impl<A: AtomicBroadcast> Server<A> {
         let Some((mark, liars)) = heard else { return };
         liars.iter().for_each(|liar| turn.blame(liar, Fault::WrongStatePart));
         self.work = None;
-        self.loading = Some(Loading::behind(mark.position, root));
+        self.loading = Some(Loading::behind(mark.position, root, self.behind.fetched));
         self.take_names(mark, turn);
     }
 }

@@ -54,7 +54,7 @@ pub(super) struct Loading {
     late: BTreeMap<NodeId, u32>,
     /// Chunks that were fetched and stored here, named by no own mark yet.
     stored: Vec<Hash>,
-    /// Another state was wanted before, so that parts of it may come late.
+    /// Another state was fetched before, so that parts of it may come late.
     again: bool,
     /// The application was told to take its part.
     told: bool,
@@ -72,8 +72,8 @@ impl Loading {
     }
 
     /// Of a checkpoint that servers name to one that fell behind.
-    pub(super) fn behind(position: Position, root: Hash) -> Self {
-        Self { above: true, ..Self::certified(position, root) }
+    pub(super) fn behind(position: Position, root: Hash, again: bool) -> Self {
+        Self { above: true, again, ..Self::certified(position, root) }
     }
 
     const fn certified(position: Position, root: Hash) -> Self {
@@ -200,7 +200,7 @@ impl<A: AtomicBroadcast> Server<A> {
         self.work = None;
         self.queue.clear();
         self.behind.stop();
-        let mut loading = Loading::certified(position, root);
+        let mut loading = Loading { again: self.behind.fetched, ..Loading::certified(position, root) };
         if let Some(old) = self.loading.take() {
             // Whoever was silent is not asked first again.
             (loading.turns, loading.late, loading.again) = (old.turns, old.late, true);
@@ -246,6 +246,7 @@ impl<A: AtomicBroadcast> Server<A> {
                 continue;
             }
             let Some(source) = loading.ask(name, others, None, turn.now()) else { return };
+            self.behind.fetched = true;
             ask_chunk(source, name, turn);
         }
         // Nothing that comes gives those who are asked already more time.

@@ -92,6 +92,47 @@ fn a_server_that_gives_one_chunk_in_a_while_holds_nobody_up() {
 }
 
 #[test]
+fn a_chunk_of_a_state_taken_before_that_comes_late_is_no_fault() {
+    let mut world = behind(CLIENTS);
+    let first = state(&world).0;
+    let keeps_chunks = |e: &Envelope| !(is_chunk(e) && e.from == 0);
+    world.passes = Box::new(keeps_chunks);
+    world.pass(Span::secs(6));
+    assert_eq!(world.delivered(), [13; 4], "the others gave all of it");
+    world.passes = Box::new(|e| match &e.message {
+        Message::Store(StoreMessage::Batch(_) | StoreMessage::Piece(_) | StoreMessage::Gone { .. }) => {
+            e.to != 3
+        }
+        _ => true,
+    });
+    for n in 12..24 {
+        let batch = world.maker.batch(&Recipe { expiry: 900, ..Recipe::of(n, &[(1, n), (2, n)]) });
+        world.deliver(&batch);
+    }
+    let mark = state(&world).1;
+    let wanted = [&mark.dedup[..], &mark.directory[..], &mark.ring[..]].concat();
+    let late = first.into_iter().find(|(name, _)| !wanted.contains(name)).expect("something changed").1;
+    let asked = Rc::new(Cell::new(0));
+    let count = asked.clone();
+    world.passes = Box::new(move |e| {
+        let asks =
+            matches!(&e.message, Message::Server(ServerMessage::Transfer(TransferMessage::ChunkWanted(_))));
+        count.set(count.get() + u32::from(asks && e.to == 0));
+        keeps_chunks(e)
+    });
+    while asked.get() == 0 {
+        world.pass(Span::millis(10));
+    }
+    let chunk = TransferMessage::Chunk(Blob::try_from(late).expect("a chunk"));
+    world.passes = Box::new(|_| true);
+    world.say(0, 3, ServerMessage::Transfer(chunk));
+    world.pass(Span::secs(4));
+    assert_eq!(world.delivered(), [25; 4]);
+    assert!(world.node(3).server.blamed.is_empty(), "{:?}", world.node(3).server.blamed);
+    world.agree();
+}
+
+#[test]
 fn one_server_that_names_a_state_of_clients_that_nobody_has_takes_no_memory() {
     let mut world = behind(16);
     let names = |e: &Envelope| {
