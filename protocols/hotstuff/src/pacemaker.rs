@@ -19,6 +19,9 @@ use crate::{Qc, Rule, Tc, View};
 
 /// Views of one leader that its median is taken over.
 const SAMPLES_MAX: usize = 64;
+/// The newest of them, whose median counts where it is longer: a network that became slow is not measured by what it was
+/// for as long as a member that gives its leaders up too early adds one view per term.
+const SAMPLES_NEW: usize = 8;
 
 /// A complaint as it was received; its certificate is verified, its signature is not.
 #[derive(Clone, Debug)]
@@ -51,6 +54,8 @@ pub(crate) enum Pace {
     Work(bool),
     /// A certificate of the current view that does not end it: its leader got that far.
     Certified(NodeId),
+    /// A proposal of the current view, by its leader.
+    Proposed(NodeId),
     /// A block was committed.
     Committed,
     /// The replica gave up everything up to this view.
@@ -349,6 +354,12 @@ impl Machine for Pacemaker {
             Event::Input(Pace::Certified(leader)) => {
                 self.reached = self.armed_at.map(|at| (leader, turn.now().since(at).0));
             }
+            // What came after the timer had run out came late by this timer alone: it shows how long this member must wait.
+            // A leader that proposes in time and stops shows nothing.
+            Event::Input(Pace::Proposed(leader)) if self.expiries > 0 => {
+                self.reached = self.armed_at.map(|at| (leader, turn.now().since(at).0));
+            }
+            Event::Input(Pace::Proposed(_)) => {}
             Event::Input(Pace::Committed) => self.recover(),
             Event::Input(Pace::GaveUp(view)) => self.gave_up = self.gave_up.max(view),
             Event::Input(Pace::Complaint(from, held)) => self.complaint(from, held, turn),
@@ -366,10 +377,14 @@ impl Machine for Pacemaker {
     }
 }
 
+/// The longer of the medians of all samples and of the newest.
 fn middle(samples: &VecDeque<u64>) -> u64 {
-    let mut sorted: Vec<u64> = samples.iter().copied().collect();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+    let of = |mut sorted: Vec<u64>| {
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+    };
+    let newest = samples.iter().rev().take(SAMPLES_NEW).copied().collect();
+    of(samples.iter().copied().collect()).max(of(newest))
 }
 
 #[cfg(test)]
@@ -473,6 +488,51 @@ mod tests {
         }
         bench.tell(Pace::Committed);
         assert_eq!((bench.pacemaker.failures(), bench.pacemaker.duration()), (0, BASE.times(8)));
+    }
+
+    #[test]
+    fn a_proposal_behind_the_timer_shows_how_long_to_wait_and_one_before_it_shows_nothing() {
+        // A member far from the others enters a view late and finds its certificate there; the next view takes a round trip,
+        // for its vote is needed.
+        let far = |late: bool| {
+            let mut bench = Bench::new();
+            bench.enter(Reason::Start, None);
+            for term in 0..3 * 5 {
+                bench.wait(Span::millis(3));
+                bench.enter(Reason::Qc, Some(term % 3));
+                bench.wait(Span::millis(270));
+                if late {
+                    bench.expire();
+                }
+                bench.tell(Pace::Proposed(NodeId(term % 3)));
+                bench.tell(Pace::Committed);
+                bench.wait(Span::secs(2));
+                bench.enter(Reason::Tc, None);
+            }
+            bench.tell(Pace::Committed);
+            bench.pacemaker.duration()
+        };
+        assert_eq!((far(true), far(false)), (Span::millis(270 * 8), BASE));
+    }
+
+    #[test]
+    fn a_network_that_became_slow_is_learnt_within_few_views_of_each_leader() {
+        let mut bench = Bench::new();
+        bench.enter(Reason::Start, None);
+        for view in 0..3 * 64 {
+            bench.wait(Span::millis(2));
+            bench.enter(Reason::Qc, Some(view % 3));
+        }
+        assert_eq!(bench.pacemaker.duration(), BASE);
+        // Each term is given up behind its first view, which commits what was open.
+        for term in 0..3 * 5 {
+            bench.wait(Span::millis(140));
+            bench.enter(Reason::Qc, Some(term % 3));
+            bench.tell(Pace::Committed);
+            bench.enter(Reason::Tc, None);
+        }
+        bench.tell(Pace::Committed);
+        assert_eq!(bench.pacemaker.duration(), Span::millis(140 * 8));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::config::Votes as Route;
 use crate::filter::Filter;
 use crate::job::{Checked, Purpose, Task, Unknown};
 use crate::outbox::Kept;
+use crate::pacemaker::Pace;
 use crate::proven::Proven;
 use crate::record::{Mark, Record};
 use crate::rules::Ballot as RuleBallot;
@@ -142,6 +143,9 @@ impl Core {
             return turn.blame(from, fault.with(&*header));
         }
         turn.applied(Rule::TakeProposal);
+        if header.view == self.view && self.leader == Some(from) {
+            self.tell(Pace::Proposed(from), turn);
+        }
         if self.tree.get(&digest).is_some() {
             return self.consider_vote(digest, turn);
         }
