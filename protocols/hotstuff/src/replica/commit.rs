@@ -285,7 +285,8 @@ impl Core {
         self.on_qc(&justify, turn);
     }
 
-    /// The certified block on top of `parent`, of the next view, and its certificate.
+    /// The certified block on top of `parent`, of the next view, and its certificate. Votes that came late may have certified
+    /// another one on top of it, of a later view, which proves nothing.
     fn certified_child(&self, parent: &Header, digest: Hash) -> Option<(Arc<Header>, Hash, Arc<Qc>)> {
         let (header, child) = match self.chain.at(parent.height + 1) {
             Some(link) => (Arc::clone(&link.header), link.digest),
@@ -293,8 +294,8 @@ impl Core {
                 .tree
                 .iter()
                 .filter(|(_, block)| block.header.parent == digest && block.qc.is_some())
-                .map(|(d, block)| (Arc::clone(&block.header), *d))
-                .next()?,
+                .find(|(_, block)| parent.view.precedes(block.header.view))
+                .map(|(d, block)| (Arc::clone(&block.header), *d))?,
         };
         let above = self.chain.at(parent.height + 2).map(|link| Arc::new(link.header.justify.clone()));
         let qc = above.or_else(|| self.tree.get(&child).and_then(|block| block.qc.clone()))?;

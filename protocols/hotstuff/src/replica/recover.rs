@@ -269,6 +269,7 @@ impl Core {
             serving: Serving::default(),
             proof_waiters: NodeSet::EMPTY,
             quiet: false,
+            gap: None,
             out: Outbox::default(),
             restart: Vec::new(),
             config,

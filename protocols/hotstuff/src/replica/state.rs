@@ -187,6 +187,8 @@ pub(crate) struct Core {
     pub(crate) serving: Serving,
     pub(crate) proof_waiters: NodeSet,
     pub(crate) quiet: bool,
+    /// The block that was missing below the high QC at the last status.
+    pub(crate) gap: Option<Hash>,
     pub(crate) out: Outbox,
     pub(crate) restart: Vec<Hash>,
 }

@@ -57,8 +57,13 @@ impl Core {
         if self.high.view > root && self.tree.get(&self.high.digest).is_none() {
             self.want_block(self.high.digest, self.high.votes.signers(), turn);
         }
-        if let Some(gap) = self.tree.gap(self.high.digest).filter(|_| self.high.view > root) {
+        let gap = self.tree.gap(self.high.digest).filter(|_| self.high.view > root);
+        if let Some(gap) = gap {
             self.want_block(gap, self.high.votes.signers(), turn);
+        }
+        if gap.is_some() && core::mem::replace(&mut self.gap, gap) == gap {
+            // Nobody gives this one: where the others dropped it below their states, they answer to a range with a state.
+            self.want_key(Key::Range(self.chain.top().header.height + 1), self.others(), turn);
         }
         if let Some((mark, _)) = self.pending_commit.clone() {
             self.want_block(self.tree.gap(mark.digest).unwrap_or(mark.digest), NodeSet::EMPTY, turn);

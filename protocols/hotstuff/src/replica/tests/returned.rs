@@ -226,6 +226,61 @@ fn a_user_that_is_stuck_where_no_certificate_came_starts_from_the_certified_stat
     assert!(answered(&mut core, &newest).is_empty(), "a user that applies something goes on");
 }
 
+/// A block on `parent` in the tree, with its certificate.
+fn certified(core: &mut Core, parent: &Header, view: u64, size: usize) -> Header {
+    let (header, body) = super::child(Pack::Chain3, parent, view, size);
+    let mut block = crate::tree::Block::new(Arc::new(header.clone()));
+    block.body = Some(body);
+    block.qc = Some(Arc::new(qc(Pack::Chain3.kind(), &header)));
+    assert!(core.tree.insert(header.digest(), block, &[]).is_ok());
+    header
+}
+
+#[test]
+fn a_commit_is_proved_though_late_votes_certified_another_block_beside_the_one_that_made_it() {
+    // Both orders of the digests come about among these sizes.
+    for size in 1..16 {
+        let pack = Pack::Chain3;
+        let (first, body) = super::child(pack, &genesis(pack), 1, 8);
+        let committed = Record::Commit { digest: first.digest(), last: Position(1) };
+        let mut core = recovered(parameters(pack), 1, vec![block(&first, &body), committed]);
+        let second = certified(&mut core, &first, 2, 8);
+        certified(&mut core, &second, 3, size);
+        certified(&mut core, &second, 4, 8);
+        let proof = core.direct_proof(1).expect("three certified blocks of views in a row");
+        let views = |commitment: &Commitment| match commitment {
+            Commitment::ThreeChain { child, grandchild, qc } => [child.view.0, grandchild.view.0, qc.view.0],
+            other => unreachable!("{other:?} proves no commit of this pack"),
+        };
+        assert_eq!(views(&proof.commitment), [2, 3, 3]);
+    }
+}
+
+#[test]
+fn a_member_that_misses_a_block_which_nobody_gives_asks_for_the_range_and_so_for_a_state() {
+    let pack = Pack::Chain2Order;
+    let line = line(pack, 6, 8);
+    let mut core = recovered(parameters(pack), 0, Vec::new());
+    told(&mut core, Event::Start);
+    for (header, body) in &line[3..] {
+        let mut block = crate::tree::Block::new(Arc::new(header.clone()));
+        block.body = Some(Arc::clone(body));
+        assert!(core.tree.insert(header.digest(), block, &[]).is_ok());
+    }
+    (core.high, core.view) = (Arc::new(qc(pack.kind(), &line[5].0)), View(7));
+    let mut asks = || {
+        let said = told(&mut core, Event::Timer(Timer::Status));
+        let range = |e: &Effect<Core>| {
+            matches!(e, Effect::Send { message: Message::Fetch(Want::Range { from: 1, .. }), .. })
+        };
+        let block =
+            |e: &Effect<Core>| matches!(e, Effect::Send { message: Message::Fetch(Want::Blocks(_)), .. });
+        (said.iter().any(block), said.iter().any(range))
+    };
+    assert_eq!(asks(), (true, false), "most often somebody gives it");
+    assert!(asks().1, "the same block is missing still");
+}
+
 #[test]
 fn blocks_of_the_basic_pack_can_be_proved_after_a_restart() {
     let pack = Pack::Basic;
