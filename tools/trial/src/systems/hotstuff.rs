@@ -61,8 +61,9 @@ pub(crate) struct Plan {
 }
 
 /// What nodes blame one another for because f + 1 members said something else, or because they executed something else: over
-/// the budget all of them may lie, and members may have executed forks, in which a session has another owner.
-const BELIEVED: [&str; 2] = ["contradicted_result", "forged_item"];
+/// the budget all of them may lie, and members may have executed forks, in which a session has another owner. A member refuses
+/// each item of a client that believes the other fork, and says so as `quota_exceeded` once there were too many.
+const BELIEVED: [&str; 3] = ["contradicted_result", "forged_item", "quota_exceeded"];
 
 /// The oracles' name of a pack.
 #[must_use]
