@@ -20,8 +20,8 @@ use crate::statement::Attested;
 
 /// Attestations kept of one member.
 const PER_MEMBER_MAX: usize = 2;
-/// Own states kept until they are certified.
-const OWN_MAX: usize = 16;
+/// Own states kept until they are certified: as many as the user keeps above the newest certified one.
+pub(crate) const OWN_MAX: usize = 16;
 
 /// Between two answers to the same attestation of one member; it says it again once a second.
 const ANSWER_EVERY: Span = Span::millis(500);
@@ -72,6 +72,12 @@ impl Checkpoints {
     /// Whether a checkpoint is due at `position`.
     pub(crate) const fn is_due(&self, position: Position) -> bool {
         position.0 > 0 && position.0.is_multiple_of(self.every)
+    }
+
+    /// Whether a user that was given everything up to `given` surely has the state of `position` still, which it reached: it
+    /// keeps the [`OWN_MAX`] newest. What it was given before it hears of a certificate, it may apply first.
+    pub(crate) const fn is_kept(&self, position: Position, given: Position) -> bool {
+        given.0 / self.every < position.0 / self.every + OWN_MAX as u64
     }
 
     /// The newest stable checkpoint.

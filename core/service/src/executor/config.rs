@@ -123,7 +123,7 @@ impl ExecutorLimits {
 
     /// The most bytes an executor with these limits holds: the application, the session table, the pool, entries not
     /// yet executed, the ring, waiting reads, replies of one block (one body per guest at most before it is sent),
-    /// and the names of three snapshots with 64 B per 64 KiB of state.
+    /// and the names of 17 snapshots with 64 B per 64 KiB of state.
     #[must_use]
     pub fn bytes_max(&self) -> u64 {
         let state = self.app_bytes + Sessions::bytes_max(&self.sessions);
@@ -132,7 +132,7 @@ impl ExecutorLimits {
         let routes = u64::from(self.sessions.sessions_max) * 128 + REFUSED_MAX as u64 * 64;
         let reads = self.reads_bytes + u64::from(self.reads) * SLOT_BYTES;
         let replies = 2 * OUTBOX_BYTES_MAX + BODY_MAX as u64;
-        let snapshots = 4 * (state / 256) + (4 << 20);
+        let snapshots = 18 * (state / 256) + (4 << 20);
         let serving = 1 << 20;
         state + pool + lag + routes + 2 * self.ring_bytes + reads + replies + snapshots + serving
     }

@@ -15,8 +15,10 @@ use crate::message::Part;
 
 /// Most chunks of one snapshot: 15 GiB of state.
 pub const SNAPSHOT_CHUNKS_MAX: usize = 250_000;
-/// Snapshots kept: the newest certified one and the two newest.
-const SNAPSHOTS_MAX: usize = 3;
+/// Snapshots kept: the newest certified one and the 16 newest. The ordering machine certifies no state that lies further
+/// below what it delivered (hotstuff's `OWN_MAX`): a certified state that its attesters had dropped would leave a member
+/// behind it without a way back.
+const SNAPSHOTS_MAX: usize = 17;
 
 wire! {
     /// What the state of a position consists of; the state root is its digest.

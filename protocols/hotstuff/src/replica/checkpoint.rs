@@ -171,6 +171,10 @@ impl Core {
         if own != state {
             return self.halt(NoteName::Divergence, [state.position.0, 0, 0], own.root, turn);
         }
+        // Peers are sent here for a state in place of the blocks below it: one the user may have dropped is left to others.
+        if !self.checkpoints.is_kept(state.position, self.delivery.position) {
+            return;
+        }
         let Some(link) = self.chain.holding(state.position).filter(|link| link.digest == state.digest) else {
             return;
         };
@@ -193,6 +197,15 @@ impl Core {
             self.out.output(Delivered::Stable(checkpoint));
         }
         self.prune_chain();
+    }
+
+    /// A crash may have come before the user heard what is stable: it would drop that state like one nobody certified.
+    pub(crate) fn say_stable(&mut self) {
+        let stable =
+            self.checkpoints.stable().filter(|a| a.certificate.state().position <= self.delivery.applied);
+        if let Some(checkpoint) = stable.and_then(|anchor| told(&anchor)) {
+            self.out.output(Delivered::Stable(checkpoint));
+        }
     }
 
     /// Below the stable checkpoint only the newest blocks are kept, for peers slightly behind.

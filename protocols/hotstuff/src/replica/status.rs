@@ -171,6 +171,7 @@ impl Core {
         for name in core::mem::take(&mut self.restart) {
             self.load_body(Some(name), turn);
         }
+        self.say_stable();
         if let Some(anchor) = self.checkpoints.jumping() {
             self.land(&anchor, turn);
         }
