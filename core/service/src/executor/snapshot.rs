@@ -230,3 +230,28 @@ impl Snapshots {
         self.kept.iter().map(|snapshot| 256 + snapshot.record.chunks.len() as u64 * 192).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Hash, List, Position, SNAPSHOTS_MAX, SnapshotRecord, Snapshots, StateSummary, Wall};
+
+    fn taken(position: u64) -> SnapshotRecord {
+        let (root, chunks) = (Hash::ZERO, List::default());
+        let position = Position(position);
+        let (app_root, sessions_root, time) = (root, root, Wall(0));
+        let summary =
+            StateSummary { position, time, app_root, app_chunks: 1, sessions_root, sessions_chunks: 1 };
+        SnapshotRecord { summary, chunks }
+    }
+
+    #[test]
+    fn the_certified_state_and_the_sixteen_newest_are_kept() {
+        let mut snapshots = Snapshots::default();
+        let most = u64::try_from(SNAPSHOTS_MAX).expect("small");
+        (1..=most).for_each(|at| snapshots.add(taken(4 * at)));
+        assert!(snapshots.superfluous(Position(0)).is_empty(), "16 may yet be certified");
+        snapshots.add(taken(4 * most + 4));
+        assert_eq!(snapshots.superfluous(Position(0)), [Position(8)], "4 is certified");
+        assert_eq!(snapshots.superfluous(Position(12)), [Position(4), Position(8)]);
+    }
+}

@@ -282,6 +282,33 @@ fn a_member_that_misses_a_block_which_nobody_gives_asks_for_the_range_and_so_for
 }
 
 #[test]
+fn a_certified_state_that_the_user_may_have_dropped_does_not_become_stable() {
+    let pack = Pack::Chain2Order;
+    let line = line(pack, 10, 8);
+    let settled = |given: u64| {
+        let mut core = recovered(Parameters { checkpoint_every: 3, ..parameters(pack) }, 5, retained());
+        told(&mut core, Event::Start);
+        core.delivery.position = Position(given);
+        core.checkpoints.certify(Arc::new(anchor(9, &line[8].0).certificate));
+        acting(&mut core, |core, turn| core.on_applied(Position(9), Some(Hash([5; 32])), turn));
+        core.checkpoints.stable_position()
+    };
+    assert_eq!(settled(9 + 3 * 16 - 1), Position(9), "the user keeps it and the 15 above");
+    assert_eq!(settled(9 + 3 * 16), Position(6), "the user may keep the 16 above it and not it");
+}
+
+#[test]
+fn a_user_that_comes_back_hears_again_what_is_stable() {
+    let parameters = Parameters { checkpoint_every: 6, ..parameters(Pack::Chain2Order) };
+    for (resume, hears) in [(7, 1), (6, 1), (5, 0)] {
+        let mut core = recovered(parameters.clone(), resume, retained());
+        let said = outputs(told(&mut core, Event::Start));
+        let stable = said.iter().filter(|s| matches!(s, Delivered::Stable(c) if c.position == Position(6)));
+        assert_eq!(stable.count(), hears, "{resume}");
+    }
+}
+
+#[test]
 fn blocks_of_the_basic_pack_can_be_proved_after_a_restart() {
     let pack = Pack::Basic;
     let line = line(pack, 3, 0);
