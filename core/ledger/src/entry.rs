@@ -1,0 +1,162 @@
+//! Entries of exclusive logs (paper, section III: xlogs).
+
+use synod_crypto::{Hash, HashKey, PublicKey};
+use synod_wire::{List, Wire, wire};
+
+use crate::{AccountId, Units};
+
+/// Most legs of one [`Kind::MultiPay`].
+pub const LEGS_MAX: usize = 64;
+/// Most holds that one [`Kind::Resolve`] names.
+pub const HOLDS_MAX: usize = 64;
+
+wire! {
+    /// Who may append to a log.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Owner {
+        /// The institution whose representative is this member: its batches alone carry the account.
+        0 = Custodial(u8),
+        /// Whoever signs entries with this Ed25519 key.
+        1 = SelfSigned(PublicKey),
+        /// The same, or a share of a multi-signature.
+        2 = Distilled {
+            /// For entries that straggle.
+            single: PublicKey,
+            /// For entries that are signed together: a key of BLS12-381 in G1, whose possession was proven at the opening.
+            multi: [u8; 48],
+        },
+    }
+
+    /// What a caller attaches: the ledger stores it and reads nothing in it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub struct UserData {
+        /// 128 bits.
+        pub wide: Units,
+        /// 64 bits.
+        pub middle: u64,
+        /// 32 bits.
+        pub narrow: u32,
+    }
+
+    /// An entry of a log by its place: of whose log, and the how-manieth.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct EntryId {
+        /// Whose log.
+        pub spender: AccountId,
+        /// 1, 2, 3, ...
+        pub n: u64,
+    }
+
+    /// One payment among several of an entry.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Leg {
+        /// The beneficiary.
+        pub to: AccountId,
+        /// How much.
+        pub amount: Units,
+    }
+
+    /// How holds end.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Verdict {
+        /// Pays so much of each, in the order in which they are named, and frees the rest.
+        0 = Post(List<Units, HOLDS_MAX>),
+        /// Frees all.
+        1 = Void,
+    }
+
+    /// What an entry does.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Kind {
+        /// Pays one beneficiary.
+        0 = Pay(Leg),
+        /// Pays several, all or none.
+        1 = MultiPay(List<Leg, LEGS_MAX>),
+        /// Sets money aside until somebody decides over it. The entry names the hold.
+        2 = Hold {
+            /// Whom it would pay.
+            to: AccountId,
+            /// The most that it would pay.
+            amount: Units,
+            /// Whose log decides.
+            resolver: AccountId,
+            /// When the resolver is to void it, in ms of Unix time. Data: the ledger reads no clock.
+            expires_at: u64,
+        },
+        /// Decides over holds that name the spender as their resolver.
+        3 = Resolve {
+            /// Which.
+            holds: List<EntryId, HOLDS_MAX>,
+            /// How they end.
+            verdict: Verdict,
+        },
+        /// Closes the account, or empties a closed one once more.
+        4 = Close(Leg),
+        /// From the next entry on, another owner.
+        5 = Rekey(Owner),
+        /// From the next entry on, another representative: a member's number.
+        6 = Move(u8),
+        /// Another limit, which the registrar signs as well.
+        7 = SetLimit(Units),
+    }
+
+    /// An entry of an exclusive log, without its authorization.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Entry {
+        /// Its place.
+        pub id: EntryId,
+        /// The digest of entry n - 1, or [`genesis`] for the first.
+        pub prev: Hash,
+        /// What it does.
+        pub kind: Kind,
+        /// The caller's name for it, idempotent for ever.
+        pub transfer: u128,
+        /// The ledger of all accounts it touches.
+        pub ledger: u32,
+        /// The caller's reason.
+        pub code: u16,
+        /// See there.
+        pub user_data: UserData,
+        /// See there.
+        pub flags: Flags,
+    }
+
+    /// Switches of an entry.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub struct Flags(pub u16);
+}
+
+impl Flags {
+    /// A payment to the spender itself is meant: it changes no balance.
+    pub const ALLOW_SELF: Self = Self(1);
+
+    /// Whether all of `wanted` are set.
+    #[must_use]
+    pub const fn has(self, wanted: Self) -> bool {
+        self.0 & wanted.0 == wanted.0
+    }
+}
+
+/// Hashes entries: BLAKE3 under the key of the kind of object.
+#[derive(Clone)]
+pub struct Digests(HashKey);
+
+impl Default for Digests {
+    fn default() -> Self {
+        Self(HashKey::derive("synod ledger entry", &[]))
+    }
+}
+
+impl Digests {
+    /// The digest of an entry, which the next one of its log names.
+    #[must_use]
+    pub fn entry(&self, entry: &Entry) -> Hash {
+        self.0.hash(&entry.encode())
+    }
+}
+
+/// What the first entry of a log names as its predecessor.
+#[must_use]
+pub fn genesis(account: AccountId) -> Hash {
+    Hash::of_value("synod ledger log", &account)
+}
