@@ -98,6 +98,12 @@ impl Quorums {
         self.f + 1
     }
 
+    /// Smallest size with more correct members than there can be faulty ones: 2f + 1.
+    #[must_use]
+    pub const fn majority_correct(&self) -> u32 {
+        2 * self.f + 1
+    }
+
     /// Most members one can wait for: n - f.
     #[must_use]
     pub const fn available(&self) -> u32 {

@@ -1,0 +1,115 @@
+//! Back from a log: what was promised is promised still.
+
+use std::collections::BTreeMap;
+
+use synod_crypto::Hash;
+use synod_machine::{Condition, Log, QueueSpec, Recover, Unrecoverable};
+use synod_quorum::NodeId;
+
+use super::{Bracha, Lot, Record, Vote};
+use crate::config::Config;
+use crate::slots::Where;
+
+/// What a member starts from.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// See there.
+    pub config: Config,
+    /// How far each source's slots were delivered and taken care of, as the user's own records say.
+    pub delivered: BTreeMap<u8, u64>,
+}
+
+impl Recover for Bracha {
+    type Config = Setup;
+
+    fn queues(_: &Setup) -> Vec<QueueSpec> {
+        QueueSpec::standard()
+    }
+
+    fn recover(setup: Setup, log: Log<'_, Record>) -> Result<Self, Unrecoverable> {
+        if log.condition == Condition::Damaged {
+            return Err(Unrecoverable(
+                "votes may be missing: this member can only join again as another".into(),
+            ));
+        }
+        let mut bracha = Self::new(setup.config, &setup.delivered)?;
+        for record in log.records {
+            bracha.replay(&record)?;
+        }
+        Ok(bracha)
+    }
+
+    fn snapshot(&self, put: &mut dyn FnMut(Record)) {
+        for (lot, digest) in &self.kept {
+            put(Record::Readied(Vote { lot: *lot, digest: *digest }));
+        }
+        for (source, lane) in &self.lanes {
+            for (sequence, slot) in lane.open() {
+                let lot = Lot { source: *source, sequence };
+                if let Some(digest) = slot.stored.filter(|_| *source == self.me()) {
+                    put(Record::Mine { sequence, digest });
+                }
+                if let Some(digest) = slot.echoed {
+                    put(Record::Echoed(Vote { lot, digest }));
+                }
+                if let Some(digest) = slot.readied {
+                    put(Record::Readied(Vote { lot, digest }));
+                }
+            }
+        }
+    }
+}
+
+impl Bracha {
+    /// A promise of an earlier life.
+    fn replay(&mut self, record: &Record) -> Result<(), Unrecoverable> {
+        let me = self.me();
+        let (lot, digest) = match record {
+            Record::Mine { sequence, digest } => (Lot { source: me, sequence: *sequence }, *digest),
+            Record::Echoed(vote) | Record::Readied(vote) => (vote.lot, vote.digest),
+        };
+        if lot.source == me {
+            self.mine = self.mine.max(lot.sequence);
+        }
+        match self.place(lot) {
+            None | Some(Where::Beyond) => {
+                Err(Unrecoverable(format!("a promise for {lot:?}, which is in no window")))
+            }
+            Some(Where::Within) => self.replay_open(lot, digest, record),
+            Some(Where::Behind) => {
+                let age = self.delivered(NodeId(u32::from(lot.source))).saturating_sub(lot.sequence);
+                if matches!(record, Record::Readied(_))
+                    && age < self.config.retain
+                    && self.kept.insert(lot, digest).is_none()
+                {
+                    *self.stored.entry(digest).or_default() += 1;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn replay_open(&mut self, lot: Lot, digest: Hash, record: &Record) -> Result<(), Unrecoverable> {
+        let Some(slot) = self.lane(lot.source).and_then(|lane| lane.slot(lot.sequence)) else {
+            return Ok(());
+        };
+        let promise = match record {
+            Record::Mine { .. } => &mut slot.stored,
+            Record::Echoed(_) => &mut slot.echoed,
+            Record::Readied(_) => &mut slot.readied,
+        };
+        if promise.is_some_and(|said| said != digest) {
+            return Err(Unrecoverable(format!("two promises for {lot:?}")));
+        }
+        let (is_new, is_stored) = (promise.is_none(), matches!(record, Record::Mine { .. }));
+        *promise = Some(digest);
+        let is_echo = matches!(record, Record::Echoed(_)) && slot.stored.is_none();
+        if is_echo {
+            slot.stored = Some(digest);
+        }
+        if is_echo || (is_new && is_stored) {
+            *self.stored.entry(digest).or_default() += 1;
+        }
+        Ok(())
+    }
+}

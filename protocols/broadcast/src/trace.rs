@@ -1,0 +1,30 @@
+//! Rules applied: the numbered lines of the listings, and written rules.
+
+use synod_machine::{Rule as ErasedRule, names};
+
+names! {
+    /// A line of Listing 5 (Bracha) or 6 (signed), or a rule of the specification.
+    Rule:
+    /// Listing 5, line 4: the payload goes to all.
+    L5Prepare = "L5.04_prepare";
+    /// Listing 5, lines 11 to 13: the first payload of a slot is echoed, by digest.
+    L5Echo = "L5.11_echo";
+    /// Listing 5, lines 17 to 21: a quorum of echoes makes ready.
+    L5ReadyByEchoes = "L5.17_ready";
+    /// Listing 5, lines 25 to 29: f + 1 who are ready make ready.
+    L5ReadyByReady = "L5.25_amplify";
+    /// Listing 5, lines 30 to 34: 2f + 1 who are ready deliver.
+    L5Deliver = "L5.30_deliver";
+    /// A payload that votes decided on is asked for (E5, E13).
+    Pull = "pull";
+    /// A delivery lets the next slot of the source be delivered (E7).
+    Successor = "successor";
+    /// f + 1 members are further: their votes are asked for.
+    CatchUp = "catch_up";
+}
+
+impl From<Rule> for ErasedRule {
+    fn from(rule: Rule) -> Self {
+        Self { protocol: "broadcast", name: rule.name() }
+    }
+}
