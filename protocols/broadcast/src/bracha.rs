@@ -18,12 +18,13 @@ use synod_machine::{Bounded, Event, Machine, Turn, Unrecoverable};
 use synod_quorum::{NodeId, NodeSet, Quorums};
 use synod_wire::Bytes;
 
+use crate::Lot;
 use crate::config::Config;
 use crate::fault::Fault;
 use crate::slots::{Lane, Where};
 pub use recover::Setup;
 use slot::Open;
-pub use words::{Hashed, Job, Lot, Message, Record, Timer, Vote};
+pub use words::{Hashed, Job, Message, Record, Timer, Vote};
 
 /// When a user over its window is to try again, in ms: a few deliveries later.
 const RETRY_MS: u32 = 50;
@@ -103,8 +104,7 @@ impl Bracha {
         match input {
             Offer::Broadcast { payload } => self.on_broadcast(payload, turn),
             Offer::Judge { slot, digest, except } => {
-                let Ok(source) = u8::try_from(slot.source.0) else { return };
-                let lot = Lot { source, sequence: slot.sequence };
+                let Ok(lot) = Lot::try_from(slot) else { return };
                 self.on_judged(lot, digest, except.is_empty(), turn);
             }
         }

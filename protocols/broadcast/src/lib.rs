@@ -22,10 +22,12 @@
 pub mod bracha;
 mod config;
 mod fault;
+mod lot;
 mod slots;
 mod trace;
 
 pub use bracha::Bracha;
 pub use config::{Config, PAYLOAD_MAX, RETAIN_MAX, Unsound, WINDOW_MAX};
 pub use fault::Fault;
+pub use lot::Lot;
 pub use trace::Rule;

@@ -7,8 +7,9 @@ use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, List};
 
 use super::slot::Open;
-use super::votes::{doubled, slot_of};
-use super::{Bracha, Job, Lot, Message, Timer, Vote};
+use super::votes::doubled;
+use super::{Bracha, Job, Message, Timer, Vote};
+use crate::Lot;
 use crate::fault::Fault;
 use crate::slots::Where;
 use crate::trace::Rule;
@@ -106,7 +107,7 @@ impl Bracha {
             self.send_payload(lot, payload, turn);
         }
         if is_open {
-            turn.output(Broadcast::Proposed { slot: slot_of(lot), payload: payload.clone() });
+            turn.output(Broadcast::Proposed { slot: lot.into(), payload: payload.clone() });
         }
         self.deliver(lot.source, turn);
     }

@@ -6,7 +6,8 @@ use synod_crypto::Hash;
 use synod_machine::{Condition, Log, QueueSpec, Recover, Unrecoverable};
 use synod_quorum::NodeId;
 
-use super::{Bracha, Lot, Record, Vote};
+use super::{Bracha, Record, Vote};
+use crate::Lot;
 use crate::config::Config;
 use crate::slots::Where;
 

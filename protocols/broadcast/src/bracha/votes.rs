@@ -1,13 +1,14 @@
 //! From a payload to its delivery (Listing 5, lines 8 to 34).
 
 use synod_crypto::Hash;
-use synod_machine::broadcast::{Broadcast, Slot};
+use synod_machine::broadcast::Broadcast;
 use synod_machine::{Span, Turn};
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes};
 
 use super::slot::Open;
-use super::{Bracha, Hashed, Job, Lot, Message, Record, Timer, Vote};
+use super::{Bracha, Hashed, Job, Message, Record, Timer, Vote};
+use crate::Lot;
 use crate::fault::Fault;
 use crate::slots::{Counted, Where};
 use crate::trace::Rule;
@@ -70,7 +71,7 @@ impl Bracha {
             self.send_payload(lot, &payload, turn);
         }
         self.wait(lot, turn);
-        turn.output(Broadcast::Proposed { slot: slot_of(lot), payload });
+        turn.output(Broadcast::Proposed { slot: lot.into(), payload });
     }
 
     /// Puts the payload of a slot on the disk, once.
@@ -199,7 +200,7 @@ impl Bracha {
             turn.disarm(Timer::Pull(lot));
             turn.applied(if delivered == 0 { Rule::L5Deliver } else { Rule::Successor });
             self.keep(lot, digest, retain, turn);
-            turn.output(Broadcast::Delivered { slot: slot_of(lot), payload, proof: None });
+            turn.output(Broadcast::Delivered { slot: lot.into(), payload, proof: None });
             delivered += 1;
         }
     }
@@ -255,9 +256,4 @@ impl Bracha {
 /// Twice as long, up to a bound.
 pub(super) fn doubled(wait: Span, longest: Span) -> Span {
     wait.times(2).min(longest)
-}
-
-/// The slot as the user names it.
-pub(super) fn slot_of(lot: Lot) -> Slot {
-    Slot { source: NodeId(u32::from(lot.source)), sequence: lot.sequence }
 }

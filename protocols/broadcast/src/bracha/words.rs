@@ -5,21 +5,13 @@ use synod_machine::{Cost, Job as Work, Keep, Message as Spoken, Queue, Record as
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes, List, wire};
 
+use crate::Lot;
 use crate::config::PAYLOAD_MAX;
 
 /// Members that a cluster has at most.
 const LANES: usize = 128;
 
 wire! {
-    /// A slot as members write it: node ids do not travel.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    pub struct Lot {
-        /// Whose.
-        pub source: u8,
-        /// 1, 2, 3, ...
-        pub sequence: u64,
-    }
-
     /// A digest for a slot.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Vote {

@@ -4,8 +4,8 @@ mod world;
 
 use std::collections::BTreeSet;
 
-use synod_broadcast::bracha::{Lot, Message, Record, Vote};
-use synod_broadcast::{Config, PAYLOAD_MAX, Rule, Unsound};
+use synod_broadcast::bracha::{Message, Record, Vote};
+use synod_broadcast::{Config, Lot, PAYLOAD_MAX, Rule, Unsound};
 use synod_crypto::Hash;
 use synod_machine::broadcast::{Broadcast, Offer};
 use synod_machine::{Effect, Event, Span, Time, testing};
