@@ -13,6 +13,8 @@ use crate::{Claim, Hash, Keys, Scope, Signature, Statement, Verified, verify_all
 pub enum Threshold {
     /// Q = P - F: any two such groups share a correct member.
     Quorum,
+    /// More than (P + F) / 2: any two such groups share a correct member, with as few signers as that takes.
+    Intersecting,
     /// W = F + 1: one of them is correct.
     Weak,
 }
@@ -157,6 +159,7 @@ fn screen<S>(group: &Group<S>, roster: &Roster) -> Result<(), Refusal> {
     }
     let enough = match group.threshold {
         Threshold::Quorum => roster.weights().is_quorum(signers),
+        Threshold::Intersecting => roster.weights().intersects(signers),
         Threshold::Weak => roster.weights().is_weak(signers),
     };
     if enough { Ok(()) } else { Err(Refusal::TooWeak) }

@@ -63,6 +63,12 @@ impl Weights {
         self.total - self.faulty()
     }
 
+    /// Smallest power such that any two sets of it share a correct member: more than (P + F) / 2. At most Q.
+    #[must_use]
+    pub const fn intersecting(&self) -> u64 {
+        (self.total + self.faulty()) / 2 + 1
+    }
+
     /// Power of a weak quorum, W = F + 1.
     #[must_use]
     pub const fn weak(&self) -> u64 {
@@ -73,6 +79,12 @@ impl Weights {
     #[must_use]
     pub fn is_quorum(&self, set: NodeSet) -> bool {
         self.sum(set) >= self.quorum()
+    }
+
+    /// Whether `set` shares a correct member with every other such set.
+    #[must_use]
+    pub fn intersects(&self, set: NodeSet) -> bool {
+        self.sum(set) >= self.intersecting()
     }
 
     /// Whether `set` contains a correct member.

@@ -32,6 +32,7 @@ fn byzantine_thresholds_equal_the_table() {
             (f, intersecting, one_correct, available),
             "n = {n}"
         );
+        assert_eq!(q.majority_correct(), f + one_correct, "more correct than faulty ones, n = {n}");
     }
 }
 
@@ -61,11 +62,11 @@ fn too_few_members_are_refused() {
 
 #[test]
 fn weights_of_equal_power_equal_the_byzantine_table() {
-    for (n, f, _, one_correct, available) in BYZANTINE {
+    for (n, f, intersecting, one_correct, available) in BYZANTINE {
         let w = Weights::equal(n);
         assert_eq!(
-            (w.faulty(), w.weak(), w.quorum()),
-            (u64::from(f), u64::from(one_correct), u64::from(available))
+            (w.faulty(), w.weak(), w.intersecting(), w.quorum()),
+            (u64::from(f), u64::from(one_correct), u64::from(intersecting), u64::from(available))
         );
     }
 }
@@ -77,6 +78,9 @@ fn two_quorums_of_weight_share_more_than_the_faulty_power() {
         let n = 1 + from.below(20);
         let w = Weights::new((0..n).map(|_| 1 + from.below(1_000)).collect()).expect("positive");
         assert!(2 * w.quorum() - w.total() > w.faulty());
+        assert!(2 * w.intersecting() - w.total() > w.faulty());
+        assert!(2 * (w.intersecting() - 1) - w.total() <= w.faulty(), "one less would not do");
+        assert!(w.intersecting() <= w.quorum());
         assert!(w.total() - w.faulty() >= w.quorum());
     }
 }

@@ -24,6 +24,7 @@ use crate::fault::Fault;
 use crate::slots::{Lane, Where};
 pub use recover::Setup;
 use slot::Open;
+pub(crate) use votes::doubled;
 pub use words::{Hashed, Job, Message, Record, Timer, Vote};
 
 /// When a user over its window is to try again, in ms: a few deliveries later.

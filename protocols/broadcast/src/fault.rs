@@ -15,4 +15,12 @@ synod_machine::faults! {
     WrongPayload = 4_606, "wrong_payload";
     /// Sent a payload longer than agreed.
     TooLong = 4_607, "too_long";
+    /// Sent a signature that is not its signer's.
+    BadSignature = 4_608, "bad_signature";
+    /// Sent a certificate that proves nothing.
+    BadCertificate = 4_609, "bad_certificate";
+    /// Sent a certificate of another shard or view.
+    OtherView = 4_610, "other_view";
+    /// Excepted items in a way that the payload does not allow.
+    BadExceptions = 4_611, "bad_exceptions";
 }

@@ -23,6 +23,7 @@ pub mod bracha;
 mod config;
 mod fault;
 mod lot;
+pub mod signed;
 mod slots;
 mod trace;
 
@@ -30,4 +31,5 @@ pub use bracha::Bracha;
 pub use config::{Config, PAYLOAD_MAX, RETAIN_MAX, Unsound, WINDOW_MAX};
 pub use fault::Fault;
 pub use lot::Lot;
+pub use signed::SignedBroadcast;
 pub use trace::Rule;

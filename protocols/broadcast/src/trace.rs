@@ -15,11 +15,23 @@ names! {
     L5ReadyByReady = "L5.25_amplify";
     /// Listing 5, lines 30 to 34: 2f + 1 who are ready deliver.
     L5Deliver = "L5.30_deliver";
+    /// Listing 6, lines 3 to 5: the payload goes to all, with its source's ACK.
+    L6Prepare = "L6.03_prepare";
+    /// Listing 6, lines 10 to 15: what is endorsed is recorded and signed.
+    L6Ack = "L6.10_ack";
+    /// Listing 6, lines 16 to 21: ACKs of a quorum make a certificate.
+    L6Commit = "L6.16_commit";
+    /// Listing 6, lines 22 to 27: a certificate and the payload it names deliver.
+    L6Deliver = "L6.22_deliver";
+    /// A certificate certifies what those before it did not.
+    Fuller = "fuller";
+    /// Somebody else collects the ACKs of a source that does not.
+    Rescue = "rescue";
     /// A payload that votes decided on is asked for (E5, E13).
     Pull = "pull";
     /// A delivery lets the next slot of the source be delivered (E7).
     Successor = "successor";
-    /// f + 1 members are further: their votes are asked for.
+    /// Others are further: what they know is asked for.
     CatchUp = "catch_up";
 }
 

@@ -254,6 +254,6 @@ impl Bracha {
 }
 
 /// Twice as long, up to a bound.
-pub(super) fn doubled(wait: Span, longest: Span) -> Span {
+pub(crate) fn doubled(wait: Span, longest: Span) -> Span {
     wait.times(2).min(longest)
 }

@@ -1,0 +1,253 @@
+//! The signed broadcast (Listing 6, with the checks that the text asks for): PREPARE, ACK, COMMIT.
+//!
+//! Upon a payload that its source signed and the user judged: record and sign an ACK for all of it but the items excepted.
+//! Upon ACKs of a quorum: put them together to a certificate, which proves to anybody that no other payload has the slot, and
+//! which items are certified. Upon a certificate and the payload: deliver, in any order. Certificates that certify more are
+//! delivered as they come.
+
+mod ack;
+mod catch_up;
+mod commit;
+mod job;
+mod recover;
+mod slot;
+mod words;
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use synod_crypto::Hash;
+use synod_machine::broadcast::{Broadcast, Offer, Refusal};
+use synod_machine::{Bounded, Event, Machine, Turn, Unrecoverable};
+use synod_quorum::{NodeId, NodeSet, Quorums};
+use synod_wire::Bytes;
+
+use crate::Lot;
+use crate::config::Config;
+use crate::fault::Fault;
+pub use job::{Done, Job, View};
+pub use recover::Setup;
+use slot::{Lane, Slot};
+pub use words::{
+    Ack, Acked, Certificate, Context, Except, ITEMS_MAX, Message, Record, Row, Said, Timer, UNCHECKED,
+};
+
+/// When a user over its window is to try again, in ms: a few deliveries later.
+const RETRY_MS: u32 = 50;
+/// Rows about slots certified in part that are kept for others to read.
+const ROWS_MAX: usize = 1 << 16;
+/// Certificates of one slot: beyond them items are certified by later slots that offer them again.
+const CERTIFICATES_MAX: usize = 64;
+
+/// What a list of exceptions may look like, which only the payload's user knows.
+pub trait Items {
+    /// Whether a member may except these items of a payload.
+    fn may_except(payload: &[u8], items: &[u32]) -> bool;
+}
+
+/// Payloads whose items stand alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Independent;
+
+impl Items for Independent {
+    fn may_except(_: &[u8], _: &[u32]) -> bool {
+        true
+    }
+}
+
+/// One member's part in the broadcasts of all.
+#[derive(Clone, Debug)]
+pub struct SignedBroadcast<I> {
+    config: Config,
+    quorums: Quorums,
+    view: Arc<View>,
+    lanes: BTreeMap<u8, Lane>,
+    /// The last slot of this node's own.
+    mine: u64,
+    rows: catch_up::RowLog,
+    /// How far members say they are, and how many of their rows were read.
+    frontiers: BTreeMap<u8, catch_up::Frontier>,
+    /// Payloads that are read from the disk for peers.
+    wanted: BTreeMap<Hash, (Lot, NodeSet)>,
+    /// Payloads on the disk, with the number of slots that have each.
+    stored: BTreeMap<Hash, u32>,
+    items: PhantomData<I>,
+}
+
+impl<I: Items> SignedBroadcast<I> {
+    /// A member whose user took care of each source's slots up to `settled`; missing sources have none.
+    ///
+    /// # Errors
+    /// [`Unrecoverable`] where the configuration cannot work, or does not name the members of the view.
+    pub fn new(config: Config, view: Arc<View>, settled: &BTreeMap<u8, u64>) -> Result<Self, Unrecoverable> {
+        let quorums = config.quorums().map_err(|why| Unrecoverable(format!("{why:?}")))?;
+        if view.roster.all() != config.members {
+            return Err(Unrecoverable("the members are not those of the view".into()));
+        }
+        let sources = config.members.iter().filter_map(NodeId::member);
+        let lane = |source| {
+            let from = settled.get(&source).copied().unwrap_or_default();
+            (source, Lane::new(from, config.window, config.retain))
+        };
+        let lanes: BTreeMap<u8, Lane> = sources.map(lane).collect();
+        let mine = config.me.member().and_then(|me| lanes.get(&me)).map_or(0, |lane| lane.certified);
+        Ok(Self {
+            config,
+            quorums,
+            view,
+            lanes,
+            mine,
+            rows: catch_up::RowLog::default(),
+            frontiers: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            stored: BTreeMap::new(),
+            items: PhantomData,
+        })
+    }
+
+    /// All slots of a source up to this one are certified here.
+    #[must_use]
+    pub fn certified(&self, source: NodeId) -> u64 {
+        source.member().and_then(|source| self.lanes.get(&source)).map_or(0, |lane| lane.certified)
+    }
+
+    fn me(&self) -> u8 {
+        self.config.me.member().expect("this node is a member")
+    }
+
+    fn others(&self) -> NodeSet {
+        self.config.members.without(self.config.me)
+    }
+
+    fn slot(&self, lot: Lot) -> Option<&Slot> {
+        self.lanes.get(&lot.source)?.slots.get(&lot.sequence)
+    }
+
+    fn slot_mut(&mut self, lot: Lot) -> Option<&mut Slot> {
+        self.lanes.get_mut(&lot.source)?.slot(lot.sequence)
+    }
+
+    fn is_too_long(&self, payload: &Bytes) -> bool {
+        u32::try_from(payload.len()).map_or(true, |long| long > self.config.payload_max)
+    }
+
+    fn on_input(&mut self, input: Offer, turn: &mut Turn<'_, Self>) {
+        match input {
+            Offer::Broadcast { payload } => self.on_broadcast(payload, turn),
+            Offer::Judge { slot, digest, except } => {
+                if let Ok(lot) = Lot::try_from(slot) {
+                    self.on_judged(lot, digest, except, turn);
+                }
+            }
+        }
+    }
+
+    /// Listing 6, line 2.
+    fn on_broadcast(&mut self, payload: Bytes, turn: &mut Turn<'_, Self>) {
+        if self.is_too_long(&payload) {
+            return turn.output(Broadcast::Refused { why: Refusal::TooLarge });
+        }
+        if self.room() == 0 {
+            return turn.output(Broadcast::Refused { why: Refusal::Busy { retry_ms: RETRY_MS } });
+        }
+        self.mine += 1;
+        let lot = Lot { source: self.me(), sequence: self.mine };
+        turn.compute(Job::Seal { view: Arc::clone(&self.view), lot, payload });
+        self.flush(turn);
+    }
+
+    fn on_message(&mut self, from: NodeId, message: Message, turn: &mut Turn<'_, Self>) {
+        let Some(member) = from.member().filter(|_| self.config.members.contains(from)) else {
+            return turn.blame(from, Fault::Stranger);
+        };
+        match message {
+            Message::Prepare { lot, payload, signature } => {
+                self.on_prepare(from, lot, payload.into_bytes(), signature, turn);
+            }
+            Message::Ack(ack) if ack.said.member == member => self.on_ack(from, ack, turn),
+            Message::Ack(_) => turn.blame(from, Fault::NotItsSlot),
+            Message::Commit(certificate) => self.on_commit(from, certificate, turn),
+            Message::Ask(lot) => self.on_ask(from, lot, turn),
+            Message::Pull { lot, digest } => self.on_pull(from, lot, digest, turn),
+            Message::Pulled { lot, payload } => self.on_pulled(from, lot, payload.into_bytes(), turn),
+            Message::Frontier { certified, rows } => self.on_frontier((from, member), certified, rows, turn),
+            Message::AskRows(number) => self.on_ask_rows(from, number, turn),
+            Message::Rows { from: number, rows } => self.on_rows((from, member), number, rows, turn),
+        }
+    }
+
+    fn on_done(&mut self, done: Done, turn: &mut Turn<'_, Self>) {
+        match done {
+            Done::Sealed { payload, acked } => self.on_sealed(payload, &acked, turn),
+            Done::Taken { from, lot, payload, digest, signed } => {
+                self.on_taken((from, lot), (digest, payload), signed, turn);
+            }
+            Done::Signed { acked, said } => self.on_signed(&acked, said, turn),
+            Done::Acks { lot, digest, said } => self.on_acks_checked(lot, digest, said, turn),
+            Done::Certified { from, certificate } => self.on_certified(from, certificate, turn),
+        }
+    }
+}
+
+impl<I: Items> Machine for SignedBroadcast<I> {
+    type Input = Offer;
+    type Message = Message;
+    type Timer = Timer;
+    type Record = Record;
+    type Job = Job;
+    type Output = Broadcast;
+
+    fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
+        match event {
+            Event::Start => self.on_start(turn),
+            Event::Input(input) => self.on_input(input, turn),
+            Event::Message { from, message } => self.on_message(from, message, turn),
+            Event::Timer(Timer::Frontier) => self.on_frontier_due(turn),
+            Event::Timer(Timer::Resend(lot)) => self.on_resend_due(lot, turn),
+            Event::Timer(Timer::Pull(lot)) => self.on_pull_due(lot, turn),
+            Event::Done(done) => self.on_done(done, turn),
+            Event::Loaded { name, bytes } => self.on_loaded(name, bytes, turn),
+            Event::Link { .. } => {}
+        }
+    }
+
+    fn room(&self) -> u32 {
+        let open = self.mine.saturating_sub(self.certified(self.config.me));
+        u32::try_from(self.config.window.saturating_sub(open)).unwrap_or(u32::MAX)
+    }
+
+    fn invariants(&self) {
+        for lane in self.lanes.values() {
+            assert!(
+                lane.slots.keys().all(|sequence| lane.holds(*sequence)),
+                "a slot that is neither kept nor worked on"
+            );
+            lane.slots.values().for_each(Slot::assert_sound);
+        }
+        assert!(self.mine >= self.certified(self.config.me), "a slot of this node's own that it never had");
+    }
+}
+
+impl<I: Items> Bounded for SignedBroadcast<I> {
+    fn bytes(&self) -> u64 {
+        let slots: u64 = self.lanes.values().flat_map(|lane| lane.slots.values()).map(Slot::bytes).sum();
+        let wanted = self.wanted.len() * size_of::<(Hash, Lot, NodeSet)>();
+        let frontiers: u64 = self.frontiers.values().map(catch_up::Frontier::bytes).sum();
+        slots + self.rows.bytes() + frontiers + (wanted + self.stored.len() * size_of::<(Hash, u32)>()) as u64
+    }
+
+    fn bytes_max(&self) -> u64 {
+        let members = u64::from(self.quorums.members());
+        let list = 4 * ITEMS_MAX as u64;
+        let said = size_of::<Said>() as u64 + list;
+        let certificates = CERTIFICATES_MAX as u64 * (size_of::<Certificate>() as u64 + members * said);
+        let slot = size_of::<Slot>() as u64
+            + u64::from(self.config.payload_max)
+            + 2 * list
+            + certificates
+            + 2 * members * said;
+        let lanes = members * (self.config.window + self.config.retain) * (slot + 200);
+        lanes + ROWS_MAX as u64 * (size_of::<Row>() as u64 + list) + members * (members * 32 + 64)
+    }
+}

@@ -1,0 +1,248 @@
+//! From a payload to this node's ACK (Listing 6, lines 10 to 15).
+
+use std::sync::Arc;
+
+use synod_crypto::{Claim, Hash, Signature, Verified};
+use synod_machine::Turn;
+use synod_machine::broadcast::Broadcast;
+use synod_quorum::{NodeId, NodeSet};
+use synod_wire::{Blob, Bytes, Wire};
+
+use super::slot::{Accepted, Collected, Slot};
+use super::words::{Ack, Acked, Except, Message, Record, Said, Timer, UNCHECKED};
+use super::{Items, Job, SignedBroadcast};
+use crate::Lot;
+use crate::fault::Fault;
+use crate::trace::Rule;
+
+impl<I: Items> SignedBroadcast<I> {
+    /// This node's own payload is signed: its source's ACK is the signature in PREPARE.
+    pub(super) fn on_sealed(
+        &mut self,
+        payload: Bytes,
+        acked: &Verified<Claim<Acked>>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let (lot, digest, signature) = (acked.statement.lot, acked.statement.digest, acked.signature);
+        self.hold(lot, digest, &payload, turn);
+        turn.persist(Record::Mine { sequence: lot.sequence, digest, signature });
+        turn.applied(Rule::L6Prepare);
+        let Some(slot) = self.slot_mut(lot) else { return };
+        slot.payload = Some((digest, payload));
+        own(slot, lot, digest, signature);
+        self.send_payload(lot, self.others(), turn);
+        self.wait(lot, turn);
+        self.collect(lot, false, turn);
+    }
+
+    /// PREPARE with the payload in memory, to some.
+    pub(super) fn send_payload(&self, lot: Lot, to: NodeSet, turn: &mut Turn<'_, Self>) {
+        let slot = self.slot(lot);
+        let Some((digest, signature)) = slot.and_then(|slot| slot.taken) else { return };
+        let Some(payload) = slot.and_then(|slot| slot.payload(digest)) else { return };
+        let payload = Blob::try_from(payload.clone()).expect("the configuration bounds payloads");
+        turn.send(to, Message::Prepare { lot, payload, signature });
+    }
+
+    /// A payload with its source's signature, from the source or from somebody who passes it on.
+    pub(super) fn on_prepare(
+        &mut self,
+        from: NodeId,
+        lot: Lot,
+        payload: Bytes,
+        signature: Signature,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        if self.is_too_long(&payload) {
+            return turn.blame(from, Fault::TooLong);
+        }
+        let Some(slot) = self.slot_mut(lot) else { return };
+        if slot.taken.is_some_and(|(_, known)| known == signature) {
+            return self.answer(lot, NodeSet::only(from), turn);
+        }
+        turn.compute(Job::Take {
+            view: Arc::clone(&self.view),
+            from,
+            lot,
+            payload,
+            signature: Some(signature),
+        });
+    }
+
+    /// A payload is hashed, and its source's signature checked where it came with one.
+    pub(super) fn on_taken(
+        &mut self,
+        (from, lot): (NodeId, Lot),
+        (digest, payload): (Hash, Bytes),
+        signed: Option<Result<Verified<Claim<Acked>>, Signature>>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        match signed {
+            Some(Err(_)) => return turn.blame(from, Fault::BadSignature),
+            Some(Ok(acked)) => self.take(lot, digest, payload, &acked, turn),
+            None => match self.slot_mut(lot) {
+                Some(slot) if slot.certified() == Some(digest) => {
+                    if slot.payload(digest).is_none() {
+                        slot.payload = Some((digest, payload));
+                    }
+                }
+                Some(slot) if slot.pull.is_some() => return turn.blame(from, Fault::WrongPayload),
+                _ => return,
+            },
+        }
+        self.deliver(lot, turn);
+    }
+
+    fn take(
+        &mut self,
+        lot: Lot,
+        digest: Hash,
+        payload: Bytes,
+        acked: &Verified<Claim<Acked>>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let source = NodeId(u32::from(lot.source));
+        let Some(slot) = self.slot_mut(lot) else { return };
+        match slot.taken {
+            Some((first, _)) if first == digest => {}
+            Some((first, signature)) => {
+                let one = Acked { digest: first, ..acked.statement };
+                let evidence = ((one, signature), (acked.statement, acked.signature));
+                turn.blame(source, Fault::TwoPayloads.with(&evidence));
+                turn.output(Broadcast::Conflict { slot: lot.into(), evidence: evidence.encode() });
+            }
+            None => {
+                slot.taken = Some((digest, acked.signature));
+                if slot.certified().is_none_or(|certified| certified == digest) {
+                    slot.payload = Some((digest, payload.clone()));
+                }
+                self.wait(lot, turn);
+                turn.output(Broadcast::Proposed { slot: lot.into(), payload });
+            }
+        }
+    }
+
+    /// The user endorses all but some items. What it endorsed once it endorses for ever, so a list only shrinks.
+    pub(super) fn on_judged(
+        &mut self,
+        lot: Lot,
+        digest: Hash,
+        mut except: Vec<u32>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let authorized = except.last() != Some(&UNCHECKED);
+        if !authorized {
+            except.pop();
+        }
+        let except = Except::new(except).expect("the user excepts items in order");
+        let (me, context, view) = (self.me(), self.view.context, Arc::clone(&self.view));
+        let Some(slot) = self.slot_mut(lot) else { return };
+        if slot.taken.is_none_or(|(taken, _)| taken != digest) {
+            return;
+        }
+        if let Some(before) = &slot.accepted {
+            let grows = except.within(&before.except) && authorized >= before.authorized;
+            let is_same = except == before.except && authorized == before.authorized;
+            if before.digest != digest || !grows || is_same {
+                return;
+            }
+        }
+        slot.accepted = Some(Accepted { digest, except: except.clone(), authorized });
+        let payload = slot.payload(digest).cloned();
+        if let Some(payload) = payload {
+            self.hold(lot, digest, &payload, turn);
+        }
+        turn.persist(Record::Accepted { lot, digest, except: except.clone(), authorized });
+        turn.applied(Rule::L6Ack);
+        let said = Said { member: me, except, authorized, signature: Signature([0; 64]) };
+        let acked = said.statement(context, lot, digest);
+        turn.compute(Job::Sign { view, me: self.config.me, acked, said });
+    }
+
+    /// An ACK is signed: it goes to the source and to whoever asked meanwhile.
+    pub(super) fn on_signed(
+        &mut self,
+        acked: &Verified<Claim<Acked>>,
+        said: Said,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let (lot, me) = (acked.statement.lot, self.config.me);
+        let Some(slot) = self.slot_mut(lot) else { return };
+        let is_latest = |accepted: &Accepted| {
+            (accepted.digest, &accepted.except, accepted.authorized)
+                == (acked.statement.digest, &said.except, said.authorized)
+        };
+        if !slot.accepted.as_ref().is_some_and(is_latest) {
+            return;
+        }
+        slot.said = Some(said.clone());
+        let askers = std::mem::take(&mut slot.askers).with(NodeId(u32::from(lot.source))).without(me);
+        if let Some(collected) = &mut slot.collected {
+            collected.good.insert(said.member, said);
+        }
+        self.answer(lot, askers, turn);
+        self.collect(lot, false, turn);
+    }
+
+    /// What this node says of a slot: its certificates, or else its ACK, now or once it is signed.
+    pub(super) fn answer(&mut self, lot: Lot, to: NodeSet, turn: &mut Turn<'_, Self>) {
+        let Some(slot) = self.slot_mut(lot) else { return };
+        if !slot.certificates.is_empty() {
+            for certificate in &slot.certificates {
+                turn.send(to, Message::Commit(certificate.clone()));
+            }
+            return;
+        }
+        let is_signing = slot.accepted.is_some() && slot.said.is_none();
+        if is_signing {
+            slot.askers = slot.askers.or(to);
+        }
+        if let (Some(said), Some(accepted)) = (&slot.said, &slot.accepted) {
+            turn.send(to, Message::Ack(Ack { lot, digest: accepted.digest, said: said.clone() }));
+        }
+    }
+
+    /// Puts a payload on the disk, once per slot.
+    pub(super) fn hold(&mut self, lot: Lot, digest: Hash, payload: &Bytes, turn: &mut Turn<'_, Self>) {
+        let Some(slot) = self.slot_mut(lot) else { return };
+        if slot.stored == Some(digest) {
+            return;
+        }
+        let other = slot.stored.replace(digest);
+        *self.stored.entry(digest).or_default() += 1;
+        turn.store(digest, payload.clone());
+        if let Some(other) = other {
+            self.release(other, turn);
+        }
+    }
+
+    /// Takes the payload of one slot off the disk, unless that of another slot is the same.
+    pub(super) fn release(&mut self, digest: Hash, turn: &mut Turn<'_, Self>) {
+        let Some(slots) = self.stored.get_mut(&digest) else { return };
+        *slots -= 1;
+        if *slots == 0 {
+            self.stored.remove(&digest);
+            turn.erase(digest);
+        }
+    }
+
+    /// Has the ACKs of a slot collected again until it is certified and here.
+    pub(super) fn wait(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
+        let first = self.config.resend;
+        let Some(slot) = self.slot_mut(lot) else { return };
+        if slot.resend.is_none() && slot.certificates.is_empty() {
+            slot.resend = Some((first, 0));
+            turn.arm(Timer::Resend(lot), first);
+        }
+    }
+}
+
+/// A source endorses all of its own payload.
+pub(super) fn own(slot: &mut Slot, lot: Lot, digest: Hash, signature: Signature) {
+    let said = Said { member: lot.source, except: Except::default(), authorized: true, signature };
+    slot.taken = Some((digest, signature));
+    slot.accepted = Some(Accepted { digest, except: Except::default(), authorized: true });
+    slot.said = Some(said.clone());
+    let collected = slot.collected.get_or_insert_with(Collected::default);
+    collected.good.insert(lot.source, said);
+}

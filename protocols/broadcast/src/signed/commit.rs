@@ -1,0 +1,209 @@
+//! From ACKs to a certificate, and from a certificate to the user (Listing 6, lines 16 to 27).
+
+use std::sync::Arc;
+
+use synod_crypto::{Claim, Hash, Refusal, Verified};
+use synod_machine::Turn;
+use synod_machine::broadcast::Broadcast;
+use synod_quorum::{NodeId, NodeSet};
+use synod_wire::{List, Wire};
+
+use super::words::{Ack, Acked, Certificate, Message, Record, Said, Timer};
+use super::{CERTIFICATES_MAX, Items, Job, SignedBroadcast};
+use crate::Lot;
+use crate::fault::Fault;
+use crate::trace::Rule;
+
+impl<I: Items> SignedBroadcast<I> {
+    /// An ACK, unchecked. It waits until those that would make a certificate are checked together.
+    pub(super) fn on_ack(&mut self, from: NodeId, ack: Ack, turn: &mut Turn<'_, Self>) {
+        let Ack { lot, digest, said } = ack;
+        let Some(slot) = self.slot_mut(lot) else { return };
+        if slot.taken.is_none_or(|(taken, _)| taken != digest) {
+            return;
+        }
+        let listed = !said.except.items().is_empty();
+        if listed && slot.payload(digest).is_some_and(|payload| !I::may_except(payload, said.except.items()))
+        {
+            return turn.blame(from, Fault::BadExceptions);
+        }
+        let Some(collected) = &mut slot.collected else { return };
+        if collected.forged.contains(from) || !collected.is_news(&said) {
+            return;
+        }
+        collected.waiting.insert(said.member, said);
+        self.collect(lot, false, turn);
+    }
+
+    /// Has ACKs checked once they could make a certificate, and makes it of checked ones: when all items are certified, when
+    /// everybody answered, or when it is `due`.
+    pub(super) fn collect(&mut self, lot: Lot, due: bool, turn: &mut Turn<'_, Self>) {
+        let (quorum, members) = (self.quorums.intersecting(), self.quorums.members());
+        let view = Arc::clone(&self.view);
+        let Some(slot) = self.slot_mut(lot) else { return };
+        let (Some((digest, _)), Some(collected)) = (slot.taken, &mut slot.collected) else { return };
+        let known: NodeSet =
+            collected.good.keys().chain(collected.waiting.keys()).fold(NodeSet::EMPTY, |mut set, member| {
+                set.insert(NodeId(u32::from(*member)));
+                set
+            });
+        if known.count() >= quorum && !collected.waiting.is_empty() && !collected.is_checking {
+            collected.is_checking = true;
+            let said = std::mem::take(&mut collected.waiting).into_values().collect();
+            return turn.compute(Job::Acks { view, lot, digest, said });
+        }
+        let good = u32::try_from(collected.good.len()).unwrap_or(u32::MAX);
+        if good < quorum || collected.is_checking {
+            return;
+        }
+        let said: Vec<Said> = collected.good.values().cloned().collect();
+        let all_answered = good.saturating_add(collected.forged.count()) >= members;
+        let said = List::try_from(said).expect("one per member");
+        let certificate =
+            Certificate { context: view.context, epoch: view.roster.epoch(), lot, digest, said };
+        let open = certificate.open(quorum);
+        if slot.with(&open).is_none() || !(open.items().is_empty() || all_answered || due) {
+            return;
+        }
+        turn.applied(Rule::L6Commit);
+        self.certify(certificate, turn);
+        if let Some(certificate) = self.slot(lot).and_then(|slot| slot.certificates.last()) {
+            turn.send(self.others(), Message::Commit(certificate.clone()));
+        }
+    }
+
+    pub(super) fn on_acks_checked(
+        &mut self,
+        lot: Lot,
+        digest: Hash,
+        said: Vec<Result<(Verified<Claim<Acked>>, Said), u8>>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let Some(slot) = self.slot_mut(lot) else { return };
+        if slot.taken.is_none_or(|(taken, _)| taken != digest) {
+            return;
+        }
+        let Some(collected) = &mut slot.collected else { return };
+        collected.is_checking = false;
+        for one in said {
+            match one {
+                Ok((_, said)) => {
+                    collected.good.insert(said.member, said);
+                }
+                Err(member) => {
+                    let forger = NodeId(u32::from(member));
+                    collected.forged.insert(forger);
+                    turn.blame(forger, Fault::BadSignature);
+                }
+            }
+        }
+        self.collect(lot, false, turn);
+    }
+
+    /// Slots of this node's own that a quorum answered in part are certified so far as they can be, before the next goes out.
+    pub(super) fn flush(&mut self, turn: &mut Turn<'_, Self>) {
+        let me = self.me();
+        let open = self.lanes.get(&me).map_or_else(Vec::new, |lane| {
+            let open = lane.slots.range(lane.certified.saturating_add(1)..);
+            open.filter(|(_, slot)| slot.certificates.is_empty()).map(|(sequence, _)| *sequence).collect()
+        });
+        for sequence in open {
+            self.collect(Lot { source: me, sequence }, true, turn);
+        }
+    }
+
+    /// A certificate, unchecked.
+    pub(super) fn on_commit(&mut self, from: NodeId, certificate: Certificate, turn: &mut Turn<'_, Self>) {
+        if (certificate.context, certificate.epoch) != (self.view.context, self.view.roster.epoch()) {
+            return turn.blame(from, Fault::OtherView);
+        }
+        let open = certificate.open(self.quorums.intersecting());
+        let Some(slot) = self.slot_mut(certificate.lot) else { return };
+        if slot.with(&open).is_some() && slot.certificates.len() < CERTIFICATES_MAX {
+            turn.compute(Job::Certify { view: Arc::clone(&self.view), from, certificate });
+        }
+    }
+
+    pub(super) fn on_certified(
+        &mut self,
+        from: NodeId,
+        certificate: Result<Verified<Certificate>, Refusal>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        match certificate {
+            Ok(certificate) => self.certify(certificate.into_inner(), turn),
+            Err(_) => turn.blame(from, Fault::BadCertificate),
+        }
+    }
+
+    /// A certificate that was checked, or put together here: recorded, then acted upon.
+    pub(super) fn certify(&mut self, certificate: Certificate, turn: &mut Turn<'_, Self>) {
+        let (lot, open) = (certificate.lot, certificate.open(self.quorums.intersecting()));
+        let Some(slot) = self.slot_mut(lot) else { return };
+        let Some(open) = slot.with(&open) else { return };
+        if slot.certificates.len() >= CERTIFICATES_MAX {
+            return;
+        }
+        let is_first = slot.certificates.is_empty();
+        assert!(
+            is_first || slot.certified() == Some(certificate.digest),
+            "two quorums share a correct member"
+        );
+        slot.certificates.push(certificate.clone());
+        slot.open = open.clone();
+        slot.resend = None;
+        turn.persist(Record::Committed(certificate));
+        turn.disarm(Timer::Resend(lot));
+        turn.applied(if is_first { Rule::L6Deliver } else { Rule::Fuller });
+        if !is_first || !open.items().is_empty() {
+            self.rows.push(lot, open);
+        }
+        self.deliver(lot, turn);
+        self.advance(lot.source, turn);
+    }
+
+    /// Tells the user of certificates it was not told of, if the payload is here; has it brought otherwise.
+    pub(super) fn deliver(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
+        let first = self.config.pull;
+        let Some(slot) = self.slot_mut(lot) else { return };
+        let Some(digest) = slot.certified().filter(|_| slot.told < slot.certificates.len()) else { return };
+        let Some(payload) = slot.payload(digest).cloned() else {
+            if slot.stored == Some(digest) {
+                return turn.load(digest);
+            }
+            if slot.pull.is_none() {
+                slot.pull = Some((first, 0));
+                turn.applied(Rule::Pull);
+                self.on_pull_due(lot, turn);
+            }
+            return;
+        };
+        if slot.pull.take().is_some() {
+            turn.disarm(Timer::Pull(lot));
+        }
+        let news: Vec<Certificate> = slot.certificates.iter().skip(slot.told).cloned().collect();
+        slot.told = slot.certificates.len();
+        // From now on the payload is on the disk alone.
+        slot.payload = None;
+        self.hold(lot, digest, &payload, turn);
+        for certificate in news {
+            let proof = Some(certificate.encode());
+            turn.output(Broadcast::Delivered { slot: lot.into(), payload: payload.clone(), proof });
+        }
+    }
+
+    /// Moves a source's frontier on, and lets go of what is kept no longer.
+    fn advance(&mut self, source: u8, turn: &mut Turn<'_, Self>) {
+        let Some(lane) = self.lanes.get_mut(&source) else { return };
+        let gone = lane.advance();
+        if gone.is_empty() {
+            return;
+        }
+        for (_, slot) in gone {
+            if let Some(digest) = slot.stored {
+                self.release(digest, turn);
+            }
+        }
+        turn.compact();
+    }
+}

@@ -1,0 +1,215 @@
+//! What is signed, hashed and checked beside the handlers.
+
+use std::sync::Arc;
+
+use synod_crypto::{Claim, Hash, Keys, Refusal, Scope, Signature, Verified, verify_all, verify_evidence};
+use synod_machine::{Cost, Job as Work};
+use synod_quorum::{NodeId, Roster};
+use synod_wire::Bytes;
+
+use super::words::{Acked, Certificate, Context, Said};
+use crate::Lot;
+
+/// Who may sign what: a view of a shard of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Digest of the genesis.
+    pub cluster: Hash,
+    /// The members, and the number of the view.
+    pub roster: Arc<Roster>,
+    /// The shard, and the digest of the view.
+    pub context: Context,
+}
+
+impl View {
+    fn scope(&self) -> Scope {
+        Scope { cluster: self.cluster, epoch: self.roster.epoch() }
+    }
+
+    fn claim(&self, signer: NodeId, statement: Acked, signature: Signature) -> Option<Claim<Acked>> {
+        let key = self.roster.member(signer)?.key;
+        Some(Claim { statement, scope: self.scope(), signer, key, signature })
+    }
+}
+
+/// Work of the signed broadcast.
+#[derive(Clone, Debug)]
+pub enum Job {
+    /// Hashes and signs this node's own payload.
+    Seal {
+        /// Under which keys.
+        view: Arc<View>,
+        /// Its slot.
+        lot: Lot,
+        /// The payload.
+        payload: Bytes,
+    },
+    /// Hashes a payload that came, and checks its source's signature where it came with one.
+    Take {
+        /// Under which keys.
+        view: Arc<View>,
+        /// Who sent it.
+        from: NodeId,
+        /// For which slot.
+        lot: Lot,
+        /// The payload.
+        payload: Bytes,
+        /// The source's.
+        signature: Option<Signature>,
+    },
+    /// Signs an ACK.
+    Sign {
+        /// Under which keys.
+        view: Arc<View>,
+        /// This node.
+        me: NodeId,
+        /// What is signed.
+        acked: Acked,
+        /// The same with its list.
+        said: Said,
+    },
+    /// Checks ACKs of one payload.
+    Acks {
+        /// Under which keys.
+        view: Arc<View>,
+        /// The slot.
+        lot: Lot,
+        /// Of the payload.
+        digest: Hash,
+        /// The ACKs.
+        said: Vec<Said>,
+    },
+    /// Checks a certificate.
+    Certify {
+        /// Under which keys.
+        view: Arc<View>,
+        /// Who sent it.
+        from: NodeId,
+        /// The certificate.
+        certificate: Certificate,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub enum Done {
+    /// This node's own payload is signed.
+    Sealed {
+        /// The payload.
+        payload: Bytes,
+        /// The statement about it.
+        acked: Verified<Claim<Acked>>,
+    },
+    /// A payload has this digest; the statement is there if the source's signature is good.
+    Taken {
+        /// Who sent it.
+        from: NodeId,
+        /// For which slot.
+        lot: Lot,
+        /// The payload.
+        payload: Bytes,
+        /// Of the payload.
+        digest: Hash,
+        /// The source's statement; `None` where none came along.
+        signed: Option<Result<Verified<Claim<Acked>>, Signature>>,
+    },
+    /// An ACK is signed.
+    Signed {
+        /// What was signed.
+        acked: Verified<Claim<Acked>>,
+        /// The same with its list and its signature.
+        said: Said,
+    },
+    /// ACKs are checked, one by one.
+    Acks {
+        /// The slot.
+        lot: Lot,
+        /// Of the payload.
+        digest: Hash,
+        /// Good ones, and members who forged.
+        said: Vec<Result<(Verified<Claim<Acked>>, Said), u8>>,
+    },
+    /// A certificate is checked.
+    Certified {
+        /// Who sent it.
+        from: NodeId,
+        /// The certificate, or why it proves nothing.
+        certificate: Result<Verified<Certificate>, Refusal>,
+    },
+}
+
+impl Work for Job {
+    type Done = Done;
+
+    fn run(self, keys: &Keys) -> Done {
+        match self {
+            Self::Seal { view, lot, payload } => {
+                let acked = whole(&view, lot, Hash::of(&payload));
+                Done::Sealed { payload, acked: keys.sign(view.scope(), NodeId(u32::from(lot.source)), acked) }
+            }
+            Self::Take { view, from, lot, payload, signature } => {
+                let digest = Hash::of(&payload);
+                let signed = signature.map(|signature| {
+                    let claim =
+                        view.claim(NodeId(u32::from(lot.source)), whole(&view, lot, digest), signature);
+                    claim.and_then(|claim| claim.verify(keys).ok()).ok_or(signature)
+                });
+                Done::Taken { from, lot, payload, digest, signed }
+            }
+            Self::Sign { view, me, acked, said } => {
+                let acked = keys.sign(view.scope(), me, acked);
+                let said = Said { signature: acked.signature, ..said };
+                Done::Signed { acked, said }
+            }
+            Self::Acks { view, lot, digest, said } => check(&view, lot, digest, said, keys),
+            Self::Certify { view, from, certificate } => {
+                let certificate = verify_evidence(certificate, keys, view.cluster, &view.roster);
+                Done::Certified { from, certificate }
+            }
+        }
+    }
+
+    fn cost(&self) -> Cost {
+        match self {
+            Self::Seal { payload, .. } => Cost { sign: 1, hashed: payload.len() as u64, ..Cost::default() },
+            Self::Take { payload, signature, .. } => {
+                let verify = u32::from(signature.is_some());
+                Cost { verify, hashed: payload.len() as u64, ..Cost::default() }
+            }
+            Self::Sign { .. } => Cost { sign: 1, ..Cost::default() },
+            Self::Acks { said, .. } => batch(said.len()),
+            Self::Certify { certificate, .. } => batch(certificate.said.len()),
+        }
+    }
+
+    fn peer(&self) -> Option<NodeId> {
+        match self {
+            Self::Take { from, .. } | Self::Certify { from, .. } => Some(*from),
+            Self::Seal { .. } | Self::Sign { .. } | Self::Acks { .. } => None,
+        }
+    }
+}
+
+fn batch(signatures: usize) -> Cost {
+    Cost { batch_verify: u32::try_from(signatures).unwrap_or(u32::MAX), ..Cost::default() }
+}
+
+/// What a source says of its own payload: all of it, authorized.
+pub(super) fn whole(view: &View, lot: Lot, digest: Hash) -> Acked {
+    Acked { context: view.context, lot, digest, except: Hash::ZERO, authorized: true }
+}
+
+fn check(view: &View, lot: Lot, digest: Hash, said: Vec<Said>, keys: &Keys) -> Done {
+    let claims = said.iter().filter_map(|one| {
+        let statement = one.statement(view.context, lot, digest);
+        view.claim(NodeId(u32::from(one.member)), statement, one.signature)
+    });
+    let claims: Vec<Claim<Acked>> = claims.collect();
+    assert!(claims.len() == said.len(), "members were looked up before");
+    let checked = verify_all(claims, keys).into_iter().zip(said);
+    let checked = checked.map(|(good, one)| match good {
+        Ok(claim) => Ok((claim, one)),
+        Err(_) => Err(one.member),
+    });
+    Done::Acks { lot, digest, said: checked.collect() }
+}

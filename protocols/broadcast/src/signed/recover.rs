@@ -1,0 +1,140 @@
+//! Back from a log: what was promised is promised still, what was proven is told again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use synod_machine::{Condition, Log, QueueSpec, Recover, Unrecoverable};
+
+use super::ack::own;
+use super::slot::Accepted;
+use super::words::{Certificate, Record};
+use super::{Items, SignedBroadcast, View};
+use crate::Lot;
+use crate::config::Config;
+
+/// What a member starts from.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// See there.
+    pub config: Config,
+    /// See there.
+    pub view: Arc<View>,
+    /// How far each source's slots were taken care of, as the user's own records say.
+    pub settled: BTreeMap<u8, u64>,
+}
+
+impl<I: Items> Recover for SignedBroadcast<I> {
+    type Config = Setup;
+
+    fn queues(_: &Setup) -> Vec<QueueSpec> {
+        QueueSpec::standard()
+    }
+
+    fn recover(setup: Setup, log: Log<'_, Record>) -> Result<Self, Unrecoverable> {
+        if log.condition == Condition::Damaged {
+            return Err(Unrecoverable(
+                "promises may be missing: this member can only join again as another".into(),
+            ));
+        }
+        let mut broadcast = Self::new(setup.config, setup.view, &setup.settled)?;
+        for record in log.records {
+            broadcast.replay(record)?;
+        }
+        for lane in broadcast.lanes.values_mut() {
+            let gone = lane.advance();
+            assert!(gone.is_empty(), "what is kept was judged by the user's position, which is not behind");
+        }
+        Ok(broadcast)
+    }
+
+    fn snapshot(&self, put: &mut dyn FnMut(Record)) {
+        for (source, lane) in &self.lanes {
+            for (sequence, slot) in &lane.slots {
+                let lot = Lot { source: *source, sequence: *sequence };
+                let signed = slot.taken.filter(|_| *source == self.me() && slot.said.is_some());
+                if let Some((digest, signature)) = signed {
+                    put(Record::Mine { sequence: *sequence, digest, signature });
+                } else if let Some(Accepted { digest, except, authorized }) = slot.accepted.clone() {
+                    put(Record::Accepted { lot, digest, except, authorized });
+                }
+                for certificate in &slot.certificates {
+                    put(Record::Committed(certificate.clone()));
+                }
+            }
+        }
+    }
+}
+
+impl<I: Items> SignedBroadcast<I> {
+    fn replay(&mut self, record: Record) -> Result<(), Unrecoverable> {
+        let me = self.me();
+        let (lot, digest) = match &record {
+            Record::Mine { sequence, digest, .. } => (Lot { source: me, sequence: *sequence }, *digest),
+            Record::Accepted { lot, digest, .. } => (*lot, *digest),
+            Record::Committed(certificate) => (certificate.lot, certificate.digest),
+        };
+        if lot.source == me {
+            self.mine = self.mine.max(lot.sequence);
+        }
+        let lane = self
+            .lanes
+            .get_mut(&lot.source)
+            .ok_or_else(|| Unrecoverable(format!("no source {}", lot.source)))?;
+        let settled = lane.certified;
+        let Some(slot) = lane.slot(lot.sequence) else {
+            let is_old = lot.sequence <= settled;
+            let beyond = || Unrecoverable(format!("a promise for {lot:?}, which is in no window"));
+            return if is_old { Ok(()) } else { Err(beyond()) };
+        };
+        match record {
+            Record::Mine { signature, .. } => own(slot, lot, digest, signature),
+            Record::Accepted { except, authorized, .. } => {
+                if slot.accepted.as_ref().is_some_and(|before| before.digest != digest) {
+                    return Err(Unrecoverable(format!("two payloads were accepted in {lot:?}")));
+                }
+                slot.accepted = Some(Accepted { digest, except, authorized });
+            }
+            Record::Committed(certificate) => return self.replay_committed(certificate),
+        }
+        self.replay_stored(lot, digest);
+        Ok(())
+    }
+
+    fn replay_committed(&mut self, certificate: Certificate) -> Result<(), Unrecoverable> {
+        let (lot, digest) = (certificate.lot, certificate.digest);
+        let open = certificate.open(self.quorums.intersecting());
+        let is_settled = lot.sequence <= self.lanes.get(&lot.source).map_or(0, |lane| lane.certified);
+        let Some(slot) = self.slot_mut(lot) else { return Ok(()) };
+        if slot.certified().is_some_and(|known| known != digest) {
+            return Err(Unrecoverable(format!("two payloads are certified in {lot:?}")));
+        }
+        let Some(open) = slot.with(&open) else { return Ok(()) };
+        slot.certificates.push(certificate);
+        slot.open = open.clone();
+        // A fuller certificate may have come after the user took care of the first: it is told again.
+        slot.told = usize::from(is_settled && slot.certificates.len() == 1 && open.items().is_empty());
+        let is_row = slot.certificates.len() > 1 || !open.items().is_empty();
+        if is_row {
+            self.rows.push(lot, open);
+        }
+        // What the user took care of was stored when it was told.
+        if is_settled {
+            self.replay_stored(lot, digest);
+        }
+        Ok(())
+    }
+
+    fn replay_stored(&mut self, lot: Lot, digest: synod_crypto::Hash) {
+        let Some(slot) = self.slot_mut(lot) else { return };
+        let other = slot.stored.replace(digest);
+        if other == Some(digest) {
+            return;
+        }
+        *self.stored.entry(digest).or_default() += 1;
+        if let Some(other) = other
+            && let Some(slots) = self.stored.get_mut(&other)
+        {
+            *slots -= 1;
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! One slot of the signed broadcast: its payload, what this node endorsed, what it collected, what is proven.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use synod_crypto::{Hash, Signature};
+use synod_machine::Span;
+use synod_quorum::NodeSet;
+use synod_wire::Bytes;
+
+use super::words::{Certificate, Except, Said};
+
+/// What this node endorsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Accepted {
+    pub(super) digest: Hash,
+    pub(super) except: Except,
+    pub(super) authorized: bool,
+}
+
+/// ACKs of one payload at whoever collects them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Collected {
+    pub(super) good: BTreeMap<u8, Said>,
+    pub(super) waiting: BTreeMap<u8, Said>,
+    pub(super) is_checking: bool,
+    pub(super) forged: NodeSet,
+}
+
+impl Collected {
+    /// Whether an ACK says more than what is known of its member: the first one, or a shorter list.
+    pub(super) fn is_news(&self, said: &Said) -> bool {
+        let known = self.waiting.get(&said.member).or_else(|| self.good.get(&said.member));
+        known.is_none_or(|known| {
+            said.except.within(&known.except)
+                && (said.except != known.except || said.authorized && !known.authorized)
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        let both = self.good.values().chain(self.waiting.values());
+        both.map(|said| (size_of::<Said>() + size_of_val(said.except.items())) as u64).sum()
+    }
+}
+
+/// A slot that somebody spoke of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Slot {
+    /// The first payload that its source signed, with the signature.
+    pub(super) taken: Option<(Hash, Signature)>,
+    /// A payload in memory, under its digest.
+    pub(super) payload: Option<(Hash, Bytes)>,
+    /// A payload on the disk.
+    pub(super) stored: Option<Hash>,
+    pub(super) accepted: Option<Accepted>,
+    /// The ACK of what was accepted, once it is signed.
+    pub(super) said: Option<Said>,
+    /// Members who asked for the ACK before it was signed.
+    pub(super) askers: NodeSet,
+    pub(super) collected: Option<Collected>,
+    /// Each certifies an item that those before it do not.
+    pub(super) certificates: Vec<Certificate>,
+    /// Items that none of them certifies.
+    pub(super) open: Except,
+    /// How many of them the user was told.
+    pub(super) told: usize,
+    /// The wait before ACKs are collected again, and how often they were.
+    pub(super) resend: Option<(Span, u32)>,
+    /// The wait before the next peer is asked for the payload, and how many were.
+    pub(super) pull: Option<(Span, u32)>,
+}
+
+impl Slot {
+    /// The digest that is certified.
+    pub(super) fn certified(&self) -> Option<Hash> {
+        self.certificates.first().map(|certificate| certificate.digest)
+    }
+
+    /// The payload of a digest, if it is in memory.
+    pub(super) fn payload(&self, digest: Hash) -> Option<&Bytes> {
+        self.payload.as_ref().filter(|(of, _)| *of == digest).map(|(_, payload)| payload)
+    }
+
+    /// What would be open if a certificate with this list came in; `None` if it certifies nothing new.
+    pub(super) fn with(&self, open: &Except) -> Option<Except> {
+        if self.certificates.is_empty() {
+            return Some(open.clone());
+        }
+        let theirs: BTreeSet<u32> = open.items().iter().copied().collect();
+        let both = self.open.items().iter().copied().filter(|item| theirs.contains(item)).collect();
+        let both = Except::new(both).unwrap_or_default();
+        (both != self.open).then_some(both)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let payload = self.payload.as_ref().map_or(0, |(_, payload)| payload.len() as u64);
+        let certificates: u64 = self.certificates.iter().map(Certificate::bytes).sum();
+        let lists = [Some(&self.open), self.accepted.as_ref().map(|accepted| &accepted.except)];
+        let lists: usize = lists.into_iter().flatten().map(|list| size_of_val(list.items())).sum();
+        let collected = self.collected.as_ref().map_or(0, Collected::bytes);
+        (size_of::<Self>() + lists) as u64 + payload + certificates + collected
+    }
+
+    /// Asserts that promises, proofs and what the user was told agree.
+    pub(super) fn assert_sound(&self) {
+        assert!(self.told <= self.certificates.len(), "the user was told of certificates that are not here");
+        assert!(
+            self.certificates.iter().all(|one| Some(one.digest) == self.certified()),
+            "two digests are certified"
+        );
+        if let (Some(said), Some(accepted)) = (&self.said, &self.accepted) {
+            assert!(accepted.except.within(&said.except), "an ACK endorses more than was accepted");
+        }
+    }
+}
+
+/// The slots of one source.
+#[derive(Clone, Debug)]
+pub(super) struct Lane {
+    /// All slots up to this one are certified.
+    pub(super) certified: u64,
+    pub(super) slots: BTreeMap<u64, Slot>,
+    window: u64,
+    retain: u64,
+}
+
+impl Lane {
+    pub(super) const fn new(certified: u64, window: u64, retain: u64) -> Self {
+        Self { certified, slots: BTreeMap::new(), window, retain }
+    }
+
+    /// Whether a slot is kept or worked on.
+    pub(super) const fn holds(&self, sequence: u64) -> bool {
+        sequence > self.certified.saturating_sub(self.retain)
+            && sequence <= self.certified.saturating_add(self.window)
+    }
+
+    /// A slot that is kept or worked on, made if nobody spoke of it before.
+    pub(super) fn slot(&mut self, sequence: u64) -> Option<&mut Slot> {
+        (sequence > 0 && self.holds(sequence)).then(|| self.slots.entry(sequence).or_default())
+    }
+
+    /// Moves on over certified slots; gives what is kept no longer.
+    pub(super) fn advance(&mut self) -> Vec<(u64, Slot)> {
+        while let Some(next) = self.certified.checked_add(1)
+            && self.slots.get(&next).is_some_and(|slot| !slot.certificates.is_empty())
+        {
+            self.certified = next;
+        }
+        let kept = self.slots.split_off(&self.certified.saturating_sub(self.retain).saturating_add(1));
+        std::mem::replace(&mut self.slots, kept).into_iter().collect()
+    }
+}

@@ -1,0 +1,313 @@
+//! What members sign, say and keep in the signed broadcast.
+
+use synod_crypto::{Evidence, Group, Hash, Refusal, Signature, Statement, Threshold};
+use synod_machine::{Message as Spoken, Queue, Record as Kept};
+use synod_quorum::{Epoch, NodeId};
+use synod_wire::{Blob, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
+
+use crate::Lot;
+use crate::config::PAYLOAD_MAX;
+
+/// Members that a cluster has at most.
+const MEMBERS: usize = 128;
+/// Most items of a payload: what a list of exceptions can name.
+pub const ITEMS_MAX: usize = 16_384;
+/// The index that says: whether the items are authorized was not looked at.
+pub const UNCHECKED: u32 = u32::MAX;
+/// Rows of one answer about slots that are certified in part.
+const ROWS: usize = 256;
+
+/// Indexes of items that a member does not endorse, strictly rising.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Except(List<u32, ITEMS_MAX>);
+
+impl Except {
+    /// Keeps indexes; `None` unless they rise and are at most [`ITEMS_MAX`].
+    #[must_use]
+    pub fn new(items: Vec<u32>) -> Option<Self> {
+        let rises = items.is_sorted_by(|one, next| one < next);
+        List::try_from(items).ok().filter(|_| rises).map(Self)
+    }
+
+    /// The indexes.
+    #[must_use]
+    pub fn items(&self) -> &[u32] {
+        &self.0
+    }
+
+    /// Whether every index here is there as well.
+    #[must_use]
+    pub fn within(&self, other: &Self) -> bool {
+        self.items().iter().all(|item| other.items().binary_search(item).is_ok())
+    }
+
+    /// What stands for the list in a statement.
+    #[must_use]
+    pub fn digest(&self) -> Hash {
+        if self.items().is_empty() { Hash::ZERO } else { Hash::of_value("synod broadcast exceptions", self) }
+    }
+}
+
+impl Wire for Except {
+    fn write(&self, out: &mut Writer) {
+        self.0.write(out);
+    }
+
+    fn read(input: &mut Reader) -> Result<Self, Malformed> {
+        let refusal = input.refuse(Why::NotCanonical);
+        let items: List<u32, ITEMS_MAX> = List::read(input)?;
+        Self::new(items.into_vec()).ok_or(refusal)
+    }
+
+    fn size_hint(&self) -> usize {
+        self.0.size_hint()
+    }
+}
+
+impl Draw for Except {
+    fn draw(from: &mut Drawn) -> Self {
+        let items: List<u32, 24> = List::draw(from);
+        let mut items = items.into_vec();
+        items.sort_unstable();
+        items.dedup();
+        Self::new(items).unwrap_or_default()
+    }
+}
+
+wire! {
+    /// Where broadcasts are good, beside cluster and epoch: one shard, one view of its members.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Context {
+        /// The shard.
+        pub shard: u16,
+        /// Digest of the view, whose number is the epoch.
+        pub view: Hash,
+    }
+
+    /// What an ACK signs: this payload and no other has the slot, and all of it but the exceptions is endorsed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Acked {
+        /// Where it is good.
+        pub context: Context,
+        /// The slot.
+        pub lot: Lot,
+        /// Of the payload.
+        pub digest: Hash,
+        /// See [`Except::digest`].
+        pub except: Hash,
+        /// Whether the signer checked that the items are authorized.
+        pub authorized: bool,
+    }
+
+    /// One member's part of a certificate.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Said {
+        /// Whose.
+        pub member: u8,
+        /// What it does not endorse.
+        pub except: Except,
+        /// See [`Acked`].
+        pub authorized: bool,
+        /// Over [`Acked`].
+        pub signature: Signature,
+    }
+
+    /// ACK: answered to whoever collects.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Ack {
+        /// The slot.
+        pub lot: Lot,
+        /// Of the payload.
+        pub digest: Hash,
+        /// By whom, and what not.
+        pub said: Said,
+    }
+
+    /// Proof that a payload has its slot: an item is certified that q signers do not except.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Certificate {
+        /// Where it is good.
+        pub context: Context,
+        /// The number of the view.
+        pub epoch: Epoch,
+        /// The slot.
+        pub lot: Lot,
+        /// Of the payload.
+        pub digest: Hash,
+        /// Who signed, lowest member first.
+        pub said: List<Said, MEMBERS>,
+    }
+
+    /// What is left uncertified in a slot.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Row {
+        /// The slot.
+        pub lot: Lot,
+        /// Its items that no certificate here certifies.
+        pub open: Except,
+    }
+
+    /// Spoken between members.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Message {
+        /// PREPARE: the payload of a slot, with its source's ACK, by the source or by whoever passes it on.
+        0 = Prepare {
+            /// Which slot.
+            lot: Lot,
+            /// The payload.
+            payload: Blob<{ PAYLOAD_MAX as usize }>,
+            /// The source's over [`Acked`] without exceptions.
+            signature: Signature,
+        },
+        /// See there.
+        1 = Ack(Ack),
+        /// COMMIT.
+        2 = Commit(Certificate),
+        /// What do you say of this slot? Answered by an ACK, or by certificates where there are any.
+        3 = Ask(Lot),
+        /// The payload of this digest, please.
+        4 = Pull {
+            /// For which slot.
+            lot: Lot,
+            /// Of the payload.
+            digest: Hash,
+        },
+        /// Here it is.
+        5 = Pulled {
+            /// For which slot.
+            lot: Lot,
+            /// The payload.
+            payload: Blob<{ PAYLOAD_MAX as usize }>,
+        },
+        /// All slots up to these are certified here, and so many rows tell which are so in part.
+        6 = Frontier {
+            /// By source.
+            certified: List<Lot, MEMBERS>,
+            /// Rows there are.
+            rows: u64,
+        },
+        /// Rows from this one on, please.
+        7 = AskRows(u64),
+        /// Rows, the first with this number.
+        8 = Rows {
+            /// The number of the first.
+            from: u64,
+            /// Rows.
+            rows: List<Row, ROWS>,
+        },
+    }
+
+    /// A promise.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Record {
+        /// Before PREPARE, and this node's ACK of it: its own slot has this payload, stored under its digest.
+        0 = Mine {
+            /// Which slot.
+            sequence: u64,
+            /// Of the payload.
+            digest: Hash,
+            /// See [`Message::Prepare`].
+            signature: Signature,
+        },
+        /// Before ACK: this slot has this payload, and what is endorsed of it only grows.
+        1 = Accepted {
+            /// Which slot.
+            lot: Lot,
+            /// Of the payload, which is stored.
+            digest: Hash,
+            /// What is not endorsed.
+            except: Except,
+            /// See [`Acked`].
+            authorized: bool,
+        },
+        /// Before it is passed on or acted upon.
+        2 = Committed(Certificate),
+    }
+}
+
+impl Statement for Acked {
+    const PROTOCOL: u8 = 6;
+    const VERSION: u8 = 1;
+
+    fn kind(&self) -> u16 {
+        1
+    }
+}
+
+impl Said {
+    /// What was signed.
+    pub(crate) fn statement(&self, context: Context, lot: Lot, digest: Hash) -> Acked {
+        Acked { context, lot, digest, except: self.except.digest(), authorized: self.authorized }
+    }
+}
+
+impl Certificate {
+    /// Items that fewer than `quorum` signers endorse, of those that somebody excepts. All others are certified.
+    #[must_use]
+    pub fn open(&self, quorum: u32) -> Except {
+        let mut excepted: Vec<u32> =
+            self.said.iter().flat_map(|said| said.except.items().iter().copied()).collect();
+        excepted.sort_unstable();
+        let signers = u32::try_from(self.said.len()).unwrap_or(u32::MAX);
+        let mut open = Vec::new();
+        for same in excepted.chunk_by(|one, other| one == other) {
+            let against = u32::try_from(same.len()).unwrap_or(u32::MAX);
+            if signers.saturating_sub(against) < quorum {
+                open.extend(same.first());
+            }
+        }
+        Except::new(open).unwrap_or_default()
+    }
+
+    /// Bytes held, for memory accounting.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let lists: usize = self.said.iter().map(|said| size_of_val(said.except.items())).sum();
+        (size_of::<Self>() + self.said.len() * size_of::<Said>() + lists) as u64
+    }
+}
+
+impl Evidence for Certificate {
+    type Statement = Acked;
+
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn groups(&self) -> Result<Vec<Group<Acked>>, Refusal> {
+        if !self.said.is_sorted_by(|one, next| one.member < next.member) {
+            return Err(Refusal::Unfit("the signers of a certificate stand in order, each once"));
+        }
+        let signed = self.said.iter().map(|said| {
+            let statement = said.statement(self.context, self.lot, self.digest);
+            (NodeId(u32::from(said.member)), statement, said.signature)
+        });
+        Ok(vec![Group { threshold: Threshold::Intersecting, signed: signed.collect() }])
+    }
+}
+
+impl Spoken for Message {
+    fn queue(&self) -> Queue {
+        match self {
+            // Lists of exceptions can make a certificate long.
+            Self::Prepare { .. } | Self::Commit(_) => Queue::PROPOSAL,
+            Self::Pulled { .. } | Self::Rows { .. } => Queue::BULK,
+            Self::Ack(_) | Self::Ask(_) | Self::Pull { .. } | Self::Frontier { .. } | Self::AskRows(_) => {
+                Queue::CONTROL
+            }
+        }
+    }
+}
+
+impl Kept for Record {}
+
+/// A timer's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// Say how far this node is.
+    Frontier,
+    /// Collect the ACKs of a slot again.
+    Resend(Lot),
+    /// Ask the next peer for a payload.
+    Pull(Lot),
+}
