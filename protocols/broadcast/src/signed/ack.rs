@@ -184,13 +184,13 @@ impl<I: Items> SignedBroadcast<I> {
         self.collect(lot, false, turn);
     }
 
-    /// What this node says of a slot: its certificates, or else its ACK, now or once it is signed.
+    /// What this node says of a slot: its certificates, and its ACK while items are open, now or once it is signed.
     pub(super) fn answer(&mut self, lot: Lot, to: NodeSet, turn: &mut Turn<'_, Self>) {
         let Some(slot) = self.slot_mut(lot) else { return };
-        if !slot.certificates.is_empty() {
-            for certificate in &slot.certificates {
-                turn.send(to, Message::Commit(certificate.clone()));
-            }
+        for certificate in &slot.certificates {
+            turn.send(to, Message::Commit(certificate.clone()));
+        }
+        if !slot.certificates.is_empty() && slot.open.items().is_empty() {
             return;
         }
         let is_signing = slot.accepted.is_some() && slot.said.is_none();

@@ -2,24 +2,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use synod_broadcast::bracha::{Job, Message, Record, Setup, Timer};
-use synod_broadcast::{Bracha, Config};
-use synod_crypto::Hash;
-use synod_machine::broadcast::{Broadcast, Offer};
+use synod_crypto::{Hash, Keys, Seed};
+use synod_machine::broadcast::{Broadcast, Offer, ReliableBroadcast, Slot};
 use synod_machine::{
     Bounded, Condition, Effect, Event, Job as _, Log, Machine, Recover, Rng, Time, To, Turn, Wall,
 };
-use synod_quorum::{NodeId, NodeSet};
+use synod_quorum::NodeId;
 use synod_wire::{Bytes, Drawn};
 
+/// A broadcast that can take a seat.
+pub(crate) trait Seated: ReliableBroadcast + Recover + Bounded<Message: Clone> {
+    /// Whether a source's slots are delivered in order, once each.
+    const ORDERED: bool;
+    /// What a member starts from whose user took care of each source's slots up to a number.
+    fn setup(n: u32, me: u32, settled: BTreeMap<u8, u64>) -> Self::Config;
+}
+
 /// A member with its disk and its user.
-pub(crate) struct Seat {
-    pub(crate) machine: Bracha,
-    records: Vec<Record>,
+pub(crate) struct Seat<M: Machine> {
+    pub(crate) machine: M,
+    keys: Keys,
+    records: Vec<M::Record>,
     blobs: BTreeMap<Hash, Bytes>,
-    timers: BTreeMap<Timer, Time>,
-    /// What its user was told, by source.
-    pub(crate) delivered: BTreeMap<NodeId, Vec<Bytes>>,
+    timers: BTreeMap<M::Timer, Time>,
+    /// What its user was told, and the proofs it came with.
+    pub(crate) delivered: BTreeMap<(NodeId, u64), Bytes>,
+    pub(crate) proofs: BTreeMap<(NodeId, u64), BTreeSet<Bytes>>,
+    pub(crate) conflicts: Vec<Bytes>,
     pub(crate) rules: BTreeSet<&'static str>,
     pub(crate) blamed: Vec<(NodeId, &'static str)>,
 }
@@ -29,35 +38,51 @@ pub(crate) fn pick(drawn: &mut Drawn, count: usize) -> usize {
     usize::try_from(drawn.below(count as u64)).expect("below a size")
 }
 
+/// The secret of a member.
+pub(crate) fn seed(id: u32) -> Seed {
+    Seed::new([u8::try_from(id).expect("few") + 1; 32])
+}
+
+/// The keys of a member.
+pub(crate) fn keys(id: u32) -> Keys {
+    Keys::ed25519(&seed(id), [9; 32])
+}
+
+/// What a user excepts of a payload, by how often users looked again.
+pub(crate) type Judge = fn(NodeId, &[u8], u64) -> Vec<u32>;
+
 /// Members under a drawn schedule.
-pub(crate) struct World {
-    pub(crate) seats: Vec<Seat>,
+pub(crate) struct World<M: Machine> {
+    pub(crate) seats: Vec<Seat<M>>,
     /// Whoever lies: its machine is never stepped.
     pub(crate) liar: Option<NodeId>,
     drawn: Drawn,
-    flying: Vec<(NodeId, NodeId, Message)>,
-    jobs: Vec<(NodeId, Job)>,
+    flying: Vec<(NodeId, NodeId, M::Message)>,
+    jobs: Vec<(NodeId, M::Job)>,
     now: Time,
     /// Messages of a thousand that are lost.
     pub(crate) loss: u64,
-    /// Payloads that no user endorses.
-    pub(crate) refused: BTreeSet<Bytes>,
+    /// See there.
+    pub(crate) judge: Judge,
+    looked: u64,
 }
 
-pub(crate) fn config(n: u32, me: u32) -> Config {
-    Config { window: 8, retain: 32, payload_max: 1_000, ..Config::new(NodeId(me), NodeSet::first(n)) }
-}
-
-impl World {
+impl<M: Seated> World<M> {
     pub(crate) fn new(n: u32, seed: u64) -> Self {
-        let seat = |me| Seat {
-            machine: Bracha::new(config(n, me), &BTreeMap::new()).expect("a sound configuration"),
-            records: Vec::new(),
-            blobs: BTreeMap::new(),
-            timers: BTreeMap::new(),
-            delivered: BTreeMap::new(),
-            rules: BTreeSet::new(),
-            blamed: Vec::new(),
+        let seat = |me| {
+            let log = Log { condition: Condition::Clean, records: &mut std::iter::empty() };
+            Seat {
+                machine: M::recover(M::setup(n, me, BTreeMap::new()), log).expect("a sound configuration"),
+                keys: keys(me),
+                records: Vec::new(),
+                blobs: BTreeMap::new(),
+                timers: BTreeMap::new(),
+                delivered: BTreeMap::new(),
+                proofs: BTreeMap::new(),
+                conflicts: Vec::new(),
+                rules: BTreeSet::new(),
+                blamed: Vec::new(),
+            }
         };
         let mut world = Self {
             seats: (0..n).map(seat).collect(),
@@ -67,7 +92,8 @@ impl World {
             jobs: Vec::new(),
             now: Time::ZERO,
             loss: 0,
-            refused: BTreeSet::new(),
+            judge: |_, _, _| Vec::new(),
+            looked: 0,
         };
         for at in 0..n {
             world.step(NodeId(at), Event::Start);
@@ -75,11 +101,11 @@ impl World {
         world
     }
 
-    fn seat(&mut self, id: NodeId) -> &mut Seat {
+    fn seat(&mut self, id: NodeId) -> &mut Seat<M> {
         &mut self.seats[id.0 as usize]
     }
 
-    pub(crate) fn correct(&self) -> impl Iterator<Item = &Seat> {
+    pub(crate) fn correct(&self) -> impl Iterator<Item = &Seat<M>> {
         let liar = self.liar.map(|liar| liar.0 as usize);
         self.seats.iter().enumerate().filter(move |(at, _)| Some(*at) != liar).map(|(_, seat)| seat)
     }
@@ -90,7 +116,7 @@ impl World {
     }
 
     /// Sends as if it were `from`.
-    pub(crate) fn say(&mut self, from: NodeId, to: NodeId, message: Message) {
+    pub(crate) fn say(&mut self, from: NodeId, to: NodeId, message: M::Message) {
         self.flying.push((from, to, message));
     }
 
@@ -99,7 +125,7 @@ impl World {
         self.step(NodeId(by), Event::Input(Offer::Broadcast { payload }));
     }
 
-    pub(crate) fn step(&mut self, id: NodeId, event: Event<Bracha>) {
+    pub(crate) fn step(&mut self, id: NodeId, event: Event<M>) {
         if self.liar == Some(id) {
             return;
         }
@@ -113,7 +139,7 @@ impl World {
         }
     }
 
-    fn take(&mut self, id: NodeId, effect: Effect<Bracha>) {
+    fn take(&mut self, id: NodeId, effect: Effect<M>) {
         let now = self.now;
         match effect {
             Effect::Send { to: To::Node(to), message } => self.flying.push((id, to, message)),
@@ -157,16 +183,25 @@ impl World {
     fn told(&mut self, id: NodeId, output: Broadcast) {
         match output {
             Broadcast::Proposed { slot, payload } => {
-                let except = if self.refused.contains(&payload) { vec![u32::MAX] } else { Vec::new() };
+                let except = (self.judge)(id, &payload, self.looked);
                 let digest = Hash::of(&payload);
                 self.step(id, Event::Input(Offer::Judge { slot, digest, except }));
             }
-            Broadcast::Delivered { slot, payload, .. } => {
-                let log = self.seat(id).delivered.entry(slot.source).or_default();
-                log.push(payload);
-                assert_eq!(log.len() as u64, slot.sequence, "slots are delivered in order, once each");
+            Broadcast::Delivered { slot, payload, proof } => {
+                let key = (slot.source, slot.sequence);
+                let seat = self.seat(id);
+                let before = seat.delivered.insert(key, payload.clone());
+                let is_new = before.is_none();
+                assert!(is_new || before == Some(payload), "a slot has one payload");
+                let of_source = seat.delivered.range((slot.source, 0)..=key).count() as u64;
+                assert!(
+                    !M::ORDERED || is_new && of_source == slot.sequence,
+                    "slots are delivered in order, once each"
+                );
+                seat.proofs.entry(key).or_default().extend(proof);
             }
-            Broadcast::Conflict { .. } | Broadcast::Refused { .. } => {}
+            Broadcast::Conflict { evidence, .. } => self.seat(id).conflicts.push(evidence),
+            Broadcast::Refused { .. } => {}
         }
     }
 
@@ -175,14 +210,14 @@ impl World {
         let n = u32::try_from(self.seats.len()).expect("few");
         self.jobs.retain(|(of, _)| *of != id);
         let seat = self.seat(id);
-        let delivered = seat
-            .delivered
-            .iter()
-            .map(|(source, log)| (u8::try_from(source.0).expect("few"), log.len() as u64));
-        let setup = Setup { config: config(n, id.0), delivered: delivered.collect() };
+        let mut settled: BTreeMap<u8, u64> = BTreeMap::new();
+        for (source, sequence) in seat.delivered.keys() {
+            let far = settled.entry(u8::try_from(source.0).expect("few")).or_default();
+            *far += u64::from(*sequence == *far + 1);
+        }
         let mut records = std::mem::take(&mut seat.records).into_iter();
         let log = Log { condition: Condition::Clean, records: &mut records };
-        seat.machine = Bracha::recover(setup, log).expect("its own records are in order");
+        seat.machine = M::recover(M::setup(n, id.0, settled), log).expect("its own records are in order");
         seat.machine.snapshot(&mut |record| seat.records.push(record));
         seat.timers.clear();
         self.step(id, Event::Start);
@@ -206,7 +241,7 @@ impl World {
             self.step(to, Event::Message { from, message });
         } else {
             let (id, job) = self.jobs.swap_remove(at - self.flying.len());
-            let done = job.run(&synod_crypto::Keys::ed25519(&synod_crypto::Seed::new([1; 32]), [2; 32]));
+            let done = job.run(&self.seat(id).keys);
             self.step(id, Event::Done(done));
         }
         true
@@ -214,11 +249,9 @@ impl World {
 
     /// The next timer fires.
     fn tick(&mut self) -> bool {
-        let due = self
-            .seats
-            .iter()
-            .enumerate()
-            .flat_map(|(at, seat)| seat.timers.iter().map(move |(timer, when)| (*when, at, *timer)));
+        let seats = self.seats.iter().enumerate();
+        let due =
+            seats.flat_map(|(at, seat)| seat.timers.iter().map(move |(timer, when)| (*when, at, *timer)));
         let Some((when, at, timer)) = due.min() else { return false };
         self.now = self.now.max(when);
         self.seats[at].timers.remove(&timer);
@@ -226,33 +259,38 @@ impl World {
         true
     }
 
-    /// Runs until every correct member delivered as many slots of each source as any, and at least `count` in all, or too long.
-    pub(crate) fn settle(&mut self, count: usize) -> bool {
-        for _ in 0..200_000 {
-            if self.is_level(count) {
-                return true;
-            }
-            if !self.happen() {
-                return false;
-            }
+    /// So many drawn things happen.
+    pub(crate) fn go_on(&mut self, steps: u32) {
+        for _ in 0..steps {
+            self.happen();
         }
-        false
+    }
+
+    /// Runs until every correct member delivered the same slots, at least `count` of them; false after too long.
+    pub(crate) fn settle(&mut self, count: usize) -> bool {
+        (0..200_000).any(|_| self.is_level(count) || !self.happen()) && self.is_level(count)
     }
 
     fn is_level(&self, count: usize) -> bool {
         let mut logs = self.correct().map(|seat| &seat.delivered);
         let Some(first) = logs.next() else { return true };
-        logs.all(|log| log == first) && first.values().map(Vec::len).sum::<usize>() >= count
+        first.len() >= count && logs.all(|log| log == first)
     }
 
-    /// Whether the logs of correct members are prefixes of one another.
+    /// Whether no slot has two payloads at correct members.
     pub(crate) fn agrees(&self) -> bool {
-        let logs: Vec<_> = self.correct().map(|seat| &seat.delivered).collect();
-        let is_prefix = |one: &Vec<Bytes>, other: &Vec<Bytes>| one.iter().zip(other).all(|(a, b)| a == b);
-        logs.iter().all(|one| {
-            logs.iter().all(|other| {
-                one.iter().all(|(source, log)| other.get(source).is_none_or(|theirs| is_prefix(log, theirs)))
-            })
-        })
+        let mut all: BTreeMap<(NodeId, u64), &Bytes> = BTreeMap::new();
+        let mut told = self.correct().flat_map(|seat| &seat.delivered);
+        told.all(|(slot, payload)| *all.entry(*slot).or_insert(payload) == payload)
+    }
+
+    /// Every user looks again at the first slot of a source.
+    pub(crate) fn look_again(&mut self, source: u32, payload: &[u8]) {
+        self.looked += 1;
+        let slot = Slot { source: NodeId(source), sequence: 1 };
+        for id in (0_u32..).map(NodeId).take(self.seats.len()) {
+            let except = (self.judge)(id, payload, self.looked);
+            self.step(id, Event::Input(Offer::Judge { slot, digest: Hash::of(payload), except }));
+        }
     }
 }

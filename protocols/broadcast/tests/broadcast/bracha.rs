@@ -1,20 +1,27 @@
 //! Bracha's broadcast: what it promises under loss, lies and crashes.
 
-mod world;
+use std::collections::{BTreeMap, BTreeSet};
 
-use std::collections::BTreeSet;
-
-use synod_broadcast::bracha::{Message, Record, Vote};
-use synod_broadcast::{Config, Lot, PAYLOAD_MAX, Rule, Unsound};
+use synod_broadcast::bracha::{Message, Record, Setup, Vote};
+use synod_broadcast::{Bracha, Config, Lot, PAYLOAD_MAX, Rule, Unsound};
 use synod_crypto::Hash;
 use synod_machine::broadcast::{Broadcast, Offer};
 use synod_machine::{Effect, Event, Span, Time, testing};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, Drawn};
 
-use world::{World, config, pick};
+use crate::world::{Seated, World, pick};
 
-synod_wire::conformance!(Lot, Message, Record, Vote);
+fn config(n: u32, me: u32) -> Config {
+    Config { window: 8, retain: 32, payload_max: 1_000, ..Config::new(NodeId(me), NodeSet::first(n)) }
+}
+
+impl Seated for Bracha {
+    const ORDERED: bool = true;
+    fn setup(n: u32, me: u32, delivered: BTreeMap<u8, u64>) -> Setup {
+        Setup { config: config(n, me), delivered }
+    }
+}
 
 fn prepare(sequence: u64, payload: &str) -> Message {
     let payload = Blob::try_from(Bytes::copy_from_slice(payload.as_bytes())).expect("short");
@@ -32,7 +39,7 @@ fn vote(source: u8, sequence: u64, payload: &str) -> Vote {
 #[test]
 fn everything_that_correct_members_broadcast_is_delivered_in_order_everywhere() {
     for (seed, n) in (0..40).zip([1, 4, 5, 6, 7, 10].into_iter().cycle()) {
-        let mut world = World::new(n, seed);
+        let mut world = World::<Bracha>::new(n, seed);
         world.loss = if seed % 2 == 0 { 0 } else { 200 };
         for at in 0..12 {
             while world.room(at % n) == 0 {
@@ -50,7 +57,7 @@ fn everything_that_correct_members_broadcast_is_delivered_in_order_everywhere() 
 fn a_source_that_says_two_things_gets_at_most_one_delivered_and_the_same_everywhere() {
     let mut outcomes = BTreeSet::new();
     for seed in 0..300 {
-        let mut world = World::new(4, seed);
+        let mut world = World::<Bracha>::new(4, seed);
         let mut drawn = Drawn::new(seed ^ 0xbad);
         world.liar = Some(NodeId(3));
         for to in 0..3 {
@@ -67,11 +74,12 @@ fn a_source_that_says_two_things_gets_at_most_one_delivered_and_the_same_everywh
             world.happen();
         }
         assert!(world.agrees(), "seed {seed}");
-        let logs: BTreeSet<_> = world.correct().map(|seat| seat.delivered.get(&NodeId(3)).cloned()).collect();
+        let logs: BTreeSet<_> =
+            world.correct().map(|seat| seat.delivered.get(&(NodeId(3), 1)).cloned()).collect();
         assert_eq!(logs.len(), 1, "totality, seed {seed}");
         outcomes.extend(logs);
         assert!(
-            world.correct().all(|seat| seat.delivered.contains_key(&NodeId(0))),
+            world.correct().all(|seat| seat.delivered.contains_key(&(NodeId(0), 1))),
             "a liar delays nobody else"
         );
     }
@@ -81,7 +89,7 @@ fn a_source_that_says_two_things_gets_at_most_one_delivered_and_the_same_everywh
 #[test]
 fn a_member_that_crashes_anywhere_breaks_no_promise_and_catches_up() {
     for seed in 0..60 {
-        let mut world = World::new(4, seed);
+        let mut world = World::<Bracha>::new(4, seed);
         world.loss = 100;
         let mut drawn = Drawn::new(seed ^ 0xdead);
         for at in 0..20 {
@@ -101,8 +109,8 @@ fn a_member_that_crashes_anywhere_breaks_no_promise_and_catches_up() {
 }
 
 /// The last member comes back after the others delivered six slots and said all there was to say.
-fn missed() -> World {
-    let mut world = World::new(4, 1);
+fn missed() -> World<Bracha> {
+    let mut world = World::<Bracha>::new(4, 1);
     world.liar = Some(NodeId(3));
     for at in 0..6 {
         world.broadcast(0, &format!("payload {at}"));
@@ -132,7 +140,7 @@ fn every_rule_is_reached() {
     let mut reached: BTreeSet<&str> =
         missed().correct().flat_map(|seat| seat.rules.iter().copied()).collect();
     for seed in 0..30 {
-        let mut world = World::new(4, seed);
+        let mut world = World::<Bracha>::new(4, seed);
         world.loss = 300;
         for at in 0..8 {
             world.broadcast(at % 4, &format!("payload {at}"));
@@ -140,15 +148,16 @@ fn every_rule_is_reached() {
         assert!(world.settle(8));
         reached.extend(world.correct().flat_map(|seat| seat.rules.iter().copied()));
     }
-    let missing: Vec<&str> =
-        Rule::ALL.iter().map(|rule| rule.name()).filter(|name| !reached.contains(name)).collect();
+    let of_bracha = Rule::ALL.iter().map(|rule| rule.name()).filter(|name| !name.starts_with("L6"));
+    let of_bracha = of_bracha.filter(|name| !["fuller", "rescue"].contains(name));
+    let missing: Vec<&str> = of_bracha.filter(|name| !reached.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]
 fn nothing_is_promised_for_what_the_user_does_not_endorse() {
-    let mut world = World::new(4, 5);
-    world.refused = [Bytes::from_static(b"bad")].into();
+    let mut world = World::<Bracha>::new(4, 5);
+    world.judge = |_, _, looked| if looked == 0 { vec![u32::MAX] } else { Vec::new() };
     world.broadcast(1, "bad");
     for _ in 0..3_000 {
         world.happen();
@@ -156,24 +165,15 @@ fn nothing_is_promised_for_what_the_user_does_not_endorse() {
     assert!(world.correct().all(|seat| seat.delivered.is_empty()));
     assert!(world.correct().all(|seat| !seat.rules.contains(Rule::L5Echo.name())));
     // The reason is gone: the same payload, the same slot.
-    world.refused.clear();
-    let slot = synod_machine::broadcast::Slot { source: NodeId(1), sequence: 1 };
-    for at in 0..4 {
-        let judge = Offer::Judge { slot, digest: digest("bad"), except: Vec::new() };
-        world.step(NodeId(at), Event::Input(judge));
-    }
+    world.look_again(1, b"bad");
     assert!(world.settle(1));
 }
 
-fn alone() -> synod_broadcast::Bracha {
-    synod_broadcast::Bracha::new(config(4, 0), &Default::default()).expect("sound")
+fn alone() -> Bracha {
+    Bracha::new(config(4, 0), &BTreeMap::new()).expect("sound")
 }
 
-fn hears(
-    machine: &mut synod_broadcast::Bracha,
-    from: u32,
-    message: Message,
-) -> Vec<Effect<synod_broadcast::Bracha>> {
+fn hears(machine: &mut Bracha, from: u32, message: Message) -> Vec<Effect<Bracha>> {
     testing::effects(machine, Event::Message { from: NodeId(from), message }, Time::ZERO)
 }
 

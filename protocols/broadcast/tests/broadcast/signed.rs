@@ -1,0 +1,284 @@
+//! The signed broadcast: what it promises under loss, lies and crashes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use synod_broadcast::signed::{
+    Ack, Acked, Certificate, Context, Except, Independent, Message, Said, Setup, UNCHECKED, View,
+};
+use synod_broadcast::{Config, Lot, Rule, SignedBroadcast};
+use synod_crypto::{Hash, Scope, Signature, verify_evidence};
+use synod_quorum::{Epoch, Member, NodeId, NodeSet, Roster};
+use synod_wire::{Blob, Bytes, Drawn, Limits, Wire};
+
+use crate::world::{Seated, World, keys, pick, seed};
+
+type Signed = SignedBroadcast<Independent>;
+
+const CONTEXT: Context = Context { shard: 3, view: Hash([5; 32]) };
+const CLUSTER: Hash = Hash([4; 32]);
+const EPOCH: Epoch = Epoch(7);
+
+fn config(n: u32, me: u32) -> Config {
+    Config { window: 8, retain: 32, payload_max: 1_000, ..Config::new(NodeId(me), NodeSet::first(n)) }
+}
+
+fn view(n: u32) -> Arc<View> {
+    let members = (0..n).map(|id| Member { key: seed(id).public(), power: 1 });
+    let roster = Roster::new(EPOCH, members.collect()).expect("distinct members");
+    Arc::new(View { cluster: CLUSTER, roster: Arc::new(roster), context: CONTEXT })
+}
+
+impl Seated for Signed {
+    const ORDERED: bool = false;
+    fn setup(n: u32, me: u32, settled: BTreeMap<u8, u64>) -> Setup {
+        Setup { config: config(n, me), view: view(n), settled }
+    }
+}
+
+/// A statement as a member signs it.
+fn signed(by: u32, lot: Lot, payload: &str, except: &Except) -> Signature {
+    let digest = Hash::of(payload.as_bytes());
+    let acked = Acked { context: CONTEXT, lot, digest, except: except.digest(), authorized: true };
+    keys(by).sign(Scope { cluster: CLUSTER, epoch: EPOCH }, NodeId(by), acked).signature
+}
+
+fn prepare(by: u32, sequence: u64, payload: &str) -> Message {
+    let lot = Lot { source: u8::try_from(by).expect("few"), sequence };
+    let signature = signed(by, lot, payload, &Except::default());
+    Message::Prepare {
+        lot,
+        payload: Blob::try_from(Bytes::copy_from_slice(payload.as_bytes())).expect("short"),
+        signature,
+    }
+}
+
+fn ack(by: u32, lot: Lot, payload: &str, except: &[u32]) -> Ack {
+    let except = Except::new(except.to_vec()).expect("rising");
+    let signature = signed(by, lot, payload, &except);
+    let member = u8::try_from(by).expect("few");
+    Ack {
+        lot,
+        digest: Hash::of(payload.as_bytes()),
+        said: Said { member, except, authorized: true, signature },
+    }
+}
+
+fn certificate(lot: Lot, payload: &str, said: Vec<Said>) -> Certificate {
+    let said = said.try_into().expect("few");
+    Certificate { context: CONTEXT, epoch: EPOCH, lot, digest: Hash::of(payload.as_bytes()), said }
+}
+
+/// Every proof that a correct member's user was given proves its payload to a stranger.
+fn proven(world: &World<Signed>, n: u32) {
+    for seat in world.correct() {
+        for (slot, proofs) in &seat.proofs {
+            assert!(!proofs.is_empty(), "a delivery without a proof");
+            for proof in proofs {
+                let certificate =
+                    Certificate::decode(proof.clone(), &Limits::default()).expect("a certificate");
+                assert_eq!((u32::from(certificate.lot.source), certificate.lot.sequence), (slot.0.0, slot.1));
+                assert_eq!(certificate.digest, Hash::of(&seat.delivered[slot]));
+                assert!(verify_evidence(certificate, &keys(0), CLUSTER, &view(n).roster).is_ok());
+            }
+        }
+    }
+}
+
+/// Items that no certificate of a slot certifies, by hand: whoever has fewer than `q` signers that endorse it.
+fn open(proofs: &BTreeSet<Bytes>, items: u32, q: usize) -> BTreeSet<u32> {
+    let certificates =
+        proofs.iter().map(|proof| Certificate::decode(proof.clone(), &Limits::default()).expect("one"));
+    let certificates: Vec<Certificate> = certificates.collect();
+    let endorsed = |item: u32| {
+        certificates
+            .iter()
+            .any(|one| one.said.iter().filter(|said| !said.except.items().contains(&item)).count() >= q)
+    };
+    (0..items).filter(|item| !endorsed(*item)).collect()
+}
+
+#[test]
+fn everything_that_correct_members_broadcast_is_delivered_everywhere_with_a_proof() {
+    for (seed, n) in (0..30).zip([1, 4, 5, 6, 7, 10].into_iter().cycle()) {
+        let mut world = World::<Signed>::new(n, seed);
+        world.loss = if seed % 2 == 0 { 0 } else { 200 };
+        for at in 0..12 {
+            while world.room(at % n) == 0 {
+                assert!(world.happen());
+            }
+            world.broadcast(at % n, &format!("payload {at}"));
+            world.go_on(u32::try_from(seed).expect("small"));
+        }
+        assert!(world.settle(12), "seed {seed} with {n} members");
+        assert!(world.correct().all(|seat| seat.blamed.is_empty()), "nobody lied");
+        proven(&world, n);
+    }
+}
+
+#[test]
+fn a_source_that_signs_two_payloads_gets_at_most_one_delivered_and_is_shown() {
+    let mut outcomes = BTreeSet::new();
+    for seed in 0..200 {
+        let mut world = World::<Signed>::new(4, seed);
+        let mut drawn = Drawn::new(seed ^ 0xbad);
+        world.liar = Some(NodeId(3));
+        let lot = Lot { source: 3, sequence: 1 };
+        for to in 0..3 {
+            for _ in 0..=drawn.below(2) {
+                let payload = ["one", "two"][pick(&mut drawn, 2)];
+                world.say(NodeId(3), NodeId(to), prepare(3, 1, payload));
+                world.say(NodeId(3), NodeId(to), Message::Ack(ack(3, lot, payload, &[])));
+            }
+        }
+        world.broadcast(0, "honest");
+        world.go_on(3_000);
+        assert!(world.agrees(), "seed {seed}");
+        proven(&world, 4);
+        let logs: BTreeSet<_> =
+            world.correct().map(|seat| seat.delivered.get(&(NodeId(3), 1)).cloned()).collect();
+        assert_eq!(logs.len(), 1, "totality, seed {seed}");
+        outcomes.extend(logs);
+        assert!(
+            world.correct().all(|seat| seat.delivered.contains_key(&(NodeId(0), 1))),
+            "a liar delays nobody else"
+        );
+        let shown = world.correct().flat_map(|seat| &seat.conflicts);
+        for evidence in shown {
+            type Both = ((Acked, Signature), (Acked, Signature));
+            let ((one, first), (other, second)) =
+                Both::decode(evidence.clone(), &Limits::default()).expect("two statements");
+            assert!(one.lot == lot && other.lot == lot && one.digest != other.digest);
+            for (acked, signature) in [(one, first), (other, second)] {
+                let payload =
+                    ["one", "two"].into_iter().find(|text| Hash::of(text.as_bytes()) == acked.digest);
+                assert_eq!(signature, signed(3, lot, payload.expect("one of both"), &Except::default()));
+            }
+        }
+    }
+    assert_eq!(outcomes.len(), 3, "none, one and the other all came about: {outcomes:?}");
+}
+
+#[test]
+fn a_source_that_stops_before_commit_holds_nothing_up() {
+    for seed in 0..20 {
+        let mut world = World::<Signed>::new(4, seed);
+        world.liar = Some(NodeId(3));
+        world.say(NodeId(3), NodeId(0), prepare(3, 1, "left behind"));
+        assert!(world.settle(1), "seed {seed}");
+        proven(&world, 4);
+        assert!(world.correct().any(|seat| seat.rules.contains(Rule::Rescue.name())));
+    }
+}
+
+#[test]
+fn a_member_that_crashes_anywhere_breaks_no_promise_and_catches_up() {
+    for seed in 0..40 {
+        let mut world = World::<Signed>::new(4, seed);
+        world.loss = 100;
+        let mut drawn = Drawn::new(seed ^ 0xdead);
+        for at in 0..20 {
+            world.broadcast(at % 4, &format!("payload {at}"));
+            world.go_on(u32::try_from(drawn.below(30)).expect("small"));
+            world.restart(NodeId([0, 1, 2, 3][pick(&mut drawn, 4)]));
+        }
+        assert!(world.settle(4), "seed {seed}");
+        assert!(
+            world.correct().all(|seat| seat.blamed.is_empty()),
+            "a member that came back contradicts itself"
+        );
+        assert!(world.correct().all(|seat| seat.conflicts.is_empty()));
+        proven(&world, 4);
+    }
+}
+
+#[test]
+fn one_bad_item_is_left_out_and_certified_once_its_reason_is_gone() {
+    for seed in 0..20 {
+        let mut world = World::<Signed>::new(4, seed);
+        // Two members except item 7 at first, and one of them item 9.
+        world.judge = |id, _, looked| match (id.0, looked) {
+            (1, 0) => vec![7],
+            (2, 0) => vec![7, 9],
+            _ => Vec::new(),
+        };
+        world.broadcast(0, "two hundred items");
+        assert!(world.settle(1));
+        world.go_on(2_000);
+        let at = (NodeId(0), 1);
+        for seat in world.correct() {
+            assert_eq!(
+                open(&seat.proofs[&at], 200, 3),
+                BTreeSet::from([7]),
+                "all others are certified, seed {seed}"
+            );
+        }
+        world.look_again(0, b"two hundred items");
+        world.go_on(4_000);
+        for seat in world.correct() {
+            assert!(open(&seat.proofs[&at], 200, 3).is_empty(), "seed {seed}");
+        }
+        proven(&world, 4);
+    }
+}
+
+#[test]
+fn different_certificates_of_one_payload_come_together() {
+    // Two quorums endorse different items; each certificate reaches one member only.
+    for seed in 0..20 {
+        let mut world = World::<Signed>::new(4, seed);
+        world.liar = Some(NodeId(3));
+        let lot = Lot { source: 3, sequence: 1 };
+        let said = |by, except: &[u32]| ack(by, lot, "items", except).said;
+        let without = |item: u32| {
+            let lists = [said(0, &[1, 2]), said(1, &[]), said(2, &[]), said(3, &[item])];
+            certificate(lot, "items", lists.to_vec())
+        };
+        for to in 0..3 {
+            world.say(NodeId(3), NodeId(to), prepare(3, 1, "items"));
+        }
+        world.judge = |id, _, _| if id.0 == 0 { vec![1, 2] } else { Vec::new() };
+        world.say(NodeId(3), NodeId(1), Message::Commit(without(1)));
+        world.say(NodeId(3), NodeId(2), Message::Commit(without(2)));
+        world.go_on(6_000);
+        for seat in world.correct() {
+            assert!(open(&seat.proofs[&(NodeId(3), 1)], 5, 3).is_empty(), "seed {seed}");
+            assert!(seat.rules.contains(Rule::L6Deliver.name()));
+        }
+        proven(&world, 4);
+    }
+}
+
+#[test]
+fn a_member_that_missed_everything_catches_up() {
+    let mut world = World::<Signed>::new(4, 1);
+    world.liar = Some(NodeId(3));
+    for at in 0..6 {
+        world.broadcast(0, &format!("payload {at}"));
+    }
+    assert!(world.settle(6));
+    world.go_on(2_000);
+    world.liar = None;
+    world.restart(NodeId(3));
+    assert!(world.settle(6));
+    assert!([Rule::CatchUp, Rule::Pull].iter().all(|rule| world.seats[3].rules.contains(rule.name())));
+}
+
+#[test]
+fn an_ack_that_was_not_checked_for_authorization_says_so() {
+    let mut world = World::<Signed>::new(4, 3);
+    world.judge = |id, _, looked| if id.0 == 1 && looked == 0 { vec![4, UNCHECKED] } else { Vec::new() };
+    world.broadcast(0, "items");
+    assert!(world.settle(1));
+    world.go_on(500);
+    let flags = |world: &World<Signed>| {
+        let proofs = world.seats[0].proofs[&(NodeId(0), 1)].clone();
+        let all =
+            proofs.iter().map(|proof| Certificate::decode(proof.clone(), &Limits::default()).expect("one"));
+        all.flat_map(|one| one.said.into_vec())
+            .filter(|said| said.member == 1)
+            .map(|said| said.authorized)
+            .collect::<Vec<_>>()
+    };
+    assert!(flags(&world).iter().all(|flag| !flag));
+}
