@@ -26,7 +26,7 @@ use synod_wire::Bytes;
 use crate::Lot;
 use crate::config::Config;
 use crate::fault::Fault;
-pub use job::{Done, Job, View};
+pub use job::{Digest, Done, Job, Payload, View};
 pub use recover::Setup;
 use slot::{Lane, Slot};
 pub use words::{
@@ -40,8 +40,11 @@ const ROWS_MAX: usize = 1 << 16;
 /// Certificates of one slot: beyond them items are certified by later slots that offer them again.
 const CERTIFICATES_MAX: usize = 64;
 
-/// What a list of exceptions may look like, which only the payload's user knows.
+/// What only the user of payloads knows of them.
 pub trait Items {
+    /// What stands for a payload in statements: it commits to all of it, so that parts can be proved under it. `None` for what
+    /// is no payload.
+    fn digest(payload: &[u8]) -> Option<Hash>;
     /// Whether a member may except these items of a payload.
     fn may_except(payload: &[u8], items: &[u32]) -> bool;
 }
@@ -51,6 +54,10 @@ pub trait Items {
 pub struct Independent;
 
 impl Items for Independent {
+    fn digest(payload: &[u8]) -> Option<Hash> {
+        Some(Hash::of(payload))
+    }
+
     fn may_except(_: &[u8], _: &[u32]) -> bool {
         true
     }
@@ -68,7 +75,7 @@ pub struct SignedBroadcast<I> {
     rows: catch_up::RowLog,
     /// How far members say they are, and how many of their rows were read.
     frontiers: BTreeMap<u8, catch_up::Frontier>,
-    /// Payloads that are read from the disk for peers.
+    /// Payloads that are read from the disk for peers, by the name of their blob.
     wanted: BTreeMap<Hash, (Lot, NodeSet)>,
     /// Payloads on the disk, with the number of slots that have each.
     stored: BTreeMap<Hash, u32>,
@@ -153,7 +160,7 @@ impl<I: Items> SignedBroadcast<I> {
         }
         self.mine += 1;
         let lot = Lot { source: self.me(), sequence: self.mine };
-        turn.compute(Job::Seal { view: Arc::clone(&self.view), lot, payload });
+        turn.compute(Job::Seal { view: Arc::clone(&self.view), lot, payload, digest: I::digest });
         self.flush(turn);
     }
 
@@ -179,10 +186,11 @@ impl<I: Items> SignedBroadcast<I> {
 
     fn on_done(&mut self, done: Done, turn: &mut Turn<'_, Self>) {
         match done {
-            Done::Sealed { payload, acked } => self.on_sealed(payload, &acked, turn),
-            Done::Taken { from, lot, payload, digest, signed } => {
-                self.on_taken((from, lot), (digest, payload), signed, turn);
-            }
+            Done::Sealed { payload, acked } => self.on_sealed(payload, acked.as_ref(), turn),
+            Done::Taken { from, lot, payload, signed } => match payload {
+                Some(payload) => self.on_taken((from, lot), payload, signed, turn),
+                None => turn.blame(from, Fault::WrongPayload),
+            },
             Done::Signed { acked, said } => self.on_signed(&acked, said, turn),
             Done::Acks { lot, digest, said } => self.on_acks_checked(lot, digest, said, turn),
             Done::Certified { from, certificate } => self.on_certified(from, certificate, turn),

@@ -8,6 +8,7 @@ use synod_machine::broadcast::Broadcast;
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, Wire};
 
+use super::job::Payload;
 use super::slot::{Accepted, Collected, Slot};
 use super::words::{Ack, Acked, Except, Message, Record, Said, Timer, UNCHECKED};
 use super::{Items, Job, SignedBroadcast};
@@ -19,16 +20,17 @@ impl<I: Items> SignedBroadcast<I> {
     /// This node's own payload is signed: its source's ACK is the signature in PREPARE.
     pub(super) fn on_sealed(
         &mut self,
-        payload: Bytes,
-        acked: &Verified<Claim<Acked>>,
+        payload: Option<Payload>,
+        acked: Option<&Verified<Claim<Acked>>>,
         turn: &mut Turn<'_, Self>,
     ) {
+        let (payload, acked) = payload.zip(acked).expect("the user broadcasts payloads");
         let (lot, digest, signature) = (acked.statement.lot, acked.statement.digest, acked.signature);
-        self.hold(lot, digest, &payload, turn);
+        self.hold(lot, &payload, turn);
         turn.persist(Record::Mine { sequence: lot.sequence, digest, signature });
         turn.applied(Rule::L6Prepare);
         let Some(slot) = self.slot_mut(lot) else { return };
-        slot.payload = Some((digest, payload));
+        slot.payload = Some(payload);
         own(slot, lot, digest, signature);
         self.send_payload(lot, self.others(), turn);
         self.wait(lot, turn);
@@ -40,7 +42,7 @@ impl<I: Items> SignedBroadcast<I> {
         let slot = self.slot(lot);
         let Some((digest, signature)) = slot.and_then(|slot| slot.taken) else { return };
         let Some(payload) = slot.and_then(|slot| slot.payload(digest)) else { return };
-        let payload = Blob::try_from(payload.clone()).expect("the configuration bounds payloads");
+        let payload = Blob::try_from(payload.bytes.clone()).expect("the configuration bounds payloads");
         turn.send(to, Message::Prepare { lot, payload, signature });
     }
 
@@ -66,6 +68,7 @@ impl<I: Items> SignedBroadcast<I> {
             lot,
             payload,
             signature: Some(signature),
+            digest: I::digest,
         });
     }
 
@@ -73,17 +76,17 @@ impl<I: Items> SignedBroadcast<I> {
     pub(super) fn on_taken(
         &mut self,
         (from, lot): (NodeId, Lot),
-        (digest, payload): (Hash, Bytes),
+        payload: Payload,
         signed: Option<Result<Verified<Claim<Acked>>, Signature>>,
         turn: &mut Turn<'_, Self>,
     ) {
         match signed {
             Some(Err(_)) => return turn.blame(from, Fault::BadSignature),
-            Some(Ok(acked)) => self.take(lot, digest, payload, &acked, turn),
+            Some(Ok(acked)) => self.take(lot, payload, &acked, turn),
             None => match self.slot_mut(lot) {
-                Some(slot) if slot.certified() == Some(digest) => {
-                    if slot.payload(digest).is_none() {
-                        slot.payload = Some((digest, payload));
+                Some(slot) if slot.certified() == Some(payload.digest) => {
+                    if slot.payload(payload.digest).is_none() {
+                        slot.payload = Some(payload);
                     }
                 }
                 Some(slot) if slot.pull.is_some() => return turn.blame(from, Fault::WrongPayload),
@@ -96,12 +99,11 @@ impl<I: Items> SignedBroadcast<I> {
     fn take(
         &mut self,
         lot: Lot,
-        digest: Hash,
-        payload: Bytes,
+        payload: Payload,
         acked: &Verified<Claim<Acked>>,
         turn: &mut Turn<'_, Self>,
     ) {
-        let source = NodeId(u32::from(lot.source));
+        let (source, digest) = (NodeId(u32::from(lot.source)), payload.digest);
         let Some(slot) = self.slot_mut(lot) else { return };
         match slot.taken {
             Some((first, _)) if first == digest => {}
@@ -113,11 +115,12 @@ impl<I: Items> SignedBroadcast<I> {
             }
             None => {
                 slot.taken = Some((digest, acked.signature));
+                let bytes = payload.bytes.clone();
                 if slot.certified().is_none_or(|certified| certified == digest) {
-                    slot.payload = Some((digest, payload.clone()));
+                    slot.payload = Some(payload);
                 }
                 self.wait(lot, turn);
-                turn.output(Broadcast::Proposed { slot: lot.into(), payload });
+                turn.output(Broadcast::Proposed { slot: lot.into(), payload: bytes });
             }
         }
     }
@@ -150,7 +153,7 @@ impl<I: Items> SignedBroadcast<I> {
         slot.accepted = Some(Accepted { digest, except: except.clone(), authorized });
         let payload = slot.payload(digest).cloned();
         if let Some(payload) = payload {
-            self.hold(lot, digest, &payload, turn);
+            self.hold(lot, &payload, turn);
         }
         turn.persist(Record::Accepted { lot, digest, except: except.clone(), authorized });
         turn.applied(Rule::L6Ack);
@@ -203,26 +206,28 @@ impl<I: Items> SignedBroadcast<I> {
     }
 
     /// Puts a payload on the disk, once per slot.
-    pub(super) fn hold(&mut self, lot: Lot, digest: Hash, payload: &Bytes, turn: &mut Turn<'_, Self>) {
+    pub(super) fn hold(&mut self, lot: Lot, payload: &Payload, turn: &mut Turn<'_, Self>) {
+        let (digest, name) = (payload.digest, payload.name);
         let Some(slot) = self.slot_mut(lot) else { return };
-        if slot.stored == Some(digest) {
+        if slot.stored == Some((digest, name)) {
             return;
         }
-        let other = slot.stored.replace(digest);
-        *self.stored.entry(digest).or_default() += 1;
-        turn.store(digest, payload.clone());
-        if let Some(other) = other {
+        let other = slot.stored.replace((digest, name));
+        *self.stored.entry(name).or_default() += 1;
+        turn.store(name, payload.bytes.clone());
+        turn.persist(Record::Held { lot, digest, name });
+        if let Some((_, other)) = other {
             self.release(other, turn);
         }
     }
 
     /// Takes the payload of one slot off the disk, unless that of another slot is the same.
-    pub(super) fn release(&mut self, digest: Hash, turn: &mut Turn<'_, Self>) {
-        let Some(slots) = self.stored.get_mut(&digest) else { return };
+    pub(super) fn release(&mut self, name: Hash, turn: &mut Turn<'_, Self>) {
+        let Some(slots) = self.stored.get_mut(&name) else { return };
         *slots -= 1;
         if *slots == 0 {
-            self.stored.remove(&digest);
-            turn.erase(digest);
+            self.stored.remove(&name);
+            turn.erase(name);
         }
     }
 

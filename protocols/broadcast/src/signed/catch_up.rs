@@ -11,6 +11,7 @@ use synod_machine::Turn;
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, List};
 
+use super::job::Payload;
 use super::slot::Collected;
 use super::words::{Except, Message, Row, Said, Timer};
 use super::{Items, Job, ROWS_MAX, SignedBroadcast};
@@ -89,7 +90,7 @@ impl<I: Items> SignedBroadcast<I> {
             let Some(slot) = self.slot(lot) else { continue };
             let (is_proven, stored) = (!slot.certificates.is_empty(), slot.stored);
             match stored {
-                Some(digest) if is_mine && !is_proven => turn.load(digest),
+                Some((_, name)) if is_mine && !is_proven => turn.load(name),
                 _ => self.deliver(lot, turn),
             }
         }
@@ -146,14 +147,12 @@ impl<I: Items> SignedBroadcast<I> {
     pub(super) fn on_pull(&mut self, from: NodeId, lot: Lot, digest: Hash, turn: &mut Turn<'_, Self>) {
         let Some(slot) = self.slot(lot) else { return };
         if let Some(payload) = slot.payload(digest) {
-            return serve(NodeSet::only(from), lot, payload, turn);
+            return serve(NodeSet::only(from), lot, &payload.bytes, turn);
         }
-        if slot.stored != Some(digest) {
-            return;
-        }
-        let (_, wanting) = self.wanted.entry(digest).or_insert((lot, NodeSet::EMPTY));
+        let Some(name) = slot.blob(digest) else { return };
+        let (_, wanting) = self.wanted.entry(name).or_insert((lot, NodeSet::EMPTY));
         if wanting.insert(from) && wanting.count() == 1 {
-            turn.load(digest);
+            turn.load(name);
         }
     }
 
@@ -166,8 +165,10 @@ impl<I: Items> SignedBroadcast<I> {
         }
         let Some(payload) = bytes else { return };
         let lots = self.lanes.iter().flat_map(|(source, lane)| {
-            let waiting =
-                lane.slots.iter().filter(|(_, slot)| slot.stored == Some(name) && slot.payload.is_none());
+            let waiting = lane
+                .slots
+                .iter()
+                .filter(|(_, slot)| slot.stored.is_some_and(|(_, of)| of == name) && slot.payload.is_none());
             let waiting = waiting
                 .filter(|(_, slot)| slot.told < slot.certificates.len() || slot.certificates.is_empty());
             waiting.map(|(sequence, _)| Lot { source: *source, sequence: *sequence })
@@ -176,7 +177,7 @@ impl<I: Items> SignedBroadcast<I> {
         for lot in lots {
             let others = self.others();
             let Some(slot) = self.slot_mut(lot) else { continue };
-            slot.payload = Some((name, payload.clone()));
+            slot.payload = slot.stored.map(|(digest, name)| Payload { digest, name, bytes: payload.clone() });
             let is_open = slot.certificates.is_empty();
             if is_open && lot.source == self.me() {
                 self.send_payload(lot, others, turn);
@@ -191,7 +192,14 @@ impl<I: Items> SignedBroadcast<I> {
             return turn.blame(from, Fault::TooLong);
         }
         if self.slot(lot).is_some_and(|slot| slot.pull.is_some()) {
-            turn.compute(Job::Take { view: Arc::clone(&self.view), from, lot, payload, signature: None });
+            turn.compute(Job::Take {
+                view: Arc::clone(&self.view),
+                from,
+                lot,
+                payload,
+                signature: None,
+                digest: I::digest,
+            });
         }
     }
 

@@ -23,7 +23,8 @@ impl<I: Items> SignedBroadcast<I> {
             return;
         }
         let listed = !said.except.items().is_empty();
-        if listed && slot.payload(digest).is_some_and(|payload| !I::may_except(payload, said.except.items()))
+        if listed
+            && slot.payload(digest).is_some_and(|payload| !I::may_except(&payload.bytes, said.except.items()))
         {
             return turn.blame(from, Fault::BadExceptions);
         }
@@ -168,8 +169,8 @@ impl<I: Items> SignedBroadcast<I> {
         let Some(slot) = self.slot_mut(lot) else { return };
         let Some(digest) = slot.certified().filter(|_| slot.told < slot.certificates.len()) else { return };
         let Some(payload) = slot.payload(digest).cloned() else {
-            if slot.stored == Some(digest) {
-                return turn.load(digest);
+            if let Some(name) = slot.blob(digest) {
+                return turn.load(name);
             }
             if slot.pull.is_none() {
                 slot.pull = Some((first, 0));
@@ -185,10 +186,10 @@ impl<I: Items> SignedBroadcast<I> {
         slot.told = slot.certificates.len();
         // From now on the payload is on the disk alone.
         slot.payload = None;
-        self.hold(lot, digest, &payload, turn);
+        self.hold(lot, &payload, turn);
         for certificate in news {
-            let proof = Some(certificate.encode());
-            turn.output(Broadcast::Delivered { slot: lot.into(), payload: payload.clone(), proof });
+            let (payload, proof) = (payload.bytes.clone(), Some(certificate.encode()));
+            turn.output(Broadcast::Delivered { slot: lot.into(), payload, proof });
         }
     }
 
@@ -200,8 +201,8 @@ impl<I: Items> SignedBroadcast<I> {
             return;
         }
         for (_, slot) in gone {
-            if let Some(digest) = slot.stored {
-                self.release(digest, turn);
+            if let Some((_, name)) = slot.stored {
+                self.release(name, turn);
             }
         }
         turn.compact();

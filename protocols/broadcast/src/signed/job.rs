@@ -32,6 +32,26 @@ impl View {
     }
 }
 
+/// What stands for a payload, if it is one.
+pub type Digest = fn(&[u8]) -> Option<Hash>;
+
+/// A payload by its names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payload {
+    /// In statements.
+    pub digest: Hash,
+    /// On the disk: of its content.
+    pub name: Hash,
+    /// The payload.
+    pub bytes: Bytes,
+}
+
+impl Payload {
+    fn of(bytes: Bytes, digest: Digest) -> Option<Self> {
+        Some(Self { digest: digest(&bytes)?, name: Hash::of(&bytes), bytes })
+    }
+}
+
 /// Work of the signed broadcast.
 #[derive(Clone, Debug)]
 pub enum Job {
@@ -43,6 +63,8 @@ pub enum Job {
         lot: Lot,
         /// The payload.
         payload: Bytes,
+        /// See [`super::Items`].
+        digest: Digest,
     },
     /// Hashes a payload that came, and checks its source's signature where it came with one.
     Take {
@@ -56,6 +78,8 @@ pub enum Job {
         payload: Bytes,
         /// The source's.
         signature: Option<Signature>,
+        /// See [`super::Items`].
+        digest: Digest,
     },
     /// Signs an ACK.
     Sign {
@@ -93,12 +117,12 @@ pub enum Job {
 /// What came of it.
 #[derive(Clone, Debug)]
 pub enum Done {
-    /// This node's own payload is signed.
+    /// This node's own payload is signed, if it is one.
     Sealed {
         /// The payload.
-        payload: Bytes,
+        payload: Option<Payload>,
         /// The statement about it.
-        acked: Verified<Claim<Acked>>,
+        acked: Option<Verified<Claim<Acked>>>,
     },
     /// A payload has this digest; the statement is there if the source's signature is good.
     Taken {
@@ -106,10 +130,8 @@ pub enum Done {
         from: NodeId,
         /// For which slot.
         lot: Lot,
-        /// The payload.
-        payload: Bytes,
-        /// Of the payload.
-        digest: Hash,
+        /// The payload; `None` for what is none.
+        payload: Option<Payload>,
         /// The source's statement; `None` where none came along.
         signed: Option<Result<Verified<Claim<Acked>>, Signature>>,
     },
@@ -143,18 +165,20 @@ impl Work for Job {
 
     fn run(self, keys: &Keys) -> Done {
         match self {
-            Self::Seal { view, lot, payload } => {
-                let acked = whole(&view, lot, Hash::of(&payload));
-                Done::Sealed { payload, acked: keys.sign(view.scope(), NodeId(u32::from(lot.source)), acked) }
+            Self::Seal { view, lot, payload, digest } => {
+                let payload = Payload::of(payload, digest);
+                let acked = payload.as_ref().map(|payload| whole(&view, lot, payload.digest));
+                let acked = acked.map(|acked| keys.sign(view.scope(), NodeId(u32::from(lot.source)), acked));
+                Done::Sealed { payload, acked }
             }
-            Self::Take { view, from, lot, payload, signature } => {
-                let digest = Hash::of(&payload);
-                let signed = signature.map(|signature| {
-                    let claim =
-                        view.claim(NodeId(u32::from(lot.source)), whole(&view, lot, digest), signature);
+            Self::Take { view, from, lot, payload, signature, digest } => {
+                let payload = Payload::of(payload, digest);
+                let signed = payload.as_ref().zip(signature).map(|(payload, signature)| {
+                    let acked = whole(&view, lot, payload.digest);
+                    let claim = view.claim(NodeId(u32::from(lot.source)), acked, signature);
                     claim.and_then(|claim| claim.verify(keys).ok()).ok_or(signature)
                 });
-                Done::Taken { from, lot, payload, digest, signed }
+                Done::Taken { from, lot, payload, signed }
             }
             Self::Sign { view, me, acked, said } => {
                 let acked = keys.sign(view.scope(), me, acked);

@@ -51,6 +51,9 @@ impl<I: Items> Recover for SignedBroadcast<I> {
         for (source, lane) in &self.lanes {
             for (sequence, slot) in &lane.slots {
                 let lot = Lot { source: *source, sequence: *sequence };
+                if let Some((digest, name)) = slot.stored {
+                    put(Record::Held { lot, digest, name });
+                }
                 let signed = slot.taken.filter(|_| *source == self.me() && slot.said.is_some());
                 if let Some((digest, signature)) = signed {
                     put(Record::Mine { sequence: *sequence, digest, signature });
@@ -70,21 +73,18 @@ impl<I: Items> SignedBroadcast<I> {
         let me = self.me();
         let (lot, digest) = match &record {
             Record::Mine { sequence, digest, .. } => (Lot { source: me, sequence: *sequence }, *digest),
-            Record::Accepted { lot, digest, .. } => (*lot, *digest),
+            Record::Accepted { lot, digest, .. } | Record::Held { lot, digest, .. } => (*lot, *digest),
             Record::Committed(certificate) => (certificate.lot, certificate.digest),
         };
-        if lot.source == me {
+        if lot.source == me && matches!(record, Record::Mine { .. }) {
             self.mine = self.mine.max(lot.sequence);
         }
-        let lane = self
-            .lanes
-            .get_mut(&lot.source)
-            .ok_or_else(|| Unrecoverable(format!("no source {}", lot.source)))?;
+        let none = || Unrecoverable(format!("no source {}", lot.source));
+        let lane = self.lanes.get_mut(&lot.source).ok_or_else(none)?;
         let settled = lane.certified;
         let Some(slot) = lane.slot(lot.sequence) else {
-            let is_old = lot.sequence <= settled;
             let beyond = || Unrecoverable(format!("a promise for {lot:?}, which is in no window"));
-            return if is_old { Ok(()) } else { Err(beyond()) };
+            return if lot.sequence <= settled { Ok(()) } else { Err(beyond()) };
         };
         match record {
             Record::Mine { signature, .. } => own(slot, lot, digest, signature),
@@ -95,8 +95,15 @@ impl<I: Items> SignedBroadcast<I> {
                 slot.accepted = Some(Accepted { digest, except, authorized });
             }
             Record::Committed(certificate) => return self.replay_committed(certificate),
+            Record::Held { name, .. } => {
+                let other = slot.stored.replace((digest, name));
+                *self.stored.entry(name).or_default() += 1;
+                if let Some(slots) = other.and_then(|(_, other)| self.stored.get_mut(&other)) {
+                    *slots -= 1;
+                }
+                self.stored.retain(|_, slots| *slots > 0);
+            }
         }
-        self.replay_stored(lot, digest);
         Ok(())
     }
 
@@ -113,28 +120,9 @@ impl<I: Items> SignedBroadcast<I> {
         slot.open = open.clone();
         // A fuller certificate may have come after the user took care of the first: it is told again.
         slot.told = usize::from(is_settled && slot.certificates.len() == 1 && open.items().is_empty());
-        let is_row = slot.certificates.len() > 1 || !open.items().is_empty();
-        if is_row {
+        if slot.certificates.len() > 1 || !open.items().is_empty() {
             self.rows.push(lot, open);
         }
-        // What the user took care of was stored when it was told.
-        if is_settled {
-            self.replay_stored(lot, digest);
-        }
         Ok(())
-    }
-
-    fn replay_stored(&mut self, lot: Lot, digest: synod_crypto::Hash) {
-        let Some(slot) = self.slot_mut(lot) else { return };
-        let other = slot.stored.replace(digest);
-        if other == Some(digest) {
-            return;
-        }
-        *self.stored.entry(digest).or_default() += 1;
-        if let Some(other) = other
-            && let Some(slots) = self.stored.get_mut(&other)
-        {
-            *slots -= 1;
-        }
     }
 }

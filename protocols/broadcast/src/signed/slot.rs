@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use synod_crypto::{Hash, Signature};
 use synod_machine::Span;
 use synod_quorum::NodeSet;
-use synod_wire::Bytes;
 
+use super::job::Payload;
 use super::words::{Certificate, Except, Said};
 
 /// What this node endorsed.
@@ -47,10 +47,10 @@ impl Collected {
 pub(super) struct Slot {
     /// The first payload that its source signed, with the signature.
     pub(super) taken: Option<(Hash, Signature)>,
-    /// A payload in memory, under its digest.
-    pub(super) payload: Option<(Hash, Bytes)>,
-    /// A payload on the disk.
-    pub(super) stored: Option<Hash>,
+    /// A payload in memory.
+    pub(super) payload: Option<Payload>,
+    /// A payload on the disk: its digest, and the name of its blob.
+    pub(super) stored: Option<(Hash, Hash)>,
     pub(super) accepted: Option<Accepted>,
     /// The ACK of what was accepted, once it is signed.
     pub(super) said: Option<Said>,
@@ -76,8 +76,13 @@ impl Slot {
     }
 
     /// The payload of a digest, if it is in memory.
-    pub(super) fn payload(&self, digest: Hash) -> Option<&Bytes> {
-        self.payload.as_ref().filter(|(of, _)| *of == digest).map(|(_, payload)| payload)
+    pub(super) fn payload(&self, digest: Hash) -> Option<&Payload> {
+        self.payload.as_ref().filter(|payload| payload.digest == digest)
+    }
+
+    /// The name of the blob of a digest, if it is on the disk.
+    pub(super) fn blob(&self, digest: Hash) -> Option<Hash> {
+        self.stored.filter(|(of, _)| *of == digest).map(|(_, name)| name)
     }
 
     /// What would be open if a certificate with this list came in; `None` if it certifies nothing new.
@@ -92,7 +97,7 @@ impl Slot {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        let payload = self.payload.as_ref().map_or(0, |(_, payload)| payload.len() as u64);
+        let payload = self.payload.as_ref().map_or(0, |payload| payload.bytes.len() as u64);
         let certificates: u64 = self.certificates.iter().map(Certificate::bytes).sum();
         let lists = [Some(&self.open), self.accepted.as_ref().map(|accepted| &accepted.except)];
         let lists: usize = lists.into_iter().flatten().map(|list| size_of_val(list.items())).sum();

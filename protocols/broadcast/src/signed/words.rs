@@ -222,6 +222,15 @@ wire! {
         },
         /// Before it is passed on or acted upon.
         2 = Committed(Certificate),
+        /// A payload is stored under this name.
+        3 = Held {
+            /// For which slot.
+            lot: Lot,
+            /// In statements.
+            digest: Hash,
+            /// Of the blob.
+            name: Hash,
+        },
     }
 }
 

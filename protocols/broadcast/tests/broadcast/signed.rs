@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_broadcast::signed::{
-    Ack, Acked, Certificate, Context, Except, Independent, Message, Said, Setup, UNCHECKED, View,
+    Ack, Acked, Certificate, Context, Except, Items, Message, Said, Setup, UNCHECKED, View,
 };
 use synod_broadcast::{Config, Lot, Rule, SignedBroadcast};
 use synod_crypto::{Hash, Scope, Signature, verify_evidence};
@@ -13,7 +13,25 @@ use synod_wire::{Blob, Bytes, Drawn, Limits, Wire};
 
 use crate::world::{Seated, World, keys, pick, seed};
 
-type Signed = SignedBroadcast<Independent>;
+type Signed = SignedBroadcast<Texts>;
+
+/// Payloads that have a name of their own, as those of a ledger have, and an item 13 that nobody may leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Texts;
+
+impl Items for Texts {
+    fn digest(payload: &[u8]) -> Option<Hash> {
+        (payload != b"no payload").then(|| digest(payload))
+    }
+
+    fn may_except(_: &[u8], items: &[u32]) -> bool {
+        !items.contains(&13)
+    }
+}
+
+fn digest(payload: &[u8]) -> Hash {
+    Hash::of(&[b"text ", payload].concat())
+}
 
 const CONTEXT: Context = Context { shard: 3, view: Hash([5; 32]) };
 const CLUSTER: Hash = Hash([4; 32]);
@@ -34,12 +52,21 @@ impl Seated for Signed {
     fn setup(n: u32, me: u32, settled: BTreeMap<u8, u64>) -> Setup {
         Setup { config: config(n, me), view: view(n), settled }
     }
+
+    fn digest(payload: &[u8]) -> Hash {
+        digest(payload)
+    }
 }
 
 /// A statement as a member signs it.
 fn signed(by: u32, lot: Lot, payload: &str, except: &Except) -> Signature {
-    let digest = Hash::of(payload.as_bytes());
-    let acked = Acked { context: CONTEXT, lot, digest, except: except.digest(), authorized: true };
+    let acked = Acked {
+        context: CONTEXT,
+        lot,
+        digest: digest(payload.as_bytes()),
+        except: except.digest(),
+        authorized: true,
+    };
     keys(by).sign(Scope { cluster: CLUSTER, epoch: EPOCH }, NodeId(by), acked).signature
 }
 
@@ -59,14 +86,14 @@ fn ack(by: u32, lot: Lot, payload: &str, except: &[u32]) -> Ack {
     let member = u8::try_from(by).expect("few");
     Ack {
         lot,
-        digest: Hash::of(payload.as_bytes()),
+        digest: digest(payload.as_bytes()),
         said: Said { member, except, authorized: true, signature },
     }
 }
 
 fn certificate(lot: Lot, payload: &str, said: Vec<Said>) -> Certificate {
     let said = said.try_into().expect("few");
-    Certificate { context: CONTEXT, epoch: EPOCH, lot, digest: Hash::of(payload.as_bytes()), said }
+    Certificate { context: CONTEXT, epoch: EPOCH, lot, digest: digest(payload.as_bytes()), said }
 }
 
 /// Every proof that a correct member's user was given proves its payload to a stranger.
@@ -78,7 +105,7 @@ fn proven(world: &World<Signed>, n: u32) {
                 let certificate =
                     Certificate::decode(proof.clone(), &Limits::default()).expect("a certificate");
                 assert_eq!((u32::from(certificate.lot.source), certificate.lot.sequence), (slot.0.0, slot.1));
-                assert_eq!(certificate.digest, Hash::of(&seat.delivered[slot]));
+                assert_eq!(certificate.digest, digest(&seat.delivered[slot]));
                 assert!(verify_evidence(certificate, &keys(0), CLUSTER, &view(n).roster).is_ok());
             }
         }
@@ -150,8 +177,7 @@ fn a_source_that_signs_two_payloads_gets_at_most_one_delivered_and_is_shown() {
                 Both::decode(evidence.clone(), &Limits::default()).expect("two statements");
             assert!(one.lot == lot && other.lot == lot && one.digest != other.digest);
             for (acked, signature) in [(one, first), (other, second)] {
-                let payload =
-                    ["one", "two"].into_iter().find(|text| Hash::of(text.as_bytes()) == acked.digest);
+                let payload = ["one", "two"].into_iter().find(|text| digest(text.as_bytes()) == acked.digest);
                 assert_eq!(signature, signed(3, lot, payload.expect("one of both"), &Except::default()));
             }
         }
@@ -281,4 +307,64 @@ fn an_ack_that_was_not_checked_for_authorization_says_so() {
             .collect::<Vec<_>>()
     };
     assert!(flags(&world).iter().all(|flag| !flag));
+}
+
+#[test]
+fn what_is_no_payload_and_what_may_not_be_excepted_is_blamed() {
+    let mut world = World::<Signed>::new(4, 9);
+    world.liar = Some(NodeId(3));
+    world.broadcast(0, "items");
+    let lot = Lot { source: 0, sequence: 1 };
+    world.say(NodeId(3), NodeId(0), Message::Ack(ack(3, lot, "items", &[12, 13])));
+    world.say(NodeId(3), NodeId(1), prepare(3, 1, "no payload"));
+    world.say(NodeId(3), NodeId(2), Message::Ack(ack(1, lot, "items", &[])));
+    assert!(world.settle(1));
+    world.go_on(500);
+    let blamed = |at: usize| world.seats[at].blamed.clone();
+    assert_eq!(blamed(1), [(NodeId(3), "wrong_payload")]);
+    assert_eq!(blamed(2), [(NodeId(3), "not_its_slot")]);
+    assert!(blamed(0).iter().all(|blame| *blame == (NodeId(3), "bad_exceptions")));
+}
+
+#[test]
+fn certificates_that_prove_nothing_are_blamed_and_do_nothing() {
+    let lot = Lot { source: 3, sequence: 1 };
+    let said = |by| ack(by, lot, "items", &[]).said;
+    let good = || vec![said(0), said(1), said(3)];
+    let forged = || Said { signature: said(1).signature, ..said(0) };
+    let view = Context { shard: 4, ..CONTEXT };
+    for (bad, why) in [
+        (certificate(lot, "items", vec![said(0), said(1)]), "bad_certificate"),
+        (certificate(lot, "items", vec![said(0), said(0), said(1)]), "bad_certificate"),
+        (certificate(lot, "items", vec![said(1), said(0), said(3)]), "bad_certificate"),
+        (certificate(lot, "items", vec![forged(), said(1), said(3)]), "bad_certificate"),
+        (certificate(lot, "other", good()), "bad_certificate"),
+        (certificate(Lot { sequence: 2, ..lot }, "items", good()), "bad_certificate"),
+        (Certificate { context: view, ..certificate(lot, "items", good()) }, "other_view"),
+        (Certificate { epoch: Epoch(8), ..certificate(lot, "items", good()) }, "other_view"),
+    ] {
+        let mut world = World::<Signed>::new(4, 2);
+        world.liar = Some(NodeId(3));
+        world.say(NodeId(3), NodeId(1), Message::Commit(bad));
+        world.go_on(200);
+        assert_eq!(world.seats[1].blamed, [(NodeId(3), why)]);
+        assert!(world.seats.iter().all(|seat| seat.delivered.is_empty()));
+    }
+}
+
+#[test]
+fn an_ack_of_another_shard_or_view_counts_for_nothing() {
+    let mut world = World::<Signed>::new(4, 6);
+    world.liar = Some(NodeId(3));
+    let lot = Lot { source: 3, sequence: 1 };
+    let elsewhere = |by: u32| {
+        let context = Context { shard: 9, ..CONTEXT };
+        let acked = Acked { context, lot, digest: digest(b"items"), except: Hash::ZERO, authorized: true };
+        let signature = keys(by).sign(Scope { cluster: CLUSTER, epoch: EPOCH }, NodeId(by), acked).signature;
+        Said { signature, ..ack(by, lot, "items", &[]).said }
+    };
+    let stolen = certificate(lot, "items", vec![elsewhere(0), elsewhere(1), elsewhere(3)]);
+    world.say(NodeId(3), NodeId(1), Message::Commit(stolen));
+    world.go_on(200);
+    assert_eq!(world.seats[1].blamed, [(NodeId(3), "bad_certificate")]);
 }

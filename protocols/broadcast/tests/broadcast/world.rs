@@ -16,6 +16,10 @@ pub(crate) trait Seated: ReliableBroadcast + Recover + Bounded<Message: Clone> {
     const ORDERED: bool;
     /// What a member starts from whose user took care of each source's slots up to a number.
     fn setup(n: u32, me: u32, settled: BTreeMap<u8, u64>) -> Self::Config;
+    /// What stands for a payload.
+    fn digest(payload: &[u8]) -> Hash {
+        Hash::of(payload)
+    }
 }
 
 /// A member with its disk and its user.
@@ -184,7 +188,7 @@ impl<M: Seated> World<M> {
         match output {
             Broadcast::Proposed { slot, payload } => {
                 let except = (self.judge)(id, &payload, self.looked);
-                let digest = Hash::of(&payload);
+                let digest = M::digest(&payload);
                 self.step(id, Event::Input(Offer::Judge { slot, digest, except }));
             }
             Broadcast::Delivered { slot, payload, proof } => {
@@ -290,7 +294,7 @@ impl<M: Seated> World<M> {
         let slot = Slot { source: NodeId(source), sequence: 1 };
         for id in (0_u32..).map(NodeId).take(self.seats.len()) {
             let except = (self.judge)(id, payload, self.looked);
-            self.step(id, Event::Input(Offer::Judge { slot, digest: Hash::of(payload), except }));
+            self.step(id, Event::Input(Offer::Judge { slot, digest: M::digest(payload), except }));
         }
     }
 }
