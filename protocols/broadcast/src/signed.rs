@@ -26,7 +26,7 @@ use synod_wire::Bytes;
 use crate::Lot;
 use crate::config::Config;
 use crate::fault::Fault;
-pub use job::{Digest, Done, Job, Payload, View};
+pub use job::{CheckedAck, Digest, Done, Job, Payload, View};
 pub use recover::Setup;
 use slot::{Lane, Slot};
 pub use words::{

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use synod_crypto::{Claim, Hash, Refusal, Verified};
+use synod_crypto::{Hash, Refusal, Verified};
 use synod_machine::Turn;
 use synod_machine::broadcast::Broadcast;
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{List, Wire};
 
-use super::words::{Ack, Acked, Certificate, Message, Record, Said, Timer};
+use super::job::CheckedAck;
+use super::words::{Ack, Certificate, Message, Record, Said, Timer};
 use super::{CERTIFICATES_MAX, Items, Job, SignedBroadcast};
 use crate::Lot;
 use crate::fault::Fault;
@@ -77,7 +78,7 @@ impl<I: Items> SignedBroadcast<I> {
         &mut self,
         lot: Lot,
         digest: Hash,
-        said: Vec<Result<(Verified<Claim<Acked>>, Said), u8>>,
+        said: Vec<CheckedAck>,
         turn: &mut Turn<'_, Self>,
     ) {
         let Some(slot) = self.slot_mut(lot) else { return };

@@ -52,6 +52,9 @@ impl Payload {
     }
 }
 
+/// A good ACK, or the member who forged it.
+pub type CheckedAck = Result<(Verified<Claim<Acked>>, Said), u8>;
+
 /// Work of the signed broadcast.
 #[derive(Clone, Debug)]
 pub enum Job {
@@ -149,7 +152,7 @@ pub enum Done {
         /// Of the payload.
         digest: Hash,
         /// Good ones, and members who forged.
-        said: Vec<Result<(Verified<Claim<Acked>>, Said), u8>>,
+        said: Vec<CheckedAck>,
     },
     /// A certificate is checked.
     Certified {
