@@ -19,9 +19,17 @@ use crate::{Qc, Rule, Tc, View};
 
 /// Views of one leader that its median is taken over.
 const SAMPLES_MAX: usize = 64;
-/// The newest of them, whose median counts where it is longer: a network that became slow is not measured by what it was
-/// for as long as a member that gives its leaders up too early adds one view per term.
+/// The newest of them: where half of these came behind the timer, it is too short, and those alone say how long to wait. A
+/// member that gives its leaders up too early adds one or two views per term, so the median of all would learn it too late.
 const SAMPLES_NEW: usize = 8;
+
+/// How long a view took, or how far its leader got.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    took: u64,
+    /// Behind the timer.
+    late: bool,
+}
 
 /// A complaint as it was received; its certificate is verified, its signature is not.
 #[derive(Clone, Debug)]
@@ -104,13 +112,13 @@ pub(crate) struct Pacemaker {
     /// When the timer of this view was armed first.
     armed_at: Option<Time>,
     /// How far the leader of this view got, and after how long.
-    reached: Option<(NodeId, u64)>,
+    reached: Option<(NodeId, Sample)>,
     expiries: u32,
     failures: u32,
     complaints: BTreeMap<NodeId, Vec<Held>>,
     closed: BTreeMap<NodeId, View>,
     in_check: BTreeSet<View>,
-    samples: BTreeMap<NodeId, VecDeque<u64>>,
+    samples: BTreeMap<NodeId, VecDeque<Sample>>,
 }
 
 impl Pacemaker {
@@ -195,10 +203,15 @@ impl Pacemaker {
         self.complaints.get(&from).and_then(|held| held.last())
     }
 
+    /// The leader of this view got so far.
+    fn reach(&mut self, leader: NodeId, late: bool, turn: &Turn<'_, Self>) {
+        self.reached = self.armed_at.map(|at| (leader, Sample { took: turn.now().since(at).0, late }));
+    }
+
     fn enter(&mut self, view: View, reason: Reason, led: Option<NodeId>, turn: &mut Turn<'_, Self>) {
         assert!(view > self.view, "views only rise");
         let ended = led.filter(|_| reason == Reason::Qc).zip(self.armed_at);
-        let ended = ended.map(|(leader, at)| (leader, turn.now().since(at).0));
+        let ended = ended.map(|(leader, at)| (leader, Sample { took: turn.now().since(at).0, late: false }));
         // A view given up behind its last certificate counts as far as that: a timeout below the real delay would never
         // learn better from the views that it ends itself.
         if let Some((leader, took)) = ended.or(self.reached.take()) {
@@ -352,12 +365,12 @@ impl Machine for Pacemaker {
             Event::Input(Pace::Enter { view, reason, led }) => self.enter(view, reason, led, turn),
             Event::Input(Pace::Work(working)) => self.work(working, turn),
             Event::Input(Pace::Certified(leader)) => {
-                self.reached = self.armed_at.map(|at| (leader, turn.now().since(at).0));
+                self.reach(leader, false, turn);
             }
             // What came after the timer had run out came late by this timer alone: it shows how long this member must wait.
             // A leader that proposes in time and stops shows nothing.
             Event::Input(Pace::Proposed(leader)) if self.expiries > 0 => {
-                self.reached = self.armed_at.map(|at| (leader, turn.now().since(at).0));
+                self.reach(leader, true, turn);
             }
             Event::Input(Pace::Proposed(_)) => {}
             Event::Input(Pace::Committed) => self.recover(),
@@ -377,14 +390,16 @@ impl Machine for Pacemaker {
     }
 }
 
-/// The longer of the medians of all samples and of the newest.
-fn middle(samples: &VecDeque<u64>) -> u64 {
+/// The median of all samples; where half of the newest came behind the timer, that of these if it is longer.
+fn middle(samples: &VecDeque<Sample>) -> u64 {
     let of = |mut sorted: Vec<u64>| {
         sorted.sort_unstable();
         sorted.get(sorted.len() / 2).copied().unwrap_or(0)
     };
-    let newest = samples.iter().rev().take(SAMPLES_NEW).copied().collect();
-    of(samples.iter().copied().collect()).max(of(newest))
+    let all = of(samples.iter().map(|sample| sample.took).collect());
+    let newest = samples.iter().rev().take(SAMPLES_NEW);
+    let late: Vec<u64> = newest.filter(|sample| sample.late).map(|sample| sample.took).collect();
+    if late.len() * 2 >= SAMPLES_NEW { all.max(of(late)) } else { all }
 }
 
 #[cfg(test)]
