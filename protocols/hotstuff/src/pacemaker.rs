@@ -195,7 +195,7 @@ impl Pacemaker {
     pub(crate) fn bytes(&self) -> u64 {
         let complaints: usize = self.complaints.values().map(Vec::len).sum();
         let certificate = 128 + 64 * u64::from(self.weights.size());
-        complaints as u64 * (certificate + 128) + self.samples.len() as u64 * 1_024
+        complaints as u64 * (certificate + 128) + self.samples.len() as u64 * 2_048
     }
 
     /// The complaints of a member, for whoever asks what it said last.
@@ -368,8 +368,10 @@ impl Machine for Pacemaker {
                 self.reach(leader, false, turn);
             }
             // What came after the timer had run out came late by this timer alone: it shows how long this member must wait.
-            // A leader that proposes in time and stops shows nothing.
-            Event::Input(Pace::Proposed(leader)) if self.expiries > 0 => {
+            // A leader that proposes in time and stops shows nothing, nor does one that says again what it proposed.
+            Event::Input(Pace::Proposed(leader))
+                if self.expiries > 0 && !self.reached.is_some_and(|(_, sample)| sample.late) =>
+            {
                 self.reach(leader, true, turn);
             }
             Event::Input(Pace::Proposed(_)) => {}

@@ -1,7 +1,7 @@
 //! What members say, keep and compute in Bracha's broadcast.
 
 use synod_crypto::{Hash, Keys};
-use synod_machine::{Cost, Job as Work, Keep, Message as Spoken, Queue, Record as Kept};
+use synod_machine::{Cost, Job as Work, Message as Spoken, Queue, Record as Kept};
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes, List, wire};
 
@@ -79,11 +79,7 @@ impl Spoken for Message {
     }
 }
 
-impl Kept for Record {
-    fn keep(&self) -> Keep {
-        Keep::Log
-    }
-}
+impl Kept for Record {}
 
 /// A timer's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -116,6 +116,9 @@ fn a_proposal_behind_the_timer_shows_how_long_to_wait_and_one_before_it_shows_no
                 bench.expire();
             }
             bench.tell(Pace::Proposed(NodeId(term % 3)));
+            bench.wait(Span::secs(1));
+            // Said again.
+            bench.tell(Pace::Proposed(NodeId(term % 3)));
             bench.tell(Pace::Committed);
             bench.wait(Span::secs(2));
             bench.enter(Reason::Tc, None);
