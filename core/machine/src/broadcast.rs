@@ -187,7 +187,7 @@ pub enum Broadcast {
     Conflict {
         /// Which slot.
         slot: Slot,
-        /// Both, with their signatures.
+        /// Both, with what proves them.
         evidence: Bytes,
     },
     /// The offer was not taken.

@@ -10,6 +10,7 @@ mod catch_up;
 mod commit;
 mod job;
 mod recover;
+mod rows;
 mod slot;
 mod words;
 
@@ -28,15 +29,15 @@ use crate::config::Config;
 use crate::fault::Fault;
 pub use job::{CheckedAck, Digest, Done, Job, Payload, View};
 pub use recover::Setup;
+use rows::{ROWS_BYTES_MAX, RowLog};
 use slot::{Lane, Slot};
 pub use words::{
-    Ack, Acked, Certificate, Context, Except, ITEMS_MAX, Message, Record, Row, Said, Timer, UNCHECKED,
+    Ack, Acked, Certificate, Context, Except, ITEMS_MAX, Message, Record, Row, Said, Timer, TwoPayloads,
+    UNCHECKED,
 };
 
 /// When a user over its window is to try again, in ms: a few deliveries later.
 const RETRY_MS: u32 = 50;
-/// Rows about slots certified in part that are kept for others to read.
-const ROWS_MAX: usize = 1 << 16;
 /// Certificates of one slot: beyond them items are certified by later slots that offer them again.
 const CERTIFICATES_MAX: usize = 64;
 
@@ -72,7 +73,9 @@ pub struct SignedBroadcast<I> {
     lanes: BTreeMap<u8, Lane>,
     /// The last slot of this node's own.
     mine: u64,
-    rows: catch_up::RowLog,
+    rows: RowLog,
+    /// Drawn at the start: rows are numbered anew.
+    life: u64,
     /// How far members say they are, and how many of their rows were read.
     frontiers: BTreeMap<u8, catch_up::Frontier>,
     /// Payloads that are read from the disk for peers, by the name of their blob.
@@ -105,7 +108,8 @@ impl<I: Items> SignedBroadcast<I> {
             view,
             lanes,
             mine,
-            rows: catch_up::RowLog::default(),
+            rows: RowLog::default(),
+            life: 0,
             frontiers: BTreeMap::new(),
             wanted: BTreeMap::new(),
             stored: BTreeMap::new(),
@@ -178,9 +182,13 @@ impl<I: Items> SignedBroadcast<I> {
             Message::Ask(lot) => self.on_ask(from, lot, turn),
             Message::Pull { lot, digest } => self.on_pull(from, lot, digest, turn),
             Message::Pulled { lot, payload } => self.on_pulled(from, lot, payload.into_bytes(), turn),
-            Message::Frontier { certified, rows } => self.on_frontier((from, member), certified, rows, turn),
+            Message::Frontier { certified, life, rows } => {
+                self.on_frontier((from, member), certified, (life, rows), turn);
+            }
             Message::AskRows(number) => self.on_ask_rows(from, number, turn),
-            Message::Rows { from: number, rows } => self.on_rows((from, member), number, rows, turn),
+            Message::Rows { life, from: number, rows } => {
+                self.on_rows((from, member), (life, number), rows, turn);
+            }
         }
     }
 
@@ -256,6 +264,6 @@ impl<I: Items> Bounded for SignedBroadcast<I> {
             + certificates
             + 2 * members * said;
         let lanes = members * (self.config.window + self.config.retain) * (slot + 200);
-        lanes + ROWS_MAX as u64 * (size_of::<Row>() as u64 + list) + members * (members * 32 + 64)
+        lanes + ROWS_BYTES_MAX as u64 + members * (members * 32 + 64)
     }
 }

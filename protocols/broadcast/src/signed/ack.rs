@@ -10,7 +10,7 @@ use synod_wire::{Blob, Bytes, Wire};
 
 use super::job::Payload;
 use super::slot::{Accepted, Collected, Slot};
-use super::words::{Ack, Acked, Except, Message, Record, Said, Timer, UNCHECKED};
+use super::words::{Ack, Acked, Except, Message, Record, Said, Timer, TwoPayloads, UNCHECKED};
 use super::{Items, Job, SignedBroadcast};
 use crate::Lot;
 use crate::fault::Fault;
@@ -84,16 +84,30 @@ impl<I: Items> SignedBroadcast<I> {
             Some(Err(_)) => return turn.blame(from, Fault::BadSignature),
             Some(Ok(acked)) => self.take(lot, payload, &acked, turn),
             None => match self.slot_mut(lot) {
-                Some(slot) if slot.certified() == Some(payload.digest) => {
-                    if slot.payload(payload.digest).is_none() {
-                        slot.payload = Some(payload);
-                    }
-                }
+                Some(slot) if slot.wants() == Some(payload.digest) => self.on_brought(lot, payload, turn),
                 Some(slot) if slot.pull.is_some() => return turn.blame(from, Fault::WrongPayload),
                 _ => return,
             },
         }
         self.deliver(lot, turn);
+    }
+
+    /// A payload that was wanted is here again.
+    fn on_brought(&mut self, lot: Lot, payload: Payload, turn: &mut Turn<'_, Self>) {
+        let (is_mine, others) = (lot.source == self.me(), self.others());
+        let Some(slot) = self.slot_mut(lot) else { return };
+        let is_open = slot.certificates.is_empty();
+        slot.payload = Some(payload.clone());
+        if !is_open {
+            return;
+        }
+        if slot.pull.take().is_some() {
+            turn.disarm(Timer::Pull(lot));
+        }
+        self.hold(lot, &payload, turn);
+        if is_mine {
+            self.send_payload(lot, others, turn);
+        }
     }
 
     fn take(
@@ -109,7 +123,8 @@ impl<I: Items> SignedBroadcast<I> {
             Some((first, _)) if first == digest => {}
             Some((first, signature)) => {
                 let one = Acked { digest: first, ..acked.statement };
-                let evidence = ((one, signature), (acked.statement, acked.signature));
+                let (other, second) = (acked.statement, acked.signature);
+                let evidence = TwoPayloads::Signed { one, first: signature, other, second };
                 turn.blame(source, Fault::TwoPayloads.with(&evidence));
                 turn.output(Broadcast::Conflict { slot: lot.into(), evidence: evidence.encode() });
             }

@@ -3,7 +3,6 @@
 //! *Lazy totality.* Members tell how far each source's slots are certified, and which slots are certified in part. Whoever lacks
 //! a certificate asks whoever has it; whoever has one that another lacks sends it. So what one correct member delivers, all do.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use synod_crypto::{Hash, Signature};
@@ -12,9 +11,9 @@ use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, List};
 
 use super::job::Payload;
-use super::slot::Collected;
-use super::words::{Except, Message, Row, Said, Timer};
-use super::{Items, Job, ROWS_MAX, SignedBroadcast};
+use super::slot::{Collected, Slot};
+use super::words::{Message, ROWS_PER_ANSWER, Row, Said, Timer};
+use super::{Items, Job, SignedBroadcast};
 use crate::Lot;
 use crate::bracha::doubled;
 use crate::fault::Fault;
@@ -22,46 +21,12 @@ use crate::trace::Rule;
 
 /// Slots that one frontier has asked about, per source.
 const ASKED_MAX: usize = 64;
-/// Rows in one answer.
-const ROWS_PER_ANSWER: usize = 256;
-
-/// Slots certified in part, in the order in which they came to be so; the oldest go.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RowLog {
-    gone: u64,
-    rows: VecDeque<Row>,
-}
-
-impl RowLog {
-    pub(super) fn push(&mut self, lot: Lot, open: Except) {
-        self.rows.push_back(Row { lot, open });
-        if self.rows.len() > ROWS_MAX {
-            self.rows.pop_front();
-            self.gone += 1;
-        }
-    }
-
-    fn count(&self) -> u64 {
-        self.gone.saturating_add(self.rows.len() as u64)
-    }
-
-    /// Rows from a number on, and the number of the first.
-    fn from(&self, number: u64) -> (u64, Vec<Row>) {
-        let first = number.max(self.gone);
-        let skipped = usize::try_from(first.saturating_sub(self.gone)).unwrap_or(usize::MAX);
-        (first, self.rows.iter().skip(skipped).take(ROWS_PER_ANSWER).cloned().collect())
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.rows.iter().map(|row| (size_of::<Row>() + size_of_val(row.open.items())) as u64).sum()
-    }
-}
-
 /// What a member said of how far it is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frontier {
     certified: Vec<Lot>,
-    /// Rows of it that were read.
+    /// Which of its lives its rows are of, and how many of them were read.
+    life: u64,
     read: u64,
 }
 
@@ -78,6 +43,7 @@ impl Frontier {
 impl<I: Items> SignedBroadcast<I> {
     /// A start, first or again: what was accepted is signed, what is proven is told, what is open goes on.
     pub(super) fn on_start(&mut self, turn: &mut Turn<'_, Self>) {
+        self.life = turn.rng().draw();
         turn.arm(Timer::Frontier, self.config.frontier_every);
         let lots = self.lanes.iter().flat_map(|(source, lane)| {
             lane.slots.keys().map(|sequence| Lot { source: *source, sequence: *sequence })
@@ -91,6 +57,7 @@ impl<I: Items> SignedBroadcast<I> {
             let (is_proven, stored) = (!slot.certificates.is_empty(), slot.stored);
             match stored {
                 Some((_, name)) if is_mine && !is_proven => turn.load(name),
+                None if !is_proven => self.pull(lot, turn),
                 _ => self.deliver(lot, turn),
             }
         }
@@ -163,18 +130,8 @@ impl<I: Items> SignedBroadcast<I> {
         {
             serve(wanting, lot, payload, turn);
         }
-        let Some(payload) = bytes else { return };
-        let lots = self.lanes.iter().flat_map(|(source, lane)| {
-            let waiting = lane
-                .slots
-                .iter()
-                .filter(|(_, slot)| slot.stored.is_some_and(|(_, of)| of == name) && slot.payload.is_none());
-            let waiting = waiting
-                .filter(|(_, slot)| slot.told < slot.certificates.len() || slot.certificates.is_empty());
-            waiting.map(|(sequence, _)| Lot { source: *source, sequence: *sequence })
-        });
-        let lots: Vec<Lot> = lots.collect();
-        for lot in lots {
+        let Some(payload) = bytes else { return self.on_damaged(name, turn) };
+        for lot in self.stored_as(name, |slot| slot.payload.is_none() && slot.wants().is_some()) {
             let others = self.others();
             let Some(slot) = self.slot_mut(lot) else { continue };
             slot.payload = slot.stored.map(|(digest, name)| Payload { digest, name, bytes: payload.clone() });
@@ -183,6 +140,38 @@ impl<I: Items> SignedBroadcast<I> {
                 self.send_payload(lot, others, turn);
             }
             self.deliver(lot, turn);
+        }
+    }
+
+    /// Slots whose payload is on the disk under a name.
+    fn stored_as(&self, name: Hash, fits: fn(&Slot) -> bool) -> Vec<Lot> {
+        let all = self.lanes.iter().flat_map(|(source, lane)| {
+            lane.slots.iter().map(|(sequence, slot)| (Lot { source: *source, sequence: *sequence }, slot))
+        });
+        let fitting = all.filter(|(_, slot)| slot.stored.is_some_and(|(_, of)| of == name) && fits(slot));
+        fitting.map(|(lot, _)| lot).collect()
+    }
+
+    /// A payload cannot be read any more: others have it.
+    fn on_damaged(&mut self, name: Hash, turn: &mut Turn<'_, Self>) {
+        for lot in self.stored_as(name, |_| true) {
+            if let Some(slot) = self.slot_mut(lot) {
+                slot.stored = None;
+            }
+            self.release(name, turn);
+            self.pull(lot, turn);
+        }
+        turn.compact();
+    }
+
+    /// Has a payload brought that is wanted and not here.
+    pub(super) fn pull(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
+        let first = self.config.pull;
+        let Some(slot) = self.slot_mut(lot) else { return };
+        if slot.pull.is_none() && slot.payload.is_none() && slot.wants().is_some() {
+            slot.pull = Some((first, 0));
+            turn.applied(Rule::Pull);
+            self.on_pull_due(lot, turn);
         }
     }
 
@@ -203,14 +192,17 @@ impl<I: Items> SignedBroadcast<I> {
         }
     }
 
-    /// Asks the next of the certificate's signers for its payload.
+    /// Asks the next of the certificate's signers for its payload; of a slot without one, the next member.
     pub(super) fn on_pull_due(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
         let (me, longest) = (self.me(), self.config.pull_max);
+        let members = self.config.members.iter().filter_map(NodeId::member).collect();
         let Some(slot) = self.slot_mut(lot) else { return };
-        let (Some((wait, asked)), Some(certificate)) = (slot.pull, slot.certificates.first()) else { return };
-        let digest = certificate.digest;
-        let signers: Vec<u8> =
-            certificate.said.iter().map(|said| said.member).filter(|member| *member != me).collect();
+        let (Some((wait, asked)), Some(digest)) = (slot.pull, slot.wants()) else { return };
+        let signers: Vec<u8> = match slot.certificates.first() {
+            Some(certificate) => certificate.said.iter().map(|said| said.member).collect(),
+            None => members,
+        };
+        let signers: Vec<u8> = signers.into_iter().filter(|member| *member != me).collect();
         slot.pull = Some((doubled(wait, longest), asked.wrapping_add(1)));
         turn.arm(Timer::Pull(lot), wait);
         let nth = usize::try_from(asked).unwrap_or_default().checked_rem(signers.len()).unwrap_or_default();
@@ -224,11 +216,14 @@ impl<I: Items> SignedBroadcast<I> {
         &mut self,
         (from, member): (NodeId, u8),
         certified: List<Lot, 128>,
-        rows: u64,
+        (life, rows): (u64, u64),
         turn: &mut Turn<'_, Self>,
     ) {
         let frontier = self.frontiers.entry(member).or_default();
         frontier.certified = certified.into_vec();
+        if frontier.life != life {
+            (frontier.life, frontier.read) = (life, 0);
+        }
         if rows > frontier.read {
             turn.send(from, Message::AskRows(frontier.read));
         }
@@ -260,14 +255,14 @@ impl<I: Items> SignedBroadcast<I> {
         let others = self.others();
         if rows > 0 || others.iter().any(is_behind) {
             let certified = List::try_from(lots).expect("a source per member at most");
-            turn.send(others, Message::Frontier { certified, rows });
+            turn.send(others, Message::Frontier { certified, life: self.life, rows });
         }
     }
 
     pub(super) fn on_ask_rows(&self, from: NodeId, number: u64, turn: &mut Turn<'_, Self>) {
         let (first, rows) = self.rows.from(number);
         if let Ok(rows) = List::try_from(rows) {
-            turn.send(from, Message::Rows { from: first, rows });
+            turn.send(from, Message::Rows { life: self.life, from: first, rows });
         }
     }
 
@@ -275,12 +270,12 @@ impl<I: Items> SignedBroadcast<I> {
     pub(super) fn on_rows(
         &mut self,
         (from, member): (NodeId, u8),
-        number: u64,
+        (life, number): (u64, u64),
         rows: List<Row, ROWS_PER_ANSWER>,
         turn: &mut Turn<'_, Self>,
     ) {
         let frontier = self.frontiers.entry(member).or_default();
-        if number < frontier.read {
+        if life != frontier.life || number < frontier.read {
             return;
         }
         frontier.read = number.saturating_add(rows.len() as u64);

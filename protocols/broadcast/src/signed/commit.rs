@@ -6,10 +6,10 @@ use synod_crypto::{Hash, Refusal, Verified};
 use synod_machine::Turn;
 use synod_machine::broadcast::Broadcast;
 use synod_quorum::{NodeId, NodeSet};
-use synod_wire::{List, Wire};
+use synod_wire::Wire;
 
 use super::job::CheckedAck;
-use super::words::{Ack, Certificate, Message, Record, Said, Timer};
+use super::words::{Ack, Certificate, Message, Record, Said, Timer, TwoPayloads};
 use super::{CERTIFICATES_MAX, Items, Job, SignedBroadcast};
 use crate::Lot;
 use crate::fault::Fault;
@@ -60,9 +60,8 @@ impl<I: Items> SignedBroadcast<I> {
         }
         let said: Vec<Said> = collected.good.values().cloned().collect();
         let all_answered = good.saturating_add(collected.forged.count()) >= members;
-        let said = List::try_from(said).expect("one per member");
-        let certificate =
-            Certificate { context: view.context, epoch: view.roster.epoch(), lot, digest, said };
+        let place = (view.context, view.roster.epoch());
+        let Some(certificate) = Certificate::fitting(place, lot, digest, said, quorum) else { return };
         let open = certificate.open(quorum);
         if slot.with(&open).is_none() || !(open.items().is_empty() || all_answered || due) {
             return;
@@ -121,7 +120,11 @@ impl<I: Items> SignedBroadcast<I> {
         }
         let open = certificate.open(self.quorums.intersecting());
         let Some(slot) = self.slot_mut(certificate.lot) else { return };
-        if slot.with(&open).is_some() && slot.certificates.len() < CERTIFICATES_MAX {
+        let is_news = match slot.certified() {
+            Some(digest) if digest != certificate.digest => !slot.is_disputed,
+            _ => slot.with(&open).is_some() && slot.certificates.len() < CERTIFICATES_MAX,
+        };
+        if is_news {
             turn.compute(Job::Certify { view: Arc::clone(&self.view), from, certificate });
         }
     }
@@ -142,15 +145,20 @@ impl<I: Items> SignedBroadcast<I> {
     pub(super) fn certify(&mut self, certificate: Certificate, turn: &mut Turn<'_, Self>) {
         let (lot, open) = (certificate.lot, certificate.open(self.quorums.intersecting()));
         let Some(slot) = self.slot_mut(lot) else { return };
+        if let Some(one) = slot.certificates.first().filter(|one| one.digest != certificate.digest) {
+            // Over the budget: two quorums share a correct member else.
+            if !slot.is_disputed {
+                let evidence = TwoPayloads::Certified { one: one.clone(), other: certificate };
+                slot.is_disputed = true;
+                turn.output(Broadcast::Conflict { slot: lot.into(), evidence: evidence.encode() });
+            }
+            return;
+        }
         let Some(open) = slot.with(&open) else { return };
         if slot.certificates.len() >= CERTIFICATES_MAX {
             return;
         }
         let is_first = slot.certificates.is_empty();
-        assert!(
-            is_first || slot.certified() == Some(certificate.digest),
-            "two quorums share a correct member"
-        );
         slot.certificates.push(certificate.clone());
         slot.open = open.clone();
         slot.resend = None;
@@ -166,19 +174,13 @@ impl<I: Items> SignedBroadcast<I> {
 
     /// Tells the user of certificates it was not told of, if the payload is here; has it brought otherwise.
     pub(super) fn deliver(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let first = self.config.pull;
         let Some(slot) = self.slot_mut(lot) else { return };
         let Some(digest) = slot.certified().filter(|_| slot.told < slot.certificates.len()) else { return };
         let Some(payload) = slot.payload(digest).cloned() else {
             if let Some(name) = slot.blob(digest) {
                 return turn.load(name);
             }
-            if slot.pull.is_none() {
-                slot.pull = Some((first, 0));
-                turn.applied(Rule::Pull);
-                self.on_pull_due(lot, turn);
-            }
-            return;
+            return self.pull(lot, turn);
         };
         if slot.pull.take().is_some() {
             turn.disarm(Timer::Pull(lot));

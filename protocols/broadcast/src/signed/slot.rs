@@ -63,6 +63,8 @@ pub(super) struct Slot {
     pub(super) open: Except,
     /// How many of them the user was told.
     pub(super) told: usize,
+    /// Whether the user was told that another payload is certified as well.
+    pub(super) is_disputed: bool,
     /// The wait before ACKs are collected again, and how often they were.
     pub(super) resend: Option<(Span, u32)>,
     /// The wait before the next peer is asked for the payload, and how many were.
@@ -73,6 +75,14 @@ impl Slot {
     /// The digest that is certified.
     pub(super) fn certified(&self) -> Option<Hash> {
         self.certificates.first().map(|certificate| certificate.digest)
+    }
+
+    /// The payload that the user or a peer waits for: a certified one that was not told, or the one that is worked on.
+    pub(super) fn wants(&self) -> Option<Hash> {
+        match self.certified() {
+            Some(digest) => (self.told < self.certificates.len()).then_some(digest),
+            None => self.accepted.as_ref().map(|accepted| accepted.digest),
+        }
     }
 
     /// The payload of a digest, if it is in memory.

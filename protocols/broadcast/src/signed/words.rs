@@ -15,7 +15,9 @@ pub const ITEMS_MAX: usize = 16_384;
 /// The index that says: whether the items are authorized was not looked at.
 pub const UNCHECKED: u32 = u32::MAX;
 /// Rows of one answer about slots that are certified in part.
-const ROWS: usize = 256;
+pub(super) const ROWS_PER_ANSWER: usize = 256;
+/// Longest certificate that is put together, in bytes: what a frame of a proposal carries.
+pub(super) const CERTIFICATE_BYTES_MAX: usize = PAYLOAD_MAX as usize;
 
 /// Indexes of items that a member does not endorse, strictly rising.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -138,6 +140,29 @@ wire! {
         pub said: List<Said, MEMBERS>,
     }
 
+    /// Two payloads in one slot, by proofs that anybody can check.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum TwoPayloads {
+        /// Its source signed both.
+        0 = Signed {
+            /// The first, as it is kept here.
+            one: Acked,
+            /// Over it.
+            first: Signature,
+            /// The other.
+            other: Acked,
+            /// Over it.
+            second: Signature,
+        },
+        /// Quorums signed both: more members lie than may.
+        1 = Certified {
+            /// The one that was delivered here.
+            one: Certificate,
+            /// The other.
+            other: Certificate,
+        },
+    }
+
     /// What is left uncertified in a slot.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Row {
@@ -183,6 +208,8 @@ wire! {
         6 = Frontier {
             /// By source.
             certified: List<Lot, MEMBERS>,
+            /// Drawn at each start: rows are numbered anew.
+            life: u64,
             /// Rows there are.
             rows: u64,
         },
@@ -190,10 +217,12 @@ wire! {
         7 = AskRows(u64),
         /// Rows, the first with this number.
         8 = Rows {
+            /// See [`Message::Frontier`].
+            life: u64,
             /// The number of the first.
             from: u64,
             /// Rows.
-            rows: List<Row, ROWS>,
+            rows: List<Row, ROWS_PER_ANSWER>,
         },
     }
 
@@ -268,6 +297,26 @@ impl Certificate {
         Except::new(open).unwrap_or_default()
     }
 
+    /// The certificate of as many of these as find place, shortest lists first; `None` where a quorum does not.
+    pub(crate) fn fitting(
+        (context, epoch): (Context, Epoch),
+        lot: Lot,
+        digest: Hash,
+        mut said: Vec<Said>,
+        quorum: u32,
+    ) -> Option<Self> {
+        said.sort_by_key(|one| (one.except.items().len(), one.member));
+        let mut bytes = 0;
+        said.retain(|one| {
+            bytes += size_of::<Said>() + size_of_val(one.except.items());
+            bytes <= CERTIFICATE_BYTES_MAX
+        });
+        said.sort_by_key(|one| one.member);
+        let is_enough = u32::try_from(said.len()).is_ok_and(|count| count >= quorum);
+        let said = List::try_from(said).ok().filter(|_| is_enough)?;
+        Some(Self { context, epoch, lot, digest, said })
+    }
+
     /// Bytes held, for memory accounting.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -319,4 +368,40 @@ pub enum Timer {
     Resend(Lot),
     /// Ask the next peer for a payload.
     Pull(Lot),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTEXT: Context = Context { shard: 1, view: Hash([2; 32]) };
+    const LOT: Lot = Lot { source: 3, sequence: 4 };
+
+    fn said(member: u8, excepted: u32) -> Said {
+        let except = Except::new((0..excepted).collect()).expect("rising");
+        Said { member, except, authorized: true, signature: Signature([0; 64]) }
+    }
+
+    fn fitting(said: Vec<Said>) -> Option<Certificate> {
+        Certificate::fitting((CONTEXT, Epoch(1)), LOT, Hash([7; 32]), said, 86)
+    }
+
+    #[test]
+    fn a_certificate_fits_a_frame_though_a_third_of_the_members_except_everything() {
+        let longest = u32::try_from(ITEMS_MAX).expect("few");
+        let all: Vec<Said> =
+            (0..128).map(|member| said(member, if member < 42 { longest } else { 9_000 })).collect();
+        let certificate = fitting(all).expect("86 short lists find place");
+        assert!(certificate.encode().len() <= PAYLOAD_MAX as usize);
+        assert!(certificate.said.len() >= 86);
+        assert!(certificate.said.is_sorted_by_key(|one| one.member));
+        assert!(certificate.said.iter().filter(|one| one.member >= 42).count() == 86, "the shortest stay");
+    }
+
+    #[test]
+    fn no_certificate_is_made_where_the_lists_of_a_quorum_find_no_place() {
+        let longest = u32::try_from(ITEMS_MAX).expect("few");
+        assert!(fitting((0..128).map(|member| said(member, longest)).collect()).is_none());
+        assert!(fitting((0..85).map(|member| said(member, 0)).collect()).is_none(), "no quorum");
+    }
 }

@@ -6,7 +6,9 @@ mod world;
 
 use synod_broadcast::Lot;
 use synod_broadcast::bracha::{self as plain, Vote};
-use synod_broadcast::signed::{Ack, Acked, Certificate, Context, Except, Message, Record, Row, Said};
+use synod_broadcast::signed::{
+    Ack, Acked, Certificate, Context, Except, Message, Record, Row, Said, TwoPayloads,
+};
 
 /// As in Bracha's broadcast.
 type PlainMessage = plain::Message;
@@ -27,4 +29,5 @@ synod_wire::conformance!(
     Record,
     Row,
     Said,
+    TwoPayloads,
 );

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_broadcast::signed::{
-    Ack, Acked, Certificate, Context, Except, Items, Message, Said, Setup, UNCHECKED, View,
+    Ack, Acked, Certificate, Context, Except, Items, Message, Row, Said, Setup, TwoPayloads, UNCHECKED, View,
 };
 use synod_broadcast::{Config, Lot, Rule, SignedBroadcast};
 use synod_crypto::{Hash, Scope, Signature, verify_evidence};
+use synod_machine::{Effect, Event, Time, testing};
 use synod_quorum::{Epoch, Member, NodeId, NodeSet, Roster};
 use synod_wire::{Blob, Bytes, Drawn, Limits, Wire};
 
@@ -172,9 +173,8 @@ fn a_source_that_signs_two_payloads_gets_at_most_one_delivered_and_is_shown() {
         );
         let shown = world.correct().flat_map(|seat| &seat.conflicts);
         for evidence in shown {
-            type Both = ((Acked, Signature), (Acked, Signature));
-            let ((one, first), (other, second)) =
-                Both::decode(evidence.clone(), &Limits::default()).expect("two statements");
+            let shown = TwoPayloads::decode(evidence.clone(), &Limits::default()).expect("evidence");
+            let TwoPayloads::Signed { one, first, other, second } = shown else { panic!("{shown:?}") };
             assert!(one.lot == lot && other.lot == lot && one.digest != other.digest);
             for (acked, signature) in [(one, first), (other, second)] {
                 let payload = ["one", "two"].into_iter().find(|text| digest(text.as_bytes()) == acked.digest);
@@ -350,6 +350,101 @@ fn certificates_that_prove_nothing_are_blamed_and_do_nothing() {
         assert_eq!(world.seats[1].blamed, [(NodeId(3), why)]);
         assert!(world.seats.iter().all(|seat| seat.delivered.is_empty()));
     }
+}
+
+#[test]
+fn a_payload_that_the_disk_lost_is_brought_by_others() {
+    let mut pulled = 0;
+    for seed in 0..60 {
+        let mut world = World::<Signed>::new(4, seed);
+        world.loss = 100;
+        let mut drawn = Drawn::new(seed ^ 0xd15c);
+        let victim = NodeId([0, 1, 2, 3][pick(&mut drawn, 4)]);
+        for at in 0..12 {
+            world.broadcast(at % 4, &format!("payload {at}"));
+            world.go_on(u32::try_from(drawn.below(40)).expect("small"));
+            if at % 3 == 0 {
+                world.damage(victim);
+            }
+            world.restart(victim);
+        }
+        assert!(world.settle(4), "seed {seed}");
+        assert!(world.correct().all(|seat| seat.blamed.is_empty() && seat.conflicts.is_empty()));
+        proven(&world, 4);
+        pulled += world.correct().filter(|seat| seat.rules.contains(Rule::Pull.name())).count();
+    }
+    assert!(pulled >= 30, "payloads were brought in {pulled} members");
+}
+
+#[test]
+fn a_source_alone_with_a_payload_that_its_disk_lost_gets_it_from_whoever_has_it() {
+    let mut world = World::<Signed>::new(4, 5);
+    // Only members 0 and 1 hear of it: no quorum.
+    world.broadcast(0, "half way");
+    world.deaf = vec![NodeId(2), NodeId(3)];
+    world.go_on(60);
+    assert!(world.seats.iter().all(|seat| seat.delivered.is_empty()));
+    world.damage(NodeId(0));
+    world.restart(NodeId(0));
+    world.deaf.clear();
+    assert!(world.settle(1));
+    assert!(world.seats[0].rules.contains(Rule::Pull.name()));
+    proven(&world, 4);
+}
+
+#[test]
+fn two_certified_payloads_over_the_budget_are_shown_and_the_first_stays() {
+    // Three of four lie: certificates of both payloads exist.
+    let lot = Lot { source: 3, sequence: 1 };
+    let by_liars = |payload| {
+        let said = [1, 2, 3].map(|by| ack(by, lot, payload, &[]).said);
+        certificate(lot, payload, said.to_vec())
+    };
+    let mut world = World::<Signed>::new(4, 11);
+    world.liar = Some(NodeId(3));
+    for payload in ["one", "two", "two"] {
+        world.say(NodeId(3), NodeId(0), Message::Commit(by_liars(payload)));
+    }
+    world.say(NodeId(3), NodeId(0), prepare(3, 1, "one"));
+    world.say(NodeId(3), NodeId(0), prepare(3, 1, "two"));
+    world.go_on(400);
+    let seat = &world.seats[0];
+    let shown = seat
+        .conflicts
+        .iter()
+        .map(|evidence| TwoPayloads::decode(evidence.clone(), &Limits::default()).expect("evidence"));
+    let certified: Vec<TwoPayloads> =
+        shown.filter(|shown| matches!(shown, TwoPayloads::Certified { .. })).collect();
+    let [TwoPayloads::Certified { one, other }] = &certified[..] else { panic!("{certified:?}") };
+    assert!(one.digest != other.digest && one.lot == lot && other.lot == lot);
+    for proof in [one, other] {
+        assert!(verify_evidence(proof.clone(), &keys(9), CLUSTER, &view(4).roster).is_ok());
+    }
+    assert!(seat.delivered.get(&(NodeId(3), 1)).is_none_or(|payload| digest(payload) == one.digest));
+}
+
+#[test]
+fn rows_of_a_member_that_started_again_are_read_again() {
+    let mut machine = Signed::new(config(4, 0), view(4), &BTreeMap::new()).expect("sound");
+    let mut asked = |life, rows| {
+        let message = Message::Frontier { certified: Vec::new().try_into().expect("none"), life, rows };
+        let event = Event::Message { from: NodeId(2), message };
+        let effects = testing::effects(&mut machine, event, Time::ZERO);
+        let asked = effects.into_iter().find_map(|effect| match effect {
+            Effect::Send { message: Message::AskRows(from), .. } => Some(from),
+            _ => None,
+        });
+        let row = |sequence| Row { lot: Lot { source: 1, sequence }, open: Except::default() };
+        let rows: Vec<Row> = (asked.unwrap_or(rows)..rows).map(|at| row(at + 1)).collect();
+        for of in [life - 1, life] {
+            let rows = rows.clone().try_into().expect("few");
+            let message = Message::Rows { life: of, from: asked.unwrap_or_default(), rows };
+            testing::effects(&mut machine, Event::Message { from: NodeId(2), message }, Time::ZERO);
+        }
+        asked
+    };
+    assert_eq!([asked(7, 5), asked(7, 5), asked(7, 9)], [Some(0), None, Some(5)]);
+    assert_eq!([asked(8, 9), asked(8, 9)], [Some(0), None], "numbered anew");
 }
 
 #[test]

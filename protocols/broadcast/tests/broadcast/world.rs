@@ -27,7 +27,8 @@ pub(crate) struct Seat<M: Machine> {
     pub(crate) machine: M,
     keys: Keys,
     records: Vec<M::Record>,
-    blobs: BTreeMap<Hash, Bytes>,
+    /// `None` where a disk lost what it kept.
+    blobs: BTreeMap<Hash, Option<Bytes>>,
     timers: BTreeMap<M::Timer, Time>,
     /// What its user was told, and the proofs it came with.
     pub(crate) delivered: BTreeMap<(NodeId, u64), Bytes>,
@@ -60,6 +61,8 @@ pub(crate) struct World<M: Machine> {
     pub(crate) seats: Vec<Seat<M>>,
     /// Whoever lies: its machine is never stepped.
     pub(crate) liar: Option<NodeId>,
+    /// Whoever hears nothing.
+    pub(crate) deaf: Vec<NodeId>,
     drawn: Drawn,
     flying: Vec<(NodeId, NodeId, M::Message)>,
     jobs: Vec<(NodeId, M::Job)>,
@@ -91,6 +94,7 @@ impl<M: Seated> World<M> {
         let mut world = Self {
             seats: (0..n).map(seat).collect(),
             liar: None,
+            deaf: Vec::new(),
             drawn: Drawn::new(seed),
             flying: Vec::new(),
             jobs: Vec::new(),
@@ -159,14 +163,14 @@ impl<M: Seated> World<M> {
             Effect::Persist(record) => self.seat(id).records.push(record),
             Effect::Store { name, bytes } => {
                 assert_eq!(Hash::of(&bytes), name, "blobs are named by their content");
-                self.seat(id).blobs.insert(name, bytes);
+                self.seat(id).blobs.insert(name, Some(bytes));
             }
             Effect::Erase(name) => {
                 assert!(self.seat(id).blobs.remove(&name).is_some(), "only what was stored is erased");
             }
             Effect::Load(name) => {
                 let bytes = self.seat(id).blobs.get(&name).cloned();
-                assert!(bytes.is_some(), "what is read was stored");
+                let bytes = bytes.expect("what is read was stored");
                 self.step(id, Event::Loaded { name, bytes });
             }
             Effect::Compute(job) => self.jobs.push((id, job)),
@@ -209,6 +213,11 @@ impl<M: Seated> World<M> {
         }
     }
 
+    /// The disk of a member loses what it stores, but for its log.
+    pub(crate) fn damage(&mut self, id: NodeId) {
+        self.seat(id).blobs.values_mut().for_each(|blob| *blob = None);
+    }
+
     /// A crash, and a start from what was recorded.
     pub(crate) fn restart(&mut self, id: NodeId) {
         let n = u32::try_from(self.seats.len()).expect("few");
@@ -236,7 +245,7 @@ impl<M: Seated> World<M> {
         let at = pick(&mut self.drawn, choices);
         if at < self.flying.len() {
             let (from, to, message) = self.flying.swap_remove(at);
-            if self.drawn.below(1_000) < self.loss {
+            if self.drawn.below(1_000) < self.loss || self.deaf.contains(&to) {
                 return true;
             }
             if self.drawn.below(20) == 0 {
