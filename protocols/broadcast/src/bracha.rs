@@ -38,6 +38,8 @@ pub struct Bracha {
     lanes: BTreeMap<u8, Lane<Open>>,
     /// The last slot of this node's own.
     mine: u64,
+    /// Slots let go of since the log was last compacted.
+    gone: u64,
     /// What this node was ready for in slots that are delivered and kept.
     kept: BTreeMap<Lot, Hash>,
     /// How far members say they are.
@@ -71,6 +73,7 @@ impl Bracha {
             quorums,
             lanes,
             mine,
+            gone: 0,
             kept: BTreeMap::new(),
             frontiers: BTreeMap::new(),
             wanted: BTreeMap::new(),

@@ -45,9 +45,9 @@ const CERTIFICATES_MAX: usize = 64;
 pub trait Items {
     /// What stands for a payload in statements: it commits to all of it, so that parts can be proved under it. `None` for what
     /// is no payload.
-    fn digest(payload: &[u8]) -> Option<Hash>;
+    fn digest(payload: &Bytes) -> Option<Hash>;
     /// Whether a member may except these items of a payload.
-    fn may_except(payload: &[u8], items: &[u32]) -> bool;
+    fn may_except(payload: &Bytes, items: &[u32]) -> bool;
 }
 
 /// Payloads whose items stand alone.
@@ -55,11 +55,11 @@ pub trait Items {
 pub struct Independent;
 
 impl Items for Independent {
-    fn digest(payload: &[u8]) -> Option<Hash> {
+    fn digest(payload: &Bytes) -> Option<Hash> {
         Some(Hash::of(payload))
     }
 
-    fn may_except(_: &[u8], _: &[u32]) -> bool {
+    fn may_except(_: &Bytes, _: &[u32]) -> bool {
         true
     }
 }
@@ -80,6 +80,8 @@ pub struct SignedBroadcast<I> {
     frontiers: BTreeMap<u8, catch_up::Frontier>,
     /// Payloads that are read from the disk for peers, by the name of their blob.
     wanted: BTreeMap<Hash, (Lot, NodeSet)>,
+    /// Slots let go of since the log was last compacted.
+    gone: u64,
     /// Payloads on the disk, with the number of slots that have each.
     stored: BTreeMap<Hash, u32>,
     items: PhantomData<I>,
@@ -112,9 +114,16 @@ impl<I: Items> SignedBroadcast<I> {
             life: 0,
             frontiers: BTreeMap::new(),
             wanted: BTreeMap::new(),
+            gone: 0,
             stored: BTreeMap::new(),
             items: PhantomData,
         })
+    }
+
+    /// The last slot of this node's own that has a payload.
+    #[must_use]
+    pub const fn mine(&self) -> u64 {
+        self.mine
     }
 
     /// All slots of a source up to this one are certified here.

@@ -211,6 +211,11 @@ impl Bracha {
         let Some(old) = lot.sequence.checked_sub(retain).filter(|old| *old > 0) else { return };
         if let Some(digest) = self.kept.remove(&Lot { sequence: old, ..lot }) {
             self.release(digest, turn);
+            self.gone += 1;
+        }
+        // A snapshot takes as long as what is kept: not one per slot.
+        if self.gone >= retain.saturating_mul(u64::from(self.config.members.count())) {
+            self.gone = 0;
             turn.compact();
         }
     }

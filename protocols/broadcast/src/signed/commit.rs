@@ -203,11 +203,17 @@ impl<I: Items> SignedBroadcast<I> {
         if gone.is_empty() {
             return;
         }
+        self.gone += gone.len() as u64;
         for (_, slot) in gone {
             if let Some((_, name)) = slot.stored {
                 self.release(name, turn);
             }
         }
-        turn.compact();
+        // A snapshot takes as long as what is kept: not one per slot.
+        let kept = self.config.retain.saturating_mul(u64::from(self.quorums.members()));
+        if self.gone >= kept {
+            self.gone = 0;
+            turn.compact();
+        }
     }
 }

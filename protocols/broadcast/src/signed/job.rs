@@ -33,7 +33,7 @@ impl View {
 }
 
 /// What stands for a payload, if it is one.
-pub type Digest = fn(&[u8]) -> Option<Hash>;
+pub type Digest = fn(&Bytes) -> Option<Hash>;
 
 /// A payload by its names.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,3 +31,14 @@ synod_wire::conformance!(
     Said,
     TwoPayloads,
 );
+
+#[test]
+fn the_log_is_compacted_once_for_as_many_slots_as_are_kept() {
+    // 32 slots are kept: a compaction per slot would write 200 snapshots.
+    for (compactions, records) in
+        [world::compactions::<synod_broadcast::Bracha>(), world::compactions::<signed::Signed>()]
+    {
+        assert!((2..=6).contains(&compactions), "{compactions} compactions");
+        assert!(records < 400, "{records} records are left");
+    }
+}

@@ -14,18 +14,18 @@ use synod_wire::{Blob, Bytes, Drawn, Limits, Wire};
 
 use crate::world::{Seated, World, keys, pick, seed};
 
-type Signed = SignedBroadcast<Texts>;
+pub(crate) type Signed = SignedBroadcast<Texts>;
 
 /// Payloads that have a name of their own, as those of a ledger have, and an item 13 that nobody may leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Texts;
+pub(crate) struct Texts;
 
 impl Items for Texts {
-    fn digest(payload: &[u8]) -> Option<Hash> {
-        (payload != b"no payload").then(|| digest(payload))
+    fn digest(payload: &Bytes) -> Option<Hash> {
+        (payload != "no payload").then(|| digest(payload))
     }
 
-    fn may_except(_: &[u8], items: &[u32]) -> bool {
+    fn may_except(_: &Bytes, items: &[u32]) -> bool {
         !items.contains(&13)
     }
 }

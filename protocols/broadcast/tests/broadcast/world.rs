@@ -35,6 +35,8 @@ pub(crate) struct Seat<M: Machine> {
     pub(crate) proofs: BTreeMap<(NodeId, u64), BTreeSet<Bytes>>,
     pub(crate) conflicts: Vec<Bytes>,
     pub(crate) rules: BTreeSet<&'static str>,
+    /// How often its log was compacted.
+    pub(crate) compacted: u32,
     pub(crate) blamed: Vec<(NodeId, &'static str)>,
 }
 
@@ -88,6 +90,7 @@ impl<M: Seated> World<M> {
                 proofs: BTreeMap::new(),
                 conflicts: Vec::new(),
                 rules: BTreeSet::new(),
+                compacted: 0,
                 blamed: Vec::new(),
             }
         };
@@ -183,6 +186,7 @@ impl<M: Seated> World<M> {
                 let (mut records, seat) = (Vec::new(), self.seat(id));
                 seat.machine.snapshot(&mut |record| records.push(record));
                 seat.records = records;
+                seat.compacted += 1;
             }
             Effect::Note(_) => {}
         }
@@ -306,4 +310,17 @@ impl<M: Seated> World<M> {
             self.step(id, Event::Input(Offer::Judge { slot, digest: M::digest(payload), except }));
         }
     }
+}
+
+/// One member alone broadcasts 200 payloads: how often it compacts its log, and how many records that leaves.
+pub(crate) fn compactions<M: Seated>() -> (u32, usize) {
+    let mut world = World::<M>::new(1, 3);
+    for at in 0..200 {
+        while world.room(0) == 0 {
+            assert!(world.happen());
+        }
+        world.broadcast(0, &format!("payload {at}"));
+    }
+    assert!(world.settle(200));
+    (world.seats[0].compacted, world.seats[0].records.len())
 }
