@@ -201,6 +201,10 @@ impl Book {
         self.exported.get(&border).copied().unwrap_or_default()
     }
 
+    pub(crate) fn imported_to(&mut self, border: Border, sum: Total) {
+        self.imported.insert(border, sum);
+    }
+
     pub(crate) fn export(&mut self, border: Border, sum: Total) {
         self.exported.insert(border, sum);
     }

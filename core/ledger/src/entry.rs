@@ -3,7 +3,7 @@
 use synod_crypto::{Hash, HashKey, PublicKey};
 use synod_wire::{List, Wire, wire};
 
-use crate::{AccountId, Units};
+use crate::{AccountId, Total, Units};
 
 /// Most legs of one [`Kind::MultiPay`].
 pub const LEGS_MAX: usize = 64;
@@ -124,6 +124,36 @@ wire! {
     /// Switches of an entry.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct Flags(pub u16);
+}
+
+impl Entry {
+    /// What it takes from its spender, whose limit is `limit`, whether that can pay or not. Sums beyond 2^192 stay there.
+    #[must_use]
+    pub fn cost(&self, limit: Units) -> Total {
+        let sum = |legs: &[Leg]| {
+            legs.iter()
+                .fold(Total::ZERO, |sum, leg| sum.checked_add(Total::of(leg.amount.0)).unwrap_or(Total::MAX))
+        };
+        match &self.kind {
+            Kind::Pay(leg) | Kind::Close(leg) => Total::of(leg.amount.0),
+            Kind::MultiPay(legs) => sum(legs),
+            Kind::Hold { amount, .. } => Total::of(amount.0),
+            Kind::SetLimit(lower) => Total::of(limit.0).saturating_sub(Total::of(lower.0)),
+            Kind::Resolve { .. } | Kind::Rekey(_) | Kind::Move(_) => Total::ZERO,
+        }
+    }
+
+    /// Accounts that it names beside the spender: what happens to one of them may let a waiting entry settle.
+    pub fn names(&self) -> impl Iterator<Item = AccountId> {
+        let (legs, to, holds): (&[Leg], Option<AccountId>, &[EntryId]) = match &self.kind {
+            Kind::Pay(leg) | Kind::Close(leg) => (std::slice::from_ref(leg), None, &[]),
+            Kind::MultiPay(legs) => (legs, None, &[]),
+            Kind::Hold { to, .. } => (&[], Some(*to), &[]),
+            Kind::Resolve { holds, .. } => (&[], None, holds),
+            Kind::Rekey(_) | Kind::Move(_) | Kind::SetLimit(_) => (&[], None, &[]),
+        };
+        legs.iter().map(|leg| leg.to).chain(to).chain(holds.iter().map(|id| id.spender))
+    }
 }
 
 impl Flags {

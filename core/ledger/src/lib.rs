@@ -21,6 +21,7 @@ mod code;
 mod entry;
 mod id;
 mod judge;
+mod state;
 mod sums;
 mod total;
 
@@ -32,5 +33,6 @@ pub use entry::{
 };
 pub use id::{AccountId, BadAccountId};
 pub use judge::{HOLDS_OPEN_MAX, Promised, judge};
+pub use state::{Part, Standing};
 pub use sums::{LEVELS_MAX, Node, Opened, SumLeaf, SumPath, SumTree, Sums};
 pub use total::{Amount, Total, Units};

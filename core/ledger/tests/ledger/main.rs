@@ -2,17 +2,18 @@
 
 mod entries;
 mod order;
+mod parts;
 mod refusals;
 mod shop;
 mod totals;
 mod tree;
 
 use synod_ledger::{
-    AccountId, Border, Code, Entry, EntryId, Flags, Hold, Kind, Leg, Node, Opened, Opening, Owner, SumLeaf,
-    SumPath, Sums, Terms, Total, Units, UserData, Verdict,
+    AccountId, Border, Code, Entry, EntryId, Flags, Hold, Kind, Leg, Node, Opened, Opening, Owner, Part,
+    Standing, SumLeaf, SumPath, Sums, Terms, Total, Units, UserData, Verdict,
 };
 
 synod_wire::conformance!(
-    AccountId, Border, Code, Entry, EntryId, Flags, Hold, Kind, Leg, Node, Opened, Opening, Owner, SumLeaf,
-    SumPath, Sums, Terms, Total, Units, UserData, Verdict,
+    AccountId, Border, Code, Entry, EntryId, Flags, Hold, Kind, Leg, Node, Opened, Opening, Owner, Part,
+    Standing, SumLeaf, SumPath, Sums, Terms, Total, Units, UserData, Verdict,
 );
