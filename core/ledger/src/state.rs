@@ -116,7 +116,8 @@ impl Book {
         account.head = standing.head;
         account.credits = standing.credits;
         account.debits = standing.debits;
-        account.marks = u8::from(standing.is_closed) * CLOSED | u8::from(standing.is_frozen) * FROZEN;
+        let closed = if standing.is_closed { CLOSED } else { 0 };
+        account.marks = closed | if standing.is_frozen { FROZEN } else { 0 };
         Ok(())
     }
 
