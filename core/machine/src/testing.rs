@@ -1,6 +1,10 @@
 //! Stepping a machine by hand, for tests: events in, the whole vector of effects out.
 
+mod world;
+
 use synod_quorum::NodeId;
+
+pub use world::{Seat, Users, World, pick};
 
 use crate::{Effect, Event, Machine, Rng, Time, Turn, Wall};
 

@@ -106,6 +106,8 @@ pub enum BatchOutput {
         /// Its height.
         height: u64,
     },
+    /// For the server: nobody has the state that is wanted here. Another one is needed, above it; said again while that is so.
+    Stuck,
     /// The answer to `Status`.
     Status(BatchStatus),
 }

@@ -90,6 +90,8 @@ pub enum ServerInput {
         /// Its height.
         height: u64,
     },
+    /// Of the executor: nobody has the state that it was to take. A newer one is needed; said again while that is so.
+    Stuck,
 }
 
 /// What a server tells the machines beside it.
@@ -334,6 +336,7 @@ impl<A: AtomicBroadcast> Server<A> {
                 self.given.executed(height);
                 self.advance(turn);
             }
+            ServerInput::Stuck => self.submits.push_back(Submit::Stuck),
         }
     }
 

@@ -4,7 +4,7 @@
 //! proved nothing is made of it: a state takes the memory that its header names. The other chunks come from several members
 //! at once; each is proved before it is used, and a member that sends another is blamed and asked no more. Chunks are taken
 //! from members alone, of any of them: one asked before may answer late. A chunk of an own checkpoint that the lane lost is
-//! fetched like the others.
+//! fetched like the others; where nobody has it any more, the server is told to look for a newer state.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use synod_wire::Bytes;
 
 use super::checkpoint::list;
 use super::kept::BatchCheckpoint;
-use super::{BatchExecutor, BatchTimer};
+use super::{BatchExecutor, BatchOutput, BatchTimer};
 use crate::executor::{SNAPSHOT_CHUNKS_MAX, ServiceFault};
 use crate::lanes::{LaneApp, State};
 use crate::message::{ClientMessage, FetchState, Part, StateChunk};
@@ -194,6 +194,7 @@ impl<P: LaneApp> BatchExecutor<P> {
         install.refused = late.fold(install.refused, NodeSet::with);
         if others.within(install.refused) {
             install.refused = NodeSet::EMPTY;
+            turn.output(BatchOutput::Stuck);
         }
         ask_again(install, None, others, turn);
     }

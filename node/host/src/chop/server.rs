@@ -195,6 +195,7 @@ fn of_application(output: Box<dyn Any + Send>, watch: &Watch, deliveries: &mut D
             deliveries.input(SERVER, ServerInput::Applied { position, root });
         }
         Ok(BatchOutput::Executed { height }) => deliveries.input(SERVER, ServerInput::Executed { height }),
+        Ok(BatchOutput::Stuck) => deliveries.input(SERVER, ServerInput::Stuck),
         Ok(BatchOutput::Status(status)) => watch.application(status),
         Err(_) => {}
     }

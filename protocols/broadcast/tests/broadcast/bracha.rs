@@ -42,14 +42,14 @@ fn everything_that_correct_members_broadcast_is_delivered_in_order_everywhere() 
         let mut world = World::<Bracha>::new(n, seed);
         world.loss = if seed % 2 == 0 { 0 } else { 200 };
         for at in 0..12 {
-            while world.room(at % n) == 0 {
+            while world.room(NodeId(at % n)) == 0 {
                 assert!(world.happen());
             }
             world.broadcast(at % n, &format!("payload {at}"));
             (0..seed).for_each(|_| assert!(world.happen()));
         }
         assert!(world.settle(12), "seed {seed} with {n} members");
-        assert!(world.correct().all(|seat| seat.blamed.is_empty()), "nobody lied");
+        assert!(world.correct().all(|(_, seat)| seat.blamed.is_empty()), "nobody lied");
     }
 }
 
@@ -75,11 +75,11 @@ fn a_source_that_says_two_things_gets_at_most_one_delivered_and_the_same_everywh
         }
         assert!(world.agrees(), "seed {seed}");
         let logs: BTreeSet<_> =
-            world.correct().map(|seat| seat.delivered.get(&(NodeId(3), 1)).cloned()).collect();
+            world.told().map(|seat| seat.delivered.get(&(NodeId(3), 1)).cloned()).collect();
         assert_eq!(logs.len(), 1, "totality, seed {seed}");
         outcomes.extend(logs);
         assert!(
-            world.correct().all(|seat| seat.delivered.contains_key(&(NodeId(0), 1))),
+            world.told().all(|told| told.delivered.contains_key(&(NodeId(0), 1))),
             "a liar delays nobody else"
         );
     }
@@ -97,12 +97,12 @@ fn a_member_that_crashes_anywhere_breaks_no_promise_and_catches_up() {
             for _ in 0..drawn.below(30) {
                 world.happen();
             }
-            world.restart(NodeId([0, 1, 2, 3][pick(&mut drawn, 4)]));
+            world.restart(NodeId([0, 1, 2, 3][pick(&mut drawn, 4)]), at % 2 == 0);
         }
-        let told = world.correct().map(|seat| seat.machine.delivered(NodeId(0))).max();
+        let told = world.correct().map(|(_, seat)| seat.machine.delivered(NodeId(0))).max();
         assert!(world.settle(4), "seed {seed}, {told:?}");
         assert!(
-            world.correct().all(|seat| seat.blamed.is_empty()),
+            world.correct().all(|(_, seat)| seat.blamed.is_empty()),
             "a member that came back contradicts itself"
         );
     }
@@ -120,7 +120,7 @@ fn missed() -> World<Bracha> {
         world.happen();
     }
     world.liar = None;
-    world.restart(NodeId(3));
+    world.restart(NodeId(3), true);
     assert!(world.settle(6));
     world
 }
@@ -138,7 +138,7 @@ fn a_member_that_missed_everything_catches_up_by_the_frontier_of_others() {
 #[test]
 fn every_rule_is_reached() {
     let mut reached: BTreeSet<&str> =
-        missed().correct().flat_map(|seat| seat.rules.iter().copied()).collect();
+        missed().correct().flat_map(|(_, seat)| seat.rules.iter().copied()).collect();
     for seed in 0..30 {
         let mut world = World::<Bracha>::new(4, seed);
         world.loss = 300;
@@ -146,7 +146,7 @@ fn every_rule_is_reached() {
             world.broadcast(at % 4, &format!("payload {at}"));
         }
         assert!(world.settle(8));
-        reached.extend(world.correct().flat_map(|seat| seat.rules.iter().copied()));
+        reached.extend(world.correct().flat_map(|(_, seat)| seat.rules.iter().copied()));
     }
     let of_bracha = Rule::ALL.iter().map(|rule| rule.name()).filter(|name| !name.starts_with("L6"));
     let of_bracha = of_bracha.filter(|name| !["fuller", "rescue"].contains(name));
@@ -157,13 +157,13 @@ fn every_rule_is_reached() {
 #[test]
 fn nothing_is_promised_for_what_the_user_does_not_endorse() {
     let mut world = World::<Bracha>::new(4, 5);
-    world.judge = |_, _, looked| if looked == 0 { vec![u32::MAX] } else { Vec::new() };
+    world.users.judge = |_, _, looked| if looked == 0 { vec![u32::MAX] } else { Vec::new() };
     world.broadcast(1, "bad");
     for _ in 0..3_000 {
         world.happen();
     }
-    assert!(world.correct().all(|seat| seat.delivered.is_empty()));
-    assert!(world.correct().all(|seat| !seat.rules.contains(Rule::L5Echo.name())));
+    assert!(world.told().all(|told| told.delivered.is_empty()));
+    assert!(world.correct().all(|(_, seat)| !seat.rules.contains(Rule::L5Echo.name())));
     // The reason is gone: the same payload, the same slot.
     world.look_again(1, b"bad");
     assert!(world.settle(1));

@@ -50,7 +50,9 @@ pub(super) struct Loading {
     foreign: VecDeque<Hash>,
     asked: BTreeMap<Hash, Asked>,
     turns: u32,
-    /// Chunks that did not come in time, less those that did, by who was asked.
+    /// Who was asked for the names last.
+    names_of: Option<NodeId>,
+    /// Chunks or names that did not come in time, less those that did, by who was asked.
     late: BTreeMap<NodeId, u32>,
     /// Chunks that were fetched and stored here, named by no own mark yet.
     stored: Vec<Hash>,
@@ -87,6 +89,7 @@ impl Loading {
             foreign: VecDeque::new(),
             asked: BTreeMap::new(),
             turns: 0,
+            names_of: None,
             late: BTreeMap::new(),
             stored: Vec::new(),
             again: false,
@@ -98,7 +101,7 @@ impl Loading {
     fn take(&mut self, mark: Mark) {
         self.read = mark.names().map(|name| (name, None)).collect();
         self.missing = self.read.len();
-        self.mark = Some(mark);
+        (self.mark, self.names_of) = (Some(mark), None);
     }
 
     /// Every chunk is here.
@@ -130,6 +133,15 @@ impl Loading {
         least.or_else(|| circle.first().copied())
     }
 
+    /// Asks somebody for the names; whoever was asked before and said nothing was late.
+    fn ask_names(&mut self, others: NodeSet) -> Option<NodeId> {
+        if let Some(silent) = self.names_of.take() {
+            *self.late.entry(silent).or_insert(0) += 1;
+        }
+        self.names_of = self.source(others, None);
+        self.names_of
+    }
+
     /// Asks somebody for a chunk.
     fn ask(&mut self, name: Hash, others: NodeSet, not: Option<NodeId>, now: Time) -> Option<NodeId> {
         let of = self.source(others, not)?;
@@ -146,6 +158,12 @@ impl Loading {
             *self.late.entry(*of).or_insert(0) += 1;
         }
         over
+    }
+
+    /// Whether everybody was asked in vain for chunks of an own state that the disk lost: the others may have let go of it, and
+    /// then only a newer one leads on.
+    fn is_hopeless(&self, others: NodeSet) -> bool {
+        self.own && others.iter().all(|id| self.late.get(&id).is_some_and(|late| *late > 0))
     }
 
     /// How long the first of those that are asked still has.
@@ -224,6 +242,9 @@ impl<A: AtomicBroadcast> Server<A> {
             return;
         };
         let others = self.settings.cluster.roster().others(self.settings.own);
+        if loading.is_hopeless(others) {
+            self.submits.push_back(Submit::Stuck);
+        }
         for (name, of) in loading.overdue(turn.now()) {
             let source = loading.ask(name, others, Some(of), turn.now());
             source.into_iter().for_each(|source| ask_chunk(source, name, turn));
@@ -235,7 +256,7 @@ impl<A: AtomicBroadcast> Server<A> {
         let others = self.settings.cluster.roster().others(self.settings.own);
         let Some(loading) = &mut self.loading else { return };
         if loading.mark.is_none() {
-            if let Some(source) = loading.source(others, None) {
+            if let Some(source) = loading.ask_names(others) {
                 turn.send(source, ServerMessage::Transfer(TransferMessage::Wanted(loading.position)).into());
             }
             return turn.arm(ServerTimer::Fetch, PATIENCE);
@@ -414,5 +435,33 @@ impl<A: AtomicBroadcast> Server<A> {
         self.begin(turn);
         self.accept(turn);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_asked_of_everybody_though_one_who_is_silent_was_never_late_with_a_chunk() {
+        // Found by a soak: the two that answer had been late with chunks of another state, and were asked no more.
+        let mut loading = Loading::certified(Position(65), Hash::ZERO);
+        loading.late = BTreeMap::from([(NodeId(0), 2), (NodeId(3), 3)]);
+        let others = NodeSet::first(4).without(NodeId(2));
+        let asked: Vec<u32> = (0..8).filter_map(|_| loading.ask_names(others)).map(|id| id.0).collect();
+        assert!([0, 1, 3].iter().all(|id| asked.contains(id)), "{asked:?}");
+    }
+
+    #[test]
+    fn an_own_state_is_hopeless_once_everybody_was_asked_for_it_in_vain() {
+        let others = NodeSet::first(4).without(NodeId(2));
+        let mut own = Loading { own: true, ..Loading::certified(Position(65), Hash::ZERO) };
+        assert!(!own.is_hopeless(others));
+        own.late = BTreeMap::from([(NodeId(0), 1), (NodeId(1), 0), (NodeId(3), 1)]);
+        assert!(!own.is_hopeless(others), "one of them answers");
+        own.late.insert(NodeId(1), 1);
+        assert!(own.is_hopeless(others));
+        own.own = false;
+        assert!(!own.is_hopeless(others), "what is certified somebody has");
     }
 }

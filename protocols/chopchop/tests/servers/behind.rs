@@ -156,6 +156,44 @@ fn a_server_says_to_its_order_that_it_cannot_go_on_while_bodies_are_gone_and_no_
     goes_on(&mut world);
 }
 
+/// Found by a soak: the disk of a server that was away lost its newest state, which the others had let go of meanwhile.
+#[test]
+fn a_server_says_so_when_nobody_has_the_state_any_more_that_its_disk_lost() {
+    let mut world = World::new(Setup { retain: 4, ..little() });
+    for n in 0..9 {
+        let batch = batch(&world, n);
+        world.deliver(&batch);
+    }
+    world.kill(3);
+    for n in 9..25 {
+        let batch = batch(&world, n);
+        world.deliver(&batch);
+    }
+    let blob = |written: &Written<_>| match written {
+        Written::Blob(name, _) => Some(*name),
+        _ => None,
+    };
+    let blobs: Vec<Hash> = world.node(3).server.journal.iter().filter_map(blob).collect();
+    blobs.iter().for_each(|name| world.node_mut(3).server.rot(name));
+    let said = Rc::new(Cell::new(0));
+    let count = said.clone();
+    world.passes = Box::new(move |e: &Envelope| {
+        let stuck = matches!(&e.message, Message::Ordering(Say::Stuck));
+        count.set(count.get() + u32::from(stuck && e.from == 3));
+        // The order names no newer state by itself.
+        !(e.to == 3 && matches!(&e.message, Message::Ordering(Say::Gone { .. })))
+    });
+    world.open(3, Condition::Clean);
+    world.pass(Span::millis(400));
+    assert_eq!(said.get(), 0, "the others are asked first");
+    world.pass(Span::secs(5));
+    assert!(said.get() > 0 && world.server(3).delivered() == 1);
+    world.passes = Box::new(|_| true);
+    world.pass(Span::secs(10));
+    assert_eq!(world.delivered(), [26; 4]);
+    world.agree();
+}
+
 #[test]
 fn a_jump_of_the_order_to_the_state_that_is_being_taken_starts_over_behind_it() {
     let mut world = behind();

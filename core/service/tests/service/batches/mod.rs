@@ -222,6 +222,21 @@ fn a_chunk_that_the_lane_lost_is_fetched_from_others() {
 }
 
 #[test]
+fn an_executor_whose_state_nobody_has_any_more_says_so_and_takes_a_newer_one() {
+    let (mut world, ..) = executed(7);
+    world.nodes[1].blobs.clear();
+    (0..4).filter(|at| *at != 1).for_each(|at| world.nodes[at].mute = true);
+    world.restart(1);
+    world.run_some(200);
+    assert!(world.stuck.contains(&1), "everybody was asked in vain");
+    let said = world.stuck.len();
+    (0..4).for_each(|at| world.nodes[at].mute = false);
+    world.run();
+    assert!(world.stuck.len() <= said + 1, "it is not said any more");
+    assert_eq!(world.machine(1).state().root(), world.machine(0).state().root());
+}
+
+#[test]
 fn entries_that_are_no_operations_or_were_not_delivered_are_not_executed() {
     let mut world = World::new(1, 3, 0, 1);
     let mut odd = batch(2, 9, &[(0, 1, 5), (1, 0, 5)]);

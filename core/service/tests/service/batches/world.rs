@@ -70,6 +70,8 @@ pub(crate) struct World {
     pub(crate) log: Vec<Handed>,
     pub(crate) faults: Vec<(usize, NodeId, Fault)>,
     pub(crate) answers: Vec<(NodeId, ClientMessage)>,
+    /// Executors that said that nobody has what they need.
+    pub(crate) stuck: Vec<usize>,
     pub(crate) limits: BatchLimits,
     pub(crate) lanes: u8,
     lives: Vec<u64>,
@@ -90,6 +92,7 @@ impl World {
         let mut world = Self {
             nodes: Vec::new(),
             log: Vec::new(),
+            stuck: Vec::new(),
             faults: Vec::new(),
             answers: Vec::new(),
             limits,
@@ -202,6 +205,7 @@ impl World {
                 assert!(self.machine(at).height() >= height, "it is executed when it is said to be");
                 self.nodes[at].executed.push(height);
             }
+            Effect::Output(BatchOutput::Stuck) => self.stuck.push(at),
             Effect::Output(BatchOutput::Status(_)) | Effect::Applied(_) | Effect::Note(_) => {}
             Effect::Blame { peer, fault } => self.faults.push((at, peer, fault)),
             Effect::Send { to: To::Set(_), .. } => unreachable!("executors speak to one another one by one"),

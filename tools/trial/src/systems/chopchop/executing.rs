@@ -124,6 +124,7 @@ pub(crate) fn connect(machine: u8, output: Box<dyn Any + Send>) -> Routed {
                 BatchOutput::Executed { height } => {
                     Routed::Machine(SERVER, Box::new(ServerInput::Executed { height }))
                 }
+                BatchOutput::Stuck => Routed::Machine(SERVER, Box::new(ServerInput::Stuck)),
                 BatchOutput::Status(_) => Routed::Harness(said),
             };
         }

@@ -11,6 +11,7 @@
 //! *Bounds.* A member holds `ahead` entries beyond what is applied; the sequencer `retain` below the certified one.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use synod_chopchop::vocabulary::{Message as Outer, queues};
 use synod_crypto::Hash;
@@ -261,7 +262,11 @@ impl Machine for Ideal {
             }
             Event::Input(Submit::Applied { position, root }) => self.on_applied(position, root, turn),
             Event::Message { from, message } => self.on_message(from, message, turn),
-            Event::Input(Submit::Prove(_) | Submit::Barrier(_) | Submit::Stuck)
+            Event::Input(Submit::Stuck) => {
+                self.still = (self.applied, STANDSTILL);
+                turn.send(self.config.sequencer, Say::Stuck(Position(self.applied)));
+            }
+            Event::Input(Submit::Prove(_) | Submit::Barrier(_))
             | Event::Done(_)
             | Event::Loaded { .. }
             | Event::Link { .. } => {}
@@ -307,9 +312,25 @@ impl Recover for Ideal {
     }
 }
 
+/// The newest certified state. It outlives the sequencer, as certificates do that members hold.
+#[derive(Clone, Debug, Default)]
+pub struct Certified(Arc<Mutex<Option<Rooted>>>);
+
+impl Certified {
+    fn get(&self) -> Option<Rooted> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, rooted: Option<Rooted>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = rooted;
+    }
+}
+
 /// What the sequencer is told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SequencerConfig {
+    /// See there.
+    pub certified: Certified,
     /// Number of members.
     pub members: u32,
     /// How many of them must say the same of their state.
@@ -326,7 +347,6 @@ pub struct Sequencer {
     log: BTreeMap<u64, Numbered>,
     next: u64,
     roots: BTreeMap<u64, BTreeMap<NodeId, Hash>>,
-    stable: Option<Rooted>,
 }
 
 impl Sequencer {
@@ -348,7 +368,7 @@ impl Sequencer {
 
     fn answer(&self, to: NodeId, from: Position, turn: &mut Turn<'_, Self>) {
         let first = self.log.first_key_value().map_or(self.next, |(first, _)| *first);
-        if let Some(stable) = self.stable {
+        if let Some(stable) = self.config.certified.get() {
             let say = if from.0 < first { Say::Gone(stable) } else { Say::Stable(stable) };
             Self::say(to, say, turn);
         }
@@ -359,7 +379,9 @@ impl Sequencer {
 
     fn on_root(&mut self, from: NodeId, rooted: Rooted, turn: &mut Turn<'_, Self>) {
         let Rooted { position, root } = rooted;
-        if position.0 >= self.next || self.stable.is_some_and(|stable| stable.position >= position) {
+        if position.0 >= self.next
+            || self.config.certified.get().is_some_and(|stable| stable.position >= position)
+        {
             return;
         }
         let roots = self.roots.entry(position.0).or_default();
@@ -368,7 +390,7 @@ impl Sequencer {
         if u32::try_from(agree).unwrap_or(0) < self.config.agree {
             return;
         }
-        self.stable = Some(rooted);
+        self.config.certified.set(Some(rooted));
         self.roots.retain(|at, _| *at > position.0);
         let kept = position.0.saturating_sub(self.config.retain);
         self.log.retain(|at, _| *at > kept);
@@ -397,7 +419,8 @@ impl Machine for Sequencer {
             }
             Say::From(position) => self.answer(from, position, turn),
             Say::Stuck(position) => {
-                if let Some(stable) = self.stable.filter(|stable| stable.position > position) {
+                if let Some(stable) = self.config.certified.get().filter(|stable| stable.position > position)
+                {
                     Self::say(from, Say::Gone(stable), turn);
                 }
             }
@@ -423,11 +446,13 @@ impl Recover for Sequencer {
         queues(QueueSpec::standard())
     }
 
-    /// What was certified is learnt again from the members; until then nothing counts as gone.
     fn recover(config: SequencerConfig, log: Log<'_, Numbered>) -> Result<Self, Unrecoverable> {
         let log: BTreeMap<u64, Numbered> = log.records.map(|n| (n.position.0, n)).collect();
         let next = log.last_key_value().map_or(1, |(last, _)| last + 1);
-        Ok(Self { config, log, next, roots: BTreeMap::new(), stable: None })
+        if log.is_empty() {
+            config.certified.set(None);
+        }
+        Ok(Self { config, log, next, roots: BTreeMap::new() })
     }
 
     fn snapshot(&self, put: &mut dyn FnMut(Numbered)) {

@@ -17,7 +17,7 @@ use synod_sim::{Keyring, Scenario};
 
 use super::executing::{self, App};
 use super::keeper::Keeper;
-use super::order::{Ideal, IdealConfig, Sequencer, SequencerConfig};
+use super::order::{Certified, Ideal, IdealConfig, Sequencer, SequencerConfig};
 use crate::params::number;
 use crate::systems::hotstuff::cluster;
 
@@ -129,6 +129,7 @@ pub struct Plan {
     /// The cluster as every role knows it.
     pub cluster: Cluster,
     genesis: Directory,
+    certified: Certified,
 }
 
 fn refused(why: impl core::fmt::Display) -> Unrecoverable {
@@ -164,7 +165,8 @@ impl Plan {
         for node in roles.clients.iter().take(roles.known as usize) {
             genesis.admit(&member(&keyring, *node).ok_or("clients have keys of their own")?);
         }
-        let plan = Self { scenario: scenario.clone(), ordering, roles, cluster, genesis };
+        let certified = Certified::default();
+        let plan = Self { scenario: scenario.clone(), ordering, roles, cluster, genesis, certified };
         plan.store(NodeId(0)).map_err(|e| e.0)?;
         plan.broker(NodeId(BROKERS)).map_err(|e| e.0)?;
         plan.client(NodeId(CLIENTS)).map_err(|e| e.0)?;
@@ -222,7 +224,13 @@ impl Plan {
     fn sequencer(&self) -> SequencerConfig {
         let members = self.roles.servers;
         let agree = members - crate::oracle::faults(members);
-        SequencerConfig { members, agree, retain: self.of("retain", 64), empty: self.of("empty", 50) }
+        SequencerConfig {
+            certified: self.certified.clone(),
+            members,
+            agree,
+            retain: self.of("retain", 64),
+            empty: self.of("empty", 50),
+        }
     }
 
     /// Brokers of the genesis: sometimes the last one is none.
