@@ -1,0 +1,227 @@
+//! Batches: what a representative broadcasts in one slot of its lane (specification, section 3.2).
+//!
+//! A batch is a header and what it commits to: lines (entries with their authorization) and openings of accounts. The header's
+//! digest stands for the batch in every statement, so a Merkle path, the header and a certificate prove one entry to anybody.
+
+use std::collections::BTreeSet;
+
+use synod_broadcast::Lot;
+use synod_broadcast::signed::{ITEMS_MAX, Items};
+use synod_crypto::merkle::{self, Tree};
+use synod_crypto::{Hash, Hasher, Signature};
+use synod_ledger::{AccountId, Digests, Entry, Opening};
+use synod_wire::{Bytes, Limits, List, Wire, wire};
+
+/// Most openings of one batch.
+pub const OPENINGS_MAX: usize = 1_024;
+/// Longest path of an entry.
+const PATH_MAX: usize = 32;
+
+wire! {
+    /// Who vouches for an entry.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Auth {
+        /// The institution whose lane carries it: its signature on the batch.
+        0 = Institution,
+        /// The owner, over [`crate::Authorized`].
+        1 = Owner(Signature),
+    }
+
+    /// An entry with its authorization.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Line {
+        /// What is to happen.
+        pub entry: Entry,
+        /// Who vouches for it.
+        pub auth: Auth,
+    }
+
+    /// What a batch commits to.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Header {
+        /// The shard.
+        pub shard: u16,
+        /// The representative's member number, and the how-manieth of its batches.
+        pub lot: Lot,
+        /// Digest of the lane's batch before it; zero before the first.
+        pub prev: Hash,
+        /// Root over the digests of its entries; the root binds their number.
+        pub entries: Hash,
+        /// Over the authorizations.
+        pub auths: Hash,
+        /// Over the openings.
+        pub openings: Hash,
+    }
+
+    /// A batch as it is broadcast.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Batch {
+        /// What it commits to.
+        pub header: Header,
+        /// Accounts that the lane's registrar opens, in order.
+        pub openings: List<Opening, OPENINGS_MAX>,
+        /// Entries; those of one log in its order.
+        pub lines: List<Line, ITEMS_MAX>,
+    }
+
+    /// An entry of a batch, to whoever has the header.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct EntryProof {
+        /// Which of the entries.
+        pub index: u32,
+        /// Of how many.
+        pub count: u32,
+        /// Siblings from the entry up.
+        pub path: List<Hash, PATH_MAX>,
+    }
+}
+
+impl Header {
+    /// What stands for the batch.
+    #[must_use]
+    pub fn digest(&self) -> Hash {
+        Hash::of_value("synod astro batch", self)
+    }
+}
+
+impl EntryProof {
+    /// Whether the entry with this digest is in the batch of this header.
+    #[must_use]
+    pub fn shows(&self, digest: Hash, header: &Header) -> bool {
+        merkle::proves(&header.entries, self.count, self.index, leaf(digest), &self.path)
+    }
+}
+
+fn leaf(digest: Hash) -> Hash {
+    merkle::leaf(&digest.0)
+}
+
+fn over<T: Wire>(domain: &'static str, values: &[T]) -> Hash {
+    let mut hasher = Hasher::new(domain);
+    for value in values {
+        hasher.add(&value.encode());
+    }
+    hasher.finish()
+}
+
+/// A batch whose header is known to fit what it carries, with the digests of its entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// What stands for it.
+    pub digest: Hash,
+    /// See there.
+    pub batch: Batch,
+    /// The digest of each entry.
+    pub digests: Vec<Hash>,
+}
+
+impl Opened {
+    /// Puts a batch together.
+    ///
+    /// # Panics
+    /// Above [`ITEMS_MAX`] lines or [`OPENINGS_MAX`] openings.
+    #[must_use]
+    pub fn new(shard: u16, lot: Lot, prev: Hash, openings: Vec<Opening>, lines: Vec<Line>) -> Self {
+        let digests = digests(&lines);
+        let (entries, auths, opened) = roots(&digests, &openings, &lines);
+        let header = Header { shard, lot, prev, entries, auths, openings: opened };
+        let openings = List::try_from(openings).expect("the representative counts openings");
+        let lines = List::try_from(lines).expect("the representative counts lines");
+        Self { digest: header.digest(), batch: Batch { header, openings, lines }, digests }
+    }
+
+    /// Reads a payload; `None` unless it is a batch of something whose header fits.
+    #[must_use]
+    pub fn read(payload: &Bytes) -> Option<Self> {
+        let limits = Limits { frame_max: synod_broadcast::PAYLOAD_MAX };
+        let batch = Batch::decode(payload.clone(), &limits).ok()?;
+        if batch.openings.is_empty() && batch.lines.is_empty() {
+            return None;
+        }
+        let digests = digests(&batch.lines);
+        let header = &batch.header;
+        let fits =
+            roots(&digests, &batch.openings, &batch.lines) == (header.entries, header.auths, header.openings);
+        let digest = header.digest();
+        fits.then_some(Self { digest, batch, digests })
+    }
+
+    /// The payload that [`Self::read`] reads.
+    #[must_use]
+    pub fn payload(&self) -> Bytes {
+        self.batch.encode()
+    }
+
+    /// Which slot of which lane it is for.
+    #[must_use]
+    pub const fn lot(&self) -> Lot {
+        self.batch.header.lot
+    }
+
+    /// Its lines with their digests and indexes.
+    pub fn lines(&self) -> impl Iterator<Item = (u32, &Line, Hash)> {
+        (0_u32..)
+            .zip(self.batch.lines.iter().zip(&self.digests))
+            .map(|(at, (line, digest))| (at, line, *digest))
+    }
+
+    /// Proves one entry; `None` beyond the last.
+    #[must_use]
+    pub fn prove(&self, index: u32) -> Option<EntryProof> {
+        let tree = tree(&self.digests);
+        let path = List::try_from(tree.path(index)?).ok()?;
+        Some(EntryProof { index, count: tree.count(), path })
+    }
+
+    /// Bytes held, for memory accounting.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let lines = self.batch.lines.len() * (size_of::<Line>() + size_of::<Hash>());
+        (size_of::<Self>() + lines + self.batch.openings.len() * size_of::<Opening>()) as u64
+    }
+}
+
+fn digests(lines: &[Line]) -> Vec<Hash> {
+    let digests = Digests::default();
+    lines.iter().map(|line| digests.entry(&line.entry)).collect()
+}
+
+fn tree(digests: &[Hash]) -> Tree {
+    Tree::new(digests.iter().copied().map(leaf).collect())
+}
+
+fn roots(digests: &[Hash], openings: &[Opening], lines: &[Line]) -> (Hash, Hash, Hash) {
+    let auths: Vec<Auth> = lines.iter().map(|line| line.auth).collect();
+    (tree(digests).root(), over("synod astro authorizations", &auths), over("synod astro openings", openings))
+}
+
+/// Batches as payloads of a broadcast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batches;
+
+impl Items for Batches {
+    fn digest(payload: &Bytes) -> Option<Hash> {
+        Opened::read(payload).map(|opened| opened.digest)
+    }
+
+    /// A list is closed: behind an excepted entry every later one of its log is excepted as well.
+    fn may_except(payload: &Bytes, items: &[u32]) -> bool {
+        Opened::read(payload).is_some_and(|opened| is_closed(&opened, items))
+    }
+}
+
+/// See [`Batches::may_except`].
+fn is_closed(opened: &Opened, items: &[u32]) -> bool {
+    let mut behind: BTreeSet<AccountId> = BTreeSet::new();
+    let is_in_range =
+        items.last().is_none_or(|last| usize::try_from(*last).is_ok_and(|last| last < opened.digests.len()));
+    is_in_range
+        && opened.lines().all(|(at, line, _)| {
+            let is_excepted = items.binary_search(&at).is_ok();
+            let is_behind = !is_excepted && behind.contains(&line.entry.id.spender);
+            if is_excepted {
+                behind.insert(line.entry.id.spender);
+            }
+            !is_behind
+        })
+}

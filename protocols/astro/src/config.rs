@@ -1,0 +1,91 @@
+//! Who pays whom through whom, and how much is kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use synod_broadcast::signed::{ITEMS_MAX, View};
+use synod_ledger::{Opening, Units};
+use synod_machine::Span;
+use synod_quorum::NodeId;
+
+/// What a replica needs to know.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This node.
+    pub me: NodeId,
+    /// The members, their keys, the shard.
+    pub view: Arc<View>,
+    /// Accounts there are from the beginning, those of one registrar in their order.
+    pub genesis: Vec<Opening>,
+    /// The sum that limits of a registrar's accounts may reach; other registrars open accounts without limits.
+    pub caps: BTreeMap<u32, Units>,
+    /// Parameters.
+    pub parameters: Parameters,
+}
+
+/// Numbers that all replicas of a shard share (specification, section 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Most entries of one batch.
+    pub batch_max: u32,
+    /// Longest batch, in bytes.
+    pub batch_bytes: u32,
+    /// How long an entry waits for others of its batch while two batches are under way.
+    pub batch_wait: Span,
+    /// Unsettled entries per account.
+    pub window: u64,
+    /// Uncommitted batches per representative.
+    pub lane_window: u64,
+    /// Committed batches per representative that are kept for whoever is behind.
+    pub retain: u64,
+    /// How often a replica says how far it is.
+    pub frontier_every: Span,
+    /// When what is missing is asked of the next peer; doubles up to `pull_max`.
+    pub pull: Span,
+    /// See there.
+    pub pull_max: Span,
+    /// When receipts of a batch are asked for again; doubles up to `resend_max`.
+    pub resend: Span,
+    /// See there.
+    pub resend_max: Span,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            batch_max: 4_096,
+            batch_bytes: 256 << 10,
+            batch_wait: Span::millis(5),
+            window: 1_024,
+            lane_window: 64,
+            retain: 1_024,
+            frontier_every: Span::millis(50),
+            pull: Span::millis(100),
+            pull_max: Span::secs(5),
+            resend: Span::millis(500),
+            resend_max: Span::secs(10),
+        }
+    }
+}
+
+impl Parameters {
+    /// What cannot work, in words.
+    #[must_use]
+    pub fn fault(&self) -> Option<&'static str> {
+        let items = u32::try_from(ITEMS_MAX).unwrap_or(u32::MAX);
+        let checks = [
+            (self.batch_max == 0 || self.batch_max > items, "batches have 1 to 16,384 entries"),
+            (self.batch_bytes < LINE_BYTES_MAX, "a batch has room for its longest entry"),
+            (self.window == 0 || self.window > WINDOW_MAX, "accounts have 1 to 65,536 unsettled entries"),
+            (self.batch_wait == Span::ZERO, "batches wait some time for entries"),
+        ];
+        checks.into_iter().find(|(is_wrong, _)| *is_wrong).map(|(_, why)| why)
+    }
+}
+
+/// Most unsettled entries of one account.
+pub const WINDOW_MAX: u64 = 1 << 16;
+/// Bytes of the longest entry: 64 legs, or 64 holds and what is posted of each, and an authorization.
+pub const LINE_BYTES_MAX: u32 = 4 << 10;
+/// Bytes of a batch beside its lines: header, counts.
+pub(crate) const BATCH_BYTES_MIN: u32 = 512;

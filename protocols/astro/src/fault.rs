@@ -1,0 +1,16 @@
+//! What a peer can do wrong.
+
+synod_machine::faults! {
+    /// Spoke without being a member.
+    Stranger = 4_301, "stranger";
+    /// Broadcast a batch for another slot, lane or shard.
+    WrongSlot = 4_302, "wrong_slot";
+    /// Broadcast a batch that does not name the one before it.
+    BrokenChain = 4_303, "broken_chain";
+    /// Opened accounts that are not its to open, or out of order, or beyond its cap.
+    BadOpening = 4_304, "bad_opening";
+    /// Sent a receipt that it did not sign, or that is not its own.
+    BadReceipt = 4_305, "bad_receipt";
+    /// Sent an entry that is not the one it was asked for.
+    WrongEntry = 4_306, "wrong_entry";
+}

@@ -1,0 +1,249 @@
+//! What is read, hashed, signed and checked beside the handlers.
+
+use std::sync::Arc;
+
+use synod_broadcast::Lot;
+use synod_broadcast::signed::{self, Except, View};
+use synod_crypto::{Claim, Keys, PublicKey, Scope, Signature, Verified, verify_all};
+use synod_ledger::{Digests, Opening};
+use synod_machine::{Cost, Job as Work};
+use synod_quorum::{Epoch, NodeId};
+use synod_wire::Bytes;
+
+use crate::batch::{Auth, Line, Opened};
+use crate::words::{Authorized, Receipt, Settled};
+
+/// What a batch is read for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Its representative wants it endorsed.
+    Judge,
+    /// It is certified but for these entries.
+    Settle(Except),
+}
+
+/// Work of a replica.
+#[derive(Clone, Debug)]
+pub enum Job {
+    /// Of the broadcast.
+    Broadcast(signed::Job),
+    /// Reads a payload.
+    Read {
+        /// For which slot.
+        lot: Lot,
+        /// The payload.
+        payload: Bytes,
+        /// See there.
+        purpose: Purpose,
+    },
+    /// Checks owners' signatures on entries of a batch.
+    Check {
+        /// The batch.
+        opened: Arc<Opened>,
+        /// The cluster.
+        view: Arc<View>,
+        /// The key that each line's owner has, where it needs one.
+        keys: Vec<Option<PublicKey>>,
+    },
+    /// Checks an owner's signature on an order.
+    Admit {
+        /// Of the order.
+        ticket: u64,
+        /// The entry.
+        line: Line,
+        /// The cluster.
+        view: Arc<View>,
+        /// The owner's.
+        key: PublicKey,
+    },
+    /// Puts this node's next batch together.
+    Build {
+        /// The shard.
+        shard: u16,
+        /// Its slot.
+        lot: Lot,
+        /// Digest of the batch before.
+        prev: synod_crypto::Hash,
+        /// Accounts to open.
+        openings: Vec<Opening>,
+        /// Entries.
+        lines: Vec<Line>,
+    },
+    /// Signs a receipt.
+    Sign {
+        /// The members.
+        view: Arc<View>,
+        /// This node.
+        me: NodeId,
+        /// What is signed.
+        settled: Settled,
+        /// The same with its list.
+        open: Except,
+    },
+    /// Checks a receipt.
+    Receipt {
+        /// The members.
+        view: Arc<View>,
+        /// Who sent it.
+        from: NodeId,
+        /// The receipt.
+        receipt: Receipt,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub enum Done {
+    /// Of the broadcast.
+    Broadcast(signed::Done),
+    /// A payload was read, if it is a batch.
+    Read {
+        /// For which slot.
+        lot: Lot,
+        /// See there.
+        purpose: Purpose,
+        /// The batch.
+        opened: Option<Arc<Opened>>,
+    },
+    /// Signatures were checked.
+    Checked {
+        /// The batch.
+        opened: Arc<Opened>,
+        /// The key under which each line's signature is good.
+        keys: Vec<Option<PublicKey>>,
+    },
+    /// An order's signature was checked.
+    Admitted {
+        /// Of the order.
+        ticket: u64,
+        /// The entry.
+        line: Line,
+        /// The key under which its signature is good.
+        key: Option<PublicKey>,
+    },
+    /// A batch is ready to go out.
+    Built(Arc<Opened>, Bytes),
+    /// A receipt is signed.
+    Signed(Receipt),
+    /// A receipt was checked.
+    Receipt {
+        /// Who sent it.
+        from: NodeId,
+        /// The receipt, if it is good.
+        receipt: Option<Receipt>,
+    },
+}
+
+impl Work for Job {
+    type Done = Done;
+
+    fn run(self, keys: &Keys) -> Done {
+        match self {
+            Self::Broadcast(job) => Done::Broadcast(job.run(keys)),
+            Self::Read { lot, payload, purpose } => {
+                Done::Read { lot, purpose, opened: Opened::read(&payload).map(Arc::new) }
+            }
+            Self::Check { opened, view, keys: owners } => {
+                let keys = check(&opened, &view, &owners, keys);
+                Done::Checked { opened, keys }
+            }
+            Self::Admit { ticket, line, view, key } => {
+                let digest = Digests::default().entry(&line.entry);
+                let good = match line.auth {
+                    Auth::Owner(signature) => {
+                        claim(&view, Authorized { entry: digest }, key, signature).verify(keys).is_ok()
+                    }
+                    Auth::Institution => false,
+                };
+                Done::Admitted { ticket, line, key: good.then_some(key) }
+            }
+            Self::Build { shard, lot, prev, openings, lines } => {
+                let opened = Opened::new(shard, lot, prev, openings, lines);
+                let payload = opened.payload();
+                Done::Built(Arc::new(opened), payload)
+            }
+            Self::Sign { view, me, settled, open } => {
+                let Settled { lot, digest, .. } = settled;
+                let signature = keys.sign(scope(&view), me, settled).signature;
+                let member = me.member().expect("a replica is a member");
+                Done::Signed(Receipt { lot, digest, open, member, signature })
+            }
+            Self::Receipt { view, from, receipt } => {
+                let is_good =
+                    receipt_claim(&view, from, &receipt).is_some_and(|claim| claim.verify(keys).is_ok());
+                Done::Receipt { from, receipt: is_good.then_some(receipt) }
+            }
+        }
+    }
+
+    fn cost(&self) -> Cost {
+        match self {
+            Self::Broadcast(job) => job.cost(),
+            Self::Read { payload, .. } => {
+                let bytes = payload.len() as u64;
+                Cost { hashed: 2 * bytes, coded: bytes, ..Cost::default() }
+            }
+            Self::Check { keys, .. } => {
+                let signed = keys.iter().flatten().count();
+                Cost { batch_verify: u32::try_from(signed).unwrap_or(u32::MAX), ..Cost::default() }
+            }
+            Self::Build { lines, .. } => {
+                let bytes = (lines.len() * size_of::<Line>()) as u64;
+                Cost { hashed: 2 * bytes, coded: bytes, ..Cost::default() }
+            }
+            Self::Sign { .. } => Cost { sign: 1, ..Cost::default() },
+            Self::Admit { .. } | Self::Receipt { .. } => Cost { verify: 1, ..Cost::default() },
+        }
+    }
+
+    fn peer(&self) -> Option<NodeId> {
+        match self {
+            Self::Broadcast(job) => job.peer(),
+            Self::Read { lot, .. } => Some(NodeId(u32::from(lot.source))),
+            Self::Check { opened, .. } => Some(NodeId(u32::from(opened.lot().source))),
+            Self::Receipt { from, .. } => Some(*from),
+            Self::Admit { .. } | Self::Build { .. } | Self::Sign { .. } => None,
+        }
+    }
+}
+
+fn scope(view: &View) -> Scope {
+    Scope { cluster: view.cluster, epoch: view.roster.epoch() }
+}
+
+/// An owner's claim: good in every view, so it names none.
+fn claim(view: &View, statement: Authorized, key: PublicKey, signature: Signature) -> Claim<Authorized> {
+    let scope = Scope { cluster: view.cluster, epoch: Epoch(0) };
+    Claim { statement, scope, signer: NodeId(u32::MAX), key, signature }
+}
+
+fn receipt_claim(view: &View, from: NodeId, receipt: &Receipt) -> Option<Claim<Settled>> {
+    let key = view.roster.member(from)?.key;
+    let statement = Settled {
+        context: view.context,
+        lot: receipt.lot,
+        digest: receipt.digest,
+        open: receipt.open.digest(),
+    };
+    Some(Claim { statement, scope: scope(view), signer: from, key, signature: receipt.signature })
+}
+
+fn check(opened: &Opened, view: &View, owners: &[Option<PublicKey>], keys: &Keys) -> Vec<Option<PublicKey>> {
+    let mut claims = Vec::new();
+    let mut at = Vec::new();
+    for ((index, line, digest), owner) in opened.lines().zip(owners) {
+        if let (Some(key), Auth::Owner(signature)) = (owner, line.auth) {
+            claims.push(claim(view, Authorized { entry: digest }, *key, signature));
+            at.push((index, *key));
+        }
+    }
+    let mut good = vec![None; owners.len()];
+    let checked: Vec<Result<Verified<Claim<Authorized>>, Claim<Authorized>>> = verify_all(claims, keys);
+    for ((index, key), checked) in at.into_iter().zip(checked) {
+        let place = usize::try_from(index).ok().and_then(|index| good.get_mut(index));
+        if let (Some(place), Ok(_)) = (place, checked) {
+            *place = Some(key);
+        }
+    }
+    good
+}

@@ -1,0 +1,189 @@
+//! From a certificate to settled entries (specification 4.4, 4.7).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use synod_broadcast::Lot;
+use synod_broadcast::signed::{Certificate, Except};
+use synod_ledger::{AccountId, EntryId};
+use synod_machine::Turn;
+use synod_wire::{Blob, Bytes, Limits, Wire};
+
+use super::Replica;
+use super::lane::Batch;
+use crate::batch::Opened;
+use crate::job::{Job, Purpose};
+use crate::ledger::{Settled, Settlement};
+use crate::trace::Rule;
+use crate::words::{Level, Output, Record, Timer};
+use crate::xlog::Certified;
+
+/// A certificate that this node's broadcast checked can be as long as a frame.
+const PROOF: Limits = Limits { frame_max: synod_broadcast::PAYLOAD_MAX };
+
+impl Replica {
+    /// The broadcast has a certificate and the payload.
+    pub(super) fn on_delivered(&mut self, lot: Lot, payload: Bytes, proof: Bytes, turn: &mut Turn<'_, Self>) {
+        let certificate = Certificate::decode(proof, &PROOF).expect("the broadcast proves by certificates");
+        let open = certificate.open(self.quorums.intersecting());
+        let known = self.lane_mut(lot.source).batches.get(&lot.sequence);
+        if known.and_then(|batch| batch.certified.as_ref()).is_some_and(|before| before.within(&open)) {
+            return;
+        }
+        let opened =
+            known.filter(|batch| batch.digest == certificate.digest).and_then(|batch| batch.opened.clone());
+        match opened {
+            Some(opened) => self.on_certified(lot, &opened, open, turn),
+            None => turn.compute(Job::Read { lot, payload, purpose: Purpose::Settle(open) }),
+        }
+    }
+
+    /// A batch is certified but for some entries.
+    pub(super) fn on_certified(
+        &mut self,
+        lot: Lot,
+        opened: &Arc<Opened>,
+        open: Except,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let lane = self.lane_mut(lot.source);
+        let known = lane.batches.get(&lot.sequence);
+        let before = known.and_then(|batch| batch.certified.clone());
+        let open = match &before {
+            Some(before) => both(before, &open),
+            None => open,
+        };
+        if before.as_ref() == Some(&open) {
+            return;
+        }
+        let is_kept = known.is_some_and(|batch| batch.digest == opened.digest && batch.opened.is_some());
+        let payload = (!is_kept).then(|| Blob::try_from(opened.payload()).expect("it came in a payload"));
+        turn.persist(Record::Certified { lot, open: open.clone(), batch: payload });
+        let news = self.take_certificate(lot, opened, before.as_ref(), open);
+        self.progress(lot, &news.lines, Level::Certified, turn);
+        for account in &news.opened {
+            turn.applied(Rule::Open);
+            turn.output(Output::Opened(*account));
+        }
+        for (id, digest) in news.missing {
+            self.want(id, digest, turn);
+        }
+        self.settle(news.changed, turn);
+        self.receipt_if_settled(lot, turn);
+        self.go_on(lot.source, turn);
+        if lot.source == self.me() {
+            self.consider_flush(turn);
+        }
+    }
+
+    /// What a certificate changes here, without a word to anybody: so it is done again after a restart.
+    pub(super) fn take_certificate(
+        &mut self,
+        lot: Lot,
+        opened: &Arc<Opened>,
+        before: Option<&Except>,
+        open: Except,
+    ) -> News {
+        let retain = self.config.parameters.retain;
+        let lane = self.lanes.get_mut(&lot.source).expect("the broadcast has lanes of members alone");
+        if lane.batches.get(&lot.sequence).is_none_or(|batch| batch.digest != opened.digest) {
+            // What was endorsed instead stays promised entry by entry; of the batch nothing is left to say.
+            lane.grant(&opened.batch.openings);
+            lane.batches.insert(lot.sequence, Batch::new(opened.digest));
+        }
+        let batch = lane.batches.get_mut(&lot.sequence).expect("it was put there above");
+        batch.certified = Some(open.clone());
+        batch.opened = Some(Arc::clone(opened));
+        (batch.receipt, batch.is_signing) = (None, false);
+        if lot.sequence <= lane.opened {
+            batch.close();
+        }
+        lane.advance(retain);
+        let mut news = News::default();
+        self.open_accounts(lot.source, &mut news);
+        for (at, line, digest) in opened.lines() {
+            let was_open = before.is_none_or(|before| before.items().binary_search(&at).is_ok());
+            if !was_open || open.items().binary_search(&at).is_ok() {
+                continue;
+            }
+            news.lines.push(at);
+            let id = line.entry.id;
+            match self.ledger.certify(line, digest, Some(lot)) {
+                Certified::Whole => {}
+                Certified::Missing(id, digest) => news.missing.push((id, digest)),
+                Certified::Contradicts => continue,
+            }
+            news.changed.insert(id.spender);
+            let is_open = self.ledger.slot(id).is_some_and(|slot| slot.lots.contains(&lot));
+            if is_open && let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
+                batch.unsettled = batch.unsettled.saturating_add(1);
+            }
+        }
+        news
+    }
+
+    /// Opens the accounts of certified batches, in the order of their lane.
+    fn open_accounts(&mut self, source: u8, news: &mut News) {
+        let lane = self.lanes.get_mut(&source).expect("the broadcast has lanes of members alone");
+        while lane.opened < lane.frontier {
+            lane.opened += 1;
+            let Some(batch) = lane.batches.get_mut(&lane.opened) else { continue };
+            for opening in batch.opened.iter().flat_map(|opened| &opened.batch.openings) {
+                // Members who endorsed the batch looked at this; what more liars than there may be let pass is left out.
+                if self.ledger.book_mut().open(opening).is_ok() {
+                    news.opened.push(opening.id);
+                    news.changed.insert(opening.id);
+                }
+            }
+            batch.close();
+        }
+    }
+
+    /// Settles what can be, and all that follows from it.
+    pub(super) fn settle(&mut self, changed: impl IntoIterator<Item = AccountId>, turn: &mut Turn<'_, Self>) {
+        let Settlement { entries, again } = self.ledger.settle(changed);
+        for settled in entries {
+            self.on_settled(settled, turn);
+        }
+        for lot in again {
+            self.judge_again(lot, turn);
+        }
+    }
+
+    fn on_settled(&mut self, settled: Settled, turn: &mut Turn<'_, Self>) {
+        let Settled { line, digest, lots, by_descent } = settled;
+        let id = line.entry.id;
+        if self.wanted.remove(&id).is_some() {
+            turn.disarm(Timer::Want(id));
+        }
+        turn.applied(if by_descent { Rule::Ancestor } else { Rule::Settle });
+        self.desk.settled(&line.entry);
+        if by_descent {
+            self.keep_descended(line.clone());
+        }
+        turn.output(Output::Settled { entry: line.entry, digest });
+        for lot in lots {
+            if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
+                batch.unsettled = batch.unsettled.saturating_sub(1);
+            }
+            self.receipt_if_settled(lot, turn);
+        }
+    }
+}
+
+/// What a certificate brought.
+#[derive(Clone, Debug, Default)]
+pub(super) struct News {
+    /// Entries of the batch that are newly certified.
+    lines: Vec<u32>,
+    /// Logs in which something may settle.
+    pub(super) changed: BTreeSet<AccountId>,
+    pub(super) missing: Vec<(EntryId, synod_crypto::Hash)>,
+    opened: Vec<AccountId>,
+}
+
+/// Items that are in both lists.
+fn both(one: &Except, other: &Except) -> Except {
+    let items = one.items().iter().copied().filter(|item| other.items().binary_search(item).is_ok());
+    Except::new(items.collect()).expect("indexes rise")
+}

@@ -1,0 +1,268 @@
+//! The representative: orders of this node's customers become entries, entries become batches (specification, section 4.2).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use synod_broadcast::Lot;
+use synod_broadcast::signed::Except;
+use synod_crypto::{Hash, PublicKey};
+use synod_ledger::{Code, Digests, Entry, EntryId, Flags, Kind, Opening, Owner, Units};
+use synod_machine::broadcast::Offer;
+use synod_machine::{Event, Machine, Turn};
+use synod_wire::{Blob, Bytes, Wire};
+
+use super::Replica;
+use super::lane::Batch;
+use super::receipts::Own;
+use crate::batch::{Auth, Line, OPENINGS_MAX, Opened};
+use crate::config::Parameters;
+use crate::job::Job;
+use crate::ledger::Authority;
+use crate::trace::Rule;
+use crate::words::{Draft, Output, Record, Refusal, Timer};
+
+/// When a user over a bound is to try again, in ms.
+const RETRY_MS: u32 = 50;
+/// Batches under way while which an entry waits for others.
+const FLIGHTS: u64 = 2;
+
+/// What waits to be broadcast, and what became of what was.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Desk {
+    lines: Vec<Line>,
+    bytes: usize,
+    openings: Vec<Opening>,
+    is_building: bool,
+    is_armed: bool,
+    /// Unsettled entries by the callers' names.
+    pub(super) transfers: BTreeMap<u128, EntryId>,
+    pub(super) own: BTreeMap<u64, Own>,
+}
+
+impl Desk {
+    /// Orders that are taken now: four batches wait at most.
+    pub(super) fn room(&self, parameters: &Parameters) -> u32 {
+        let waiting = u32::try_from(self.lines.len() + self.openings.len()).unwrap_or(u32::MAX);
+        parameters.batch_max.saturating_mul(4).saturating_sub(waiting)
+    }
+
+    /// An entry has settled: its name may come again with the same entry, which is known by its place then.
+    pub(super) fn settled(&mut self, entry: &Entry) {
+        if self.transfers.get(&entry.transfer) == Some(&entry.id) {
+            self.transfers.remove(&entry.transfer);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.openings.is_empty()
+    }
+
+    fn push(&mut self, line: Line) {
+        self.bytes += line.encode().len();
+        self.transfers.insert(line.entry.transfer, line.entry.id);
+        self.lines.push(line);
+    }
+
+    /// As much as one batch holds, oldest first.
+    fn take(&mut self, parameters: &Parameters) -> (Vec<Opening>, Vec<Line>) {
+        let most = usize::try_from(parameters.batch_bytes).unwrap_or(usize::MAX);
+        let lines_max = usize::try_from(parameters.batch_max).unwrap_or(usize::MAX);
+        let mut bytes = 0;
+        let opened = self.openings.iter().take(OPENINGS_MAX).take_while(|opening| {
+            bytes += opening.encode().len();
+            bytes <= most
+        });
+        let opened = opened.count();
+        let lines = self.lines.iter().take(lines_max).take_while(|line| {
+            bytes += line.encode().len();
+            bytes <= most
+        });
+        let lines = lines.count();
+        let taken =
+            (self.openings.drain(..opened).collect(), self.lines.drain(..lines).collect::<Vec<Line>>());
+        let gone: usize = taken.1.iter().map(|line| line.encode().len()).sum();
+        self.bytes = self.bytes.saturating_sub(gone);
+        taken
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let lines = self.lines.len() * 2 * size_of::<Line>() + self.openings.len() * size_of::<Opening>();
+        let names = self.transfers.len() * 2 * size_of::<(u128, EntryId)>();
+        (lines + names) as u64 + self.own.values().map(Own::bytes).sum::<u64>()
+    }
+}
+
+/// Whether somebody pays himself without saying that it is meant.
+fn is_self_payment(entry: &Entry) -> bool {
+    !matches!(entry.kind, Kind::Resolve { .. })
+        && !entry.flags.has(Flags::ALLOW_SELF)
+        && entry.names().any(|account| account == entry.id.spender)
+}
+
+impl Replica {
+    /// An order of a customer of this institution: it gets the next place of its log (Listing 2).
+    pub(super) fn on_order(&mut self, ticket: u64, draft: Draft, turn: &mut Turn<'_, Self>) {
+        let Draft { spender, kind, transfer, ledger, code, user_data, flags } = draft;
+        let Some((n, prev)) = self.ledger.tip(spender) else {
+            return refuse(ticket, Refusal::Ledger(Code::UnknownAccount), turn);
+        };
+        let id = EntryId { spender, n: n.saturating_add(1) };
+        let entry = Entry { id, prev, kind, transfer, ledger, code, user_data, flags };
+        self.admit(ticket, Line { entry, auth: Auth::Institution }, None, turn);
+    }
+
+    /// An entry that its owner signed.
+    pub(super) fn on_signed_order(&mut self, ticket: u64, line: Line, turn: &mut Turn<'_, Self>) {
+        match self.ledger.owner(line.entry.id.spender) {
+            Some(Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }) => {
+                turn.compute(Job::Admit { ticket, line, view: Arc::clone(&self.config.view), key });
+            }
+            Some(Owner::Custodial(_)) => refuse(ticket, Refusal::Ledger(Code::Unauthorized), turn),
+            None => refuse(ticket, Refusal::Ledger(Code::UnknownAccount), turn),
+        }
+    }
+
+    pub(super) fn on_admitted(
+        &mut self,
+        ticket: u64,
+        line: Line,
+        key: Option<PublicKey>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        match key {
+            Some(_) => self.admit(ticket, line, key, turn),
+            None => refuse(ticket, Refusal::Ledger(Code::Unauthorized), turn),
+        }
+    }
+
+    /// Takes an entry, if this replica may endorse it.
+    fn admit(&mut self, ticket: u64, line: Line, key: Option<PublicKey>, turn: &mut Turn<'_, Self>) {
+        if let Some(known) = self.desk.transfers.get(&line.entry.transfer) {
+            return refuse(ticket, Refusal::Exists(*known), turn);
+        }
+        if self.room() == 0 {
+            return refuse(ticket, Refusal::Busy(RETRY_MS), turn);
+        }
+        if is_self_payment(&line.entry) {
+            return refuse(ticket, Refusal::Ledger(Code::SelfPayment), turn);
+        }
+        let digest = Digests::default().entry(&line.entry);
+        let id = line.entry.id;
+        let is_settled = self.book().account(id.spender).is_some_and(|account| id.n <= account.sequence());
+        let authority = Authority { lane: self.me(), key };
+        match self.ledger.accept(&line, digest, authority) {
+            Ok(()) if is_settled => refuse(ticket, Refusal::Exists(id), turn),
+            Ok(()) => {
+                turn.applied(Rule::Admit);
+                turn.output(Output::Accepted { ticket, entry: line.entry.clone(), digest });
+                self.desk.push(line);
+                self.consider_flush(turn);
+            }
+            Err(Code::SequenceGap) if key.is_none() => refuse(ticket, Refusal::Busy(RETRY_MS), turn),
+            Err(code) => refuse(ticket, Refusal::Ledger(code), turn),
+        }
+    }
+
+    /// Opens an account of this node's own registrar.
+    pub(super) fn on_open(&mut self, ticket: u64, opening: Opening, turn: &mut Turn<'_, Self>) {
+        let (me, shard) = (self.me(), self.config.view.context.shard);
+        let cap = self.config.caps.get(&u32::from(me)).copied().unwrap_or(Units(0));
+        if self.room() == 0 {
+            return refuse(ticket, Refusal::Busy(RETRY_MS), turn);
+        }
+        let lane = self.lane_mut(me);
+        let next = lane.locals.saturating_add(1);
+        let why = match opening.id {
+            id if id.shard != shard => Some(Code::WrongShard),
+            id if id.registrar != u32::from(me) => Some(Code::Unauthorized),
+            id if id.local < next => Some(Code::SequenceConflict),
+            id if id.local > next => Some(Code::SequenceGap),
+            _ if !lane.may_open(shard, me, std::slice::from_ref(&opening), cap) => {
+                Some(Code::LimitNotCosigned)
+            }
+            _ => None,
+        };
+        if let Some(code) = why {
+            return refuse(ticket, Refusal::Ledger(code), turn);
+        }
+        lane.grant(std::slice::from_ref(&opening));
+        self.desk.openings.push(opening);
+        self.consider_flush(turn);
+    }
+
+    /// Sends what waits: at once while few batches are under way or a batch is full, and else after a while.
+    pub(super) fn consider_flush(&mut self, turn: &mut Turn<'_, Self>) {
+        if self.desk.is_empty() {
+            return;
+        }
+        let (channel, parameters) = (self.broadcast.get(), &self.config.parameters);
+        let flights = channel.mine().saturating_sub(channel.certified(self.config.me));
+        let is_full = u32::try_from(self.desk.lines.len())
+            .map_or(true, |lines| lines >= parameters.batch_max)
+            || u32::try_from(self.desk.bytes).map_or(true, |bytes| bytes >= parameters.batch_bytes);
+        if is_full || flights < FLIGHTS {
+            self.flush(turn);
+        } else if !self.desk.is_armed {
+            self.desk.is_armed = true;
+            turn.arm(Timer::Flush, parameters.batch_wait);
+        }
+    }
+
+    pub(super) fn on_flush_due(&mut self, turn: &mut Turn<'_, Self>) {
+        self.desk.is_armed = false;
+        self.flush(turn);
+    }
+
+    fn flush(&mut self, turn: &mut Turn<'_, Self>) {
+        if self.desk.is_building || self.desk.is_empty() || self.broadcast.get().room() == 0 {
+            return;
+        }
+        let (openings, lines) = self.desk.take(&self.config.parameters);
+        self.build(openings, lines, turn);
+    }
+
+    fn build(&mut self, openings: Vec<Opening>, lines: Vec<Line>, turn: &mut Turn<'_, Self>) {
+        let (source, shard) = (self.me(), self.config.view.context.shard);
+        let lane = self.lane_mut(source);
+        let (lot, prev) = (Lot { source, sequence: lane.judged.saturating_add(1) }, lane.head);
+        self.desk.is_building = true;
+        turn.compute(Job::Build { shard, lot, prev, openings, lines });
+    }
+
+    /// A batch is put together. What a certificate of another entry displaced meanwhile stays out.
+    pub(super) fn on_built(&mut self, opened: &Arc<Opened>, payload: Bytes, turn: &mut Turn<'_, Self>) {
+        self.desk.is_building = false;
+        let held: Vec<Line> = opened
+            .lines()
+            .filter(|(_, line, digest)| self.holds(line, *digest))
+            .map(|(_, line, _)| line.clone())
+            .collect();
+        if held.len() < opened.batch.lines.len() {
+            let openings = opened.batch.openings.to_vec();
+            if held.is_empty() && openings.is_empty() {
+                return self.consider_flush(turn);
+            }
+            return self.build(openings, held, turn);
+        }
+        let (lot, digest) = (opened.lot(), opened.digest);
+        let blob = Blob::try_from(payload.clone()).expect("a batch is cut to the configured size");
+        let lane = self.lane_mut(lot.source);
+        (lane.judged, lane.head) = (lot.sequence, digest);
+        let endorsed = Some(Except::default());
+        lane.batches
+            .insert(lot.sequence, Batch { endorsed, opened: Some(Arc::clone(opened)), ..Batch::new(digest) });
+        self.desk.own.insert(lot.sequence, Own::new(Arc::clone(opened)));
+        turn.persist(Record::Endorsed { lot, except: Except::default(), batch: Some(blob) });
+        self.tell(Event::Input(Offer::Broadcast { payload }), turn);
+        self.consider_flush(turn);
+    }
+
+    /// Whether an entry that was accepted is still: one that settled meanwhile by another's batch needs no batch any more.
+    fn holds(&self, line: &Line, digest: Hash) -> bool {
+        self.ledger.slot(line.entry.id).is_some_and(|slot| slot.digest == digest)
+    }
+}
+
+fn refuse(ticket: u64, why: Refusal, turn: &mut Turn<'_, Replica>) {
+    turn.output(Output::Refused { ticket, why });
+}

@@ -1,0 +1,225 @@
+//! From a batch that its representative broadcasts to this replica's endorsement (acknowledge rule, specification 4.4).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use synod_broadcast::Lot;
+use synod_broadcast::signed::Except;
+use synod_crypto::PublicKey;
+use synod_ledger::{AccountId, Class, Code, Owner, Units};
+use synod_machine::Turn;
+use synod_quorum::NodeId;
+use synod_wire::{Blob, Bytes, Wire};
+
+use super::Replica;
+use super::lane::Batch;
+use crate::batch::{Auth, Line, Opened};
+use crate::fault::Fault;
+use crate::job::{Job, Purpose};
+use crate::ledger::Authority;
+use crate::trace::Rule;
+use crate::words::{Output, Record};
+
+impl Replica {
+    /// A batch with its representative's signature. One that was judged before is answered as before.
+    pub(super) fn on_proposed(&mut self, lot: Lot, payload: Bytes, turn: &mut Turn<'_, Self>) {
+        let known = self.lane_mut(lot.source).batches.get(&lot.sequence);
+        let said = known
+            .and_then(|batch| batch.endorsed.as_ref().map(|except| (batch.digest, except.items().to_vec())));
+        match said {
+            Some((digest, except)) => self.judge_slot(lot, digest, except, turn),
+            None => turn.compute(Job::Read { lot, payload, purpose: Purpose::Judge }),
+        }
+    }
+
+    pub(super) fn on_read(&mut self, lot: Lot, opened: Arc<Opened>, turn: &mut Turn<'_, Self>) {
+        let shard = self.config.view.context.shard;
+        let header = &opened.batch.header;
+        if (header.shard, header.lot) != (shard, lot) {
+            return turn.blame(NodeId(u32::from(lot.source)), Fault::WrongSlot);
+        }
+        let lane = self.lane_mut(lot.source);
+        if lot.sequence > lane.judged {
+            lane.waiting.insert(lot.sequence, opened);
+            self.go_on(lot.source, turn);
+        }
+    }
+
+    /// Judges a lane's batches in their order, as far as they are here.
+    pub(super) fn go_on(&mut self, lane: u8, turn: &mut Turn<'_, Self>) {
+        while let Some(opened) = self.next_to_judge(lane, turn) {
+            let keys = self.owners(&opened);
+            if keys.iter().all(Option::is_none) {
+                self.judge(&opened, keys, turn);
+                continue;
+            }
+            self.lane_mut(lane).checking = Some(opened.lot().sequence);
+            turn.compute(Job::Check { opened, view: Arc::clone(&self.config.view), keys });
+        }
+    }
+
+    /// The next batch of a lane that wants judging. Those that others certified before it was its turn are passed over: they
+    /// need no endorsement any more.
+    fn next_to_judge(&mut self, source: u8, turn: &mut Turn<'_, Self>) -> Option<Arc<Opened>> {
+        let lane = self.lane_mut(source);
+        if lane.checking.is_some() {
+            return None;
+        }
+        while let Some(next) = lane.judged.checked_add(1) {
+            let certified = lane.batches.get(&next).filter(|batch| batch.certified.is_some());
+            let Some(digest) = certified.map(|batch| batch.digest) else { break };
+            lane.waiting.remove(&next);
+            (lane.judged, lane.head) = (next, digest);
+        }
+        let opened = lane.waiting.remove(&lane.judged.checked_add(1)?)?;
+        if opened.batch.header.prev != lane.head {
+            turn.blame(NodeId(u32::from(source)), Fault::BrokenChain);
+            return None;
+        }
+        Some(opened)
+    }
+
+    /// The key that the owner of each line has, where it takes one.
+    pub(super) fn owners(&self, opened: &Opened) -> Vec<Option<PublicKey>> {
+        let mut renamed: Vec<(AccountId, Owner)> = Vec::new();
+        let lines = opened.batch.lines.iter().map(|line| {
+            let spender = line.entry.id.spender;
+            let later =
+                renamed.iter().rev().find(|(account, _)| *account == spender).map(|(_, owner)| *owner);
+            let owner = later.or_else(|| self.ledger.owner(spender));
+            if let synod_ledger::Kind::Rekey(owner) = line.entry.kind {
+                renamed.push((spender, owner));
+            }
+            match (owner, line.auth) {
+                (Some(Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }), Auth::Owner(_)) => {
+                    Some(key)
+                }
+                _ => None,
+            }
+        });
+        lines.collect()
+    }
+
+    pub(super) fn on_checked(
+        &mut self,
+        opened: &Arc<Opened>,
+        keys: Vec<Option<PublicKey>>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let lot = opened.lot();
+        let lane = self.lane_mut(lot.source);
+        if lane.checking == Some(lot.sequence) {
+            lane.checking = None;
+        }
+        match lane.batches.get_mut(&lot.sequence) {
+            // Checked again after a restart.
+            Some(batch) if batch.digest == opened.digest => {
+                batch.keys = keys;
+                self.judge_again(lot, turn);
+            }
+            // Certified meanwhile, with what others endorsed.
+            Some(_) => {}
+            None if lane.judged.checked_add(1) == Some(lot.sequence) => self.judge(opened, keys, turn),
+            None => {}
+        }
+        self.go_on(lot.source, turn);
+    }
+
+    /// Endorses the next batch of a lane, but for entries that break a rule; nothing of it if accounts are opened wrongly.
+    fn judge(&mut self, opened: &Arc<Opened>, keys: Vec<Option<PublicKey>>, turn: &mut Turn<'_, Self>) {
+        let (lot, digest) = (opened.lot(), opened.digest);
+        if !self.may_open(lot.source, opened) {
+            return turn.blame(NodeId(u32::from(lot.source)), Fault::BadOpening);
+        }
+        let except = self.accept(opened, &keys, None, turn);
+        let payload = Blob::try_from(opened.payload()).expect("it came in a payload");
+        let lane = self.lane_mut(lot.source);
+        lane.grant(&opened.batch.openings);
+        (lane.judged, lane.head) = (lot.sequence, digest);
+        let batch = Batch {
+            endorsed: Some(except.clone()),
+            opened: Some(Arc::clone(opened)),
+            keys,
+            ..Batch::new(digest)
+        };
+        lane.batches.insert(lot.sequence, batch);
+        let items = except.items().to_vec();
+        turn.applied(if items.is_empty() { Rule::Fund } else { Rule::Exclude });
+        turn.persist(Record::Endorsed { lot, except, batch: Some(payload) });
+        self.judge_slot(lot, digest, items, turn);
+    }
+
+    pub(super) fn may_open(&self, source: u8, opened: &Opened) -> bool {
+        let cap = self.config.caps.get(&u32::from(source)).copied().unwrap_or(Units(0));
+        let shard = self.config.view.context.shard;
+        self.lanes.get(&source).is_some_and(|lane| lane.may_open(shard, source, &opened.batch.openings, cap))
+    }
+
+    /// Accepts what may be endorsed of a batch, or of those entries that were left out before; gives what is left out, and has
+    /// the batch judged again when that may change. Behind an entry that is left out, its log's later ones are too.
+    fn accept(
+        &mut self,
+        opened: &Opened,
+        keys: &[Option<PublicKey>],
+        before: Option<&Except>,
+        turn: &mut Turn<'_, Self>,
+    ) -> Except {
+        let lot = opened.lot();
+        let (mut out, mut behind, mut wait) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        for ((at, line, digest), key) in
+            opened.lines().zip(keys.iter().copied().chain(std::iter::repeat(None)))
+        {
+            let spender = line.entry.id.spender;
+            let was_left_out = before.is_none_or(|before| before.items().binary_search(&at).is_ok());
+            if !was_left_out {
+                continue;
+            }
+            let accepted = match behind.contains(&spender) {
+                true => Err(Code::SequenceGap),
+                false => self.ledger.accept(line, digest, Authority { lane: lot.source, key }),
+            };
+            let Err(code) = accepted else { continue };
+            out.push(at);
+            behind.insert(spender);
+            if code.class() == Class::Transient {
+                wait.extend([spender].into_iter().chain(line.entry.names()));
+            }
+            if code == Code::SequenceConflict {
+                self.show(line, key, turn);
+            }
+        }
+        self.ledger.wait(lot, wait);
+        Except::new(out).expect("indexes rise")
+    }
+
+    /// Shows two entries that an owner authorized for one place.
+    fn show(&self, line: &Line, key: Option<PublicKey>, turn: &mut Turn<'_, Self>) {
+        let id = line.entry.id;
+        let Some(slot) = self.ledger.slot(id).filter(|slot| slot.line.entry != line.entry) else { return };
+        if key.is_some() && matches!(slot.line.auth, Auth::Owner(_)) {
+            let evidence = (slot.line.clone(), line.clone()).encode();
+            turn.output(Output::Conflict { id, evidence });
+        }
+    }
+
+    /// Judges what was left out of a batch again: a list only shrinks.
+    pub(super) fn judge_again(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
+        let Some(batch) = self.lane_mut(lot.source).batches.get(&lot.sequence) else { return };
+        let (Some(before), Some(opened)) = (batch.endorsed.clone(), batch.opened.clone()) else { return };
+        if before.items().is_empty() {
+            return;
+        }
+        let (digest, keys) = (batch.digest, batch.keys.clone());
+        let except = self.accept(&opened, &keys, Some(&before), turn);
+        if except == before {
+            return;
+        }
+        if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
+            batch.endorsed = Some(except.clone());
+        }
+        turn.applied(Rule::Again);
+        let items = except.items().to_vec();
+        turn.persist(Record::Endorsed { lot, except, batch: None });
+        self.judge_slot(lot, digest, items, turn);
+    }
+}

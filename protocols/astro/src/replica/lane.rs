@@ -1,0 +1,121 @@
+//! What a replica knows of one representative's batches.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use synod_broadcast::signed::Except;
+use synod_crypto::{Hash, PublicKey};
+use synod_ledger::{Opening, Units};
+
+use crate::batch::Opened;
+use crate::words::Receipt;
+
+/// One batch of a lane.
+#[derive(Clone, Debug)]
+pub(super) struct Batch {
+    pub(super) digest: Hash,
+    /// What is not endorsed, if anything is.
+    pub(super) endorsed: Option<Except>,
+    /// What is not certified, if anything is.
+    pub(super) certified: Option<Except>,
+    /// The batch, until all of it is certified and its accounts are open.
+    pub(super) opened: Option<Arc<Opened>>,
+    /// The keys under which its owners' signatures are good; empty where it was judged in an earlier life.
+    pub(super) keys: Vec<Option<PublicKey>>,
+    /// Certified entries that have not settled.
+    pub(super) unsettled: u32,
+    /// This node's own receipt, once it is signed.
+    pub(super) receipt: Option<Receipt>,
+    /// Whether one is being signed.
+    pub(super) is_signing: bool,
+}
+
+impl Batch {
+    pub(super) const fn new(digest: Hash) -> Self {
+        Self {
+            digest,
+            endorsed: None,
+            certified: None,
+            opened: None,
+            keys: Vec::new(),
+            unsettled: 0,
+            receipt: None,
+            is_signing: false,
+        }
+    }
+
+    /// Lets go of the batch once all of it is certified.
+    pub(super) fn close(&mut self) {
+        if self.certified.as_ref().is_some_and(|open| open.items().is_empty()) {
+            self.opened = None;
+        }
+    }
+}
+
+/// One representative's lane.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lane {
+    /// The last batch that was judged, or certified by others in its turn; all before it were.
+    pub(super) judged: u64,
+    /// Its digest.
+    pub(super) head: Hash,
+    /// All batches up to this one are certified here.
+    pub(super) frontier: u64,
+    /// Batches whose turn to be judged has not come.
+    pub(super) waiting: BTreeMap<u64, Arc<Opened>>,
+    /// The batch whose signatures are being checked.
+    pub(super) checking: Option<u64>,
+    pub(super) batches: BTreeMap<u64, Batch>,
+    /// The accounts of all batches up to this one are open.
+    pub(super) opened: u64,
+    /// Accounts that the lane's registrar has opened or is about to.
+    pub(super) locals: u64,
+    /// The sum of the limits that they may reach.
+    pub(super) granted: u128,
+}
+
+impl Lane {
+    /// Counts accounts as opened.
+    pub(super) fn grant(&mut self, openings: &[Opening]) {
+        for opening in openings {
+            self.locals = self.locals.max(opening.id.local);
+            self.granted = self.granted.saturating_add(opening.limit_max.0);
+        }
+    }
+
+    /// Whether accounts are the registrar's next ones, with limits within its cap.
+    pub(super) fn may_open(&self, shard: u16, lane: u8, openings: &[Opening], cap: Units) -> bool {
+        let mut granted = self.granted;
+        (1_u64..).zip(openings).all(|(at, opening)| {
+            granted = granted.saturating_add(opening.limit_max.0);
+            let id = opening.id;
+            opening.is_sound()
+                && (id.shard, id.registrar) == (shard, u32::from(lane))
+                && Some(id.local) == self.locals.checked_add(at)
+                && granted <= cap.0.max(self.granted)
+        })
+    }
+
+    /// Moves on over certified batches, and lets go of those that are done and older than `retain`.
+    pub(super) fn advance(&mut self, retain: u64) {
+        while let Some(next) = self.frontier.checked_add(1)
+            && self.batches.get(&next).is_some_and(|batch| batch.certified.is_some())
+        {
+            self.frontier = next;
+        }
+        let kept = self.frontier.saturating_sub(retain);
+        while let Some(oldest) = self.batches.first_entry().filter(|oldest| *oldest.key() <= kept) {
+            // What has not settled yet is told by its entries when it does.
+            oldest.remove();
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let batches = self.batches.values().map(|batch| {
+            let opened = batch.opened.as_ref().map_or(0, |opened| opened.bytes());
+            opened + (2 * size_of::<Batch>() + batch.keys.len() * size_of::<Option<PublicKey>>()) as u64
+        });
+        let waiting = self.waiting.values().map(|opened| opened.bytes());
+        batches.chain(waiting).sum()
+    }
+}

@@ -1,0 +1,82 @@
+//! Entries below certified ones, asked of peers one after another: the certificate of a later entry proves them.
+
+use synod_crypto::Hash;
+use synod_ledger::{Digests, EntryId};
+use synod_machine::{Span, Turn};
+use synod_quorum::NodeId;
+
+use super::Replica;
+use crate::batch::Line;
+use crate::fault::Fault;
+use crate::trace::Rule;
+use crate::words::{Message, Record, Timer};
+use crate::xlog::Certified;
+
+/// Entries that settled by descent and are kept for others. Each takes a liar's exclusion, so they are few.
+pub(super) const DESCENDED_MAX: usize = 65_536;
+
+/// An entry that is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    digest: Hash,
+    wait: Span,
+    asked: u32,
+}
+
+impl Replica {
+    /// Asks for an entry until it is here.
+    pub(super) fn want(&mut self, id: EntryId, digest: Hash, turn: &mut Turn<'_, Self>) {
+        let wait = self.config.parameters.pull;
+        let known = self.wanted.insert(id, Wanted { digest, wait, asked: 0 });
+        if known.is_none_or(|known| known.digest != digest) {
+            turn.applied(Rule::Pull);
+            self.on_want_due(id, turn);
+        }
+    }
+
+    pub(super) fn on_want_due(&mut self, id: EntryId, turn: &mut Turn<'_, Self>) {
+        let (others, longest) = (self.others(), self.config.parameters.pull_max);
+        let Some(wanted) = self.wanted.get_mut(&id) else { return };
+        let nth = wanted.asked.checked_rem(others.count()).unwrap_or_default();
+        let (digest, wait) = (wanted.digest, wanted.wait);
+        wanted.asked = wanted.asked.wrapping_add(1);
+        wanted.wait = wait.times(2).min(longest);
+        turn.arm(Timer::Want(id), wait);
+        if let Some(peer) = others.iter().nth(usize::try_from(nth).unwrap_or_default()) {
+            turn.send(peer, Message::Want { id, digest });
+        }
+    }
+
+    pub(super) fn on_want(&self, from: NodeId, id: EntryId, digest: Hash, turn: &mut Turn<'_, Self>) {
+        let open = self.ledger.slot(id).filter(|slot| slot.digest == digest).map(|slot| &slot.line);
+        let settled =
+            || self.descended.get(&id).filter(|line| Digests::default().entry(&line.entry) == digest);
+        if let Some(line) = open.or_else(settled) {
+            turn.send(from, Message::Here(line.clone()));
+        }
+    }
+
+    /// An entry that was asked for, perhaps.
+    pub(super) fn on_here(&mut self, from: NodeId, line: Line, turn: &mut Turn<'_, Self>) {
+        let id = line.entry.id;
+        let Some(wanted) = self.wanted.get(&id).copied() else { return };
+        if Digests::default().entry(&line.entry) != wanted.digest {
+            return turn.blame(from, Fault::WrongEntry);
+        }
+        self.wanted.remove(&id);
+        turn.disarm(Timer::Want(id));
+        turn.persist(Record::Descended(line.clone()));
+        let certified = self.ledger.certify(&line, wanted.digest, None);
+        if let Certified::Missing(id, digest) = certified {
+            self.want(id, digest, turn);
+        }
+        self.settle([id.spender], turn);
+    }
+
+    pub(super) fn keep_descended(&mut self, line: Line) {
+        self.descended.insert(line.entry.id, line);
+        if self.descended.len() > DESCENDED_MAX {
+            self.descended.pop_first();
+        }
+    }
+}

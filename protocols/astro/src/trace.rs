@@ -1,0 +1,34 @@
+//! Rules applied: lines of the listings, and written rules.
+
+use synod_machine::{Rule as ErasedRule, names};
+
+names! {
+    /// A line of Listings 1 to 10, or a rule of the specification.
+    Rule:
+    /// Listing 2: a representative takes an order and batches it.
+    Admit = "L2_admit";
+    /// Entries of a batch are endorsed.
+    Fund = "fund";
+    /// Entries of a batch are left out.
+    Exclude = "exclude";
+    /// Batches with exceptions are judged again.
+    Again = "again";
+    /// Listing 9 lines 44 to 49 (II-F: certified entries settle when their money is here).
+    Settle = "L9.44_settle";
+    /// A later entry's certificate settles an earlier one.
+    Ancestor = "ancestor";
+    /// A certified entry takes the place of one that was accepted.
+    Adopt = "adopt";
+    /// An entry below a certified one is asked for.
+    Pull = "pull";
+    /// Accounts open.
+    Open = "open";
+    /// A batch whose entries have settled is receipted.
+    Receipt = "receipt";
+}
+
+impl From<Rule> for ErasedRule {
+    fn from(rule: Rule) -> Self {
+        Self { protocol: "astro", name: rule.name() }
+    }
+}

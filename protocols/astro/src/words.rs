@@ -1,0 +1,305 @@
+//! What replicas say, keep and tell.
+
+use synod_broadcast::signed::{self, Except};
+use synod_broadcast::{Lot, PAYLOAD_MAX};
+use synod_crypto::{Hash, Signature, Statement};
+use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Opening, Part, Total, UserData};
+use synod_machine::{Message as Spoken, Queue, Record as Kept};
+use synod_wire::{Blob, List, wire};
+
+use crate::batch::Line;
+
+/// Receipts asked for at once.
+const ASKED_MAX: usize = 64;
+
+wire! {
+    /// What an owner signs of an entry. It is good in every view.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Authorized {
+        /// Of the entry.
+        pub entry: Hash,
+    }
+
+    /// What a replica signs after it settled a batch: all entries have settled but those that are open.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Settled {
+        /// The shard and view of the signer.
+        pub context: signed::Context,
+        /// Which batch.
+        pub lot: Lot,
+        /// Its digest.
+        pub digest: Hash,
+        /// See [`Except::digest`].
+        pub open: Hash,
+    }
+
+    /// One replica's word that a batch has settled there.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Receipt {
+        /// Which batch.
+        pub lot: Lot,
+        /// Its digest.
+        pub digest: Hash,
+        /// Entries that have not settled by this batch.
+        pub open: Except,
+        /// Whose word.
+        pub member: u8,
+        /// Over [`Settled`].
+        pub signature: Signature,
+    }
+
+    /// Spoken between replicas.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Message {
+        /// Of the broadcast.
+        0 = Broadcast(signed::Message),
+        /// To the batch's representative.
+        1 = Receipt(Receipt),
+        /// What have you settled of these?
+        2 = AskReceipts(List<Lot, ASKED_MAX>),
+        /// The entry of this digest, please: a certificate that I have rests on it.
+        3 = Want {
+            /// Its place.
+            id: EntryId,
+            /// Its digest.
+            digest: Hash,
+        },
+        /// Here it is.
+        4 = Here(Line),
+    }
+
+    /// An order that a representative gives its place in the log: of a customer of its institution.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Draft {
+        /// Whose log.
+        pub spender: AccountId,
+        /// What is to happen.
+        pub kind: Kind,
+        /// The caller's name for it.
+        pub transfer: u128,
+        /// The ledger.
+        pub ledger: u32,
+        /// The caller's reason.
+        pub code: u16,
+        /// See there.
+        pub user_data: UserData,
+        /// See there.
+        pub flags: Flags,
+    }
+
+    /// A promise, or what one is judged by.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Record {
+        /// Of the broadcast.
+        0 = Broadcast(signed::Record),
+        /// Before a batch is endorsed, but for these entries.
+        1 = Endorsed {
+            /// Which slot.
+            lot: Lot,
+            /// What is not endorsed.
+            except: Except,
+            /// The batch, unless a record before this one holds it.
+            batch: Option<Blob<{ PAYLOAD_MAX as usize }>>,
+        },
+        /// Before entries settle by a certificate, all of the batch but the open ones.
+        2 = Certified {
+            /// Which slot.
+            lot: Lot,
+            /// What is not certified.
+            open: Except,
+            /// The batch, unless a record before this one holds it.
+            batch: Option<Blob<{ PAYLOAD_MAX as usize }>>,
+        },
+        /// Before an entry settles by the certificate of a later one.
+        3 = Descended(Line),
+        /// Of a snapshot: a part of the book.
+        4 = Book(Part),
+        /// Of a snapshot: an open entry.
+        5 = Open {
+            /// The entry.
+            line: Line,
+            /// What it takes.
+            debit: Total,
+            /// Whether a certificate is known.
+            is_certified: bool,
+            /// Whose certificates.
+            lots: List<Lot, LOTS_MAX>,
+        },
+        /// Of a snapshot: an entry that settled by the certificate of a later one, for whoever is behind.
+        6 = Settled(Line),
+        /// Of a snapshot: how far a lane is.
+        7 = Lane {
+            /// The last batch that was judged.
+            judged: Lot,
+            /// Its digest.
+            head: Hash,
+            /// All batches up to this one are certified here.
+            frontier: u64,
+        },
+        /// Of a snapshot: a batch.
+        8 = Batch {
+            /// Which slot.
+            lot: Lot,
+            /// Its digest.
+            digest: Hash,
+            /// What is not endorsed, if anything of it is.
+            endorsed: Option<Except>,
+            /// What is not certified, if anything of it is.
+            certified: Option<Except>,
+            /// The batch, while it is needed.
+            batch: Option<Blob<{ PAYLOAD_MAX as usize }>>,
+        },
+    }
+}
+
+/// Most batches that certify one entry and are told when it settles: all that 128 representatives have under way.
+pub(crate) const LOTS_MAX: usize = 1 << 17;
+
+impl Statement for Authorized {
+    const PROTOCOL: u8 = 3;
+    const VERSION: u8 = 1;
+
+    fn kind(&self) -> u16 {
+        1
+    }
+}
+
+impl Statement for Settled {
+    const PROTOCOL: u8 = 3;
+    const VERSION: u8 = 1;
+
+    fn kind(&self) -> u16 {
+        2
+    }
+}
+
+impl Spoken for Message {
+    fn queue(&self) -> Queue {
+        match self {
+            Self::Broadcast(message) => Spoken::queue(message),
+            // A list of open entries can be long.
+            Self::Receipt(receipt) if !receipt.open.items().is_empty() => Queue::PROPOSAL,
+            Self::Receipt(_) | Self::AskReceipts(_) | Self::Want { .. } | Self::Here(_) => Queue::CONTROL,
+        }
+    }
+}
+
+impl Kept for Record {}
+
+/// A timer's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// Of the broadcast.
+    Broadcast(signed::Timer),
+    /// What was admitted goes out.
+    Flush,
+    /// Ask the next peer for an entry.
+    Want(EntryId),
+    /// Ask for receipts of this node's own batches.
+    Receipts,
+}
+
+/// What the local user asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Pays, by the rules of this representative's customers.
+    Order {
+        /// Returned in the answer.
+        ticket: u64,
+        /// What is ordered.
+        draft: Draft,
+    },
+    /// Carries an entry that its owner signed.
+    Signed {
+        /// Returned in the answer.
+        ticket: u64,
+        /// The entry.
+        line: Line,
+    },
+    /// Opens an account of this node's own registrar.
+    Open {
+        /// Returned in the answer.
+        ticket: u64,
+        /// The account.
+        opening: Opening,
+    },
+}
+
+/// How sure a payment is (specification, section 4.10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Its representative has it.
+    Accepted,
+    /// No other entry can have its place; it settles at every correct replica.
+    Certified,
+    /// A correct replica settled it.
+    Settled,
+    /// It survives any f faults.
+    Stable,
+}
+
+/// Why an order was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The ledger's reason.
+    Ledger(Code),
+    /// An order of this name has this place: nothing happens twice.
+    Exists(EntryId),
+    /// Over a window; try again after so many milliseconds.
+    Busy(u32),
+}
+
+/// What the local user is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The order has its place.
+    Accepted {
+        /// Which order.
+        ticket: u64,
+        /// The entry.
+        entry: Entry,
+        /// Its digest.
+        digest: Hash,
+    },
+    /// The order was not taken, and nothing happened.
+    Refused {
+        /// Which order.
+        ticket: u64,
+        /// Why.
+        why: Refusal,
+    },
+    /// An entry that this representative carries is surer than before.
+    Progress {
+        /// Which.
+        id: EntryId,
+        /// The caller's name for it.
+        transfer: u128,
+        /// How sure.
+        level: Level,
+    },
+    /// An entry has settled here, in the order in which entries settle here.
+    Settled {
+        /// The entry.
+        entry: Entry,
+        /// Its digest.
+        digest: Hash,
+    },
+    /// An account is open.
+    Opened(AccountId),
+    /// A representative signed two batches for one place.
+    TwoBatches {
+        /// Whose lane.
+        lane: synod_quorum::NodeId,
+        /// Which place.
+        sequence: u64,
+        /// What proves it; see [`signed::TwoPayloads`].
+        evidence: synod_wire::Bytes,
+    },
+    /// Somebody authorized two entries for one place.
+    Conflict {
+        /// The place.
+        id: EntryId,
+        /// Both entries with their authorizations.
+        evidence: synod_wire::Bytes,
+    },
+}

@@ -1,0 +1,250 @@
+//! Customers of four or more institutions, and a bookkeeper who trusts nobody: what every member tells is checked against sums
+//! kept by hand.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use synod_astro::{
+    Auth, Authorized, Config, Draft, Input, Level, Line, Output, Parameters, Refusal, Replica,
+};
+use synod_broadcast::signed::{Context, View};
+use synod_crypto::{Hash, Keys, Scope, Seed};
+use synod_ledger::{
+    AccountId, Digests, Entry, EntryId, Flags, Kind, Leg, Opening, Owner, Part, Terms, Units, UserData,
+    genesis,
+};
+use synod_machine::Span;
+use synod_machine::testing::{Users, World as Members};
+use synod_quorum::{Epoch, Member, NodeId, Roster};
+
+pub(crate) const CLUSTER: Hash = Hash([4; 32]);
+pub(crate) const CONTEXT: Context = Context { shard: 0, view: Hash([5; 32]) };
+pub(crate) const EPOCH: Epoch = Epoch(7);
+pub(crate) const EURO: u32 = 978;
+/// What issuers may owe.
+pub(crate) const LIMIT: u128 = 1_000_000;
+
+pub(crate) type World = Members<Bank>;
+
+/// The secret of a member.
+fn seed(id: u32) -> Seed {
+    Seed::new([u8::try_from(id).expect("few") + 1; 32])
+}
+
+pub(crate) fn keys(id: u32) -> Keys {
+    Keys::ed25519(&seed(id), [9; 32])
+}
+
+/// The keys of an account that signs for itself.
+pub(crate) fn owner(id: AccountId) -> Keys {
+    let [low, ..] = id.local.to_le_bytes();
+    let [lane, ..] = id.registrar.to_le_bytes();
+    let mut secret = [77; 32];
+    (secret[0], secret[1]) = (low, lane);
+    Keys::ed25519(&Seed::new(secret), [9; 32])
+}
+
+/// The issuer of an institution.
+pub(crate) fn issuer(registrar: u32) -> AccountId {
+    account(registrar, 1)
+}
+
+/// A customer whose institution signs.
+pub(crate) fn custodial(registrar: u32) -> AccountId {
+    account(registrar, 2)
+}
+
+/// A customer who signs.
+pub(crate) fn signing(registrar: u32) -> AccountId {
+    account(registrar, 3)
+}
+
+pub(crate) fn account(registrar: u32, local: u64) -> AccountId {
+    AccountId { shard: 0, registrar, local }
+}
+
+pub(crate) fn opening(id: AccountId, owner: Owner, limit: u128) -> Opening {
+    let terms = Terms { owner, recovery: None, limit: Units(limit), code: 1, user_data: UserData::default() };
+    let representative = u8::try_from(id.registrar).expect("few");
+    Opening { id, ledger: EURO, terms, limit_max: Units(limit), representative }
+}
+
+pub(crate) fn view(n: u32) -> Arc<View> {
+    let members = (0..n).map(|id| Member { key: seed(id).public(), power: 1 });
+    let roster = Roster::new(EPOCH, members.collect()).expect("distinct members");
+    Arc::new(View { cluster: CLUSTER, roster: Arc::new(roster), context: CONTEXT })
+}
+
+pub(crate) fn config(n: u32, me: NodeId) -> Config {
+    let genesis = (0..n).flat_map(|registrar| {
+        let institution = Owner::Custodial(u8::try_from(registrar).expect("few"));
+        let own = Owner::SelfSigned(owner(signing(registrar)).public());
+        [
+            opening(issuer(registrar), institution, LIMIT),
+            opening(custodial(registrar), institution, 0),
+            opening(signing(registrar), own, 0),
+        ]
+    });
+    Config {
+        me,
+        view: view(n),
+        genesis: genesis.collect(),
+        caps: (0..n).map(|registrar| (registrar, Units(2 * LIMIT))).collect(),
+        parameters: Parameters {
+            batch_max: 5,
+            batch_bytes: 8 << 10,
+            batch_wait: Span::millis(5),
+            window: 16,
+            lane_window: 8,
+            retain: 16,
+            ..Parameters::default()
+        },
+    }
+}
+
+pub(crate) fn pay(to: AccountId, amount: u128) -> Kind {
+    Kind::Pay(Leg { to, amount: Units(amount) })
+}
+
+pub(crate) fn draft(spender: AccountId, kind: Kind, transfer: u128) -> Draft {
+    Draft {
+        spender,
+        kind,
+        transfer,
+        ledger: EURO,
+        code: 0,
+        user_data: UserData::default(),
+        flags: Flags::default(),
+    }
+}
+
+pub(crate) fn digest(entry: &Entry) -> Hash {
+    Digests::default().entry(entry)
+}
+
+/// An entry that its owner signs.
+pub(crate) fn signed(id: EntryId, prev: Hash, kind: Kind, transfer: u128) -> Line {
+    let Draft { ledger, code, user_data, flags, .. } = draft(id.spender, kind.clone(), transfer);
+    let entry = Entry { id, prev, kind, transfer, ledger, code, user_data, flags };
+    let scope = Scope { cluster: CLUSTER, epoch: Epoch(0) };
+    let statement = Authorized { entry: digest(&entry) };
+    let claim = owner(id.spender).sign(scope, NodeId(u32::MAX), statement);
+    Line { entry, auth: Auth::Owner(claim.signature) }
+}
+
+/// The first entry of a log.
+pub(crate) fn first(spender: AccountId, kind: Kind, transfer: u128) -> Line {
+    signed(EntryId { spender, n: 1 }, genesis(spender), kind, transfer)
+}
+
+/// What one member told.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// Settled entries by place.
+    pub(crate) settled: BTreeMap<EntryId, (Entry, Hash)>,
+    balances: BTreeMap<AccountId, i128>,
+    pub(crate) accepted: BTreeMap<u64, (Entry, Hash)>,
+    pub(crate) refused: BTreeMap<u64, Refusal>,
+    pub(crate) levels: BTreeMap<EntryId, BTreeSet<Level>>,
+    pub(crate) conflicts: BTreeSet<EntryId>,
+    pub(crate) doubled: usize,
+    pub(crate) opened: Vec<AccountId>,
+}
+
+impl Told {
+    /// A-S1 to A-S6 at one member, by hand.
+    fn settle(&mut self, entry: Entry, hash: Hash) {
+        let EntryId { spender, n } = entry.id;
+        let before = n.checked_sub(1).filter(|before| *before > 0).map(|n| EntryId { spender, n });
+        let head = before.map_or(genesis(spender), |id| self.settled.get(&id).expect("logs have no gaps").1);
+        assert_eq!(entry.prev, head, "a log is one chain");
+        assert_eq!(hash, digest(&entry));
+        let Kind::Pay(Leg { to, amount: Units(amount) }) = &entry.kind else { panic!("payments alone") };
+        let amount = i128::try_from(*amount).expect("small");
+        *self.balances.entry(spender).or_default() -= amount;
+        *self.balances.entry(*to).or_default() += amount;
+        let limit = if spender.local == 1 { i128::try_from(LIMIT).expect("small") } else { 0 };
+        assert!(self.balances[&spender] >= -limit, "{spender} spends what it does not have");
+        assert_eq!(self.balances.values().sum::<i128>(), 0, "money is made");
+        let twice = self.settled.insert(entry.id, (entry, hash));
+        assert!(twice.is_none(), "an entry settles once");
+    }
+}
+
+/// The users of all members.
+pub(crate) struct Bank {
+    n: u32,
+    pub(crate) told: Vec<Told>,
+}
+
+impl Bank {
+    pub(crate) fn world(n: u32, seed: u64) -> World {
+        Members::new(n, seed, Self { n, told: (0..n).map(|_| Told::default()).collect() })
+    }
+}
+
+impl Users for Bank {
+    type Machine = Replica;
+
+    fn config(&self, id: NodeId) -> Config {
+        config(self.n, id)
+    }
+
+    fn keys(&self, id: NodeId) -> Keys {
+        keys(id.0)
+    }
+
+    fn told(&mut self, id: NodeId, output: Output) -> Vec<Input> {
+        let told = &mut self.told[id.0 as usize];
+        match output {
+            Output::Accepted { ticket, entry, digest } => drop(told.accepted.insert(ticket, (entry, digest))),
+            Output::Refused { ticket, why } => drop(told.refused.insert(ticket, why)),
+            Output::Progress { id, level, .. } => drop(told.levels.entry(id).or_default().insert(level)),
+            Output::Settled { entry, digest } => told.settle(entry, digest),
+            Output::Opened(account) => told.opened.push(account),
+            Output::Conflict { id, .. } => drop(told.conflicts.insert(id)),
+            Output::TwoBatches { .. } => told.doubled += 1,
+        }
+        Vec::new()
+    }
+}
+
+/// What correct members told.
+pub(crate) fn told(world: &World) -> impl Iterator<Item = &Told> {
+    world.correct().map(|(id, _)| &world.users.told[id.0 as usize])
+}
+
+/// A-S1 over members: one entry per place.
+pub(crate) fn agrees(world: &World) -> bool {
+    let mut all: BTreeMap<EntryId, Hash> = BTreeMap::new();
+    told(world)
+        .flat_map(|told| &told.settled)
+        .all(|(id, (_, hash))| *all.entry(*id).or_insert(*hash) == *hash)
+}
+
+/// Runs until correct members settled the same entries, at least so many; false after too long.
+pub(crate) fn settle(world: &mut World, count: usize) -> bool {
+    world.until(|world| {
+        let mut logs = told(world).map(|told| &told.settled);
+        let Some(one) = logs.next() else { return true };
+        one.len() >= count && logs.all(|log| log.keys().eq(one.keys()))
+    })
+}
+
+pub(crate) fn parts(replica: &Replica) -> Vec<Part> {
+    let mut parts = Vec::new();
+    replica.book().parts(&mut |part| parts.push(part));
+    parts
+}
+
+/// At quiescence all correct books are equal.
+pub(crate) fn equal_books(world: &World) {
+    let books: Vec<Vec<Part>> = world.correct().map(|(_, seat)| parts(&seat.machine)).collect();
+    assert!(books.windows(2).all(|two| two[0] == two[1]), "equal entries make equal books");
+}
+
+/// Orders a payment of a customer of an institution.
+pub(crate) fn order(world: &mut World, ticket: u64, spender: AccountId, to: AccountId, amount: u128) {
+    let draft = draft(spender, pay(to, amount), u128::from(ticket));
+    world.ask(NodeId(spender.registrar), Input::Order { ticket, draft });
+}
