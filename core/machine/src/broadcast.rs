@@ -4,6 +4,7 @@ use synod_crypto::Hash;
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes, wire};
 
+pub use crate::items::{Context, Except, ITEMS_MAX, Independent, Items, Lot, PAYLOAD_MAX, UNCHECKED, View};
 use crate::{Machine, Wall};
 
 wire! {
@@ -148,8 +149,11 @@ pub struct Slot {
 /// What the user of a reliable broadcast asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// Broadcasts a payload in this node's next slot.
+    /// Broadcasts a payload in this node's next slot, whose number is said: one that has a payload already keeps it, so that
+    /// after a restart everything can be offered again.
     Broadcast {
+        /// Which slot: 1, 2, 3, ...
+        sequence: u64,
         /// What to broadcast.
         payload: Bytes,
     },
@@ -180,6 +184,8 @@ pub enum Broadcast {
         slot: Slot,
         /// The payload.
         payload: Bytes,
+        /// Its items that are not delivered by this proof: those that too few endorse. None where payloads are delivered whole.
+        open: Except,
         /// A transferable proof, where the broadcast gives one.
         proof: Option<Bytes>,
     },

@@ -40,6 +40,7 @@ mod effect;
 mod event;
 mod fault;
 pub mod host;
+mod items;
 mod job;
 mod machine;
 mod nested;

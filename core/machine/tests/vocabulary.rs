@@ -1,6 +1,6 @@
 //! Shared vocabulary: random streams, time, planted bugs, formats.
 
-use synod_machine::broadcast::{Checkpoint, Position, Ticket};
+use synod_machine::broadcast::{Checkpoint, Context, Except, Lot, Position, Ticket};
 use synod_machine::register::{RegisterOp, RegisterReply};
 use synod_machine::{Rng, Span, Time, Wall, planted};
 use synod_quorum::NodeId;
@@ -46,4 +46,4 @@ fn one_plant_at_a_time_is_active() {
     assert!(!planted!(H1));
 }
 
-synod_wire::conformance!(Wall, Position, Ticket, Checkpoint, RegisterOp, RegisterReply);
+synod_wire::conformance!(Wall, Position, Ticket, Checkpoint, Context, Except, Lot, RegisterOp, RegisterReply);

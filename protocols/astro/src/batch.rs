@@ -5,11 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use synod_broadcast::Lot;
-use synod_broadcast::signed::{ITEMS_MAX, Items};
 use synod_crypto::merkle::{self, Tree};
 use synod_crypto::{Hash, Hasher, Signature};
 use synod_ledger::{AccountId, Digests, Entry, Opening};
+use synod_machine::broadcast::{ITEMS_MAX, Items, Lot, PAYLOAD_MAX};
 use synod_wire::{Bytes, Limits, List, Wire, wire};
 
 /// Most openings of one batch.
@@ -133,7 +132,7 @@ impl Opened {
     /// Reads a payload; `None` unless it is a batch of something whose header fits.
     #[must_use]
     pub fn read(payload: &Bytes) -> Option<Self> {
-        let limits = Limits { frame_max: synod_broadcast::PAYLOAD_MAX };
+        let limits = Limits { frame_max: PAYLOAD_MAX };
         let batch = Batch::decode(payload.clone(), &limits).ok()?;
         if batch.openings.is_empty() && batch.lines.is_empty() {
             return None;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use synod_broadcast::signed::{ITEMS_MAX, View};
 use synod_ledger::{Opening, Units};
-use synod_machine::Span;
+use synod_machine::broadcast::{ITEMS_MAX, View};
+use synod_machine::{Recover, Span};
 use synod_quorum::NodeId;
 
 /// What a replica needs to know.
@@ -21,6 +21,14 @@ pub struct Config {
     pub caps: BTreeMap<u32, Units>,
     /// Parameters.
     pub parameters: Parameters,
+}
+
+/// What a replica starts from.
+pub struct Setup<B: Recover> {
+    /// See there.
+    pub config: Config,
+    /// How the broadcast is set up whose user took care of each lane's slots up to a number.
+    pub channel: Box<dyn Fn(BTreeMap<u8, u64>) -> B::Config>,
 }
 
 /// Numbers that all replicas of a shard share (specification, section 2).
@@ -69,6 +77,12 @@ impl Default for Parameters {
 }
 
 impl Parameters {
+    /// Longest payload that the broadcast has to carry, in bytes.
+    #[must_use]
+    pub const fn payload_max(&self) -> u32 {
+        self.batch_bytes.saturating_add(BATCH_BYTES_MIN)
+    }
+
     /// What cannot work, in words.
     #[must_use]
     pub fn fault(&self) -> Option<&'static str> {
@@ -88,4 +102,4 @@ pub const WINDOW_MAX: u64 = 1 << 16;
 /// Bytes of the longest entry: 64 legs, or 64 holds and what is posted of each, and an authorization.
 pub const LINE_BYTES_MAX: u32 = 4 << 10;
 /// Bytes of a batch beside its lines: header, counts.
-pub(crate) const BATCH_BYTES_MIN: u32 = 512;
+const BATCH_BYTES_MIN: u32 = 512;

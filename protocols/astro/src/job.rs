@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use synod_broadcast::Lot;
-use synod_broadcast::signed::{self, Except, View};
 use synod_crypto::{Claim, Keys, PublicKey, Scope, Signature, Verified, verify_all};
 use synod_ledger::{Digests, Opening};
-use synod_machine::{Cost, Job as Work};
+use synod_machine::broadcast::{Except, Lot, View};
+use synod_machine::{Cost, Job as Run};
 use synod_quorum::{Epoch, NodeId};
 use synod_wire::Bytes;
 
@@ -22,11 +21,9 @@ pub enum Purpose {
     Settle(Except),
 }
 
-/// Work of a replica.
+/// Work of a replica beside the broadcast's.
 #[derive(Clone, Debug)]
-pub enum Job {
-    /// Of the broadcast.
-    Broadcast(signed::Job),
+pub enum Work {
     /// Reads a payload.
     Read {
         /// For which slot.
@@ -93,9 +90,7 @@ pub enum Job {
 
 /// What came of it.
 #[derive(Clone, Debug)]
-pub enum Done {
-    /// Of the broadcast.
-    Broadcast(signed::Done),
+pub enum Made {
     /// A payload was read, if it is a batch.
     Read {
         /// For which slot.
@@ -134,18 +129,64 @@ pub enum Done {
     },
 }
 
-impl Work for Job {
-    type Done = Done;
+/// Work of a replica; `J` is the broadcast's.
+#[derive(Clone, Debug)]
+pub enum Job<J> {
+    /// Of the broadcast.
+    Broadcast(J),
+    /// Beside it.
+    Own(Work),
+}
 
-    fn run(self, keys: &Keys) -> Done {
+/// What came of it; `D` is what came of the broadcast's.
+#[derive(Clone, Debug)]
+pub enum Done<D> {
+    /// Of the broadcast.
+    Broadcast(D),
+    /// Beside it.
+    Own(Made),
+}
+
+impl<J> From<Work> for Job<J> {
+    fn from(own: Work) -> Self {
+        Self::Own(own)
+    }
+}
+
+impl<J: Run> Run for Job<J> {
+    type Done = Done<J::Done>;
+
+    fn run(self, keys: &Keys) -> Self::Done {
         match self {
             Self::Broadcast(job) => Done::Broadcast(job.run(keys)),
+            Self::Own(work) => Done::Own(work.run(keys)),
+        }
+    }
+
+    fn cost(&self) -> Cost {
+        match self {
+            Self::Broadcast(job) => job.cost(),
+            Self::Own(work) => work.cost(),
+        }
+    }
+
+    fn peer(&self) -> Option<NodeId> {
+        match self {
+            Self::Broadcast(job) => job.peer(),
+            Self::Own(work) => work.peer(),
+        }
+    }
+}
+
+impl Work {
+    fn run(self, keys: &Keys) -> Made {
+        match self {
             Self::Read { lot, payload, purpose } => {
-                Done::Read { lot, purpose, opened: Opened::read(&payload).map(Arc::new) }
+                Made::Read { lot, purpose, opened: Opened::read(&payload).map(Arc::new) }
             }
             Self::Check { opened, view, keys: owners } => {
                 let keys = check(&opened, &view, &owners, keys);
-                Done::Checked { opened, keys }
+                Made::Checked { opened, keys }
             }
             Self::Admit { ticket, line, view, key } => {
                 let digest = Digests::default().entry(&line.entry);
@@ -155,30 +196,29 @@ impl Work for Job {
                     }
                     Auth::Institution => false,
                 };
-                Done::Admitted { ticket, line, key: good.then_some(key) }
+                Made::Admitted { ticket, line, key: good.then_some(key) }
             }
             Self::Build { shard, lot, prev, openings, lines } => {
                 let opened = Opened::new(shard, lot, prev, openings, lines);
                 let payload = opened.payload();
-                Done::Built(Arc::new(opened), payload)
+                Made::Built(Arc::new(opened), payload)
             }
             Self::Sign { view, me, settled, open } => {
                 let Settled { lot, digest, .. } = settled;
-                let signature = keys.sign(scope(&view), me, settled).signature;
+                let signature = keys.sign(view.scope(), me, settled).signature;
                 let member = me.member().expect("a replica is a member");
-                Done::Signed(Receipt { lot, digest, open, member, signature })
+                Made::Signed(Receipt { lot, digest, open, member, signature })
             }
             Self::Receipt { view, from, receipt } => {
                 let is_good =
                     receipt_claim(&view, from, &receipt).is_some_and(|claim| claim.verify(keys).is_ok());
-                Done::Receipt { from, receipt: is_good.then_some(receipt) }
+                Made::Receipt { from, receipt: is_good.then_some(receipt) }
             }
         }
     }
 
     fn cost(&self) -> Cost {
         match self {
-            Self::Broadcast(job) => job.cost(),
             Self::Read { payload, .. } => {
                 let bytes = payload.len() as u64;
                 Cost { hashed: 2 * bytes, coded: bytes, ..Cost::default() }
@@ -198,17 +238,12 @@ impl Work for Job {
 
     fn peer(&self) -> Option<NodeId> {
         match self {
-            Self::Broadcast(job) => job.peer(),
             Self::Read { lot, .. } => Some(NodeId(u32::from(lot.source))),
             Self::Check { opened, .. } => Some(NodeId(u32::from(opened.lot().source))),
             Self::Receipt { from, .. } => Some(*from),
             Self::Admit { .. } | Self::Build { .. } | Self::Sign { .. } => None,
         }
     }
-}
-
-fn scope(view: &View) -> Scope {
-    Scope { cluster: view.cluster, epoch: view.roster.epoch() }
 }
 
 /// An owner's claim: good in every view, so it names none.
@@ -218,14 +253,13 @@ fn claim(view: &View, statement: Authorized, key: PublicKey, signature: Signatur
 }
 
 fn receipt_claim(view: &View, from: NodeId, receipt: &Receipt) -> Option<Claim<Settled>> {
-    let key = view.roster.member(from)?.key;
     let statement = Settled {
         context: view.context,
         lot: receipt.lot,
         digest: receipt.digest,
         open: receipt.open.digest(),
     };
-    Some(Claim { statement, scope: scope(view), signer: from, key, signature: receipt.signature })
+    view.claim(from, statement, receipt.signature)
 }
 
 fn check(opened: &Opened, view: &View, owners: &[Option<PublicKey>], keys: &Keys) -> Vec<Option<PublicKey>> {

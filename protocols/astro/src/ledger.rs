@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use synod_broadcast::Lot;
 use synod_crypto::{Hash, PublicKey};
 use synod_ledger::{AccountId, Book, Code, Entry, EntryId, Kind, Owner, Units, judge};
+use synod_machine::broadcast::Lot;
 
 use crate::batch::{Auth, Line};
 use crate::xlog::{Base, Certified, Slot, Xlog};

@@ -1,4 +1,31 @@
-//! Astro: payments by broadcast, without consensus.
+//! Astro: payments by broadcast, without consensus (paper: "Online Payments by Merely Broadcasting Messages"), in profile II-F.
+//!
+//! *What it gives.* Every account has an exclusive log of what it pays. A [`Replica`] takes orders of its own customers, puts them
+//! into [`Batch`]es and broadcasts those in its lane; replicas endorse an entry if they can see that it is funded, and a
+//! certificate of a quorum settles it at every correct replica. With at most f of 3f + 1 liars among replicas, and any number
+//! among customers: **no double spend** and one chain per account (A-S1, A-S4), **solvency** (A-S6) and **conservation** (A-S5) at
+//! each step, **totality** (A-L2: what settles at one correct replica settles at all), and whoever lies delays its own accounts
+//! alone (A-L4). There is no leader, no order across accounts, and no timeout decides anything.
+//!
+//! *How.* `ledger` holds the book and the open end of each log. An entry is accepted at its place once, behind an
+//! accepted predecessor that it names by digest, if what has settled here less what was accepted before pays for it (the
+//! acknowledge rule, specification 4.4). A member endorses a batch but for the entries that it does not accept, with a list that
+//! only shrinks: one bad entry holds no other up. An entry is certified that a quorum does not except; with it every earlier one
+//! of its chain is, since the quorum's correct members accepted exactly that chain (the ancestor rule). What was accepted and
+//! contradicts a certificate gives way to it.
+//!
+//! *Levels.* `Certified`, `Settled` (f + 1 receipts), `Stable` (a quorum of receipts): see [`Level`].
+//!
+//! *Deviations* from the paper: E1 to E3, E5 to E16, E19, E28, E29, E32 and E33 of the specification; docs/papers/astro.md says where.
+//! From the specification: the representative is a part of the replica's machine, since it judges by the same book.
+//!
+//! *Not built*: profiles I and II, distilled authorizations, witnesses, shards, cuts, views that change, the client's wallet. There
+//! is no way to ask for them. Duplicates of orders are known while they are unsettled: an order that settled long ago and is
+//! given again is a new one.
+//!
+//! *Bounds.* The book; per account `window` open entries; per lane `lane_window + retain` batches of which something is open; four
+//! batches of orders that wait. See [`synod_machine::Bounded`].
+
 mod batch;
 mod config;
 mod fault;
@@ -10,9 +37,11 @@ mod words;
 mod xlog;
 
 pub use batch::{Auth, Batch, Batches, EntryProof, Header, Line, OPENINGS_MAX, Opened};
-pub use config::{Config, LINE_BYTES_MAX, Parameters, WINDOW_MAX};
+pub use config::{Config, LINE_BYTES_MAX, Parameters, Setup, WINDOW_MAX};
 pub use fault::Fault;
-pub use job::{Done, Job, Purpose};
-pub use replica::{Channel, Replica};
+pub use job::{Done, Job, Made, Purpose, Work};
+pub use replica::{Carrier, Replica};
 pub use trace::Rule;
-pub use words::{Authorized, Draft, Input, Level, Message, Output, Receipt, Record, Refusal, Settled, Timer};
+pub use words::{
+    Authorized, Draft, Input, Level, Message, Output, Promise, Receipt, Record, Refusal, Settled, Timer, Word,
+};

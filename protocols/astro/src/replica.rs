@@ -10,31 +10,42 @@ mod recover;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use synod_broadcast::{Config as BroadcastConfig, Lot, SignedBroadcast, signed};
 use synod_ledger::{Book, EntryId};
-use synod_machine::broadcast::{Broadcast, Offer};
-use synod_machine::{Bounded, Event, Lift, Machine, Nested, Turn, Unrecoverable};
-use synod_quorum::{NodeId, NodeSet, Quorums};
+use synod_machine::broadcast::{Broadcast, Lot, Offer, ReliableBroadcast};
+use synod_machine::{Bounded, Event, Lift, Machine, Nested, Recover, To, Turn, Unrecoverable};
+use synod_quorum::{Model, NodeId, NodeSet, Quorums};
 
-use crate::batch::{Batches, Line};
-use crate::config::{BATCH_BYTES_MIN, Config};
+use crate::batch::Line;
+use crate::config::Config;
 use crate::fault::Fault;
-use crate::job::{Done, Job, Purpose};
+use crate::job::{Done, Job, Made, Purpose, Work};
 use crate::ledger::Ledger;
-use crate::words::{Input, Message, Output, Record, Timer};
+use crate::words::{Input, Message, Output, Promise, Record, Timer, Word};
 use desk::Desk;
 use lane::Lane;
 use pull::Wanted;
 
-/// The broadcast that carries batches.
-pub type Channel = SignedBroadcast<Batches>;
+/// A broadcast that can carry batches: one whose deliveries say which items are certified, and whose proofs show it.
+pub trait Carrier: ReliableBroadcast + Recover + Bounded {}
+impl<B: ReliableBroadcast + Recover + Bounded> Carrier for B {}
+
+fn compute<B: Carrier>(turn: &mut Turn<'_, Replica<B>>, work: Work) {
+    turn.compute(work.into());
+}
+
+fn keep<B: Carrier>(turn: &mut Turn<'_, Replica<B>>, promise: Promise) {
+    turn.persist(promise.into());
+}
+
+fn say<B: Carrier>(turn: &mut Turn<'_, Replica<B>>, to: impl Into<To>, word: Word) {
+    turn.send(to, word.into());
+}
 
 /// One member's part in the ledger of its shard.
-#[derive(Clone, Debug)]
-pub struct Replica {
+pub struct Replica<B: Machine> {
     config: Config,
     quorums: Quorums,
-    broadcast: Nested<Channel>,
+    broadcast: Nested<B>,
     /// What the broadcast said in this step and was not looked at.
     heard: VecDeque<Broadcast>,
     ledger: Ledger,
@@ -49,36 +60,39 @@ pub struct Replica {
 /// The broadcast's words in the replica's.
 pub(crate) struct Under;
 
-impl Lift<Channel, Replica> for Under {
-    fn message(&self, message: signed::Message) -> Message {
+impl<B: Carrier> Lift<B, Replica<B>> for Under {
+    fn message(&self, message: B::Message) -> Message<B::Message> {
         Message::Broadcast(message)
     }
 
-    fn timer(&self, timer: signed::Timer) -> Timer {
+    fn timer(&self, timer: B::Timer) -> Timer<B::Timer> {
         Timer::Broadcast(timer)
     }
 
-    fn record(&self, record: signed::Record) -> Record {
+    fn record(&self, record: B::Record) -> Record<B::Record> {
         Record::Broadcast(record)
     }
 
-    fn job(&self, job: signed::Job) -> Job {
+    fn job(&self, job: B::Job) -> Job<B::Job> {
         Job::Broadcast(job)
     }
 }
 
-impl Replica {
+impl<B: Carrier> Replica<B> {
     /// A replica that has settled nothing.
     ///
     /// # Errors
     /// [`Unrecoverable`] where the configuration cannot work, with the reason.
-    fn new(config: Config, channel: Channel) -> Result<Self, Unrecoverable> {
-        let quorums = broadcast_config(&config).quorums();
-        let quorums = quorums.map_err(|why| Unrecoverable(format!("the broadcast cannot work: {why:?}")))?;
+    fn new(config: Config, channel: B) -> Result<Self, Unrecoverable> {
+        let members = config.view.roster.all();
+        let quorums = Quorums::new(Model::Byzantine, members.count())
+            .map_err(|_| Unrecoverable("no members".into()))?;
+        if !members.contains(config.me) {
+            return Err(Unrecoverable("this node is no member of the view".into()));
+        }
         if let Some(fault) = config.parameters.fault() {
             return Err(Unrecoverable(fault.into()));
         }
-        let members = config.view.roster.all();
         let mut lanes: BTreeMap<u8, Lane> =
             members.iter().filter_map(NodeId::member).map(|lane| (lane, Lane::default())).collect();
         let mut book = Book::new(config.view.context.shard);
@@ -122,7 +136,7 @@ impl Replica {
     }
 
     /// Steps the broadcast; what it says waits in [`Self::heard`].
-    fn tell(&mut self, event: Event<Channel>, turn: &mut Turn<'_, Self>) {
+    fn tell(&mut self, event: Event<B>, turn: &mut Turn<'_, Self>) {
         let said = self.broadcast.step(event, &Under, turn);
         self.heard.extend(said);
     }
@@ -134,9 +148,9 @@ impl Replica {
                     self.on_proposed(lot, payload, turn);
                 }
             }
-            Broadcast::Delivered { slot, payload, proof } => {
-                if let (Ok(lot), Some(proof)) = (Lot::try_from(slot), proof) {
-                    self.on_delivered(lot, payload, proof, turn);
+            Broadcast::Delivered { slot, payload, open, .. } => {
+                if let Ok(lot) = Lot::try_from(slot) {
+                    self.on_delivered(lot, payload, open, turn);
                 }
             }
             Broadcast::Conflict { slot, evidence } => {
@@ -147,33 +161,32 @@ impl Replica {
         }
     }
 
-    fn on_message(&mut self, from: NodeId, message: Message, turn: &mut Turn<'_, Self>) {
+    fn on_message(&mut self, from: NodeId, message: Message<B::Message>, turn: &mut Turn<'_, Self>) {
         if !self.config.view.roster.all().contains(from) {
             return turn.blame(from, Fault::Stranger);
         }
         match message {
             Message::Broadcast(message) => self.tell(Event::Message { from, message }, turn),
-            Message::Receipt(receipt) => self.on_receipt(from, receipt, turn),
-            Message::AskReceipts(lots) => self.on_ask_receipts(from, &lots, turn),
-            Message::Want { id, digest } => self.on_want(from, id, digest, turn),
-            Message::Here(line) => self.on_here(from, line, turn),
+            Message::Own(Word::Receipt(receipt)) => self.on_receipt(from, receipt, turn),
+            Message::Own(Word::AskReceipts(lots)) => self.on_ask_receipts(from, &lots, turn),
+            Message::Own(Word::Want { id, digest }) => self.on_want(from, id, digest, turn),
+            Message::Own(Word::Here(line)) => self.on_here(from, line, turn),
         }
     }
 
-    fn on_done(&mut self, done: Done, turn: &mut Turn<'_, Self>) {
-        match done {
-            Done::Broadcast(done) => self.tell(Event::Done(done), turn),
-            Done::Read { lot, purpose, opened } => match (purpose, opened) {
+    fn on_made(&mut self, made: Made, turn: &mut Turn<'_, Self>) {
+        match made {
+            Made::Read { lot, purpose, opened } => match (purpose, opened) {
                 (Purpose::Judge, Some(opened)) => self.on_read(lot, opened, turn),
                 (Purpose::Settle(open), Some(opened)) => self.on_certified(lot, &opened, open, turn),
                 // The broadcast takes no payload that is no batch.
                 (_, None) => {}
             },
-            Done::Checked { opened, keys } => self.on_checked(&opened, keys, turn),
-            Done::Admitted { ticket, line, key } => self.on_admitted(ticket, line, key, turn),
-            Done::Built(opened, payload) => self.on_built(&opened, payload, turn),
-            Done::Signed(receipt) => self.on_receipt_signed(receipt, turn),
-            Done::Receipt { from, receipt } => match receipt {
+            Made::Checked { opened, keys } => self.on_checked(&opened, keys, turn),
+            Made::Admitted { ticket, line, key } => self.on_admitted(ticket, line, key, turn),
+            Made::Built(opened, payload) => self.on_built(&opened, payload, turn),
+            Made::Signed(receipt) => self.on_receipt_signed(receipt, turn),
+            Made::Receipt { from, receipt } => match receipt {
                 Some(receipt) => self.count_receipt(receipt, turn),
                 None => turn.blame(from, Fault::BadReceipt),
             },
@@ -191,7 +204,8 @@ impl Replica {
             Event::Timer(Timer::Flush) => self.on_flush_due(turn),
             Event::Timer(Timer::Want(id)) => self.on_want_due(id, turn),
             Event::Timer(Timer::Receipts) => self.on_receipts_due(turn),
-            Event::Done(done) => self.on_done(done, turn),
+            Event::Done(Done::Broadcast(done)) => self.tell(Event::Done(done), turn),
+            Event::Done(Done::Own(made)) => self.on_made(made, turn),
             Event::Loaded { name, bytes } => self.tell(Event::Loaded { name, bytes }, turn),
             Event::Link { peer, link } => self.tell(Event::Link { peer, link }, turn),
         }
@@ -209,28 +223,12 @@ impl Replica {
     }
 }
 
-/// How the broadcast is set up under a replica.
-pub(crate) fn broadcast_config(config: &Config) -> BroadcastConfig {
-    let parameters = &config.parameters;
-    BroadcastConfig {
-        window: parameters.lane_window,
-        retain: parameters.retain,
-        payload_max: parameters.batch_bytes.saturating_add(BATCH_BYTES_MIN),
-        frontier_every: parameters.frontier_every,
-        resend: parameters.resend,
-        resend_max: parameters.resend_max,
-        pull: parameters.pull,
-        pull_max: parameters.pull_max,
-        ..BroadcastConfig::new(config.me, config.view.roster.all())
-    }
-}
-
-impl Machine for Replica {
+impl<B: Carrier> Machine for Replica<B> {
     type Input = Input;
-    type Message = Message;
-    type Timer = Timer;
-    type Record = Record;
-    type Job = Job;
+    type Message = Message<B::Message>;
+    type Timer = Timer<B::Timer>;
+    type Record = Record<B::Record>;
+    type Job = Job<B::Job>;
     type Output = Output;
 
     fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
@@ -248,12 +246,10 @@ impl Machine for Replica {
         self.broadcast.get().invariants();
         self.ledger.assert_sound();
         assert!(self.heard.is_empty(), "something was heard and not looked at");
-        let mine = self.lanes.get(&self.me()).map_or(0, |lane| lane.judged);
-        assert!(mine >= self.broadcast.get().mine(), "a batch went out that is not endorsed");
     }
 }
 
-impl Bounded for Replica {
+impl<B: Carrier> Bounded for Replica<B> {
     fn bytes(&self) -> u64 {
         let lanes: u64 = self.lanes.values().map(Lane::bytes).sum();
         let small = self.wanted.len() * size_of::<(EntryId, Wanted)>()

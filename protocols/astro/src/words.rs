@@ -1,11 +1,10 @@
 //! What replicas say, keep and tell.
 
-use synod_broadcast::signed::{self, Except};
-use synod_broadcast::{Lot, PAYLOAD_MAX};
 use synod_crypto::{Hash, Signature, Statement};
 use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Opening, Part, Total, UserData};
+use synod_machine::broadcast::{Context, Except, Lot, PAYLOAD_MAX};
 use synod_machine::{Message as Spoken, Queue, Record as Kept};
-use synod_wire::{Blob, List, wire};
+use synod_wire::{Blob, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::batch::Line;
 
@@ -24,7 +23,7 @@ wire! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Settled {
         /// The shard and view of the signer.
-        pub context: signed::Context,
+        pub context: Context,
         /// Which batch.
         pub lot: Lot,
         /// Its digest.
@@ -48,24 +47,22 @@ wire! {
         pub signature: Signature,
     }
 
-    /// Spoken between replicas.
+    /// Spoken between replicas beside the broadcast.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub enum Message {
-        /// Of the broadcast.
-        0 = Broadcast(signed::Message),
+    pub enum Word {
         /// To the batch's representative.
-        1 = Receipt(Receipt),
+        0 = Receipt(Receipt),
         /// What have you settled of these?
-        2 = AskReceipts(List<Lot, ASKED_MAX>),
+        1 = AskReceipts(List<Lot, ASKED_MAX>),
         /// The entry of this digest, please: a certificate that I have rests on it.
-        3 = Want {
+        2 = Want {
             /// Its place.
             id: EntryId,
             /// Its digest.
             digest: Hash,
         },
         /// Here it is.
-        4 = Here(Line),
+        3 = Here(Line),
     }
 
     /// An order that a representative gives its place in the log: of a customer of its institution.
@@ -89,11 +86,9 @@ wire! {
 
     /// A promise, or what one is judged by.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub enum Record {
-        /// Of the broadcast.
-        0 = Broadcast(signed::Record),
+    pub enum Promise {
         /// Before a batch is endorsed, but for these entries.
-        1 = Endorsed {
+        0 = Endorsed {
             /// Which slot.
             lot: Lot,
             /// What is not endorsed.
@@ -102,7 +97,7 @@ wire! {
             batch: Option<Blob<{ PAYLOAD_MAX as usize }>>,
         },
         /// Before entries settle by a certificate, all of the batch but the open ones.
-        2 = Certified {
+        1 = Certified {
             /// Which slot.
             lot: Lot,
             /// What is not certified.
@@ -111,11 +106,11 @@ wire! {
             batch: Option<Blob<{ PAYLOAD_MAX as usize }>>,
         },
         /// Before an entry settles by the certificate of a later one.
-        3 = Descended(Line),
+        2 = Descended(Line),
         /// Of a snapshot: a part of the book.
-        4 = Book(Part),
+        3 = Book(Part),
         /// Of a snapshot: an open entry.
-        5 = Open {
+        4 = Open {
             /// The entry.
             line: Line,
             /// What it takes.
@@ -126,9 +121,9 @@ wire! {
             lots: List<Lot, LOTS_MAX>,
         },
         /// Of a snapshot: an entry that settled by the certificate of a later one, for whoever is behind.
-        6 = Settled(Line),
+        5 = Settled(Line),
         /// Of a snapshot: how far a lane is.
-        7 = Lane {
+        6 = Lane {
             /// The last batch that was judged.
             judged: Lot,
             /// Its digest.
@@ -137,7 +132,7 @@ wire! {
             frontier: u64,
         },
         /// Of a snapshot: a batch.
-        8 = Batch {
+        7 = Batch {
             /// Which slot.
             lot: Lot,
             /// Its digest.
@@ -173,24 +168,95 @@ impl Statement for Settled {
     }
 }
 
-impl Spoken for Message {
+/// What replicas say to each other; `A` is the broadcast's vocabulary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message<A> {
+    /// Of the broadcast.
+    Broadcast(A),
+    /// Beside it.
+    Own(Word),
+}
+
+/// What a replica keeps; `A` is what the broadcast keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record<A> {
+    /// Of the broadcast.
+    Broadcast(A),
+    /// Beside it.
+    Own(Promise),
+}
+
+/// Two vocabularies in one: a byte tells which.
+macro_rules! beside {
+    ($($outer:ident, $own:ident;)*) => { $(
+        impl<A> From<$own> for $outer<A> {
+            fn from(own: $own) -> Self {
+                Self::Own(own)
+            }
+        }
+
+        impl<A: Wire> Wire for $outer<A> {
+            fn write(&self, out: &mut Writer) {
+                match self {
+                    Self::Broadcast(inner) => {
+                        out.byte(0);
+                        inner.write(out);
+                    }
+                    Self::Own(own) => {
+                        out.byte(1);
+                        own.write(out);
+                    }
+                }
+            }
+
+            fn read(input: &mut Reader) -> Result<Self, Malformed> {
+                let refusal = input.refuse(Why::UnknownTag(0));
+                match u8::read(input)? {
+                    0 => Ok(Self::Broadcast(A::read(input)?)),
+                    1 => Ok(Self::Own($own::read(input)?)),
+                    tag => Err(Malformed { why: Why::UnknownTag(tag), ..refusal }),
+                }
+            }
+
+            fn size_hint(&self) -> usize {
+                1 + match self {
+                    Self::Broadcast(inner) => inner.size_hint(),
+                    Self::Own(own) => own.size_hint(),
+                }
+            }
+        }
+
+        impl<A: Draw> Draw for $outer<A> {
+            fn draw(from: &mut Drawn) -> Self {
+                if from.below(2) == 0 { Self::Broadcast(A::draw(from)) } else { Self::Own($own::draw(from)) }
+            }
+        }
+    )* };
+}
+
+beside! {
+    Message, Word;
+    Record, Promise;
+}
+
+impl<A: Spoken> Spoken for Message<A> {
     fn queue(&self) -> Queue {
         match self {
-            Self::Broadcast(message) => Spoken::queue(message),
+            Self::Broadcast(message) => message.queue(),
             // A list of open entries can be long.
-            Self::Receipt(receipt) if !receipt.open.items().is_empty() => Queue::PROPOSAL,
-            Self::Receipt(_) | Self::AskReceipts(_) | Self::Want { .. } | Self::Here(_) => Queue::CONTROL,
+            Self::Own(Word::Receipt(receipt)) if !receipt.open.items().is_empty() => Queue::PROPOSAL,
+            Self::Own(_) => Queue::CONTROL,
         }
     }
 }
 
-impl Kept for Record {}
+impl<A: Kept> Kept for Record<A> {}
 
-/// A timer's name.
+/// A timer's name; `T` is that of the broadcast's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
+pub enum Timer<T> {
     /// Of the broadcast.
-    Broadcast(signed::Timer),
+    Broadcast(T),
     /// What was admitted goes out.
     Flush,
     /// Ask the next peer for an entry.
@@ -292,7 +358,7 @@ pub enum Output {
         lane: synod_quorum::NodeId,
         /// Which place.
         sequence: u64,
-        /// What proves it; see [`signed::TwoPayloads`].
+        /// What proves it, as the broadcast shows it.
         evidence: synod_wire::Bytes,
     },
     /// Somebody authorized two entries for one place.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use synod_broadcast::Lot;
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Book, EntryId, Owner, Promised, Total, genesis};
+use synod_machine::broadcast::Lot;
 
 use crate::batch::Line;
 

@@ -88,6 +88,12 @@ impl Bracha {
         u8::try_from(source.0).ok().and_then(|source| self.lanes.get(&source)).map_or(0, Lane::delivered)
     }
 
+    /// The last slot of this node's own that has a payload.
+    #[must_use]
+    pub const fn mine(&self) -> u64 {
+        self.mine
+    }
+
     fn me(&self) -> u8 {
         u8::try_from(self.config.me.0).unwrap_or(u8::MAX)
     }
@@ -106,7 +112,7 @@ impl Bracha {
 
     fn on_input(&mut self, input: Offer, turn: &mut Turn<'_, Self>) {
         match input {
-            Offer::Broadcast { payload } => self.on_broadcast(payload, turn),
+            Offer::Broadcast { sequence, payload } => self.on_broadcast(sequence, payload, turn),
             Offer::Judge { slot, digest, except } => {
                 let Ok(lot) = Lot::try_from(slot) else { return };
                 self.on_judged(lot, digest, except.is_empty(), turn);
@@ -115,14 +121,20 @@ impl Bracha {
     }
 
     /// Listing 5, line 2.
-    fn on_broadcast(&mut self, payload: Bytes, turn: &mut Turn<'_, Self>) {
+    fn on_broadcast(&mut self, sequence: u64, payload: Bytes, turn: &mut Turn<'_, Self>) {
+        if sequence <= self.mine {
+            return;
+        }
         if u32::try_from(payload.len()).is_ok_and(|long| long > self.config.payload_max) {
             return turn.output(Broadcast::Refused { why: Refusal::TooLarge });
         }
         if self.room() == 0 {
             return turn.output(Broadcast::Refused { why: Refusal::Busy { retry_ms: RETRY_MS } });
         }
-        self.mine += 1;
+        if self.mine.checked_add(1) != Some(sequence) {
+            return turn.output(Broadcast::Refused { why: Refusal::NotReady });
+        }
+        self.mine = sequence;
         let lot = Lot { source: self.me(), sequence: self.mine };
         turn.compute(Job { from: self.config.me, lot, payload });
     }

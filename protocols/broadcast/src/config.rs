@@ -1,6 +1,7 @@
 //! Who broadcasts to whom, and how much is kept.
 
 use synod_machine::Span;
+use synod_machine::broadcast::PAYLOAD_MAX;
 use synod_quorum::{Model, NodeId, NodeSet, Quorums};
 
 /// What a broadcast needs to know.
@@ -41,8 +42,6 @@ pub enum Unsound {
     Wait,
 }
 
-/// Longest payload: what a frame of a proposal carries beside a few numbers.
-pub const PAYLOAD_MAX: u32 = (4 << 20) - 64;
 /// Most undelivered slots per source.
 pub const WINDOW_MAX: u64 = 1_024;
 /// Most delivered slots per source that are kept.

@@ -36,14 +36,14 @@
 pub mod bracha;
 mod config;
 mod fault;
-mod lot;
 pub mod signed;
 mod slots;
 mod trace;
 
 pub use bracha::Bracha;
-pub use config::{Config, PAYLOAD_MAX, RETAIN_MAX, Unsound, WINDOW_MAX};
+pub use config::{Config, RETAIN_MAX, Unsound, WINDOW_MAX};
 pub use fault::Fault;
-pub use lot::Lot;
 pub use signed::SignedBroadcast;
+pub use synod_machine::broadcast::Lot;
+pub use synod_machine::broadcast::PAYLOAD_MAX;
 pub use trace::Rule;

@@ -31,6 +31,7 @@ pub use job::{CheckedAck, Digest, Done, Job, Payload, View};
 pub use recover::Setup;
 use rows::{ROWS_BYTES_MAX, RowLog};
 use slot::{Lane, Slot};
+pub use synod_machine::broadcast::{Independent, Items};
 pub use words::{
     Ack, Acked, Certificate, Context, Except, ITEMS_MAX, Message, Record, Row, Said, Timer, TwoPayloads,
     UNCHECKED,
@@ -40,29 +41,6 @@ pub use words::{
 const RETRY_MS: u32 = 50;
 /// Certificates of one slot: beyond them items are certified by later slots that offer them again.
 const CERTIFICATES_MAX: usize = 64;
-
-/// What only the user of payloads knows of them.
-pub trait Items {
-    /// What stands for a payload in statements: it commits to all of it, so that parts can be proved under it. `None` for what
-    /// is no payload.
-    fn digest(payload: &Bytes) -> Option<Hash>;
-    /// Whether a member may except these items of a payload.
-    fn may_except(payload: &Bytes, items: &[u32]) -> bool;
-}
-
-/// Payloads whose items stand alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Independent;
-
-impl Items for Independent {
-    fn digest(payload: &Bytes) -> Option<Hash> {
-        Some(Hash::of(payload))
-    }
-
-    fn may_except(_: &Bytes, _: &[u32]) -> bool {
-        true
-    }
-}
 
 /// One member's part in the broadcasts of all.
 #[derive(Clone, Debug)]
@@ -154,7 +132,7 @@ impl<I: Items> SignedBroadcast<I> {
 
     fn on_input(&mut self, input: Offer, turn: &mut Turn<'_, Self>) {
         match input {
-            Offer::Broadcast { payload } => self.on_broadcast(payload, turn),
+            Offer::Broadcast { sequence, payload } => self.on_broadcast(sequence, payload, turn),
             Offer::Judge { slot, digest, except } => {
                 if let Ok(lot) = Lot::try_from(slot) {
                     self.on_judged(lot, digest, except, turn);
@@ -164,14 +142,20 @@ impl<I: Items> SignedBroadcast<I> {
     }
 
     /// Listing 6, line 2.
-    fn on_broadcast(&mut self, payload: Bytes, turn: &mut Turn<'_, Self>) {
+    fn on_broadcast(&mut self, sequence: u64, payload: Bytes, turn: &mut Turn<'_, Self>) {
+        if sequence <= self.mine {
+            return;
+        }
         if self.is_too_long(&payload) {
             return turn.output(Broadcast::Refused { why: Refusal::TooLarge });
         }
         if self.room() == 0 {
             return turn.output(Broadcast::Refused { why: Refusal::Busy { retry_ms: RETRY_MS } });
         }
-        self.mine += 1;
+        if self.mine.checked_add(1) != Some(sequence) {
+            return turn.output(Broadcast::Refused { why: Refusal::NotReady });
+        }
+        self.mine = sequence;
         let lot = Lot { source: self.me(), sequence: self.mine };
         turn.compute(Job::Seal { view: Arc::clone(&self.view), lot, payload, digest: I::digest });
         self.flush(turn);

@@ -3,39 +3,28 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use synod_broadcast::Lot;
-use synod_broadcast::signed::{Certificate, Except};
 use synod_ledger::{AccountId, EntryId};
 use synod_machine::Turn;
-use synod_wire::{Blob, Bytes, Limits, Wire};
+use synod_machine::broadcast::{Except, Lot};
+use synod_wire::{Blob, Bytes};
 
-use super::Replica;
 use super::lane::Batch;
+use super::{Carrier, Replica, compute, keep};
 use crate::batch::Opened;
-use crate::job::{Job, Purpose};
+use crate::job::{Purpose, Work};
 use crate::ledger::{Settled, Settlement};
 use crate::trace::Rule;
-use crate::words::{Level, Output, Record, Timer};
+use crate::words::{Level, Output, Promise, Timer};
 use crate::xlog::Certified;
 
-/// A certificate that this node's broadcast checked can be as long as a frame.
-const PROOF: Limits = Limits { frame_max: synod_broadcast::PAYLOAD_MAX };
-
-impl Replica {
+impl<B: Carrier> Replica<B> {
     /// The broadcast has a certificate and the payload.
-    pub(super) fn on_delivered(&mut self, lot: Lot, payload: Bytes, proof: Bytes, turn: &mut Turn<'_, Self>) {
-        let certificate = Certificate::decode(proof, &PROOF).expect("the broadcast proves by certificates");
-        let open = certificate.open(self.quorums.intersecting());
+    pub(super) fn on_delivered(&mut self, lot: Lot, payload: Bytes, open: Except, turn: &mut Turn<'_, Self>) {
         let known = self.lane_mut(lot.source).batches.get(&lot.sequence);
         if known.and_then(|batch| batch.certified.as_ref()).is_some_and(|before| before.within(&open)) {
             return;
         }
-        let opened =
-            known.filter(|batch| batch.digest == certificate.digest).and_then(|batch| batch.opened.clone());
-        match opened {
-            Some(opened) => self.on_certified(lot, &opened, open, turn),
-            None => turn.compute(Job::Read { lot, payload, purpose: Purpose::Settle(open) }),
-        }
+        compute(turn, Work::Read { lot, payload, purpose: Purpose::Settle(open) });
     }
 
     /// A batch is certified but for some entries.
@@ -58,7 +47,7 @@ impl Replica {
         }
         let is_kept = known.is_some_and(|batch| batch.digest == opened.digest && batch.opened.is_some());
         let payload = (!is_kept).then(|| Blob::try_from(opened.payload()).expect("it came in a payload"));
-        turn.persist(Record::Certified { lot, open: open.clone(), batch: payload });
+        keep(turn, Promise::Certified { lot, open: open.clone(), batch: payload });
         let news = self.take_certificate(lot, opened, before.as_ref(), open);
         self.progress(lot, &news.lines, Level::Certified, turn);
         for account in &news.opened {

@@ -3,23 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use synod_broadcast::Lot;
-use synod_broadcast::signed::Except;
 use synod_crypto::{Hash, PublicKey};
 use synod_ledger::{Code, Digests, Entry, EntryId, Flags, Kind, Opening, Owner, Units};
 use synod_machine::broadcast::Offer;
-use synod_machine::{Event, Machine, Turn};
+use synod_machine::broadcast::{Except, Lot};
+use synod_machine::{Event, Machine, Span, Time, Turn};
 use synod_wire::{Blob, Bytes, Wire};
 
-use super::Replica;
 use super::lane::Batch;
 use super::receipts::Own;
+use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Auth, Line, OPENINGS_MAX, Opened};
 use crate::config::Parameters;
-use crate::job::Job;
+use crate::job::Work;
 use crate::ledger::Authority;
 use crate::trace::Rule;
-use crate::words::{Draft, Output, Record, Refusal, Timer};
+use crate::words::{Draft, Output, Promise, Refusal, Timer};
 
 /// When a user over a bound is to try again, in ms.
 const RETRY_MS: u32 = 50;
@@ -37,6 +36,8 @@ pub(super) struct Desk {
     /// Unsettled entries by the callers' names.
     pub(super) transfers: BTreeMap<u128, EntryId>,
     pub(super) own: BTreeMap<u64, Own>,
+    /// Entries that were left uncertified: when they are offered again, and how long after that.
+    retries: BTreeMap<EntryId, (Time, Span)>,
 }
 
 impl Desk {
@@ -51,6 +52,18 @@ impl Desk {
         if self.transfers.get(&entry.transfer) == Some(&entry.id) {
             self.transfers.remove(&entry.transfer);
         }
+        self.retries.remove(&entry.id);
+    }
+
+    /// Whether an entry that was left uncertified is to be offered again now.
+    fn is_due(&mut self, id: EntryId, now: Time, parameters: &Parameters) -> bool {
+        let (due, wait) = self.retries.entry(id).or_insert((now, parameters.resend));
+        let is_due = *due <= now;
+        if is_due {
+            *due = Time(now.0.saturating_add(wait.0));
+            *wait = wait.times(2).min(parameters.resend_max);
+        }
+        is_due
     }
 
     fn is_empty(&self) -> bool {
@@ -87,7 +100,8 @@ impl Desk {
 
     pub(super) fn bytes(&self) -> u64 {
         let lines = self.lines.len() * 2 * size_of::<Line>() + self.openings.len() * size_of::<Opening>();
-        let names = self.transfers.len() * 2 * size_of::<(u128, EntryId)>();
+        let names = self.transfers.len() * 2 * size_of::<(u128, EntryId)>()
+            + self.retries.len() * 2 * size_of::<(EntryId, Time, Span)>();
         (lines + names) as u64 + self.own.values().map(Own::bytes).sum::<u64>()
     }
 }
@@ -99,7 +113,7 @@ fn is_self_payment(entry: &Entry) -> bool {
         && entry.names().any(|account| account == entry.id.spender)
 }
 
-impl Replica {
+impl<B: Carrier> Replica<B> {
     /// An order of a customer of this institution: it gets the next place of its log (Listing 2).
     pub(super) fn on_order(&mut self, ticket: u64, draft: Draft, turn: &mut Turn<'_, Self>) {
         let Draft { spender, kind, transfer, ledger, code, user_data, flags } = draft;
@@ -115,7 +129,7 @@ impl Replica {
     pub(super) fn on_signed_order(&mut self, ticket: u64, line: Line, turn: &mut Turn<'_, Self>) {
         match self.ledger.owner(line.entry.id.spender) {
             Some(Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }) => {
-                turn.compute(Job::Admit { ticket, line, view: Arc::clone(&self.config.view), key });
+                compute(turn, Work::Admit { ticket, line, view: Arc::clone(&self.config.view), key });
             }
             Some(Owner::Custodial(_)) => refuse(ticket, Refusal::Ledger(Code::Unauthorized), turn),
             None => refuse(ticket, Refusal::Ledger(Code::UnknownAccount), turn),
@@ -195,8 +209,8 @@ impl Replica {
         if self.desk.is_empty() {
             return;
         }
-        let (channel, parameters) = (self.broadcast.get(), &self.config.parameters);
-        let flights = channel.mine().saturating_sub(channel.certified(self.config.me));
+        let parameters = &self.config.parameters;
+        let flights = self.lanes.get(&self.me()).map_or(0, |lane| lane.judged.saturating_sub(lane.frontier));
         let is_full = u32::try_from(self.desk.lines.len())
             .map_or(true, |lines| lines >= parameters.batch_max)
             || u32::try_from(self.desk.bytes).map_or(true, |bytes| bytes >= parameters.batch_bytes);
@@ -226,7 +240,7 @@ impl Replica {
         let lane = self.lane_mut(source);
         let (lot, prev) = (Lot { source, sequence: lane.judged.saturating_add(1) }, lane.head);
         self.desk.is_building = true;
-        turn.compute(Job::Build { shard, lot, prev, openings, lines });
+        compute(turn, Work::Build { shard, lot, prev, openings, lines });
     }
 
     /// A batch is put together. What a certificate of another entry displaced meanwhile stays out.
@@ -252,8 +266,30 @@ impl Replica {
         lane.batches
             .insert(lot.sequence, Batch { endorsed, opened: Some(Arc::clone(opened)), ..Batch::new(digest) });
         self.desk.own.insert(lot.sequence, Own::new(Arc::clone(opened)));
-        turn.persist(Record::Endorsed { lot, except: Except::default(), batch: Some(blob) });
-        self.tell(Event::Input(Offer::Broadcast { payload }), turn);
+        keep(turn, Promise::Endorsed { lot, except: Except::default(), batch: Some(blob) });
+        self.tell(Event::Input(Offer::Broadcast { sequence: lot.sequence, payload }), turn);
+        self.consider_flush(turn);
+    }
+
+    /// Entries of this node's own batches that are left uncertified go out again, unchanged: the reason may be gone, and whoever
+    /// says so may not have been heard.
+    pub(super) fn offer_again(&mut self, turn: &mut Turn<'_, Self>) {
+        let source = self.me();
+        let partial = self.lane_mut(source).batches.values().filter_map(|batch| {
+            let open = batch.certified.as_ref().filter(|open| !open.items().is_empty())?;
+            Some((open.clone(), Arc::clone(batch.opened.as_ref()?)))
+        });
+        let partial: Vec<(Except, Arc<Opened>)> = partial.collect();
+        for (open, opened) in partial {
+            let lines = opened.lines().filter(|(at, ..)| open.items().binary_search(at).is_ok());
+            for (_, line, digest) in lines {
+                let slot = self.ledger.slot(line.entry.id);
+                let is_open = slot.is_some_and(|slot| slot.digest == digest && !slot.is_certified);
+                if is_open && self.desk.is_due(line.entry.id, turn.now(), &self.config.parameters) {
+                    self.desk.push(line.clone());
+                }
+            }
+        }
         self.consider_flush(turn);
     }
 
@@ -263,6 +299,6 @@ impl Replica {
     }
 }
 
-fn refuse(ticket: u64, why: Refusal, turn: &mut Turn<'_, Replica>) {
+fn refuse<B: Carrier>(ticket: u64, why: Refusal, turn: &mut Turn<'_, Replica<B>>) {
     turn.output(Output::Refused { ticket, why });
 }

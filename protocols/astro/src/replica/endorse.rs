@@ -3,24 +3,23 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use synod_broadcast::Lot;
-use synod_broadcast::signed::Except;
 use synod_crypto::PublicKey;
 use synod_ledger::{AccountId, Class, Code, Owner, Units};
 use synod_machine::Turn;
+use synod_machine::broadcast::{Except, Lot};
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes, Wire};
 
-use super::Replica;
 use super::lane::Batch;
+use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Auth, Line, Opened};
 use crate::fault::Fault;
-use crate::job::{Job, Purpose};
+use crate::job::{Purpose, Work};
 use crate::ledger::Authority;
 use crate::trace::Rule;
-use crate::words::{Output, Record};
+use crate::words::{Output, Promise};
 
-impl Replica {
+impl<B: Carrier> Replica<B> {
     /// A batch with its representative's signature. One that was judged before is answered as before.
     pub(super) fn on_proposed(&mut self, lot: Lot, payload: Bytes, turn: &mut Turn<'_, Self>) {
         let known = self.lane_mut(lot.source).batches.get(&lot.sequence);
@@ -28,7 +27,7 @@ impl Replica {
             .and_then(|batch| batch.endorsed.as_ref().map(|except| (batch.digest, except.items().to_vec())));
         match said {
             Some((digest, except)) => self.judge_slot(lot, digest, except, turn),
-            None => turn.compute(Job::Read { lot, payload, purpose: Purpose::Judge }),
+            None => compute(turn, Work::Read { lot, payload, purpose: Purpose::Judge }),
         }
     }
 
@@ -54,7 +53,7 @@ impl Replica {
                 continue;
             }
             self.lane_mut(lane).checking = Some(opened.lot().sequence);
-            turn.compute(Job::Check { opened, view: Arc::clone(&self.config.view), keys });
+            compute(turn, Work::Check { opened, view: Arc::clone(&self.config.view), keys });
         }
     }
 
@@ -145,7 +144,7 @@ impl Replica {
         lane.batches.insert(lot.sequence, batch);
         let items = except.items().to_vec();
         turn.applied(if items.is_empty() { Rule::Fund } else { Rule::Exclude });
-        turn.persist(Record::Endorsed { lot, except, batch: Some(payload) });
+        keep(turn, Promise::Endorsed { lot, except, batch: Some(payload) });
         self.judge_slot(lot, digest, items, turn);
     }
 
@@ -219,7 +218,7 @@ impl Replica {
         }
         turn.applied(Rule::Again);
         let items = except.items().to_vec();
-        turn.persist(Record::Endorsed { lot, except, batch: None });
+        keep(turn, Promise::Endorsed { lot, except, batch: None });
         self.judge_slot(lot, digest, items, turn);
     }
 }

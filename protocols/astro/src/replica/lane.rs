@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use synod_broadcast::signed::Except;
 use synod_crypto::{Hash, PublicKey};
 use synod_ledger::{Opening, Units};
+use synod_machine::broadcast::Except;
 
 use crate::batch::Opened;
 use crate::words::Receipt;

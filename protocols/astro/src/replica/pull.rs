@@ -5,11 +5,11 @@ use synod_ledger::{Digests, EntryId};
 use synod_machine::{Span, Turn};
 use synod_quorum::NodeId;
 
-use super::Replica;
+use super::{Carrier, Replica, keep, say};
 use crate::batch::Line;
 use crate::fault::Fault;
 use crate::trace::Rule;
-use crate::words::{Message, Record, Timer};
+use crate::words::{Promise, Timer, Word};
 use crate::xlog::Certified;
 
 /// Entries that settled by descent and are kept for others. Each takes a liar's exclusion, so they are few.
@@ -23,7 +23,7 @@ pub(super) struct Wanted {
     asked: u32,
 }
 
-impl Replica {
+impl<B: Carrier> Replica<B> {
     /// Asks for an entry until it is here.
     pub(super) fn want(&mut self, id: EntryId, digest: Hash, turn: &mut Turn<'_, Self>) {
         let wait = self.config.parameters.pull;
@@ -43,7 +43,7 @@ impl Replica {
         wanted.wait = wait.times(2).min(longest);
         turn.arm(Timer::Want(id), wait);
         if let Some(peer) = others.iter().nth(usize::try_from(nth).unwrap_or_default()) {
-            turn.send(peer, Message::Want { id, digest });
+            say(turn, peer, Word::Want { id, digest });
         }
     }
 
@@ -52,7 +52,7 @@ impl Replica {
         let settled =
             || self.descended.get(&id).filter(|line| Digests::default().entry(&line.entry) == digest);
         if let Some(line) = open.or_else(settled) {
-            turn.send(from, Message::Here(line.clone()));
+            say(turn, from, Word::Here(line.clone()));
         }
     }
 
@@ -65,7 +65,7 @@ impl Replica {
         }
         self.wanted.remove(&id);
         turn.disarm(Timer::Want(id));
-        turn.persist(Record::Descended(line.clone()));
+        keep(turn, Promise::Descended(line.clone()));
         let certified = self.ledger.certify(&line, wanted.digest, None);
         if let Certified::Missing(id, digest) = certified {
             self.want(id, digest, turn);

@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use synod_broadcast::Lot;
-use synod_broadcast::signed::Except;
+use synod_machine::broadcast::{Except, Lot};
 use synod_machine::{Span, Turn};
 use synod_quorum::NodeId;
 use synod_wire::List;
 
-use super::Replica;
+use super::{Carrier, Replica, compute, say};
 use crate::batch::Opened;
 use crate::fault::Fault;
-use crate::job::Job;
+use crate::job::Work;
 use crate::trace::Rule;
-use crate::words::{Level, Message, Output, Receipt, Settled, Timer};
+use crate::words::{Level, Output, Receipt, Settled, Timer, Word};
 
 /// One of this node's own batches, until all is told of it.
 #[derive(Clone, Debug)]
@@ -69,7 +68,7 @@ impl Own {
     }
 }
 
-impl Replica {
+impl<B: Carrier> Replica<B> {
     /// Signs a receipt once everything certified of a batch has settled.
     pub(super) fn receipt_if_settled(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
         let (view, me) = (Arc::clone(&self.config.view), self.config.me);
@@ -79,7 +78,7 @@ impl Replica {
             return;
         }
         let settled = Settled { context: view.context, lot, digest: batch.digest, open: open.digest() };
-        turn.compute(Job::Sign { view, me, settled, open });
+        compute(turn, Work::Sign { view, me, settled, open });
     }
 
     /// This node's own receipt is signed.
@@ -95,7 +94,7 @@ impl Replica {
         if lot.source == self.me() {
             self.count_receipt(receipt, turn);
         } else {
-            turn.send(NodeId(u32::from(lot.source)), Message::Receipt(receipt));
+            say(turn, NodeId(u32::from(lot.source)), Word::Receipt(receipt));
         }
     }
 
@@ -105,7 +104,7 @@ impl Replica {
             return turn.blame(from, Fault::BadReceipt);
         }
         if self.desk.own.get(&receipt.lot.sequence).is_some_and(|own| own.is_news(&receipt)) {
-            turn.compute(Job::Receipt { view: Arc::clone(&self.config.view), from, receipt });
+            compute(turn, Work::Receipt { view: Arc::clone(&self.config.view), from, receipt });
         }
     }
 
@@ -142,6 +141,7 @@ impl Replica {
     /// Asks those who have not receipted this node's own batches.
     pub(super) fn on_receipts_due(&mut self, turn: &mut Turn<'_, Self>) {
         turn.arm(Timer::Receipts, self.receipts_every());
+        self.offer_again(turn);
         let source = self.me();
         let certified = self.lane_mut(source).frontier;
         for peer in self.others().iter() {
@@ -150,7 +150,7 @@ impl Replica {
             let lots: Vec<Lot> =
                 lacking.take(64).map(|(sequence, _)| Lot { source, sequence: *sequence }).collect();
             if let Some(lots) = List::try_from(lots).ok().filter(|lots| !lots.is_empty()) {
-                turn.send(peer, Message::AskReceipts(lots));
+                say(turn, peer, Word::AskReceipts(lots));
             }
         }
         let retain = self.config.parameters.retain;
@@ -166,7 +166,7 @@ impl Replica {
         for lot in lots.iter().filter(|lot| from.member() == Some(lot.source)) {
             let batch = self.lane_mut(lot.source).batches.get(&lot.sequence);
             match batch.and_then(|batch| batch.receipt.clone()) {
-                Some(receipt) => turn.send(from, Message::Receipt(receipt)),
+                Some(receipt) => say(turn, from, Word::Receipt(receipt)),
                 None => self.receipt_if_settled(*lot, turn),
             }
         }

@@ -3,61 +3,60 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use synod_broadcast::Lot;
-use synod_broadcast::signed::{self, Except, Setup};
 use synod_ledger::{Book, Digests, Part};
-use synod_machine::broadcast::Offer;
+use synod_machine::broadcast::{Except, Lot, Offer};
 use synod_machine::{Condition, Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable};
 use synod_wire::{Blob, Bytes, List};
 
 use super::lane::Batch;
 use super::receipts::Own;
-use super::{Channel, Replica, broadcast_config};
+use super::{Carrier, Replica, compute};
 use crate::batch::Opened;
-use crate::config::Config;
-use crate::job::Job;
+use crate::config::Setup;
+use crate::job::Work;
 use crate::ledger::Ledger;
-use crate::words::{LOTS_MAX, Record, Timer};
+use crate::words::{LOTS_MAX, Promise, Record, Timer};
 use crate::xlog::Slot;
 
-impl Recover for Replica {
-    type Config = Config;
+impl<B: Carrier> Recover for Replica<B> {
+    type Config = Setup<B>;
 
-    fn queues(_: &Config) -> Vec<QueueSpec> {
-        QueueSpec::standard()
+    /// Those of the broadcast, which hold for what is said beside it too.
+    fn queues(setup: &Setup<B>) -> Vec<QueueSpec> {
+        B::queues(&(setup.channel)(BTreeMap::new()))
     }
 
-    fn recover(config: Config, log: Log<'_, Record>) -> Result<Self, Unrecoverable> {
+    fn recover(setup: Setup<B>, log: Log<'_, Record<B::Record>>) -> Result<Self, Unrecoverable> {
         if log.condition == Condition::Damaged {
             return Err(Unrecoverable(
                 "promises may be missing: this member can only join again as another".into(),
             ));
         }
-        let setup =
-            |settled| Setup { config: broadcast_config(&config), view: Arc::clone(&config.view), settled };
+        let Setup { config, channel } = setup;
         let none = Log { condition: Condition::Clean, records: &mut std::iter::empty() };
-        let mut replica = Self::new(config.clone(), Channel::recover(setup(BTreeMap::new()), none)?)?;
+        let mut replica = Self::new(config, B::recover(channel(BTreeMap::new()), none)?)?;
         let mut below = Vec::new();
         let mut replay = Replay::default();
         for record in log.records {
             match record {
                 Record::Broadcast(record) => below.push(record),
-                record => replica.replay(record, &mut replay)?,
+                Record::Own(promise) => replica.replay(promise, &mut replay)?,
             }
         }
         let settled = replica.lanes.iter().map(|(lane, known)| (*lane, known.frontier)).collect();
         let log = Log { condition: log.condition, records: &mut below.into_iter() };
-        replica.broadcast = Nested::new(Channel::recover(setup(settled), log)?);
+        replica.broadcast = Nested::new(B::recover(channel(settled), log)?);
         Ok(replica)
     }
 
-    fn snapshot(&self, put: &mut dyn FnMut(Record)) {
-        self.book().parts(&mut |part| put(Record::Book(part)));
+    fn snapshot(&self, put: &mut dyn FnMut(Record<B::Record>)) {
+        let mut own = |promise: Promise| put(promise.into());
+        self.book().parts(&mut |part| own(Promise::Book(part)));
         for (source, lane) in &self.lanes {
             let judged = Lot { source: *source, sequence: lane.judged };
-            put(Record::Lane { judged, head: lane.head, frontier: lane.frontier });
+            own(Promise::Lane { judged, head: lane.head, frontier: lane.frontier });
             for (sequence, batch) in &lane.batches {
-                put(Record::Batch {
+                own(Promise::Batch {
                     lot: Lot { source: *source, sequence: *sequence },
                     digest: batch.digest,
                     endorsed: batch.endorsed.clone(),
@@ -69,7 +68,7 @@ impl Recover for Replica {
         for slot in self.ledger.open().flat_map(|(_, xlog)| xlog.slots()) {
             let lots: Vec<Lot> = slot.lots.iter().copied().take(LOTS_MAX).collect();
             let lots = List::try_from(lots).expect("as many as fit are taken");
-            put(Record::Open {
+            own(Promise::Open {
                 line: slot.line.clone(),
                 debit: slot.debit,
                 is_certified: slot.is_certified,
@@ -77,9 +76,9 @@ impl Recover for Replica {
             });
         }
         for line in self.descended.values() {
-            put(Record::Settled(line.clone()));
+            own(Promise::Settled(line.clone()));
         }
-        self.broadcast.get().snapshot(&mut |record: signed::Record| put(Record::Broadcast(record)));
+        self.broadcast.get().snapshot(&mut |record| put(Record::Broadcast(record)));
     }
 }
 
@@ -98,26 +97,25 @@ fn read(payload: &Bytes) -> Result<Arc<Opened>, Unrecoverable> {
     Ok(Arc::new(opened))
 }
 
-impl Replica {
-    fn replay(&mut self, record: Record, replay: &mut Replay) -> Result<(), Unrecoverable> {
-        match record {
-            Record::Broadcast(_) => {}
-            Record::Endorsed { lot, except, batch } => {
+impl<B: Carrier> Replica<B> {
+    fn replay(&mut self, promise: Promise, replay: &mut Replay) -> Result<(), Unrecoverable> {
+        match promise {
+            Promise::Endorsed { lot, except, batch } => {
                 self.replay_endorsed(lot, except, batch.map(Blob::into_bytes))?;
             }
-            Record::Certified { lot, open, batch } => {
+            Promise::Certified { lot, open, batch } => {
                 let opened = self.opened(lot, batch.map(Blob::into_bytes))?;
                 let before = self.batch(lot)?.and_then(|batch| batch.certified.clone());
                 let news = self.take_certificate(lot, &opened, before.as_ref(), open);
                 self.settle_again(news.changed);
             }
-            Record::Descended(line) => {
+            Promise::Descended(line) => {
                 let digest = Digests::default().entry(&line.entry);
                 self.ledger.certify(&line, digest, None);
                 self.settle_again([line.entry.id.spender]);
             }
-            Record::Book(part) => self.replay_book(part, replay)?,
-            Record::Open { line, debit, is_certified, lots } => {
+            Promise::Book(part) => self.replay_book(part, replay)?,
+            Promise::Open { line, debit, is_certified, lots } => {
                 let digest = Digests::default().entry(&line.entry);
                 for lot in &lots {
                     if let Some(batch) = self.batch_mut(*lot)? {
@@ -126,13 +124,13 @@ impl Replica {
                 }
                 self.ledger.restore(Slot { line, digest, debit, is_certified, lots: lots.into_vec() });
             }
-            Record::Settled(line) => self.keep_descended(line),
-            Record::Lane { judged, head, frontier } => {
+            Promise::Settled(line) => self.keep_descended(line),
+            Promise::Lane { judged, head, frontier } => {
                 let lane = self.lane_of(judged)?;
                 (lane.judged, lane.head, lane.frontier, lane.opened) =
                     (judged.sequence, head, frontier, frontier);
             }
-            Record::Batch { lot, digest, endorsed, certified, batch } => {
+            Promise::Batch { lot, digest, endorsed, certified, batch } => {
                 let opened = batch.map(|batch| read(batch.bytes())).transpose()?;
                 let lane = self.lane_of(lot)?;
                 if let Some(opened) = &opened {
@@ -246,7 +244,7 @@ impl Replica {
 
     /// This node's own batches that are under way, those that never left among them.
     fn broadcast_again(&mut self, turn: &mut Turn<'_, Self>) {
-        let (source, sent) = (self.me(), self.broadcast.get().mine());
+        let source = self.me();
         let under_way: Vec<(u64, Arc<Opened>)> = self
             .lane_mut(source)
             .batches
@@ -261,9 +259,7 @@ impl Replica {
             }
             let payload = opened.payload();
             self.desk.own.insert(sequence, Own::new(opened));
-            if sequence > sent {
-                self.tell(Event::Input(Offer::Broadcast { payload }), turn);
-            }
+            self.tell(Event::Input(Offer::Broadcast { sequence, payload }), turn);
         }
     }
 
@@ -279,7 +275,7 @@ impl Replica {
         for (sequence, opened) in doubtful {
             let keys = self.owners(&opened);
             if keys.iter().any(Option::is_some) {
-                turn.compute(Job::Check { opened, view: Arc::clone(&self.config.view), keys });
+                compute(turn, Work::Check { opened, view: Arc::clone(&self.config.view), keys });
             } else {
                 self.judge_again(Lot { source, sequence }, turn);
             }

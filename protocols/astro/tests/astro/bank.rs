@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_astro::{
-    Auth, Authorized, Config, Draft, Input, Level, Line, Output, Parameters, Refusal, Replica,
+    Auth, Authorized, Batches, Config, Draft, Input, Level, Line, Output, Parameters, Refusal, Setup,
 };
-use synod_broadcast::signed::{Context, View};
+use synod_broadcast::signed::{self, Context, View};
+use synod_broadcast::{Config as BroadcastConfig, SignedBroadcast};
 use synod_crypto::{Hash, Keys, Scope, Seed};
 use synod_ledger::{
     AccountId, Digests, Entry, EntryId, Flags, Kind, Leg, Opening, Owner, Part, Terms, Units, UserData,
@@ -25,6 +26,8 @@ pub(crate) const EURO: u32 = 978;
 pub(crate) const LIMIT: u128 = 1_000_000;
 
 pub(crate) type World = Members<Bank>;
+pub(crate) type Replica = synod_astro::Replica<SignedBroadcast<Batches>>;
+pub(crate) type Message = synod_astro::Message<signed::Message>;
 
 /// The secret of a member.
 fn seed(id: u32) -> Seed {
@@ -75,7 +78,7 @@ pub(crate) fn view(n: u32) -> Arc<View> {
     Arc::new(View { cluster: CLUSTER, roster: Arc::new(roster), context: CONTEXT })
 }
 
-pub(crate) fn config(n: u32, me: NodeId) -> Config {
+pub(crate) fn config(n: u32, me: NodeId) -> Setup<SignedBroadcast<Batches>> {
     let genesis = (0..n).flat_map(|registrar| {
         let institution = Owner::Custodial(u8::try_from(registrar).expect("few"));
         let own = Owner::SelfSigned(owner(signing(registrar)).public());
@@ -85,7 +88,7 @@ pub(crate) fn config(n: u32, me: NodeId) -> Config {
             opening(signing(registrar), own, 0),
         ]
     });
-    Config {
+    let config = Config {
         me,
         view: view(n),
         genesis: genesis.collect(),
@@ -99,6 +102,25 @@ pub(crate) fn config(n: u32, me: NodeId) -> Config {
             retain: 16,
             ..Parameters::default()
         },
+    };
+    let broadcast = broadcast_config(&config);
+    let channel = move |settled| signed::Setup { config: broadcast.clone(), view: view(n), settled };
+    Setup { config, channel: Box::new(channel) }
+}
+
+/// How the broadcast is set up under a replica.
+fn broadcast_config(config: &Config) -> BroadcastConfig {
+    let parameters = &config.parameters;
+    BroadcastConfig {
+        window: parameters.lane_window,
+        retain: parameters.retain,
+        payload_max: parameters.payload_max(),
+        frontier_every: parameters.frontier_every,
+        resend: parameters.resend,
+        resend_max: parameters.resend_max,
+        pull: parameters.pull,
+        pull_max: parameters.pull_max,
+        ..BroadcastConfig::new(config.me, config.view.roster.all())
     }
 }
 
@@ -159,7 +181,9 @@ impl Told {
         let head = before.map_or(genesis(spender), |id| self.settled.get(&id).expect("logs have no gaps").1);
         assert_eq!(entry.prev, head, "a log is one chain");
         assert_eq!(hash, digest(&entry));
-        let Kind::Pay(Leg { to, amount: Units(amount) }) = &entry.kind else { panic!("payments alone") };
+        let Kind::Pay(Leg { to, amount: Units(amount) }) = &entry.kind else {
+            unreachable!("payments alone")
+        };
         let amount = i128::try_from(*amount).expect("small");
         *self.balances.entry(spender).or_default() -= amount;
         *self.balances.entry(*to).or_default() += amount;
@@ -186,7 +210,7 @@ impl Bank {
 impl Users for Bank {
     type Machine = Replica;
 
-    fn config(&self, id: NodeId) -> Config {
+    fn config(&self, id: NodeId) -> Setup<SignedBroadcast<Batches>> {
         config(self.n, id)
     }
 

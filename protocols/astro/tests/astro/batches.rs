@@ -2,9 +2,9 @@
 
 use synod_astro::{Auth, Batch, Batches, Line, Opened};
 use synod_broadcast::Lot;
-use synod_broadcast::signed::Items;
 use synod_crypto::Hash;
 use synod_ledger::{EntryId, Owner};
+use synod_machine::broadcast::Items;
 use synod_wire::{List, Wire};
 
 use crate::bank::{custodial, first, issuer, opening, pay, signed, signing};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use synod_astro::{Auth, Input, Line, Message, Opened, Rule};
+use synod_astro::{Auth, Input, Line, Opened, Promise, Record, Rule, Word};
 use synod_broadcast::Lot;
 use synod_broadcast::signed::{self, Ack, Acked, Certificate, Except, Said};
 use synod_crypto::{Hash, Scope, Signature};
@@ -13,8 +13,8 @@ use synod_quorum::NodeId;
 use synod_wire::{Blob, Drawn};
 
 use crate::bank::{
-    Bank, CLUSTER, CONTEXT, EPOCH, EURO, World, account, agrees, config, custodial, digest, draft,
-    equal_books, first, issuer, keys, opening, order, pay, settle, signed, signing, told,
+    Bank, CLUSTER, CONTEXT, EPOCH, EURO, Message, Replica, World, account, agrees, config, custodial, digest,
+    draft, equal_books, first, issuer, keys, opening, order, pay, settle, signed, signing, told,
 };
 
 /// Member 3 lies.
@@ -330,7 +330,7 @@ fn a_receipt_that_is_forged_or_of_another_counts_for_nothing_and_is_blamed() {
         let statement = Settled { context: CONTEXT, lot, digest: Hash([1; 32]), open: open.digest() };
         let signature =
             keys(by).sign(Scope { cluster: CLUSTER, epoch: EPOCH }, NodeId(by), statement).signature;
-        Message::Receipt(Receipt { lot, digest: Hash([1; 32]), open, member, signature })
+        Message::Own(Word::Receipt(Receipt { lot, digest: Hash([1; 32]), open, member, signature }))
     };
     world.say(LIAR, NodeId(0), receipt(1, 3, &[]));
     world.say(LIAR, NodeId(1), receipt(3, 3, &[]));
@@ -348,7 +348,7 @@ fn a_receipt_that_is_forged_or_of_another_counts_for_nothing_and_is_blamed() {
 fn an_endorsement_is_recorded_before_it_is_said() {
     let log =
         synod_machine::Log { condition: synod_machine::Condition::Clean, records: &mut std::iter::empty() };
-    let mut replica = synod_astro::Replica::recover(config(4, NodeId(0)), log).expect("sound");
+    let mut replica = Replica::recover(config(4, NodeId(0)), log).expect("sound");
     let opened = batch(
         1,
         Hash::ZERO,
@@ -361,7 +361,9 @@ fn an_endorsement_is_recorded_before_it_is_said() {
         for effect in testing::effects(&mut replica, event, Time::ZERO) {
             match effect {
                 Effect::Compute(job) => events.push(Event::Done(job.run(&keys(0)))),
-                Effect::Persist(synod_astro::Record::Endorsed { lot, .. }) => promised |= lot == opened.lot(),
+                Effect::Persist(Record::Own(Promise::Endorsed { lot, .. })) => {
+                    promised |= lot == opened.lot()
+                }
                 Effect::Send { message: Message::Broadcast(signed::Message::Ack(ack)), .. }
                     if ack.lot == opened.lot() =>
                 {

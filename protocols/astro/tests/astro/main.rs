@@ -6,9 +6,15 @@ mod lies;
 mod payments;
 
 use synod_astro::{
-    Auth, Authorized, Batch, Draft, EntryProof, Header, Line, Message, Receipt, Record, Settled,
+    Auth, Authorized, Batch, Draft, EntryProof, Header, Line, Promise, Receipt, Settled, Word,
 };
 
+/// Both vocabularies.
+type Message = bank::Message;
+/// See there.
+type Record = synod_astro::Record<synod_broadcast::signed::Record>;
+
 synod_wire::conformance!(
-    Auth, Authorized, Batch, Draft, EntryProof, Header, Line, Message, Receipt, Record, Settled,
+    Auth, Authorized, Batch, Draft, EntryProof, Header, Line, Promise, Receipt, Settled, Word, Message,
+    Record,
 );

@@ -1,7 +1,7 @@
 //! From a payload to its delivery (Listing 5, lines 8 to 34).
 
 use synod_crypto::Hash;
-use synod_machine::broadcast::Broadcast;
+use synod_machine::broadcast::{Broadcast, Except};
 use synod_machine::{Span, Turn};
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes};
@@ -200,7 +200,12 @@ impl Bracha {
             turn.disarm(Timer::Pull(lot));
             turn.applied(if delivered == 0 { Rule::L5Deliver } else { Rule::Successor });
             self.keep(lot, digest, retain, turn);
-            turn.output(Broadcast::Delivered { slot: lot.into(), payload, proof: None });
+            turn.output(Broadcast::Delivered {
+                slot: lot.into(),
+                payload,
+                open: Except::default(),
+                proof: None,
+            });
             delivered += 1;
         }
     }

@@ -6,7 +6,7 @@ use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes, List, wire};
 
 use crate::Lot;
-use crate::config::PAYLOAD_MAX;
+use synod_machine::broadcast::PAYLOAD_MAX;
 
 /// Members that a cluster has at most.
 const LANES: usize = 128;

@@ -174,6 +174,7 @@ impl<I: Items> SignedBroadcast<I> {
 
     /// Tells the user of certificates it was not told of, if the payload is here; has it brought otherwise.
     pub(super) fn deliver(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
+        let quorum = self.quorums.intersecting();
         let Some(slot) = self.slot_mut(lot) else { return };
         let Some(digest) = slot.certified().filter(|_| slot.told < slot.certificates.len()) else { return };
         let Some(payload) = slot.payload(digest).cloned() else {
@@ -192,7 +193,8 @@ impl<I: Items> SignedBroadcast<I> {
         self.hold(lot, &payload, turn);
         for certificate in news {
             let (payload, proof) = (payload.bytes.clone(), Some(certificate.encode()));
-            turn.output(Broadcast::Delivered { slot: lot.into(), payload, proof });
+            let open = certificate.open(quorum);
+            turn.output(Broadcast::Delivered { slot: lot.into(), payload, open, proof });
         }
     }
 

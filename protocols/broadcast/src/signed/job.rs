@@ -2,35 +2,15 @@
 
 use std::sync::Arc;
 
-use synod_crypto::{Claim, Hash, Keys, Refusal, Scope, Signature, Verified, verify_all, verify_evidence};
+use synod_crypto::{Claim, Hash, Keys, Refusal, Signature, Verified, verify_all, verify_evidence};
 use synod_machine::{Cost, Job as Work};
-use synod_quorum::{NodeId, Roster};
+use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
-use super::words::{Acked, Certificate, Context, Said};
+pub use synod_machine::broadcast::View;
+
+use super::words::{Acked, Certificate, Said};
 use crate::Lot;
-
-/// Who may sign what: a view of a shard of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct View {
-    /// Digest of the genesis.
-    pub cluster: Hash,
-    /// The members, and the number of the view.
-    pub roster: Arc<Roster>,
-    /// The shard, and the digest of the view.
-    pub context: Context,
-}
-
-impl View {
-    fn scope(&self) -> Scope {
-        Scope { cluster: self.cluster, epoch: self.roster.epoch() }
-    }
-
-    fn claim(&self, signer: NodeId, statement: Acked, signature: Signature) -> Option<Claim<Acked>> {
-        let key = self.roster.member(signer)?.key;
-        Some(Claim { statement, scope: self.scope(), signer, key, signature })
-    }
-}
 
 /// What stands for a payload, if it is one.
 pub type Digest = fn(&Bytes) -> Option<Hash>;

@@ -3,89 +3,21 @@
 use synod_crypto::{Evidence, Group, Hash, Refusal, Signature, Statement, Threshold};
 use synod_machine::{Message as Spoken, Queue, Record as Kept};
 use synod_quorum::{Epoch, NodeId};
-use synod_wire::{Blob, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
+use synod_wire::{Blob, List, wire};
+
+use synod_machine::broadcast::PAYLOAD_MAX;
+pub use synod_machine::broadcast::{Context, Except, ITEMS_MAX, UNCHECKED};
 
 use crate::Lot;
-use crate::config::PAYLOAD_MAX;
 
 /// Members that a cluster has at most.
 const MEMBERS: usize = 128;
-/// Most items of a payload: what a list of exceptions can name.
-pub const ITEMS_MAX: usize = 16_384;
-/// The index that says: whether the items are authorized was not looked at.
-pub const UNCHECKED: u32 = u32::MAX;
 /// Rows of one answer about slots that are certified in part.
 pub(super) const ROWS_PER_ANSWER: usize = 256;
 /// Longest certificate that is put together, in bytes: what a frame of a proposal carries.
 pub(super) const CERTIFICATE_BYTES_MAX: usize = PAYLOAD_MAX as usize;
 
-/// Indexes of items that a member does not endorse, strictly rising.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Except(List<u32, ITEMS_MAX>);
-
-impl Except {
-    /// Keeps indexes; `None` unless they rise and are at most [`ITEMS_MAX`].
-    #[must_use]
-    pub fn new(items: Vec<u32>) -> Option<Self> {
-        let rises = items.is_sorted_by(|one, next| one < next);
-        List::try_from(items).ok().filter(|_| rises).map(Self)
-    }
-
-    /// The indexes.
-    #[must_use]
-    pub fn items(&self) -> &[u32] {
-        &self.0
-    }
-
-    /// Whether every index here is there as well.
-    #[must_use]
-    pub fn within(&self, other: &Self) -> bool {
-        self.items().iter().all(|item| other.items().binary_search(item).is_ok())
-    }
-
-    /// What stands for the list in a statement.
-    #[must_use]
-    pub fn digest(&self) -> Hash {
-        if self.items().is_empty() { Hash::ZERO } else { Hash::of_value("synod broadcast exceptions", self) }
-    }
-}
-
-impl Wire for Except {
-    fn write(&self, out: &mut Writer) {
-        self.0.write(out);
-    }
-
-    fn read(input: &mut Reader) -> Result<Self, Malformed> {
-        let refusal = input.refuse(Why::NotCanonical);
-        let items: List<u32, ITEMS_MAX> = List::read(input)?;
-        Self::new(items.into_vec()).ok_or(refusal)
-    }
-
-    fn size_hint(&self) -> usize {
-        self.0.size_hint()
-    }
-}
-
-impl Draw for Except {
-    fn draw(from: &mut Drawn) -> Self {
-        let items: List<u32, 24> = List::draw(from);
-        let mut items = items.into_vec();
-        items.sort_unstable();
-        items.dedup();
-        Self::new(items).unwrap_or_default()
-    }
-}
-
 wire! {
-    /// Where broadcasts are good, beside cluster and epoch: one shard, one view of its members.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Context {
-        /// The shard.
-        pub shard: u16,
-        /// Digest of the view, whose number is the epoch.
-        pub view: Hash,
-    }
-
     /// What an ACK signs: this payload and no other has the slot, and all of it but the exceptions is endorsed.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Acked {
@@ -372,6 +304,8 @@ pub enum Timer {
 
 #[cfg(test)]
 mod tests {
+    use synod_wire::Wire;
+
     use super::*;
 
     const CONTEXT: Context = Context { shard: 1, view: Hash([2; 32]) };

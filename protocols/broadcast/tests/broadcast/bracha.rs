@@ -21,6 +21,10 @@ impl Seated for Bracha {
     fn setup(n: u32, me: u32, delivered: BTreeMap<u8, u64>) -> Setup {
         Setup { config: config(n, me), delivered }
     }
+
+    fn mine(&self) -> u64 {
+        self.mine()
+    }
 }
 
 fn prepare(sequence: u64, payload: &str) -> Message {
@@ -253,8 +257,8 @@ fn slots_outside_the_window_take_no_memory() {
 fn a_user_is_refused_beyond_the_window_and_above_the_length() {
     let mut machine = alone();
     let mut offer = |long: usize| {
-        let payload = Bytes::from(vec![7; long]);
-        testing::effects(&mut machine, Event::Input(Offer::Broadcast { payload }), Time::ZERO)
+        let (sequence, payload) = (machine.mine() + 1, Bytes::from(vec![7; long]));
+        testing::effects(&mut machine, Event::Input(Offer::Broadcast { sequence, payload }), Time::ZERO)
     };
     assert!(matches!(offer(1_001)[..], [Effect::Output(Broadcast::Refused { .. })]));
     for _ in 0..8 {

@@ -4,11 +4,8 @@ mod bracha;
 mod signed;
 mod world;
 
-use synod_broadcast::Lot;
 use synod_broadcast::bracha::{self as plain, Vote};
-use synod_broadcast::signed::{
-    Ack, Acked, Certificate, Context, Except, Message, Record, Row, Said, TwoPayloads,
-};
+use synod_broadcast::signed::{Ack, Acked, Certificate, Message, Record, Row, Said, TwoPayloads};
 
 /// As in Bracha's broadcast.
 type PlainMessage = plain::Message;
@@ -16,15 +13,12 @@ type PlainMessage = plain::Message;
 type PlainRecord = plain::Record;
 
 synod_wire::conformance!(
-    Lot,
     Vote,
     PlainMessage,
     PlainRecord,
     Ack,
     Acked,
     Certificate,
-    Context,
-    Except,
     Message,
     Record,
     Row,

@@ -54,6 +54,10 @@ impl Seated for Signed {
         Setup { config: config(n, me), view: view(n), settled }
     }
 
+    fn mine(&self) -> u64 {
+        self.mine()
+    }
+
     fn digest(payload: &[u8]) -> Hash {
         digest(payload)
     }

@@ -18,6 +18,8 @@ pub(crate) trait Seated: ReliableBroadcast + Recover + Bounded + Machine<Message
     const ORDERED: bool;
     /// What a member starts from whose user took care of each source's slots up to a number.
     fn setup(n: u32, me: u32, settled: BTreeMap<u8, u64>) -> Self::Config;
+    /// The last slot of its own that has a payload.
+    fn mine(&self) -> u64;
     /// What stands for a payload.
     fn digest(payload: &[u8]) -> Hash {
         Hash::of(payload)
@@ -78,7 +80,7 @@ impl<M: Seated> Users for Judges<M> {
                 let except = (self.judge)(id, &payload, self.looked);
                 return vec![Offer::Judge { slot, digest: M::digest(&payload), except }];
             }
-            Broadcast::Delivered { slot, payload, proof } => {
+            Broadcast::Delivered { slot, payload, proof, .. } => {
                 let key = (slot.source, slot.sequence);
                 let before = told.delivered.insert(key, payload.clone());
                 let is_new = before.is_none();
@@ -127,7 +129,8 @@ impl<M: Seated> World<M> {
 
     pub(crate) fn broadcast(&mut self, by: u32, payload: &str) {
         let payload = Bytes::copy_from_slice(payload.as_bytes());
-        self.ask(NodeId(by), Offer::Broadcast { payload });
+        let sequence = self.seats[by as usize].machine.mine() + 1;
+        self.ask(NodeId(by), Offer::Broadcast { sequence, payload });
     }
 
     /// Runs until every correct member delivered the same slots, at least `count` of them; false after too long.
