@@ -4,7 +4,7 @@
 //! [`Promised`]. To settle, nothing is promised. Credits only grow, so whoever has seen fewer of them refuses for a while and
 //! never wrongly agrees.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::account::Account;
 use crate::{
@@ -18,6 +18,8 @@ pub struct Promised {
     holds: u16,
     closed: bool,
     owner: Option<(u64, Owner)>,
+    /// Limits that were endorsed, by place: an entry behind them must stand all of them.
+    limits: BTreeMap<u64, Units>,
     resolved: BTreeSet<EntryId>,
 }
 
@@ -29,8 +31,11 @@ impl Promised {
             Kind::Hold { .. } => self.holds = self.holds.saturating_add(1),
             Kind::Resolve { holds, .. } => self.resolved.extend(holds.iter().copied()),
             Kind::Close(_) => self.closed = true,
-            Kind::Rekey(owner) => self.owner = Some((entry.id.n, *owner)),
-            Kind::Pay(_) | Kind::MultiPay(_) | Kind::Move(_) | Kind::SetLimit(_) => {}
+            Kind::Rekey(owner) if self.owner.is_none_or(|(n, _)| n < entry.id.n) => {
+                self.owner = Some((entry.id.n, *owner));
+            }
+            Kind::SetLimit(limit) => drop(self.limits.insert(entry.id.n, *limit)),
+            Kind::Rekey(_) | Kind::Pay(_) | Kind::MultiPay(_) | Kind::Move(_) => {}
         }
     }
 
@@ -41,8 +46,9 @@ impl Promised {
             Kind::Hold { .. } => self.holds = self.holds.saturating_sub(1),
             Kind::Resolve { holds, .. } => self.resolved.retain(|hold| !holds.contains(hold)),
             Kind::Rekey(_) => self.owner = self.owner.filter(|(n, _)| *n > entry.id.n),
+            Kind::SetLimit(_) => drop(self.limits.remove(&entry.id.n)),
             // A closed account stays closed, so whether this closed it again is all the same.
-            Kind::Close(_) | Kind::Pay(_) | Kind::MultiPay(_) | Kind::Move(_) | Kind::SetLimit(_) => {}
+            Kind::Close(_) | Kind::Pay(_) | Kind::MultiPay(_) | Kind::Move(_) => {}
         }
     }
 
@@ -50,6 +56,13 @@ impl Promised {
     #[must_use]
     pub fn owner(&self) -> Option<Owner> {
         self.owner.map(|(_, owner)| owner)
+    }
+
+    /// The largest limit that an entry behind these may find, where `settled` is the one that stands: what a lower one takes
+    /// away is counted from there.
+    #[must_use]
+    pub fn limit(&self, settled: Units) -> Units {
+        self.limits.values().copied().fold(settled, Units::max)
     }
 
     /// What they debit together.
@@ -84,7 +97,7 @@ pub fn judge(book: &Book, entry: &Entry, promised: &Promised) -> Result<Total, C
         Kind::Close(leg) => case.close(leg)?,
         Kind::Rekey(_) | Kind::Move(_) => Total::ZERO,
         Kind::SetLimit(limit) if *limit > limit_max => return Err(Code::LimitNotCosigned),
-        Kind::SetLimit(limit) => Total::of(terms.limit.0).saturating_sub(Total::of(limit.0)),
+        Kind::SetLimit(limit) => Total::of(promised.limit(terms.limit).0).saturating_sub(Total::of(limit.0)),
     };
     let taken = debit.checked_add(promised.debits).ok_or(Code::Overflow)?;
     if taken > account.available(terms.limit) {

@@ -110,6 +110,10 @@ impl Ledger {
         if n - sn > self.window {
             return Err(Code::SequenceGap);
         }
+        self.authorize(line, by)?;
+        if entry.names().any(|account| account.shard != self.book.shard()) {
+            return Err(Code::WrongShard);
+        }
         let none = Xlog::default();
         let xlog = self.open.get(&spender).unwrap_or(&none);
         if let Some(slot) = xlog.slot(n) {
@@ -122,7 +126,6 @@ impl Ledger {
         if entry.prev != head {
             return Err(Code::ChainMismatch);
         }
-        self.authorize(line, by)?;
         if account.is_frozen() {
             return Err(Code::Frozen);
         }
@@ -155,25 +158,36 @@ impl Ledger {
         if account.registrar == u32::from(lane) { Ok(()) } else { Err(Code::LimitNotCosigned) }
     }
 
-    /// Takes in an entry that an earlier life accepted, unless it has settled or is here.
-    pub(crate) fn accept_again(&mut self, line: &Line, digest: Hash) {
+    /// Takes in an entry that an earlier life accepted, unless it has settled or is here; false where it has no place, which
+    /// contradicts the log.
+    pub(crate) fn accept_again(&mut self, line: &Line, digest: Hash) -> bool {
         let id = line.entry.id;
+        let base = Base::of(&self.book, id.spender);
+        if id.n <= base.sequence || self.slot(id).is_some_and(|slot| slot.digest == digest) {
+            return true;
+        }
         let is_next = self.tip(id.spender).is_some_and(|(n, head)| id.n == n + 1 && line.entry.prev == head);
         if is_next && self.slot(id).is_none() {
             let slot = self.fresh(line, digest);
             self.open.entry(id.spender).or_default().put(slot);
+            return true;
         }
+        false
     }
 
     fn fresh(&self, line: &Line, digest: Hash) -> Slot {
-        let limit = self.book.terms(line.entry.id.spender).map_or(Units(0), |(terms, _)| terms.limit);
+        let spender = line.entry.id.spender;
+        let limit = self.book.terms(spender).map_or(Units(0), |(terms, _)| terms.limit);
+        let limit = self.open.get(&spender).map_or(limit, |xlog| xlog.promised().limit(limit));
         let debit = line.entry.cost(limit);
         Slot { line: line.clone(), digest, debit, is_certified: false, lots: Vec::new() }
     }
 
-    /// Takes in a slot as it was.
+    /// Takes in a slot as it was, unless it is here.
     pub(crate) fn restore(&mut self, slot: Slot) {
-        self.open.entry(slot.line.entry.id.spender).or_default().put(slot);
+        if self.slot(slot.line.entry.id).is_none() {
+            self.open.entry(slot.line.entry.id.spender).or_default().put(slot);
+        }
     }
 
     /// Counts a certificate for an entry, in a batch or by descent; what settles by it, [`Self::settle`] says.
@@ -188,9 +202,20 @@ impl Ledger {
         self.open.entry(spender).or_default().certify(base, slot, lot)
     }
 
-    /// The entry that a log lacks below a certified one.
-    pub(crate) fn missing(&self, id: AccountId) -> Option<(EntryId, Hash)> {
-        self.open.get(&id)?.missing(Base::of(&self.book, id))
+    /// The entries that logs lack below certified ones.
+    pub(crate) fn missing(&self) -> Vec<(EntryId, Hash)> {
+        self.open.iter().flat_map(|(id, xlog)| xlog.gaps(Base::of(&self.book, *id))).collect()
+    }
+
+    /// The account whose change may let an entry be accepted that was refused for this reason.
+    pub(crate) fn released_by(&self, entry: &Entry, code: Code) -> AccountId {
+        let unknown = |account: &AccountId| self.book.account(*account).is_none();
+        let named = match code {
+            Code::UnknownBeneficiary => entry.names().find(unknown),
+            Code::HoldNotFound => entry.names().next(),
+            _ => None,
+        };
+        named.unwrap_or(entry.id.spender)
     }
 
     /// Has a batch judged again when any of these accounts changes.

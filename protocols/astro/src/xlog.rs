@@ -171,15 +171,14 @@ impl Xlog {
         Some(slot)
     }
 
-    /// What is missing below a certified entry, lowest of the chain known last.
-    pub(crate) fn missing(&self, base: Base) -> Option<(EntryId, Hash)> {
-        let (tip, _) = self.tip(base);
-        let lowest =
-            self.slots.range(tip.saturating_add(1)..).map(|(_, slot)| slot).find(|slot| slot.is_certified)?;
-        let id = lowest.line.entry.id;
-        let below = EntryId { n: id.n.checked_sub(1)?, ..id };
-        (!self.slots.contains_key(&below.n) && below.n > base.sequence)
-            .then_some((below, lowest.line.entry.prev))
+    /// Entries below certified ones that are not here, with the digests that those name.
+    pub(crate) fn gaps(&self, base: Base) -> impl Iterator<Item = (EntryId, Hash)> {
+        self.slots.values().filter(|slot| slot.is_certified).filter_map(move |slot| {
+            let id = slot.line.entry.id;
+            let below = EntryId { n: id.n.checked_sub(1)?, ..id };
+            let is_gap = below.n > base.sequence && !self.slots.contains_key(&below.n);
+            is_gap.then_some((below, slot.line.entry.prev))
+        })
     }
 
     /// Asserts that places, chains and certificates fit each other.

@@ -161,3 +161,24 @@ fn only_what_time_can_cure_is_transient() {
     let issuer = book().account(ISSUER).map(|issuer| issuer.credits_posted());
     assert_eq!(issuer, Some(Total::ZERO));
 }
+
+/// Found by a review: up and down again while both are open let a payment behind them count on the limit that does not stay.
+#[test]
+fn a_payment_behind_two_limits_stands_both_of_them() {
+    let mut book = book();
+    assert_eq!(put(&mut book, ISSUER, Kind::SetLimit(Units(100))), Ok(()));
+    let base = next(&book, ISSUER, Kind::SetLimit(Units(200)));
+    let entry = |n: u64, kind: Kind| Entry { id: EntryId { n, ..base.id }, kind, ..base.clone() };
+    let (up, down) = (base.clone(), entry(base.id.n + 1, Kind::SetLimit(Units(150))));
+    let mut promised = Promised::default();
+    let raised = judge(&book, &up, &promised).expect("up to 1,000");
+    promised.add(&up, raised);
+    let lowered = judge(&book, &down, &promised).expect("nothing is used");
+    promised.add(&down, lowered);
+    // The first settles: 200 may be owed now, and 150 soon.
+    assert_eq!(put(&mut book, ISSUER, Kind::SetLimit(Units(200))), Ok(()));
+    promised.settled(&up, raised);
+    let of = |amount: u128| entry(base.id.n + 2, pay(ANNA, amount));
+    assert_eq!(judge(&book, &of(151), &promised), Err(Code::InsufficientFunds));
+    assert_eq!(judge(&book, &of(150), &promised), Ok(Total::of(150)));
+}

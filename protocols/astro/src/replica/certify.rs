@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use synod_ledger::{AccountId, EntryId};
+use synod_ledger::{AccountId, EntryId, Opening};
 use synod_machine::Turn;
 use synod_machine::broadcast::{Except, Lot};
 use synod_wire::{Blob, Bytes};
@@ -77,7 +77,6 @@ impl<B: Carrier> Replica<B> {
         let lane = self.lanes.get_mut(&lot.source).expect("the broadcast has lanes of members alone");
         if lane.batches.get(&lot.sequence).is_none_or(|batch| batch.digest != opened.digest) {
             // What was endorsed instead stays promised entry by entry; of the batch nothing is left to say.
-            lane.grant(&opened.batch.openings);
             lane.batches.insert(lot.sequence, Batch::new(opened.digest));
         }
         let batch = lane.batches.get_mut(&lot.sequence).expect("it was put there above");
@@ -87,9 +86,10 @@ impl<B: Carrier> Replica<B> {
         if lot.sequence <= lane.opened {
             batch.close();
         }
-        lane.advance(retain);
+        lane.advance();
         let mut news = News::default();
         self.open_accounts(lot.source, &mut news);
+        self.lane_mut(lot.source).trim(retain);
         for (at, line, digest) in opened.lines() {
             let was_open = before.is_none_or(|before| before.items().binary_search(&at).is_ok());
             if !was_open || open.items().binary_search(&at).is_ok() {
@@ -97,6 +97,7 @@ impl<B: Carrier> Replica<B> {
             }
             news.lines.push(at);
             let id = line.entry.id;
+            let is_known = self.ledger.slot(id).is_some_and(|slot| slot.lots.contains(&lot));
             match self.ledger.certify(line, digest, Some(lot)) {
                 Certified::Whole => {}
                 Certified::Missing(id, digest) => news.missing.push((id, digest)),
@@ -104,7 +105,10 @@ impl<B: Carrier> Replica<B> {
             }
             news.changed.insert(id.spender);
             let is_open = self.ledger.slot(id).is_some_and(|slot| slot.lots.contains(&lot));
-            if is_open && let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
+            if is_open
+                && !is_known
+                && let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence)
+            {
                 batch.unsettled = batch.unsettled.saturating_add(1);
             }
         }
@@ -117,14 +121,17 @@ impl<B: Carrier> Replica<B> {
         while lane.opened < lane.frontier {
             lane.opened += 1;
             let Some(batch) = lane.batches.get_mut(&lane.opened) else { continue };
-            for opening in batch.opened.iter().flat_map(|opened| &opened.batch.openings) {
+            let openings = batch.opened.iter().flat_map(|opened| opened.batch.openings.to_vec());
+            let openings: Vec<Opening> = openings.collect();
+            batch.close();
+            lane.grant(&openings);
+            for opening in &openings {
                 // Members who endorsed the batch looked at this; what more liars than there may be let pass is left out.
                 if self.ledger.book_mut().open(opening).is_ok() {
                     news.opened.push(opening.id);
                     news.changed.insert(opening.id);
                 }
             }
-            batch.close();
         }
     }
 

@@ -1,10 +1,10 @@
 //! The representative: orders of this node's customers become entries, entries become batches (specification, section 4.2).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_crypto::{Hash, PublicKey};
-use synod_ledger::{Code, Digests, Entry, EntryId, Flags, Kind, Opening, Owner, Units};
+use synod_ledger::{AccountId, Code, Digests, Entry, EntryId, Flags, Kind, Opening, Owner, Units};
 use synod_machine::broadcast::Offer;
 use synod_machine::broadcast::{Except, Lot};
 use synod_machine::{Event, Machine, Span, Time, Turn};
@@ -33,6 +33,8 @@ pub(super) struct Desk {
     openings: Vec<Opening>,
     is_building: bool,
     is_armed: bool,
+    /// Admitted entries that no record holds yet.
+    fresh: BTreeSet<EntryId>,
     /// Unsettled entries by the callers' names.
     pub(super) transfers: BTreeMap<u128, EntryId>,
     pub(super) own: BTreeMap<u64, Own>,
@@ -53,6 +55,7 @@ impl Desk {
             self.transfers.remove(&entry.transfer);
         }
         self.retries.remove(&entry.id);
+        self.fresh.remove(&entry.id);
     }
 
     /// Whether an entry that was left uncertified is to be offered again now.
@@ -74,6 +77,18 @@ impl Desk {
         self.bytes += line.encode().len();
         self.transfers.insert(line.entry.transfer, line.entry.id);
         self.lines.push(line);
+    }
+
+    /// Takes out the admitted entries of these logs that no record holds yet.
+    pub(super) fn unrecorded(&mut self, of: &BTreeSet<AccountId>) -> Vec<EntryId> {
+        let all = self.fresh.iter().copied().filter(|id| of.contains(&id.spender));
+        let all: Vec<EntryId> = all.collect();
+        self.fresh.retain(|id| !of.contains(&id.spender));
+        all
+    }
+
+    fn waits(&self, id: EntryId) -> bool {
+        self.lines.iter().any(|line| line.entry.id == id)
     }
 
     /// As much as one batch holds, oldest first.
@@ -169,6 +184,7 @@ impl<B: Carrier> Replica<B> {
             Ok(()) => {
                 turn.applied(Rule::Admit);
                 turn.output(Output::Accepted { ticket, entry: line.entry.clone(), digest });
+                self.desk.fresh.insert(id);
                 self.desk.push(line);
                 self.consider_flush(turn);
             }
@@ -266,8 +282,29 @@ impl<B: Carrier> Replica<B> {
         lane.batches
             .insert(lot.sequence, Batch { endorsed, opened: Some(Arc::clone(opened)), ..Batch::new(digest) });
         self.desk.own.insert(lot.sequence, Own::new(Arc::clone(opened)));
+        for line in &opened.batch.lines {
+            self.desk.fresh.remove(&line.entry.id);
+        }
         keep(turn, Promise::Endorsed { lot, except: Except::default(), batch: Some(blob) });
         self.tell(Event::Input(Offer::Broadcast { sequence: lot.sequence, payload }), turn);
+        self.consider_flush(turn);
+    }
+
+    /// After a restart: entries of this institution's customers that were admitted and are in none of its batches go out.
+    pub(super) fn offer_admitted(&mut self, turn: &mut Turn<'_, Self>) {
+        let source = self.me();
+        let under_way = self.lane_mut(source).batches.values().filter_map(|batch| batch.opened.clone());
+        let under_way: BTreeSet<EntryId> = under_way
+            .flat_map(|opened| opened.batch.lines.iter().map(|line| line.entry.id).collect::<Vec<_>>())
+            .collect();
+        let open = self.ledger.open().flat_map(|(_, xlog)| xlog.slots());
+        let mine = open.filter(|slot| !slot.is_certified && slot.line.auth == Auth::Institution);
+        let lost: Vec<Line> = mine
+            .filter(|slot| !under_way.contains(&slot.line.entry.id))
+            .filter(|slot| self.ledger.owner(slot.line.entry.id.spender) == Some(Owner::Custodial(source)))
+            .map(|slot| slot.line.clone())
+            .collect();
+        lost.into_iter().for_each(|line| self.desk.push(line));
         self.consider_flush(turn);
     }
 
@@ -285,7 +322,10 @@ impl<B: Carrier> Replica<B> {
             for (_, line, digest) in lines {
                 let slot = self.ledger.slot(line.entry.id);
                 let is_open = slot.is_some_and(|slot| slot.digest == digest && !slot.is_certified);
-                if is_open && self.desk.is_due(line.entry.id, turn.now(), &self.config.parameters) {
+                if is_open
+                    && !self.desk.waits(line.entry.id)
+                    && self.desk.is_due(line.entry.id, turn.now(), &self.config.parameters)
+                {
                     self.desk.push(line.clone());
                 }
             }

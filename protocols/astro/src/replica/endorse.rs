@@ -8,7 +8,7 @@ use synod_ledger::{AccountId, Class, Code, Owner, Units};
 use synod_machine::Turn;
 use synod_machine::broadcast::{Except, Lot};
 use synod_quorum::NodeId;
-use synod_wire::{Blob, Bytes, Wire};
+use synod_wire::{Blob, Bytes, List, Wire};
 
 use super::lane::Batch;
 use super::{Carrier, Replica, compute, keep};
@@ -66,7 +66,12 @@ impl<B: Carrier> Replica<B> {
         }
         while let Some(next) = lane.judged.checked_add(1) {
             let certified = lane.batches.get(&next).filter(|batch| batch.certified.is_some());
-            let Some(digest) = certified.map(|batch| batch.digest) else { break };
+            let Some((digest, opened)) = certified.map(|batch| (batch.digest, batch.opened.clone())) else {
+                break;
+            };
+            if let Some(opened) = opened {
+                lane.grant(&opened.batch.openings);
+            }
             lane.waiting.remove(&next);
             (lane.judged, lane.head) = (next, digest);
         }
@@ -144,6 +149,7 @@ impl<B: Carrier> Replica<B> {
         lane.batches.insert(lot.sequence, batch);
         let items = except.items().to_vec();
         turn.applied(if items.is_empty() { Rule::Fund } else { Rule::Exclude });
+        self.record_admitted(opened, &except, turn);
         keep(turn, Promise::Endorsed { lot, except, batch: Some(payload) });
         self.judge_slot(lot, digest, items, turn);
     }
@@ -181,7 +187,7 @@ impl<B: Carrier> Replica<B> {
             out.push(at);
             behind.insert(spender);
             if code.class() == Class::Transient {
-                wait.extend([spender].into_iter().chain(line.entry.names()));
+                wait.insert(self.ledger.released_by(&line.entry, code));
             }
             if code == Code::SequenceConflict {
                 self.show(line, key, turn);
@@ -189,6 +195,17 @@ impl<B: Carrier> Replica<B> {
         }
         self.ledger.wait(lot, wait);
         Except::new(out).expect("indexes rise")
+    }
+
+    /// What this node's own desk admitted and has not broadcast is promised from here on, if an entry that is endorsed rests on it.
+    fn record_admitted(&mut self, opened: &Opened, except: &Except, turn: &mut Turn<'_, Self>) {
+        let endorsed = opened.lines().filter(|(at, ..)| except.items().binary_search(at).is_err());
+        let endorsed: BTreeSet<AccountId> = endorsed.map(|(_, line, _)| line.entry.id.spender).collect();
+        for id in self.desk.unrecorded(&endorsed) {
+            let Some(slot) = self.ledger.slot(id) else { continue };
+            let (line, debit, is_certified) = (slot.line.clone(), slot.debit, slot.is_certified);
+            keep(turn, Promise::Open { line, debit, is_certified, lots: List::default() });
+        }
     }
 
     /// Shows two entries that an owner authorized for one place.
@@ -217,6 +234,7 @@ impl<B: Carrier> Replica<B> {
             batch.endorsed = Some(except.clone());
         }
         turn.applied(Rule::Again);
+        self.record_admitted(&opened, &except, turn);
         let items = except.items().to_vec();
         keep(turn, Promise::Endorsed { lot, except, batch: None });
         self.judge_slot(lot, digest, items, turn);

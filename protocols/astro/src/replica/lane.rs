@@ -75,9 +75,9 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// Counts accounts as opened.
+    /// Counts accounts as opened, each once.
     pub(super) fn grant(&mut self, openings: &[Opening]) {
-        for opening in openings {
+        for opening in openings.iter().filter(|opening| opening.id.local > self.locals).collect::<Vec<_>>() {
             self.locals = self.locals.max(opening.id.local);
             self.granted = self.granted.saturating_add(opening.limit_max.0);
         }
@@ -96,14 +96,18 @@ impl Lane {
         })
     }
 
-    /// Moves on over certified batches, and lets go of those that are done and older than `retain`.
-    pub(super) fn advance(&mut self, retain: u64) {
+    /// Moves on over certified batches.
+    pub(super) fn advance(&mut self) {
         while let Some(next) = self.frontier.checked_add(1)
             && self.batches.get(&next).is_some_and(|batch| batch.certified.is_some())
         {
             self.frontier = next;
         }
-        let kept = self.frontier.saturating_sub(retain);
+    }
+
+    /// Lets go of batches that are older than `retain` and whose accounts are open.
+    pub(super) fn trim(&mut self, retain: u64) {
+        let kept = self.frontier.min(self.opened).saturating_sub(retain);
         while let Some(oldest) = self.batches.first_entry().filter(|oldest| *oldest.key() <= kept) {
             // What has not settled yet is told by its entries when it does.
             oldest.remove();

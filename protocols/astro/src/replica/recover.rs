@@ -133,11 +133,8 @@ impl<B: Carrier> Replica<B> {
             Promise::Batch { lot, digest, endorsed, certified, batch } => {
                 let opened = batch.map(|batch| read(batch.bytes())).transpose()?;
                 let lane = self.lane_of(lot)?;
-                if let Some(opened) = &opened {
-                    let locals = lane.locals;
-                    let news = opened.batch.openings.iter().filter(|opening| opening.id.local > locals);
-                    let news: Vec<_> = news.cloned().collect();
-                    lane.grant(&news);
+                if let Some(opened) = opened.as_ref().filter(|_| lot.sequence <= lane.judged) {
+                    lane.grant(&opened.batch.openings);
                 }
                 lane.batches
                     .insert(lot.sequence, Batch { endorsed, certified, opened, ..Batch::new(digest) });
@@ -153,9 +150,12 @@ impl<B: Carrier> Replica<B> {
         batch: Option<Bytes>,
     ) -> Result<(), Unrecoverable> {
         let opened = self.opened(lot, batch)?;
+        let before = self.batch(lot)?.and_then(|batch| batch.endorsed.clone());
         for (at, line, digest) in opened.lines() {
-            if except.items().binary_search(&at).is_err() {
-                self.ledger.accept_again(line, digest);
+            let was_left_out = before.as_ref().is_none_or(|before| before.items().binary_search(&at).is_ok());
+            let is_new = was_left_out && except.items().binary_search(&at).is_err();
+            if is_new && !self.ledger.accept_again(line, digest) {
+                return Err(Unrecoverable(format!("{:?} was endorsed and has no place", line.entry.id)));
             }
         }
         let lane = self.lane_of(lot)?;
@@ -231,8 +231,8 @@ impl<B: Carrier> Replica<B> {
         turn.arm(Timer::Receipts, self.receipts_every());
         self.tell(Event::Start, turn);
         self.broadcast_again(turn);
-        let missing: Vec<_> = self.ledger.open().filter_map(|(id, _)| self.ledger.missing(id)).collect();
-        for (id, digest) in missing {
+        self.offer_admitted(turn);
+        for (id, digest) in self.ledger.missing() {
             self.want(id, digest, turn);
         }
         let lanes: Vec<u8> = self.lanes.keys().copied().collect();

@@ -377,3 +377,57 @@ fn an_endorsement_is_recorded_before_it_is_said() {
     assert!(promised && said);
     assert!(replica.room() > 0);
 }
+
+/// Found by a review: the desk had accepted entry 1 and not yet recorded it when another lane's entry 2 was endorsed behind it; after
+/// a crash the endorsement was forgotten, and another entry 2 could be endorsed.
+#[test]
+fn an_endorsement_that_rests_on_an_admitted_entry_survives_a_crash() {
+    let recovered = |records: Vec<Record<signed::Record>>| {
+        let mut records = records.into_iter();
+        let log = synod_machine::Log { condition: synod_machine::Condition::Clean, records: &mut records };
+        Replica::recover(config(4, NodeId(0)), log).expect("its own records are in order")
+    };
+    let mut replica = recovered(Vec::new());
+    let mut kept = Vec::new();
+    // Batches of its own are never put together: the crash comes first.
+    let mut run = |replica: &mut Replica, event| {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            for effect in testing::effects(replica, event, Time::ZERO) {
+                match effect {
+                    Effect::Compute(synod_astro::Job::Own(synod_astro::Work::Build { .. })) => {}
+                    Effect::Compute(job) => events.push(Event::Done(job.run(&keys(0)))),
+                    Effect::Persist(record) => kept.push(record),
+                    _ => {}
+                }
+            }
+        }
+    };
+    run(&mut replica, Event::Start);
+    // Money first: the issuer of the liar's institution pays its customer, certified by the others.
+    let money = batch(
+        1,
+        Hash::ZERO,
+        Vec::new(),
+        vec![carried(issuer(3), 1, genesis(issuer(3)), pay(signing(3), 100), 1)],
+    );
+    run(&mut replica, Event::Message { from: LIAR, message: prepare(&money) });
+    let said = [1, 2, 3].map(|by| said(by, money.lot(), money.digest, &[]));
+    run(&mut replica, Event::Message { from: LIAR, message: commit(&money, said.to_vec()) });
+    let one = first(signing(3), pay(custodial(0), 60), 2);
+    let two = signed(EntryId { spender: signing(3), n: 2 }, digest(&one.entry), pay(custodial(1), 40), 3);
+    run(&mut replica, Event::Input(Input::Signed { ticket: 1, line: one.clone() }));
+    let theirs = batch(2, money.digest, Vec::new(), vec![two.clone()]);
+    run(&mut replica, Event::Message { from: LIAR, message: prepare(&theirs) });
+    let open = |replica: &Replica| {
+        let mut open = Vec::new();
+        replica.snapshot(&mut |record| {
+            if let Record::Own(Promise::Open { line, .. }) = record {
+                open.push(line.entry);
+            }
+        });
+        open
+    };
+    assert_eq!(open(&replica), [one.entry.clone(), two.entry.clone()]);
+    assert_eq!(open(&recovered(kept)), [one.entry, two.entry], "what was endorsed is in its place");
+}
