@@ -104,7 +104,7 @@ impl<I: Items> SignedBroadcast<I> {
         self.mine
     }
 
-    /// All slots of a source up to this one are certified here.
+    /// All slots of a source up to this one are certified here, and the user was told.
     #[must_use]
     pub fn certified(&self, source: NodeId) -> u64 {
         source.member().and_then(|source| self.lanes.get(&source)).map_or(0, |lane| lane.certified)
@@ -229,8 +229,8 @@ impl<I: Items> Machine for SignedBroadcast<I> {
     fn invariants(&self) {
         for lane in self.lanes.values() {
             assert!(
-                lane.slots.keys().all(|sequence| lane.holds(*sequence)),
-                "a slot that is neither kept nor worked on"
+                lane.slots.keys().all(|sequence| lane.keeps(*sequence)),
+                "a slot that is too old to be kept"
             );
             lane.slots.values().for_each(Slot::assert_sound);
         }
@@ -256,7 +256,7 @@ impl<I: Items> Bounded for SignedBroadcast<I> {
             + 2 * list
             + certificates
             + 2 * members * said;
-        let lanes = members * (self.config.window + self.config.retain) * (slot + 200);
+        let lanes = members * (2 * self.config.window + self.config.retain) * (slot + 200);
         lanes + ROWS_BYTES_MAX as u64 + members * (members * 32 + 64)
     }
 }

@@ -8,7 +8,7 @@ use synod_machine::broadcast::Broadcast;
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Wire;
 
-use super::job::CheckedAck;
+use super::job::{CheckedAck, Payload};
 use super::words::{Ack, Certificate, Message, Record, Said, Timer, TwoPayloads};
 use super::{CERTIFICATES_MAX, Items, Job, SignedBroadcast};
 use crate::Lot;
@@ -23,16 +23,17 @@ impl<I: Items> SignedBroadcast<I> {
         if slot.taken.is_none_or(|(taken, _)| taken != digest) {
             return;
         }
-        let listed = !said.except.items().is_empty();
-        if listed
-            && slot.payload(digest).is_some_and(|payload| !I::may_except(&payload.bytes, said.except.items()))
-        {
-            return turn.blame(from, Fault::BadExceptions);
-        }
-        let Some(collected) = &mut slot.collected else { return };
+        let Some(collected) = &slot.collected else { return };
         if collected.forged.contains(from) || !collected.is_news(&said) {
             return;
         }
+        // Only then is the whole payload looked at.
+        let listed = !said.except.items().is_empty();
+        let may_not = |payload: &Payload| !I::may_except(&payload.bytes, said.except.items());
+        if listed && slot.payload(digest).is_some_and(may_not) {
+            return turn.blame(from, Fault::BadExceptions);
+        }
+        let Some(collected) = &mut slot.collected else { return };
         collected.waiting.insert(said.member, said);
         self.collect(lot, false, turn);
     }
@@ -169,7 +170,6 @@ impl<I: Items> SignedBroadcast<I> {
             self.rows.push(lot, open);
         }
         self.deliver(lot, turn);
-        self.advance(lot.source, turn);
     }
 
     /// Tells the user of certificates it was not told of, if the payload is here; has it brought otherwise.
@@ -196,6 +196,7 @@ impl<I: Items> SignedBroadcast<I> {
             let open = certificate.open(quorum);
             turn.output(Broadcast::Delivered { slot: lot.into(), payload, open, proof });
         }
+        self.advance(lot.source, turn);
     }
 
     /// Moves a source's frontier on, and lets go of what is kept no longer.

@@ -42,7 +42,7 @@ impl<I: Items> Recover for SignedBroadcast<I> {
         }
         for lane in broadcast.lanes.values_mut() {
             let gone = lane.advance();
-            assert!(gone.is_empty(), "what is kept was judged by the user's position, which is not behind");
+            assert!(gone.is_empty(), "nobody was told of a slot above what the user settled");
         }
         Ok(broadcast)
     }
@@ -81,10 +81,8 @@ impl<I: Items> SignedBroadcast<I> {
         }
         let none = || Unrecoverable(format!("no source {}", lot.source));
         let lane = self.lanes.get_mut(&lot.source).ok_or_else(none)?;
-        let settled = lane.certified;
-        let Some(slot) = lane.slot(lot.sequence) else {
-            let beyond = || Unrecoverable(format!("a promise for {lot:?}, which is in no window"));
-            return if lot.sequence <= settled { Ok(()) } else { Err(beyond()) };
+        let Some(slot) = lane.again(lot.sequence) else {
+            return Ok(());
         };
         match record {
             Record::Mine { signature, .. } => own(slot, lot, digest, signature),
@@ -111,7 +109,8 @@ impl<I: Items> SignedBroadcast<I> {
         let (lot, digest) = (certificate.lot, certificate.digest);
         let open = certificate.open(self.quorums.intersecting());
         let is_settled = lot.sequence <= self.lanes.get(&lot.source).map_or(0, |lane| lane.certified);
-        let Some(slot) = self.slot_mut(lot) else { return Ok(()) };
+        let slot = self.lanes.get_mut(&lot.source).and_then(|lane| lane.again(lot.sequence));
+        let Some(slot) = slot else { return Ok(()) };
         if slot.certified().is_some_and(|known| known != digest) {
             return Err(Unrecoverable(format!("two payloads are certified in {lot:?}")));
         }

@@ -131,7 +131,7 @@ impl Slot {
 /// The slots of one source.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
-    /// All slots up to this one are certified.
+    /// All slots up to this one are certified, and the user was told.
     pub(super) certified: u64,
     pub(super) slots: BTreeMap<u64, Slot>,
     window: u64,
@@ -145,23 +145,39 @@ impl Lane {
 
     /// Whether a slot is kept or worked on.
     pub(super) const fn holds(&self, sequence: u64) -> bool {
-        sequence > self.certified.saturating_sub(self.retain)
-            && sequence <= self.certified.saturating_add(self.window)
+        self.keeps(sequence) && sequence <= self.certified.saturating_add(self.window)
     }
 
     /// A slot that is kept or worked on, made if nobody spoke of it before.
     pub(super) fn slot(&mut self, sequence: u64) -> Option<&mut Slot> {
-        (sequence > 0 && self.holds(sequence)).then(|| self.slots.entry(sequence).or_default())
+        let is_new = sequence > 0 && self.holds(sequence);
+        if is_new { Some(self.slots.entry(sequence).or_default()) } else { self.slots.get_mut(&sequence) }
     }
 
-    /// Moves on over certified slots; gives what is kept no longer.
+    /// A slot of an earlier life, whose user may have settled less than it was told, by a window at most: so slots are kept
+    /// for a window longer than they are taken up again.
+    pub(super) fn again(&mut self, sequence: u64) -> Option<&mut Slot> {
+        let is_kept = sequence > self.certified.saturating_sub(self.retain);
+        is_kept.then(|| self.slots.entry(sequence).or_default())
+    }
+
+    /// Whether a slot is not too old to be kept.
+    pub(super) const fn keeps(&self, sequence: u64) -> bool {
+        sequence > self.oldest()
+    }
+
+    const fn oldest(&self) -> u64 {
+        self.certified.saturating_sub(self.retain).saturating_sub(self.window)
+    }
+
+    /// Moves on over slots that the user was told of; gives what is kept no longer.
     pub(super) fn advance(&mut self) -> Vec<(u64, Slot)> {
         while let Some(next) = self.certified.checked_add(1)
-            && self.slots.get(&next).is_some_and(|slot| !slot.certificates.is_empty())
+            && self.slots.get(&next).is_some_and(|slot| slot.told > 0)
         {
             self.certified = next;
         }
-        let kept = self.slots.split_off(&self.certified.saturating_sub(self.retain).saturating_add(1));
+        let kept = self.slots.split_off(&self.oldest().saturating_add(1));
         std::mem::replace(&mut self.slots, kept).into_iter().collect()
     }
 }

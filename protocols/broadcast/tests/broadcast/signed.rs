@@ -472,3 +472,52 @@ fn an_ack_of_another_shard_or_view_counts_for_nothing() {
     let blamed = &world.seats[1].blamed;
     assert!(!blamed.is_empty() && blamed.iter().all(|blame| *blame == (NodeId(3), "bad_certificate")));
 }
+
+/// Found by a review: the log was ahead of what the user settled by a window, and no start was possible.
+#[test]
+fn a_user_that_settled_less_than_it_was_told_starts_again_and_is_told_again() {
+    for (seed, lag) in (0..12).zip([1, 7, 8].into_iter().cycle()) {
+        let mut world = World::<Signed>::new(4, seed);
+        for at in 0..70 {
+            while world.room(NodeId(0)) == 0 {
+                assert!(world.happen());
+            }
+            world.broadcast(0, &format!("payload {at}"));
+        }
+        assert!(world.settle(70));
+        world.users.lag = lag;
+        [0, 1, 2].into_iter().for_each(|id| world.restart(NodeId(id), id == 2));
+        world.go_on(500);
+        world.broadcast(0, "after it");
+        assert!(world.settle(71), "seed {seed}");
+        proven(&world, 4);
+    }
+}
+
+#[test]
+fn the_frontier_waits_for_payloads() {
+    let mut machine = Signed::new(config(4, 0), view(4), &BTreeMap::new()).expect("sound");
+    let mut jobs = Vec::new();
+    let mut hears = |machine: &mut Signed, message: Message| {
+        let mut events = vec![Event::Message { from: NodeId(2), message }];
+        while let Some(event) = events.pop() {
+            for effect in testing::effects(machine, event, Time::ZERO) {
+                if let Effect::Compute(job) = effect {
+                    jobs.push(());
+                    events.push(Event::Done(synod_machine::Job::run(job, &keys(0))));
+                }
+            }
+        }
+    };
+    let lot = |sequence| Lot { source: 2, sequence };
+    for sequence in 1..=8 {
+        let said = [1, 2, 3].map(|by| ack(by, lot(sequence), "text", &[]).said);
+        hears(&mut machine, Message::Commit(certificate(lot(sequence), "text", said.to_vec())));
+    }
+    assert_eq!(machine.certified(NodeId(2)), 0, "certified, and not here");
+    for sequence in [2, 1] {
+        let payload = Blob::try_from(Bytes::from_static(b"text")).expect("short");
+        hears(&mut machine, Message::Pulled { lot: lot(sequence), payload });
+    }
+    assert_eq!(machine.certified(NodeId(2)), 2);
+}

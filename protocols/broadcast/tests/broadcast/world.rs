@@ -54,6 +54,8 @@ pub(crate) struct Judges<M> {
     /// See there.
     pub(crate) judge: Judge,
     looked: u64,
+    /// Slots of each source that the user was told and had not settled when it crashed.
+    pub(crate) lag: u64,
     machine: std::marker::PhantomData<M>,
 }
 
@@ -66,6 +68,7 @@ impl<M: Seated> Users for Judges<M> {
             let far = settled.entry(u8::try_from(source.0).expect("few")).or_default();
             *far += u64::from(*sequence == *far + 1);
         }
+        settled.values_mut().for_each(|far| *far = far.saturating_sub(self.lag));
         M::setup(self.n, id.0, settled)
     }
 
@@ -119,7 +122,11 @@ impl<M: Seated> World<M> {
     pub(crate) fn new(n: u32, seed: u64) -> Self {
         let told = (0..n).map(|_| Told::default()).collect();
         let judge: Judge = |_, _, _| Vec::new();
-        Self(Members::new(n, seed, Judges { n, told, judge, looked: 0, machine: std::marker::PhantomData }))
+        Self(Members::new(
+            n,
+            seed,
+            Judges { n, told, judge, looked: 0, lag: 0, machine: std::marker::PhantomData },
+        ))
     }
 
     /// What users of correct members were told.
