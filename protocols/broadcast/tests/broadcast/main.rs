@@ -1,6 +1,7 @@
 //! The broadcasts, by what they promise.
 
 mod bracha;
+mod restarts;
 mod signed;
 mod world;
 
