@@ -17,8 +17,6 @@ names! {
     Settle = "L9.44_settle";
     /// A later entry's certificate settles an earlier one.
     Ancestor = "ancestor";
-    /// A certified entry takes the place of one that was accepted.
-    Adopt = "adopt";
     /// An entry below a certified one is asked for.
     Pull = "pull";
     /// Accounts open.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use synod_crypto::{Hash, PublicKey};
 use synod_ledger::{AccountId, Code, Digests, Entry, EntryId, Flags, Kind, Opening, Owner, Units};
-use synod_machine::broadcast::Offer;
-use synod_machine::broadcast::{Except, Lot};
+use synod_machine::broadcast::{Except, Lot, Offer};
 use synod_machine::{Event, Machine, Span, Time, Turn};
 use synod_wire::{Blob, Bytes, Wire};
 
@@ -77,6 +76,11 @@ impl Desk {
         self.bytes += line.encode().len();
         self.transfers.insert(line.entry.transfer, line.entry.id);
         self.lines.push(line);
+    }
+
+    /// Whether every admitted entry is in some record.
+    pub(super) fn has_recorded_all(&self) -> bool {
+        self.fresh.is_empty()
     }
 
     /// Takes out the admitted entries of these logs that no record holds yet.

@@ -154,7 +154,7 @@ impl<B: Carrier> Replica<B> {
         self.judge_slot(lot, digest, items, turn);
     }
 
-    pub(super) fn may_open(&self, source: u8, opened: &Opened) -> bool {
+    fn may_open(&self, source: u8, opened: &Opened) -> bool {
         let cap = self.config.caps.get(&u32::from(source)).copied().unwrap_or(Units(0));
         let shard = self.config.view.context.shard;
         self.lanes.get(&source).is_some_and(|lane| lane.may_open(shard, source, &opened.batch.openings, cap))
@@ -199,6 +199,9 @@ impl<B: Carrier> Replica<B> {
 
     /// What this node's own desk admitted and has not broadcast is promised from here on, if an entry that is endorsed rests on it.
     fn record_admitted(&mut self, opened: &Opened, except: &Except, turn: &mut Turn<'_, Self>) {
+        if self.desk.has_recorded_all() {
+            return;
+        }
         let endorsed = opened.lines().filter(|(at, ..)| except.items().binary_search(at).is_err());
         let endorsed: BTreeSet<AccountId> = endorsed.map(|(_, line, _)| line.entry.id.spender).collect();
         for id in self.desk.unrecorded(&endorsed) {

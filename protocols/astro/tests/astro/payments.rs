@@ -132,6 +132,7 @@ fn an_order_that_cannot_be_carried_is_refused_with_its_reason_and_uses_no_place(
     order(&mut world, 7, signing(0), custodial(1), 1);
     world.ask(NodeId(0), Input::Signed { ticket: 8, line: wrong_key });
     world.ask(NodeId(0), Input::Signed { ticket: 9, line: first(issuer(0), pay(custodial(0), 1), 1) });
+    order(&mut world, 11, issuer(0), AccountId { shard: 4, ..custodial(1) }, 5);
     order(&mut world, 10, issuer(0), custodial(1), 5);
     order(&mut world, 10, issuer(0), custodial(1), 5);
     assert!(settle(&mut world, 1));
@@ -146,6 +147,7 @@ fn an_order_that_cannot_be_carried_is_refused_with_its_reason_and_uses_no_place(
     assert_eq!(refused(7), ledger(Code::Unauthorized));
     assert_eq!(refused(8), ledger(Code::Unauthorized));
     assert_eq!(refused(9), ledger(Code::Unauthorized));
+    assert_eq!(refused(11), ledger(Code::WrongShard), "nothing would import it");
     let id = EntryId { spender: issuer(0), n: 1 };
     assert_eq!(refused(10), Some(Refusal::Exists(id)), "the same order twice");
     assert_eq!(world.users.told[0].settled.keys().copied().collect::<Vec<_>>(), [id]);

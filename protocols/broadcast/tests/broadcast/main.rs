@@ -37,3 +37,9 @@ fn the_log_is_compacted_once_for_as_many_slots_as_are_kept() {
         assert!(records < 400, "{records} records are left");
     }
 }
+
+#[test]
+fn a_slot_that_has_a_payload_keeps_it_and_a_gap_is_refused() {
+    world::offers_are_numbered::<synod_broadcast::Bracha>();
+    world::offers_are_numbered::<signed::Signed>();
+}

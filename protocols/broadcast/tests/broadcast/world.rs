@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 
 use synod_crypto::{Hash, Keys, Seed};
-use synod_machine::broadcast::{Broadcast, Offer, ReliableBroadcast, Slot};
+use synod_machine::broadcast::{Broadcast, Offer, Refusal, ReliableBroadcast, Slot};
 use synod_machine::testing::{Users, World as Members};
 use synod_machine::{Bounded, Machine, Recover};
 use synod_quorum::NodeId;
@@ -32,6 +32,7 @@ pub(crate) struct Told {
     pub(crate) delivered: BTreeMap<(NodeId, u64), Bytes>,
     pub(crate) proofs: BTreeMap<(NodeId, u64), BTreeSet<Bytes>>,
     pub(crate) conflicts: Vec<Bytes>,
+    pub(crate) refused: Vec<Refusal>,
 }
 
 /// The secret of a member.
@@ -96,7 +97,7 @@ impl<M: Seated> Users for Judges<M> {
                 told.proofs.entry(key).or_default().extend(proof);
             }
             Broadcast::Conflict { evidence, .. } => told.conflicts.push(evidence),
-            Broadcast::Refused { .. } => {}
+            Broadcast::Refused { why } => told.refused.push(why),
         }
         Vec::new()
     }
@@ -178,4 +179,25 @@ pub(crate) fn compactions<M: Seated>() -> (u32, usize) {
     }
     assert!(world.settle(200));
     (world.seats[0].compacted, world.seats[0].log_len())
+}
+
+/// A slot that has a payload keeps it, whatever is offered for it again, and one behind a gap gets none.
+pub(crate) fn offers_are_numbered<M: Seated>() {
+    let mut world = World::<M>::new(4, 3);
+    let offer = |world: &mut World<M>, sequence, payload: &'static [u8]| {
+        world.ask(NodeId(0), Offer::Broadcast { sequence, payload: Bytes::from_static(payload) });
+    };
+    offer(&mut world, 1, b"first");
+    offer(&mut world, 1, b"another");
+    offer(&mut world, 3, b"behind a gap");
+    assert_eq!(world.users.told[0].refused, [Refusal::NotReady]);
+    assert!(world.settle(1));
+    // Everything again, as after a crash of the user.
+    world.restart(NodeId(0), true);
+    offer(&mut world, 1, b"another");
+    offer(&mut world, 2, b"second");
+    assert!(world.settle(2));
+    let payloads = |told: &Told| told.delivered.values().cloned().collect::<Vec<_>>();
+    assert!(world.told().all(|told| payloads(told) == ["first", "second"]));
+    assert_eq!(world.users.told[0].refused.len(), 1);
 }
