@@ -129,6 +129,7 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
         undercuts_more(&mut scenario, &mut draws.stream("hotstuff", 12));
         absences(&mut scenario, &mut draws.stream("hotstuff", 11));
     }
+    left_behind(&mut scenario, &mut draws.stream("hotstuff", 13));
     if options.forks_only {
         scenario.options.insert("forks_only".to_owned(), 1);
     }
@@ -196,16 +197,21 @@ fn masks(scenario: &mut Scenario, over: bool, [stream, other]: [&mut Stream; 2])
 fn undercuts_more(scenario: &mut Scenario, stream: &mut Stream) {
     let (chosen, amount) = (stream.chance(200_000), 3 * stream.between(0, 300) + 1);
     let lies = |incident: &Incident| incident.family.is_byzantine() && incident.family.costs_budget();
-    let Some(liar) = scenario.incidents.iter().position(lies).filter(|_| chosen) else { return };
-    let Some(node) = scenario.incidents.get(liar).map(|incident| incident.nodes.clone()) else { return };
-    if let Some(incident) = scenario.incidents.get_mut(liar) {
-        incident.family = Family::ByzBatches;
-        incident.amount = i64::try_from(amount).unwrap_or(1);
+    if chosen && let Some(liar) = scenario.incidents.iter().position(lies) {
+        lies_only(scenario, liar, Family::ByzBatches, amount);
     }
+}
+
+/// Lets a liar lie in this way and no other.
+fn lies_only(scenario: &mut Scenario, liar: usize, family: Family, amount: u64) {
+    let Some(incident) = scenario.incidents.get_mut(liar) else { return };
+    (incident.family, incident.amount) = (family, i64::try_from(amount).unwrap_or(1));
+    let node = incident.nodes.clone();
     let mut at = 0..;
-    scenario
-        .incidents
-        .retain(|incident| at.next() == Some(liar) || !lies(incident) || incident.nodes != node);
+    scenario.incidents.retain(|incident| {
+        let is_other = incident.family.is_byzantine() && incident.family.costs_budget();
+        at.next() == Some(liar) || !is_other || incident.nodes != node
+    });
 }
 
 /// Where a liar withholds votes, most often as many correct members are away for a while as make its vote needed.
@@ -215,23 +221,41 @@ fn absences(scenario: &mut Scenario, stream: &mut Stream) {
         (stream.chance(800_000), stream.between(1, u64::from(faults(scenario.nodes)).max(1)));
     let (at, lasts) = (stream.below(horizon / 4), stream.between(horizon / 4, horizon / 2));
     let withholds = |incident: &Incident| undercuts(incident.family, incident.amount.unsigned_abs());
-    if !wanted || !scenario.incidents.iter().any(withholds) {
-        return;
+    if wanted && scenario.incidents.iter().any(withholds) {
+        away(scenario, (Span(at), Span(lasts)), count, stream);
     }
+}
+
+/// Sometimes where somebody lies, little is kept and a correct member is away for long: it needs a state, which the liar serves
+/// too. Most often the liar lies to those who catch up alone, so that there is something to catch up with.
+fn left_behind(scenario: &mut Scenario, stream: &mut Stream) {
+    let (chosen, retained) = (stream.chance(200_000), stream.between(4, 6));
+    let horizon = scenario.horizon.0;
+    let (at, lasts) = (stream.below(horizon / 4), stream.between(horizon / 3, horizon / 2));
+    // It answers all and not readers alone.
+    let (serves, amount) = (stream.chance(700_000), 8 * stream.below(100));
+    let lies = |incident: &Incident| incident.family.is_byzantine() && incident.family.costs_budget();
+    let Some(liar) = scenario.incidents.iter().position(lies).filter(|_| chosen) else { return };
+    if serves {
+        lies_only(scenario, liar, Family::ByzSync, amount);
+    }
+    for (name, value) in [("checkpoint_every", 4), ("retain_blocks", retained)] {
+        scenario.options.insert(name.to_owned(), i64::try_from(value).unwrap_or(4));
+    }
+    scenario.requests = scenario.requests.max(60);
+    away(scenario, (Span(at), Span(lasts)), 1, stream);
+}
+
+/// Correct members, so many at most, are away for a while.
+fn away(scenario: &mut Scenario, (at, lasts): (Span, Span), count: u64, stream: &mut Stream) {
     let faulty = scenario.incidents.iter().filter(|incident| incident.family.costs_budget());
     let faulty: Vec<u32> = faulty.flat_map(|incident| incident.nodes.clone()).collect();
     let mut correct: Vec<u32> = (0..scenario.nodes).filter(|id| !faulty.contains(id)).collect();
     stream.shuffle(&mut correct);
     let id = scenario.incidents.iter().map(|incident| incident.id).max().unwrap_or(0);
     let away = correct.into_iter().take(usize::try_from(count).unwrap_or(1)).zip(id + 1..);
-    let pause = |(node, id)| Incident {
-        id,
-        family: Family::NodePause,
-        at: Span(at),
-        lasts: Span(lasts),
-        nodes: vec![node],
-        amount: 1,
-    };
+    let pause =
+        |(node, id)| Incident { id, family: Family::NodePause, at, lasts, nodes: vec![node], amount: 1 };
     scenario.incidents.extend(away.map(pause));
     scenario.incidents.sort_by_key(|incident| incident.at);
 }
@@ -387,6 +411,21 @@ mod tests {
             away += u32::from(drawn.incidents.iter().any(|incident| long(&incident)));
         }
         assert!(liars > 60 && away * 10 > liars * 7, "{away} of {liars}");
+    }
+
+    #[test]
+    fn where_somebody_lies_a_member_is_sometimes_left_behind_what_is_kept() {
+        let is_behind = |seed| {
+            let drawn = scenario("hotstuff/basic", seed, &RunOptions::default()).expect("a system");
+            let long = |incident: &Incident| {
+                incident.family == Family::NodePause && incident.lasts.0 >= drawn.horizon.0 / 3
+            };
+            drawn.options.get("checkpoint_every") == Some(&4)
+                && drawn.requests >= 60
+                && drawn.incidents.iter().any(long)
+        };
+        let behind = (0..300).filter(|seed| is_behind(*seed)).count();
+        assert!((15..90).contains(&behind), "{behind} of 300");
     }
 
     #[test]

@@ -185,7 +185,7 @@ fn wanted(long: bool, commit: &str, plants: &[Plant]) -> Vec<String> {
 fn searches(programs: &Programs, long: bool, commit: &str, plants: &[Plant]) -> Group {
     let wanted = wanted(long, commit, plants);
     let (one, other) = wanted.split_at(wanted.len().div_ceil(2));
-    let run = [programs.planted.as_str(), "sim", "plant", "run"];
+    let run = [programs.planted.as_str(), "sim", "plant", "run", "--cpu-s", "60"];
     let search = |lane: &str, ids: &[String], limit| {
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         step(&format!("plants, fresh seeds {lane}"), limit, &[run.as_slice(), &ids].concat())

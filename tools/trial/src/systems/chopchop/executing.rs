@@ -55,10 +55,11 @@ impl App {
             }
         };
         let amount = match stream.below(100) {
-            0..40 => 1,
-            40..50 => 0,
-            50..65 => grant,
-            65..75 => grant + 1,
+            0..25 => 1,
+            25..32 => 0,
+            32..45 => grant,
+            // One more than there is at first: any credit of the same batch would pay for it.
+            45..75 => grant + 1,
             75..80 => u64::from(u32::MAX),
             _ => 1 + stream.below(2 * grant),
         };
