@@ -228,9 +228,18 @@ impl Book {
 
     /// All accounts in the order of their names.
     pub fn accounts(&self) -> impl Iterator<Item = (AccountId, &Account)> {
+        self.accounts_from(AccountId { shard: self.shard, registrar: 0, local: 0 })
+    }
+
+    /// The accounts from this name on, in the order of their names; none for a name of another shard.
+    pub fn accounts_from(&self, from: AccountId) -> impl Iterator<Item = (AccountId, &Account)> {
         let shard = self.shard;
-        self.registrars.iter().flat_map(move |(registrar, opened)| {
-            let named = (1_u64..).zip(&opened.accounts);
+        let before = self.registrars.partition_point(|(id, _)| *id < from.registrar);
+        let registrars = self.registrars.iter().skip(before).filter(move |_| from.shard == shard);
+        registrars.flat_map(move |(registrar, opened)| {
+            let first = if *registrar == from.registrar { from.local.max(1) } else { 1 };
+            let at = usize::try_from(first - 1).unwrap_or(usize::MAX);
+            let named = (first..).zip(opened.accounts.get(at..).unwrap_or_default());
             named.map(move |(local, account)| (AccountId { shard, registrar: *registrar, local }, account))
         })
     }

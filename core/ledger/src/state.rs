@@ -56,27 +56,27 @@ wire! {
 }
 
 impl Book {
+    /// An account as it stands; `None` before it is opened.
+    #[must_use]
+    pub fn standing(&self, id: AccountId) -> Option<Standing> {
+        let (account, (terms, limit_max)) = (self.account(id)?, self.terms(id)?);
+        let terms: Terms = terms.clone();
+        let (ledger, representative) = (account.ledger, account.representative);
+        Some(Standing {
+            opening: Opening { id, ledger, terms, limit_max, representative },
+            sequence: account.sn,
+            head: account.head,
+            credits: account.credits,
+            debits: account.debits,
+            is_closed: account.is_closed(),
+            is_frozen: account.is_frozen(),
+        })
+    }
+
     /// Gives the parts from which [`Self::restore`] makes an equal book.
     pub fn parts(&self, put: &mut dyn FnMut(Part)) {
-        for (id, account) in self.accounts() {
-            let (terms, limit_max) = self.terms(id).expect("every account has terms");
-            let terms: Terms = terms.clone();
-            let opening = Opening {
-                id,
-                ledger: account.ledger,
-                terms,
-                limit_max,
-                representative: account.representative,
-            };
-            put(Part::Account(Standing {
-                opening,
-                sequence: account.sn,
-                head: account.head,
-                credits: account.credits,
-                debits: account.debits,
-                is_closed: account.is_closed(),
-                is_frozen: account.is_frozen(),
-            }));
+        for (id, _) in self.accounts() {
+            put(Part::Account(self.standing(id).expect("it is an account of this book")));
         }
         for (id, hold) in self.holds() {
             put(Part::Hold { id: *id, hold: *hold });

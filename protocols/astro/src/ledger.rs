@@ -77,6 +77,12 @@ impl Ledger {
         self.open.iter().map(|(id, xlog)| (*id, xlog))
     }
 
+    /// How many open entries a log has.
+    pub(crate) fn open_of(&self, id: AccountId) -> u32 {
+        let count = self.open.get(&id).map_or(0, |xlog| xlog.slots().count());
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
     pub(crate) fn slot(&self, id: EntryId) -> Option<&Slot> {
         self.open.get(&id.spender)?.slot(id.n)
     }

@@ -45,5 +45,6 @@ pub use job::{Done, Job, Made, Purpose, Work};
 pub use replica::{Carrier, Replica};
 pub use trace::Rule;
 pub use words::{
-    Authorized, Draft, Input, Level, Message, Output, Promise, Receipt, Record, Refusal, Settled, Timer, Word,
+    Authorized, Draft, Input, LOOKED_MAX, Level, Message, Output, Promise, Receipt, Record, Refusal, Seen,
+    Settled, Timer, Word,
 };

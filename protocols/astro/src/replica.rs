@@ -3,6 +3,7 @@
 mod certify;
 mod desk;
 mod endorse;
+mod feed;
 mod lane;
 mod pull;
 mod receipts;
@@ -22,6 +23,7 @@ use crate::job::{Done, Job, Made, Purpose, Work};
 use crate::ledger::Ledger;
 use crate::words::{Input, Message, Output, Promise, Record, Timer, Word};
 use desk::Desk;
+use feed::Feed;
 use lane::Lane;
 use pull::Wanted;
 
@@ -51,6 +53,7 @@ pub struct Replica<B: Machine> {
     ledger: Ledger,
     lanes: BTreeMap<u8, Lane>,
     desk: Desk,
+    feed: Feed,
     /// Entries below certified ones that are not here.
     wanted: BTreeMap<EntryId, Wanted>,
     /// Entries that settled by the certificate of a later one, for whoever is behind.
@@ -111,6 +114,7 @@ impl<B: Carrier> Replica<B> {
             heard: VecDeque::new(),
             lanes,
             desk: Desk::default(),
+            feed: Feed::default(),
             wanted: BTreeMap::new(),
             descended: BTreeMap::new(),
             config,
@@ -199,6 +203,8 @@ impl<B: Carrier> Replica<B> {
             Event::Input(Input::Order { ticket, draft }) => self.on_order(ticket, draft, turn),
             Event::Input(Input::Signed { ticket, line }) => self.on_signed_order(ticket, line, turn),
             Event::Input(Input::Open { ticket, opening }) => self.on_open(ticket, opening, turn),
+            Event::Input(Input::Kept(position)) => self.on_kept(position, turn),
+            Event::Input(Input::Look { ticket, from, count }) => self.on_look(ticket, from, count, turn),
             Event::Message { from, message } => self.on_message(from, message, turn),
             Event::Timer(Timer::Broadcast(timer)) => self.tell(Event::Timer(timer), turn),
             Event::Timer(Timer::Flush) => self.on_flush_due(turn),
@@ -254,7 +260,12 @@ impl<B: Carrier> Bounded for Replica<B> {
         let lanes: u64 = self.lanes.values().map(Lane::bytes).sum();
         let small = self.wanted.len() * size_of::<(EntryId, Wanted)>()
             + self.descended.len() * 2 * size_of::<(EntryId, Line)>();
-        self.broadcast.get().bytes() + self.ledger.bytes() + lanes + self.desk.bytes() + small as u64
+        self.broadcast.get().bytes()
+            + self.ledger.bytes()
+            + lanes
+            + self.desk.bytes()
+            + self.feed.bytes()
+            + small as u64
     }
 
     fn bytes_max(&self) -> u64 {
@@ -266,6 +277,8 @@ impl<B: Carrier> Bounded for Replica<B> {
         let accounts = u64::try_from(self.book().accounts().count()).unwrap_or(u64::MAX);
         self.broadcast.get().bytes_max()
             + self.book().bytes()
+            // A user who does not keep up holds what it has not kept.
+            + self.feed.bytes()
             + batches * (u64::from(parameters.batch_max) * line + 4_096)
             + accounts * parameters.window * line
             + pull::DESCENDED_MAX as u64 * 2 * line

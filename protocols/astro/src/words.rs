@@ -1,7 +1,7 @@
 //! What replicas say, keep and tell.
 
 use synod_crypto::{Hash, Signature, Statement};
-use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Opening, Part, Total, UserData};
+use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Opening, Part, Standing, Total, UserData};
 use synod_machine::broadcast::{Context, Except, Lot, PAYLOAD_MAX};
 use synod_machine::{Message as Spoken, Queue, Record as Kept};
 use synod_wire::{Blob, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
@@ -144,6 +144,10 @@ wire! {
             /// The batch, while it is needed.
             batch: Option<Blob<{ PAYLOAD_MAX as usize }>>,
         },
+        /// The user keeps all settled entries up to this position. In a snapshot, those behind it follow.
+        8 = Kept(u64),
+        /// Of a snapshot: a settled entry that the user does not keep yet, in its order.
+        9 = Unkept(Entry),
     }
 }
 
@@ -286,9 +290,36 @@ pub enum Input {
     Open {
         /// Returned in the answer.
         ticket: u64,
-        /// The account.
+        /// The account; local number 0 stands for the registrar's next.
         opening: Opening,
     },
+    /// All settled entries up to this position are kept by the user for good: they are told no more after a restart.
+    Kept(u64),
+    /// How do these accounts stand here?
+    Look {
+        /// Returned in the answer.
+        ticket: u64,
+        /// The first of them.
+        from: AccountId,
+        /// How many at most; above [`LOOKED_MAX`] so many.
+        count: u32,
+    },
+}
+
+/// Most accounts of one [`Input::Look`].
+pub const LOOKED_MAX: u32 = 1_024;
+
+/// An account as it stands at one member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// What has settled.
+    pub standing: Standing,
+    /// What holds set aside.
+    pub pending: Total,
+    /// What can be spent of what has settled.
+    pub available: Total,
+    /// Its entries that were accepted here and have not settled.
+    pub open: u32,
 }
 
 /// How sure a payment is (specification, section 4.10).
@@ -343,8 +374,25 @@ pub enum Output {
         /// How sure.
         level: Level,
     },
-    /// An entry has settled here, in the order in which entries settle here.
+    /// An account has its number; it opens once its batch is certified.
+    Numbered {
+        /// Which opening.
+        ticket: u64,
+        /// The account.
+        account: AccountId,
+    },
+    /// How accounts stand here, in the order of their names.
+    Looked {
+        /// Which question.
+        ticket: u64,
+        /// From the first one that was asked for.
+        accounts: Vec<Seen>,
+    },
+    /// An entry has settled here, in the order in which entries settle here. Told again after a restart, in the same order
+    /// under the same number, unless it was [`Input::Kept`].
     Settled {
+        /// How many had settled here with it, since the beginning.
+        position: u64,
         /// The entry.
         entry: Entry,
         /// Its digest.

@@ -157,7 +157,8 @@ impl<B: Carrier> Replica<B> {
         if by_descent {
             self.keep_descended(line.clone());
         }
-        turn.output(Output::Settled { entry: line.entry, digest });
+        let position = self.feed.push(line.entry.clone(), digest);
+        turn.output(Output::Settled { position, entry: line.entry, digest });
         for lot in lots {
             if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
                 batch.unsettled = batch.unsettled.saturating_sub(1);

@@ -173,7 +173,7 @@ impl<B: Carrier> Replica<B> {
         if let Some(known) = self.desk.transfers.get(&line.entry.transfer) {
             return refuse(ticket, Refusal::Exists(*known), turn);
         }
-        if self.room() == 0 {
+        if self.feed.is_full() || self.room() == 0 {
             return refuse(ticket, Refusal::Busy(RETRY_MS), turn);
         }
         if is_self_payment(&line.entry) {
@@ -198,7 +198,7 @@ impl<B: Carrier> Replica<B> {
     }
 
     /// Opens an account of this node's own registrar.
-    pub(super) fn on_open(&mut self, ticket: u64, opening: Opening, turn: &mut Turn<'_, Self>) {
+    pub(super) fn on_open(&mut self, ticket: u64, mut opening: Opening, turn: &mut Turn<'_, Self>) {
         let (me, shard) = (self.me(), self.config.view.context.shard);
         let cap = self.config.caps.get(&u32::from(me)).copied().unwrap_or(Units(0));
         if self.room() == 0 {
@@ -206,6 +206,9 @@ impl<B: Carrier> Replica<B> {
         }
         let lane = self.lane_mut(me);
         let next = lane.locals.saturating_add(1);
+        if opening.id.local == 0 {
+            opening.id.local = next;
+        }
         let why = match opening.id {
             id if id.shard != shard => Some(Code::WrongShard),
             id if id.registrar != u32::from(me) => Some(Code::Unauthorized),
@@ -220,6 +223,7 @@ impl<B: Carrier> Replica<B> {
             return refuse(ticket, Refusal::Ledger(code), turn);
         }
         lane.grant(std::slice::from_ref(&opening));
+        turn.output(Output::Numbered { ticket, account: opening.id });
         self.desk.openings.push(opening);
         self.consider_flush(turn);
     }

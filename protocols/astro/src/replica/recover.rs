@@ -78,6 +78,7 @@ impl<B: Carrier> Recover for Replica<B> {
         for line in self.descended.values() {
             own(Promise::Settled(line.clone()));
         }
+        self.feed.records(&mut own);
         self.broadcast.get().snapshot(&mut |record| put(Record::Broadcast(record)));
     }
 }
@@ -125,6 +126,8 @@ impl<B: Carrier> Replica<B> {
                 self.ledger.restore(Slot { line, digest, debit, is_certified, lots: lots.into_vec() });
             }
             Promise::Settled(line) => self.keep_descended(line),
+            Promise::Kept(position) => self.feed.replay_kept(position),
+            Promise::Unkept(entry) => self.feed.replay_unkept(entry),
             Promise::Lane { judged, head, frontier } => {
                 let lane = self.lane_of(judged)?;
                 (lane.judged, lane.head, lane.frontier, lane.opened) =
@@ -220,6 +223,7 @@ impl<B: Carrier> Replica<B> {
                     batch.unsettled = batch.unsettled.saturating_sub(1);
                 }
             }
+            self.feed.push(settled.line.entry.clone(), settled.digest);
             if settled.by_descent {
                 self.keep_descended(settled.line);
             }
@@ -229,6 +233,7 @@ impl<B: Carrier> Replica<B> {
     /// A start, first or again: what was endorsed goes out, what is missing is asked for.
     pub(super) fn on_start(&mut self, turn: &mut Turn<'_, Self>) {
         turn.arm(Timer::Receipts, self.receipts_every());
+        self.tell_unkept(turn);
         self.tell(Event::Start, turn);
         self.broadcast_again(turn);
         self.offer_admitted(turn);

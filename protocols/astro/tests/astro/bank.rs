@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_astro::{
-    Auth, Authorized, Batches, Config, Draft, Input, Level, Line, Output, Parameters, Refusal, Setup,
+    Auth, Authorized, Batches, Config, Draft, Input, Level, Line, Output, Parameters, Refusal, Seen, Setup,
 };
 use synod_broadcast::signed::{self, Context, View};
 use synod_broadcast::{Config as BroadcastConfig, SignedBroadcast};
@@ -164,18 +164,33 @@ pub(crate) fn first(spender: AccountId, kind: Kind, transfer: u128) -> Line {
 pub(crate) struct Told {
     /// Settled entries by place.
     pub(crate) settled: BTreeMap<EntryId, (Entry, Hash)>,
+    order: BTreeMap<u64, EntryId>,
     balances: BTreeMap<AccountId, i128>,
     pub(crate) accepted: BTreeMap<u64, (Entry, Hash)>,
     pub(crate) refused: BTreeMap<u64, Refusal>,
     pub(crate) levels: BTreeMap<EntryId, BTreeSet<Level>>,
     pub(crate) conflicts: BTreeSet<EntryId>,
     pub(crate) doubled: usize,
+    pub(crate) looked: BTreeMap<u64, Vec<Seen>>,
+    pub(crate) numbered: BTreeMap<u64, AccountId>,
     pub(crate) opened: Vec<AccountId>,
 }
 
 impl Told {
-    /// A-S1 to A-S6 at one member, by hand.
-    fn settle(&mut self, entry: Entry, hash: Hash) {
+    /// A-S1 to A-S6 at one member, by hand. After a restart, what was told is told again under its number.
+    fn settle(&mut self, position: u64, entry: Entry, hash: Hash) {
+        let told = self.settled.len() as u64;
+        if position <= told {
+            assert_eq!(
+                self.order.get(&position),
+                Some(&entry.id),
+                "the order in which entries settle is one"
+            );
+            assert_eq!(self.settled.get(&entry.id), Some(&(entry, hash)));
+            return;
+        }
+        assert_eq!(position, told + 1, "nothing is left out");
+        self.order.insert(position, entry.id);
         let EntryId { spender, n } = entry.id;
         let before = n.checked_sub(1).filter(|before| *before > 0).map(|n| EntryId { spender, n });
         let head = before.map_or(genesis(spender), |id| self.settled.get(&id).expect("logs have no gaps").1);
@@ -224,7 +239,15 @@ impl Users for Bank {
             Output::Accepted { ticket, entry, digest } => drop(told.accepted.insert(ticket, (entry, digest))),
             Output::Refused { ticket, why } => drop(told.refused.insert(ticket, why)),
             Output::Progress { id, level, .. } => drop(told.levels.entry(id).or_default().insert(level)),
-            Output::Settled { entry, digest } => told.settle(entry, digest),
+            Output::Settled { position, entry, digest } => {
+                told.settle(position, entry, digest);
+                // Every third time the user says how much it keeps.
+                if position % 3 == 0 {
+                    return vec![Input::Kept(position - 1)];
+                }
+            }
+            Output::Looked { ticket, accounts } => drop(told.looked.insert(ticket, accounts)),
+            Output::Numbered { ticket, account } => drop(told.numbered.insert(ticket, account)),
             Output::Opened(account) => told.opened.push(account),
             Output::Conflict { id, .. } => drop(told.conflicts.insert(id)),
             Output::TwoBatches { .. } => told.doubled += 1,

@@ -1,0 +1,102 @@
+//! Settled entries on their way to a user who keeps them: told in their order, and again after a restart, until they are kept.
+
+use std::collections::VecDeque;
+
+use synod_crypto::Hash;
+use synod_ledger::{AccountId, Digests, Entry};
+use synod_machine::Turn;
+
+use super::{Carrier, Replica, keep};
+use crate::words::{LOOKED_MAX, Output, Promise, Seen};
+
+/// Unkept entries above which this representative takes no orders.
+pub(super) const UNKEPT_MAX: usize = 1 << 16;
+
+/// Settled entries that the user has not kept.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Feed {
+    kept: u64,
+    entries: VecDeque<(Entry, Hash)>,
+}
+
+impl Feed {
+    /// Takes an entry in; gives its position.
+    pub(super) fn push(&mut self, entry: Entry, digest: Hash) -> u64 {
+        self.entries.push_back((entry, digest));
+        self.last()
+    }
+
+    /// How many entries have settled.
+    fn last(&self) -> u64 {
+        self.kept.saturating_add(self.entries.len() as u64)
+    }
+
+    /// Lets go of entries that are kept; false where there were none.
+    fn let_go(&mut self, position: u64) -> bool {
+        let gone = position.min(self.last()).saturating_sub(self.kept);
+        self.entries.drain(..usize::try_from(gone).unwrap_or(usize::MAX));
+        self.kept = self.kept.saturating_add(gone);
+        gone > 0
+    }
+
+    /// Whether the user is too far behind for more orders.
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() >= UNKEPT_MAX
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        (self.entries.len() * size_of::<(Entry, Hash)>()) as u64
+    }
+
+    /// As records of a snapshot.
+    pub(super) fn records(&self, put: &mut dyn FnMut(Promise)) {
+        put(Promise::Kept(self.kept));
+        self.entries.iter().for_each(|(entry, _)| put(Promise::Unkept(entry.clone())));
+    }
+
+    /// What a record says: a snapshot's says where it begins.
+    pub(super) fn replay_kept(&mut self, position: u64) {
+        if self.entries.is_empty() {
+            self.kept = self.kept.max(position);
+        } else {
+            self.let_go(position);
+        }
+    }
+
+    /// See [`Promise::Unkept`].
+    pub(super) fn replay_unkept(&mut self, entry: Entry) {
+        let digest = Digests::default().entry(&entry);
+        self.entries.push_back((entry, digest));
+    }
+}
+
+impl<B: Carrier> Replica<B> {
+    /// The user keeps what it was told.
+    pub(super) fn on_kept(&mut self, position: u64, turn: &mut Turn<'_, Self>) {
+        if self.feed.let_go(position) {
+            keep(turn, Promise::Kept(self.feed.kept));
+        }
+    }
+
+    /// After a restart: what the user may not have kept is told again.
+    pub(super) fn tell_unkept(&self, turn: &mut Turn<'_, Self>) {
+        for (position, (entry, digest)) in (self.feed.kept.saturating_add(1)..).zip(&self.feed.entries) {
+            turn.output(Output::Settled { position, entry: entry.clone(), digest: *digest });
+        }
+    }
+
+    /// How accounts stand here.
+    pub(super) fn on_look(&self, ticket: u64, from: AccountId, count: u32, turn: &mut Turn<'_, Self>) {
+        let count = usize::try_from(count.min(LOOKED_MAX)).unwrap_or(usize::MAX);
+        let book = self.book();
+        let accounts = book.accounts_from(from).take(count).filter_map(|(id, account)| {
+            Some(Seen {
+                standing: book.standing(id)?,
+                pending: account.debits_pending(),
+                available: book.available(id)?,
+                open: self.ledger.open_of(id),
+            })
+        });
+        turn.output(Output::Looked { ticket, accounts: accounts.collect() });
+    }
+}
