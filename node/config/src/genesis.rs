@@ -12,6 +12,7 @@ mod chop;
 mod keys;
 mod member;
 mod parameters;
+mod pay;
 mod read;
 mod write;
 
@@ -20,11 +21,14 @@ pub use chop::{BROKERS_MAX, Broker, Chop, ClusterKind, DIRECTORY_FILE, MessageCl
 pub use keys::GENESIS_KEYS;
 pub use member::{Member, Operator};
 pub use parameters::{Bodies, ClientAuth, Complaints, Filter, Parameters, Rules, Scheme, Votes};
+pub use pay::{Pay, Profile, Registrar};
 
 /// Most members of a cluster.
 pub const MEMBERS_MAX: usize = 128;
 
 #[cfg(test)]
 mod chop_tests;
+#[cfg(test)]
+mod pay_tests;
 #[cfg(test)]
 mod tests;

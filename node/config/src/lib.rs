@@ -32,8 +32,8 @@ pub use errors::{Catalogue, Code, ERRORS, Entry, Retry, SynError, code, explain,
 pub use exits::{EXITS, Exit, ExitRow};
 pub use genesis::{
     BROKERS_MAX, Bodies, Broker, Chop, ClientAuth, Cluster, ClusterKind, Complaints, DIRECTORY_FILE, Filter,
-    GENESIS_KEYS, Genesis, MEMBERS_MAX, Member, MessageClass, Operator, Parameters, Protocol, Rules, Scheme,
-    Votes,
+    GENESIS_KEYS, Genesis, MEMBERS_MAX, Member, MessageClass, Operator, Parameters, Pay, Profile, Protocol,
+    Registrar, Rules, Scheme, Votes,
 };
 pub use keys::{Card, KeyKind, NodeKey, Subject, spki_pem};
 pub use metrics::{Area, METRICS, Metric, MetricKind, metric};

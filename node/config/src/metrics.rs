@@ -20,6 +20,8 @@ choices! {
         Clients = "clients",
         /// Servers and brokers of Chop Chop.
         Chop = "chop chop",
+        /// Payments without an order.
+        Pay = "payments",
     }
 }
 
@@ -140,6 +142,8 @@ metrics! {
         "server_witness_seconds" Histogram "seconds" [] "From being asked for a shard to giving it.";
         "server_bytes_per_message" Gauge "" [] "Bytes of witnessed bodies for each of their messages.";
         "directory_clients" Gauge "" [] "Clients in the directory.";
+    Pay:
+        "pay_settled_total" Counter "" [] "Entries that settled at this node and are in its index, since the beginning.";
 }
 
 /// A metric by its full name.
@@ -172,7 +176,7 @@ mod tests {
             assert_eq!(total, metric.kind == MetricKind::Counter, "{}", metric.name);
             assert!(metric.help.ends_with('.'), "{}", metric.name);
         }
-        assert_eq!(METRICS.len(), 40 + 24);
+        assert_eq!(METRICS.len(), 40 + 24 + 1);
     }
 
     #[test]

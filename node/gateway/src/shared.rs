@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use synod_config::Limits;
 use synod_host::Backend;
+use synod_host::pay::Teller;
 
 use crate::{budget::Budget, stop::Stop, traffic::Traffic};
 
@@ -16,6 +17,8 @@ pub const DEADLINE: Duration = Duration::from_secs(5);
 pub struct Shared {
     /// Who answers.
     pub backend: Arc<dyn Backend>,
+    /// Who answers for payments, inside a node of a payment system.
+    pub teller: Option<Arc<Teller>>,
     /// Memory and connections.
     pub budget: Arc<Budget>,
     /// Counters.
@@ -29,7 +32,13 @@ impl Shared {
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>, limits: &Limits, stop: Stop) -> Self {
         let budget = Budget::new(limits.gateway_bytes, limits.clients_max);
-        Self { backend, budget, traffic: Arc::default(), stop }
+        Self { backend, teller: None, budget, traffic: Arc::default(), stop }
+    }
+
+    /// The same, with somebody who answers for payments.
+    #[must_use]
+    pub fn with_teller(self, teller: Option<Arc<Teller>>) -> Self {
+        Self { teller, ..self }
     }
 }
 

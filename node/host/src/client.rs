@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use synod_config::{Genesis, SynError};
+use synod_config::{Genesis, SynError, code};
 use synod_crypto::Seed;
 use synod_machine::host::{Host, HostConfig};
 use synod_machine::{Condition, Span};
@@ -118,6 +118,10 @@ impl ClusterClient {
         setup: &ClientSetup,
         identities: impl Iterator<Item = Identity>,
     ) -> Result<Self, SynError> {
+        if setup.genesis.pay().is_some() {
+            return Err(SynError::of(code::UNSUPPORTED, &[("verb", "a session with a payment system")])
+                .because("payments are not ordered; `synod pay` speaks with the node of an institution"));
+        }
         let watch = Arc::new(Watch::default());
         let sessions =
             identities.map(|identity| session(setup, identity, &watch)).collect::<Result<Vec<_>, _>>()?;

@@ -3,7 +3,7 @@
 //! *What it gives.* [`Server`] runs one member of a cluster from its data directory. [`ClusterClient`] is a session
 //! with a cluster that believes nobody alone; gateways, the command line and load generators speak to a [`Backend`].
 //!
-//! Clusters of Chop Chop have brokers and clients of their own: [`chop`].
+//! Clusters of Chop Chop have brokers and clients of their own: [`chop`]. Payment systems have a teller: [`pay`].
 //!
 //! *Bounds.* A call holds at most [`OPERATIONS_MAX`] operations; what waits is bounded by the client machine.
 
@@ -14,6 +14,7 @@ mod disk;
 mod drill;
 mod error;
 mod meters;
+pub mod pay;
 mod plan;
 mod random;
 mod server;

@@ -16,6 +16,7 @@ use synod_service::{Executor, ExecutorInput, ExecutorOutput};
 use crate::chop;
 use crate::drill::Signer;
 use crate::error::invalid;
+use crate::pay::{self, Teller};
 use crate::random;
 use crate::server::Setup;
 use crate::settings;
@@ -53,12 +54,15 @@ pub(crate) struct Plan {
     pub(crate) readmitted: Vec<u8>,
     /// What lets the first machine of a drill sign twice.
     pub(crate) signer: Option<Signer>,
+    /// Who speaks with the replica of a payment system.
+    pub(crate) teller: Option<Arc<Teller>>,
 }
 
 /// Lanes of a member's journal: one per hosted machine.
 pub(crate) fn lanes(genesis: &Genesis) -> u8 {
     match genesis.cluster().protocol {
         Protocol::Chopchop => chop::server::LANES,
+        Protocol::Astro => pay::LANES,
         _ => 2,
     }
 }
@@ -68,6 +72,7 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) ->
     match setup.genesis.cluster().protocol {
         Protocol::Chopchop => chop::server::recover(setup, lanes, watch),
         Protocol::Hotstuff => hotstuff(setup, lanes, watch),
+        Protocol::Astro => pay::recover(setup, lanes),
         _ => Err(invalid("cluster.protocol names no protocol of this build")),
     }
 }
@@ -109,6 +114,7 @@ fn hotstuff(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) -> Result<Pl
         // An executor promises nothing of its own: what it lost is fetched by certified roots.
         readmitted: vec![EXECUTOR],
         signer: Some(Signer::new(keys, genesis.id(), own)),
+        teller: None,
     })
 }
 

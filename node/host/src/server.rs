@@ -18,6 +18,7 @@ use crate::disk::Timed;
 use crate::drill::{Drill, Drilled};
 use crate::error::{listen, network, rolled_back, storage, unreadable};
 use crate::meters::Meters;
+use crate::pay::{self, Teller};
 use crate::plan::{self, EXECUTOR, Part, Plan};
 use crate::random;
 use crate::watch::{Seen, Watch};
@@ -102,6 +103,7 @@ pub struct Server {
     locked: Option<Journal>,
     watch: Arc<Watch>,
     drill: Option<Arc<Drill>>,
+    teller: Option<Arc<Teller>>,
     genesis: Genesis,
     own: NodeId,
     durability: &'static str,
@@ -169,6 +171,7 @@ impl Server {
         }
         let node = builder.start().map_err(|e| network(&e))?;
         let handle = node.handle().clone();
+        plan.teller.iter().for_each(|teller| teller.begin(pay::giver(handle.clone())));
         let lost = numbers.iter().zip(damaged).filter(|(_, damaged)| *damaged).map(|(number, _)| *number);
         lost.filter(|number| plan.readmitted.contains(number)).for_each(|number| handle.readmit(number));
         let readmitting = handle.clone();
@@ -180,6 +183,7 @@ impl Server {
             locked,
             watch,
             drill,
+            teller: plan.teller,
             durability: setup.sync().durability(),
             genesis: setup.genesis,
             own: setup.own,
@@ -230,6 +234,12 @@ impl Server {
         self.drill.as_ref()
     }
 
+    /// Who speaks with the replica of a payment system; `None` at a node of another protocol.
+    #[must_use]
+    pub const fn teller(&self) -> Option<&Arc<Teller>> {
+        self.teller.as_ref()
+    }
+
     /// What a server of Chop Chop counted; all zero at a node of another protocol.
     #[must_use]
     pub fn chop(&self) -> &ChopMeters {
@@ -239,7 +249,9 @@ impl Server {
     /// Asks the executor for news, which a later [`Server::look`] shows.
     pub fn ask(&self) {
         // Without room the last answer stands: asking never waits.
-        if self.genesis.chop().is_some() {
+        if self.teller.is_some() {
+            // A teller tells what is asked of it; a replica of payments has no status of its own.
+        } else if self.genesis.chop().is_some() {
             let _ = self.handle.input(EXECUTOR, BatchInput::Status);
         } else {
             let _ = self.handle.input(EXECUTOR, ExecutorInput::Status);
@@ -292,6 +304,9 @@ impl Server {
         self.watch.deafen();
         if let Some(node) = self.node.take() {
             node.stop().map_err(|e| network(&e))?;
+        }
+        if let Some(teller) = &self.teller {
+            teller.end();
         }
         drop(self.locked.take());
         if let Some(journal) = self.journal.take() {

@@ -19,7 +19,7 @@ const KNOWN: u64 = 1;
 
 /// Ends the process when the file fails under a running store; should it return, the store aborts the process. The
 /// default logs nothing and exits with code 9; the host gives one that logs.
-pub type Fatal = Box<dyn Fn(&Error) + Send>;
+pub type Fatal = Box<dyn Fn(&Error) + Send + Sync>;
 
 /// How often batches reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,10 @@
 //! nothing that looks finished.
 
 mod chop;
+mod pay;
 
 pub(crate) use chop::{ChopPlan, chop_genesis, found_chop, join_chop};
+pub(crate) use pay::{found_pay, pay_genesis};
 
 use crate::layout::{self, DATA_DIRECTORY, DATA_FORMAT, GENESIS_FILE, KEY_FILE, NODE_FILE, VERSION_FILE};
 use std::fs::{self, File};
@@ -171,6 +173,9 @@ pub(crate) fn join(genesis: &Genesis, key: &NodeKey, out: &Path) -> Result<Seat,
         if let Some(stated) = stated {
             *address = stated.clone();
         }
+    }
+    if genesis.pay().is_some() {
+        pay::payers(&mut seat);
     }
     let staged = Staged::new(out)?;
     fill(&staged.path, &seat, genesis, key)?;

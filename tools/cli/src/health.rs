@@ -33,6 +33,8 @@ pub(crate) struct Vitals {
     pub(crate) height: Option<u64>,
     /// Height of its last executed block.
     pub(crate) executed: Option<u64>,
+    /// Payments that settled, at a node of a payment system.
+    pub(crate) settled: Option<u64>,
     /// Batches that a server of Chop Chop accepted.
     pub(crate) accepted: Option<u64>,
     /// Batches that it delivered.
@@ -179,6 +181,7 @@ pub(crate) fn vitals(metrics: &Address, patience: Duration) -> Result<Vitals, Sy
         leader: gauge("synod_consensus_leader"),
         height: gauge("synod_consensus_height"),
         executed: gauge("synod_consensus_executed_height"),
+        settled: gauge("synod_pay_settled_total"),
         accepted: gauge("synod_server_height"),
         delivered: gauge("synod_server_delivered_height"),
         directory: gauge("synod_directory_clients"),
@@ -343,6 +346,7 @@ pub(crate) mod tests {
             leader: Some(1),
             height: Some(120),
             executed: Some(118),
+            settled: None,
             accepted: None,
             delivered: None,
             directory: None,

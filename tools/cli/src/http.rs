@@ -1,4 +1,4 @@
-//! One GET to a port of a node: what `up` and `status` need to ask for health and metrics.
+//! One request to a port of a node: what `up` and `status` need to ask for health and metrics, and `pay` for its work.
 //!
 //! The answer comes by the deadline or not at all, and at most 1 MiB of it is read.
 
@@ -24,9 +24,30 @@ pub(crate) struct Answer {
 /// # Errors
 /// SYN-2001 (refused), SYN-2002 (no such name), SYN-2003 (silent, with the stage).
 pub(crate) fn get(address: &Address, path: &str, patience: Duration) -> Result<Answer, SynError> {
+    ask(address, &format!("GET {path}"), &[], "", patience)
+}
+
+/// Sends a request whose first words are `line`, with more header lines and a body of JSON unless that is empty.
+///
+/// # Errors
+/// As [`get`].
+pub(crate) fn ask(
+    address: &Address,
+    line: &str,
+    headers: &[String],
+    body: &str,
+    patience: Duration,
+) -> Result<Answer, SynError> {
     let deadline = Instant::now() + patience;
     let mut stream = connect(address, deadline)?;
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let mut head =
+        vec![format!("{line} HTTP/1.0"), format!("Host: {address}"), "Connection: close".to_owned()];
+    head.extend_from_slice(headers);
+    if !body.is_empty() {
+        head.push("Content-Type: application/json".to_owned());
+        head.push(format!("Content-Length: {}", body.len()));
+    }
+    let request = format!("{}\r\n\r\n{body}", head.join("\r\n"));
     let silent = |error: std::io::Error| silent(address, "http").because(error);
     stream.set_write_timeout(Some(left(deadline))).map_err(silent)?;
     stream.write_all(request.as_bytes()).map_err(silent)?;

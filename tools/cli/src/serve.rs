@@ -59,6 +59,25 @@ impl Backend for Nobody {
     }
 }
 
+/// What stands behind the gateway of a payment system for whoever asks for anything but payments.
+struct PaymentsOnly;
+
+impl Backend for PaymentsOnly {
+    fn call(&self, call: Call) {
+        let refused = Outcome::Rejected { code: synod_config::code::UNSUPPORTED.number(), retry_ms: 0 };
+        // Who asked may have gone.
+        let _ = call.reply.send(vec![refused; call.operations.len()]);
+    }
+
+    fn trust(&self) -> &'static str {
+        "gateway"
+    }
+
+    fn status(&self) -> serde_json::Value {
+        serde_json::json!({ "schema": "synod-status/1", "kind": "astro" })
+    }
+}
+
 /// A served broker.
 pub(crate) struct ServedBroker {
     broker: Arc<BrokerSources>,
@@ -164,7 +183,14 @@ impl Served {
         crate::layout::known_format(&setup.data)?;
         let (config, own, genesis) = (setup.node.clone(), setup.own, setup.genesis.clone());
         let node = NodeSources::new(&genesis, &config, own, folder);
-        let backend: Arc<dyn Backend> = if genesis.chop().is_some() {
+        let backend: Arc<dyn Backend> = if genesis.pay().is_some() {
+            if config.listen.resp.is_some() {
+                let what = "listen.resp is on, and a payment system has no commands of Redis";
+                let values = [("first", "listen.resp"), ("second", "cluster.protocol"), ("problem", what)];
+                return Err(SynError::of(synod_config::code::RELATION_BROKEN, &values));
+            }
+            Arc::new(PaymentsOnly)
+        } else if genesis.chop().is_some() {
             if let Some((key, _)) =
                 [("listen.http", &config.listen.http), ("listen.resp", &config.listen.resp)]
                     .into_iter()
@@ -193,6 +219,7 @@ impl Served {
         }
         let server = tokio::task::spawn_blocking(move || Server::start(setup)).await;
         let server = server.map_err(|error| crate::exit::bug("start", &error))??;
+        let shared = shared.with_teller(server.teller().cloned());
         if let Some(address) = &config.listen.resp {
             let bound =
                 RespServer::bind(address, RespSettings::from_config(&config, folder)?, shared.clone())

@@ -28,6 +28,7 @@ const LAG_BLOCKS: u64 = 100;
 pub(crate) struct NodeSources {
     members: Vec<String>,
     is_chop: bool,
+    is_pay: bool,
     own: NodeId,
     need: u32,
     data: PathBuf,
@@ -56,6 +57,7 @@ impl NodeSources {
         Arc::new(Self {
             members,
             is_chop: genesis.chop().is_some(),
+            is_pay: genesis.pay().is_some(),
             own,
             need: count.saturating_sub(faulty),
             data: directory.join(&node.node.data_dir),
@@ -148,7 +150,12 @@ impl Sources for NodeSources {
         };
         let turns = server.handle().counters().turns.get();
         let seen = server.look();
-        let replay = if self.is_chop { chop::replay(&seen, server) } else { replay(&seen) };
+        let replay = match (self.is_chop, self.is_pay) {
+            (true, _) => chop::replay(&seen, server),
+            // A replica of payments has read its log before it runs.
+            (false, true) => None,
+            (false, false) => replay(&seen),
+        };
         let behind = lag(&seen, server);
         Health {
             turned_ago: state.turned_ago(turns),
@@ -170,6 +177,9 @@ impl Sources for NodeSources {
         let state = self.state();
         let Some(server) = &state.server else { return };
         let seen = server.look();
+        if let Some(teller) = server.teller() {
+            page.count("synod_pay_settled_total", &[], teller.index().position());
+        }
         page.count("synod_consensus_view", &[], seen.view);
         if let Some(leader) = seen.leader {
             page.count("synod_consensus_leader", &[], u64::from(leader));

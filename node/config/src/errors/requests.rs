@@ -50,22 +50,106 @@ super::rows! { REQUESTS;
         ["it was closed as the longest idle one", "it was opened at another cluster"]
         "open a new session; what is in flight must be asked for by id";
 
+    3102 WRONG_SHARD "wrong_shard" (Rejected, Some(409), Permanent)
+        "{account} is kept by another shard"
+        ["the account, or one that the payment names, is not of this shard"]
+        "use the cluster that keeps the account";
+    3104 UNAUTHORIZED "unauthorized" (Rejected, Some(409), Permanent)
+        "{account} was not authorized to pay this way here"
+        ["the signature is not that of its owner", "its institution is another member than this one"]
+        "send it to the representative of the account, signed by its owner where it signs for itself";
     3105 UNKNOWN_ACCOUNT "unknown_account" (Rejected, Some(409), Temporary)
         "{client} has no account"
-        ["accounts open with the first batch of operations behind the sign-up", "it signed up at another cluster"]
-        "sign up with `synod client signup`, send an operation, then ask again";
+        ["the account is not open yet, or is one of another cluster", "with chopchop, accounts open with the first batch behind the sign-up"]
+        "open it, or with chopchop sign up with `synod client signup` and send an operation; then ask again";
     3106 UNKNOWN_BENEFICIARY "unknown_beneficiary" (Rejected, Some(409), Temporary)
         "there is no account {client} to pay to"
         ["nobody has this number yet", "the number is misspelt"]
-        "ask the payee for the number that its sign-up gave it";
+        "ask the payee for the name of its account";
     3107 AMOUNT_ZERO "amount_zero" (Rejected, Some(409), Permanent)
         "the amount is zero"
         ["a payment moves at least 1"]
         "pay at least 1";
+    3108 OVERFLOW "overflow" (Rejected, Some(409), Permanent)
+        "a total would pass 2^192"
+        ["more money moved than a ledger counts"]
+        "use another account";
+    3109 LEDGER_MISMATCH "ledger_mismatch" (Rejected, Some(409), Permanent)
+        "{account} and whoever it pays are of different ledgers"
+        ["the accounts hold different currencies, or the request names another ledger"]
+        "pay within one ledger; exchange takes two holds and one resolution";
+    3110 SELF_PAYMENT "self_payment" (Rejected, Some(409), Permanent)
+        "{account} would pay itself"
+        ["payer and payee are the same account"]
+        "name another payee";
+    3112 SEQUENCE_CONFLICT "sequence_conflict" (Rejected, Some(409), Permanent)
+        "another entry has that place in the log of {account}"
+        ["two programs sign for one account", "a program forgot what it had signed"]
+        "read the account and sign the next entry behind its last";
+    3113 SEQUENCE_GAP "sequence_gap" (Rejected, Some(409), Temporary)
+        "entries of {account} are missing before this one"
+        ["an earlier entry has not arrived, or the number is too high"]
+        "send the earlier entries first";
+    3114 CHAIN_MISMATCH "chain_mismatch" (Rejected, Some(409), Permanent)
+        "the entry does not continue the log of {account}"
+        ["it names another predecessor than the last entry"]
+        "read the account and sign the next entry behind its last";
     3115 INSUFFICIENT_FUNDS "insufficient_funds" (Rejected, Some(409), Temporary)
         "{client} has less than {amount}"
         ["earlier operations spent it", "what came in can be spent from the next batch on"]
         "ask for the balance, then send a smaller amount or wait for money";
+    3116 EXISTS_DIFFERENT "exists_different" (Rejected, Some(409), Permanent)
+        "transfer {id} exists with another {field}"
+        ["an id was drawn twice, or a request was changed before it was sent again"]
+        "send what is different under a new id";
+    3118 ACCOUNT_CLOSED "account_closed" (Rejected, Some(409), Permanent)
+        "{account} is closed"
+        ["its owner or institution closed it"]
+        "use another account";
+    3119 FROZEN "frozen" (Rejected, Some(409), Temporary)
+        "{account} is frozen"
+        ["operators froze it"]
+        "ask the operators of the ledger";
+    3123 AMOUNT_TOO_LARGE "amount_too_large" (Rejected, Some(409), Permanent)
+        "the amount is 2^96 or more"
+        ["no account can hold so much"]
+        "pay less at a time";
+    3124 HOLD_NOT_FOUND "hold_not_found" (Rejected, Some(409), Temporary)
+        "there is no such open hold"
+        ["the hold has not settled yet, or its name is wrong"]
+        "wait until the hold has settled, then try again";
+    3125 HOLD_RESOLVED "hold_resolved" (Rejected, Some(409), Permanent)
+        "the hold was resolved before"
+        ["it was posted or voided"]
+        "read the history of the payer";
+    3126 HOLD_WRONG_RESOLVER "hold_wrong_resolver" (Rejected, Some(409), Permanent)
+        "{account} was not named to resolve the hold"
+        ["the hold names another resolver"]
+        "have the named account resolve it";
+    3127 HOLD_AMOUNT_EXCEEDED "hold_amount_exceeded" (Rejected, Some(409), Permanent)
+        "more would be posted than was held"
+        ["the amounts are not one for each hold, or one is above what was held"]
+        "post at most what was held";
+    3128 TOO_MANY_LEGS "too_many_legs" (Rejected, Some(409), Permanent)
+        "a payment has 1 to 64 legs"
+        ["there are none, or too many"]
+        "split the payment";
+    3129 LIMIT_NOT_COSIGNED "limit_not_cosigned" (Rejected, Some(409), Permanent)
+        "the limit of {account} may not be set so"
+        ["its registrar did not sign, or it is above the largest that was agreed"]
+        "ask the registrar of the account";
+    3130 LIMIT_BELOW_USE "limit_below_use" (Rejected, Some(409), Temporary)
+        "{account} uses more than the new limit"
+        ["its balance is below what the limit would allow"]
+        "wait for money, or set a higher limit";
+    3131 CLOSE_NOT_EMPTY "close_not_empty" (Rejected, Some(409), Temporary)
+        "{account} has open holds"
+        ["holds that it pays are not resolved"]
+        "resolve the holds first";
+    3132 NOT_FOUND "not_found" (Rejected, Some(404), Temporary)
+        "{what} is not known here"
+        ["it was never sent, or to another representative", "it has not settled here yet"]
+        "ask the representative that took it, or wait";
 
     3201 NOT_IN_DIRECTORY "not_in_directory" (Rejected, Some(409), Permanent)
         "{client} is not in the directory"

@@ -2,7 +2,8 @@
 
 use super::chop::{Broker, Chop};
 use super::member::{Member, Operator, check_members, invalid};
-use super::parameters::{Bodies, Filter, Parameters, Scheme};
+use super::parameters::{Bodies, Filter, Parameters, Rules, Scheme};
+use super::pay::Pay;
 use crate::choice::choices;
 use crate::errors::SynError;
 use crate::node::broken;
@@ -18,6 +19,8 @@ choices! {
         Hotstuff = "hotstuff",
         /// Chop Chop over HotStuff.
         Chopchop = "chopchop",
+        /// Astro: payments by broadcast, without an order.
+        Astro = "astro",
     }
 }
 
@@ -28,6 +31,7 @@ impl Protocol {
         match self {
             Self::Hotstuff => &["kv"],
             Self::Chopchop => &super::chop::APPS,
+            Self::Astro => &["ledger"],
         }
     }
 }
@@ -54,6 +58,27 @@ pub struct Genesis {
     operators: Vec<Operator>,
     roster: Roster,
     chop: Option<(Chop, BlsMembers)>,
+    pay: Option<Pay>,
+}
+
+/// What a protocol has beside members and operators.
+pub(super) enum Special {
+    /// HotStuff has its parameters alone.
+    Hotstuff(Parameters),
+    /// Chop Chop has those of the protocol that orders for it.
+    Chopchop(Parameters, Chop),
+    /// Astro has no order.
+    Astro(Pay),
+}
+
+impl Special {
+    const fn protocol(&self) -> Protocol {
+        match self {
+            Self::Hotstuff(_) => Protocol::Hotstuff,
+            Self::Chopchop(..) => Protocol::Chopchop,
+            Self::Astro(_) => Protocol::Astro,
+        }
+    }
 }
 
 impl Genesis {
@@ -67,7 +92,7 @@ impl Genesis {
         members: Vec<Member>,
         operators: Vec<Operator>,
     ) -> Result<Self, SynError> {
-        Self::checked("genesis.toml", (cluster, parameters, None), members, operators)
+        Self::checked("genesis.toml", (cluster, Special::Hotstuff(parameters)), members, operators)
     }
 
     /// The same for a cluster of protocol chopchop.
@@ -80,16 +105,42 @@ impl Genesis {
         members: Vec<Member>,
         operators: Vec<Operator>,
     ) -> Result<Self, SynError> {
-        Self::checked("genesis.toml", (cluster, parameters, Some(chop)), members, operators)
+        Self::checked("genesis.toml", (cluster, Special::Chopchop(parameters, chop)), members, operators)
+    }
+
+    /// The same for a cluster of protocol astro.
+    ///
+    /// # Errors
+    /// Those of [`Genesis::build`]; SYN-1106 for registrars that are no members.
+    pub fn build_pay(
+        cluster: Cluster,
+        pay: Pay,
+        members: Vec<Member>,
+        operators: Vec<Operator>,
+    ) -> Result<Self, SynError> {
+        Self::checked("genesis.toml", (cluster, Special::Astro(pay)), members, operators)
     }
 
     pub(super) fn checked(
         file: &str,
-        (cluster, parameters, chop): (Cluster, Parameters, Option<Chop>),
+        (cluster, special): (Cluster, Special),
         members: Vec<Member>,
         operators: Vec<Operator>,
     ) -> Result<Self, SynError> {
         check_members(file, &members, &operators)?;
+        if special.protocol() != cluster.protocol {
+            return Err(invalid(file, "the protocol and its parameters are not of one kind"));
+        }
+        let (parameters, chop, pay) = match special {
+            Special::Hotstuff(parameters) => (parameters, None, None),
+            Special::Chopchop(parameters, chop) => (parameters, Some(chop), None),
+            Special::Astro(pay) => {
+                pay.check(&cluster, &members)?;
+                // Nothing is ordered by them, and no file states them.
+                let unused = Parameters::defaults(Rules::Chain2Order, 4);
+                (unused, None, Some(pay))
+            }
+        };
         parameters.check(cluster.drill)?;
         check_scheme(file, parameters.scheme, &members)?;
         check_built(file, &parameters)?;
@@ -101,9 +152,6 @@ impl Genesis {
             let found = format!("{} executes {}", cluster.protocol, cluster.protocol.apps().join(", "));
             return Err(broken("cluster.app", "cluster.protocol", &found));
         }
-        if chop.is_some() != (cluster.protocol == Protocol::Chopchop) {
-            return Err(invalid(file, "the protocol and its parameters are not of one kind"));
-        }
         let chop = match chop {
             Some(chop) => {
                 let bls = chop.check(file, &members)?;
@@ -111,7 +159,7 @@ impl Genesis {
             }
             None => None,
         };
-        Ok(Self { cluster, parameters, members, operators, roster, chop })
+        Ok(Self { cluster, parameters, members, operators, roster, chop, pay })
     }
 
     /// `[cluster]`.
@@ -120,7 +168,7 @@ impl Genesis {
         &self.cluster
     }
 
-    /// `[protocol]`, defaults resolved.
+    /// `[protocol]` of hotstuff and chopchop, defaults resolved; a genesis of astro has none of it.
     #[must_use]
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
@@ -136,6 +184,12 @@ impl Genesis {
     #[must_use]
     pub fn chop(&self) -> Option<&Chop> {
         self.chop.as_ref().map(|(chop, _)| chop)
+    }
+
+    /// What protocol astro says, in a genesis of it.
+    #[must_use]
+    pub const fn pay(&self) -> Option<&Pay> {
+        self.pay.as_ref()
     }
 
     /// The members' keys for multi-signatures, in a genesis of protocol chopchop. Their possessions were checked.

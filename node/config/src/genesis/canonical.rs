@@ -23,12 +23,16 @@ impl Genesis {
         out.byte(match cluster.protocol {
             Protocol::Hotstuff => 1,
             Protocol::Chopchop => 2,
+            Protocol::Astro => 3,
         });
         text(&mut out, &cluster.app);
         out.varint(self.f());
         out.varint(u64::from(self.roster().epoch().0));
         flag(&mut out, cluster.drill);
-        parameters(&mut out, self.parameters());
+        match self.pay() {
+            Some(pay) => pay.encode(&mut out),
+            None => parameters(&mut out, self.parameters()),
+        }
         out.count(self.members().len());
         for one in self.members() {
             member(&mut out, one);

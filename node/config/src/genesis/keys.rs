@@ -3,6 +3,7 @@
 use super::build::Protocol;
 use super::chop::{ClusterKind, MessageClass};
 use super::parameters::{Bodies, ClientAuth, Complaints, Filter, Rules, Scheme, Votes};
+use super::pay::Profile;
 use crate::table::{Key, Kind};
 
 const KI: u64 = 1 << 10;
@@ -15,9 +16,9 @@ pub const GENESIS_KEYS: &[Key] = &[
     Key::new("cluster.protocol", Kind::Choice(Protocol::WORDS), "", "The ordering protocol. Required."),
     Key::new(
         "cluster.app",
-        Kind::Choice(&["kv", "payments", "auction", "pixels"]),
-        "kv, with chopchop payments",
-        "The application that executes what is ordered: kv with hotstuff, the others with chopchop.",
+        Kind::Choice(&["kv", "payments", "auction", "pixels", "ledger"]),
+        "kv, with chopchop payments, with astro ledger",
+        "The application: kv with hotstuff, ledger with astro, the others with chopchop.",
     ),
     Key::new(
         "cluster.f",
@@ -151,7 +152,12 @@ pub const GENESIS_KEYS: &[Key] = &[
         "1024",
         "Requests of a session that may be in flight; a power of two.",
     ),
-    Key::new("protocol.batch_max", Kind::Count(1, MI), "65536", "Messages of a batch, with chopchop."),
+    Key::new(
+        "protocol.batch_max",
+        Kind::Count(1, MI),
+        "65536, with astro 4096",
+        "Messages of a batch, with chopchop; entries of one, with astro, 16384 at most.",
+    ),
     Key::new(
         "protocol.body_bytes_max",
         Kind::Count(1_264, 16 * MI - 4 * KI),
@@ -188,6 +194,49 @@ pub const GENESIS_KEYS: &[Key] = &[
         "65536",
         "Tokens of an auction, with chopchop: client i owns token i at the start.",
     ),
+    Key::new(
+        "protocol.profile",
+        Kind::Choice(Profile::WORDS),
+        "II-F",
+        "How payments are broadcast and funded, with astro.",
+    ),
+    Key::new(
+        "protocol.batch_bytes",
+        Kind::Size(8 * KI, 2 * MI),
+        "256Ki",
+        "Bytes of a batch of payments, with astro.",
+    ),
+    Key::new(
+        "protocol.window",
+        Kind::Count(1, 64 * KI),
+        "1024",
+        "Entries of an account that may be unsettled, with astro.",
+    ),
+    Key::new(
+        "protocol.lane_window",
+        Kind::Count(1, 1_024),
+        "64",
+        "Batches of a representative that may be uncommitted, with astro.",
+    ),
+    Key::new(
+        "protocol.retain_batches",
+        Kind::Count(1, 64 * KI),
+        "1024",
+        "Committed batches of each representative kept for whoever is behind, with astro; at least lane_window.",
+    ),
+    Key::new("registrar.member", Kind::Name(63), "", "Member that issues money, with astro. Required."),
+    Key::new(
+        "registrar.ledger",
+        Kind::Count(0, (1 << 32) - 1),
+        "1",
+        "The currency, or another unit, of that money.",
+    ),
+    Key::new(
+        "registrar.cap",
+        Kind::Count(1, (1 << 63) - 1),
+        "",
+        "The most that the member may issue, in the smallest unit. Required.",
+    ),
     Key::new("member.name", Kind::Name(63), "", "Name of the member, unique. Required."),
     Key::new("member.addresses.peer", Kind::Address, "", "Where the other members connect. Required."),
     Key::new(
@@ -212,7 +261,7 @@ pub const GENESIS_KEYS: &[Key] = &[
         "Public key of aggregate signatures, with member.pop. Required with chopchop, else kept but not used.",
     ),
     Key::new("member.pop", Kind::Hex(96), "", "Proof that the member holds the secret of member.bls."),
-    Key::new("member.stake", Kind::Count(1, (1 << 63) - 1), "1", "Voting power; 1 with chopchop."),
+    Key::new("member.stake", Kind::Count(1, (1 << 63) - 1), "1", "Voting power; 1 with chopchop and astro."),
     Key::new(
         "broker.name",
         Kind::Name(63),

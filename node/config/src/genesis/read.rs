@@ -1,11 +1,12 @@
 //! Reading `genesis.toml`.
 
 use super::MEMBERS_MAX;
-use super::build::{Cluster, Genesis, Protocol};
+use super::build::{Cluster, Genesis, Protocol, Special};
 use super::chop::{BROKERS_MAX, Chop};
 use super::keys::GENESIS_KEYS;
 use super::member::{Member, Operator, invalid};
 use super::parameters::Parameters;
+use super::pay::Pay;
 use crate::address::Address;
 use crate::errors::SynError;
 use crate::files;
@@ -56,18 +57,26 @@ impl Genesis {
         let mut parameters = Parameters::read(&rules, members.len())?;
         // The values are read, and so held against their ranges, before a key is found to be of another protocol.
         let chop = Chop::read(&section, &rules, &mut brokers)?;
-        let chop = match protocol {
+        let registrars = top.list("registrar", MEMBERS_MAX)?;
+        let pay = Pay::read(&rules, &registrars)?;
+        let special = match protocol {
             Protocol::Hotstuff => {
                 Chop::refuse(&section, &rules, &brokers)?;
-                None
+                Pay::refuse(&rules, &registrars)?;
+                Special::Hotstuff(parameters)
             }
             Protocol::Chopchop => {
+                Pay::refuse(&rules, &registrars)?;
                 parameters.checkpoint_every =
                     rules.number_u32("checkpoint_every")?.unwrap_or(Chop::CHECKPOINT_EVERY);
-                Some(chop)
+                Special::Chopchop(parameters, chop)
+            }
+            Protocol::Astro => {
+                Pay::refuse_others(&section, &rules, &brokers)?;
+                Special::Astro(pay)
             }
         };
-        let genesis = Self::checked(file, (cluster, parameters, chop), members, operators)?;
+        let genesis = Self::checked(file, (cluster, special), members, operators)?;
         match stated_f.filter(|stated| *stated != genesis.f()) {
             None => Ok(genesis),
             Some(stated) => {

@@ -291,6 +291,11 @@ fn with(key: &str, value: &str) -> String {
                 _ => whole + &line,
             }
         }
+        "registrar" => {
+            let whole = "[[registrar]]\nmember = \"n0\"\ncap = 5\n";
+            let old = whole.lines().find(|old| old.starts_with(&format!("{leaf} = ")));
+            base + &old.map_or(whole.to_owned() + &line, |old| whole.replace(&format!("{old}\n"), &line))
+        }
         _ => {
             base + &format!("[[operator]]\nname = \"o\"\ned25519 = \"{}\"\n", to_hex(&public(99).0)).replace(
                 &format!(
@@ -312,9 +317,11 @@ fn every_bad_value_is_refused_by_the_name_of_its_key() {
             }
             let error = refusal(&with(key.name, &literal));
             assert_eq!(error.code(), code::BAD_VALUE, "{} = {literal}: {error}", key.name);
-            let shown = ["member.", "operator.", "broker."].iter().fold(key.name.to_owned(), |name, list| {
-                name.replacen(list, &format!("{}[0].", list.trim_end_matches('.')), 1)
-            });
+            let shown = ["member.", "operator.", "broker.", "registrar."]
+                .iter()
+                .fold(key.name.to_owned(), |name, list| {
+                    name.replacen(list, &format!("{}[0].", list.trim_end_matches('.')), 1)
+                });
             assert!(error.message().starts_with(&format!("genesis.toml: {shown} is ")), "{literal}: {error}");
         }
     }

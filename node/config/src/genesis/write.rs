@@ -2,6 +2,8 @@
 
 use super::build::Genesis;
 use super::chop::{Broker, Chop};
+use super::parameters::Parameters;
+use super::pay::Pay;
 use super::read::FORMAT;
 use crate::errors::SynError;
 use crate::files;
@@ -37,6 +39,53 @@ fn chop_protocol(chop: &Chop) -> Vec<Field> {
     fields.map(|(key, value)| ("protocol".to_owned(), key, value)).into()
 }
 
+fn ordering(parameters: &Parameters) -> Vec<Field> {
+    let fields = [
+        ("rules", literal(parameters.rules.as_str())),
+        ("term_views", parameters.term_views.to_string()),
+        ("votes", literal(parameters.votes.as_str())),
+        ("complaints", literal(parameters.complaints.as_str())),
+        ("scheme", literal(parameters.scheme.as_str())),
+        ("reputation", parameters.reputation.to_string()),
+        ("block_bytes", literal(&format_size(u64::from(parameters.block_bytes)))),
+        ("block_items", parameters.block_items.to_string()),
+        ("filter", literal(parameters.filter.as_str())),
+        ("bodies", literal(parameters.bodies.as_str())),
+        ("pool_items", parameters.pool_items.to_string()),
+        ("view_window", parameters.view_window.to_string()),
+        ("checkpoint_every", parameters.checkpoint_every.to_string()),
+        ("retain_blocks", parameters.retain_blocks.to_string()),
+        ("executor_lag_max", parameters.executor_lag_max.to_string()),
+        ("client_auth", literal(parameters.client_auth.as_str())),
+        ("session_window", parameters.session_window.to_string()),
+    ];
+    fields.map(|(key, value)| ("protocol".to_owned(), key, value)).into()
+}
+
+fn pay_protocol(pay: &Pay) -> Vec<Field> {
+    let fields = [
+        ("profile", literal(pay.profile.as_str())),
+        ("batch_max", pay.batch_max.to_string()),
+        ("batch_bytes", literal(&format_size(u64::from(pay.batch_bytes)))),
+        ("window", pay.window.to_string()),
+        ("lane_window", pay.lane_window.to_string()),
+        ("retain_batches", pay.retain_batches.to_string()),
+    ];
+    fields.map(|(key, value)| ("protocol".to_owned(), key, value)).into()
+}
+
+fn registrars(pay: &Pay) -> Vec<Field> {
+    let fields = |(at, registrar): (usize, &super::Registrar)| {
+        let fields = [
+            ("member", literal(&registrar.member)),
+            ("ledger", registrar.ledger.to_string()),
+            ("cap", registrar.cap.to_string()),
+        ];
+        fields.map(|(key, value)| (format!("registrar[{at}]"), key, value))
+    };
+    pay.registrars.iter().enumerate().flat_map(fields).collect()
+}
+
 fn brokers(chop: &Chop) -> Vec<Field> {
     let fields = |(at, broker): (usize, &Broker)| {
         let address = format!("{{ datagram = {} }}", literal(&broker.datagram.to_string()));
@@ -66,26 +115,10 @@ impl Genesis {
         ];
         fields.extend(cluster_fields.map(|(key, value)| ("cluster".to_owned(), key, value)));
         fields.extend(self.chop().into_iter().flat_map(chop_cluster));
-        let protocol_fields = [
-            ("rules", text(parameters.rules.as_str())),
-            ("term_views", parameters.term_views.to_string()),
-            ("votes", text(parameters.votes.as_str())),
-            ("complaints", text(parameters.complaints.as_str())),
-            ("scheme", text(parameters.scheme.as_str())),
-            ("reputation", parameters.reputation.to_string()),
-            ("block_bytes", text(&format_size(u64::from(parameters.block_bytes)))),
-            ("block_items", parameters.block_items.to_string()),
-            ("filter", text(parameters.filter.as_str())),
-            ("bodies", text(parameters.bodies.as_str())),
-            ("pool_items", parameters.pool_items.to_string()),
-            ("view_window", parameters.view_window.to_string()),
-            ("checkpoint_every", parameters.checkpoint_every.to_string()),
-            ("retain_blocks", parameters.retain_blocks.to_string()),
-            ("executor_lag_max", parameters.executor_lag_max.to_string()),
-            ("client_auth", text(parameters.client_auth.as_str())),
-            ("session_window", parameters.session_window.to_string()),
-        ];
-        fields.extend(protocol_fields.map(|(key, value)| ("protocol".to_owned(), key, value)));
+        match self.pay() {
+            Some(pay) => fields.extend(pay_protocol(pay)),
+            None => fields.extend(ordering(parameters)),
+        }
         fields.extend(self.chop().into_iter().flat_map(chop_protocol));
         for (at, member) in self.members().iter().enumerate() {
             let section = format!("member[{at}]");
@@ -107,6 +140,7 @@ impl Genesis {
             fields.push((section, "stake", member.stake.to_string()));
         }
         fields.extend(self.chop().into_iter().flat_map(brokers));
+        fields.extend(self.pay().into_iter().flat_map(registrars));
         for (at, operator) in self.operators().iter().enumerate() {
             let section = format!("operator[{at}]");
             fields.push((section.clone(), "name", text(&operator.name)));

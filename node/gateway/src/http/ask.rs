@@ -65,15 +65,15 @@ impl Ask {
 }
 
 /// An operation in flight; one whose request ends early is counted out too.
-struct Flight<'a>(Option<&'a Shared>);
+pub(super) struct Flight<'a>(Option<&'a Shared>);
 
 impl<'a> Flight<'a> {
-    fn begin(shared: &'a Shared) -> Self {
+    pub(super) fn begin(shared: &'a Shared) -> Self {
         shared.traffic.began(Api::Http, 1);
         Self(Some(shared))
     }
 
-    fn end(mut self, duration: Duration) {
+    pub(super) fn end(mut self, duration: Duration) {
         if let Some(shared) = self.0.take() {
             shared.traffic.ended(Api::Http, 1, duration);
         }

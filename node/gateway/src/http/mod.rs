@@ -30,6 +30,7 @@ mod ids;
 mod info;
 mod kv;
 mod octets;
+mod pay;
 mod request;
 mod server;
 mod txn;

@@ -23,7 +23,7 @@ use crate::{
     http::{
         ask::{Ask, Told},
         ids::Ids,
-        info, kv,
+        info, kv, pay,
         request::{REQUEST_ID, deadline, request_id},
         txn,
     },
@@ -139,6 +139,11 @@ fn routes(front: Arc<Front>) -> Router {
         .route("/v1/kv/{key}", get(kv::get).put(kv::put).delete(kv::delete))
         .route("/v1/kv", get(kv::scan))
         .route("/v1/txn", post(txn::post))
+        .route("/v1/pay/accounts", get(pay::list).post(pay::open))
+        .route("/v1/pay/accounts/{id}", get(pay::show))
+        .route("/v1/pay/accounts/{id}/history", get(pay::history))
+        .route("/v1/pay/transfers", post(pay::transfer))
+        .route("/v1/pay/transfers/{id}", get(pay::find))
         .route("/v1/requests/{id}", get(info::request))
         .route("/v1/status", get(info::status))
         .route("/v1/why", get(info::why))

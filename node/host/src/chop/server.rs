@@ -92,6 +92,7 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) ->
         // The application promises nothing of its own; the store writes down that it is silent.
         readmitted: vec![APPLICATION, STORE],
         signer: None,
+        teller: None,
     })
 }
 

@@ -10,7 +10,8 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::path::PathBuf;
 use synod_config::{
-    Address, BASE_PORT, Block, Card, Exit, Genesis, MEMBERS_MAX, Member, NodeKey, Service, Subject, SynError,
+    Address, BASE_PORT, Block, Card, Exit, Genesis, MEMBERS_MAX, Member, NodeKey, Protocol, Service, Subject,
+    SynError,
 };
 
 /// Makes genesis.toml and a directory per node: configuration, key, empty journal. Never overwrites.
@@ -66,6 +67,8 @@ pub(crate) enum Kind {
     Hotstuff,
     /// Chop Chop over HotStuff: clients speak to brokers, who distil batches.
     Chopchop,
+    /// Astro: payments by broadcast, without an order; each member is an institution that issues money.
+    Astro,
 }
 
 /// An application of Chop Chop.
@@ -80,6 +83,15 @@ pub(crate) enum App {
 }
 
 impl KindOptions {
+    /// What the cluster's genesis will name.
+    pub(crate) const fn protocol(&self) -> Protocol {
+        match self.kind {
+            None | Some(Kind::Hotstuff) => Protocol::Hotstuff,
+            Some(Kind::Chopchop) => Protocol::Chopchop,
+            Some(Kind::Astro) => Protocol::Astro,
+        }
+    }
+
     /// Whether it is Chop Chop.
     ///
     /// # Errors
@@ -167,10 +179,14 @@ impl Arguments {
         if self.kind.is_chop()? {
             return self.found_chop();
         }
-        let seats = match self.nodes {
+        let seats: Vec<Seat> = match self.nodes {
             Some(count) => local_seats(count, self.base_port)?,
             None => self.member.iter().map(|(name, peer)| Seat::at(name, peer)).collect::<Result<_, _>>()?,
         };
+        if self.kind.protocol() == Protocol::Astro {
+            let genesis = cluster::found_pay((self.name(), Purpose::Service), &seats, &self.out)?;
+            return Ok(self.described(&genesis));
+        }
         let genesis = cluster::found(self.name(), Purpose::Service, &seats, &self.out)?;
         Ok(self.described(&genesis))
     }
@@ -220,7 +236,12 @@ impl Arguments {
         } else if brokers.is_empty() {
             // Nobody checks whether members of another protocol possess these keys, so their genesis does not state them.
             let plain = |member| Member { bls: None, pop: None, ..member };
-            cluster::genesis(self.name(), Purpose::Service, members.into_iter().map(plain).collect())?
+            let members = members.into_iter().map(plain).collect();
+            if self.kind.protocol() == Protocol::Astro {
+                cluster::pay_genesis(self.name(), Purpose::Service, members)?
+            } else {
+                cluster::genesis(self.name(), Purpose::Service, members)?
+            }
         } else {
             return Err(usage("a broker's card needs --kind chopchop"));
         };

@@ -21,6 +21,7 @@ mod logs;
 mod man;
 mod node;
 mod operation;
+mod pay;
 mod payments;
 mod pixel;
 mod proxy;
@@ -59,6 +60,7 @@ verbs! {
     Sim sim;
     Kv kv;
     Client client;
+    Pay pay;
     Payments payments;
     Auction auction;
     Pixel pixel;

@@ -38,6 +38,9 @@ impl Arguments {
 }
 
 fn report(context: &str, survey: &Survey) -> Report {
+    if survey.genesis.pay().is_some() {
+        return of_payments(context, survey);
+    }
     let cluster = survey.genesis.cluster();
     let height = survey.highest(|vitals| vitals.height);
     let rows = survey.nodes.iter().map(|node| row(node, height, survey.genesis.chop().is_some()));
@@ -57,6 +60,41 @@ fn report(context: &str, survey: &Survey) -> Report {
         .field("quorum_have", survey.have())
         .field("quorum_need", survey.need())
         .list("nodes", &columns, rows.collect())
+}
+
+/// The nodes of a payment system: there is no view, no leader and no height.
+fn of_payments(context: &str, survey: &Survey) -> Report {
+    let cluster = survey.genesis.cluster();
+    let rows = survey.nodes.iter().map(|node| {
+        let name = Value::from(node.name.clone());
+        match &node.vitals {
+            Ok(vitals) => {
+                let state = if vitals.ready { "ready" } else { "not ready" };
+                let alarms = vitals
+                    .alarms
+                    .iter()
+                    .map(|alarm| Value::from(format!("{} {}", alarm.check, alarm.reason)));
+                let (version, fsync) = (vitals.version.clone(), vitals.fsync_p99.clone());
+                let last = [Value::from(version), Value::from(fsync), alarms.collect()];
+                [name, Value::from(state), Value::from(vitals.settled)].into_iter().chain(last).collect()
+            }
+            Err(error) => {
+                let blank = std::iter::repeat_n(Value::Null, 3);
+                let last = std::iter::once(Value::from(error.to_string()));
+                [name, Value::from("unreachable")].into_iter().chain(blank).chain(last).collect()
+            }
+        }
+    });
+    Report::new("synod-status/1")
+        .field("context", context)
+        .field("cluster", cluster.name.clone())
+        .field("kind", cluster.protocol.as_str())
+        .field("epoch", survey.genesis.roster().epoch().0)
+        .field("settled", survey.highest(|vitals| vitals.settled))
+        .field("f", survey.genesis.f())
+        .field("quorum_have", survey.have())
+        .field("quorum_need", survey.need())
+        .list("nodes", &["node", "state", "settled", "version", "fsync_p99_s", "alarms"], rows.collect())
 }
 
 fn row(node: &Node, highest: Option<u64>, is_chop: bool) -> Vec<Value> {

@@ -19,7 +19,9 @@ use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use synod_config::{Address, BASE_PORT, Context, Contexts, Exit, Genesis, Ports, Service, SynError, code};
+use synod_config::{
+    Address, BASE_PORT, Context, Contexts, Exit, Genesis, Ports, Protocol, Service, SynError, code,
+};
 
 /// Pause between two looks at the nodes while they run.
 const LOOK: Duration = Duration::from_millis(100);
@@ -160,6 +162,7 @@ impl Arguments {
     /// until the nodes listen.
     fn prepare(&self, directory: &Path) -> Result<(Genesis, Option<Claim>), SynError> {
         let is_chop = self.kind.is_chop()?;
+        let protocol = self.kind.protocol();
         if !directory.join(GENESIS_FILE).exists() {
             let count = self.nodes.unwrap_or(4);
             let base = self.base_port.unwrap_or(BASE_PORT);
@@ -168,13 +171,16 @@ impl Arguments {
             }
             let claim = (base == 0).then(|| Claim::free(count)).transpose()?;
             let seats = claim.as_ref().map_or_else(|| local_seats(count, base), |c| Ok(c.seats.clone()))?;
-            let genesis = cluster::found(&self.name, Purpose::Drill, &seats, directory)?;
+            let genesis = if protocol == Protocol::Astro {
+                cluster::found_pay((&self.name, Purpose::Drill), &seats, directory)?
+            } else {
+                cluster::found(&self.name, Purpose::Drill, &seats, directory)?
+            };
             return Ok((genesis, claim));
         }
         let genesis = Genesis::read(&directory.join(GENESIS_FILE))?;
         let there = genesis.members().len();
-        let of_chop = genesis.chop().is_some();
-        if self.kind.kind.is_some_and(|_| is_chop != of_chop)
+        if self.kind.kind.is_some_and(|_| protocol != genesis.cluster().protocol)
             || self.kind.app.is_some()
             || self.kind.brokers.is_some()
         {
@@ -307,10 +313,12 @@ fn select(directory: &Path, genesis: &Genesis, ports: &Ports) -> Result<String, 
         let found = ports.nodes.iter().filter_map(move |node| node.ports.get(&service));
         found.map(|port| Address::loopback(*port))
     };
+    // Users of payments speak HTTP with the node of their institution.
+    let users = if genesis.pay().is_some() { Service::Http } else { Service::Client };
     contexts.add(Context {
         name: name.clone(),
         genesis: directory.join(GENESIS_FILE),
-        addresses: of(Service::Client).collect(),
+        addresses: of(users).collect(),
         directory: Some(directory.to_owned()),
         resp: of(Service::Resp).next(),
         http: of(Service::Http).next(),

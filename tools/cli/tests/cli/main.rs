@@ -9,6 +9,7 @@ mod documents;
 mod exits;
 mod files;
 mod live;
+mod pay;
 mod recovery;
 mod rig;
 mod score;

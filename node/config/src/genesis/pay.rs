@@ -1,0 +1,185 @@
+//! What a genesis of protocol astro says: profile, batches, windows, and who may issue how much money.
+//!
+//! Each registrar is a member. Its first account, number 1, is there from the start and issues the registrar's money: its
+//! balance may go below 0 by the cap. All other accounts of the registrar are opened while the cluster runs, without limits.
+
+use std::collections::BTreeSet;
+
+use super::build::Cluster;
+use super::member::Member;
+use crate::choice::choices;
+use crate::errors::SynError;
+use crate::node::broken;
+use crate::table::Section;
+use synod_wire::Writer;
+
+choices! {
+    /// How payments are broadcast and funded.
+    Profile {
+        /// Signed broadcast; an acknowledgment promises that the entry is funded.
+        Funded = "II-F",
+    }
+}
+
+/// A member that issues money.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registrar {
+    /// Name of the member.
+    pub member: String,
+    /// The ledger, a currency or another unit, of its money.
+    pub ledger: u32,
+    /// The most that it may issue.
+    pub cap: u64,
+}
+
+/// What protocol astro adds to a genesis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pay {
+    /// How payments are broadcast and funded.
+    pub profile: Profile,
+    /// Most entries of a batch, 1 to 16,384.
+    pub batch_max: u32,
+    /// Most bytes of a batch.
+    pub batch_bytes: u32,
+    /// Unsettled entries of an account.
+    pub window: u32,
+    /// Uncommitted batches of a representative.
+    pub lane_window: u32,
+    /// Committed batches of each representative that are kept for whoever is behind.
+    pub retain_batches: u32,
+    /// Who issues money; no member twice.
+    pub registrars: Vec<Registrar>,
+}
+
+/// Most entries of a batch of payments.
+const BATCH_MAX: u32 = 16_384;
+/// Keys of `[protocol]` that this protocol has.
+const OWN: [&str; 6] = ["profile", "batch_max", "batch_bytes", "window", "lane_window", "retain_batches"];
+/// Those of them that no other protocol has.
+const ONLY: [&str; 5] = ["profile", "batch_bytes", "window", "lane_window", "retain_batches"];
+
+impl Default for Pay {
+    fn default() -> Self {
+        Self {
+            profile: Profile::Funded,
+            batch_max: 4_096,
+            batch_bytes: 256 << 10,
+            window: 1_024,
+            lane_window: 64,
+            retain_batches: 1_024,
+            registrars: Vec::new(),
+        }
+    }
+}
+
+impl Pay {
+    /// What each registrar may issue, when a cluster is made by a command.
+    pub const CAP: u64 = 1_000_000_000_000;
+
+    /// The defaults, with each member as a registrar of ledger 1.
+    #[must_use]
+    pub fn of(members: &[Member]) -> Self {
+        let registrar =
+            |member: &Member| Registrar { member: member.name.clone(), ledger: 1, cap: Self::CAP };
+        Self { registrars: members.iter().map(registrar).collect(), ..Self::default() }
+    }
+
+    /// The number of a registrar: that of its member.
+    #[must_use]
+    pub fn number(registrar: &Registrar, members: &[Member]) -> Option<u32> {
+        (0_u32..).zip(members).find(|(_, member)| member.name == registrar.member).map(|(id, _)| id)
+    }
+
+    /// Refuses what only this protocol has, for a genesis of another one.
+    pub(super) fn refuse(protocol: &Section<'_>, registrars: &[Section<'_>]) -> Result<(), SynError> {
+        let stated = protocol.given().find(|leaf| ONLY.contains(leaf)).map(|leaf| format!("protocol.{leaf}"));
+        let stated = stated.or_else(|| (!registrars.is_empty()).then(|| "registrar.member".to_owned()));
+        stated.map_or(Ok(()), |key| Err(broken(&key, "cluster.protocol", "only astro has it")))
+    }
+
+    /// Refuses what this protocol does not have.
+    pub(super) fn refuse_others(
+        cluster: &Section<'_>,
+        protocol: &Section<'_>,
+        brokers: &[Section<'_>],
+    ) -> Result<(), SynError> {
+        let stated = protocol.given().find(|leaf| !OWN.contains(leaf)).map(|leaf| format!("protocol.{leaf}"));
+        let of_chop = cluster.given().find(|leaf| ["directory", "kind"].contains(leaf));
+        let stated = stated.or_else(|| of_chop.map(|leaf| format!("cluster.{leaf}")));
+        let stated = stated.or_else(|| (!brokers.is_empty()).then(|| "broker.name".to_owned()));
+        stated.map_or(Ok(()), |key| Err(broken(&key, "cluster.protocol", "astro does not have it")))
+    }
+
+    /// Reads what the sections say; what is not given is the default.
+    pub(super) fn read(protocol: &Section<'_>, registrars: &[Section<'_>]) -> Result<Self, SynError> {
+        let default = Self::default();
+        let number =
+            |leaf: &str, default: u32| Ok::<_, SynError>(protocol.number_u32(leaf)?.unwrap_or(default));
+        let registrar = |section: &Section<'_>| {
+            Ok::<_, SynError>(Registrar {
+                member: section.required("member")?,
+                ledger: section.number_u32("ledger")?.unwrap_or(1),
+                cap: section.number("cap")?.ok_or_else(|| section.refusal("cap", "missing"))?,
+            })
+        };
+        Ok(Self {
+            profile: protocol.choice("profile")?.unwrap_or(default.profile),
+            batch_max: number("batch_max", default.batch_max)?,
+            batch_bytes: number("batch_bytes", default.batch_bytes)?,
+            window: number("window", default.window)?,
+            lane_window: number("lane_window", default.lane_window)?,
+            retain_batches: number("retain_batches", default.retain_batches)?,
+            registrars: registrars.iter().map(registrar).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Checks relations.
+    pub(super) fn check(&self, cluster: &Cluster, members: &[Member]) -> Result<(), SynError> {
+        let refused = |first: &str, second: &str, found: String| Err(broken(first, second, &found));
+        if self.batch_max > BATCH_MAX {
+            let found = format!("{} entries; batches of astro have {BATCH_MAX} at most", self.batch_max);
+            return refused("protocol.batch_max", "cluster.protocol", found);
+        }
+        if self.retain_batches < self.lane_window {
+            let found = format!("{} batches kept, {} under way", self.retain_batches, self.lane_window);
+            return refused("protocol.retain_batches", "protocol.lane_window", found);
+        }
+        if let Some(member) = members.iter().find(|member| member.stake != 1) {
+            let found =
+                format!("{} has stake {}; {} counts members", member.name, member.stake, cluster.protocol);
+            return refused("member.stake", "cluster.protocol", found);
+        }
+        if self.registrars.is_empty() {
+            return refused("registrar.member", "cluster.protocol", "nobody may issue money".to_owned());
+        }
+        let mut seen = BTreeSet::new();
+        for registrar in &self.registrars {
+            if Self::number(registrar, members).is_none() {
+                let found = format!("no member is named {}", registrar.member);
+                return refused("registrar.member", "member.name", found);
+            }
+            if !seen.insert(&registrar.member) {
+                let found = format!("{} is a registrar twice", registrar.member);
+                return refused("registrar.member", "registrar.member", found);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes every value in the order of the fields.
+    pub(super) fn encode(&self, out: &mut Writer) {
+        out.byte(match self.profile {
+            Profile::Funded => 1,
+        });
+        for number in [self.batch_max, self.batch_bytes, self.window, self.lane_window, self.retain_batches] {
+            out.varint(u64::from(number));
+        }
+        out.count(self.registrars.len());
+        for registrar in &self.registrars {
+            out.count(registrar.member.len());
+            out.bytes(registrar.member.as_bytes());
+            out.varint(u64::from(registrar.ledger));
+            out.varint(registrar.cap);
+        }
+    }
+}

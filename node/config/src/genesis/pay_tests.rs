@@ -1,0 +1,107 @@
+//! Tests of the genesis of protocol astro.
+
+use super::*;
+use crate::address::Address;
+use crate::errors::{SynError, code};
+use crate::keys::NodeKey;
+use synod_crypto::Seed;
+
+fn members() -> Vec<Member> {
+    let member = |at: u8| {
+        let key = NodeKey::from_seed(Seed::new([at + 1; 32])).public();
+        Member::new(&format!("n{at}"), Address::loopback(7100 + 10 * u16::from(at)), key)
+    };
+    (0..4).map(member).collect()
+}
+
+fn build(pay: Pay) -> Result<Genesis, SynError> {
+    let app = "ledger".to_owned();
+    let cluster = Cluster { name: "main".to_owned(), protocol: Protocol::Astro, app, drill: false };
+    Genesis::build_pay(cluster, pay, members(), Vec::new())
+}
+
+fn genesis() -> Genesis {
+    build(Pay::of(&members())).expect("it is valid")
+}
+
+#[test]
+fn a_pay_genesis_is_read_back_as_written_and_states_nothing_of_an_order() {
+    let genesis = genesis();
+    let text = genesis.to_toml();
+    assert!(!text.contains("view_window") && text.contains("profile = \"II-F\""), "{text}");
+    let again = Genesis::parse("genesis.toml", &text).expect("what is written is valid");
+    assert_eq!((&again, again.id()), (&genesis, genesis.id()));
+    assert_eq!(again.pay(), Some(&Pay::of(&members())));
+    let defaults = ["profile", "batch", "window", "lane", "retain", "app", "ledger"];
+    let short: String = text
+        .lines()
+        .filter(|line| !defaults.iter().any(|key| line.starts_with(key)))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(Genesis::parse("genesis.toml", &short).expect("defaults are valid").id(), genesis.id());
+}
+
+#[test]
+fn every_value_of_a_pay_genesis_is_part_of_its_id() {
+    let pay = || Pay::of(&members());
+    let registrar = |change: fn(&mut Registrar)| {
+        let mut pay = pay();
+        change(&mut pay.registrars[1]);
+        pay
+    };
+    let fewer = Pay { registrars: pay().registrars[..3].to_vec(), ..pay() };
+    for (changed, key) in [
+        (Pay { batch_max: 9, ..pay() }, "protocol.batch_max"),
+        (Pay { batch_bytes: 9 << 10, ..pay() }, "protocol.batch_bytes"),
+        (Pay { window: 9, ..pay() }, "protocol.window"),
+        (Pay { lane_window: 9, ..pay() }, "protocol.lane_window"),
+        (Pay { retain_batches: 99, ..pay() }, "protocol.retain_batches"),
+        (registrar(|registrar| registrar.cap += 1), "registrar[1].cap"),
+        (registrar(|registrar| registrar.ledger += 1), "registrar[1].ledger"),
+        (fewer, "registrar[3].member"),
+    ] {
+        let changed = build(changed).expect("it is valid");
+        assert_ne!(changed.id(), genesis().id(), "{key}");
+        assert_eq!(genesis().first_difference(&changed).as_deref(), Some(key));
+    }
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_by_its_key() {
+    let pay = || Pay::of(&members());
+    let named = |name: &str| {
+        let mut pay = pay();
+        name.clone_into(&mut pay.registrars[0].member);
+        pay
+    };
+    for (pay, text) in [
+        (Pay { batch_max: 16_385, ..pay() }, "protocol.batch_max"),
+        (Pay { lane_window: 64, retain_batches: 63, ..pay() }, "protocol.retain_batches"),
+        (Pay { registrars: Vec::new(), ..pay() }, "nobody may issue money"),
+        (named("n9"), "no member is named n9"),
+        (named("n1"), "n1 is a registrar twice"),
+    ] {
+        let error = build(pay).expect_err("it is refused");
+        assert_eq!(error.code(), code::RELATION_BROKEN, "{error}");
+        assert!(error.message().contains(text), "{error}");
+    }
+}
+
+#[test]
+fn keys_of_another_protocol_are_refused() {
+    let text = genesis().to_toml();
+    for (line, key) in [
+        ("profile = \"II-F\"\nview_window = 64", "protocol.view_window"),
+        ("profile = \"II-F\"\ngrant = 64", "protocol.grant"),
+    ] {
+        let wrong = text.replacen("profile = \"II-F\"", line, 1);
+        let error = Genesis::parse("genesis.toml", &wrong).expect_err("it is refused");
+        assert_eq!(error.code(), code::RELATION_BROKEN, "{error}");
+        assert!(error.message().contains(key), "{error}");
+    }
+    let hotstuff = text
+        .replacen("protocol = \"astro\"\napp = \"ledger\"", "protocol = \"hotstuff\"", 1)
+        .replacen("batch_max = 4096\n", "", 1);
+    let error = Genesis::parse("genesis.toml", &hotstuff).expect_err("it is refused");
+    assert!(error.message().contains("only astro has it"), "{error}");
+}

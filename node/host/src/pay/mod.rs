@@ -1,0 +1,30 @@
+//! A node of the payment system: the replica with its representative, the teller before it, the index behind it.
+//!
+//! *Flow.* The [`Teller`] gives orders to the replica under tickets and hears what became of them; what settles goes to the
+//! [`Index`] in its order. The replica tells a settled entry again after a crash until the index has it on disk, so the index
+//! holds all that ever settled here, and an order of a name that it holds happens no second time.
+//!
+//! *Trust.* What a node tells is the word of that node, which is the institution of its custodial accounts.
+//!
+//! *Bounds.* [`ORDERS_MAX`] orders are under way at a node. The index is a file; its page cache is 64 MiB.
+
+mod index;
+mod node;
+mod teller;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use index::{Index, Kept, PAGE_MAX};
+pub use node::issuer;
+pub(crate) use node::{giver, recover};
+pub use synod_astro::{LOOKED_MAX, Level, Seen};
+pub use synod_crypto::PublicKey;
+pub use synod_ledger::{AccountId, Owner};
+pub use teller::{Answer, ORDERS_MAX, Teller};
+pub use words::{Asked, Denied, Known, Order, Transfer, entry};
+
+/// Lanes of the journal.
+pub(crate) const LANES: u8 = 1;
+/// The shard of a cluster: this release has one.
+pub const SHARD: u16 = 0;

@@ -1,0 +1,132 @@
+//! What a node of the payment system hosts, from its genesis.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use synod_astro::{Batches, Config, Parameters, Replica};
+use synod_broadcast::{SignedBroadcast, signed};
+use synod_config::{Genesis, Pay, SynError};
+use synod_crypto::Hash;
+use synod_ledger::{Opening, Terms, Units, UserData};
+use synod_machine::broadcast::{Context, View};
+use synod_machine::host::{Host, LaneLog};
+use synod_net::Handle;
+use synod_quorum::NodeId;
+
+use super::teller::Give;
+use super::{AccountId, Owner, SHARD, Teller};
+use crate::error::invalid;
+use crate::plan::{Connect, Part, Plan, REPLICA, damaged, host};
+use crate::server::Setup;
+
+/// The replica as it is hosted.
+type Hosted = Replica<SignedBroadcast<Batches>>;
+
+/// The account that issues the money of the member of this number.
+#[must_use]
+pub const fn issuer(registrar: u32) -> AccountId {
+    AccountId { shard: SHARD, registrar, local: 1 }
+}
+
+/// Recovers the replica, and the teller that speaks with it.
+pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>) -> Result<Plan, SynError> {
+    let Ok::<[LaneLog; 1], _>([log]) = lanes.try_into() else {
+        return Err(invalid("the journal has another number of lanes than the plan"));
+    };
+    let config = config(&setup.genesis, setup.own)?;
+    let broadcast = broadcast(&config);
+    let view = Arc::clone(&config.view);
+    let channel =
+        move |settled| signed::Setup { config: broadcast.clone(), view: Arc::clone(&view), settled };
+    let replica = synod_astro::Setup { config, channel: Box::new(channel) };
+    let replica = Host::<Hosted>::open(host(setup, REPLICA), replica, log).map_err(damaged)?;
+    let teller = Teller::open(&setup.data, setup.own)?;
+    Ok(Plan {
+        parts: vec![Part { number: REPLICA, hosted: Box::new(replica), reactor: 0, routes: Vec::new() }],
+        connector: connect(&teller),
+        guests: Vec::new(),
+        named: Vec::new(),
+        keys: None,
+        readmitted: Vec::new(),
+        signer: None,
+        teller: Some(teller),
+    })
+}
+
+/// What the replica of member `own` needs to know.
+fn config(genesis: &Genesis, own: NodeId) -> Result<Config, SynError> {
+    let pay = genesis.pay().ok_or_else(|| invalid("the genesis is not of protocol astro"))?;
+    let registrars = registrars(genesis, pay)?;
+    let id = genesis.id();
+    Ok(Config {
+        me: own,
+        view: Arc::new(View {
+            cluster: id,
+            roster: Arc::new(genesis.roster().clone()),
+            context: Context { shard: SHARD, view: Hash::of_value("synod astro view", &id) },
+        }),
+        genesis: registrars.iter().map(|(number, ledger, cap)| first(*number, *ledger, *cap)).collect(),
+        caps: registrars
+            .iter()
+            .map(|(number, _, cap)| (u32::from(*number), *cap))
+            .collect::<BTreeMap<_, _>>(),
+        parameters: Parameters {
+            batch_max: pay.batch_max,
+            batch_bytes: pay.batch_bytes,
+            window: u64::from(pay.window),
+            lane_window: u64::from(pay.lane_window),
+            retain: u64::from(pay.retain_batches),
+            ..Parameters::default()
+        },
+    })
+}
+
+/// Number, ledger and cap of each registrar, in the order of their numbers.
+fn registrars(genesis: &Genesis, pay: &Pay) -> Result<Vec<(u8, u32, Units)>, SynError> {
+    let number = |registrar| {
+        let number = Pay::number(registrar, genesis.members())?;
+        Some((u8::try_from(number).ok()?, registrar.ledger, Units(u128::from(registrar.cap))))
+    };
+    let all: Option<Vec<_>> = pay.registrars.iter().map(number).collect();
+    let mut all = all.ok_or_else(|| invalid("a registrar of the genesis is no member"))?;
+    all.sort_unstable_by_key(|(number, ..)| *number);
+    Ok(all)
+}
+
+/// The account that issues a registrar's money.
+fn first(number: u8, ledger: u32, cap: Units) -> Opening {
+    let owner = Owner::Custodial(number);
+    let terms = Terms { owner, recovery: None, limit: cap, code: 0, user_data: UserData::default() };
+    Opening { id: issuer(u32::from(number)), ledger, terms, limit_max: cap, representative: number }
+}
+
+/// How the broadcast is set up under the replica.
+fn broadcast(config: &Config) -> synod_broadcast::Config {
+    let parameters = &config.parameters;
+    synod_broadcast::Config {
+        window: parameters.lane_window,
+        retain: parameters.retain,
+        payload_max: parameters.payload_max(),
+        frontier_every: parameters.frontier_every,
+        resend: parameters.resend,
+        resend_max: parameters.resend_max,
+        pull: parameters.pull,
+        pull_max: parameters.pull_max,
+        ..synod_broadcast::Config::new(config.me, config.view.roster.all())
+    }
+}
+
+/// What hands inputs of a teller to the running replica.
+pub(crate) fn giver(handle: Handle) -> Give {
+    Box::new(move |input| handle.input(REPLICA, input).is_ok())
+}
+
+/// Where outputs go: all to the teller.
+fn connect(teller: &Arc<Teller>) -> Connect {
+    let teller = Arc::clone(teller);
+    Box::new(move |_, output, _| {
+        if let Ok(output) = output.downcast::<synod_astro::Output>() {
+            teller.hear(*output);
+        }
+    })
+}

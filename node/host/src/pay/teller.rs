@@ -1,0 +1,466 @@
+//! The teller: takes orders and questions, gives them to the replica under tickets, and tells what became of them.
+//!
+//! Calls come from any thread and return at once with a channel; the replica's words come on its reactor. What settles goes to a
+//! thread of its own, which keeps it in the [`Index`] and says so to the replica.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use synod_astro::{Input, Level, Output, Refusal, Seen};
+use synod_config::SynError;
+use synod_crypto::Hash;
+use synod_ledger::{AccountId, Entry, EntryId, Opening, Owner, Terms, Units, UserData};
+use synod_quorum::NodeId;
+use tokio::sync::oneshot;
+
+use super::index::{Index, Kept};
+use super::words::{Asked, Denied, Order, Transfer};
+use super::{SHARD, issuer};
+use crate::error::invalid;
+
+/// Most orders that are under way at a node.
+pub const ORDERS_MAX: usize = 1 << 18;
+/// Most entries that are kept with one sync.
+const GROUP_MAX: usize = 1 << 14;
+/// When to try again, in milliseconds, where the replica has no room.
+const RETRY_MS: u32 = 50;
+
+/// Where an answer comes.
+pub type Answer<T> = oneshot::Receiver<Asked<T>>;
+type Reply<T> = oneshot::Sender<Asked<T>>;
+/// Gives an input to the replica; false where it has no room.
+pub(crate) type Give = Box<dyn Fn(Input) -> bool + Send + Sync>;
+
+/// An order under way: given to the replica and not yet in the index.
+struct Under {
+    order: Order,
+    /// Its entry, once it has one.
+    known: Option<(Entry, Hash)>,
+    level: Level,
+    position: u64,
+    /// Who waits, and for what.
+    waiting: Vec<(Level, Reply<Transfer>)>,
+}
+
+/// Questions to the replica that are not answered.
+enum Open {
+    Order(u128),
+    Account(Reply<AccountId>),
+    Look(Reply<Vec<Seen>>),
+}
+
+#[derive(Default)]
+struct State {
+    ticket: u64,
+    asked: HashMap<u64, Open>,
+    orders: HashMap<u128, Under>,
+    opening: BTreeMap<AccountId, Reply<AccountId>>,
+}
+
+/// See the module.
+pub struct Teller {
+    own: NodeId,
+    state: Mutex<State>,
+    replica: OnceLock<Give>,
+    index: Arc<Index>,
+    news: Mutex<Option<Sender<Kept>>>,
+    keeper: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Teller {
+    /// Opens the index in the data directory; [`Self::begin`] starts the work.
+    ///
+    /// # Errors
+    /// Those of [`Index::open`].
+    pub(crate) fn open(data: &Path, own: NodeId) -> Result<Arc<Self>, SynError> {
+        let index = Arc::new(Index::open(data)?);
+        let (news, heard) = channel();
+        let teller = Arc::new(Self {
+            own,
+            state: Mutex::default(),
+            replica: OnceLock::new(),
+            index,
+            news: Mutex::new(Some(news)),
+            keeper: Mutex::default(),
+        });
+        let (weak, index) = (Arc::downgrade(&teller), Arc::clone(&teller.index));
+        let thread = std::thread::Builder::new().name("pay-index".to_owned());
+        let keeper = thread.spawn(move || keep(&heard, &index, &weak));
+        let keeper = keeper.map_err(|error| invalid("no thread for the index of payments").because(error))?;
+        *teller.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);
+        Ok(teller)
+    }
+
+    /// From here on the replica can be asked.
+    pub(crate) fn begin(&self, give: Give) {
+        // A second call has nothing to add: there is one runtime.
+        let _ = self.replica.set(give);
+    }
+
+    /// Keeps what was told and ends; who waits is told that the node stops.
+    pub(crate) fn end(&self) {
+        drop(self.news.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(keeper) = keeper {
+            // It ends with its channel; what it could not write ended the process.
+            let _ = keeper.join();
+        }
+        *self.state() = State::default();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which member this is.
+    #[must_use]
+    pub const fn own(&self) -> NodeId {
+        self.own
+    }
+
+    /// What settled here.
+    #[must_use]
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Gives an input to the replica; false where it has no room.
+    fn give(&self, input: Input) -> bool {
+        self.replica.get().is_some_and(|give| give(input))
+    }
+
+    /// Orders a payment; the answer comes once it is as sure as `until`.
+    pub fn pay(&self, order: Order, until: Level) -> Answer<Transfer> {
+        let (reply, answer) = oneshot::channel();
+        let mut state = self.state();
+        if let Some(under) = state.orders.get_mut(&order.id) {
+            under.join(&order, until, reply);
+            return answer;
+        }
+        if let Some(known) = self.known(order.id) {
+            drop(state);
+            let told = match order.differs(&known.entry) {
+                Some(field) => Err(Denied::Different(field)),
+                None if known.level >= until => Ok(known),
+                None => {
+                    self.wait(order, known, until, reply);
+                    return answer;
+                }
+            };
+            // Who asked may have gone.
+            let _ = reply.send(told);
+            return answer;
+        }
+        if state.orders.len() >= ORDERS_MAX {
+            state.sweep();
+        }
+        if state.orders.len() >= ORDERS_MAX {
+            let _ = reply.send(Err(Denied::Busy(RETRY_MS)));
+            return answer;
+        }
+        let ticket = state.next(Open::Order(order.id));
+        let (id, draft) = (order.id, order.draft());
+        let waiting = vec![(until, reply)];
+        let under = Under { order, known: None, level: Level::Accepted, position: 0, waiting };
+        state.orders.insert(id, under);
+        drop(state);
+        if !self.give(Input::Order { ticket, draft }) {
+            self.refuse(ticket, Denied::Busy(RETRY_MS));
+        }
+        answer
+    }
+
+    /// Waits for a settled payment to become surer.
+    fn wait(&self, order: Order, known: Transfer, until: Level, reply: Reply<Transfer>) {
+        let id = order.id;
+        let Transfer { entry, digest, level, position } = known;
+        let mut state = self.state();
+        let under = state.orders.entry(id).or_insert_with(|| Under {
+            order,
+            known: Some((entry, digest)),
+            level,
+            position,
+            waiting: Vec::new(),
+        });
+        under.waiting.push((until, reply));
+        under.tell();
+    }
+
+    /// A payment of this name by an account of this institution.
+    #[must_use]
+    pub fn known(&self, name: u128) -> Option<Transfer> {
+        let named = self.index.named(name);
+        named.into_iter().find(|known| known.place().spender.registrar == self.own.0)
+    }
+
+    /// A payment of this name, whoever its payer is, as far as it is known here.
+    #[must_use]
+    pub fn transfer(&self, name: u128) -> Option<Transfer> {
+        let under = self.state().orders.get(&name).and_then(Under::transfer);
+        under.or_else(|| self.known(name)).or_else(|| self.index.named(name).into_iter().next())
+    }
+
+    /// Opens an account of this institution; the answer comes once it is open everywhere it can be paid.
+    pub fn open_account(&self, owner: Option<Owner>, ledger: u32, code: u16) -> Answer<AccountId> {
+        let (reply, answer) = oneshot::channel();
+        let institution = u8::try_from(self.own.0).expect("members have numbers below 128");
+        let owner = owner.unwrap_or(Owner::Custodial(institution));
+        let terms = Terms { owner, recovery: None, limit: Units(0), code, user_data: UserData::default() };
+        let id = AccountId { shard: SHARD, registrar: self.own.0, local: 0 };
+        let opening = Opening { id, ledger, terms, limit_max: Units(0), representative: institution };
+        let ticket = self.state().next(Open::Account(reply));
+        if !self.give(Input::Open { ticket, opening }) {
+            self.refuse(ticket, Denied::Busy(RETRY_MS));
+        }
+        answer
+    }
+
+    /// How accounts stand at this node, from this one on.
+    pub fn look(&self, from: AccountId, count: u32) -> Answer<Vec<Seen>> {
+        let (reply, answer) = oneshot::channel();
+        let ticket = self.state().next(Open::Look(reply));
+        if !self.give(Input::Look { ticket, from, count }) {
+            self.refuse(ticket, Denied::Busy(RETRY_MS));
+        }
+        answer
+    }
+
+    /// The account that issues this institution's money.
+    #[must_use]
+    pub const fn issuer(&self) -> AccountId {
+        issuer(self.own.0)
+    }
+
+    fn refuse(&self, ticket: u64, why: Denied) {
+        let mut state = self.state();
+        match state.asked.remove(&ticket) {
+            Some(Open::Order(id)) => {
+                let waiting = state.orders.remove(&id).map(|under| under.waiting).unwrap_or_default();
+                drop(state);
+                for (_, reply) in waiting {
+                    let _ = reply.send(Err(why));
+                }
+            }
+            Some(Open::Account(reply)) => drop(reply.send(Err(why))),
+            Some(Open::Look(reply)) => drop(reply.send(Err(why))),
+            None => {}
+        }
+    }
+
+    /// A word of the replica.
+    pub(crate) fn hear(&self, output: Output) {
+        match output {
+            Output::Accepted { ticket, entry, digest } => self.on_accepted(ticket, entry, digest),
+            Output::Refused { ticket, why } => self.on_refused(ticket, why),
+            Output::Progress { id, transfer, level } => self.on_progress(id, transfer, level),
+            Output::Settled { position, entry, digest } => self.on_settled(position, entry, digest),
+            Output::Numbered { ticket, account } => {
+                let mut state = self.state();
+                if let Some(Open::Account(reply)) = state.asked.remove(&ticket) {
+                    state.opening.insert(account, reply);
+                }
+            }
+            Output::Opened(account) => {
+                if let Some(reply) = self.state().opening.remove(&account) {
+                    let _ = reply.send(Ok(account));
+                }
+            }
+            Output::Looked { ticket, accounts } => {
+                if let Some(Open::Look(reply)) = self.state().asked.remove(&ticket) {
+                    let _ = reply.send(Ok(accounts));
+                }
+            }
+            Output::TwoBatches { lane, sequence, .. } => {
+                tracing::error!(lane = lane.0, sequence, "a representative signed two batches for one place");
+            }
+            Output::Conflict { id, .. } => {
+                tracing::error!(account = %id.spender, n = id.n, "an owner signed two entries for one place");
+            }
+        }
+    }
+
+    fn on_accepted(&self, ticket: u64, entry: Entry, digest: Hash) {
+        let mut state = self.state();
+        state.asked.remove(&ticket);
+        if let Some(under) = state.orders.get_mut(&entry.transfer) {
+            under.known = Some((entry, digest));
+            under.tell();
+        }
+    }
+
+    fn on_refused(&self, ticket: u64, why: Refusal) {
+        let denied = match why {
+            Refusal::Ledger(code) => Denied::Ledger(code),
+            Refusal::Busy(ms) => Denied::Busy(ms),
+            // An order of this name is under way from before a restart: what becomes of it is the answer.
+            Refusal::Exists(_) => {
+                self.state().asked.remove(&ticket);
+                return;
+            }
+        };
+        self.refuse(ticket, denied);
+    }
+
+    fn on_progress(&self, id: EntryId, name: u128, level: Level) {
+        if level > Level::Certified {
+            self.tell_keeper(Kept::Level(id, level));
+        }
+        let mut state = self.state();
+        if let Some(under) = state.orders.get_mut(&name) {
+            under.level = under.level.max(level);
+            under.tell();
+        }
+        state.let_go(name);
+    }
+
+    fn on_settled(&self, position: u64, entry: Entry, digest: Hash) {
+        let name = entry.transfer;
+        let is_ours = entry.id.spender.registrar == self.own.0;
+        let mut state = self.state();
+        if is_ours && let Some(under) = state.orders.get_mut(&name) {
+            match under.order.differs(&entry) {
+                Some(field) => {
+                    for (_, reply) in
+                        state.orders.remove(&name).map(|under| under.waiting).unwrap_or_default()
+                    {
+                        let _ = reply.send(Err(Denied::Different(field)));
+                    }
+                }
+                None => {
+                    under.level = under.level.max(Level::Certified);
+                    under.position = position;
+                    under.known = Some((entry.clone(), digest));
+                    under.tell();
+                }
+            }
+        }
+        drop(state);
+        self.tell_keeper(Kept::Settled(position, entry));
+    }
+
+    fn tell_keeper(&self, kept: Kept) {
+        if let Some(news) = self.news.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            // The keeper hears as long as there is a sender.
+            let _ = news.send(kept);
+        }
+    }
+
+    /// The index holds everything up to this position.
+    fn on_kept(&self, position: u64, names: &[u128]) {
+        // Without room the next group says it.
+        self.give(Input::Kept(position));
+        let mut state = self.state();
+        for name in names {
+            state.let_go(*name);
+        }
+    }
+}
+
+impl State {
+    fn next(&mut self, open: Open) -> u64 {
+        self.ticket += 1;
+        self.asked.insert(self.ticket, open);
+        self.ticket
+    }
+
+    /// Forgets an order that settled and that nobody waits for: the index has it.
+    fn let_go(&mut self, name: u128) {
+        let Some(under) = self.orders.get_mut(&name) else { return };
+        under.waiting.retain(|(_, reply)| !reply.is_closed());
+        if under.is_done() {
+            self.orders.remove(&name);
+        }
+    }
+
+    /// Forgets all such orders.
+    fn sweep(&mut self) {
+        self.orders.retain(|_, under| {
+            under.waiting.retain(|(_, reply)| !reply.is_closed());
+            !under.is_done()
+        });
+    }
+}
+
+impl Under {
+    /// Whether it settled, and nobody waits for it.
+    const fn is_done(&self) -> bool {
+        self.position > 0 && self.waiting.is_empty()
+    }
+
+    fn transfer(&self) -> Option<Transfer> {
+        let (entry, digest) = self.known.clone()?;
+        Some(Transfer { entry, digest, level: self.level, position: self.position })
+    }
+
+    /// Another call for the same name.
+    fn join(&mut self, order: &Order, until: Level, reply: Reply<Transfer>) {
+        if let Some(field) = self.order.differs_from(order) {
+            let _ = reply.send(Err(Denied::Different(field)));
+            return;
+        }
+        self.waiting.push((until, reply));
+        self.tell();
+    }
+
+    /// Tells those whose level is reached.
+    fn tell(&mut self) {
+        let Some(transfer) = self.transfer() else { return };
+        let level = self.level;
+        for (until, reply) in std::mem::take(&mut self.waiting) {
+            if until <= level {
+                let _ = reply.send(Ok(transfer.clone()));
+            } else {
+                self.waiting.push((until, reply));
+            }
+        }
+    }
+}
+
+/// Keeps what it hears, many at a time with one sync.
+fn keep(heard: &Receiver<Kept>, index: &Index, teller: &Weak<Teller>) {
+    let mut early: HashMap<EntryId, Level> = HashMap::new();
+    while let Ok(first) = heard.recv() {
+        let mut group = vec![first];
+        while group.len() < GROUP_MAX
+            && let Ok(next) = heard.try_recv()
+        {
+            group.push(next);
+        }
+        let names = group.iter().filter_map(|kept| match kept {
+            Kept::Settled(_, entry) => Some(entry.transfer),
+            Kept::Level(..) => None,
+        });
+        let names: Vec<u128> = names.collect();
+        let group = ordered(group, index, &mut early);
+        let position = index.keep(group);
+        if let Some(teller) = teller.upgrade() {
+            teller.on_kept(position, &names);
+        }
+    }
+}
+
+/// Levels that come before their entries settle here wait for them.
+fn ordered(group: Vec<Kept>, index: &Index, early: &mut HashMap<EntryId, Level>) -> Vec<Kept> {
+    let settled: Vec<EntryId> = group
+        .iter()
+        .filter_map(|kept| if let Kept::Settled(_, entry) = kept { Some(entry.id) } else { None })
+        .collect();
+    let here: std::collections::HashSet<EntryId> = settled.iter().copied().collect();
+    let (mut entries, mut levels) = (Vec::new(), Vec::new());
+    for kept in group {
+        match kept {
+            Kept::Settled(..) => entries.push(kept),
+            Kept::Level(id, _) if here.contains(&id) || index.entry(id).is_some() => levels.push(kept),
+            Kept::Level(id, level) => {
+                let known = early.entry(id).or_insert(level);
+                *known = (*known).max(level);
+            }
+        }
+    }
+    levels.extend(settled.iter().filter_map(|id| Some(Kept::Level(*id, early.remove(id)?))));
+    entries.extend(levels);
+    entries
+}

@@ -1,0 +1,240 @@
+//! What a teller promises, with a replica spoken by hand.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use synod_astro::{Draft, Input, Level, Output, Refusal};
+use synod_crypto::Hash;
+use synod_ledger::{AccountId, Code, Digests, Entry, EntryId, genesis};
+use synod_quorum::NodeId;
+
+use super::{Denied, Index, Kept, Order, Teller, Transfer};
+
+/// A directory that goes with its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("synod-pay-{}-{next}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary folder");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+fn account(registrar: u32, local: u64) -> AccountId {
+    AccountId { shard: 0, registrar, local }
+}
+
+fn order(id: u128, amount: u128) -> Order {
+    Order { id, from: account(0, 1), to: account(1, 2), amount, ledger: 1, code: 0 }
+}
+
+/// The entry that a replica makes of a draft.
+fn entry(draft: &Draft, n: u64) -> (Entry, Hash) {
+    let Draft { spender, kind, transfer, ledger, code, user_data, flags } = draft.clone();
+    let id = EntryId { spender, n };
+    let entry = Entry { id, prev: genesis(spender), kind, transfer, ledger, code, user_data, flags };
+    let digest = Digests::default().entry(&entry);
+    (entry, digest)
+}
+
+/// A teller, and what it asked.
+struct Counter {
+    teller: Arc<Teller>,
+    asked: Arc<Mutex<Vec<Input>>>,
+    // Last, so that the index is closed before.
+    folder: Arc<Folder>,
+}
+
+impl Counter {
+    fn new() -> Self {
+        Self::at(Arc::new(Folder::new()))
+    }
+
+    fn at(folder: Arc<Folder>) -> Self {
+        let teller = Teller::open(&folder.0, NodeId(0)).expect("an index");
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&asked);
+        teller.begin(Box::new(move |input| {
+            heard.lock().expect("no panic").push(input);
+            true
+        }));
+        Self { teller, asked, folder }
+    }
+
+    /// The orders that were given, with their tickets.
+    fn orders(&self) -> Vec<(u64, Draft)> {
+        let asked = self.asked.lock().expect("no panic");
+        let orders = asked.iter().filter_map(|input| match input {
+            Input::Order { ticket, draft } => Some((*ticket, draft.clone())),
+            _ => None,
+        });
+        orders.collect()
+    }
+
+    /// The replica takes the nth order as the nth entry.
+    fn accept(&self, nth: usize) -> (Entry, Hash) {
+        let (ticket, draft) = self.orders()[nth].clone();
+        let (entry, digest) = entry(&draft, nth as u64 + 1);
+        self.teller.hear(Output::Accepted { ticket, entry: entry.clone(), digest });
+        (entry, digest)
+    }
+
+    /// The replica settles an entry, and its receipts come.
+    fn settle(&self, position: u64, (entry, digest): (Entry, Hash), level: Level) {
+        let (id, transfer) = (entry.id, entry.transfer);
+        self.teller.hear(Output::Progress { id, transfer, level: Level::Certified });
+        self.teller.hear(Output::Settled { position, entry, digest });
+        if level > Level::Certified {
+            self.teller.hear(Output::Progress { id, transfer, level });
+        }
+    }
+
+    /// Stops the teller, and opens one in the same place.
+    fn again(self) -> Self {
+        self.teller.end();
+        let Self { teller, folder, .. } = self;
+        drop(teller);
+        Self::at(folder)
+    }
+}
+
+type Answer = super::Answer<Transfer>;
+
+fn told(answer: &mut Answer) -> Result<Transfer, Denied> {
+    answer.try_recv().expect("it is answered")
+}
+
+#[test]
+fn an_order_is_given_once_however_often_it_is_asked() {
+    let counter = Counter::new();
+    let mut answers: Vec<Answer> =
+        (0..3).map(|_| counter.teller.pay(order(7, 5), Level::Certified)).collect();
+    assert_eq!(counter.orders().len(), 1);
+    let other = counter.teller.pay(order(7, 6), Level::Certified).try_recv().expect("at once");
+    assert_eq!(other, Err(Denied::Different("amount")));
+    let accepted = counter.accept(0);
+    assert!(answers.iter_mut().all(|answer| answer.try_recv().is_err()), "one member's word is no outcome");
+    counter.settle(1, accepted.clone(), Level::Certified);
+    for answer in &mut answers {
+        let transfer = told(answer).expect("paid");
+        assert_eq!((transfer.digest, transfer.level), (accepted.1, Level::Certified));
+    }
+}
+
+#[test]
+fn who_waits_is_told_when_a_payment_is_as_sure_as_wanted() {
+    let counter = Counter::new();
+    let mut stable = counter.teller.pay(order(7, 5), Level::Stable);
+    let mut settled = counter.teller.pay(order(7, 5), Level::Settled);
+    let accepted = counter.accept(0);
+    counter.settle(1, accepted.clone(), Level::Settled);
+    assert_eq!(told(&mut settled).expect("paid").level, Level::Settled);
+    assert!(stable.try_recv().is_err());
+    let (id, transfer) = (accepted.0.id, accepted.0.transfer);
+    counter.teller.hear(Output::Progress { id, transfer, level: Level::Stable });
+    assert_eq!(told(&mut stable).expect("paid").level, Level::Stable);
+}
+
+#[test]
+fn a_refusal_is_told_and_the_name_can_be_used_again() {
+    let counter = Counter::new();
+    let mut answer = counter.teller.pay(order(7, 5), Level::Settled);
+    let (ticket, _) = counter.orders()[0].clone();
+    let why = Refusal::Ledger(Code::InsufficientFunds);
+    counter.teller.hear(Output::Refused { ticket, why });
+    assert_eq!(told(&mut answer), Err(Denied::Ledger(Code::InsufficientFunds)));
+    let _second = counter.teller.pay(order(7, 5), Level::Settled);
+    assert_eq!(counter.orders().len(), 2);
+}
+
+#[test]
+fn a_payment_that_settled_is_known_after_a_restart_and_happens_no_second_time() {
+    let counter = Counter::new();
+    let _answer = counter.teller.pay(order(7, 5), Level::Settled);
+    let accepted = counter.accept(0);
+    counter.settle(1, accepted.clone(), Level::Stable);
+    let counter = counter.again();
+    let mut answer = counter.teller.pay(order(7, 5), Level::Stable);
+    let transfer = told(&mut answer).expect("it was paid");
+    assert_eq!((transfer.digest, transfer.position), (accepted.1, 1));
+    let other = counter.teller.pay(Order { to: account(2, 2), ..order(7, 5) }, Level::Settled).try_recv();
+    assert_eq!(other.expect("at once"), Err(Denied::Different("payee")));
+    assert_eq!(counter.orders().len(), 0);
+}
+
+#[test]
+fn an_order_under_way_at_a_crash_is_answered_by_what_became_of_it() {
+    let counter = Counter::new();
+    let draft = order(7, 5).draft();
+    let mut answer = counter.teller.pay(order(7, 5), Level::Certified);
+    let (ticket, _) = counter.orders()[0].clone();
+    // The replica recovered it from its log and knows the name.
+    let (entry, digest) = entry(&draft, 1);
+    counter.teller.hear(Output::Refused { ticket, why: Refusal::Exists(entry.id) });
+    assert!(answer.try_recv().is_err());
+    counter.settle(1, (entry, digest), Level::Certified);
+    assert_eq!(told(&mut answer).expect("paid").digest, digest);
+    // Another payment of that name was under way: that is what is told.
+    let mut answer = counter.teller.pay(order(8, 5), Level::Certified);
+    let (ticket, _) = counter.orders()[1].clone();
+    let (other, digest) = self::entry(&order(8, 9).draft(), 2);
+    counter.teller.hear(Output::Refused { ticket, why: Refusal::Exists(other.id) });
+    counter.settle(2, (other, digest), Level::Certified);
+    assert_eq!(told(&mut answer), Err(Denied::Different("amount")));
+}
+
+#[test]
+fn the_replica_hears_how_much_is_kept() {
+    let counter = Counter::new();
+    for nth in 0..3_u64 {
+        let _answer = counter.teller.pay(order(u128::from(nth) + 1, 5), Level::Settled);
+        let accepted = counter.accept(usize::try_from(nth).expect("few"));
+        counter.settle(nth + 1, accepted, Level::Certified);
+    }
+    counter.teller.end();
+    let asked = counter.asked.lock().expect("no panic");
+    let kept = asked
+        .iter()
+        .filter_map(|input| if let Input::Kept(position) = input { Some(*position) } else { None });
+    assert_eq!(kept.max(), Some(3));
+}
+
+#[test]
+fn the_index_keeps_accounts_in_the_order_in_which_they_settled_and_levels_never_fall() {
+    let folder = Folder::new();
+    let entries: Vec<Entry> = (1..=5_u64).map(|n| entry(&order(u128::from(n), 5).draft(), n).0).collect();
+    let settled = |from: u64| {
+        let all = (1_u64..).zip(entries.clone()).filter(move |(position, _)| *position >= from);
+        all.map(|(position, entry)| Kept::Settled(position, entry)).collect::<Vec<_>>()
+    };
+    let index = Index::open(&folder.0).expect("an index");
+    assert_eq!(index.keep(settled(1)), 5);
+    assert_eq!(index.keep(settled(3)), 5, "what is kept is passed over");
+    index.keep(vec![Kept::Level(entries[1].id, Level::Stable), Kept::Level(entries[1].id, Level::Settled)]);
+    drop(index);
+    let index = Index::open(&folder.0).expect("an index");
+    assert_eq!(
+        (index.position(), index.entry(entries[1].id).map(|known| known.level)),
+        (5, Some(Level::Stable))
+    );
+    let names = |account: AccountId, after: u64, max: usize| {
+        index.history(account, after, max).iter().map(|known| known.entry.transfer).collect::<Vec<_>>()
+    };
+    for account in [account(0, 1), account(1, 2)] {
+        assert_eq!(names(account, 0, 9), [1, 2, 3, 4, 5]);
+        assert_eq!(names(account, 2, 2), [3, 4]);
+    }
+    assert!(names(account(0, 2), 0, 9).is_empty());
+    assert_eq!(index.named(4).len(), 1);
+    assert!(index.named(6).is_empty());
+}

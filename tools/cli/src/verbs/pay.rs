@@ -1,0 +1,291 @@
+//! `synod pay`: accounts and payments of a payment system, through the node of the institution that carries the account.
+
+mod institution;
+
+use crate::exit::Done;
+use crate::output::Report;
+use crate::session::{Session, usage};
+use clap::{Args, Subcommand, ValueEnum};
+use institution::Institution;
+use serde_json::{Value, json};
+use synod_config::{Exit, SynError, code};
+use synod_host::pay::{AccountId, issuer};
+
+/// Accounts and payments without an order, of a cluster of kind astro.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  synod pay send --from 0-0-2 --to 0-1-2 --amount 5")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Opens accounts, lists them, and shows how one stands.
+    #[command(after_help = "Example:\n  synod pay account show 0-0-1")]
+    Account {
+        #[command(subcommand)]
+        verb: AccountVerb,
+    },
+    /// Pays from one account to another, once per id, and waits until the payment is as sure as wanted.
+    #[command(after_help = "Example:\n  synod pay send --from 0-0-1 --to 0-1-1 --amount 5")]
+    Send {
+        /// Who pays.
+        #[arg(long, value_name = "ACCOUNT")]
+        from: AccountId,
+        /// Who is paid.
+        #[arg(long, value_name = "ACCOUNT")]
+        to: AccountId,
+        /// How much, in the smallest unit of the ledger.
+        #[arg(long)]
+        amount: u128,
+        /// The payment's name; sent twice, it happens once. By default a new one is drawn.
+        #[arg(long)]
+        id: Option<u128>,
+        /// How sure it has to be.
+        #[arg(long, value_enum, default_value_t = Until::Settled)]
+        until: Until,
+        /// The ledger of both accounts.
+        #[arg(long, default_value_t = 1)]
+        ledger: u32,
+        /// Your reason, as a number.
+        #[arg(long, default_value_t = 0)]
+        code: u16,
+    },
+    /// Shows a payment by its id, and how sure it is.
+    #[command(after_help = "Example:\n  synod pay status 7")]
+    Status {
+        /// The payment's name.
+        id: u128,
+        /// The node to ask; by default the one that knows it, each in turn.
+        #[arg(long)]
+        node: Option<String>,
+    },
+    /// Lists what settled of an account, in the order in which it settled at its institution.
+    #[command(after_help = "Example:\n  synod pay history 0-0-1")]
+    History {
+        /// The account.
+        account: AccountId,
+        /// Begins behind this position.
+        #[arg(long, default_value_t = 0)]
+        after: u64,
+        /// Rows at most.
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        limit: u32,
+        /// The node to ask; by default that of the account's institution.
+        #[arg(long)]
+        node: Option<String>,
+    },
+    /// Gives an account money of its institution's issuer; in drills only.
+    #[command(after_help = "Example:\n  synod pay faucet 0-0-2 --amount 1000")]
+    Faucet {
+        /// Who is paid.
+        account: AccountId,
+        /// How much.
+        #[arg(long, default_value_t = 1_000)]
+        amount: u128,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum AccountVerb {
+    /// Opens an account at an institution.
+    #[command(after_help = "Example:\n  synod pay account new --node n0")]
+    New {
+        /// The institution: a member that is a registrar; by default the first.
+        #[arg(long)]
+        node: Option<String>,
+        /// The ledger, a currency or another unit, for good; by default that of the institution's money.
+        #[arg(long)]
+        ledger: Option<u32>,
+        /// The institution's reason, as a number.
+        #[arg(long, default_value_t = 0)]
+        code: u16,
+        /// An Ed25519 key as 64 hex digits: its holder signs each payment; without it the institution does.
+        #[arg(long, value_name = "HEX")]
+        key: Option<String>,
+    },
+    /// Lists accounts, as they stand at one node.
+    #[command(after_help = "Example:\n  synod pay account ls")]
+    Ls {
+        /// The node to ask; by default the first registrar's.
+        #[arg(long)]
+        node: Option<String>,
+        /// Begins behind this account.
+        #[arg(long, value_name = "ACCOUNT")]
+        after: Option<AccountId>,
+        /// Rows at most.
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+        limit: u32,
+    },
+    /// Shows how an account stands at a node.
+    #[command(after_help = "Example:\n  synod pay account show 0-0-1")]
+    Show {
+        /// The account.
+        account: AccountId,
+        /// The node to ask; by default that of the account's institution.
+        #[arg(long)]
+        node: Option<String>,
+    },
+}
+
+/// How sure a payment has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Until {
+    /// No other entry can have its place.
+    Certified,
+    /// A correct node settled it.
+    Settled,
+    /// It survives any f faults.
+    Stable,
+}
+
+impl Until {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Certified => "certified",
+            Self::Settled => "settled",
+            Self::Stable => "stable",
+        }
+    }
+}
+
+/// Columns of a payment.
+const TRANSFER: [&str; 9] = ["position", "id", "state", "kind", "from", "n", "to", "amount", "code"];
+/// Columns of an account.
+const ACCOUNT: [&str; 10] = [
+    "id",
+    "ledger",
+    "state",
+    "available",
+    "pending",
+    "credits",
+    "debits",
+    "limit",
+    "entries",
+    "open_entries",
+];
+
+fn columns(object: &Value, names: &[&'static str]) -> Vec<Value> {
+    names.iter().map(|name| object.get(*name).cloned().unwrap_or(Value::Null)).collect()
+}
+
+/// Every field of an object, under its own name.
+fn fields(report: Report, object: &Value) -> Report {
+    let fields = object.as_object().into_iter().flatten();
+    fields.fold(report, |report, (name, value)| report.field(name.clone(), value.clone()))
+}
+
+impl Arguments {
+    pub(crate) fn run(self, session: &Session) -> Done {
+        let report = match self.verb {
+            Verb::Account { verb } => verb.report(session)?,
+            Verb::Send { from, to, amount, id, until, ledger, code } => {
+                let id = id.unwrap_or_else(institution::draw_id);
+                let order = json!({
+                    "id": id.to_string(), "from": from.to_string(), "to": to.to_string(),
+                    "amount": amount.to_string(), "ledger": ledger, "code": code, "until": until.word(),
+                });
+                send(session, from, id, &order)?
+            }
+            Verb::Status { id, node } => status(session, id, node.as_deref())?,
+            Verb::History { account, after, limit, node } => {
+                let at = Institution::of(session, account, node.as_deref())?;
+                let path = format!("/v1/pay/accounts/{account}/history?after={after}&limit={limit}");
+                let found = at.get(session, &path)?;
+                let rows = found["transfers"].as_array().into_iter().flatten();
+                Report::new("synod-pay-history/1")
+                    .field("account", account.to_string())
+                    .field("node", at.name())
+                    .list("transfers", &TRANSFER, rows.map(|row| columns(row, &TRANSFER)).collect())
+            }
+            Verb::Faucet { account, amount } => faucet(session, account, amount)?,
+        };
+        session.output.print(&report)?;
+        Ok(Exit::Success)
+    }
+}
+
+impl AccountVerb {
+    fn report(self, session: &Session) -> Result<Report, SynError> {
+        match self {
+            Self::New { node, ledger, code, key } => {
+                let at = Institution::named(session, node.as_deref())?;
+                let ledger = ledger.or_else(|| at.ledger()).unwrap_or(1);
+                let mut body = json!({ "ledger": ledger, "code": code });
+                if let Some(key) = key {
+                    body["ed25519"] = Value::from(key);
+                }
+                let opened = at.post(session, "/v1/pay/accounts", &body)?;
+                Ok(fields(Report::new("synod-pay-account/1"), &opened).field("node", at.name()))
+            }
+            Self::Ls { node, after, limit } => {
+                let at = Institution::named(session, node.as_deref())?;
+                let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
+                let found = at.get(session, &format!("/v1/pay/accounts?limit={limit}{after}"))?;
+                let rows = found["accounts"].as_array().into_iter().flatten();
+                Ok(Report::new("synod-pay-accounts/1").field("node", at.name()).list(
+                    "accounts",
+                    &ACCOUNT,
+                    rows.map(|row| columns(row, &ACCOUNT)).collect(),
+                ))
+            }
+            Self::Show { account, node } => {
+                let at = Institution::of(session, account, node.as_deref())?;
+                let found = at.get(session, &format!("/v1/pay/accounts/{account}"))?;
+                Ok(fields(Report::new("synod-pay-account/1"), &found).field("node", at.name()))
+            }
+        }
+    }
+}
+
+/// Sends an order to the institution of its payer.
+fn send(session: &Session, from: AccountId, id: u128, order: &Value) -> Result<Report, SynError> {
+    let at = Institution::of(session, from, None)?;
+    let paid = at.post(session, "/v1/pay/transfers", order).map_err(|error| {
+        if error.retry() == synod_config::Retry::Unknown {
+            return error.because(format!(
+                "`synod pay status {id}` tells what became of it; sent again with --id {id} it happens once"
+            ));
+        }
+        error
+    })?;
+    Ok(fields(Report::new("synod-pay-transfer/1"), &paid).field("node", at.name()))
+}
+
+/// Asks one node, or each until one knows the payment.
+fn status(session: &Session, id: u128, node: Option<&str>) -> Result<Report, SynError> {
+    let asked = match node {
+        Some(node) => vec![Institution::named(session, Some(node))?],
+        None => Institution::all(session)?,
+    };
+    let mut last = SynError::of(code::NOT_FOUND, &[("what", &format!("transfer {id}"))]);
+    for at in asked {
+        match at.get(session, &format!("/v1/pay/transfers/{id}")) {
+            Ok(found) => {
+                return Ok(fields(Report::new("synod-pay-transfer/1"), &found).field("node", at.name()));
+            }
+            Err(error) if error.code() == code::NOT_FOUND => {}
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn faucet(session: &Session, account: AccountId, amount: u128) -> Result<Report, SynError> {
+    let at = Institution::of(session, account, None)?;
+    if !at.is_drill() {
+        return Err(SynError::of(code::NOT_PERMITTED, &[("what", "a faucet")])
+            .because("only clusters made by `synod demo` or `synod up` have one"));
+    }
+    let from = issuer(account.registrar);
+    if from == account {
+        return Err(usage("the faucet pays from this very account; name another"));
+    }
+    let (id, ledger) = (institution::draw_id(), at.ledger().unwrap_or(1));
+    let order = json!({
+        "id": id.to_string(), "from": from.to_string(), "to": account.to_string(),
+        "amount": amount.to_string(), "ledger": ledger,
+    });
+    send(session, from, id, &order)
+}
