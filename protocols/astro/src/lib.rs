@@ -35,6 +35,7 @@ mod job;
 mod ledger;
 mod replica;
 mod trace;
+mod waits;
 mod words;
 mod xlog;
 

@@ -233,8 +233,14 @@ impl<B: Carrier> Machine for Replica<B> {
 
     fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
         self.on_event(event, turn);
-        while let Some(said) = self.heard.pop_front() {
-            self.on_heard(said, turn);
+        loop {
+            if let Some(said) = self.heard.pop_front() {
+                self.on_heard(said, turn);
+            } else if self.ledger.is_stirred() {
+                self.settle(None, turn);
+            } else {
+                return;
+            }
         }
     }
 
@@ -246,6 +252,7 @@ impl<B: Carrier> Machine for Replica<B> {
         self.broadcast.get().invariants();
         self.ledger.assert_sound();
         assert!(self.heard.is_empty(), "something was heard and not looked at");
+        assert!(!self.ledger.is_stirred(), "somebody may go on and was not woken");
     }
 }
 

@@ -78,18 +78,24 @@ impl<B: Carrier> Replica<B> {
         if lane.batches.get(&lot.sequence).is_none_or(|batch| batch.digest != opened.digest) {
             // What was endorsed instead stays promised entry by entry; of the batch nothing is left to say.
             lane.batches.insert(lot.sequence, Batch::new(opened.digest));
+            self.ledger.let_go(lot);
         }
         let batch = lane.batches.get_mut(&lot.sequence).expect("it was put there above");
         batch.certified = Some(open.clone());
         batch.opened = Some(Arc::clone(opened));
         (batch.receipt, batch.is_signing) = (None, false);
+        if batch.is_whole() {
+            self.ledger.let_go(lot);
+        }
         if lot.sequence <= lane.opened {
             batch.close();
         }
         lane.advance();
         let mut news = News::default();
         self.open_accounts(lot.source, &mut news);
-        self.lane_mut(lot.source).trim(retain);
+        for sequence in self.lane_mut(lot.source).trim(retain) {
+            self.ledger.let_go(Lot { source: lot.source, sequence });
+        }
         for (at, line, digest) in opened.lines() {
             let was_open = before.is_none_or(|before| before.items().binary_search(&at).is_ok());
             if !was_open || open.items().binary_search(&at).is_ok() {
@@ -127,7 +133,7 @@ impl<B: Carrier> Replica<B> {
             lane.grant(&openings);
             for opening in &openings {
                 // Members who endorsed the batch looked at this; what more liars than there may be let pass is left out.
-                if self.ledger.book_mut().open(opening).is_ok() {
+                if self.ledger.open_account(opening).is_ok() {
                     news.opened.push(opening.id);
                     news.changed.insert(opening.id);
                 }
@@ -141,9 +147,7 @@ impl<B: Carrier> Replica<B> {
         for settled in entries {
             self.on_settled(settled, turn);
         }
-        for lot in again {
-            self.judge_again(lot, turn);
-        }
+        self.judge_left(again, turn);
     }
 
     fn on_settled(&mut self, settled: Settled, turn: &mut Turn<'_, Self>) {

@@ -146,7 +146,7 @@ impl<B: Carrier> Replica<B> {
 
     /// An entry that its owner signed.
     pub(super) fn on_signed_order(&mut self, ticket: u64, line: Line, turn: &mut Turn<'_, Self>) {
-        match self.ledger.owner(line.entry.id.spender) {
+        match self.ledger.owner(line.entry.id) {
             Some(Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }) => {
                 compute(turn, Work::Admit { ticket, line, view: Arc::clone(&self.config.view), key });
             }
@@ -305,7 +305,7 @@ impl<B: Carrier> Replica<B> {
         let mine = open.filter(|slot| !slot.is_certified && slot.line.auth == Auth::Institution);
         let lost: Vec<Line> = mine
             .filter(|slot| !under_way.contains(&slot.line.entry.id))
-            .filter(|slot| self.ledger.owner(slot.line.entry.id.spender) == Some(Owner::Custodial(source)))
+            .filter(|slot| self.ledger.owner(slot.line.entry.id) == Some(Owner::Custodial(source)))
             .map(|slot| slot.line.clone())
             .collect();
         lost.into_iter().for_each(|line| self.desk.push(line));

@@ -1,10 +1,10 @@
 //! From a batch that its representative broadcasts to this replica's endorsement (acknowledge rule, specification 4.4).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_crypto::PublicKey;
-use synod_ledger::{AccountId, Class, Code, Owner, Units};
+use synod_ledger::{AccountId, Code, Owner, Units};
 use synod_machine::Turn;
 use synod_machine::broadcast::{Except, Lot};
 use synod_quorum::NodeId;
@@ -15,7 +15,7 @@ use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Auth, Line, Opened};
 use crate::fault::Fault;
 use crate::job::{Purpose, Work};
-use crate::ledger::Authority;
+use crate::ledger::{Authority, Left};
 use crate::trace::Rule;
 use crate::words::{Output, Promise};
 
@@ -85,14 +85,12 @@ impl<B: Carrier> Replica<B> {
 
     /// The key that the owner of each line has, where it takes one.
     pub(super) fn owners(&self, opened: &Opened) -> Vec<Option<PublicKey>> {
-        let mut renamed: Vec<(AccountId, Owner)> = Vec::new();
+        let mut renamed: BTreeMap<AccountId, Owner> = BTreeMap::new();
         let lines = opened.batch.lines.iter().map(|line| {
             let spender = line.entry.id.spender;
-            let later =
-                renamed.iter().rev().find(|(account, _)| *account == spender).map(|(_, owner)| *owner);
-            let owner = later.or_else(|| self.ledger.owner(spender));
+            let owner = renamed.get(&spender).copied().or_else(|| self.ledger.owner(line.entry.id));
             if let synod_ledger::Kind::Rekey(owner) = line.entry.kind {
-                renamed.push((spender, owner));
+                renamed.insert(spender, owner);
             }
             match (owner, line.auth) {
                 (Some(Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }), Auth::Owner(_)) => {
@@ -170,7 +168,7 @@ impl<B: Carrier> Replica<B> {
         turn: &mut Turn<'_, Self>,
     ) -> Except {
         let lot = opened.lot();
-        let (mut out, mut behind, mut wait) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut out, mut behind, mut wait) = (Vec::new(), BTreeSet::new(), Vec::new());
         for ((at, line, digest), key) in
             opened.lines().zip(keys.iter().copied().chain(std::iter::repeat(None)))
         {
@@ -179,16 +177,15 @@ impl<B: Carrier> Replica<B> {
             if !was_left_out {
                 continue;
             }
-            let accepted = match behind.contains(&spender) {
-                true => Err(Code::SequenceGap),
-                false => self.ledger.accept(line, digest, Authority { lane: lot.source, key }),
-            };
+            if behind.contains(&spender) {
+                out.push(at);
+                continue;
+            }
+            let accepted = self.ledger.accept(line, digest, Authority { lane: lot.source, key });
             let Err(code) = accepted else { continue };
             out.push(at);
             behind.insert(spender);
-            if code.class() == Class::Transient {
-                wait.insert(self.ledger.released_by(&line.entry, code));
-            }
+            wait.extend(self.ledger.cause(&line.entry, code).map(|cause| (spender, at, cause)));
             if code == Code::SequenceConflict {
                 self.show(line, key, turn);
             }
@@ -221,9 +218,35 @@ impl<B: Carrier> Replica<B> {
         }
     }
 
-    /// Judges what was left out of a batch again: a list only shrinks.
+    /// Judges batches again of which one of these entries may be endorsed now. The others wait on, without a look at their batch.
+    pub(super) fn judge_left(&mut self, again: Vec<Left>, turn: &mut Turn<'_, Self>) {
+        let mut lots = BTreeSet::new();
+        for left in again {
+            let batch = self.lane_mut(left.lot.source).batches.get(&left.lot.sequence);
+            let (Some(at), Some(batch)) = (usize::try_from(left.at).ok(), batch) else { continue };
+            let Some(opened) = batch.opened.clone() else { continue };
+            let (Some(line), Some(digest)) = (opened.batch.lines.get(at), opened.digests.get(at)) else {
+                continue;
+            };
+            let by = Authority { lane: left.lot.source, key: batch.keys.get(at).copied().flatten() };
+            match self.ledger.may_accept(line, *digest, by) {
+                Ok(_) => drop(lots.insert(left.lot)),
+                Err(code) => {
+                    if let Some(cause) = self.ledger.cause(&line.entry, code) {
+                        self.ledger.wait_again(left, cause);
+                    }
+                }
+            }
+        }
+        for lot in lots {
+            self.judge_again(lot, turn);
+        }
+    }
+
+    /// Judges what was left out of a batch again, unless all of it is certified: a list only shrinks.
     pub(super) fn judge_again(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let Some(batch) = self.lane_mut(lot.source).batches.get(&lot.sequence) else { return };
+        let batch = self.lane_mut(lot.source).batches.get(&lot.sequence);
+        let Some(batch) = batch.filter(|batch| !batch.is_whole()) else { return };
         let (Some(before), Some(opened)) = (batch.endorsed.clone(), batch.opened.clone()) else { return };
         if before.items().is_empty() {
             return;
