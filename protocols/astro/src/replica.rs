@@ -1,5 +1,6 @@
 //! A replica of profile II-F: it endorses what is funded, settles what is certified, and represents its own customers.
 
+mod again;
 mod certify;
 mod desk;
 mod endorse;

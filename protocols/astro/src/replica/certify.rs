@@ -48,7 +48,10 @@ impl<B: Carrier> Replica<B> {
         let is_kept = known.is_some_and(|batch| batch.digest == opened.digest && batch.opened.is_some());
         let payload = (!is_kept).then(|| Blob::try_from(opened.payload()).expect("it came in a payload"));
         keep(turn, Promise::Certified { lot, open: open.clone(), batch: payload });
-        let news = self.take_certificate(lot, opened, before.as_ref(), open);
+        let news = self.take_certificate(lot, opened, before.as_ref(), open.clone());
+        if lot.source == self.me() {
+            self.leave(opened, &open, turn);
+        }
         self.progress(lot, &news.lines, Level::Certified, turn);
         for account in &news.opened {
             turn.applied(Rule::Open);
@@ -157,7 +160,7 @@ impl<B: Carrier> Replica<B> {
             turn.disarm(Timer::Want(id));
         }
         turn.applied(if by_descent { Rule::Ancestor } else { Rule::Settle });
-        self.desk.settled(&line.entry);
+        self.desk.settled(id);
         if by_descent {
             self.keep_descended(line.clone());
         }

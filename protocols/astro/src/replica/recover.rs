@@ -254,7 +254,7 @@ impl<B: Carrier> Replica<B> {
         for (sequence, opened) in under_way {
             for line in &opened.batch.lines {
                 if self.ledger.slot(line.entry.id).is_some() {
-                    self.desk.transfers.insert(line.entry.transfer, line.entry.id);
+                    self.desk.name(&line.entry);
                 }
             }
             let payload = opened.payload();

@@ -1,9 +1,13 @@
 //! Payments without consensus, by what they promise.
 
+mod alone;
 mod bank;
 mod batches;
+mod forge;
 mod lies;
+mod offers;
 mod payments;
+mod waits;
 
 use synod_astro::{
     Auth, Authorized, Batch, Draft, EntryProof, Header, Line, Promise, Receipt, Settled, Word,
