@@ -189,6 +189,28 @@ fn a_source_that_signs_two_payloads_gets_at_most_one_delivered_and_is_shown() {
     assert_eq!(outcomes.len(), 3, "none, one and the other all came about: {outcomes:?}");
 }
 
+/// The source sends one payload to two members and another to the third, who hears of the certificate as everybody does.
+#[test]
+fn a_member_that_took_another_payload_has_the_certified_one_brought() {
+    let lot = Lot { source: 3, sequence: 1 };
+    let said = [0, 1, 3].map(|by| ack(by, lot, "one", &[]).said);
+    for seed in 0..20 {
+        let mut world = World::<Signed>::new(4, seed);
+        world.liar = Some(NodeId(3));
+        for (to, payload) in [(0, "one"), (1, "one"), (2, "two")] {
+            world.say(NodeId(3), NodeId(to), prepare(3, 1, payload));
+        }
+        world.go_on(30);
+        for to in 0..3 {
+            world.say(NodeId(3), NodeId(to), Message::Commit(certificate(lot, "one", said.to_vec())));
+        }
+        world.broadcast(0, "honest");
+        assert!(world.settle(2), "seed {seed}");
+        assert!(world.told().all(|told| told.delivered[&(NodeId(3), 1)] == "one"));
+        proven(&world, 4);
+    }
+}
+
 #[test]
 fn a_source_that_stops_before_commit_holds_nothing_up() {
     for seed in 0..20 {
