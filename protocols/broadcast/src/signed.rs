@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use synod_crypto::Hash;
-use synod_machine::broadcast::{Broadcast, Offer, Refusal};
+use synod_machine::broadcast::{Broadcast, Offer, Refusal, ReliableBroadcast};
 use synod_machine::{Bounded, Event, Machine, Turn, Unrecoverable};
 use synod_quorum::{NodeId, NodeSet, Quorums};
 use synod_wire::Bytes;
@@ -235,6 +235,12 @@ impl<I: Items> Machine for SignedBroadcast<I> {
             lane.slots.values().for_each(Slot::assert_sound);
         }
         assert!(self.mine >= self.certified(self.config.me), "a slot of this node's own that it never had");
+    }
+}
+
+impl<I: Items> ReliableBroadcast for SignedBroadcast<I> {
+    fn payload_max(&self) -> u32 {
+        self.config.payload_max
     }
 }
 
