@@ -27,7 +27,7 @@ use synod_wire::Bytes;
 use crate::Lot;
 use crate::config::Config;
 use crate::fault::Fault;
-pub use job::{CheckedAck, Digest, Done, Job, Payload, View};
+pub use job::{CheckedAck, Digest, Done, Job, MayExcept, Payload, View};
 pub use recover::Setup;
 use rows::{ROWS_BYTES_MAX, RowLog};
 use slot::{Lane, Slot};

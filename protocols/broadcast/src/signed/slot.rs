@@ -23,6 +23,7 @@ pub(super) struct Collected {
     pub(super) good: BTreeMap<u8, Said>,
     pub(super) waiting: BTreeMap<u8, Said>,
     pub(super) is_checking: bool,
+    /// Members who signed nothing, or a list that they may not: nothing more of them is looked at.
     pub(super) forged: NodeSet,
 }
 
