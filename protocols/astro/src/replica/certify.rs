@@ -18,13 +18,18 @@ use crate::words::{Level, Output, Promise, Timer};
 use crate::xlog::Certified;
 
 impl<B: Carrier> Replica<B> {
-    /// The broadcast has a certificate and the payload.
+    /// The broadcast has a certificate and the payload, which is read unless the same one is kept here.
     pub(super) fn on_delivered(&mut self, lot: Lot, payload: Bytes, open: Except, turn: &mut Turn<'_, Self>) {
-        let known = self.lane_mut(lot.source).batches.get(&lot.sequence);
+        let lane = self.lane_mut(lot.source);
+        let known = lane.batches.get(&lot.sequence);
         if known.and_then(|batch| batch.certified.as_ref()).is_some_and(|before| before.within(&open)) {
             return;
         }
-        compute(turn, Work::Read { lot, payload, purpose: Purpose::Settle(open) });
+        let read = known.and_then(|batch| batch.opened.as_ref()).or(lane.waiting.get(&lot.sequence));
+        match read.filter(|read| read.is(&payload)).cloned() {
+            Some(opened) => self.on_certified(lot, &opened, open, turn),
+            None => compute(turn, Work::Read { lot, payload, purpose: Purpose::Settle(open) }),
+        }
     }
 
     /// A batch is certified but for some entries.

@@ -7,6 +7,7 @@ mod forge;
 mod lies;
 mod offers;
 mod payments;
+mod reading;
 mod waits;
 
 use synod_astro::{
