@@ -6,11 +6,11 @@ use std::sync::Arc;
 use synod_ledger::{AccountId, EntryId, Opening};
 use synod_machine::Turn;
 use synod_machine::broadcast::{Except, Lot};
-use synod_wire::{Blob, Bytes};
+use synod_wire::{Blob, Bytes, Wire};
 
 use super::lane::Batch;
 use super::{Carrier, Replica, compute, keep};
-use crate::batch::Opened;
+use crate::batch::{Line, Opened};
 use crate::job::{Purpose, Work};
 use crate::ledger::{Settled, Settlement};
 use crate::trace::Rule;
@@ -65,6 +65,9 @@ impl<B: Carrier> Replica<B> {
         for (id, digest) in news.missing {
             self.want(id, digest, turn);
         }
+        for at in news.contradicting {
+            self.contradict(opened, at, turn);
+        }
         self.settle(news.changed, turn);
         self.receipt_if_settled(lot, turn);
         self.go_on(lot.source, turn);
@@ -115,18 +118,40 @@ impl<B: Carrier> Replica<B> {
             match self.ledger.certify(line, digest, Some(lot)) {
                 Certified::Whole => {}
                 Certified::Missing(id, digest) => news.missing.push((id, digest)),
-                Certified::Contradicts => continue,
+                Certified::Contradicts => {
+                    news.contradicting.push(at);
+                    // It never settles, so the batch is never receipted.
+                    self.count_unsettled(lot);
+                    continue;
+                }
             }
             news.changed.insert(id.spender);
             let is_open = self.ledger.slot(id).is_some_and(|slot| slot.lots.contains(&lot));
-            if is_open
-                && !is_known
-                && let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence)
-            {
-                batch.unsettled = batch.unsettled.saturating_add(1);
+            if is_open && !is_known {
+                self.count_unsettled(lot);
             }
         }
         news
+    }
+
+    fn count_unsettled(&mut self, lot: Lot) {
+        if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
+            batch.unsettled = batch.unsettled.saturating_add(1);
+        }
+    }
+
+    /// Tells the user of an entry of a batch that is certified and contradicts what stands.
+    fn contradict(&self, opened: &Opened, at: u32, turn: &mut Turn<'_, Self>) {
+        let line = usize::try_from(at).ok().and_then(|at| opened.batch.lines.get(at));
+        if let Some(line) = line {
+            self.tell_contradiction(line, Some(opened.lot()), turn);
+        }
+    }
+
+    pub(super) fn tell_contradiction(&self, line: &Line, lot: Option<Lot>, turn: &mut Turn<'_, Self>) {
+        let id = line.entry.id;
+        let standing = self.ledger.slot(id).map(|slot| slot.line.clone());
+        turn.output(Output::Contradiction { id, lot, evidence: (standing, line.clone()).encode() });
     }
 
     /// Opens the accounts of certified batches, in the order of their lane.
@@ -187,6 +212,8 @@ pub(super) struct News {
     /// Logs in which something may settle.
     pub(super) changed: BTreeSet<AccountId>,
     pub(super) missing: Vec<(EntryId, synod_crypto::Hash)>,
+    /// Entries of the batch that are certified and contradict others.
+    contradicting: Vec<u32>,
     opened: Vec<AccountId>,
 }
 

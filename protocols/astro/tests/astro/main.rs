@@ -3,6 +3,7 @@
 mod alone;
 mod bank;
 mod batches;
+mod contradictions;
 mod forge;
 mod lies;
 mod offers;
