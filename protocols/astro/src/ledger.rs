@@ -143,18 +143,21 @@ impl Ledger {
         if n - sn > self.window {
             return Err(Code::SequenceGap);
         }
+        let none = Xlog::default();
+        let xlog = self.open.get(&spender).unwrap_or(&none);
+        let (tip, head) = xlog.tip(base);
+        let is_next =
+            tip.checked_add(1) == Some(n) && xlog.slots().last().is_none_or(|slot| slot.line.entry.id.n <= n);
+        if !is_next && xlog.slot(n).is_none() {
+            // The entries before it may change the owner: whether it is authorized is seen once they are here.
+            return Err(Code::SequenceGap);
+        }
         self.authorize(line, by)?;
         if entry.names().any(|account| account.shard != self.book.shard()) {
             return Err(Code::WrongShard);
         }
-        let none = Xlog::default();
-        let xlog = self.open.get(&spender).unwrap_or(&none);
         if let Some(slot) = xlog.slot(n) {
             return if slot.digest == digest { Ok(None) } else { Err(Code::SequenceConflict) };
-        }
-        let (tip, head) = xlog.tip(base);
-        if tip.checked_add(1) != Some(n) || xlog.slots().last().is_some_and(|slot| slot.line.entry.id.n > n) {
-            return Err(Code::SequenceGap);
         }
         if entry.prev != head {
             return Err(Code::ChainMismatch);

@@ -47,7 +47,7 @@ impl<B: Carrier> Replica<B> {
     /// Judges a lane's batches in their order, as far as they are here.
     pub(super) fn go_on(&mut self, lane: u8, turn: &mut Turn<'_, Self>) {
         while let Some(opened) = self.next_to_judge(lane, turn) {
-            let keys = self.owners(&opened);
+            let keys = self.owners(&opened, |_| true);
             if keys.iter().all(Option::is_none) {
                 self.judge(&opened, keys, turn);
                 continue;
@@ -83,11 +83,18 @@ impl<B: Carrier> Replica<B> {
         Some(opened)
     }
 
-    /// The key that the owner of each line has, where it takes one.
-    pub(super) fn owners(&self, opened: &Opened) -> Vec<Option<PublicKey>> {
+    /// The key that the owner of each line has, where it takes one and its account is wanted.
+    pub(super) fn owners(
+        &self,
+        opened: &Opened,
+        is_wanted: impl Fn(AccountId) -> bool,
+    ) -> Vec<Option<PublicKey>> {
         let mut renamed: BTreeMap<AccountId, Owner> = BTreeMap::new();
         let lines = opened.batch.lines.iter().map(|line| {
             let spender = line.entry.id.spender;
+            if !is_wanted(spender) {
+                return None;
+            }
             let owner = renamed.get(&spender).copied().or_else(|| self.ledger.owner(line.entry.id));
             if let synod_ledger::Kind::Rekey(owner) = line.entry.kind {
                 renamed.insert(spender, owner);
@@ -114,9 +121,12 @@ impl<B: Carrier> Replica<B> {
             lane.checking = None;
         }
         match lane.batches.get_mut(&lot.sequence) {
-            // Checked again after a restart.
+            // Checked again, after a restart or for some of its accounts.
             Some(batch) if batch.digest == opened.digest => {
-                batch.keys = keys;
+                batch.keys.resize(keys.len(), None);
+                for (known, key) in batch.keys.iter_mut().zip(keys) {
+                    *known = key.or(*known);
+                }
                 self.judge_again(lot, turn);
             }
             // Certified meanwhile, with what others endorsed.
@@ -231,6 +241,9 @@ impl<B: Carrier> Replica<B> {
             let by = Authority { lane: left.lot.source, key: batch.keys.get(at).copied().flatten() };
             match self.ledger.may_accept(line, *digest, by) {
                 Ok(_) => drop(lots.insert(left.lot)),
+                Err(Code::Unauthorized) if matches!(line.auth, Auth::Owner(_)) => {
+                    self.check_again(&opened, left.spender, turn);
+                }
                 Err(code) => {
                     if let Some(cause) = self.ledger.cause(&line.entry, code) {
                         self.ledger.wait_again(left, cause);
@@ -240,6 +253,15 @@ impl<B: Carrier> Replica<B> {
         }
         for lot in lots {
             self.judge_again(lot, turn);
+        }
+    }
+
+    /// Has an owner's signatures checked again: it was not known when the batch came, or was another.
+    fn check_again(&self, opened: &Arc<Opened>, spender: AccountId, turn: &mut Turn<'_, Self>) {
+        let keys = self.owners(opened, |account| account == spender);
+        if keys.iter().any(Option::is_some) {
+            let (opened, view) = (Arc::clone(opened), Arc::clone(&self.config.view));
+            compute(turn, Work::Check { opened, view, keys });
         }
     }
 

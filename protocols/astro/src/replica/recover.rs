@@ -273,7 +273,7 @@ impl<B: Carrier> Replica<B> {
             .filter_map(|(sequence, batch)| Some((*sequence, Arc::clone(batch.opened.as_ref()?))))
             .collect();
         for (sequence, opened) in doubtful {
-            let keys = self.owners(&opened);
+            let keys = self.owners(&opened, |_| true);
             if keys.iter().any(Option::is_some) {
                 compute(turn, Work::Check { opened, view: Arc::clone(&self.config.view), keys });
             } else {

@@ -3,11 +3,11 @@
 use synod_astro::{Input, Line, Opened};
 use synod_broadcast::Lot;
 use synod_crypto::Hash;
-use synod_ledger::{EntryId, Owner, genesis};
+use synod_ledger::{EntryId, Kind, Owner, genesis};
 use synod_machine::Bounded;
 
 use crate::alone::Alone;
-use crate::bank::{account, custodial, digest, draft, first, issuer, opening, pay, signed, signing};
+use crate::bank::{account, custodial, digest, draft, first, issuer, opening, owner, pay, signed, signing};
 use crate::forge::{ALL, batch, carried, prepare};
 
 /// The liar's customers: so many accounts without money.
@@ -73,7 +73,7 @@ fn an_entry_below_an_open_change_of_owner_can_be_offered_again() {
     let money = alone.mine();
     alone.certify(&money, ALL);
     let one = first(signing(3), pay(custodial(0), 4), 2);
-    let rekey = synod_ledger::Kind::Rekey(Owner::Custodial(3));
+    let rekey = Kind::Rekey(Owner::Custodial(3));
     let two = signed(EntryId { spender: signing(3), n: 2 }, digest(&one.entry), rekey, 3);
     let both = batch(1, Hash::ZERO, Vec::new(), vec![one.clone(), two]);
     alone.hear(3, prepare(&both));
@@ -82,4 +82,37 @@ fn an_entry_below_an_open_change_of_owner_can_be_offered_again() {
     let again = batch(2, both.digest, Vec::new(), again);
     alone.hear(3, prepare(&again));
     assert_eq!(alone.lists(&again), [Vec::<u32>::new()], "its owner is the one of its place");
+}
+
+#[test]
+fn an_owner_who_is_not_known_yet_is_waited_for() {
+    let mut alone = Alone::new();
+    let (id, institution) = (account(2, 4), Owner::Custodial(2));
+    let key = Owner::SelfSigned(owner(id).public());
+    let line = first(id, pay(custodial(0), 5), 1);
+    let early = batch(1, Hash::ZERO, Vec::new(), vec![line]);
+    alone.hear(3, prepare(&early));
+    assert_eq!(alone.lists(&early), [vec![0]]);
+    let opens = vec![opening(id, key, 0), opening(account(2, 5), institution, 0)];
+    let opens = Opened::new(0, Lot { source: 2, sequence: 1 }, Hash::ZERO, opens, Vec::new());
+    alone.hear(2, prepare(&opens));
+    alone.certify(&opens, ALL);
+    assert_eq!(alone.lists(&early), [vec![0]], "it has nothing");
+    alone.ask(Input::Order { ticket: 1, draft: draft(issuer(0), pay(id, 5), 1) });
+    let money = alone.mine();
+    alone.certify(&money, ALL);
+    assert_eq!(alone.lists(&early), [vec![0], Vec::new()]);
+}
+
+#[test]
+fn an_entry_of_a_new_owner_waits_for_the_one_that_names_him() {
+    let mut alone = Alone::new();
+    let rekey = first(signing(3), Kind::Rekey(Owner::Custodial(3)), 1);
+    let line = carried(signing(3), 2, digest(&rekey.entry), Kind::Move(1), 2);
+    let early = batch(1, Hash::ZERO, Vec::new(), vec![line]);
+    alone.hear(3, prepare(&early));
+    assert_eq!(alone.lists(&early), [vec![0]]);
+    let later = Opened::new(0, Lot { source: 2, sequence: 1 }, Hash::ZERO, Vec::new(), vec![rekey]);
+    alone.hear(2, prepare(&later));
+    assert_eq!(alone.lists(&early), [vec![0], Vec::new()]);
 }
