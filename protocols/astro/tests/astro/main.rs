@@ -9,6 +9,7 @@ mod lies;
 mod offers;
 mod payments;
 mod reading;
+mod restarts;
 mod waits;
 
 use synod_astro::{
