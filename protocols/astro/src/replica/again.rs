@@ -78,7 +78,7 @@ impl<B: Carrier> Replica<B> {
         self.ledger.slot(id).is_some_and(|slot| slot.digest == digest && !slot.is_certified)
     }
 
-    /// Puts entries that are due into the queue, as far as that has room beside one batch of new orders.
+    /// Puts entries that are due into the queue. It takes one batch of them beyond what new orders may fill.
     pub(super) fn offer_again(&mut self, turn: &mut Turn<'_, Self>) {
         let (source, now, parameters) = (self.me(), turn.now(), self.config.parameters);
         for (id, carrier) in self.desk.offers.due(now) {
@@ -92,7 +92,7 @@ impl<B: Carrier> Replica<B> {
             if is_under_way || self.desk.waits(id) {
                 continue;
             }
-            if self.desk.room(&parameters) <= parameters.batch_max {
+            if !self.desk.has_room_again(&parameters) {
                 break;
             }
             self.desk.offers.postpone(id, now, &parameters);

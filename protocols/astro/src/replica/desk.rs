@@ -22,6 +22,8 @@ use crate::words::{Draft, Output, Promise, Refusal, Timer};
 
 /// When a user over a bound is to try again, in ms.
 const RETRY_MS: u32 = 50;
+/// Batches of new orders that wait at most.
+const WAITING_BATCHES: u32 = 4;
 /// Batches under way while which an entry waits for others.
 const FLIGHTS: u64 = 2;
 
@@ -48,8 +50,16 @@ pub(super) struct Desk {
 impl Desk {
     /// Orders that are taken now: four batches wait at most.
     pub(super) fn room(&self, parameters: &Parameters) -> u32 {
-        let waiting = u32::try_from(self.lines.len() + self.openings.len()).unwrap_or(u32::MAX);
-        parameters.batch_max.saturating_mul(4).saturating_sub(waiting)
+        parameters.batch_max.saturating_mul(WAITING_BATCHES).saturating_sub(self.count())
+    }
+
+    /// Whether an entry may be offered again now: new orders leave a batch to those.
+    pub(super) fn has_room_again(&self, parameters: &Parameters) -> bool {
+        self.count() < parameters.batch_max.saturating_mul(WAITING_BATCHES.saturating_add(1))
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.lines.len() + self.openings.len()).unwrap_or(u32::MAX)
     }
 
     /// Keeps the caller's name of an entry until one settles in its place.

@@ -131,13 +131,18 @@ impl Alone {
 
     /// The last batch of its own that was put together.
     pub(crate) fn mine(&self) -> Opened {
-        let sent = self.sent.iter().rev().find_map(|message| match message {
+        self.all_mine().pop_last().expect("it broadcast a batch").1
+    }
+
+    /// All batches of its own that it sent, by number.
+    pub(crate) fn all_mine(&self) -> BTreeMap<u64, Opened> {
+        let sent = self.sent.iter().filter_map(|message| match message {
             Message::Broadcast(signed::Message::Prepare { lot, payload, .. }) if lot.source == 0 => {
                 Opened::read(payload.bytes())
             }
             _ => None,
         });
-        sent.expect("it broadcast a batch")
+        sent.map(|opened| (opened.lot().sequence, opened)).collect()
     }
 
     /// How often an entry was put into a batch.

@@ -3,7 +3,7 @@
 use synod_astro::{Auth, Input, Line, Output, Promise, Refusal};
 use synod_crypto::Hash;
 use synod_ledger::{EntryId, Owner, genesis};
-use synod_machine::Event;
+use synod_machine::{Event, Machine as _};
 
 use crate::alone::{Alone, Timer};
 use crate::bank::{account, custodial, digest, draft, first, issuer, opening, pay, signing};
@@ -156,4 +156,30 @@ fn a_batch_has_the_entries_of_a_log_in_order_though_an_earlier_one_is_offered_ag
     let last = alone.mine();
     let entries: Vec<_> = last.batch.lines.iter().map(|line| (line.entry.clone(), line.auth)).collect();
     assert_eq!(entries, [(line.entry, Auth::Institution), (next.entry, Auth::Institution)]);
+}
+
+#[test]
+fn an_entry_is_offered_again_though_new_orders_fill_the_queue() {
+    let mut alone = Alone::new();
+    let line = carried(issuer(0), 1, genesis(issuer(0)), pay(custodial(1), 5), 1);
+    alone.ask(Input::Order { ticket: 1, draft: draft(issuer(0), pay(custodial(1), 5), 1) });
+    let mine = alone.mine();
+    alone.certify(&mine, BUT_THE_FIRST);
+    let mut local = 4;
+    let mut fill = |alone: &mut Alone| {
+        while alone.replica.room() > 0 {
+            let opening = opening(account(0, local), Owner::Custodial(0), 0);
+            alone.ask(Input::Open { ticket: local, opening });
+            alone.run(Event::Timer(Timer::Flush));
+            local += 1;
+        }
+    };
+    fill(&mut alone);
+    for sequence in 2..12 {
+        alone.wait(600);
+        let next = alone.all_mine().remove(&sequence).expect("it is under way");
+        alone.certify(&next, ALL);
+        fill(&mut alone);
+    }
+    assert_eq!(alone.carried(&line), 2);
 }
