@@ -117,7 +117,7 @@ impl Ledger {
         let spender = line.entry.id.spender;
         let slot = Slot { line: line.clone(), digest, debit, is_certified: false, lots: Vec::new() };
         self.put(slot);
-        self.stir(Cause::Log(spender));
+        self.stir_next(spender);
         Ok(())
     }
 
@@ -236,10 +236,11 @@ impl Ledger {
         let expected = xlog.count().saturating_add(usize::from(is_new));
         let certified = xlog.certify(base, slot, lot);
         if certified != Certified::Contradicts && xlog.count() < expected {
-            // What gave way to it may let others have its place or its money.
-            self.stir(Cause::Log(spender));
+            // What gave way to it may let others have its money.
             self.stir(Cause::Funds(spender));
         }
+        self.stir(Cause::Place(line.entry.id));
+        self.stir_next(spender);
         self.drop_if_empty(spender);
         certified
     }
@@ -257,7 +258,7 @@ impl Ledger {
 
     /// What may let an entry pass that was refused for this reason; `None` where nothing can.
     pub(crate) fn cause(&self, entry: &Entry, code: Code) -> Option<Cause> {
-        let spender = entry.id.spender;
+        let EntryId { spender, n } = entry.id;
         let is_here = |account: &AccountId| account.shard == self.book.shard();
         let named = match code {
             _ if code.class() == Class::Permanent => return None,
@@ -267,12 +268,15 @@ impl Ledger {
                 entry.names().find(unknown).map(Cause::Opening)
             }
             Code::HoldNotFound => self.hold_to_come(entry).map(Cause::Entry),
+            Code::SequenceGap if n.saturating_sub(Base::of(&self.book, spender).sequence) > self.window => {
+                Some(Cause::Entry(EntryId { spender, n: n.saturating_sub(self.window) }))
+            }
             Code::InsufficientFunds | Code::LimitBelowUse | Code::CloseNotEmpty | Code::Busy => {
                 Some(Cause::Funds(spender))
             }
             _ => None,
         };
-        Some(named.unwrap_or(Cause::Log(spender)))
+        Some(named.unwrap_or(Cause::Place(entry.id)))
     }
 
     /// The first hold that an entry decides over and that is not there yet.
@@ -308,6 +312,13 @@ impl Ledger {
     fn stir(&mut self, cause: Cause) {
         if self.waits.has(cause) {
             self.stirred.insert(cause);
+        }
+    }
+
+    /// Whoever wants the place behind the tip of a log may have it.
+    fn stir_next(&mut self, spender: AccountId) {
+        if let Some((tip, _)) = self.tip(spender) {
+            self.stir(Cause::Place(EntryId { spender, n: tip.saturating_add(1) }));
         }
     }
 
@@ -348,7 +359,7 @@ impl Ledger {
 
     /// What an entry brings about when it settles, for whoever waits for it.
     fn causes(&self, entry: &Entry) -> Vec<Cause> {
-        let mut causes = vec![Cause::Log(entry.id.spender), Cause::Entry(entry.id)];
+        let mut causes = vec![Cause::Entry(entry.id)];
         match &entry.kind {
             Kind::Pay(leg) | Kind::Close(leg) => causes.push(Cause::Funds(leg.to)),
             Kind::MultiPay(legs) => causes.extend(legs.iter().map(|leg| Cause::Funds(leg.to))),

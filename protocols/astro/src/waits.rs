@@ -12,8 +12,8 @@ pub(crate) enum Cause {
     Opening(AccountId),
     /// The account can spend more, or pays fewer holds.
     Funds(AccountId),
-    /// The account's log moves on.
-    Log(AccountId),
+    /// This place of a log is the next one, or an entry has it.
+    Place(EntryId),
     /// The entry settles: if it is a hold, it is there then.
     Entry(EntryId),
 }

@@ -103,7 +103,8 @@ fn a_batch_waits_once_for_each_log_and_is_let_go_of_as_a_whole() {
     let mut ledger = ledger();
     let left = Left { lot: LOT, spender: ANNA, at: 3 };
     let other = Lot { sequence: 8, ..LOT };
-    ledger.wait(LOT, [(ANNA, 9, Cause::Log(ANNA)), (BERT, 4, Cause::Funds(BERT))]);
+    let place = Cause::Place(EntryId { spender: ANNA, n: 5 });
+    ledger.wait(LOT, [(ANNA, 9, place), (BERT, 4, Cause::Funds(BERT))]);
     ledger.wait(LOT, [(ANNA, 3, Cause::Funds(ANNA)), (BERT, 4, Cause::Opening(CARL))]);
     ledger.wait(other, [(ANNA, 1, Cause::Funds(ANNA))]);
     assert_eq!(certify(&mut ledger, ISSUER, pay(BERT, 1)).again, [], "Bert's entry waits for Carl by now");
@@ -128,15 +129,21 @@ fn what_gives_way_to_a_certificate_wakes_whoever_wants_its_place_or_its_money() 
         (Line { entry, auth: Auth::Institution }, digest)
     };
     let ((accepted, digest), (certified, other)) = (line(&ledger, 10, 1), line(&ledger, 4, 2));
-    ledger.wait(LOT, [(ANNA, 0, Cause::Log(ANNA))]);
+    let place = |n: u64| Cause::Place(EntryId { spender: ANNA, n });
+    let other_lot = Lot { sequence: 8, ..LOT };
+    ledger.wait(LOT, [(ANNA, 0, place(2))]);
+    ledger.wait(other_lot, [(ANNA, 0, place(3))]);
     let by = Authority { lane: 1, key: None };
     assert_eq!(ledger.accept(&accepted, digest, by), Ok(()));
-    assert_eq!(ledger.settle(None).again.len(), 1, "its log moved on");
+    let woken: Vec<Lot> = ledger.settle(None).again.iter().map(|left| left.lot).collect();
+    assert_eq!(woken, [LOT], "the place behind it is the next");
+    ledger.let_go(other_lot);
     ledger.wait(LOT, [(ANNA, 0, Cause::Funds(ANNA))]);
     assert_eq!(ledger.certify(&accepted, digest, None), Certified::Whole);
     assert!(!ledger.is_stirred(), "nothing gave way");
     let mut ledger = Ledger { open: BTreeMap::new(), ..ledger };
     assert_eq!(ledger.accept(&accepted, digest, by), Ok(()));
+    ledger.wait(other_lot, [(ANNA, 0, place(1))]);
     assert_eq!(ledger.certify(&certified, other, None), Certified::Whole);
-    assert_eq!(ledger.settle(None).again.len(), 1);
+    assert_eq!(ledger.settle(None).again.len(), 2, "one wants its money, one its place");
 }

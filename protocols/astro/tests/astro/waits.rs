@@ -66,6 +66,26 @@ fn an_entry_that_waits_for_the_one_before_it_is_endorsed_as_soon_as_that_is() {
     assert_eq!(alone.lists(&later), [vec![0], Vec::new()]);
 }
 
+/// 16 entries of an account are open at most.
+#[test]
+fn an_entry_beyond_the_window_is_endorsed_once_the_window_reaches_it() {
+    let mut alone = Alone::new();
+    let mut lines = vec![carried(issuer(3), 1, genesis(issuer(3)), pay(custodial(0), 1), 1)];
+    for n in 2..=17 {
+        let prev = digest(&lines[lines.len() - 1].entry);
+        lines.push(carried(issuer(3), n, prev, pay(custodial(0), 1), u128::from(n)));
+    }
+    let last = lines.split_off(16);
+    let full = batch(1, Hash::ZERO, Vec::new(), lines);
+    let beyond = batch(2, full.digest, Vec::new(), last);
+    alone.hear(3, prepare(&full));
+    alone.hear(3, prepare(&beyond));
+    assert_eq!(alone.lists(&beyond), [vec![0]]);
+    let all_but_the_first: Vec<u32> = (1..16).collect();
+    alone.certify(&full, [(0, &all_but_the_first), (1, &[]), (3, &[])]);
+    assert_eq!(alone.lists(&beyond), [vec![0], Vec::new()]);
+}
+
 #[test]
 fn an_entry_below_an_open_change_of_owner_can_be_offered_again() {
     let mut alone = Alone::new();
