@@ -17,7 +17,8 @@ pub struct Promised {
     debits: Total,
     holds: u16,
     closed: bool,
-    owner: Option<(u64, Owner)>,
+    /// Owners that were endorsed, by place: each stands behind its own.
+    owners: BTreeMap<u64, Owner>,
     /// Limits that were endorsed, by place: an entry behind them must stand all of them.
     limits: BTreeMap<u64, Units>,
     resolved: BTreeSet<EntryId>,
@@ -31,11 +32,9 @@ impl Promised {
             Kind::Hold { .. } => self.holds = self.holds.saturating_add(1),
             Kind::Resolve { holds, .. } => self.resolved.extend(holds.iter().copied()),
             Kind::Close(_) => self.closed = true,
-            Kind::Rekey(owner) if self.owner.is_none_or(|(n, _)| n < entry.id.n) => {
-                self.owner = Some((entry.id.n, *owner));
-            }
+            Kind::Rekey(owner) => drop(self.owners.insert(entry.id.n, *owner)),
             Kind::SetLimit(limit) => drop(self.limits.insert(entry.id.n, *limit)),
-            Kind::Rekey(_) | Kind::Pay(_) | Kind::MultiPay(_) | Kind::Move(_) => {}
+            Kind::Pay(_) | Kind::MultiPay(_) | Kind::Move(_) => {}
         }
     }
 
@@ -45,17 +44,17 @@ impl Promised {
         match &entry.kind {
             Kind::Hold { .. } => self.holds = self.holds.saturating_sub(1),
             Kind::Resolve { holds, .. } => self.resolved.retain(|hold| !holds.contains(hold)),
-            Kind::Rekey(_) => self.owner = self.owner.filter(|(n, _)| *n > entry.id.n),
+            Kind::Rekey(_) => drop(self.owners.remove(&entry.id.n)),
             Kind::SetLimit(_) => drop(self.limits.remove(&entry.id.n)),
             // A closed account stays closed, so whether this closed it again is all the same.
             Kind::Close(_) | Kind::Pay(_) | Kind::MultiPay(_) | Kind::Move(_) => {}
         }
     }
 
-    /// Whoever owns the account behind these entries, if they change that.
+    /// Whoever owns the account at a place, if one of these entries before it changes that.
     #[must_use]
-    pub fn owner(&self) -> Option<Owner> {
-        self.owner.map(|(_, owner)| owner)
+    pub fn owner_at(&self, n: u64) -> Option<Owner> {
+        self.owners.range(..n).next_back().map(|(_, owner)| *owner)
     }
 
     /// The largest limit that an entry behind these may find, where `settled` is the one that stands: what a lower one takes

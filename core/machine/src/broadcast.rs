@@ -203,6 +203,8 @@ pub enum Broadcast {
     },
 }
 
-/// Consistent broadcast per slot. Blanket-implemented.
-pub trait ReliableBroadcast: Machine<Input = Offer, Output = Broadcast> {}
-impl<M: Machine<Input = Offer, Output = Broadcast>> ReliableBroadcast for M {}
+/// Consistent broadcast per slot.
+pub trait ReliableBroadcast: Machine<Input = Offer, Output = Broadcast> {
+    /// Longest payload that it carries, in bytes: longer ones are refused, of peers too.
+    fn payload_max(&self) -> u32;
+}

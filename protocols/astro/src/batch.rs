@@ -112,6 +112,8 @@ pub struct Opened {
     pub batch: Batch,
     /// The digest of each entry.
     pub digests: Vec<Hash>,
+    /// Its encoding.
+    payload: Bytes,
 }
 
 impl Opened {
@@ -126,7 +128,8 @@ impl Opened {
         let header = Header { shard, lot, prev, entries, auths, openings: opened };
         let openings = List::try_from(openings).expect("the representative counts openings");
         let lines = List::try_from(lines).expect("the representative counts lines");
-        Self { digest: header.digest(), batch: Batch { header, openings, lines }, digests }
+        let batch = Batch { header, openings, lines };
+        Self { digest: header.digest(), payload: batch.encode(), batch, digests }
     }
 
     /// Reads a payload; `None` unless it is a batch of something whose header fits.
@@ -142,13 +145,19 @@ impl Opened {
         let fits =
             roots(&digests, &batch.openings, &batch.lines) == (header.entries, header.auths, header.openings);
         let digest = header.digest();
-        fits.then_some(Self { digest, batch, digests })
+        fits.then_some(Self { digest, batch, digests, payload: payload.clone() })
     }
 
     /// The payload that [`Self::read`] reads.
     #[must_use]
     pub fn payload(&self) -> Bytes {
-        self.batch.encode()
+        self.payload.clone()
+    }
+
+    /// Whether it was read from this payload: the same bytes are the same batch.
+    #[must_use]
+    pub fn is(&self, payload: &Bytes) -> bool {
+        self.payload == *payload
     }
 
     /// Which slot of which lane it is for.
@@ -176,7 +185,8 @@ impl Opened {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let lines = self.batch.lines.len() * (size_of::<Line>() + size_of::<Hash>());
-        (size_of::<Self>() + lines + self.batch.openings.len() * size_of::<Opening>()) as u64
+        let openings = self.batch.openings.len() * size_of::<Opening>();
+        (size_of::<Self>() + lines + openings + self.payload.len()) as u64
     }
 }
 

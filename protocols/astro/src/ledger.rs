@@ -2,25 +2,18 @@
 //!
 //! Pure: no messages, no clock. An entry is *accepted* when this replica may endorse it ([`Ledger::accept`]), *certified* when a
 //! certificate of it or of a later entry of its chain is known ([`Ledger::certify`]), and *settled* when the book has it
-//! ([`Ledger::settle`]). Nothing blocks: whatever has to wait is an entry of a map keyed by the account that can release it.
+//! ([`Ledger::settle`]). Nothing blocks: whatever has to wait has one place under what can release it ([`Waits`]): a log for its
+//! next entry, and a batch for the first entry of each log that was left out of it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use synod_crypto::{Hash, PublicKey};
-use synod_ledger::{AccountId, Book, Code, Entry, EntryId, Kind, Owner, Units, judge};
+use synod_ledger::{AccountId, Book, Class, Code, Entry, EntryId, Kind, Opening, Owner, Total, Units, judge};
 use synod_machine::broadcast::Lot;
 
 use crate::batch::{Auth, Line};
+use crate::waits::{Cause, Waiter, Waits};
 use crate::xlog::{Base, Certified, Slot, Xlog};
-
-/// What waits for an account to change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Waiting {
-    /// The next entry of this log, to settle.
-    Log(AccountId),
-    /// A batch, to be judged again.
-    Batch(Lot),
-}
 
 /// An entry that settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +30,17 @@ pub(crate) struct Settled {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settlement {
     pub(crate) entries: Vec<Settled>,
-    /// Batches with exceptions that may be gone.
-    pub(crate) again: BTreeSet<Lot>,
+    /// Entries of batches whose exception may be gone.
+    pub(crate) again: Vec<Left>,
+}
+
+/// An entry that was left out of a batch, the first of its log there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) lot: Lot,
+    pub(crate) spender: AccountId,
+    /// Which of the batch's entries.
+    pub(crate) at: u32,
 }
 
 /// In what capacity an entry came.
@@ -56,12 +58,14 @@ pub(crate) struct Ledger {
     book: Book,
     window: u64,
     open: BTreeMap<AccountId, Xlog>,
-    waits: BTreeMap<AccountId, BTreeSet<Waiting>>,
+    waits: Waits,
+    /// What happened and somebody waits for, who was not woken yet.
+    stirred: BTreeSet<Cause>,
 }
 
 impl Ledger {
-    pub(crate) const fn new(book: Book, window: u64) -> Self {
-        Self { book, window, open: BTreeMap::new(), waits: BTreeMap::new() }
+    pub(crate) fn new(book: Book, window: u64) -> Self {
+        Self { book, window, open: BTreeMap::new(), waits: Waits::default(), stirred: BTreeSet::new() }
     }
 
     pub(crate) const fn book(&self) -> &Book {
@@ -70,6 +74,16 @@ impl Ledger {
 
     pub(crate) const fn book_mut(&mut self) -> &mut Book {
         &mut self.book
+    }
+
+    /// Opens an account.
+    ///
+    /// # Errors
+    /// Those of [`Book::open`].
+    pub(crate) fn open_account(&mut self, opening: &Opening) -> Result<(), Code> {
+        self.book.open(opening)?;
+        self.stir(Cause::Opening(opening.id));
+        Ok(())
     }
 
     /// The open ends of all logs that have one.
@@ -93,10 +107,10 @@ impl Ledger {
         Some(self.open.get(&id).map_or((base.sequence, base.head), |xlog| xlog.tip(base)))
     }
 
-    /// Whoever owns an account behind its open entries.
-    pub(crate) fn owner(&self, id: AccountId) -> Option<Owner> {
-        let (terms, _) = self.book.terms(id)?;
-        Some(self.open.get(&id).map_or(terms.owner, |xlog| xlog.owner(terms.owner)))
+    /// Whoever owns an account at a place of its log: the entries before it, open ones too, may have changed that.
+    pub(crate) fn owner(&self, id: EntryId) -> Option<Owner> {
+        let (terms, _) = self.book.terms(id.spender)?;
+        Some(self.open.get(&id.spender).map_or(terms.owner, |xlog| xlog.owner(terms.owner, id.n)))
     }
 
     /// Accepts an entry if this replica may endorse it: in the window, the slot empty or its own, chained, authorized, and
@@ -105,29 +119,51 @@ impl Ledger {
     /// # Errors
     /// The first rule that it breaks; nothing has changed then.
     pub(crate) fn accept(&mut self, line: &Line, digest: Hash, by: Authority) -> Result<(), Code> {
+        let Some(debit) = self.may_accept(line, digest, by)? else { return Ok(()) };
+        let spender = line.entry.id.spender;
+        let slot = Slot { line: line.clone(), digest, debit, is_certified: false, lots: Vec::new() };
+        self.put(slot);
+        self.stir_next(spender);
+        Ok(())
+    }
+
+    fn put(&mut self, slot: Slot) {
+        let spender = slot.line.entry.id.spender;
+        let base = Base::of(&self.book, spender);
+        self.open.entry(spender).or_default().put(base, slot);
+    }
+
+    /// What an entry takes that may be accepted; `None` if it was accepted before, or has settled.
+    ///
+    /// # Errors
+    /// See [`Self::accept`].
+    pub(crate) fn may_accept(&self, line: &Line, digest: Hash, by: Authority) -> Result<Option<Total>, Code> {
         let entry = &line.entry;
         let EntryId { spender, n } = entry.id;
         let account = self.book.account(spender).ok_or(Code::UnknownAccount)?;
         let (base, sn) = (Base::of(&self.book, spender), account.sequence());
         if n <= sn {
             let is_last = n == sn && n > 0 && digest == account.head();
-            return if is_last { Ok(()) } else { Err(Code::SequenceConflict) };
+            return if is_last { Ok(None) } else { Err(Code::SequenceConflict) };
         }
         if n - sn > self.window {
+            return Err(Code::SequenceGap);
+        }
+        let none = Xlog::default();
+        let xlog = self.open.get(&spender).unwrap_or(&none);
+        let (tip, head) = xlog.tip(base);
+        let is_next =
+            tip.checked_add(1) == Some(n) && xlog.slots().last().is_none_or(|slot| slot.line.entry.id.n <= n);
+        if !is_next && xlog.slot(n).is_none() {
+            // The entries before it may change the owner: whether it is authorized is seen once they are here.
             return Err(Code::SequenceGap);
         }
         self.authorize(line, by)?;
         if entry.names().any(|account| account.shard != self.book.shard()) {
             return Err(Code::WrongShard);
         }
-        let none = Xlog::default();
-        let xlog = self.open.get(&spender).unwrap_or(&none);
         if let Some(slot) = xlog.slot(n) {
-            return if slot.digest == digest { Ok(()) } else { Err(Code::SequenceConflict) };
-        }
-        let (tip, head) = xlog.tip(base);
-        if tip.checked_add(1) != Some(n) || xlog.slots().last().is_some_and(|slot| slot.line.entry.id.n > n) {
-            return Err(Code::SequenceGap);
+            return if slot.digest == digest { Ok(None) } else { Err(Code::SequenceConflict) };
         }
         if entry.prev != head {
             return Err(Code::ChainMismatch);
@@ -135,15 +171,12 @@ impl Ledger {
         if account.is_frozen() {
             return Err(Code::Frozen);
         }
-        let debit = judge(&self.book, entry, xlog.promised())?;
-        let slot = Slot { line: line.clone(), digest, debit, is_certified: false, lots: Vec::new() };
-        self.open.entry(spender).or_default().put(slot);
-        Ok(())
+        judge(&self.book, entry, xlog.promised()).map(Some)
     }
 
     /// Whether the account's owner, as of this entry, vouches for it (4.5).
     fn authorize(&self, line: &Line, by: Authority) -> Result<(), Code> {
-        let owner = self.owner(line.entry.id.spender).ok_or(Code::UnknownAccount)?;
+        let owner = self.owner(line.entry.id).ok_or(Code::UnknownAccount)?;
         let is_vouched = match (owner, line.auth) {
             (Owner::Custodial(institution), Auth::Institution) => by.lane == institution,
             (Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }, Auth::Owner(_)) => {
@@ -174,8 +207,7 @@ impl Ledger {
         }
         let is_next = self.tip(id.spender).is_some_and(|(n, head)| id.n == n + 1 && line.entry.prev == head);
         if is_next && self.slot(id).is_none() {
-            let slot = self.fresh(line, digest);
-            self.open.entry(id.spender).or_default().put(slot);
+            self.put(self.fresh(line, digest));
             return true;
         }
         false
@@ -192,7 +224,7 @@ impl Ledger {
     /// Takes in a slot as it was, unless it is here.
     pub(crate) fn restore(&mut self, slot: Slot) {
         if self.slot(slot.line.entry.id).is_none() {
-            self.open.entry(slot.line.entry.id.spender).or_default().put(slot);
+            self.put(slot);
         }
     }
 
@@ -205,7 +237,24 @@ impl Ledger {
             return if contradicts { Certified::Contradicts } else { Certified::Whole };
         }
         let slot = self.fresh(line, digest);
-        self.open.entry(spender).or_default().certify(base, slot, lot)
+        let xlog = self.open.entry(spender).or_default();
+        let is_new = xlog.slot(n).is_none_or(|known| known.digest != digest);
+        let expected = xlog.count().saturating_add(usize::from(is_new));
+        let certified = xlog.certify(base, slot, lot);
+        if certified != Certified::Contradicts && xlog.count() < expected {
+            // What gave way to it may let others have its money.
+            self.stir(Cause::Funds(spender));
+        }
+        self.stir(Cause::Place(line.entry.id));
+        self.stir_next(spender);
+        self.drop_if_empty(spender);
+        certified
+    }
+
+    fn drop_if_empty(&mut self, id: AccountId) {
+        if self.open.get(&id).is_some_and(Xlog::is_empty) {
+            self.open.remove(&id);
+        }
     }
 
     /// The entries that logs lack below certified ones.
@@ -213,99 +262,148 @@ impl Ledger {
         self.open.iter().flat_map(|(id, xlog)| xlog.gaps(Base::of(&self.book, *id))).collect()
     }
 
-    /// The account whose change may let an entry be accepted that was refused for this reason.
-    pub(crate) fn released_by(&self, entry: &Entry, code: Code) -> AccountId {
-        let unknown = |account: &AccountId| self.book.account(*account).is_none();
+    /// What may let an entry pass that was refused for this reason; `None` where nothing can.
+    pub(crate) fn cause(&self, entry: &Entry, code: Code) -> Option<Cause> {
+        let EntryId { spender, n } = entry.id;
+        let is_here = |account: &AccountId| account.shard == self.book.shard();
         let named = match code {
-            Code::UnknownBeneficiary => entry.names().find(unknown),
-            Code::HoldNotFound => entry.names().next(),
+            _ if code.class() == Class::Permanent => return None,
+            Code::UnknownAccount => Some(Cause::Opening(spender)),
+            Code::UnknownBeneficiary => {
+                let unknown = |account: &AccountId| is_here(account) && self.book.account(*account).is_none();
+                entry.names().find(unknown).map(Cause::Opening)
+            }
+            Code::HoldNotFound => self.hold_to_come(entry).map(Cause::Entry),
+            Code::SequenceGap if n.saturating_sub(Base::of(&self.book, spender).sequence) > self.window => {
+                Some(Cause::Entry(EntryId { spender, n: n.saturating_sub(self.window) }))
+            }
+            Code::InsufficientFunds | Code::LimitBelowUse | Code::CloseNotEmpty | Code::Busy => {
+                Some(Cause::Funds(spender))
+            }
             _ => None,
         };
-        named.unwrap_or(entry.id.spender)
+        Some(named.unwrap_or(Cause::Place(entry.id)))
     }
 
-    /// Has a batch judged again when any of these accounts changes.
-    pub(crate) fn wait(&mut self, lot: Lot, accounts: impl IntoIterator<Item = AccountId>) {
-        for account in accounts {
-            self.waits.entry(account).or_default().insert(Waiting::Batch(lot));
+    /// The first hold that an entry decides over and that is not there yet.
+    fn hold_to_come(&self, entry: &Entry) -> Option<EntryId> {
+        let Kind::Resolve { holds, .. } = &entry.kind else { return None };
+        let is_settled = |id: &EntryId| id.n <= Base::of(&self.book, id.spender).sequence;
+        holds.iter().find(|id| self.book.hold(**id).is_none() && !is_settled(id)).copied()
+    }
+
+    /// Has entries of a batch judged again when what they wait for may have happened. Those that waited before wait no longer.
+    pub(crate) fn wait(&mut self, lot: Lot, left: impl IntoIterator<Item = (AccountId, u32, Cause)>) {
+        self.waits.let_go_of(lot);
+        for (spender, at, cause) in left {
+            self.waits.put(Waiter::Batch(lot, spender), cause, at);
         }
     }
 
-    /// Settles what can be, beginning with these accounts: certified entries in the order of their logs, as far as their money,
+    /// Has an entry wait that was woken for nothing.
+    pub(crate) fn wait_again(&mut self, left: Left, cause: Cause) {
+        self.waits.put(Waiter::Batch(left.lot, left.spender), cause, left.at);
+    }
+
+    /// Nothing of a batch is judged any more.
+    pub(crate) fn let_go(&mut self, lot: Lot) {
+        self.waits.let_go_of(lot);
+    }
+
+    /// Whether somebody may go on who was not woken yet.
+    pub(crate) fn is_stirred(&self) -> bool {
+        !self.stirred.is_empty()
+    }
+
+    fn stir(&mut self, cause: Cause) {
+        if self.waits.has(cause) {
+            self.stirred.insert(cause);
+        }
+    }
+
+    /// Whoever wants the place behind the tip of a log may have it.
+    fn stir_next(&mut self, spender: AccountId) {
+        if let Some((tip, _)) = self.tip(spender) {
+            self.stir(Cause::Place(EntryId { spender, n: tip.saturating_add(1) }));
+        }
+    }
+
+    /// Settles what can be, beginning with these logs: certified entries in the order of their logs, as far as their money,
     /// holds and accounts are here (Listing 9, 4.7).
     pub(crate) fn settle(&mut self, changed: impl IntoIterator<Item = AccountId>) -> Settlement {
-        let (mut work, mut out) = (VecDeque::new(), Settlement::default());
-        for account in changed {
-            work.push_back(account);
-            self.wake(account, &mut work, &mut out);
+        let (mut work, mut out) = (VecDeque::from_iter(changed), Settlement::default());
+        loop {
+            while let Some(cause) = self.stirred.pop_first() {
+                self.wake(cause, &mut work, &mut out);
+            }
+            let Some(account) = work.pop_front() else { return out };
+            self.settle_log(account, &mut out);
         }
-        while let Some(account) = work.pop_front() {
-            self.settle_log(account, &mut work, &mut out);
-        }
-        out
     }
 
-    fn settle_log(&mut self, id: AccountId, work: &mut VecDeque<AccountId>, out: &mut Settlement) {
+    fn settle_log(&mut self, id: AccountId, out: &mut Settlement) {
+        self.waits.let_go(Waiter::Log(id));
         loop {
             let base = Base::of(&self.book, id);
             let Some(slot) = self.open.get(&id).and_then(|xlog| xlog.next(base)) else { return };
             let (entry, digest) = (slot.line.entry.clone(), slot.digest);
-            let touched: Vec<AccountId> = self.touched(&entry).collect();
-            if self.book.apply(&entry, digest).is_err() {
-                for account in touched {
-                    self.waits.entry(account).or_default().insert(Waiting::Log(id));
+            let causes = self.causes(&entry);
+            if let Err(code) = self.book.apply(&entry, digest) {
+                if let Some(cause) = self.cause(&entry, code) {
+                    self.waits.put(Waiter::Log(id), cause, 0);
                 }
                 return;
             }
             let xlog = self.open.get_mut(&id).expect("its entry was read above");
             let slot = xlog.settled(entry.id.n).expect("its entry was read above");
-            if xlog.is_empty() {
-                self.open.remove(&id);
-            }
+            self.drop_if_empty(id);
             let by_descent = slot.lots.is_empty();
             out.entries.push(Settled { line: slot.line, digest, lots: slot.lots, by_descent });
-            for account in touched {
-                self.wake(account, work, out);
-            }
+            causes.into_iter().for_each(|cause| self.stir(cause));
         }
     }
 
-    /// The spender, whoever the entry names, and whom its holds would pay: accounts of this shard that it changes or needs.
-    fn touched<'a>(&'a self, entry: &'a Entry) -> impl Iterator<Item = AccountId> + 'a {
-        let holds: &[EntryId] = match &entry.kind {
-            Kind::Resolve { holds, .. } => holds,
-            _ => &[],
-        };
-        let paid = holds.iter().filter_map(|id| self.book.hold(*id)).map(|hold| hold.to);
-        let all = [entry.id.spender].into_iter().chain(entry.names()).chain(paid);
-        all.filter(|account| account.shard == self.book.shard())
+    /// What an entry brings about when it settles, for whoever waits for it.
+    fn causes(&self, entry: &Entry) -> Vec<Cause> {
+        let mut causes = vec![Cause::Entry(entry.id)];
+        match &entry.kind {
+            Kind::Pay(leg) | Kind::Close(leg) => causes.push(Cause::Funds(leg.to)),
+            Kind::MultiPay(legs) => causes.extend(legs.iter().map(|leg| Cause::Funds(leg.to))),
+            Kind::Resolve { holds, .. } => {
+                causes.extend(holds.iter().map(|id| Cause::Funds(id.spender)));
+                let paid = holds.iter().filter_map(|id| self.book.hold(*id));
+                causes.extend(paid.map(|hold| Cause::Funds(hold.to)));
+            }
+            Kind::SetLimit(_) => causes.push(Cause::Funds(entry.id.spender)),
+            Kind::Hold { .. } | Kind::Rekey(_) | Kind::Move(_) => {}
+        }
+        causes
     }
 
-    fn wake(&mut self, account: AccountId, work: &mut VecDeque<AccountId>, out: &mut Settlement) {
-        for waiting in self.waits.remove(&account).unwrap_or_default() {
-            match waiting {
-                Waiting::Log(log) => work.push_back(log),
-                Waiting::Batch(lot) => {
-                    out.again.insert(lot);
-                }
+    fn wake(&mut self, cause: Cause, work: &mut VecDeque<AccountId>, out: &mut Settlement) {
+        for (waiter, at) in self.waits.take(cause) {
+            match waiter {
+                Waiter::Log(log) => work.push_back(log),
+                Waiter::Batch(lot, spender) => out.again.push(Left { lot, spender, at }),
             }
         }
     }
 
     /// Bytes held, the book's among them.
     pub(crate) fn bytes(&self) -> u64 {
-        let slots: usize = self.open.values().map(|xlog| xlog.slots().count()).sum();
-        let waits: usize = self.waits.values().map(BTreeSet::len).sum();
-        let small = self.open.len() * size_of::<(AccountId, Xlog)>()
-            + self.waits.len() * size_of::<AccountId>()
-            + waits * size_of::<Waiting>();
-        self.book.bytes() + (2 * small + slots * 2 * size_of::<Slot>()) as u64
+        let slots: usize = self.open.values().map(Xlog::count).sum();
+        let small = self.open.len() * size_of::<(AccountId, Xlog)>();
+        self.book.bytes() + (2 * small + slots * 2 * size_of::<Slot>()) as u64 + self.waits.bytes()
     }
 
     pub(crate) fn assert_sound(&self) {
+        self.waits.assert_sound();
         for (id, xlog) in &self.open {
             assert!(!xlog.is_empty(), "an open end with nothing in it");
             xlog.assert_sound(Base::of(&self.book, *id), self.window);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! A replica of profile II-F: it endorses what is funded, settles what is certified, and represents its own customers.
 
+mod again;
 mod certify;
 mod desk;
 mod endorse;
@@ -95,6 +96,11 @@ impl<B: Carrier> Replica<B> {
         }
         if let Some(fault) = config.parameters.fault() {
             return Err(Unrecoverable(fault.into()));
+        }
+        let (carried, longest) = (channel.payload_max(), config.parameters.payload_max());
+        if carried < longest {
+            let why = format!("batches have up to {longest} bytes, and the broadcast carries {carried}");
+            return Err(Unrecoverable(why));
         }
         let mut lanes: BTreeMap<u8, Lane> =
             members.iter().filter_map(NodeId::member).map(|lane| (lane, Lane::default())).collect();
@@ -239,8 +245,14 @@ impl<B: Carrier> Machine for Replica<B> {
 
     fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
         self.on_event(event, turn);
-        while let Some(said) = self.heard.pop_front() {
-            self.on_heard(said, turn);
+        loop {
+            if let Some(said) = self.heard.pop_front() {
+                self.on_heard(said, turn);
+            } else if self.ledger.is_stirred() {
+                self.settle(None, turn);
+            } else {
+                return;
+            }
         }
     }
 
@@ -252,6 +264,7 @@ impl<B: Carrier> Machine for Replica<B> {
         self.broadcast.get().invariants();
         self.ledger.assert_sound();
         assert!(self.heard.is_empty(), "something was heard and not looked at");
+        assert!(!self.ledger.is_stirred(), "somebody may go on and was not woken");
     }
 }
 
@@ -272,14 +285,17 @@ impl<B: Carrier> Bounded for Replica<B> {
         let parameters = &self.config.parameters;
         let members = u64::from(self.quorums.members());
         let line = 8 * size_of::<Line>() as u64;
-        // Batches in memory: those under way in every lane, and those certified in part that are kept.
-        let batches = members * (parameters.lane_window + parameters.retain);
+        // Batches in memory: those under way in every lane, judged or not, and those certified in part that are kept; this node's
+        // own once more, for their receipts. In memory a line with its digest, its key and whoever waits with it takes less than
+        // seven times its encoding, which is kept as well.
+        let batches = (members + 1) * (2 * parameters.lane_window + parameters.retain);
+        let payload = u64::from(self.broadcast.get().payload_max());
         let accounts = u64::try_from(self.book().accounts().count()).unwrap_or(u64::MAX);
         self.broadcast.get().bytes_max()
             + self.book().bytes()
             // A user who does not keep up holds what it has not kept.
             + self.feed.bytes()
-            + batches * (u64::from(parameters.batch_max) * line + 4_096)
+            + batches * (8 * payload + 4_096)
             + accounts * parameters.window * line
             + pull::DESCENDED_MAX as u64 * 2 * line
     }

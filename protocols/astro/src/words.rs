@@ -409,6 +409,16 @@ pub enum Output {
         /// What proves it, as the broadcast shows it.
         evidence: synod_wire::Bytes,
     },
+    /// An entry is certified that contradicts one that is certified or has settled: more members lie than may. What came first
+    /// stays, and this entry is left out.
+    Contradiction {
+        /// Its place.
+        id: EntryId,
+        /// The batch whose certificate it is; none where an entry behind it is certified.
+        lot: Option<Lot>,
+        /// What is known of the entry that stands in its place, if there is one, and the one that is left out.
+        evidence: synod_wire::Bytes,
+    },
     /// Somebody authorized two entries for one place.
     Conflict {
         /// The place.

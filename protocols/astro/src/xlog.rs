@@ -44,6 +44,8 @@ pub(crate) struct Slot {
 pub(crate) struct Xlog {
     slots: BTreeMap<u64, Slot>,
     promised: Promised,
+    /// The last place of the whole stretch above the settled entries, and the digest there, if there is one.
+    tip: Option<(u64, Hash)>,
 }
 
 /// What came of a certificate.
@@ -62,6 +64,10 @@ impl Xlog {
         self.slots.is_empty()
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.slots.len()
+    }
+
     pub(crate) fn slot(&self, n: u64) -> Option<&Slot> {
         self.slots.get(&n)
     }
@@ -74,27 +80,33 @@ impl Xlog {
         &self.promised
     }
 
-    /// Whoever owns the log behind its open entries.
-    pub(crate) fn owner(&self, settled: Owner) -> Owner {
-        self.promised.owner().unwrap_or(settled)
+    /// Whoever owns the log at a place, where `settled` is whoever owns it behind the settled entries.
+    pub(crate) fn owner(&self, settled: Owner, n: u64) -> Owner {
+        self.promised.owner_at(n).unwrap_or(settled)
     }
 
     /// The last place of the whole stretch above the settled entries, and the digest there.
     pub(crate) fn tip(&self, base: Base) -> (u64, Hash) {
-        let mut tip = (base.sequence, base.head);
+        self.tip.unwrap_or((base.sequence, base.head))
+    }
+
+    /// Moves the tip on over what follows it: over each entry once, unless some are dropped.
+    fn extend(&mut self, base: Base) {
+        let mut tip = self.tip(base);
         while let Some(slot) =
             self.slots.get(&tip.0.saturating_add(1)).filter(|slot| slot.line.entry.prev == tip.1)
         {
             tip = (slot.line.entry.id.n, slot.digest);
+            self.tip = Some(tip);
         }
-        tip
     }
 
     /// Puts an entry at its place, which is free.
-    pub(crate) fn put(&mut self, slot: Slot) {
+    pub(crate) fn put(&mut self, base: Base, slot: Slot) {
         self.promised.add(&slot.line.entry, slot.debit);
         let before = self.slots.insert(slot.line.entry.id.n, slot);
         assert!(before.is_none(), "a place has one entry");
+        self.extend(base);
     }
 
     /// Counts a certificate for an entry and all its ancestors (the ancestor rule), against what was accepted here without one
@@ -107,16 +119,42 @@ impl Xlog {
             known.lots.extend(lot.filter(|lot| !known.lots.contains(lot)));
             return self.descend(base, n);
         }
-        if self.slots.contains_key(&n) || !self.precedes(n, slot.digest) {
-            self.drop_accepted(n);
+        if self.contradicts(base, &slot) {
+            return Certified::Contradicts;
         }
         if self.slots.contains_key(&n) || !self.precedes(n, slot.digest) {
-            return Certified::Contradicts;
+            self.drop_accepted(base, n);
         }
         slot.is_certified = true;
         slot.lots.extend(lot);
-        self.put(slot);
+        self.put(base, slot);
         self.descend(base, n)
+    }
+
+    /// Whether an entry contradicts what is certified or settled: in its place, behind it, or below it.
+    fn contradicts(&self, base: Base, slot: &Slot) -> bool {
+        let EntryId { n, .. } = slot.line.entry.id;
+        let next = n.checked_add(1).and_then(|next| self.slots.get(&next));
+        let is_taken = self.slots.get(&n).is_some_and(|known| known.is_certified);
+        let is_passed_over =
+            next.is_some_and(|next| next.is_certified && next.line.entry.prev != slot.digest);
+        is_taken || is_passed_over || self.leads_elsewhere(base, n, slot.line.entry.prev)
+    }
+
+    /// Whether the chain below a place, which ends in this digest, meets another one that is certified or settled.
+    fn leads_elsewhere(&self, base: Base, n: u64, digest: Hash) -> bool {
+        let (mut at, mut digest) = (n.saturating_sub(1), digest);
+        while at > base.sequence {
+            match self.slots.get(&at) {
+                Some(known) if known.digest == digest && !known.is_certified => {
+                    digest = known.line.entry.prev
+                }
+                Some(known) => return known.is_certified && known.digest != digest,
+                None => return false,
+            }
+            at -= 1;
+        }
+        digest != base.head
     }
 
     /// Whether the entry behind a place, if there is one, names this digest.
@@ -126,13 +164,15 @@ impl Xlog {
     }
 
     /// Forgets what was accepted from a place on and is not certified.
-    fn drop_accepted(&mut self, from: u64) {
+    fn drop_accepted(&mut self, base: Base, from: u64) {
         self.slots.retain(|n, slot| *n < from || slot.is_certified);
         let mut promised = Promised::default();
         for slot in self.slots.values() {
             promised.add(&slot.line.entry, slot.debit);
         }
         self.promised = promised;
+        self.tip = None;
+        self.extend(base);
     }
 
     /// Marks the ancestors of a certified entry as certified.
@@ -143,14 +183,13 @@ impl Xlog {
             let (id, prev) = (slot.line.entry.id, slot.line.entry.prev);
             let below = EntryId { n: at - 1, ..id };
             if below.n == base.sequence {
-                return if prev == base.head { Certified::Whole } else { Certified::Contradicts };
+                return Certified::Whole;
             }
             match self.slots.get_mut(&below.n) {
                 Some(known) if known.digest == prev && known.is_certified => return Certified::Whole,
                 Some(known) if known.digest == prev => known.is_certified = true,
-                Some(known) if known.is_certified => return Certified::Contradicts,
                 Some(_) => {
-                    self.drop_accepted(below.n);
+                    self.drop_accepted(base, below.n);
                     return Certified::Missing(below, prev);
                 }
                 None => return Certified::Missing(below, prev),
@@ -168,6 +207,7 @@ impl Xlog {
     pub(crate) fn settled(&mut self, n: u64) -> Option<Slot> {
         let slot = self.slots.remove(&n)?;
         self.promised.settled(&slot.line.entry, slot.debit);
+        self.tip = self.tip.filter(|(tip, _)| *tip > n);
         Some(slot)
     }
 
@@ -183,6 +223,11 @@ impl Xlog {
 
     /// Asserts that places, chains and certificates fit each other.
     pub(crate) fn assert_sound(&self, base: Base, window: u64) {
+        let (tip, head) = self.tip(base);
+        let is_at = |n: u64| self.slots.get(&n).is_some_and(|slot| slot.digest == head);
+        assert!(tip == base.sequence || is_at(tip), "the tip is an entry");
+        let next = tip.checked_add(1).and_then(|next| self.slots.get(&next));
+        assert!(next.is_none_or(|next| next.line.entry.prev != head), "the tip is the last of its stretch");
         for (n, slot) in &self.slots {
             assert!(*n > base.sequence, "a settled entry that is open");
             assert!(slot.is_certified || n - base.sequence <= window, "an accepted entry outside the window");
@@ -193,5 +238,92 @@ impl Xlog {
                 "a certificate reaches every ancestor that is here"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use synod_ledger::{Digests, Entry, Flags, Kind, Leg, Units, UserData};
+    use synod_machine::testing::pick;
+    use synod_wire::Drawn;
+
+    use super::*;
+    use crate::batch::Auth;
+
+    const ANNA: AccountId = AccountId { shard: 0, registrar: 1, local: 1 };
+
+    /// The first entries of Anna's log; `which` tells chains apart from a place on.
+    fn chain(count: u64, fork: u64, which: u128) -> Vec<Slot> {
+        let mut prev = genesis(ANNA);
+        let slots = (1..=count).map(|n| {
+            let entry = Entry {
+                id: EntryId { spender: ANNA, n },
+                prev,
+                kind: Kind::Pay(Leg { to: ANNA, amount: Units(1) }),
+                transfer: if n < fork { 0 } else { which },
+                ledger: 1,
+                code: 0,
+                user_data: UserData::default(),
+                flags: Flags::default(),
+            };
+            let digest = Digests::default().entry(&entry);
+            prev = digest;
+            let line = Line { entry, auth: Auth::Institution };
+            Slot { line, digest, debit: Total::of(1), is_certified: false, lots: Vec::new() }
+        });
+        slots.collect()
+    }
+
+    /// The tip, by a walk.
+    fn walked(xlog: &Xlog, base: Base) -> (u64, Hash) {
+        let mut tip = (base.sequence, base.head);
+        while let Some(slot) = xlog.slot(tip.0 + 1).filter(|slot| slot.line.entry.prev == tip.1) {
+            tip = (tip.0 + 1, slot.digest);
+        }
+        tip
+    }
+
+    /// Entries of two chains that part somewhere are accepted, certified and settled as it comes.
+    #[test]
+    fn the_tip_that_is_kept_is_the_one_that_a_walk_finds_and_certificates_that_contradict_change_nothing() {
+        let mut refused = 0;
+        for seed in 0..400 {
+            let mut drawn = Drawn::new(seed);
+            let fork = 1 + drawn.below(8);
+            let chains = [chain(8, fork, 1), chain(8, fork, 2)];
+            let (mut xlog, mut base) = (Xlog::default(), Base { sequence: 0, head: genesis(ANNA) });
+            for _ in 0..60 {
+                let slot = chains[pick(&mut drawn, 2)][pick(&mut drawn, 8)].clone();
+                let n = slot.line.entry.id.n;
+                let (tip, head) = xlog.tip(base);
+                match drawn.below(3) {
+                    // As the ledger accepts: behind the tip, and below nothing.
+                    0 if tip + 1 == n
+                        && slot.line.entry.prev == head
+                        && xlog.slots().all(|slot| slot.line.entry.id.n < n) =>
+                    {
+                        xlog.put(base, slot);
+                    }
+                    1 if n > base.sequence => {
+                        let before = xlog.clone();
+                        if xlog.certify(base, slot, None) == Certified::Contradicts {
+                            assert_eq!(xlog, before);
+                            refused += 1;
+                        }
+                    }
+                    2 => {
+                        let next = xlog.next(base).map(|slot| slot.line.entry.id.n);
+                        if let Some(settled) = next.and_then(|n| xlog.settled(n)) {
+                            assert_eq!(settled.line.entry.prev, base.head, "what settles continues the log");
+                            base = Base { sequence: base.sequence + 1, head: settled.digest };
+                        }
+                    }
+                    _ => {}
+                }
+                assert_eq!(xlog.tip(base), walked(&xlog, base), "seed {seed}");
+                xlog.assert_sound(base, 8);
+            }
+        }
+        assert!(refused > 400, "{refused} certificates contradicted others");
     }
 }

@@ -13,7 +13,7 @@ mod words;
 use std::collections::BTreeMap;
 
 use synod_crypto::Hash;
-use synod_machine::broadcast::{Broadcast, Offer, Refusal};
+use synod_machine::broadcast::{Broadcast, Offer, Refusal, ReliableBroadcast};
 use synod_machine::{Bounded, Event, Machine, Turn, Unrecoverable};
 use synod_quorum::{NodeId, NodeSet, Quorums};
 use synod_wire::Bytes;
@@ -192,6 +192,12 @@ impl Machine for Bracha {
         assert!(self.mine >= self.delivered(self.config.me), "a slot of this node's own that it never had");
         let kept_max = self.config.retain.saturating_mul(self.lanes.len() as u64);
         assert!(self.kept.len() as u64 <= kept_max, "more delivered slots than are kept");
+    }
+}
+
+impl ReliableBroadcast for Bracha {
+    fn payload_max(&self) -> u32 {
+        self.config.payload_max
     }
 }
 

@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use synod_crypto::Hash;
-use synod_machine::broadcast::{Broadcast, Offer, Refusal};
+use synod_machine::broadcast::{Broadcast, Offer, Refusal, ReliableBroadcast};
 use synod_machine::{Bounded, Event, Machine, Turn, Unrecoverable};
 use synod_quorum::{NodeId, NodeSet, Quorums};
 use synod_wire::Bytes;
@@ -27,7 +27,7 @@ use synod_wire::Bytes;
 use crate::Lot;
 use crate::config::Config;
 use crate::fault::Fault;
-pub use job::{CheckedAck, Digest, Done, Job, Payload, View};
+pub use job::{CheckedAck, Digest, Done, Job, MayExcept, Payload, View};
 pub use recover::Setup;
 use rows::{ROWS_BYTES_MAX, RowLog};
 use slot::{Lane, Slot};
@@ -235,6 +235,12 @@ impl<I: Items> Machine for SignedBroadcast<I> {
             lane.slots.values().for_each(Slot::assert_sound);
         }
         assert!(self.mine >= self.certified(self.config.me), "a slot of this node's own that it never had");
+    }
+}
+
+impl<I: Items> ReliableBroadcast for SignedBroadcast<I> {
+    fn payload_max(&self) -> u32 {
+        self.config.payload_max
     }
 }
 

@@ -119,11 +119,32 @@ fn promises_close_and_count_holds_and_decide_once() {
         "the first hold is settled and open"
     );
     let rekeyed = promise(&[Kind::Rekey(synod_ledger::Owner::Custodial(4))]);
-    assert_eq!(rekeyed.owner(), Some(synod_ledger::Owner::Custodial(4)));
+    assert_eq!(rekeyed.owner_at(u64::MAX), Some(synod_ledger::Owner::Custodial(4)));
     let mut bert = Promised::default();
     let closing = next(&book, BERT, Kind::Close(leg(ANNA, 0)));
     bert.add(&closing, judge(&book, &closing, &bert).expect("Bert holds nothing"));
     assert_eq!(judge(&book, &next(&book, BERT, Kind::Move(1)), &bert), Err(Code::AccountClosed));
+}
+
+/// Two changes of the owner are open: each stands behind its own place, the later one behind both, in whatever order they were
+/// counted.
+#[test]
+fn each_owner_that_is_promised_stands_behind_its_place() {
+    use synod_ledger::Owner::Custodial;
+    let book = with(100);
+    let entry = |n: u64, kind: Kind| Entry { id: EntryId { spender: ANNA, n }, ..next(&book, ANNA, kind) };
+    let [first, second] = [(3, 4), (5, 6)].map(|(n, owner)| entry(n, Kind::Rekey(Custodial(owner))));
+    for [one, other] in [[&first, &second], [&second, &first]] {
+        let mut promised = Promised::default();
+        promised.add(one, Total::ZERO);
+        promised.add(other, Total::ZERO);
+        let owners = |promised: &Promised| [3, 4, 5, 6].map(|n| promised.owner_at(n));
+        assert_eq!(owners(&promised), [None, Some(Custodial(4)), Some(Custodial(4)), Some(Custodial(6))]);
+        promised.settled(&first, Total::ZERO);
+        assert_eq!(owners(&promised), [None, None, None, Some(Custodial(6))]);
+        promised.settled(&second, Total::ZERO);
+        assert_eq!(promised, Promised::default());
+    }
 }
 
 #[test]

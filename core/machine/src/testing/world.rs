@@ -52,6 +52,12 @@ impl<M: Machine> Seat<M> {
     pub fn log_len(&self) -> usize {
         self.records.len()
     }
+
+    /// How many blobs its disk has.
+    #[must_use]
+    pub fn blobs(&self) -> usize {
+        self.blobs.len()
+    }
 }
 
 /// Members under a drawn schedule.

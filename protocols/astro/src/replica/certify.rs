@@ -6,11 +6,11 @@ use std::sync::Arc;
 use synod_ledger::{AccountId, EntryId, Opening};
 use synod_machine::Turn;
 use synod_machine::broadcast::{Except, Lot};
-use synod_wire::{Blob, Bytes};
+use synod_wire::{Blob, Bytes, Wire};
 
 use super::lane::Batch;
 use super::{Carrier, Replica, compute, keep};
-use crate::batch::Opened;
+use crate::batch::{Line, Opened};
 use crate::job::{Purpose, Work};
 use crate::ledger::{Settled, Settlement};
 use crate::trace::Rule;
@@ -18,13 +18,18 @@ use crate::words::{Level, Output, Promise, Timer};
 use crate::xlog::Certified;
 
 impl<B: Carrier> Replica<B> {
-    /// The broadcast has a certificate and the payload.
+    /// The broadcast has a certificate and the payload, which is read unless the same one is kept here.
     pub(super) fn on_delivered(&mut self, lot: Lot, payload: Bytes, open: Except, turn: &mut Turn<'_, Self>) {
-        let known = self.lane_mut(lot.source).batches.get(&lot.sequence);
+        let lane = self.lane_mut(lot.source);
+        let known = lane.batches.get(&lot.sequence);
         if known.and_then(|batch| batch.certified.as_ref()).is_some_and(|before| before.within(&open)) {
             return;
         }
-        compute(turn, Work::Read { lot, payload, purpose: Purpose::Settle(open) });
+        let read = known.and_then(|batch| batch.opened.as_ref()).or(lane.waiting.get(&lot.sequence));
+        match read.filter(|read| read.is(&payload)).cloned() {
+            Some(opened) => self.on_certified(lot, &opened, open, turn),
+            None => compute(turn, Work::Read { lot, payload, purpose: Purpose::Settle(open) }),
+        }
     }
 
     /// A batch is certified but for some entries.
@@ -48,7 +53,10 @@ impl<B: Carrier> Replica<B> {
         let is_kept = known.is_some_and(|batch| batch.digest == opened.digest && batch.opened.is_some());
         let payload = (!is_kept).then(|| Blob::try_from(opened.payload()).expect("it came in a payload"));
         keep(turn, Promise::Certified { lot, open: open.clone(), batch: payload });
-        let news = self.take_certificate(lot, opened, before.as_ref(), open);
+        let news = self.take_certificate(lot, opened, before.as_ref(), open.clone());
+        if lot.source == self.me() {
+            self.leave(opened, &open, turn);
+        }
         self.progress(lot, &news.lines, Level::Certified, turn);
         for account in &news.opened {
             turn.applied(Rule::Open);
@@ -56,6 +64,9 @@ impl<B: Carrier> Replica<B> {
         }
         for (id, digest) in news.missing {
             self.want(id, digest, turn);
+        }
+        for at in news.contradicting {
+            self.contradict(opened, at, turn);
         }
         self.settle(news.changed, turn);
         self.receipt_if_settled(lot, turn);
@@ -78,18 +89,24 @@ impl<B: Carrier> Replica<B> {
         if lane.batches.get(&lot.sequence).is_none_or(|batch| batch.digest != opened.digest) {
             // What was endorsed instead stays promised entry by entry; of the batch nothing is left to say.
             lane.batches.insert(lot.sequence, Batch::new(opened.digest));
+            self.ledger.let_go(lot);
         }
         let batch = lane.batches.get_mut(&lot.sequence).expect("it was put there above");
         batch.certified = Some(open.clone());
         batch.opened = Some(Arc::clone(opened));
         (batch.receipt, batch.is_signing) = (None, false);
+        if batch.is_whole() {
+            self.ledger.let_go(lot);
+        }
         if lot.sequence <= lane.opened {
             batch.close();
         }
         lane.advance();
         let mut news = News::default();
         self.open_accounts(lot.source, &mut news);
-        self.lane_mut(lot.source).trim(retain);
+        for sequence in self.lane_mut(lot.source).trim(retain) {
+            self.ledger.let_go(Lot { source: lot.source, sequence });
+        }
         for (at, line, digest) in opened.lines() {
             let was_open = before.is_none_or(|before| before.items().binary_search(&at).is_ok());
             if !was_open || open.items().binary_search(&at).is_ok() {
@@ -101,18 +118,40 @@ impl<B: Carrier> Replica<B> {
             match self.ledger.certify(line, digest, Some(lot)) {
                 Certified::Whole => {}
                 Certified::Missing(id, digest) => news.missing.push((id, digest)),
-                Certified::Contradicts => continue,
+                Certified::Contradicts => {
+                    news.contradicting.push(at);
+                    // It never settles, so the batch is never receipted.
+                    self.count_unsettled(lot);
+                    continue;
+                }
             }
             news.changed.insert(id.spender);
             let is_open = self.ledger.slot(id).is_some_and(|slot| slot.lots.contains(&lot));
-            if is_open
-                && !is_known
-                && let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence)
-            {
-                batch.unsettled = batch.unsettled.saturating_add(1);
+            if is_open && !is_known {
+                self.count_unsettled(lot);
             }
         }
         news
+    }
+
+    fn count_unsettled(&mut self, lot: Lot) {
+        if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
+            batch.unsettled = batch.unsettled.saturating_add(1);
+        }
+    }
+
+    /// Tells the user of an entry of a batch that is certified and contradicts what stands.
+    fn contradict(&self, opened: &Opened, at: u32, turn: &mut Turn<'_, Self>) {
+        let line = usize::try_from(at).ok().and_then(|at| opened.batch.lines.get(at));
+        if let Some(line) = line {
+            self.tell_contradiction(line, Some(opened.lot()), turn);
+        }
+    }
+
+    pub(super) fn tell_contradiction(&self, line: &Line, lot: Option<Lot>, turn: &mut Turn<'_, Self>) {
+        let id = line.entry.id;
+        let standing = self.ledger.slot(id).map(|slot| slot.line.clone());
+        turn.output(Output::Contradiction { id, lot, evidence: (standing, line.clone()).encode() });
     }
 
     /// Opens the accounts of certified batches, in the order of their lane.
@@ -127,7 +166,7 @@ impl<B: Carrier> Replica<B> {
             lane.grant(&openings);
             for opening in &openings {
                 // Members who endorsed the batch looked at this; what more liars than there may be let pass is left out.
-                if self.ledger.book_mut().open(opening).is_ok() {
+                if self.ledger.open_account(opening).is_ok() {
                     news.opened.push(opening.id);
                     news.changed.insert(opening.id);
                 }
@@ -141,9 +180,7 @@ impl<B: Carrier> Replica<B> {
         for settled in entries {
             self.on_settled(settled, turn);
         }
-        for lot in again {
-            self.judge_again(lot, turn);
-        }
+        self.judge_left(again, turn);
     }
 
     fn on_settled(&mut self, settled: Settled, turn: &mut Turn<'_, Self>) {
@@ -153,7 +190,7 @@ impl<B: Carrier> Replica<B> {
             turn.disarm(Timer::Want(id));
         }
         turn.applied(if by_descent { Rule::Ancestor } else { Rule::Settle });
-        self.desk.settled(&line.entry);
+        self.desk.settled(id);
         if by_descent {
             self.keep_descended(line.clone());
         }
@@ -176,6 +213,8 @@ pub(super) struct News {
     /// Logs in which something may settle.
     pub(super) changed: BTreeSet<AccountId>,
     pub(super) missing: Vec<(EntryId, synod_crypto::Hash)>,
+    /// Entries of the batch that are certified and contradict others.
+    contradicting: Vec<u32>,
     opened: Vec<AccountId>,
 }
 

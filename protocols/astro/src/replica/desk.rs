@@ -6,9 +6,10 @@ use std::sync::Arc;
 use synod_crypto::{Hash, PublicKey};
 use synod_ledger::{AccountId, Code, Digests, Entry, EntryId, Flags, Kind, Opening, Owner, Units};
 use synod_machine::broadcast::{Except, Lot, Offer};
-use synod_machine::{Event, Machine, Span, Time, Turn};
+use synod_machine::{Event, Machine, Turn};
 use synod_wire::{Blob, Bytes, Wire};
 
+use super::again::Offers;
 use super::lane::Batch;
 use super::receipts::Own;
 use super::{Carrier, Replica, compute, keep};
@@ -21,6 +22,8 @@ use crate::words::{Draft, Output, Promise, Refusal, Timer};
 
 /// When a user over a bound is to try again, in ms.
 const RETRY_MS: u32 = 50;
+/// Batches of new orders that wait at most.
+const WAITING_BATCHES: u32 = 4;
 /// Batches under way while which an entry waits for others.
 const FLIGHTS: u64 = 2;
 
@@ -29,52 +32,59 @@ const FLIGHTS: u64 = 2;
 pub(super) struct Desk {
     lines: Vec<Line>,
     bytes: usize,
+    /// The entries of these lines, and of the batch that is being put together.
+    waiting: BTreeSet<EntryId>,
     openings: Vec<Opening>,
     is_building: bool,
     is_armed: bool,
     /// Admitted entries that no record holds yet.
     fresh: BTreeSet<EntryId>,
     /// Unsettled entries by the callers' names.
-    pub(super) transfers: BTreeMap<u128, EntryId>,
+    transfers: BTreeMap<u128, EntryId>,
+    /// Those names by entry.
+    names: BTreeMap<EntryId, u128>,
     pub(super) own: BTreeMap<u64, Own>,
-    /// Entries that were left uncertified: when they are offered again, and how long after that.
-    retries: BTreeMap<EntryId, (Time, Span)>,
+    pub(super) offers: Offers,
 }
 
 impl Desk {
     /// Orders that are taken now: four batches wait at most.
     pub(super) fn room(&self, parameters: &Parameters) -> u32 {
-        let waiting = u32::try_from(self.lines.len() + self.openings.len()).unwrap_or(u32::MAX);
-        parameters.batch_max.saturating_mul(4).saturating_sub(waiting)
+        parameters.batch_max.saturating_mul(WAITING_BATCHES).saturating_sub(self.count())
     }
 
-    /// An entry has settled: its name may come again with the same entry, which is known by its place then.
-    pub(super) fn settled(&mut self, entry: &Entry) {
-        if self.transfers.get(&entry.transfer) == Some(&entry.id) {
-            self.transfers.remove(&entry.transfer);
-        }
-        self.retries.remove(&entry.id);
-        self.fresh.remove(&entry.id);
+    /// Whether an entry may be offered again now: new orders leave a batch to those.
+    pub(super) fn has_room_again(&self, parameters: &Parameters) -> bool {
+        self.count() < parameters.batch_max.saturating_mul(WAITING_BATCHES.saturating_add(1))
     }
 
-    /// Whether an entry that was left uncertified is to be offered again now.
-    fn is_due(&mut self, id: EntryId, now: Time, parameters: &Parameters) -> bool {
-        let (due, wait) = self.retries.entry(id).or_insert((now, parameters.resend));
-        let is_due = *due <= now;
-        if is_due {
-            *due = Time(now.0.saturating_add(wait.0));
-            *wait = wait.times(2).min(parameters.resend_max);
+    fn count(&self) -> u32 {
+        u32::try_from(self.lines.len() + self.openings.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Keeps the caller's name of an entry until one settles in its place.
+    pub(super) fn name(&mut self, entry: &Entry) {
+        self.transfers.insert(entry.transfer, entry.id);
+        self.names.insert(entry.id, entry.transfer);
+    }
+
+    /// A place is taken for good: by the entry that was admitted, whose name may come again and is known by its place then, or by
+    /// another.
+    pub(super) fn settled(&mut self, id: EntryId) {
+        if let Some(name) = self.names.remove(&id) {
+            self.transfers.remove(&name);
         }
-        is_due
+        self.offers.remove(id);
+        self.fresh.remove(&id);
     }
 
     fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.openings.is_empty()
     }
 
-    fn push(&mut self, line: Line) {
+    pub(super) fn push(&mut self, line: Line) {
         self.bytes += line.encode().len();
-        self.transfers.insert(line.entry.transfer, line.entry.id);
+        self.waiting.insert(line.entry.id);
         self.lines.push(line);
     }
 
@@ -91,11 +101,13 @@ impl Desk {
         all
     }
 
-    fn waits(&self, id: EntryId) -> bool {
-        self.lines.iter().any(|line| line.entry.id == id)
+    /// Whether an entry is in the queue, or in the batch that is being put together.
+    pub(super) fn waits(&self, id: EntryId) -> bool {
+        self.waiting.contains(&id)
     }
 
-    /// As much as one batch holds, oldest first.
+    /// As much as one batch holds, oldest first; what is offered again may have come behind later entries of its log, so they are
+    /// put in order.
     fn take(&mut self, parameters: &Parameters) -> (Vec<Opening>, Vec<Line>) {
         let most = usize::try_from(parameters.batch_bytes).unwrap_or(usize::MAX);
         let lines_max = usize::try_from(parameters.batch_max).unwrap_or(usize::MAX);
@@ -110,18 +122,19 @@ impl Desk {
             bytes <= most
         });
         let lines = lines.count();
-        let taken =
-            (self.openings.drain(..opened).collect(), self.lines.drain(..lines).collect::<Vec<Line>>());
-        let gone: usize = taken.1.iter().map(|line| line.encode().len()).sum();
+        let mut taken: Vec<Line> = self.lines.drain(..lines).collect();
+        taken.sort_by_key(|line| line.entry.id);
+        let gone: usize = taken.iter().map(|line| line.encode().len()).sum();
         self.bytes = self.bytes.saturating_sub(gone);
-        taken
+        (self.openings.drain(..opened).collect(), taken)
     }
 
     pub(super) fn bytes(&self) -> u64 {
         let lines = self.lines.len() * 2 * size_of::<Line>() + self.openings.len() * size_of::<Opening>();
-        let names = self.transfers.len() * 2 * size_of::<(u128, EntryId)>()
-            + self.retries.len() * 2 * size_of::<(EntryId, Time, Span)>();
-        (lines + names) as u64 + self.own.values().map(Own::bytes).sum::<u64>()
+        let names = 2 * self.names.len() * size_of::<(u128, EntryId)>()
+            + (self.fresh.len() + self.waiting.len()) * size_of::<EntryId>();
+        let own = self.own.values().map(Own::bytes).sum::<u64>();
+        (lines + 2 * names) as u64 + self.offers.bytes() + own
     }
 }
 
@@ -146,7 +159,7 @@ impl<B: Carrier> Replica<B> {
 
     /// An entry that its owner signed.
     pub(super) fn on_signed_order(&mut self, ticket: u64, line: Line, turn: &mut Turn<'_, Self>) {
-        match self.ledger.owner(line.entry.id.spender) {
+        match self.ledger.owner(line.entry.id) {
             Some(Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }) => {
                 compute(turn, Work::Admit { ticket, line, view: Arc::clone(&self.config.view), key });
             }
@@ -189,6 +202,7 @@ impl<B: Carrier> Replica<B> {
                 turn.applied(Rule::Admit);
                 turn.output(Output::Accepted { ticket, entry: line.entry.clone(), digest });
                 self.desk.fresh.insert(id);
+                self.desk.name(&line.entry);
                 self.desk.push(line);
                 self.consider_flush(turn);
             }
@@ -264,12 +278,16 @@ impl<B: Carrier> Replica<B> {
         let lane = self.lane_mut(source);
         let (lot, prev) = (Lot { source, sequence: lane.judged.saturating_add(1) }, lane.head);
         self.desk.is_building = true;
+        self.desk.waiting.extend(lines.iter().map(|line| line.entry.id));
         compute(turn, Work::Build { shard, lot, prev, openings, lines });
     }
 
     /// A batch is put together. What a certificate of another entry displaced meanwhile stays out.
     pub(super) fn on_built(&mut self, opened: &Arc<Opened>, payload: Bytes, turn: &mut Turn<'_, Self>) {
         self.desk.is_building = false;
+        for line in &opened.batch.lines {
+            self.desk.waiting.remove(&line.entry.id);
+        }
         let held: Vec<Line> = opened
             .lines()
             .filter(|(_, line, digest)| self.holds(line, *digest))
@@ -292,52 +310,10 @@ impl<B: Carrier> Replica<B> {
         self.desk.own.insert(lot.sequence, Own::new(Arc::clone(opened)));
         for line in &opened.batch.lines {
             self.desk.fresh.remove(&line.entry.id);
+            self.desk.offers.carry(line.entry.id, lot.sequence);
         }
         keep(turn, Promise::Endorsed { lot, except: Except::default(), batch: Some(blob) });
         self.tell(Event::Input(Offer::Broadcast { sequence: lot.sequence, payload }), turn);
-        self.consider_flush(turn);
-    }
-
-    /// After a restart: entries of this institution's customers that were admitted and are in none of its batches go out.
-    pub(super) fn offer_admitted(&mut self, turn: &mut Turn<'_, Self>) {
-        let source = self.me();
-        let under_way = self.lane_mut(source).batches.values().filter_map(|batch| batch.opened.clone());
-        let under_way: BTreeSet<EntryId> = under_way
-            .flat_map(|opened| opened.batch.lines.iter().map(|line| line.entry.id).collect::<Vec<_>>())
-            .collect();
-        let open = self.ledger.open().flat_map(|(_, xlog)| xlog.slots());
-        let mine = open.filter(|slot| !slot.is_certified && slot.line.auth == Auth::Institution);
-        let lost: Vec<Line> = mine
-            .filter(|slot| !under_way.contains(&slot.line.entry.id))
-            .filter(|slot| self.ledger.owner(slot.line.entry.id.spender) == Some(Owner::Custodial(source)))
-            .map(|slot| slot.line.clone())
-            .collect();
-        lost.into_iter().for_each(|line| self.desk.push(line));
-        self.consider_flush(turn);
-    }
-
-    /// Entries of this node's own batches that are left uncertified go out again, unchanged: the reason may be gone, and whoever
-    /// says so may not have been heard.
-    pub(super) fn offer_again(&mut self, turn: &mut Turn<'_, Self>) {
-        let source = self.me();
-        let partial = self.lane_mut(source).batches.values().filter_map(|batch| {
-            let open = batch.certified.as_ref().filter(|open| !open.items().is_empty())?;
-            Some((open.clone(), Arc::clone(batch.opened.as_ref()?)))
-        });
-        let partial: Vec<(Except, Arc<Opened>)> = partial.collect();
-        for (open, opened) in partial {
-            let lines = opened.lines().filter(|(at, ..)| open.items().binary_search(at).is_ok());
-            for (_, line, digest) in lines {
-                let slot = self.ledger.slot(line.entry.id);
-                let is_open = slot.is_some_and(|slot| slot.digest == digest && !slot.is_certified);
-                if is_open
-                    && !self.desk.waits(line.entry.id)
-                    && self.desk.is_due(line.entry.id, turn.now(), &self.config.parameters)
-                {
-                    self.desk.push(line.clone());
-                }
-            }
-        }
         self.consider_flush(turn);
     }
 

@@ -1,10 +1,10 @@
 //! From a batch that its representative broadcasts to this replica's endorsement (acknowledge rule, specification 4.4).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_crypto::PublicKey;
-use synod_ledger::{AccountId, Class, Code, Owner, Units};
+use synod_ledger::{AccountId, Code, Owner, Units};
 use synod_machine::Turn;
 use synod_machine::broadcast::{Except, Lot};
 use synod_quorum::NodeId;
@@ -15,7 +15,7 @@ use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Auth, Line, Opened};
 use crate::fault::Fault;
 use crate::job::{Purpose, Work};
-use crate::ledger::Authority;
+use crate::ledger::{Authority, Left};
 use crate::trace::Rule;
 use crate::words::{Output, Promise};
 
@@ -47,7 +47,7 @@ impl<B: Carrier> Replica<B> {
     /// Judges a lane's batches in their order, as far as they are here.
     pub(super) fn go_on(&mut self, lane: u8, turn: &mut Turn<'_, Self>) {
         while let Some(opened) = self.next_to_judge(lane, turn) {
-            let keys = self.owners(&opened);
+            let keys = self.owners(&opened, |_| true);
             if keys.iter().all(Option::is_none) {
                 self.judge(&opened, keys, turn);
                 continue;
@@ -83,16 +83,21 @@ impl<B: Carrier> Replica<B> {
         Some(opened)
     }
 
-    /// The key that the owner of each line has, where it takes one.
-    pub(super) fn owners(&self, opened: &Opened) -> Vec<Option<PublicKey>> {
-        let mut renamed: Vec<(AccountId, Owner)> = Vec::new();
+    /// The key that the owner of each line has, where it takes one and its account is wanted.
+    pub(super) fn owners(
+        &self,
+        opened: &Opened,
+        is_wanted: impl Fn(AccountId) -> bool,
+    ) -> Vec<Option<PublicKey>> {
+        let mut renamed: BTreeMap<AccountId, Owner> = BTreeMap::new();
         let lines = opened.batch.lines.iter().map(|line| {
             let spender = line.entry.id.spender;
-            let later =
-                renamed.iter().rev().find(|(account, _)| *account == spender).map(|(_, owner)| *owner);
-            let owner = later.or_else(|| self.ledger.owner(spender));
+            if !is_wanted(spender) {
+                return None;
+            }
+            let owner = renamed.get(&spender).copied().or_else(|| self.ledger.owner(line.entry.id));
             if let synod_ledger::Kind::Rekey(owner) = line.entry.kind {
-                renamed.push((spender, owner));
+                renamed.insert(spender, owner);
             }
             match (owner, line.auth) {
                 (Some(Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }), Auth::Owner(_)) => {
@@ -116,9 +121,12 @@ impl<B: Carrier> Replica<B> {
             lane.checking = None;
         }
         match lane.batches.get_mut(&lot.sequence) {
-            // Checked again after a restart.
+            // Checked again, after a restart or for some of its accounts.
             Some(batch) if batch.digest == opened.digest => {
-                batch.keys = keys;
+                batch.keys.resize(keys.len(), None);
+                for (known, key) in batch.keys.iter_mut().zip(keys) {
+                    *known = key.or(*known);
+                }
                 self.judge_again(lot, turn);
             }
             // Certified meanwhile, with what others endorsed.
@@ -170,7 +178,7 @@ impl<B: Carrier> Replica<B> {
         turn: &mut Turn<'_, Self>,
     ) -> Except {
         let lot = opened.lot();
-        let (mut out, mut behind, mut wait) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut out, mut behind, mut wait) = (Vec::new(), BTreeSet::new(), Vec::new());
         for ((at, line, digest), key) in
             opened.lines().zip(keys.iter().copied().chain(std::iter::repeat(None)))
         {
@@ -179,16 +187,15 @@ impl<B: Carrier> Replica<B> {
             if !was_left_out {
                 continue;
             }
-            let accepted = match behind.contains(&spender) {
-                true => Err(Code::SequenceGap),
-                false => self.ledger.accept(line, digest, Authority { lane: lot.source, key }),
-            };
+            if behind.contains(&spender) {
+                out.push(at);
+                continue;
+            }
+            let accepted = self.ledger.accept(line, digest, Authority { lane: lot.source, key });
             let Err(code) = accepted else { continue };
             out.push(at);
             behind.insert(spender);
-            if code.class() == Class::Transient {
-                wait.insert(self.ledger.released_by(&line.entry, code));
-            }
+            wait.extend(self.ledger.cause(&line.entry, code).map(|cause| (spender, at, cause)));
             if code == Code::SequenceConflict {
                 self.show(line, key, turn);
             }
@@ -221,9 +228,47 @@ impl<B: Carrier> Replica<B> {
         }
     }
 
-    /// Judges what was left out of a batch again: a list only shrinks.
+    /// Judges batches again of which one of these entries may be endorsed now. The others wait on, without a look at their batch.
+    pub(super) fn judge_left(&mut self, again: Vec<Left>, turn: &mut Turn<'_, Self>) {
+        let mut lots = BTreeSet::new();
+        for left in again {
+            let batch = self.lane_mut(left.lot.source).batches.get(&left.lot.sequence);
+            let (Some(at), Some(batch)) = (usize::try_from(left.at).ok(), batch) else { continue };
+            let Some(opened) = batch.opened.clone() else { continue };
+            let (Some(line), Some(digest)) = (opened.batch.lines.get(at), opened.digests.get(at)) else {
+                continue;
+            };
+            let by = Authority { lane: left.lot.source, key: batch.keys.get(at).copied().flatten() };
+            match self.ledger.may_accept(line, *digest, by) {
+                Ok(_) => drop(lots.insert(left.lot)),
+                Err(Code::Unauthorized) if matches!(line.auth, Auth::Owner(_)) => {
+                    self.check_again(&opened, left.spender, turn);
+                }
+                Err(code) => {
+                    if let Some(cause) = self.ledger.cause(&line.entry, code) {
+                        self.ledger.wait_again(left, cause);
+                    }
+                }
+            }
+        }
+        for lot in lots {
+            self.judge_again(lot, turn);
+        }
+    }
+
+    /// Has an owner's signatures checked again: it was not known when the batch came, or was another.
+    fn check_again(&self, opened: &Arc<Opened>, spender: AccountId, turn: &mut Turn<'_, Self>) {
+        let keys = self.owners(opened, |account| account == spender);
+        if keys.iter().any(Option::is_some) {
+            let (opened, view) = (Arc::clone(opened), Arc::clone(&self.config.view));
+            compute(turn, Work::Check { opened, view, keys });
+        }
+    }
+
+    /// Judges what was left out of a batch again, unless all of it is certified: a list only shrinks.
     pub(super) fn judge_again(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let Some(batch) = self.lane_mut(lot.source).batches.get(&lot.sequence) else { return };
+        let batch = self.lane_mut(lot.source).batches.get(&lot.sequence);
+        let Some(batch) = batch.filter(|batch| !batch.is_whole()) else { return };
         let (Some(before), Some(opened)) = (batch.endorsed.clone(), batch.opened.clone()) else { return };
         if before.items().is_empty() {
             return;

@@ -44,9 +44,14 @@ impl Batch {
         }
     }
 
+    /// Whether all of it is certified.
+    pub(super) fn is_whole(&self) -> bool {
+        self.certified.as_ref().is_some_and(|open| open.items().is_empty())
+    }
+
     /// Lets go of the batch once all of it is certified.
     pub(super) fn close(&mut self) {
-        if self.certified.as_ref().is_some_and(|open| open.items().is_empty()) {
+        if self.is_whole() {
             self.opened = None;
         }
     }
@@ -105,13 +110,16 @@ impl Lane {
         }
     }
 
-    /// Lets go of batches that are older than `retain` and whose accounts are open.
-    pub(super) fn trim(&mut self, retain: u64) {
+    /// Lets go of batches that are older than `retain` and whose accounts are open; gives their numbers.
+    pub(super) fn trim(&mut self, retain: u64) -> Vec<u64> {
         let kept = self.frontier.min(self.opened).saturating_sub(retain);
+        let mut gone = Vec::new();
         while let Some(oldest) = self.batches.first_entry().filter(|oldest| *oldest.key() <= kept) {
             // What has not settled yet is told by its entries when it does.
+            gone.push(*oldest.key());
             oldest.remove();
         }
+        gone
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -67,8 +67,10 @@ impl<B: Carrier> Replica<B> {
         turn.disarm(Timer::Want(id));
         keep(turn, Promise::Descended(line.clone()));
         let certified = self.ledger.certify(&line, wanted.digest, None);
-        if let Certified::Missing(id, digest) = certified {
-            self.want(id, digest, turn);
+        match certified {
+            Certified::Whole => {}
+            Certified::Missing(id, digest) => self.want(id, digest, turn),
+            Certified::Contradicts => self.tell_contradiction(&line, None, turn),
         }
         self.settle([id.spender], turn);
     }

@@ -259,7 +259,7 @@ impl<B: Carrier> Replica<B> {
         for (sequence, opened) in under_way {
             for line in &opened.batch.lines {
                 if self.ledger.slot(line.entry.id).is_some() {
-                    self.desk.transfers.insert(line.entry.transfer, line.entry.id);
+                    self.desk.name(&line.entry);
                 }
             }
             let payload = opened.payload();
@@ -278,7 +278,7 @@ impl<B: Carrier> Replica<B> {
             .filter_map(|(sequence, batch)| Some((*sequence, Arc::clone(batch.opened.as_ref()?))))
             .collect();
         for (sequence, opened) in doubtful {
-            let keys = self.owners(&opened);
+            let keys = self.owners(&opened, |_| true);
             if keys.iter().any(Option::is_some) {
                 compute(turn, Work::Check { opened, view: Arc::clone(&self.config.view), keys });
             } else {

@@ -251,6 +251,7 @@ impl Users for Bank {
             Output::Opened(account) => told.opened.push(account),
             Output::Conflict { id, .. } => drop(told.conflicts.insert(id)),
             Output::TwoBatches { .. } => told.doubled += 1,
+            Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and one member lies"),
         }
         Vec::new()
     }

@@ -1,13 +1,15 @@
 //! What batches commit to.
 
-use synod_astro::{Auth, Batch, Batches, Line, Opened};
-use synod_broadcast::Lot;
+use synod_astro::{Auth, Batch, Batches, Line, Opened, Setup};
+use synod_broadcast::{Config as BroadcastConfig, Lot, signed};
 use synod_crypto::Hash;
 use synod_ledger::{EntryId, Owner};
 use synod_machine::broadcast::Items;
+use synod_machine::{Condition, Log, Recover as _};
+use synod_quorum::NodeId;
 use synod_wire::{List, Wire};
 
-use crate::bank::{custodial, first, issuer, opening, pay, signed, signing};
+use crate::bank::{Replica, config, custodial, first, issuer, opening, pay, signed as sign, signing};
 
 const LOT: Lot = Lot { source: 3, sequence: 5 };
 
@@ -15,7 +17,7 @@ const LOT: Lot = Lot { source: 3, sequence: 5 };
 fn batch() -> Opened {
     let one = first(signing(0), pay(custodial(0), 1), 1);
     let prev = crate::bank::digest(&one.entry);
-    let two = signed(EntryId { spender: signing(0), n: 2 }, prev, pay(custodial(0), 2), 2);
+    let two = sign(EntryId { spender: signing(0), n: 2 }, prev, pay(custodial(0), 2), 2);
     let lines = vec![one, first(signing(1), pay(custodial(0), 3), 3), two];
     let openings = vec![opening(issuer(3), Owner::Custodial(3), 9)];
     Opened::new(0, LOT, Hash([6; 32]), openings, lines)
@@ -68,6 +70,24 @@ fn nothing_of_a_batch_can_be_changed_under_its_header() {
     assert_ne!(other.digest, good.header.digest());
     let empty = Opened::new(0, LOT, Hash::ZERO, Vec::new(), Vec::new());
     assert!(Opened::read(&empty.payload()).is_none(), "a batch of nothing");
+}
+
+#[test]
+fn a_broadcast_that_carries_less_than_a_batch_is_refused() {
+    let recovered = |short: u32| {
+        let setup = config(4, NodeId(0));
+        let payload_max = setup.config.parameters.payload_max() - short;
+        let Setup { config, channel } = setup;
+        let channel = Box::new(move |settled| {
+            let setup = channel(settled);
+            signed::Setup { config: BroadcastConfig { payload_max, ..setup.config }, ..setup }
+        });
+        let log = Log { condition: Condition::Clean, records: &mut std::iter::empty() };
+        Replica::recover(Setup { config, channel }, log).map(|_| ())
+    };
+    assert_eq!(recovered(0), Ok(()));
+    let why = recovered(1).expect_err("one byte less").0;
+    assert_eq!(why, "batches have up to 8704 bytes, and the broadcast carries 8703");
 }
 
 #[test]

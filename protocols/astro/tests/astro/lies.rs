@@ -2,73 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use synod_astro::{Auth, Input, Line, Opened, Promise, Record, Rule, Word};
+use synod_astro::{Input, Line, Opened, Promise, Record, Rule, Word};
 use synod_broadcast::Lot;
-use synod_broadcast::signed::{self, Ack, Acked, Certificate, Except, Said};
-use synod_crypto::{Hash, Scope, Signature};
-use synod_ledger::{AccountId, Entry, EntryId, Kind, Opening, Owner, UserData, genesis};
+use synod_broadcast::signed::{self, Except};
+use synod_crypto::{Hash, Scope};
+use synod_ledger::{EntryId, Opening, Owner, genesis};
 use synod_machine::testing::pick;
 use synod_machine::{Effect, Event, Job as _, Machine as _, Recover as _, Time, testing};
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Drawn};
 
 use crate::bank::{
-    Bank, CLUSTER, CONTEXT, EPOCH, EURO, Message, Replica, World, account, agrees, config, custodial, digest,
-    draft, equal_books, first, issuer, keys, opening, order, pay, settle, signed, signing, told,
+    Bank, CLUSTER, CONTEXT, EPOCH, Message, Replica, World, account, agrees, config, custodial, digest,
+    equal_books, first, issuer, keys, opening, order, pay, settle, signed, signing, told,
 };
-
-/// Member 3 lies.
-const LIAR: NodeId = NodeId(3);
-
-/// A member's signature on an ACK.
-fn acked(by: u32, lot: Lot, digest: Hash, except: &Except) -> Signature {
-    let statement = Acked { context: CONTEXT, lot, digest, except: except.digest(), authorized: true };
-    keys(by).sign(Scope { cluster: CLUSTER, epoch: EPOCH }, NodeId(by), statement).signature
-}
-
-fn said(by: u32, lot: Lot, digest: Hash, except: &[u32]) -> Said {
-    let except = Except::new(except.to_vec()).expect("rising");
-    let signature = acked(by, lot, digest, &except);
-    Said { member: u8::try_from(by).expect("few"), except, authorized: true, signature }
-}
-
-fn batch(sequence: u64, prev: Hash, openings: Vec<Opening>, lines: Vec<Line>) -> Opened {
-    Opened::new(0, Lot { source: 3, sequence }, prev, openings, lines)
-}
-
-fn prepare(opened: &Opened) -> Message {
-    let lot = opened.lot();
-    let signature = acked(u32::from(lot.source), lot, opened.digest, &Except::default());
-    let payload = Blob::try_from(opened.payload()).expect("short");
-    Message::Broadcast(signed::Message::Prepare { lot, payload, signature })
-}
-
-fn ack(by: u32, lot: Lot, digest: Hash, except: &[u32]) -> Message {
-    Message::Broadcast(signed::Message::Ack(Ack { lot, digest, said: said(by, lot, digest, except) }))
-}
-
-fn commit(opened: &Opened, said: Vec<Said>) -> Message {
-    let said = said.try_into().expect("few");
-    let (lot, digest) = (opened.lot(), opened.digest);
-    let certificate = Certificate { context: CONTEXT, epoch: EPOCH, lot, digest, said };
-    Message::Broadcast(signed::Message::Commit(certificate))
-}
-
-/// An entry that an institution carries, whoever's it is.
-fn carried(spender: AccountId, n: u64, prev: Hash, kind: Kind, transfer: u128) -> Line {
-    let draft = draft(spender, kind, transfer);
-    let entry = Entry {
-        id: EntryId { spender, n },
-        prev,
-        kind: draft.kind,
-        transfer,
-        ledger: EURO,
-        code: 0,
-        user_data: UserData::default(),
-        flags: draft.flags,
-    };
-    Line { entry, auth: Auth::Institution }
-}
+use crate::forge::{LIAR, ack, acked, batch, carried, commit, prepare, said};
 
 fn say_all(world: &mut World, message: &Message) {
     for to in 0..3 {

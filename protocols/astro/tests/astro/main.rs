@@ -1,9 +1,16 @@
 //! Payments without consensus, by what they promise.
 
+mod alone;
 mod bank;
 mod batches;
+mod contradictions;
+mod forge;
 mod lies;
+mod offers;
 mod payments;
+mod reading;
+mod restarts;
+mod waits;
 
 use synod_astro::{
     Auth, Authorized, Batch, Draft, EntryProof, Header, Line, Promise, Receipt, Settled, Word,

@@ -8,7 +8,7 @@ use synod_machine::broadcast::Broadcast;
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Wire;
 
-use super::job::{CheckedAck, Payload};
+use super::job::CheckedAck;
 use super::words::{Ack, Certificate, Message, Record, Said, Timer, TwoPayloads};
 use super::{CERTIFICATES_MAX, Items, Job, SignedBroadcast};
 use crate::Lot;
@@ -27,12 +27,6 @@ impl<I: Items> SignedBroadcast<I> {
         if collected.forged.contains(from) || !collected.is_news(&said) {
             return;
         }
-        // Only then is the whole payload looked at.
-        let listed = !said.except.items().is_empty();
-        let may_not = |payload: &Payload| !I::may_except(&payload.bytes, said.except.items());
-        if listed && slot.payload(digest).is_some_and(may_not) {
-            return turn.blame(from, Fault::BadExceptions);
-        }
         let Some(collected) = &mut slot.collected else { return };
         collected.waiting.insert(said.member, said);
         self.collect(lot, false, turn);
@@ -44,6 +38,8 @@ impl<I: Items> SignedBroadcast<I> {
         let (quorum, members) = (self.quorums.intersecting(), self.quorums.members());
         let view = Arc::clone(&self.view);
         let Some(slot) = self.slot_mut(lot) else { return };
+        let payload = slot.taken.and_then(|(digest, _)| slot.payload(digest));
+        let payload = payload.map(|payload| payload.bytes.clone());
         let (Some((digest, _)), Some(collected)) = (slot.taken, &mut slot.collected) else { return };
         let known: NodeSet =
             collected.good.keys().chain(collected.waiting.keys()).fold(NodeSet::EMPTY, |mut set, member| {
@@ -53,7 +49,7 @@ impl<I: Items> SignedBroadcast<I> {
         if known.count() >= quorum && !collected.waiting.is_empty() && !collected.is_checking {
             collected.is_checking = true;
             let said = std::mem::take(&mut collected.waiting).into_values().collect();
-            return turn.compute(Job::Acks { view, lot, digest, said });
+            return turn.compute(Job::Acks { view, lot, digest, said, payload, may_except: I::may_except });
         }
         let good = u32::try_from(collected.good.len()).unwrap_or(u32::MAX);
         if good < quorum || collected.is_checking {
@@ -92,10 +88,10 @@ impl<I: Items> SignedBroadcast<I> {
                 Ok((_, said)) => {
                     collected.good.insert(said.member, said);
                 }
-                Err(member) => {
-                    let forger = NodeId(u32::from(member));
-                    collected.forged.insert(forger);
-                    turn.blame(forger, Fault::BadSignature);
+                Err((member, fault)) => {
+                    let liar = NodeId(u32::from(member));
+                    collected.forged.insert(liar);
+                    turn.blame(liar, fault);
                 }
             }
         }

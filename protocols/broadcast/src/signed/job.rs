@@ -11,9 +11,13 @@ pub use synod_machine::broadcast::View;
 
 use super::words::{Acked, Certificate, Said};
 use crate::Lot;
+use crate::fault::Fault;
 
 /// What stands for a payload, if it is one.
 pub type Digest = fn(&Bytes) -> Option<Hash>;
+
+/// Whether a member may except these items of a payload.
+pub type MayExcept = fn(&Bytes, &[u32]) -> bool;
 
 /// A payload by its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +36,8 @@ impl Payload {
     }
 }
 
-/// A good ACK, or the member who forged it.
-pub type CheckedAck = Result<(Verified<Claim<Acked>>, Said), u8>;
+/// A good ACK, or the member who said what it may not, and what that is.
+pub type CheckedAck = Result<(Verified<Claim<Acked>>, Said), (u8, Fault)>;
 
 /// Work of the signed broadcast.
 #[derive(Clone, Debug)]
@@ -85,6 +89,10 @@ pub enum Job {
         digest: Hash,
         /// The ACKs.
         said: Vec<Said>,
+        /// The payload, if it is in memory, to hold lists of exceptions against.
+        payload: Option<Bytes>,
+        /// See [`super::Items`].
+        may_except: MayExcept,
     },
     /// Checks a certificate.
     Certify {
@@ -131,7 +139,7 @@ pub enum Done {
         lot: Lot,
         /// Of the payload.
         digest: Hash,
-        /// Good ones, and members who forged.
+        /// Good ones, and members whose are not.
         said: Vec<CheckedAck>,
     },
     /// A certificate is checked.
@@ -168,7 +176,13 @@ impl Work for Job {
                 let said = Said { signature: acked.signature, ..said };
                 Done::Signed { acked, said }
             }
-            Self::Acks { view, lot, digest, said } => check(&view, lot, digest, said, keys),
+            Self::Acks { view, lot, digest, said, payload, may_except } => {
+                let may = |said: &Said| {
+                    let listed = payload.as_ref().filter(|_| !said.except.items().is_empty());
+                    listed.is_none_or(|payload| may_except(payload, said.except.items()))
+                };
+                Done::Acks { lot, digest, said: check(&view, (lot, digest), said, may, keys) }
+            }
             Self::Certify { view, from, certificate } => {
                 let certificate = verify_evidence(certificate, keys, view.cluster, &view.roster);
                 Done::Certified { from, certificate }
@@ -184,7 +198,11 @@ impl Work for Job {
                 Cost { verify, hashed: payload.len() as u64, ..Cost::default() }
             }
             Self::Sign { .. } => Cost { sign: 1, ..Cost::default() },
-            Self::Acks { said, .. } => batch(said.len()),
+            Self::Acks { said, payload, .. } => {
+                let lists = said.iter().filter(|said| !said.except.items().is_empty()).count() as u64;
+                let read = lists * payload.as_ref().map_or(0, |payload| payload.len() as u64);
+                Cost { hashed: read, coded: read, ..batch(said.len()) }
+            }
             Self::Certify { certificate, .. } => batch(certificate.said.len()),
         }
     }
@@ -206,7 +224,13 @@ pub(super) fn whole(view: &View, lot: Lot, digest: Hash) -> Acked {
     Acked { context: view.context, lot, digest, except: Hash::ZERO, authorized: true }
 }
 
-fn check(view: &View, lot: Lot, digest: Hash, said: Vec<Said>, keys: &Keys) -> Done {
+fn check(
+    view: &View,
+    (lot, digest): (Lot, Hash),
+    said: Vec<Said>,
+    may: impl Fn(&Said) -> bool,
+    keys: &Keys,
+) -> Vec<CheckedAck> {
     let claims = said.iter().filter_map(|one| {
         let statement = one.statement(view.context, lot, digest);
         view.claim(NodeId(u32::from(one.member)), statement, one.signature)
@@ -215,8 +239,9 @@ fn check(view: &View, lot: Lot, digest: Hash, said: Vec<Said>, keys: &Keys) -> D
     assert!(claims.len() == said.len(), "members were looked up before");
     let checked = verify_all(claims, keys).into_iter().zip(said);
     let checked = checked.map(|(good, one)| match good {
+        Ok(_) if !may(&one) => Err((one.member, Fault::BadExceptions)),
         Ok(claim) => Ok((claim, one)),
-        Err(_) => Err(one.member),
+        Err(_) => Err((one.member, Fault::BadSignature)),
     });
-    Done::Acks { lot, digest, said: checked.collect() }
+    checked.collect()
 }

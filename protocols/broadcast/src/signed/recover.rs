@@ -41,9 +41,15 @@ impl<I: Items> Recover for SignedBroadcast<I> {
             broadcast.replay(record)?;
         }
         for lane in broadcast.lanes.values_mut() {
+            for (_, name) in lane.forget().into_iter().filter_map(|(_, slot)| slot.stored) {
+                if let Some(slots) = broadcast.stored.get_mut(&name) {
+                    *slots -= 1;
+                }
+            }
             let gone = lane.advance();
             assert!(gone.is_empty(), "nobody was told of a slot above what the user settled");
         }
+        broadcast.stored.retain(|_, slots| *slots > 0);
         Ok(broadcast)
     }
 

@@ -23,6 +23,7 @@ pub(super) struct Collected {
     pub(super) good: BTreeMap<u8, Said>,
     pub(super) waiting: BTreeMap<u8, Said>,
     pub(super) is_checking: bool,
+    /// Members who signed nothing, or a list that they may not: nothing more of them is looked at.
     pub(super) forged: NodeSet,
 }
 
@@ -95,6 +96,11 @@ impl Slot {
         self.stored.filter(|(of, _)| *of == digest).map(|(_, name)| name)
     }
 
+    /// Whether it is certified and its payload is on the disk.
+    fn is_here(&self) -> bool {
+        self.certified().is_some_and(|digest| self.blob(digest).is_some())
+    }
+
     /// What would be open if a certificate with this list came in; `None` if it certifies nothing new.
     pub(super) fn with(&self, open: &Except) -> Option<Except> {
         if self.certificates.is_empty() {
@@ -154,11 +160,23 @@ impl Lane {
         if is_new { Some(self.slots.entry(sequence).or_default()) } else { self.slots.get_mut(&sequence) }
     }
 
-    /// A slot of an earlier life, whose user may have settled less than it was told, by a window at most: so slots are kept
-    /// for a window longer than they are taken up again.
+    /// A slot of an earlier life, which may have gone further than its user settled: what it had let go of, [`Self::forget`] finds.
     pub(super) fn again(&mut self, sequence: u64) -> Option<&mut Slot> {
-        let is_kept = sequence > self.certified.saturating_sub(self.retain);
-        is_kept.then(|| self.slots.entry(sequence).or_default())
+        self.keeps(sequence).then(|| self.slots.entry(sequence).or_default())
+    }
+
+    /// Gives the slots that the earlier life had let go of, whose payloads are off the disk. It told its user of nothing but
+    /// certified slots whose payload is stored, in their order, so it came to the first that is not one at most.
+    pub(super) fn forget(&mut self) -> Vec<(u64, Slot)> {
+        let mut reached = self.certified;
+        while let Some(next) = reached.checked_add(1)
+            && self.slots.get(&next).is_some_and(Slot::is_here)
+        {
+            reached = next;
+        }
+        let oldest = reached.saturating_sub(self.retain).saturating_sub(self.window);
+        let kept = self.slots.split_off(&oldest.saturating_add(1));
+        std::mem::replace(&mut self.slots, kept).into_iter().collect()
     }
 
     /// Whether a slot is not too old to be kept.

@@ -71,6 +71,28 @@ fn a_source_alone_with_a_payload_that_its_disk_lost_gets_it_from_whoever_has_it(
     proven(&world, 4);
 }
 
+#[test]
+fn payloads_that_are_kept_no_longer_leave_the_disk_after_restarts_too() {
+    let mut world = World::<Signed>::new(4, 3);
+    for round in 0..7 {
+        for at in 0..20 {
+            while world.room(NodeId(0)) == 0 {
+                assert!(world.happen());
+            }
+            world.broadcast(0, &format!("payload {round} {at}"));
+        }
+        assert!(world.settle(20 * (round + 1)));
+        // From the log as it is, and from a snapshot of what that makes.
+        (0..4).for_each(|id| world.restart(NodeId(id), id % 2 == 0));
+    }
+    world.broadcast(0, "after them");
+    assert!(world.settle(141));
+    proven(&world, 4);
+    // 32 slots are kept, and a window of 8 behind them for a user that is behind.
+    let blobs: Vec<usize> = world.correct().map(|(_, seat)| seat.blobs()).collect();
+    assert_eq!(blobs, [40; 4]);
+}
+
 /// Found by a review: the log was ahead of what the user settled by a window, and no start was possible.
 #[test]
 fn a_user_that_settled_less_than_it_was_told_starts_again_and_is_told_again() {

@@ -1,5 +1,6 @@
 //! The signed broadcast: what it promises under loss, lies and crashes.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use synod_broadcast::signed::{
 };
 use synod_broadcast::{Config, Lot, Rule, SignedBroadcast};
 use synod_crypto::{Hash, Scope, Signature, verify_evidence};
+use synod_machine::broadcast::Offer;
 use synod_machine::{Effect, Event, Time, testing};
 use synod_quorum::{Epoch, Member, NodeId, NodeSet, Roster};
 use synod_wire::{Blob, Bytes, Drawn, Limits, Wire};
@@ -20,12 +22,18 @@ pub(crate) type Signed = SignedBroadcast<Texts>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Texts;
 
+thread_local! {
+    /// How often a list was held against a payload.
+    static LOOKED: Cell<u32> = const { Cell::new(0) };
+}
+
 impl Items for Texts {
     fn digest(payload: &Bytes) -> Option<Hash> {
         (payload != "no payload").then(|| digest(payload))
     }
 
     fn may_except(_: &Bytes, items: &[u32]) -> bool {
+        LOOKED.set(LOOKED.get() + 1);
         !items.contains(&13)
     }
 }
@@ -189,6 +197,28 @@ fn a_source_that_signs_two_payloads_gets_at_most_one_delivered_and_is_shown() {
     assert_eq!(outcomes.len(), 3, "none, one and the other all came about: {outcomes:?}");
 }
 
+/// The source sends one payload to two members and another to the third, who hears of the certificate as everybody does.
+#[test]
+fn a_member_that_took_another_payload_has_the_certified_one_brought() {
+    let lot = Lot { source: 3, sequence: 1 };
+    let said = [0, 1, 3].map(|by| ack(by, lot, "one", &[]).said);
+    for seed in 0..20 {
+        let mut world = World::<Signed>::new(4, seed);
+        world.liar = Some(NodeId(3));
+        for (to, payload) in [(0, "one"), (1, "one"), (2, "two")] {
+            world.say(NodeId(3), NodeId(to), prepare(3, 1, payload));
+        }
+        world.go_on(30);
+        for to in 0..3 {
+            world.say(NodeId(3), NodeId(to), Message::Commit(certificate(lot, "one", said.to_vec())));
+        }
+        world.broadcast(0, "honest");
+        assert!(world.settle(2), "seed {seed}");
+        assert!(world.told().all(|told| told.delivered[&(NodeId(3), 1)] == "one"));
+        proven(&world, 4);
+    }
+}
+
 #[test]
 fn a_source_that_stops_before_commit_holds_nothing_up() {
     for seed in 0..20 {
@@ -308,6 +338,34 @@ fn what_is_no_payload_and_what_may_not_be_excepted_is_blamed() {
     assert_eq!(blamed(1), [(NodeId(3), "wrong_payload")]);
     assert_eq!(blamed(2), [(NodeId(3), "not_its_slot")]);
     assert!(blamed(0).iter().all(|blame| *blame == (NodeId(3), "bad_exceptions")));
+}
+
+/// A payload can be long, and a list is held against all of it.
+#[test]
+fn a_list_in_an_ack_is_held_against_the_payload_beside_the_handlers() {
+    let mut machine = Signed::new(config(4, 0), view(4), &BTreeMap::new()).expect("sound");
+    let lot = Lot { source: 0, sequence: 1 };
+    let hears = |by, items: &[u32]| {
+        let message = Message::Ack(ack(by, lot, "items", items));
+        Event::Message { from: NodeId(by), message }
+    };
+    let offer = Offer::Broadcast { sequence: 1, payload: Bytes::from_static(b"items") };
+    let (mut events, mut blamed) = (vec![hears(2, &[]), hears(3, &[12, 13]), hears(1, &[4])], Vec::new());
+    events.push(Event::Input(offer));
+    while let Some(event) = events.pop() {
+        let before = LOOKED.get();
+        let effects = testing::effects(&mut machine, event, Time::ZERO);
+        assert_eq!(LOOKED.get(), before, "in a handler");
+        for effect in effects {
+            match effect {
+                Effect::Compute(job) => events.push(Event::Done(synod_machine::Job::run(job, &keys(0)))),
+                Effect::Blame { peer, fault } => blamed.push((peer, fault.name)),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(LOOKED.get(), 2, "both lists");
+    assert_eq!(blamed, [(NodeId(3), "bad_exceptions")]);
 }
 
 #[test]

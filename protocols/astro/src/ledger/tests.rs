@@ -1,0 +1,149 @@
+//! Who waits for what, and is woken by what.
+
+use synod_ledger::{Digests, Flags, Leg, Terms, UserData, Verdict};
+use synod_wire::List;
+
+use super::*;
+
+const ISSUER: AccountId = account(1);
+const ANNA: AccountId = account(2);
+const BERT: AccountId = account(3);
+/// Not open at first.
+const CARL: AccountId = account(4);
+const LOT: Lot = Lot { source: 3, sequence: 7 };
+
+const fn account(local: u64) -> AccountId {
+    AccountId { shard: 0, registrar: 1, local }
+}
+
+fn opening(id: AccountId, limit: u128) -> Opening {
+    let limit = Units(limit);
+    let user_data = UserData::default();
+    let terms = Terms { owner: Owner::Custodial(1), recovery: None, limit, code: 1, user_data };
+    Opening { id, ledger: 1, terms, limit_max: limit, representative: 1 }
+}
+
+fn ledger() -> Ledger {
+    let mut book = Book::new(0);
+    for (id, limit) in [(ISSUER, 1_000), (ANNA, 0), (BERT, 0)] {
+        book.open(&opening(id, limit)).expect("the next account");
+    }
+    Ledger::new(book, 16)
+}
+
+fn pay(to: AccountId, amount: u128) -> Kind {
+    Kind::Pay(Leg { to, amount: Units(amount) })
+}
+
+/// The next entry behind the tip of a log is certified, and what can settle does.
+fn certify(ledger: &mut Ledger, spender: AccountId, kind: Kind) -> Settlement {
+    let (n, prev) = ledger.tip(spender).expect("open");
+    let entry = Entry {
+        id: EntryId { spender, n: n + 1 },
+        prev,
+        kind,
+        transfer: 0,
+        ledger: 1,
+        code: 0,
+        user_data: UserData::default(),
+        flags: Flags::default(),
+    };
+    let digest = Digests::default().entry(&entry);
+    let line = Line { entry, auth: Auth::Institution };
+    assert_eq!(ledger.certify(&line, digest, None), Certified::Whole);
+    let settlement = ledger.settle([spender]);
+    ledger.assert_sound();
+    settlement
+}
+
+fn settled(settlement: &Settlement) -> Vec<AccountId> {
+    settlement.entries.iter().map(|settled| settled.line.entry.id.spender).collect()
+}
+
+#[test]
+fn a_log_that_lacks_money_waits_for_its_own_and_not_for_whomever_it_pays() {
+    let mut ledger = ledger();
+    assert!(settled(&certify(&mut ledger, ANNA, pay(BERT, 30))).is_empty());
+    assert_eq!(ledger.waits.take(Cause::Funds(ANNA)), [(Waiter::Log(ANNA), 0)]);
+    assert_eq!(ledger.waits, Waits::default(), "and for nothing else");
+    certify(&mut ledger, ANNA, pay(BERT, 1));
+    // Everybody pays Bert: that is nothing to Anna.
+    for _ in 0..3 {
+        assert_eq!(settled(&certify(&mut ledger, ISSUER, pay(BERT, 1))), [ISSUER]);
+        assert!(ledger.waits.has(Cause::Funds(ANNA)), "nobody looked");
+    }
+    assert_eq!(settled(&certify(&mut ledger, ISSUER, pay(ANNA, 31))), [ISSUER, ANNA, ANNA]);
+    assert_eq!(ledger.waits, Waits::default());
+}
+
+#[test]
+fn a_log_waits_for_the_account_that_is_not_open_and_for_the_hold_that_is_not_there() {
+    let mut ledger = ledger();
+    let legs = |to: &[AccountId]| {
+        let legs: Vec<Leg> = to.iter().map(|to| Leg { to: *to, amount: Units(1) }).collect();
+        Kind::MultiPay(List::try_from(legs).expect("few"))
+    };
+    assert!(settled(&certify(&mut ledger, ISSUER, legs(&[ANNA, BERT, CARL]))).is_empty());
+    ledger.open_account(&opening(CARL, 0)).expect("the next account");
+    assert!(ledger.is_stirred());
+    assert_eq!(settled(&ledger.settle(None)), [ISSUER]);
+    // Bert decides over two holds of the issuer: the first is there, the second is not.
+    let hold = Kind::Hold { to: ANNA, amount: Units(5), resolver: BERT, expires_at: 0 };
+    assert_eq!(settled(&certify(&mut ledger, ISSUER, hold.clone())), [ISSUER]);
+    let holds = [2, 3].map(|n| EntryId { spender: ISSUER, n });
+    let holds = List::try_from(holds.to_vec()).expect("two");
+    let resolve = Kind::Resolve { holds, verdict: Verdict::Void };
+    assert!(settled(&certify(&mut ledger, BERT, resolve)).is_empty());
+    assert_eq!(settled(&certify(&mut ledger, ISSUER, hold)), [ISSUER, BERT]);
+    assert_eq!(ledger.waits, Waits::default());
+}
+
+#[test]
+fn a_batch_waits_once_for_each_log_and_is_let_go_of_as_a_whole() {
+    let mut ledger = ledger();
+    let left = Left { lot: LOT, spender: ANNA, at: 3 };
+    let other = Lot { sequence: 8, ..LOT };
+    let place = Cause::Place(EntryId { spender: ANNA, n: 5 });
+    ledger.wait(LOT, [(ANNA, 9, place), (BERT, 4, Cause::Funds(BERT))]);
+    ledger.wait(LOT, [(ANNA, 3, Cause::Funds(ANNA)), (BERT, 4, Cause::Opening(CARL))]);
+    ledger.wait(other, [(ANNA, 1, Cause::Funds(ANNA))]);
+    assert_eq!(certify(&mut ledger, ISSUER, pay(BERT, 1)).again, [], "Bert's entry waits for Carl by now");
+    let woken = certify(&mut ledger, ISSUER, pay(ANNA, 1)).again;
+    assert_eq!(woken, [left, Left { lot: other, at: 1, ..left }]);
+    ledger.wait_again(left, Cause::Funds(ANNA));
+    ledger.let_go(LOT);
+    assert_eq!(certify(&mut ledger, ISSUER, pay(ANNA, 1)).again, []);
+    assert_eq!(ledger.waits, Waits::default());
+}
+
+#[test]
+fn what_gives_way_to_a_certificate_wakes_whoever_wants_its_place_or_its_money() {
+    let mut ledger = ledger();
+    certify(&mut ledger, ISSUER, pay(ANNA, 10));
+    let line = |ledger: &Ledger, amount: u128, transfer: u128| {
+        let (n, prev) = ledger.tip(ANNA).expect("open");
+        let id = EntryId { spender: ANNA, n: n + 1 };
+        let (kind, user_data, flags) = (pay(BERT, amount), UserData::default(), Flags::default());
+        let entry = Entry { id, prev, kind, transfer, ledger: 1, code: 0, user_data, flags };
+        let digest = Digests::default().entry(&entry);
+        (Line { entry, auth: Auth::Institution }, digest)
+    };
+    let ((accepted, digest), (certified, other)) = (line(&ledger, 10, 1), line(&ledger, 4, 2));
+    let place = |n: u64| Cause::Place(EntryId { spender: ANNA, n });
+    let other_lot = Lot { sequence: 8, ..LOT };
+    ledger.wait(LOT, [(ANNA, 0, place(2))]);
+    ledger.wait(other_lot, [(ANNA, 0, place(3))]);
+    let by = Authority { lane: 1, key: None };
+    assert_eq!(ledger.accept(&accepted, digest, by), Ok(()));
+    let woken: Vec<Lot> = ledger.settle(None).again.iter().map(|left| left.lot).collect();
+    assert_eq!(woken, [LOT], "the place behind it is the next");
+    ledger.let_go(other_lot);
+    ledger.wait(LOT, [(ANNA, 0, Cause::Funds(ANNA))]);
+    assert_eq!(ledger.certify(&accepted, digest, None), Certified::Whole);
+    assert!(!ledger.is_stirred(), "nothing gave way");
+    let mut ledger = Ledger { open: BTreeMap::new(), ..ledger };
+    assert_eq!(ledger.accept(&accepted, digest, by), Ok(()));
+    ledger.wait(other_lot, [(ANNA, 0, place(1))]);
+    assert_eq!(ledger.certify(&certified, other, None), Certified::Whole);
+    assert_eq!(ledger.settle(None).again.len(), 2, "one wants its money, one its place");
+}

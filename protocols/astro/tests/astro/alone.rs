@@ -1,0 +1,172 @@
+//! One replica driven by hand: every message comes from the test, and every effect is looked at.
+
+use std::collections::BTreeMap;
+
+use synod_astro::{Input, Job, Line, Opened, Output, Parameters, Promise, Work};
+use synod_broadcast::signed;
+use synod_crypto::Hash;
+use synod_machine::{Condition, Effect, Event, Job as _, Log, Recover as _, Time, testing};
+use synod_quorum::NodeId;
+use synod_wire::Bytes;
+
+use crate::bank::{Message, Replica, config, keys};
+use crate::forge::{commit, said};
+
+pub(crate) type Record = synod_astro::Record<signed::Record>;
+pub(crate) type Timer = synod_astro::Timer<signed::Timer>;
+
+/// Member 0 of four, and what it did.
+pub(crate) struct Alone {
+    pub(crate) replica: Replica,
+    pub(crate) now: Time,
+    /// Its log.
+    pub(crate) kept: Vec<Record>,
+    pub(crate) sent: Vec<Message>,
+    pub(crate) told: Vec<Output>,
+    pub(crate) blamed: Vec<&'static str>,
+    /// What it had done beside its handlers, but for the broadcast.
+    pub(crate) works: Vec<Work>,
+    blobs: BTreeMap<Hash, Bytes>,
+    /// Whether its batches are put together.
+    pub(crate) builds: bool,
+}
+
+impl Alone {
+    /// A member that starts for the first time.
+    pub(crate) fn new() -> Self {
+        Self::with(config(4, NodeId(0)).config.parameters, Vec::new(), BTreeMap::new())
+    }
+
+    fn with(parameters: Parameters, records: Vec<Record>, blobs: BTreeMap<Hash, Bytes>) -> Self {
+        let kept = records.clone();
+        let mut records = records.into_iter();
+        let log = Log { condition: Condition::Clean, records: &mut records };
+        let mut setup = config(4, NodeId(0));
+        setup.config.parameters = parameters;
+        let replica = Replica::recover(setup, log).expect("its own records are in order");
+        let mut alone = Self {
+            replica,
+            now: Time::ZERO,
+            kept,
+            sent: Vec::new(),
+            told: Vec::new(),
+            blamed: Vec::new(),
+            works: Vec::new(),
+            blobs,
+            builds: true,
+        };
+        alone.run(Event::Start);
+        alone
+    }
+
+    /// The same member after a crash, from its log.
+    pub(crate) fn restarted(&self) -> Self {
+        Self::with(config(4, NodeId(0)).config.parameters, self.kept.clone(), self.blobs.clone())
+    }
+
+    /// The same member after a crash, from a snapshot.
+    pub(crate) fn compacted(&self) -> Self {
+        Self::with(config(4, NodeId(0)).config.parameters, self.snapshot(), self.blobs.clone())
+    }
+
+    pub(crate) fn snapshot(&self) -> Vec<Record> {
+        let mut records = Vec::new();
+        self.replica.snapshot(&mut |record| records.push(record));
+        records
+    }
+
+    /// The replica's own part of a snapshot.
+    pub(crate) fn promises(&self) -> impl Iterator<Item = Promise> {
+        self.snapshot().into_iter().filter_map(own)
+    }
+
+    /// What happens, and all that follows from it but for timers and messages.
+    pub(crate) fn run(&mut self, event: Event<Replica>) {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            for effect in testing::effects(&mut self.replica, event, self.now) {
+                match effect {
+                    Effect::Compute(job) => {
+                        if let Job::Own(work) = &job {
+                            self.works.push(work.clone());
+                            if matches!(work, Work::Build { .. }) && !self.builds {
+                                continue;
+                            }
+                        }
+                        events.push(Event::Done(job.run(&keys(0))));
+                    }
+                    Effect::Persist(record) => self.kept.push(record),
+                    Effect::Send { message, .. } => self.sent.push(message),
+                    Effect::Output(output) => self.told.push(output),
+                    Effect::Blame { fault, .. } => self.blamed.push(fault.name),
+                    Effect::Store { name, bytes } => drop(self.blobs.insert(name, bytes)),
+                    Effect::Load(name) => {
+                        events.push(Event::Loaded { name, bytes: self.blobs.get(&name).cloned() });
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    pub(crate) fn hear(&mut self, from: u32, message: Message) {
+        self.run(Event::Message { from: NodeId(from), message });
+    }
+
+    pub(crate) fn ask(&mut self, input: Input) {
+        self.run(Event::Input(input));
+    }
+
+    /// A batch is certified: these members leave these of its entries out.
+    pub(crate) fn certify(&mut self, opened: &Opened, lists: [(u32, &[u32]); 3]) {
+        let said = lists.map(|(by, except)| said(by, opened.lot(), opened.digest, except));
+        self.hear(3, commit(opened, said.to_vec()));
+    }
+
+    /// Its timer of receipts fires, so many milliseconds later.
+    pub(crate) fn wait(&mut self, ms: u64) {
+        self.now = Time(self.now.0 + ms * 1_000_000);
+        self.run(Event::Timer(Timer::Receipts));
+    }
+
+    /// The last batch of its own that was put together.
+    pub(crate) fn mine(&self) -> Opened {
+        self.all_mine().pop_last().expect("it broadcast a batch").1
+    }
+
+    /// All batches of its own that it sent, by number.
+    pub(crate) fn all_mine(&self) -> BTreeMap<u64, Opened> {
+        let sent = self.sent.iter().filter_map(|message| match message {
+            Message::Broadcast(signed::Message::Prepare { lot, payload, .. }) if lot.source == 0 => {
+                Opened::read(payload.bytes())
+            }
+            _ => None,
+        });
+        sent.map(|opened| (opened.lot().sequence, opened)).collect()
+    }
+
+    /// How often an entry was put into a batch.
+    pub(crate) fn carried(&self, line: &Line) -> usize {
+        let built = self.works.iter().filter(|work| match work {
+            Work::Build { lines, .. } => lines.iter().any(|one| one.entry == line.entry),
+            _ => false,
+        });
+        built.count()
+    }
+
+    /// The lists that this member endorsed a slot with, in order.
+    pub(crate) fn lists(&self, opened: &Opened) -> Vec<Vec<u32>> {
+        let all = self.kept.iter().cloned().filter_map(own).filter_map(|promise| match promise {
+            Promise::Endorsed { lot, except, .. } if lot == opened.lot() => Some(except.items().to_vec()),
+            _ => None,
+        });
+        all.collect()
+    }
+}
+
+fn own(record: Record) -> Option<Promise> {
+    match record {
+        Record::Own(promise) => Some(promise),
+        Record::Broadcast(_) => None,
+    }
+}
