@@ -276,6 +276,10 @@ impl Teller {
             Output::TwoBatches { lane, sequence, .. } => {
                 tracing::error!(lane = lane.0, sequence, "a representative signed two batches for one place");
             }
+            Output::Contradiction { id, .. } => {
+                let place = (id.spender, id.n);
+                tracing::error!(?place, "certificates contradict each other: more members lie than may");
+            }
             Output::Conflict { id, .. } => {
                 tracing::error!(account = %id.spender, n = id.n, "an owner signed two entries for one place");
             }

@@ -123,7 +123,10 @@ impl<B: Carrier> Replica<B> {
                         batch.unsettled = batch.unsettled.saturating_add(1);
                     }
                 }
+                let spender = line.entry.id.spender;
                 self.ledger.restore(Slot { line, digest, debit, is_certified, lots: lots.into_vec() });
+                // What it waits for, a snapshot does not say.
+                self.settle_again([spender]);
             }
             Promise::Settled(line) => self.keep_descended(line),
             Promise::Kept(position) => self.feed.replay_kept(position),

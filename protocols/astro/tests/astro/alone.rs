@@ -10,7 +10,7 @@ use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
 use crate::bank::{Message, Replica, config, keys};
-use crate::forge::{commit, said};
+use crate::forge::{ALL, commit, prepare, said};
 
 pub(crate) type Record = synod_astro::Record<signed::Record>;
 pub(crate) type Timer = synod_astro::Timer<signed::Timer>;
@@ -121,6 +121,12 @@ impl Alone {
     pub(crate) fn certify(&mut self, opened: &Opened, lists: [(u32, &[u32]); 3]) {
         let said = lists.map(|(by, except)| said(by, opened.lot(), opened.digest, except));
         self.hear(3, commit(opened, said.to_vec()));
+    }
+
+    /// A batch of another lane comes with the certificate of all of it.
+    pub(crate) fn certify_whole(&mut self, opened: &Opened) {
+        self.hear(u32::from(opened.lot().source), prepare(opened));
+        self.certify(opened, ALL);
     }
 
     /// Its timer of receipts fires, so many milliseconds later.

@@ -5,6 +5,7 @@ mod bank;
 mod batches;
 mod contradictions;
 mod forge;
+mod keeping;
 mod lies;
 mod offers;
 mod payments;
