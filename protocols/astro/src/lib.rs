@@ -19,11 +19,11 @@
 //! *Deviations* from the paper: E1 to E3, E5 to E16, E19, E28, E29, E32 and E33 of the specification; docs/papers/astro.md says where.
 //! From the specification: the representative is a part of the replica's machine, since it judges by the same book.
 //!
-//! *Not hosted*: no node runs this crate yet; docs/adr/open.md lists what is known to be missing.
+//! *Hosted* by nodes of kind astro; docs/adr/open.md lists what is known to be missing.
 //!
 //! *Not built*: profiles I and II, distilled authorizations, witnesses, shards, cuts, views that change, the client's wallet. There
-//! is no way to ask for them. Duplicates of orders are known while they are unsettled: an order that settled long ago and is
-//! given again is a new one.
+//! is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
+//! the user keeps it, who knows the names of all that did.
 //!
 //! *Bounds.* The book; per account `window` open entries; per lane `lane_window + retain` batches of which something is open, and of
 //! each one place per account for what waits; four batches of orders that wait, and one of entries that are offered again. See
