@@ -123,6 +123,12 @@ impl Index {
         self.store.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Keeps whoever would write waiting.
+    #[cfg(test)]
+    pub(super) fn hold(&self) -> RwLockReadGuard<'_, Store> {
+        self.read()
+    }
+
     fn write(&self) -> RwLockWriteGuard<'_, Store> {
         self.store.write().unwrap_or_else(PoisonError::into_inner)
     }

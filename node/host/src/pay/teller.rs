@@ -57,6 +57,8 @@ struct State {
     ticket: u64,
     asked: HashMap<u64, Open>,
     orders: HashMap<u128, Under>,
+    /// Payments of this institution that settled and that the index may not have yet.
+    settled: HashMap<u128, Transfer>,
     opening: BTreeMap<AccountId, Reply<AccountId>>,
 }
 
@@ -140,7 +142,9 @@ impl Teller {
             under.join(&order, until, reply);
             return answer;
         }
-        if let Some(known) = self.known(order.id) {
+        // The index is asked while nothing can leave the other place.
+        let known = state.settled.get(&order.id).cloned();
+        if let Some(known) = known.or_else(|| self.known(order.id)) {
             drop(state);
             let told = match order.differs(&known.entry) {
                 Some(field) => Err(Denied::Different(field)),
@@ -199,8 +203,11 @@ impl Teller {
     /// A payment of this name, whoever its payer is, as far as it is known here.
     #[must_use]
     pub fn transfer(&self, name: u128) -> Option<Transfer> {
-        let under = self.state().orders.get(&name).and_then(Under::transfer);
-        under.or_else(|| self.known(name)).or_else(|| self.index.named(name).into_iter().next())
+        let state = self.state();
+        let under = state.orders.get(&name).and_then(Under::transfer);
+        let known = under.or_else(|| state.settled.get(&name).cloned());
+        drop(state);
+        known.or_else(|| self.known(name)).or_else(|| self.index.named(name).into_iter().next())
     }
 
     /// Opens an account of this institution; the answer comes once it is open everywhere it can be paid.
@@ -324,6 +331,10 @@ impl Teller {
         let name = entry.transfer;
         let is_ours = entry.id.spender.registrar == self.own.0;
         let mut state = self.state();
+        if is_ours {
+            let (entry, level) = (entry.clone(), Level::Certified);
+            state.settled.insert(name, Transfer { entry, digest, level, position });
+        }
         if is_ours && let Some(under) = state.orders.get_mut(&name) {
             match under.order.differs(&entry) {
                 Some(field) => {
@@ -358,6 +369,9 @@ impl Teller {
         self.give(Input::Kept(position));
         let mut state = self.state();
         for name in names {
+            if state.settled.get(name).is_some_and(|settled| settled.position <= position) {
+                state.settled.remove(name);
+            }
             state.let_go(*name);
         }
     }

@@ -172,6 +172,21 @@ fn a_payment_that_settled_is_known_after_a_restart_and_happens_no_second_time() 
     assert_eq!(counter.orders().len(), 0);
 }
 
+/// What settled before a crash is told again at the start, and orders may come before the index has it.
+#[test]
+fn a_payment_that_is_told_again_at_a_start_is_known_before_the_index_has_it() {
+    let counter = Counter::new();
+    let (paid, digest) = entry(&order(7, 5).draft(), 1);
+    let held = counter.teller.index().hold();
+    counter.teller.hear(Output::Settled { position: 1, entry: paid, digest });
+    let mut answer = counter.teller.pay(order(7, 5), Level::Certified);
+    assert_eq!(told(&mut answer).expect("it was paid").digest, digest);
+    assert!(counter.orders().is_empty(), "it is not paid again");
+    drop(held);
+    counter.teller.end();
+    assert_eq!(counter.teller.index().position(), 1);
+}
+
 #[test]
 fn an_order_under_way_at_a_crash_is_answered_by_what_became_of_it() {
     let counter = Counter::new();
