@@ -168,7 +168,8 @@ impl<I: Items> SignedBroadcast<I> {
     pub(super) fn pull(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
         let first = self.config.pull;
         let Some(slot) = self.slot_mut(lot) else { return };
-        if slot.pull.is_none() && slot.payload.is_none() && slot.wants().is_some() {
+        let is_missing = slot.wants().is_some_and(|wanted| slot.payload(wanted).is_none());
+        if slot.pull.is_none() && is_missing {
             slot.pull = Some((first, 0));
             turn.applied(Rule::Pull);
             self.on_pull_due(lot, turn);
