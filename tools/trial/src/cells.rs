@@ -15,7 +15,7 @@ use synod_wire::Bytes;
 use crate::params::pack_of;
 use crate::run::SYSTEMS;
 use crate::sight::REPLICA;
-use crate::systems::chopchop;
+use crate::systems::{astro, chopchop};
 
 /// What replicas say, in the order of its tags.
 const REPLICAS: [&str; 13] = [
@@ -111,6 +111,9 @@ fn name(system: &str, strategy: &str, kind: &str) -> String {
 /// The cells of a system.
 #[must_use]
 pub fn cells(system: &str) -> BTreeSet<String> {
+    if astro::is(system) {
+        return astro::cells::of(system).map(|(strategy, kind)| name(system, strategy, kind)).collect();
+    }
     if chopchop::is(system) {
         return chopchop::cells::of(system).map(|(strategy, kind)| name(system, strategy, kind)).collect();
     }

@@ -7,7 +7,7 @@ use synod_sim::{Crypto, Draws, Family, Incident, Latency, Mode, Scenario, Stream
 use crate::oracle::{faults, weak};
 use crate::params::pack_of;
 use crate::strategy::undercuts;
-use crate::systems::{chopchop, journal};
+use crate::systems::{astro, chopchop, journal};
 use crate::token::{Disk, RunOptions};
 use crate::twins::{self, ROUNDS_MAX};
 
@@ -71,6 +71,9 @@ const DATAGRAMS: &[Family] = &[Family::NetLoss, Family::NetDup, Family::NetReord
 pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenario, String> {
     if system == journal::SYSTEM {
         return Ok(Scenario::quiet(system, seed));
+    }
+    if astro::is(system) {
+        return astro::draw::scenario(system, seed, options);
     }
     if chopchop::is(system) {
         return chopchop::draw::scenario(system, seed, options);

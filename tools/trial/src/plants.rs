@@ -15,7 +15,7 @@ use crate::params::pack_of;
 use crate::replay::{scenario_of, shrunk};
 use crate::report::{Outcome, RunReport};
 use crate::run::{Manner, SYSTEMS, run, run_scenario};
-use crate::systems::{chopchop, journal};
+use crate::systems::{astro, chopchop, journal};
 use crate::token::{Disk, RunOptions};
 
 /// One planted bug, as `tests/plants.toml` registers it.
@@ -85,7 +85,7 @@ pub struct Ground {
 
 impl Ground {
     /// Reads `system` of the registry: `-` is every production pack, `blocks` the same with the real journal on a
-    /// simulated disk, `journal` the journal alone, `chopchop` Chop Chop over every ordering; anything else is a list of production packs, after the word `over`
+    /// simulated disk, `journal` the journal alone, `chopchop` Chop Chop over every ordering, `astro` Astro; anything else is a list of production packs, after the word `over`
     /// with one faulty member more than is allowed.
     ///
     /// # Errors
@@ -102,11 +102,13 @@ impl Ground {
             "blocks" => return Ok(Self { systems: all(), options: on_blocks() }),
             journal::SYSTEM => vec![journal::SYSTEM.to_owned()],
             "chopchop" => chopchop::SYSTEMS.iter().map(|system| (*system).to_owned()).collect(),
-            one if chopchop::is(one) => vec![one.to_owned()],
+            "astro" => astro::SYSTEMS.iter().map(|system| (*system).to_owned()).collect(),
+            one if astro::is(one) || chopchop::is(one) => vec![one.to_owned()],
             packs => packs.split(',').map(|pack| format!("hotstuff/{}", pack.trim())).collect(),
         };
         let exists = |system: &&String| {
             *system == journal::SYSTEM
+                || astro::is(system)
                 || chopchop::is(system)
                 || pack_of(system).is_some() && SYSTEMS.contains(&system.as_str())
         };

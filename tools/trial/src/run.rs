@@ -15,9 +15,9 @@ use crate::oracle::{faults, quorum};
 use crate::params::{number, timeout_max};
 use crate::report::{EffectiveReport, Outcome, RunReport, ratio};
 use crate::rules;
-use crate::systems::chopchop;
 use crate::systems::hotstuff::{Trial, build};
 use crate::systems::journal;
+use crate::systems::{astro, chopchop};
 use crate::token::{RunOptions, Token};
 use crate::twins;
 use crate::workload::CLIENT;
@@ -66,6 +66,11 @@ pub fn run(system: &str, seed: u64, options: &RunOptions, manner: Manner) -> Res
 pub fn run_scenario(scenario: &Scenario, token: &str, manner: Manner) -> Result<RunReport, String> {
     if scenario.system == journal::SYSTEM {
         return Ok(journal::run(scenario, token));
+    }
+    if astro::is(&scenario.system) {
+        let started = Instant::now();
+        let (trial, violation) = astro::run::play(scenario, token, manner)?;
+        return Ok(astro::run::report(&trial, scenario, token, (violation, started)));
     }
     if chopchop::is(&scenario.system) {
         let started = Instant::now();

@@ -13,7 +13,7 @@ use crate::plants::cpu;
 use crate::report::{Failure, Outcome, Repeats, RunReport, SoakReport};
 use crate::rules;
 use crate::run::{SYSTEMS, commit, run_scenario, run_twice};
-use crate::systems::chopchop;
+use crate::systems::{astro, chopchop};
 use crate::token::{RunOptions, Token};
 
 /// What to soak.
@@ -38,13 +38,18 @@ pub struct SoakOptions {
 }
 
 impl SoakOptions {
-    /// `seeds` seeds of a system from `from` on, one in a hundred twice; a bare `hotstuff` or `all` stands for every
-    /// production system.
+    /// `seeds` seeds of a system from `from` on, one in a hundred twice; a bare protocol stands for its production systems, `all`
+    /// for those of every protocol.
     #[must_use]
     pub fn new(system: &str, from: u64, seeds: u64) -> Self {
         let systems = match system {
+            "astro" => astro::SYSTEMS.iter().map(|name| (*name).to_owned()).collect(),
             "chopchop" => chopchop::SYSTEMS.iter().map(|name| (*name).to_owned()).collect(),
-            "all" | "hotstuff" => SYSTEMS.iter().map(|name| (*name).to_owned()).collect(),
+            "hotstuff" => SYSTEMS.iter().map(|name| (*name).to_owned()).collect(),
+            "all" => {
+                let all = SYSTEMS.iter().chain(&chopchop::SYSTEMS).chain(&astro::SYSTEMS);
+                all.map(|name| (*name).to_owned()).collect()
+            }
             one => vec![one.to_owned()],
         };
         Self {
@@ -202,10 +207,17 @@ fn shares([views, suffixes, lies]: [u64; 3], seeds: u64) -> BTreeMap<&'static st
 
 /// Rules that the systems of a soak can apply, and those they did.
 fn covered(options: &SoakOptions, applied: &[&str]) -> crate::report::Coverage {
-    if options.systems.iter().any(|system| chopchop::is(system)) {
-        return chopchop::run::coverage(applied);
+    let any = |is: fn(&str) -> bool| options.systems.iter().any(|system| is(system));
+    let mut sum = rules::coverage(&options.systems, applied);
+    let others = [
+        any(chopchop::is).then(|| chopchop::run::coverage(applied)),
+        any(astro::is).then(|| astro::run::coverage(applied)),
+    ];
+    for other in others.into_iter().flatten() {
+        (sum.hit, sum.of) = (sum.hit + other.hit, sum.of + other.of);
+        sum.missed.extend(other.missed);
     }
-    rules::coverage(&options.systems, applied)
+    sum
 }
 
 fn summed(options: &SoakOptions, mut sums: Sums, elapsed: Duration) -> (SoakReport, Vec<String>) {

@@ -6,7 +6,7 @@ use synod_sim::{Aside, AsideKind, Past, Scenario, Step, StepKind, Violation, Wor
 use crate::report::RunReport;
 use crate::run::{Manner, play, report};
 use crate::systems::chopchop::words::ChopChopWords;
-use crate::systems::{chopchop, journal};
+use crate::systems::{astro, chopchop, journal};
 use crate::words::HotStuffWords;
 
 /// How a run is shown.
@@ -43,6 +43,13 @@ pub fn traced(scenario: &Scenario, token: &str, manner: Manner) -> Result<Traced
         return Err("runs of the journal alone keep no trace of events".to_owned());
     }
     let started = std::time::Instant::now();
+    if astro::is(&scenario.system) {
+        let (trial, violation) = astro::run::play(scenario, token, Manner { trace: true, ..manner })?;
+        let trace = trial.world.trace();
+        let (steps, asides) = (trace.steps().cloned().collect(), trace.asides().cloned().collect());
+        let report = astro::run::report(&trial, scenario, token, (violation.clone(), started));
+        return Ok(Traced { report, scenario: scenario.clone(), violation, steps, asides });
+    }
     if chopchop::is(&scenario.system) {
         let (trial, violation) = chopchop::run::play(scenario, token, Manner { trace: true, ..manner })?;
         let trace = trial.world.trace();
@@ -173,5 +180,6 @@ impl Traced {
 
 /// Whether the violation is something that was seen, and not something that did not happen in time.
 pub(crate) fn is_seen(violation: &Violation) -> bool {
-    !violation.checker.starts_with("H-L") && !chopchop::run::is_late(&violation.checker)
+    let late = |checker: &str| chopchop::run::is_late(checker) || astro::run::is_late(checker);
+    !violation.checker.starts_with("H-L") && !late(&violation.checker)
 }

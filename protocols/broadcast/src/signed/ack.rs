@@ -119,6 +119,7 @@ impl<I: Items> SignedBroadcast<I> {
     ) {
         let (source, digest) = (NodeId(u32::from(lot.source)), payload.digest);
         let Some(slot) = self.slot_mut(lot) else { return };
+        let accepted = slot.accepted.as_ref().map(|accepted| accepted.digest);
         match slot.taken {
             Some((first, _)) if first == digest => {}
             Some((first, signature)) => {
@@ -127,6 +128,12 @@ impl<I: Items> SignedBroadcast<I> {
                 let evidence = TwoPayloads::Signed { one, first: signature, other, second };
                 turn.blame(source, Fault::TwoPayloads.with(&evidence));
                 turn.output(Broadcast::Conflict { slot: lot.into(), evidence: evidence.encode() });
+            }
+            // An earlier life accepted another payload, and its word stands: this one counts here once it is certified.
+            None if accepted.is_some_and(|accepted| accepted != digest) => {
+                if slot.certified() == Some(digest) {
+                    slot.payload = Some(payload);
+                }
             }
             None => {
                 slot.taken = Some((digest, acked.signature));

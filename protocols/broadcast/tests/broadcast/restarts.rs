@@ -1,10 +1,11 @@
 //! The signed broadcast through crashes, lost payloads and users that are behind.
 
-use synod_broadcast::Rule;
+use synod_broadcast::signed::Message;
+use synod_broadcast::{Lot, Rule};
 use synod_quorum::NodeId;
 use synod_wire::Drawn;
 
-use crate::signed::{Signed, proven};
+use crate::signed::{Signed, ack, certificate, prepare, proven};
 use crate::world::{World, pick};
 
 #[test]
@@ -110,6 +111,65 @@ fn a_user_that_settled_less_than_it_was_told_starts_again_and_is_told_again() {
         world.go_on(500);
         world.broadcast(0, "after it");
         assert!(world.settle(71), "seed {seed}");
+        proven(&world, 4);
+    }
+}
+
+/// Member 3 lies, in the first slot of its lane.
+const LIAR: NodeId = NodeId(3);
+const LOT: Lot = Lot { source: 3, sequence: 1 };
+
+/// Found by a run of the simulator: after its restart the member took the other payload that the source signed, and counted its
+/// own signature on the first one for it.
+#[test]
+fn a_member_that_accepted_one_payload_and_came_back_counts_for_no_other() {
+    for whole in [false, true] {
+        let mut world = World::<Signed>::new(4, 3);
+        world.liar = Some(LIAR);
+        world.deaf = vec![NodeId(2)];
+        world.say(LIAR, NodeId(0), prepare(3, 1, "one"));
+        world.go_on(60);
+        world.restart(NodeId(0), whole);
+        for _ in 0..20 {
+            for to in [0, 1] {
+                world.say(LIAR, NodeId(to), prepare(3, 1, "two"));
+                world.say(LIAR, NodeId(to), Message::Ack(ack(3, LOT, "two", &[])));
+            }
+            world.go_on(100);
+        }
+        assert!(world.told().all(|told| told.delivered.is_empty()), "two of four signed it");
+        assert!(world.correct().all(|(_, seat)| seat.blamed.iter().all(|(whom, _)| *whom == LIAR)));
+        // A certificate decides it, for that member too.
+        let said = [1, 2, 3].map(|by| ack(by, LOT, "two", &[]).said);
+        world.deaf.clear();
+        world.say(LIAR, NodeId(2), prepare(3, 1, "two"));
+        world.say(LIAR, NodeId(1), Message::Commit(certificate(LOT, "two", said.to_vec())));
+        assert!(world.settle(1));
+        assert!(world.told().all(|told| told.delivered.values().all(|payload| payload == "two")));
+        proven(&world, 4);
+    }
+}
+
+/// Found by a run of the simulator: the other payload was in memory, and so the certified one was never asked for.
+#[test]
+fn a_member_that_accepted_another_payload_asks_for_the_certified_one() {
+    for whole in [None, Some(false), Some(true)] {
+        let mut world = World::<Signed>::new(4, 4);
+        world.liar = Some(LIAR);
+        world.say(LIAR, NodeId(0), prepare(3, 1, "one"));
+        [1, 2].into_iter().for_each(|to| world.say(LIAR, NodeId(to), prepare(3, 1, "two")));
+        world.go_on(60);
+        let said = [1, 2, 3].map(|by| ack(by, LOT, "two", &[]).said);
+        for to in 0..3 {
+            world.say(LIAR, NodeId(to), Message::Commit(certificate(LOT, "two", said.to_vec())));
+        }
+        if let Some(whole) = whole {
+            world.go_on(20);
+            world.restart(NodeId(0), whole);
+        }
+        assert!(world.settle(1), "{whole:?}");
+        assert!(world.told().all(|told| told.delivered.values().all(|payload| payload == "two")));
+        assert!(world.seats[0].rules.contains(Rule::Pull.name()));
         proven(&world, 4);
     }
 }

@@ -83,7 +83,7 @@ fn signed(by: u32, lot: Lot, payload: &str, except: &Except) -> Signature {
     keys(by).sign(Scope { cluster: CLUSTER, epoch: EPOCH }, NodeId(by), acked).signature
 }
 
-fn prepare(by: u32, sequence: u64, payload: &str) -> Message {
+pub(crate) fn prepare(by: u32, sequence: u64, payload: &str) -> Message {
     let lot = Lot { source: u8::try_from(by).expect("few"), sequence };
     let signature = signed(by, lot, payload, &Except::default());
     Message::Prepare {
@@ -93,7 +93,7 @@ fn prepare(by: u32, sequence: u64, payload: &str) -> Message {
     }
 }
 
-fn ack(by: u32, lot: Lot, payload: &str, except: &[u32]) -> Ack {
+pub(crate) fn ack(by: u32, lot: Lot, payload: &str, except: &[u32]) -> Ack {
     let except = Except::new(except.to_vec()).expect("rising");
     let signature = signed(by, lot, payload, &except);
     let member = u8::try_from(by).expect("few");
@@ -104,7 +104,7 @@ fn ack(by: u32, lot: Lot, payload: &str, except: &[u32]) -> Ack {
     }
 }
 
-fn certificate(lot: Lot, payload: &str, said: Vec<Said>) -> Certificate {
+pub(crate) fn certificate(lot: Lot, payload: &str, said: Vec<Said>) -> Certificate {
     let said = said.try_into().expect("few");
     Certificate { context: CONTEXT, epoch: EPOCH, lot, digest: digest(payload.as_bytes()), said }
 }

@@ -319,6 +319,15 @@ impl World {
         self.places_of(node).iter().all(|place| self.nodes[*place as usize].honest())
     }
 
+    /// Records equivalent to the whole log of a machine; `None` while its node is down.
+    #[must_use]
+    pub fn snapshot(&self, node: NodeId, machine: u8) -> Option<Vec<synod_wire::Bytes>> {
+        let place = self.places_of(node).first().copied()?;
+        let node = &self.nodes[place as usize];
+        let hosted = node.slots[usize::from(node.slot_of(machine)?)].hosted.as_ref()?;
+        Some(hosted.snapshot().into_iter().map(|(_, record)| record).collect())
+    }
+
     /// How often a node was started.
     #[must_use]
     pub fn incarnation(&self, node: NodeId) -> u32 {

@@ -2,6 +2,7 @@
 //! tables, rules are written out again, and what a replica decided is recomputed from what it said.
 
 mod agreement;
+pub mod astro;
 mod blocks;
 pub mod chopchop;
 mod commits;

@@ -1,5 +1,6 @@
 //! The systems a trial can run, one module each.
 
+pub mod astro;
 pub mod chopchop;
 pub mod hotstuff;
 pub mod journal;

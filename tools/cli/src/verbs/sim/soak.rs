@@ -17,7 +17,7 @@ const SEEDS: u64 = 100;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod sim soak --system hotstuff/chain2 --seeds 4")]
 pub(super) struct Arguments {
-    /// The system; a bare `hotstuff`, or `all`, is every production pack.
+    /// The system; a bare `hotstuff`, `chopchop` or `astro` is every system of that protocol, `all` those of every protocol.
     #[arg(long, default_value = "hotstuff")]
     system: String,
     /// Number of seeds; 100 unless there is a time.
@@ -60,7 +60,9 @@ impl Arguments {
                 .map_err(|e| crate::cluster::unwritable(&self.out, &e))?;
         }
         let shown = fields("synod-sim-soak/1", &serde_json::to_value(&report).unwrap_or_default());
-        session.recorder.record(&self.out, &name("sim-soak", &self.system), &shown);
+        let file =
+            if self.system == "all" { "sim-soak-all".to_owned() } else { name("sim-soak", &self.system) };
+        session.recorder.record(&self.out, &file, &shown);
         session.output.print(&shown)?;
         match report.failures.first() {
             None => Ok(Exit::Success),

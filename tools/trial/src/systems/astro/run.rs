@@ -1,0 +1,304 @@
+//! One run: safety phase, healing, liveness phase, report.
+
+use std::time::Instant;
+
+use synod_crypto::Hash;
+use synod_machine::{Span, Time};
+use synod_quorum::NodeId;
+use synod_sim::{Draws, Family, Scenario, Violation};
+use synod_wire::Bytes;
+
+use super::book::Stage;
+use super::plan::REPLICA;
+use super::sight;
+use super::world::{Trial, build};
+use crate::oracle::quorum;
+use crate::params::number;
+use crate::report::{Coverage, EffectiveReport, Outcome, RunReport, ratio};
+use crate::run::Manner;
+
+/// Rules that mark another path than the usual one.
+const CHANGES: &[&str] = &["fuller", "rescue", "pull", "catch_up", "exclude", "again", "ancestor"];
+/// Between two looks at a world in its liveness phase.
+const SLICE: Span = Span::millis(100);
+/// Looks at all books in the safety phase.
+const LOOKS: u64 = 8;
+/// Payments that each institution of the core is asked for after healing.
+const MORE: usize = 2;
+
+/// Plays a scenario to its end, or to the first violation.
+///
+/// # Errors
+/// The scenario is not one the system can run.
+pub fn play(scenario: &Scenario, token: &str, manner: Manner) -> Result<(Trial, Option<Violation>), String> {
+    let mut trial = build(scenario, token, manner.trace)?;
+    if let Some(until) = manner.until {
+        trial.world.stop_behind(until);
+    }
+    if let Some(redraw) = manner.redraw {
+        trial.world.redraw_behind(redraw);
+    }
+    let verdict = phases(&mut trial, scenario).and_then(|()| trial.world.finish());
+    let owed = scenario.heard.is_none() || manner.redraw.is_some();
+    let counts =
+        |violation: &Violation| violation.checker != "until" && (owed || !is_late(&violation.checker));
+    Ok((trial, verdict.err().filter(counts)))
+}
+
+/// Whether a checker says that something did not happen in time.
+#[must_use]
+pub fn is_late(checker: &str) -> bool {
+    checker.starts_with("A-L")
+}
+
+fn phases(trial: &mut Trial, scenario: &Scenario) -> Result<(), Violation> {
+    for look in 1..=LOOKS {
+        let until = scenario.horizon.0 / LOOKS * look;
+        trial.world.run(Time(until), &mut trial.workload)?;
+        let members: Vec<NodeId> = (0..scenario.nodes).map(NodeId).collect();
+        compare(trial, &members)?;
+    }
+    if number(scenario, "safety_only", 0) == 1 || number(scenario, "over", 0) == 1 {
+        return Ok(());
+    }
+    let Some(core) = core(trial, scenario) else { return Ok(()) };
+    trial.world.heal(&core);
+    liveness(trial, scenario, &core)
+}
+
+/// Compares the books of members that run and never lied with what was told of them.
+fn compare(trial: &mut Trial, members: &[NodeId]) -> Result<(), Violation> {
+    for member in members.iter().filter(|member| trial.world.honest(**member)) {
+        if let Some(snapshot) = trial.world.snapshot(*member, REPLICA) {
+            let now = trial.world.now();
+            let judged = trial.watch.borrow_mut().compare(*member, &snapshot);
+            judged.map_err(|violation| Violation { time: now, node: Some(*member), ..violation })?;
+        }
+    }
+    Ok(())
+}
+
+/// Draws the legal core: n - f members that never lied, or all of them.
+fn core(trial: &Trial, scenario: &Scenario) -> Option<Vec<NodeId>> {
+    let mut members: Vec<NodeId> =
+        (0..scenario.nodes).map(NodeId).filter(|id| trial.world.honest(*id)).collect();
+    let wanted = quorum(scenario.nodes) as usize;
+    if members.len() < wanted {
+        return None;
+    }
+    let mut stream = Draws::new(scenario.seed).stream("core", 0);
+    stream.shuffle(&mut members);
+    if stream.chance(600_000) {
+        members.truncate(wanted);
+    }
+    members.sort_unstable();
+    Some(members)
+}
+
+/// How long everything due may take once the core is whole.
+fn bound(scenario: &Scenario) -> Span {
+    let ms = |key: &str, default: u64| Span::millis(number(scenario, key, default)).0;
+    let delay = scenario.latency.largest().0 + 8 * scenario.jitter.0;
+    let longest = |family: Family| {
+        let amounts =
+            scenario.incidents.iter().filter(|i| i.family == family).map(|i| i.amount.unsigned_abs());
+        Span::micros(amounts.max().unwrap_or(0)).0
+    };
+    let under_way =
+        4 * longest(Family::DiskSlow) + 20 * longest(Family::JobDelay) + 20 * longest(Family::NetDelay);
+    let rounds = u64::from(scenario.nodes) + 4;
+    let round = ms("resend_max_ms", 2_000) + ms("pull_max_ms", 1_000) + ms("frontier_ms", 50) + 20 * delay;
+    Span(rounds * 4 * round + under_way + Span::secs(60).0)
+}
+
+fn liveness(trial: &mut Trial, scenario: &Scenario, core: &[NodeId]) -> Result<(), Violation> {
+    let healed = trial.world.now();
+    trial.world.run(healed, &mut trial.workload)?;
+    for round in 0..MORE {
+        for (node, input) in trial.workload.more(core, healed) {
+            trial.world.input(node, REPLICA, Span::millis(200 * round as u64), Box::new(input));
+        }
+    }
+    let deadline = trial.world.now() + bound(scenario);
+    loop {
+        let late = waits(trial, core);
+        match late {
+            None => return compare(trial, core),
+            Some((checker, what)) if trial.world.now() >= deadline => {
+                let late = bound(scenario).0 / 1_000_000;
+                return Err(Violation::new(checker, format!("{late} ms after healing: {what}")));
+            }
+            Some(_) => {}
+        }
+        let until = trial.world.now() + SLICE;
+        trial.world.run(until, &mut trial.workload)?;
+    }
+}
+
+/// What is due and has not happened.
+fn waits(trial: &Trial, core: &[NodeId]) -> Option<(&'static str, String)> {
+    unsettled(trial, core).map(|what| ("A-L1", what)).or_else(|| apart(trial, core))
+}
+
+/// A-L1: an order that an institution of the core took, or an entry of an owner who keeps to the rules, that has not settled.
+fn unsettled(trial: &Trial, core: &[NodeId]) -> Option<String> {
+    let book = trial.book.borrow();
+    let served = |node: u32| core.contains(&NodeId(node));
+    let due =
+        |order: &super::book::Order| !order.settled && order.stage != Stage::Dropped && served(order.node);
+    if let Some((ticket, order)) = (1..).zip(&book.orders).find(|(_, order)| due(order)) {
+        return Some(format!("order {ticket} of {} is {:?}", order.spender, order.stage));
+    }
+    if let Some((registrar, opening)) = book.opening.iter().find(|(registrar, _)| served(**registrar)) {
+        return Some(format!("member {registrar} has not opened {}", opening.id));
+    }
+    let pinned = book.pinned.iter().flat_map(|(id, lines)| lines.keys().map(move |n| (*id, *n)));
+    let mut open = pinned.filter(|(spender, n)| {
+        !book.agreed.contains_key(&synod_ledger::EntryId { spender: *spender, n: *n })
+    });
+    open.next().map(|(id, n)| format!("entry {n} of {id}, which signs one per place, has not settled"))
+}
+
+/// A-L2: what settled anywhere settles at all members of the core, and their books are equal.
+fn apart(trial: &Trial, core: &[NodeId]) -> Option<(&'static str, String)> {
+    let late = |what: String| Some(("A-L2", what));
+    {
+        let book = trial.book.borrow();
+        for member in core {
+            let Some(reckoning) = book.reckonings.get(&member.0) else { continue };
+            let behind = book
+                .agreed
+                .keys()
+                .find(|id| reckoning.purse(id.spender).is_none_or(|purse| purse.sequence < id.n));
+            if let Some(id) = behind {
+                return late(format!("member {} has not settled {id:?}", member.0));
+            }
+            if let Some(id) = book.opened.keys().find(|id| reckoning.purse(**id).is_none()) {
+                return late(format!("member {} has not opened {id}", member.0));
+            }
+        }
+    }
+    let mut books = core.iter().filter_map(|member| {
+        let snapshot: Vec<Bytes> = trial.world.snapshot(*member, REPLICA)?;
+        Some((member.0, sight::book(&snapshot)))
+    });
+    let (first, one) = books.next()?;
+    let other = books.find(|(_, other)| *other != one);
+    other.and_then(|(other, _)| late(format!("the books of members {first} and {other} differ")))
+}
+
+fn outcome(violation: Option<&Violation>) -> Outcome {
+    match violation.map(|violation| violation.checker.as_str()) {
+        None => Outcome::Pass,
+        Some("X1") => Outcome::Panic,
+        Some("X5") => Outcome::Nondeterminism,
+        Some(checker) if is_late(checker) => Outcome::Stall,
+        Some(_) => Outcome::Violation,
+    }
+}
+
+/// The name under which a rule of one of the two crates is counted; `None` for those of others, and of Bracha's broadcast.
+fn rule(protocol: &str, name: &'static str) -> Option<&'static str> {
+    match (protocol, name) {
+        ("astro", "pull") => Some("pull_entry"),
+        ("broadcast", "pull") => Some("pull_payload"),
+        ("broadcast", "successor") => None,
+        ("broadcast", name) if name.starts_with("L5") => None,
+        ("astro" | "broadcast", name) => Some(name),
+        _ => None,
+    }
+}
+
+/// The report of a run.
+#[must_use]
+pub fn report(
+    trial: &Trial,
+    scenario: &Scenario,
+    token: &str,
+    (violation, started): (Option<Violation>, Instant),
+) -> RunReport {
+    let (world, book) = (&trial.world, trial.book.borrow());
+    let stats = world.stats();
+    let effective = stats.effective(CHANGES);
+    let applied: Vec<&'static str> =
+        stats.rules.keys().filter_map(|applied| rule(applied.protocol, applied.name)).collect();
+    let mut counts = book.counts.clone();
+    counts.insert("crashes", stats.crashes);
+    counts.insert("certified", trial.watch.borrow().certificates());
+    let settled = book.agreed.len() as u64;
+    RunReport {
+        schema: "synod-sim-run/1",
+        verdict: outcome(violation.as_ref()),
+        checker: violation.as_ref().map(|v| v.checker.clone()).unwrap_or_default(),
+        what: violation.as_ref().map(ToString::to_string).unwrap_or_default(),
+        token: token.to_owned(),
+        scenario_hash: Hash::of(scenario.to_toml().as_bytes()).to_string(),
+        audit: world.digest().to_string(),
+        events: stats.events,
+        virtual_ms: world.now().0 / 1_000_000,
+        virtual_s: world.now().0 / 1_000_000_000,
+        wall_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        families: stats.families.iter().map(|family| family.name().to_owned()).collect(),
+        faults: stats.incidents,
+        effective: EffectiveReport {
+            view_change: effective.view_change,
+            lost_suffix: effective.lost_suffix,
+            byzantine: effective.byzantine,
+        },
+        cells: crate::cells::reached(&scenario.system, stats.cells.keys()),
+        rules: coverage(&applied),
+        bytes_permille_max: stats.bytes_permille_max,
+        bytes_ratio_max: ratio(stats.bytes_permille_max),
+        bytes_growth: 0,
+        nodes: scenario.nodes,
+        wan: scenario.latency.largest() >= Span::millis(1),
+        complete: false,
+        views: 0,
+        blocks: counts.get("batches").copied().unwrap_or(0),
+        delivered: settled,
+        executed: settled,
+        accepted: book.orders.iter().filter(|order| order.settled).count() as u64,
+        violated_ns: violation.as_ref().map_or(0, |v| v.time.0),
+        columns: if violation.is_some() { world.trace().columns() } else { String::new() },
+        lines: world.trace().steps().map(synod_sim::Step::json).collect(),
+        applied,
+        counts,
+    }
+}
+
+/// How many of the rules were applied.
+#[must_use]
+pub fn coverage(applied: &[&str]) -> Coverage {
+    let ledger = synod_astro::Rule::ALL.iter().filter_map(|of| rule("astro", of.name()));
+    let broadcast = synod_broadcast::Rule::ALL.iter().filter_map(|of| rule("broadcast", of.name()));
+    let all: Vec<&str> = ledger.chain(broadcast).collect();
+    let missed: Vec<String> =
+        all.iter().filter(|name| !applied.contains(name)).map(|name| (*name).to_owned()).collect();
+    let of = all.len() as u64;
+    Coverage { hit: of - missed.len() as u64, of, missed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{coverage, outcome};
+    use crate::report::Outcome;
+    use synod_sim::Violation;
+
+    #[test]
+    fn only_what_time_could_mend_is_called_a_stall() {
+        let of = |checker: &str| outcome(Some(&Violation::new(checker, String::new())));
+        assert_eq!((of("A-L1"), of("A-L2")), (Outcome::Stall, Outcome::Stall));
+        for checker in ["A-S1", "A-S6", "X3", "X9"] {
+            assert_eq!(of(checker), Outcome::Violation, "{checker}");
+        }
+    }
+
+    #[test]
+    fn rules_of_both_crates_are_counted_under_names_of_their_own() {
+        let all = coverage(&[]);
+        assert!(all.missed.iter().any(|rule| rule == "pull_entry"));
+        assert!(all.missed.iter().any(|rule| rule == "pull_payload"));
+        assert!(!all.missed.iter().any(|rule| rule.starts_with("L5")), "{:?}", all.missed);
+        assert_eq!(coverage(&["fund", "L6.10_ack"]).hit, 2);
+    }
+}

@@ -1,0 +1,80 @@
+//! Messages as a member can make them that keeps to no rule but those of form, signed with its own key.
+
+use synod_astro::{Line, Opened, Receipt, Settled};
+use synod_broadcast::Lot;
+use synod_broadcast::signed::{Acked, Certificate, Except, Message, Said, View};
+use synod_crypto::{Hash, Keys, Signature};
+use synod_ledger::Opening;
+use synod_machine::Message as _;
+use synod_quorum::NodeId;
+use synod_sim::Act;
+use synod_wire::{Blob, Bytes, Wire, Writer};
+
+use super::super::sight::Spoken;
+
+/// A frame as it travels: the version, then the message.
+pub(super) fn sealed(message: &Spoken) -> Bytes {
+    let mut out = Writer::with_capacity(1 + message.size_hint());
+    out.byte(Spoken::VERSION);
+    message.write(&mut out);
+    out.freeze()
+}
+
+/// Says something to a peer.
+pub(super) fn say(act: &mut Act<'_>, to: NodeId, message: &Spoken) {
+    act.inject(to, message.queue(), sealed(message));
+}
+
+/// A member with its key.
+#[derive(Clone, Copy)]
+pub(super) struct Hand<'a> {
+    pub(super) view: &'a View,
+    pub(super) me: NodeId,
+    pub(super) keys: &'a Keys,
+}
+
+impl Hand<'_> {
+    pub(super) fn lane(&self) -> u8 {
+        self.me.member().unwrap_or(0)
+    }
+
+    pub(super) fn acked(&self, lot: Lot, digest: Hash, except: &Except) -> Signature {
+        let statement =
+            Acked { context: self.view.context, lot, digest, except: except.digest(), authorized: true };
+        self.keys.sign(self.view.scope(), self.me, statement).signature
+    }
+
+    /// Its own part of a certificate.
+    pub(super) fn said(&self, lot: Lot, digest: Hash, except: Except) -> Said {
+        let signature = self.acked(lot, digest, &except);
+        Said { member: self.lane(), except, authorized: true, signature }
+    }
+
+    /// A batch in its lane.
+    pub(super) fn batch(&self, at: (u64, Hash), openings: Vec<Opening>, lines: Vec<Line>) -> Opened {
+        let lot = Lot { source: self.lane(), sequence: at.0 };
+        Opened::new(self.view.context.shard, lot, at.1, openings, lines)
+    }
+
+    /// A batch as it is broadcast.
+    pub(super) fn prepare(&self, batch: &Opened) -> Option<Spoken> {
+        let signature = self.acked(batch.lot(), batch.digest, &Except::default());
+        let payload = Blob::try_from(batch.payload()).ok()?;
+        Some(Spoken::Broadcast(Message::Prepare { lot: batch.lot(), payload, signature }))
+    }
+
+    /// A certificate of whatever these said.
+    pub(super) fn commit(&self, lot: Lot, digest: Hash, mut said: Vec<Said>) -> Option<Spoken> {
+        said.sort_by_key(|one| one.member);
+        let said = said.try_into().ok()?;
+        let (context, epoch) = (self.view.context, self.view.roster.epoch());
+        Some(Spoken::Broadcast(Message::Commit(Certificate { context, epoch, lot, digest, said })))
+    }
+
+    /// A receipt.
+    pub(super) fn receipt(&self, lot: Lot, digest: Hash, open: Except) -> Receipt {
+        let statement = Settled { context: self.view.context, lot, digest, open: open.digest() };
+        let signature = self.keys.sign(self.view.scope(), self.me, statement).signature;
+        Receipt { lot, digest, open, member: self.lane(), signature }
+    }
+}

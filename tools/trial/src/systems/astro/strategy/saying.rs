@@ -1,0 +1,151 @@
+//! Lies in what is said of batches: withheld certificates, lists of exceptions that lie, receipts for nothing, forged certificates,
+//! and false answers to those who ask.
+
+use synod_astro::{Message, Word};
+use synod_broadcast::signed::{self, Ack, Except, Said};
+use synod_crypto::{Hash, Signature};
+use synod_quorum::NodeId;
+use synod_wire::Blob;
+
+use super::super::sight::{self, Spoken};
+use super::craft::say;
+use super::liar::{Edited, HALF, Lie};
+use crate::oracle::astro::quorum;
+
+/// Says everything but certificates, or but batches to some, or answers nobody who asks (B1).
+pub(super) fn withhold(lie: &mut Lie<'_, '_>, amount: u64) -> bool {
+    lie.edit(|_, to, message| {
+        let Message::Broadcast(message) = message else { return Edited::Same };
+        let is_withheld = match (&message, amount / 2 % 4) {
+            (signed::Message::Commit(_), 0 | 1) => true,
+            (signed::Message::Prepare { .. }, 1 | 2) => u64::from(to.0) % 2 == amount / 8 % 2,
+            (signed::Message::Pulled { .. } | signed::Message::Rows { .. }, 3) => true,
+            _ => false,
+        };
+        if is_withheld { Edited::Nothing } else { Edited::Same }
+    })
+}
+
+/// Delivers batches and certificates to one, or to one less than a quorum (B11).
+pub(super) fn shave(lie: &mut Lie<'_, '_>, amount: u64) -> bool {
+    let members = lie.known.people.members;
+    let served = match amount % 3 {
+        0 => 1,
+        1 => quorum(members).saturating_sub(2),
+        _ => quorum(members).saturating_sub(1),
+    };
+    let me = lie.hand.me.0;
+    let shift = u32::try_from(amount / 3 % u64::from(members)).unwrap_or(0);
+    lie.edit(|_, to, message| {
+        let shaved = matches!(
+            message,
+            Message::Broadcast(signed::Message::Commit(_) | signed::Message::Prepare { .. })
+        );
+        let place = (to.0 + members - me + shift) % members;
+        if shaved && place > served { Edited::Nothing } else { Edited::Same }
+    })
+}
+
+/// Exceptions that nobody else sees: none, all, any.
+fn list(lie: &mut Lie<'_, '_>, count: u32) -> Except {
+    let ppm = [0, 1_000_000, 300_000, 700_000][usize::try_from(lie.act.draws.below(4)).unwrap_or(0)];
+    let items = (0..count).filter(|_| lie.act.draws.chance(ppm)).collect();
+    Except::new(items).unwrap_or_default()
+}
+
+/// Lists of exceptions that lie, and receipts that do (B7).
+pub(super) fn false_acks(lie: &mut Lie<'_, '_>, amount: u64) -> bool {
+    lie.edit(|lie, _, message| match message {
+        Message::Broadcast(signed::Message::Ack(ack)) if lie.act.draws.chance(HALF) => {
+            let count = lie.memory.heard.iter().find(|(lot, ..)| *lot == ack.lot).map_or(4, |heard| heard.2);
+            let except = list(lie, u32::try_from(count).unwrap_or(4));
+            let said = lie.hand.said(ack.lot, ack.digest, except);
+            Edited::Other(Message::Broadcast(signed::Message::Ack(Ack { said, ..ack })))
+        }
+        Message::Own(Word::Receipt(receipt)) if lie.act.draws.chance(HALF) => {
+            let digest = if amount.is_multiple_of(3) { Hash::of(b"another") } else { receipt.digest };
+            let open = list(lie, 4);
+            Edited::Other(Message::Own(Word::Receipt(lie.hand.receipt(receipt.lot, digest, open))))
+        }
+        Message::Broadcast(signed::Message::Frontier { certified, life, rows })
+            if amount.is_multiple_of(2) =>
+        {
+            let mut all = certified.into_vec();
+            all.iter_mut().for_each(|lot| lot.sequence = lot.sequence.saturating_add(amount % 7));
+            let Ok(certified) = all.try_into() else { return Edited::Nothing };
+            let rows = rows + amount % 5;
+            Edited::Other(Message::Broadcast(signed::Message::Frontier { certified, life, rows }))
+        }
+        _ => Edited::Same,
+    })
+}
+
+/// Certificates that prove nothing: of one signer many times, of too few, of signatures that nobody made, and of true ones whose
+/// lists were taken away (B9).
+pub(super) fn forge(lie: &mut Lie<'_, '_>) -> bool {
+    if !lie.act.draws.chance(60_000) {
+        return false;
+    }
+    let members = lie.known.people.members;
+    let heard = lie.memory.heard.clone();
+    let Some((lot, digest, count)) = lie.act.draws.pick(&heard).copied() else { return false };
+    let own = lie.hand.said(lot, digest, Except::default());
+    let other = |member: u32| Said {
+        member: u8::try_from(member).unwrap_or(0),
+        signature: Signature([7; 64]),
+        ..own.clone()
+    };
+    let said: Vec<Said> = match lie.act.draws.below(4) {
+        0 => vec![own.clone(); quorum(members) as usize],
+        1 => vec![own.clone()],
+        2 => (0..members).map(other).collect(),
+        _ => {
+            let known = lie.memory.acks.values().last().cloned().unwrap_or_default();
+            let bare = known.into_values().map(|said| Said { except: Except::default(), ..said });
+            bare.chain([own.clone()]).collect()
+        }
+    };
+    let digest = if lie.act.draws.chance(200_000) { Hash::of(&count.to_le_bytes()) } else { digest };
+    let Some(message) = lie.hand.commit(lot, digest, said) else { return false };
+    for to in lie.some(HALF) {
+        say(lie.act, to, &message);
+    }
+    true
+}
+
+/// Answers that are something else than what was asked for (B16).
+pub(super) fn false_answers(lie: &mut Lie<'_, '_>) -> bool {
+    lie.edit(|lie, _: NodeId, message| match message {
+        Message::Broadcast(signed::Message::Pulled { lot, payload }) if lie.act.draws.chance(HALF) => {
+            other_payload(lie, lot, payload.bytes())
+        }
+        Message::Broadcast(signed::Message::Rows { life, from, rows }) => {
+            let mut all = rows.into_vec();
+            all.iter_mut().for_each(|row| row.open = Except::default());
+            let Ok(rows) = all.try_into() else { return Edited::Nothing };
+            let from = from + lie.act.draws.below(2);
+            Edited::Other(Message::Broadcast(signed::Message::Rows { life, from, rows }))
+        }
+        Message::Own(Word::Here(mut line)) if lie.act.draws.chance(HALF) => {
+            line.entry.transfer ^= 1;
+            Edited::Other(Message::Own(Word::Here(line)))
+        }
+        _ => Edited::Same,
+    })
+}
+
+fn other_payload(lie: &mut Lie<'_, '_>, lot: synod_broadcast::Lot, payload: &synod_wire::Bytes) -> Edited {
+    let Some(mut batch) = sight::batch(payload) else { return Edited::Same };
+    let mut lines = batch.batch.lines.to_vec();
+    match lie.act.draws.below(3) {
+        0 => drop(lines.pop()),
+        1 => lines.reverse(),
+        _ => lines.iter_mut().for_each(|line| line.entry.transfer ^= 1),
+    }
+    let (prev, openings) = (batch.batch.header.prev, batch.batch.openings.to_vec());
+    batch = synod_astro::Opened::new(0, lot, prev, openings, lines);
+    match Blob::try_from(batch.payload()) {
+        Ok(payload) => Edited::Other(Spoken::Broadcast(signed::Message::Pulled { lot, payload })),
+        Err(_) => Edited::Nothing,
+    }
+}
