@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use synod_crypto::Hash;
+use synod_crypto::{Claim, Hash, Verified};
 use synod_machine::broadcast::{Broadcast, Offer, Refusal, ReliableBroadcast};
 use synod_machine::{Bounded, Event, Machine, Turn, Unrecoverable};
 use synod_quorum::{NodeId, NodeSet, Quorums};
@@ -51,6 +51,10 @@ pub struct SignedBroadcast<I> {
     lanes: BTreeMap<u8, Lane>,
     /// The last slot of this node's own.
     mine: u64,
+    /// The last of them whose payload is signed; all before it are, so that a crash leaves no hole.
+    sealed: u64,
+    /// Signed ones behind one that is not yet.
+    ahead: BTreeMap<u64, (Payload, Verified<Claim<Acked>>)>,
     rows: RowLog,
     /// Drawn at the start: rows are numbered anew.
     life: u64,
@@ -88,6 +92,8 @@ impl<I: Items> SignedBroadcast<I> {
             view,
             lanes,
             mine,
+            sealed: mine,
+            ahead: BTreeMap::new(),
             rows: RowLog::default(),
             life: 0,
             frontiers: BTreeMap::new(),
@@ -144,7 +150,7 @@ impl<I: Items> SignedBroadcast<I> {
     /// Listing 6, line 2.
     fn on_broadcast(&mut self, sequence: u64, payload: Bytes, turn: &mut Turn<'_, Self>) {
         if sequence <= self.mine {
-            return;
+            return self.on_offered_again(sequence, payload, turn);
         }
         if self.is_too_long(&payload) {
             return turn.output(Broadcast::Refused { why: Refusal::TooLarge });
@@ -159,6 +165,17 @@ impl<I: Items> SignedBroadcast<I> {
         let lot = Lot { source: self.me(), sequence: self.mine };
         turn.compute(Job::Seal { view: Arc::clone(&self.view), lot, payload, digest: I::digest });
         self.flush(turn);
+    }
+
+    /// A payload that was offered before: after a restart the user may be the only one who has it, for the disk may have lost it and
+    /// nobody else may have heard of it.
+    fn on_offered_again(&mut self, sequence: u64, payload: Bytes, turn: &mut Turn<'_, Self>) {
+        let lot = Lot { source: self.me(), sequence };
+        let is_missing = |slot: &Slot| slot.wants().is_some_and(|wanted| slot.payload(wanted).is_none());
+        if self.slot(lot).is_some_and(is_missing) {
+            let (view, from) = (Arc::clone(&self.view), self.config.me);
+            turn.compute(Job::Take { view, from, lot, payload, signature: None, digest: I::digest });
+        }
     }
 
     fn on_message(&mut self, from: NodeId, message: Message, turn: &mut Turn<'_, Self>) {
@@ -187,7 +204,7 @@ impl<I: Items> SignedBroadcast<I> {
 
     fn on_done(&mut self, done: Done, turn: &mut Turn<'_, Self>) {
         match done {
-            Done::Sealed { payload, acked } => self.on_sealed(payload, acked.as_ref(), turn),
+            Done::Sealed { payload, acked } => self.on_sealed(payload, acked, turn),
             Done::Taken { from, lot, payload, signed } => match payload {
                 Some(payload) => self.on_taken((from, lot), payload, signed, turn),
                 None => turn.blame(from, Fault::WrongPayload),
@@ -247,9 +264,14 @@ impl<I: Items> ReliableBroadcast for SignedBroadcast<I> {
 impl<I: Items> Bounded for SignedBroadcast<I> {
     fn bytes(&self) -> u64 {
         let slots: u64 = self.lanes.values().flat_map(|lane| lane.slots.values()).map(Slot::bytes).sum();
+        let ahead: u64 = self.ahead.values().map(|(payload, _)| payload.bytes.len() as u64 + 256).sum();
         let wanted = self.wanted.len() * size_of::<(Hash, Lot, NodeSet)>();
         let frontiers: u64 = self.frontiers.values().map(catch_up::Frontier::bytes).sum();
-        slots + self.rows.bytes() + frontiers + (wanted + self.stored.len() * size_of::<(Hash, u32)>()) as u64
+        slots
+            + ahead
+            + self.rows.bytes()
+            + frontiers
+            + (wanted + self.stored.len() * size_of::<(Hash, u32)>()) as u64
     }
 
     fn bytes_max(&self) -> u64 {

@@ -17,14 +17,26 @@ use crate::fault::Fault;
 use crate::trace::Rule;
 
 impl<I: Items> SignedBroadcast<I> {
-    /// This node's own payload is signed: its source's ACK is the signature in PREPARE.
+    /// A payload of this node's own is signed. They go out in the order of their slots: one that a crash found unsigned is the
+    /// last, and is offered again.
     pub(super) fn on_sealed(
         &mut self,
         payload: Option<Payload>,
-        acked: Option<&Verified<Claim<Acked>>>,
+        acked: Option<Verified<Claim<Acked>>>,
         turn: &mut Turn<'_, Self>,
     ) {
         let (payload, acked) = payload.zip(acked).expect("the user broadcasts payloads");
+        self.ahead.insert(acked.statement.lot.sequence, (payload, acked));
+        while let Some(next) = self.sealed.checked_add(1)
+            && let Some((payload, acked)) = self.ahead.remove(&next)
+        {
+            self.sealed = next;
+            self.prepare(payload, &acked, turn);
+        }
+    }
+
+    /// Its source's ACK is the signature in PREPARE.
+    fn prepare(&mut self, payload: Payload, acked: &Verified<Claim<Acked>>, turn: &mut Turn<'_, Self>) {
         let (lot, digest, signature) = (acked.statement.lot, acked.statement.digest, acked.signature);
         self.hold(lot, &payload, turn);
         turn.persist(Record::Mine { sequence: lot.sequence, digest, signature });
@@ -41,7 +53,10 @@ impl<I: Items> SignedBroadcast<I> {
     pub(super) fn send_payload(&self, lot: Lot, to: NodeSet, turn: &mut Turn<'_, Self>) {
         let slot = self.slot(lot);
         let Some((digest, signature)) = slot.and_then(|slot| slot.taken) else { return };
-        let Some(payload) = slot.and_then(|slot| slot.payload(digest)) else { return };
+        let Some(payload) = slot.and_then(|slot| slot.payload(digest)) else {
+            // Of an earlier life: it goes out the next time.
+            return slot.and_then(|slot| slot.blob(digest)).into_iter().for_each(|name| turn.load(name));
+        };
         let payload = Blob::try_from(payload.bytes.clone()).expect("the configuration bounds payloads");
         turn.send(to, Message::Prepare { lot, payload, signature });
     }
@@ -119,7 +134,6 @@ impl<I: Items> SignedBroadcast<I> {
     ) {
         let (source, digest) = (NodeId(u32::from(lot.source)), payload.digest);
         let Some(slot) = self.slot_mut(lot) else { return };
-        let accepted = slot.accepted.as_ref().map(|accepted| accepted.digest);
         match slot.taken {
             Some((first, _)) if first == digest => {}
             Some((first, signature)) => {
@@ -128,12 +142,6 @@ impl<I: Items> SignedBroadcast<I> {
                 let evidence = TwoPayloads::Signed { one, first: signature, other, second };
                 turn.blame(source, Fault::TwoPayloads.with(&evidence));
                 turn.output(Broadcast::Conflict { slot: lot.into(), evidence: evidence.encode() });
-            }
-            // An earlier life accepted another payload, and its word stands: this one counts here once it is certified.
-            None if accepted.is_some_and(|accepted| accepted != digest) => {
-                if slot.certified() == Some(digest) {
-                    slot.payload = Some(payload);
-                }
             }
             None => {
                 slot.taken = Some((digest, acked.signature));
@@ -162,9 +170,7 @@ impl<I: Items> SignedBroadcast<I> {
         let except = Except::new(except).expect("the user excepts items in order");
         let (me, context, view) = (self.me(), self.view.context, Arc::clone(&self.view));
         let Some(slot) = self.slot_mut(lot) else { return };
-        if slot.taken.is_none_or(|(taken, _)| taken != digest) {
-            return;
-        }
+        let Some((_, signature)) = slot.taken.filter(|(taken, _)| *taken == digest) else { return };
         if let Some(before) = &slot.accepted {
             let grows = except.within(&before.except) && authorized >= before.authorized;
             let is_same = except == before.except && authorized == before.authorized;
@@ -177,7 +183,7 @@ impl<I: Items> SignedBroadcast<I> {
         if let Some(payload) = payload {
             self.hold(lot, &payload, turn);
         }
-        turn.persist(Record::Accepted { lot, digest, except: except.clone(), authorized });
+        turn.persist(Record::Accepted { lot, digest, except: except.clone(), authorized, signature });
         turn.applied(Rule::L6Ack);
         let said = Said { member: me, except, authorized, signature: Signature([0; 64]) };
         let acked = said.statement(context, lot, digest);

@@ -63,8 +63,10 @@ impl<I: Items> Recover for SignedBroadcast<I> {
                 let signed = slot.taken.filter(|_| *source == self.me() && slot.said.is_some());
                 if let Some((digest, signature)) = signed {
                     put(Record::Mine { sequence: *sequence, digest, signature });
-                } else if let Some(Accepted { digest, except, authorized }) = slot.accepted.clone() {
-                    put(Record::Accepted { lot, digest, except, authorized });
+                } else if let Some((Accepted { digest, except, authorized }, (_, signature))) =
+                    slot.accepted.clone().zip(slot.taken)
+                {
+                    put(Record::Accepted { lot, digest, except, authorized, signature });
                 }
                 for certificate in &slot.certificates {
                     put(Record::Committed(certificate.clone()));
@@ -84,6 +86,7 @@ impl<I: Items> SignedBroadcast<I> {
         };
         if lot.source == me && matches!(record, Record::Mine { .. }) {
             self.mine = self.mine.max(lot.sequence);
+            self.sealed = self.mine;
         }
         let none = || Unrecoverable(format!("no source {}", lot.source));
         let lane = self.lanes.get_mut(&lot.source).ok_or_else(none)?;
@@ -92,11 +95,12 @@ impl<I: Items> SignedBroadcast<I> {
         };
         match record {
             Record::Mine { signature, .. } => own(slot, lot, digest, signature),
-            Record::Accepted { except, authorized, .. } => {
+            Record::Accepted { except, authorized, signature, .. } => {
                 if slot.accepted.as_ref().is_some_and(|before| before.digest != digest) {
                     return Err(Unrecoverable(format!("two payloads were accepted in {lot:?}")));
                 }
                 slot.accepted = Some(Accepted { digest, except, authorized });
+                slot.taken = Some((digest, signature));
             }
             Record::Committed(certificate) => return self.replay_committed(certificate),
             Record::Held { name, .. } => {

@@ -180,6 +180,9 @@ wire! {
             except: Except,
             /// See [`Acked`].
             authorized: bool,
+            /// See [`Message::Prepare`]: the source's ACK counts for certificates after a restart too, and who lacks the payload
+            /// takes it by this.
+            signature: Signature,
         },
         /// Before it is passed on or acted upon.
         2 = Committed(Certificate),

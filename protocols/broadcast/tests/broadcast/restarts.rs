@@ -2,8 +2,9 @@
 
 use synod_broadcast::signed::Message;
 use synod_broadcast::{Lot, Rule};
+use synod_machine::broadcast::Offer;
 use synod_quorum::NodeId;
-use synod_wire::Drawn;
+use synod_wire::{Bytes, Drawn};
 
 use crate::signed::{Signed, ack, certificate, prepare, proven};
 use crate::world::{World, pick};
@@ -69,6 +70,23 @@ fn a_source_alone_with_a_payload_that_its_disk_lost_gets_it_from_whoever_has_it(
     world.deaf.clear();
     assert!(world.settle(1));
     assert!(world.seats[0].rules.contains(Rule::Pull.name()));
+    proven(&world, 4);
+}
+
+/// Found by a drawn run of payments (`astro/ii-f:27c`): the source asked for it for ever.
+#[test]
+fn a_payload_that_its_disk_lost_and_nobody_heard_of_is_taken_from_the_user_again() {
+    let mut world = World::<Signed>::new(4, 5);
+    world.deaf = vec![NodeId(1), NodeId(2), NodeId(3)];
+    world.broadcast(0, "alone");
+    world.go_on(60);
+    world.damage(NodeId(0));
+    world.restart(NodeId(0), true);
+    world.deaf.clear();
+    world.go_on(300);
+    assert!(world.told().all(|seat| seat.delivered.is_empty()), "nobody has it");
+    world.ask(NodeId(0), Offer::Broadcast { sequence: 1, payload: "alone".into() });
+    assert!(world.settle(1));
     proven(&world, 4);
 }
 
@@ -170,6 +188,61 @@ fn a_member_that_accepted_another_payload_asks_for_the_certified_one() {
         assert!(world.settle(1), "{whole:?}");
         assert!(world.told().all(|told| told.delivered.values().all(|payload| payload == "two")));
         assert!(world.seats[0].rules.contains(Rule::Pull.name()));
+        proven(&world, 4);
+    }
+}
+
+/// Found by a run of the simulator: the later of two payloads was signed first, the earlier one was not at the crash, and no offer
+/// of it was taken again, so that its source's lane ended there.
+#[test]
+fn payloads_that_were_not_signed_at_a_crash_are_when_they_are_offered_again() {
+    for seed in 0..60 {
+        let mut world = World::<Signed>::new(4, seed);
+        let offer = |world: &mut World<Signed>| {
+            for sequence in 1..=4 {
+                let payload = Bytes::from(format!("payload {sequence}").into_bytes());
+                world.ask(NodeId(0), Offer::Broadcast { sequence, payload });
+            }
+        };
+        offer(&mut world);
+        world.go_on(1 + seed % 12);
+        world.restart(NodeId(0), seed % 2 == 0);
+        offer(&mut world);
+        assert!(world.settle(4), "seed {seed}");
+        assert!(world.correct().all(|(_, seat)| seat.blamed.is_empty()), "seed {seed}");
+        proven(&world, 4);
+    }
+}
+
+/// Found by a run of the simulator: members that came back heard no ACKs of a slot until somebody sent its payload again, and
+/// nobody could.
+#[test]
+fn a_payload_that_a_quorum_accepted_is_certified_though_its_source_is_gone_and_all_others_started_again() {
+    for seed in 0..12 {
+        let mut world = World::<Signed>::new(4, seed);
+        world.liar = Some(LIAR);
+        (0..3).for_each(|to| world.say(LIAR, NodeId(to), prepare(3, 1, "left behind")));
+        world.go_on(40);
+        assert!(world.told().all(|told| told.delivered.is_empty()), "seed {seed}");
+        (0..3).for_each(|id| world.restart(NodeId(id), seed % 2 == 0));
+        assert!(world.settle(1), "seed {seed}");
+        assert!(world.correct().all(|(_, seat)| seat.blamed.is_empty()), "seed {seed}");
+        proven(&world, 4);
+    }
+}
+
+/// A member that had accepted a payload and came back can show it to one that never heard of it.
+#[test]
+fn a_payload_goes_on_to_whoever_missed_it_from_members_that_started_again() {
+    for seed in 0..12 {
+        let mut world = World::<Signed>::new(4, seed);
+        world.liar = Some(LIAR);
+        (0..2).for_each(|to| world.say(LIAR, NodeId(to), prepare(3, 1, "passed on")));
+        world.deaf = vec![NodeId(2)];
+        world.go_on(40);
+        (0..2).for_each(|id| world.restart(NodeId(id), seed % 2 == 0));
+        world.deaf.clear();
+        assert!(world.settle(1), "seed {seed}");
         proven(&world, 4);
     }
 }

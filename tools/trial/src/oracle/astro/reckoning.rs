@@ -1,6 +1,6 @@
 //! Books kept by hand: what the entries that settled at a member make of its accounts. A-S2, A-S4, A-S5, A-S6, A-S7.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Entry, EntryId, Kind, Leg, Opening, Units, Verdict as Decision, genesis};
@@ -89,6 +89,9 @@ pub struct Reckoning {
     holds: BTreeMap<EntryId, HeldSeen>,
     /// What was told, in its order.
     order: Vec<(EntryId, Hash)>,
+    told: BTreeSet<EntryId>,
+    /// What a start showed in the accounts before it was told.
+    shown: BTreeSet<EntryId>,
 }
 
 /// What an entry moves: debits of its spender, set-asides, and credits.
@@ -236,6 +239,7 @@ impl Reckoning {
     pub fn meet(&mut self, texts: &Texts, state: &StateSeen) -> Result<Vec<(Entry, Hash)>, Breach> {
         let new = self.untold(texts, state)?;
         let settled = self.settle_all(new)?;
+        self.shown.extend(settled.iter().map(|(entry, _)| entry.id));
         let (mut credits, mut debits) = (0_u128, 0_u128);
         for (id, standing) in &state.accounts {
             let purse = self.purses.get(id);
@@ -295,17 +299,21 @@ impl Reckoning {
         Ok(new)
     }
 
-    /// Whether what is told under a position is news: a member that started again tells what its user may lack once more.
+    /// Whether what is told under a position changes the accounts: a member that started again tells what its user may lack once
+    /// more, and its accounts show it before.
     ///
     /// # Errors
-    /// A-S4 where something is left out, or told again as something else.
+    /// A-S4 where something is left out, or told again as something else; A-S2 where it has two positions.
     pub fn is_news(&mut self, position: u64, id: EntryId, digest: Hash) -> Result<bool, Breach> {
         let known = position.checked_sub(1).and_then(|at| self.order.get(usize::try_from(at).ok()?));
         match known {
             Some(known) if *known == (id, digest) => Ok(false),
             None if position == self.order.len() as u64 + 1 => {
                 self.order.push((id, digest));
-                Ok(true)
+                if !self.told.insert(id) {
+                    return breach("A-S2", format!("{id:?} settles again")).map(|()| false);
+                }
+                Ok(!self.shown.remove(&id))
             }
             other => {
                 let what =
