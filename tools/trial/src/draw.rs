@@ -118,7 +118,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     }
     numbers(&mut scenario, pack.has_terms(), &mut draws.stream("hotstuff", 1));
     spread(&mut scenario, &mut draws.stream("hotstuff", 2));
-    for (name, _) in [("blocks", blocks), ("over", over)].into_iter().filter(|(_, on)| *on) {
+    let (forks, safe) = (options.forks_only, options.safety_only);
+    let marks = [("blocks", blocks), ("over", over), ("forks_only", forks), ("safety_only", safe)];
+    for (name, _) in marks.into_iter().filter(|(_, on)| *on) {
         scenario.options.insert(name.to_owned(), 1);
     }
     short_logs(&mut scenario, &mut draws.stream("hotstuff", 5));
@@ -133,12 +135,6 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
         absences(&mut scenario, &mut draws.stream("hotstuff", 11));
     }
     left_behind(&mut scenario, &mut draws.stream("hotstuff", 13));
-    if options.forks_only {
-        scenario.options.insert("forks_only".to_owned(), 1);
-    }
-    if options.safety_only {
-        scenario.options.insert("safety_only".to_owned(), 1);
-    }
     Ok(scenario)
 }
 
