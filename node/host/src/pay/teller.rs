@@ -210,7 +210,7 @@ impl Teller {
         known.or_else(|| self.known(name)).or_else(|| self.index.named(name).into_iter().next())
     }
 
-    /// Opens an account of this institution; the answer comes once it is open everywhere it can be paid.
+    /// Opens an account of this institution; the answer comes once it is certified. Others hear of it a moment later.
     pub fn open_account(&self, owner: Option<Owner>, ledger: u32, code: u16) -> Answer<AccountId> {
         let (reply, answer) = oneshot::channel();
         let institution = u8::try_from(self.own.0).expect("members have numbers below 128");

@@ -50,6 +50,15 @@ impl Deployed {
         told["accounts"].as_array().expect("a list").clone()
     }
 
+    /// Waits until every node knows an account: others than its institution hear of it a moment later.
+    fn known(&self, account: &str) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let knows = |node: usize| self.accounts(node).iter().any(|row| row["id"] == account);
+        while !(0..4).all(knows) {
+            assert!(Instant::now() < deadline, "{account} is not known everywhere");
+        }
+    }
+
     /// What one account can spend, as its institution states it.
     fn available(&self, account: &str) -> String {
         let told = self.rig.json(&format!("pay account show {account}"));
@@ -80,6 +89,7 @@ fn payments_happen_once_per_id_and_survive_nodes_that_are_killed() {
     let rig = &deployed.rig;
     for (node, id) in [("n0", "0-0-2"), ("n1", "0-1-2"), ("n2", "0-2-2")] {
         assert_eq!(rig.json(&format!("pay account new --node {node}"))["id"], id);
+        deployed.known(id);
     }
     rig.ok("pay faucet 0-0-2 --amount 1000");
     let paid = rig.json("pay send --from 0-0-2 --to 0-1-2 --amount 5 --id 7 --until stable");
@@ -135,6 +145,7 @@ fn the_examples_of_payments_run_on_a_cluster_of_payments() {
     let deployed = Deployed::new();
     let rig = &deployed.rig;
     rig.ok("pay account new --node n1");
+    deployed.known("0-1-2");
     let mut run = 0;
     for verb in OF_PAY {
         let (_, help) = verbs().iter().find(|(known, _)| known == verb).expect("a verb");
