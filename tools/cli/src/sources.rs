@@ -152,8 +152,11 @@ impl Sources for NodeSources {
         let seen = server.look();
         let replay = match (self.is_chop, self.is_pay) {
             (true, _) => chop::replay(&seen, server),
-            // A replica of payments has read its log before it runs.
-            (false, true) => None,
+            // A replica of payments has read its log before it runs, and tells its teller what it may lack.
+            (false, true) => {
+                let is_ready = server.teller().is_some_and(|teller| teller.is_ready());
+                (!is_ready).then_some(Replay::Journal)
+            }
             (false, false) => replay(&seen),
         };
         let behind = lag(&seen, server);

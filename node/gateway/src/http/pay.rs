@@ -120,7 +120,6 @@ fn denied(why: Denied, order: Option<&Order>) -> Problem {
         }
         Denied::Different(field) => with(code::EXISTS_DIFFERENT, &of, field).into(),
         Denied::Busy(ms) => busy(ms),
-        Denied::Stopped => SynError::of(code::DRAINING, &[("name", "the node")]).into(),
     }
 }
 

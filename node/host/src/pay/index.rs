@@ -28,8 +28,8 @@ const ENTRY_BYTES_MAX: u32 = 8 << 10;
 pub enum Kept {
     /// An entry that settled, under its position.
     Settled(u64, Entry),
-    /// How sure an entry is.
-    Level(EntryId, Level),
+    /// How sure an entry is, with the caller's name for it.
+    Level(EntryId, u128, Level),
 }
 
 /// See the module.
@@ -161,7 +161,7 @@ impl Index {
                         rows.insert(key(b'h', &[&account.to_be_bytes(), &turn]), Bytes::copy_from_slice(&at));
                     }
                 }
-                Kept::Level(id, sure) => {
+                Kept::Level(id, _, sure) => {
                     let key = key(b'e', &[&place(id)]);
                     let known = rows.get(&key).cloned().or_else(|| store.get(&key));
                     if let Some(transfer) =
@@ -185,13 +185,22 @@ impl Index {
         read_row(&self.read().get(&key(b'e', &[&place(id)]))?)
     }
 
-    /// Entries of this name, those of one payer in the order of its log; [`PAGE_MAX`] at most.
+    /// An entry of this name, whoever's it is.
     #[must_use]
-    pub fn named(&self, name: u128) -> Vec<Transfer> {
-        let prefix = key(b't', &[&name.to_be_bytes()]);
-        let found = self.read().scan(&prefix, PAGE_MAX);
-        let places = found.iter().filter_map(|(key, _)| read_place(key.strip_prefix(prefix.as_ref())?));
-        places.filter_map(|id| self.entry(id)).collect()
+    pub fn named(&self, name: u128) -> Option<Transfer> {
+        self.first(&key(b't', &[&name.to_be_bytes()]))
+    }
+
+    /// The entry of this name that an account of this registrar made. Names that others use as well do not hide it, however many.
+    #[must_use]
+    pub fn named_by(&self, name: u128, shard: u16, registrar: u32) -> Option<Transfer> {
+        self.first(&key(b't', &[&name.to_be_bytes(), &shard.to_be_bytes(), &registrar.to_be_bytes()]))
+    }
+
+    /// The entry of the first row of names that begins so.
+    fn first(&self, prefix: &[u8]) -> Option<Transfer> {
+        let (key, _) = self.read().scan(prefix, 1).pop().filter(|(key, _)| key.starts_with(prefix))?;
+        self.entry(read_place(key.get(17..)?)?)
     }
 
     /// What settled of an account, as payer or payee, behind this position; `max` entries at most.

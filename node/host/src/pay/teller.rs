@@ -23,6 +23,8 @@ use crate::error::invalid;
 
 /// Most orders that are under way at a node.
 pub const ORDERS_MAX: usize = 1 << 18;
+/// The ticket of the question that comes first; those of users begin behind it.
+const KNOCK: u64 = 0;
 /// Most entries that are kept with one sync.
 const GROUP_MAX: usize = 1 << 14;
 /// When to try again, in milliseconds, where the replica has no room.
@@ -54,6 +56,8 @@ enum Open {
 
 #[derive(Default)]
 struct State {
+    /// Whether the replica has told what settled before: until then an order could be one of those.
+    is_ready: bool,
     ticket: u64,
     asked: HashMap<u64, Open>,
     orders: HashMap<u128, Under>,
@@ -100,9 +104,21 @@ impl Teller {
     pub(crate) fn begin(&self, give: Give) {
         // A second call has nothing to add: there is one runtime.
         let _ = self.replica.set(give);
+        self.knock();
     }
 
-    /// Keeps what was told and ends; who waits is told that the node stops.
+    /// Asks something that the replica answers behind all that it tells at its start.
+    fn knock(&self) {
+        self.give(Input::Look { ticket: KNOCK, from: issuer(self.own.0), count: 0 });
+    }
+
+    /// Whether orders are taken.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.state().is_ready
+    }
+
+    /// Keeps what was told and ends; who waits hears no more.
     pub(crate) fn end(&self) {
         drop(self.news.lock().unwrap_or_else(PoisonError::into_inner).take());
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -115,12 +131,6 @@ impl Teller {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Which member this is.
-    #[must_use]
-    pub const fn own(&self) -> NodeId {
-        self.own
     }
 
     /// What settled here.
@@ -137,67 +147,43 @@ impl Teller {
     /// Orders a payment; the answer comes once it is as sure as `until`.
     pub fn pay(&self, order: Order, until: Level) -> Answer<Transfer> {
         let (reply, answer) = oneshot::channel();
+        let (id, draft) = (order.id, order.draft());
         let mut state = self.state();
-        if let Some(under) = state.orders.get_mut(&order.id) {
-            under.join(&order, until, reply);
-            return answer;
-        }
-        // The index is asked while nothing can leave the other place.
-        let known = state.settled.get(&order.id).cloned();
-        if let Some(known) = known.or_else(|| self.known(order.id)) {
+        if !state.is_ready {
             drop(state);
-            let told = match order.differs(&known.entry) {
-                Some(field) => Err(Denied::Different(field)),
-                None if known.level >= until => Ok(known),
-                None => {
-                    self.wait(order, known, until, reply);
-                    return answer;
-                }
-            };
-            // Who asked may have gone.
-            let _ = reply.send(told);
-            return answer;
-        }
-        if state.orders.len() >= ORDERS_MAX {
-            state.sweep();
-        }
-        if state.orders.len() >= ORDERS_MAX {
+            self.knock();
             let _ = reply.send(Err(Denied::Busy(RETRY_MS)));
             return answer;
         }
-        let ticket = state.next(Open::Order(order.id));
-        let (id, draft) = (order.id, order.draft());
+        if let Some(under) = state.orders.get_mut(&id) {
+            under.join(&order, until, reply);
+            return answer;
+        }
+        if state.is_full() {
+            // Who asked may have gone.
+            let _ = reply.send(Err(Denied::Busy(RETRY_MS)));
+            return answer;
+        }
+        let settled = state.settled.get(&id).cloned();
         let waiting = vec![(until, reply)];
-        let under = Under { order, known: None, level: Level::Accepted, position: 0, waiting };
-        state.orders.insert(id, under);
+        state.orders.insert(id, Under { order, known: None, level: Level::Accepted, position: 0, waiting });
         drop(state);
+        // What leaves the one is in the other; the index is read while nobody waits for this lock, for it may be syncing.
+        if let Some(known) = settled.or_else(|| self.known(id)) {
+            self.state().meet(known);
+            return answer;
+        }
+        let ticket = self.state().next(Open::Order(id));
         if !self.give(Input::Order { ticket, draft }) {
             self.refuse(ticket, Denied::Busy(RETRY_MS));
         }
         answer
     }
 
-    /// Waits for a settled payment to become surer.
-    fn wait(&self, order: Order, known: Transfer, until: Level, reply: Reply<Transfer>) {
-        let id = order.id;
-        let Transfer { entry, digest, level, position } = known;
-        let mut state = self.state();
-        let under = state.orders.entry(id).or_insert_with(|| Under {
-            order,
-            known: Some((entry, digest)),
-            level,
-            position,
-            waiting: Vec::new(),
-        });
-        under.waiting.push((until, reply));
-        under.tell();
-    }
-
     /// A payment of this name by an account of this institution.
     #[must_use]
     pub fn known(&self, name: u128) -> Option<Transfer> {
-        let named = self.index.named(name);
-        named.into_iter().find(|known| known.place().spender.registrar == self.own.0)
+        self.index.named_by(name, SHARD, self.own.0)
     }
 
     /// A payment of this name, whoever its payer is, as far as it is known here.
@@ -207,7 +193,7 @@ impl Teller {
         let under = state.orders.get(&name).and_then(Under::transfer);
         let known = under.or_else(|| state.settled.get(&name).cloned());
         drop(state);
-        known.or_else(|| self.known(name)).or_else(|| self.index.named(name).into_iter().next())
+        known.or_else(|| self.known(name)).or_else(|| self.index.named(name))
     }
 
     /// Opens an account of this institution; the answer comes once it is certified. Others hear of it a moment later.
@@ -233,12 +219,6 @@ impl Teller {
             self.refuse(ticket, Denied::Busy(RETRY_MS));
         }
         answer
-    }
-
-    /// The account that issues this institution's money.
-    #[must_use]
-    pub const fn issuer(&self) -> AccountId {
-        issuer(self.own.0)
     }
 
     fn refuse(&self, ticket: u64, why: Denied) {
@@ -275,6 +255,7 @@ impl Teller {
                     let _ = reply.send(Ok(account));
                 }
             }
+            Output::Looked { ticket: KNOCK, .. } => self.state().is_ready = true,
             Output::Looked { ticket, accounts } => {
                 if let Some(Open::Look(reply)) = self.state().asked.remove(&ticket) {
                     let _ = reply.send(Ok(accounts));
@@ -317,14 +298,9 @@ impl Teller {
 
     fn on_progress(&self, id: EntryId, name: u128, level: Level) {
         if level > Level::Certified {
-            self.tell_keeper(Kept::Level(id, level));
+            self.tell_keeper(Kept::Level(id, name, level));
         }
-        let mut state = self.state();
-        if let Some(under) = state.orders.get_mut(&name) {
-            under.level = under.level.max(level);
-            under.tell();
-        }
-        state.let_go(name);
+        self.state().raise(name, level);
     }
 
     fn on_settled(&self, position: u64, entry: Entry, digest: Hash) {
@@ -332,25 +308,9 @@ impl Teller {
         let is_ours = entry.id.spender.registrar == self.own.0;
         let mut state = self.state();
         if is_ours {
-            let (entry, level) = (entry.clone(), Level::Certified);
-            state.settled.insert(name, Transfer { entry, digest, level, position });
-        }
-        if is_ours && let Some(under) = state.orders.get_mut(&name) {
-            match under.order.differs(&entry) {
-                Some(field) => {
-                    for (_, reply) in
-                        state.orders.remove(&name).map(|under| under.waiting).unwrap_or_default()
-                    {
-                        let _ = reply.send(Err(Denied::Different(field)));
-                    }
-                }
-                None => {
-                    under.level = under.level.max(Level::Certified);
-                    under.position = position;
-                    under.known = Some((entry.clone(), digest));
-                    under.tell();
-                }
-            }
+            let known = Transfer { entry: entry.clone(), digest, level: Level::Certified, position };
+            state.settled.insert(name, known.clone());
+            state.meet(known);
         }
         drop(state);
         self.tell_keeper(Kept::Settled(position, entry));
@@ -363,16 +323,17 @@ impl Teller {
         }
     }
 
-    /// The index holds everything up to this position.
-    fn on_kept(&self, position: u64, names: &[u128]) {
+    /// The index holds everything up to this position, and these.
+    fn on_kept(&self, position: u64, kept: &[(u128, Option<Level>)]) {
         // Without room the next group says it.
         self.give(Input::Kept(position));
         let mut state = self.state();
-        for name in names {
+        for (name, level) in kept {
             if state.settled.get(name).is_some_and(|settled| settled.position <= position) {
                 state.settled.remove(name);
             }
-            state.let_go(*name);
+            // Who read the index before it had this level waits for it.
+            state.raise(*name, level.unwrap_or(Level::Accepted));
         }
     }
 }
@@ -384,7 +345,42 @@ impl State {
         self.ticket
     }
 
-    /// Forgets an order that settled and that nobody waits for: the index has it.
+    /// Whether no order can be taken.
+    fn is_full(&mut self) -> bool {
+        if self.orders.len() >= ORDERS_MAX {
+            self.sweep();
+        }
+        self.orders.len() >= ORDERS_MAX
+    }
+
+    /// A payment settled, now or before: whoever ordered it is told, or that the name is another's.
+    fn meet(&mut self, known: Transfer) {
+        let name = known.entry.transfer;
+        let Some(under) = self.orders.get_mut(&name) else { return };
+        if let Some(field) = under.order.differs(&known.entry) {
+            for (_, reply) in self.orders.remove(&name).map(|under| under.waiting).unwrap_or_default() {
+                let _ = reply.send(Err(Denied::Different(field)));
+            }
+            return;
+        }
+        let level = under.level.max(known.level);
+        (under.known, under.position) = (Some((known.entry, known.digest)), known.position);
+        self.raise(name, level);
+    }
+
+    /// A payment is as sure as this, or surer.
+    fn raise(&mut self, name: u128, level: Level) {
+        if let Some(settled) = self.settled.get_mut(&name) {
+            settled.level = settled.level.max(level);
+        }
+        if let Some(under) = self.orders.get_mut(&name) {
+            under.level = under.level.max(level);
+            under.tell();
+        }
+        self.let_go(name);
+    }
+
+    /// Forgets an order that settled and that nobody waits for: the index has it, or will.
     fn let_go(&mut self, name: u128) {
         let Some(under) = self.orders.get_mut(&name) else { return };
         under.waiting.retain(|(_, reply)| !reply.is_closed());
@@ -439,7 +435,7 @@ impl Under {
 
 /// Keeps what it hears, many at a time with one sync.
 fn keep(heard: &Receiver<Kept>, index: &Index, teller: &Weak<Teller>) {
-    let mut early: HashMap<EntryId, Level> = HashMap::new();
+    let mut early: HashMap<EntryId, (u128, Level)> = HashMap::new();
     while let Ok(first) = heard.recv() {
         let mut group = vec![first];
         while group.len() < GROUP_MAX
@@ -447,11 +443,11 @@ fn keep(heard: &Receiver<Kept>, index: &Index, teller: &Weak<Teller>) {
         {
             group.push(next);
         }
-        let names = group.iter().filter_map(|kept| match kept {
-            Kept::Settled(_, entry) => Some(entry.transfer),
-            Kept::Level(..) => None,
+        let names = group.iter().map(|kept| match kept {
+            Kept::Settled(_, entry) => (entry.transfer, None),
+            Kept::Level(_, name, level) => (*name, Some(*level)),
         });
-        let names: Vec<u128> = names.collect();
+        let names: Vec<(u128, Option<Level>)> = names.collect();
         let group = ordered(group, index, &mut early);
         let position = index.keep(group);
         if let Some(teller) = teller.upgrade() {
@@ -461,7 +457,7 @@ fn keep(heard: &Receiver<Kept>, index: &Index, teller: &Weak<Teller>) {
 }
 
 /// Levels that come before their entries settle here wait for them.
-fn ordered(group: Vec<Kept>, index: &Index, early: &mut HashMap<EntryId, Level>) -> Vec<Kept> {
+fn ordered(group: Vec<Kept>, index: &Index, early: &mut HashMap<EntryId, (u128, Level)>) -> Vec<Kept> {
     let settled: Vec<EntryId> = group
         .iter()
         .filter_map(|kept| if let Kept::Settled(_, entry) = kept { Some(entry.id) } else { None })
@@ -471,14 +467,15 @@ fn ordered(group: Vec<Kept>, index: &Index, early: &mut HashMap<EntryId, Level>)
     for kept in group {
         match kept {
             Kept::Settled(..) => entries.push(kept),
-            Kept::Level(id, _) if here.contains(&id) || index.entry(id).is_some() => levels.push(kept),
-            Kept::Level(id, level) => {
-                let known = early.entry(id).or_insert(level);
-                *known = (*known).max(level);
+            Kept::Level(id, ..) if here.contains(&id) || index.entry(id).is_some() => levels.push(kept),
+            Kept::Level(id, name, level) => {
+                let known = early.entry(id).or_insert((name, level));
+                known.1 = known.1.max(level);
             }
         }
     }
-    levels.extend(settled.iter().filter_map(|id| Some(Kept::Level(*id, early.remove(id)?))));
+    let late = settled.iter().filter_map(|id| Some((*id, early.remove(id)?)));
+    levels.extend(late.map(|(id, (name, level))| Kept::Level(id, name, level)));
     entries.extend(levels);
     entries
 }

@@ -68,6 +68,10 @@ impl Counter {
             heard.lock().expect("no panic").push(input);
             true
         }));
+        let early = teller.pay(order(99, 5), Level::Settled).try_recv().expect("at once");
+        assert_eq!(early, Err(Denied::Busy(50)), "what settled before is not told yet");
+        teller.hear(Output::Looked { ticket: 0, accounts: Vec::new() });
+        assert!(teller.is_ready());
         Self { teller, asked, folder }
     }
 
@@ -235,7 +239,10 @@ fn the_index_keeps_accounts_in_the_order_in_which_they_settled_and_levels_never_
     let index = Index::open(&folder.0).expect("an index");
     assert_eq!(index.keep(settled(1)), 5);
     assert_eq!(index.keep(settled(3)), 5, "what is kept is passed over");
-    index.keep(vec![Kept::Level(entries[1].id, Level::Stable), Kept::Level(entries[1].id, Level::Settled)]);
+    index.keep(vec![
+        Kept::Level(entries[1].id, 2, Level::Stable),
+        Kept::Level(entries[1].id, 2, Level::Settled),
+    ]);
     drop(index);
     let index = Index::open(&folder.0).expect("an index");
     assert_eq!(
@@ -250,6 +257,36 @@ fn the_index_keeps_accounts_in_the_order_in_which_they_settled_and_levels_never_
         assert_eq!(names(account, 2, 2), [3, 4]);
     }
     assert!(names(account(0, 2), 0, 9).is_empty());
-    assert_eq!(index.named(4).len(), 1);
-    assert!(index.named(6).is_empty());
+    assert!(index.named(4).is_some());
+    assert!(index.named(6).is_none());
+}
+
+/// Another institution pays under the names of this one, from accounts that come before it in the index.
+#[test]
+fn a_name_that_others_use_too_is_found_however_often_they_use_it() {
+    let folder = Folder::new();
+    let index = Index::open(&folder.0).expect("an index");
+    let others = (1..=1_200_u64).map(|n| {
+        let draft = Order { from: account(0, n), ..order(7, 1) }.draft();
+        Kept::Settled(n, entry(&draft, 1).0)
+    });
+    let own = entry(&Order { from: account(3, 1), to: account(0, 1), ..order(7, 5) }.draft(), 1).0;
+    index.keep(others.chain([Kept::Settled(1_201, own.clone())]).collect());
+    assert_eq!(index.named_by(7, 0, 3).map(|known| known.entry), Some(own));
+    assert!(index.named_by(7, 0, 2).is_none() && index.named_by(8, 0, 3).is_none());
+    assert!(index.named(7).is_some());
+}
+
+/// A level that the replica told before the index has it reaches whoever asked in between.
+#[test]
+fn a_level_is_told_to_who_asks_while_the_index_is_behind() {
+    let counter = Counter::new();
+    let _first = counter.teller.pay(order(7, 5), Level::Certified);
+    let accepted = counter.accept(0);
+    let held = counter.teller.index().hold();
+    counter.settle(1, accepted, Level::Stable);
+    let mut answer = counter.teller.pay(order(7, 5), Level::Stable);
+    assert_eq!(told(&mut answer).expect("it is stable").level, Level::Stable);
+    drop(held);
+    counter.teller.end();
 }

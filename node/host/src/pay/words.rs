@@ -91,8 +91,6 @@ pub enum Denied {
     Different(&'static str),
     /// Over a bound: try again after so many milliseconds.
     Busy(u32),
-    /// The node stops.
-    Stopped,
 }
 
 /// What became of a request.
