@@ -25,7 +25,8 @@
 //! *Deviations* from Listing 6. A slot has one payload at each member for ever (E9), sent by a member of the view in its own lane
 //! (E10). ACKs count by digest, at a quorum or above (E11). COMMIT names the digest, and delivers what has it (E12); a payload that
 //! comes later is asked for (E13). Signers are distinct members of the view (E14). Each certificate is delivered once (E15).
-//! Statements name protocol, cluster, view and shard (E16). A source that stops between PREPARE and COMMIT is helped by
+//! Frontiers name what is certified above a gap, too: a source that lies may leave a slot without a certificate for ever, and
+//! certify later ones at some members. Statements name protocol, cluster, view and shard (E16). A source that stops between PREPARE and COMMIT is helped by
 //! whoever holds its payload, and certificates spread by what members tell of how far they are (lazy totality, 4.8).
 //!
 //! Promises are recorded before they are said, and said again after a restart.

@@ -60,6 +60,8 @@ pub struct SignedBroadcast<I> {
     life: u64,
     /// How far members say they are, and how many of their rows were read.
     frontiers: BTreeMap<u8, catch_up::Frontier>,
+    /// The last slot above a gap that others were told of.
+    beyond: Option<Lot>,
     /// Payloads that are read from the disk for peers, by the name of their blob.
     wanted: BTreeMap<Hash, (Lot, NodeSet)>,
     /// Slots let go of since the log was last compacted.
@@ -97,6 +99,7 @@ impl<I: Items> SignedBroadcast<I> {
             rows: RowLog::default(),
             life: 0,
             frontiers: BTreeMap::new(),
+            beyond: None,
             wanted: BTreeMap::new(),
             gone: 0,
             stored: BTreeMap::new(),
@@ -192,8 +195,8 @@ impl<I: Items> SignedBroadcast<I> {
             Message::Ask(lot) => self.on_ask(from, lot, turn),
             Message::Pull { lot, digest } => self.on_pull(from, lot, digest, turn),
             Message::Pulled { lot, payload } => self.on_pulled(from, lot, payload.into_bytes(), turn),
-            Message::Frontier { certified, life, rows } => {
-                self.on_frontier((from, member), certified, (life, rows), turn);
+            Message::Frontier { certified, beyond, life, rows } => {
+                self.on_frontier((from, member), (certified, beyond), (life, rows), turn);
             }
             Message::AskRows(number) => self.on_ask_rows(from, number, turn),
             Message::Rows { life, from: number, rows } => {

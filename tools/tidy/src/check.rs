@@ -20,6 +20,7 @@ pub const RULES: &[(&str, Rule)] = &[
     ("docs", rule::docs::check),
     ("links", rule::links::check),
     ("lints", rule::lints::check),
+    ("merge", rule::merge::check),
     ("toy", rule::toy::check),
     ("purity", rule::purity::check),
     ("oracle", rule::oracle::check),

@@ -3,6 +3,7 @@
 //! *Lazy totality.* Members tell how far each source's slots are certified, and which slots are certified in part. Whoever lacks
 //! a certificate asks whoever has it; whoever has one that another lacks sends it. So what one correct member delivers, all do.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use synod_crypto::{Hash, Signature};
@@ -12,8 +13,8 @@ use synod_wire::{Blob, Bytes, List};
 
 use super::job::Payload;
 use super::slot::{Collected, Slot};
-use super::words::{Message, ROWS_PER_ANSWER, Row, Said, Timer};
-use super::{Items, Job, SignedBroadcast};
+use super::words::{BEYOND_MAX, Message, ROWS_PER_ANSWER, Row, Said, Timer};
+use super::{CERTIFICATES_MAX, Items, Job, SignedBroadcast};
 use crate::Lot;
 use crate::bracha::doubled;
 use crate::fault::Fault;
@@ -21,6 +22,8 @@ use crate::trace::Rule;
 
 /// Slots that one frontier has asked about, per source.
 const ASKED_MAX: usize = 64;
+/// Times that rows are read whose slots stay as they are: an answer may be lost, and what is kept no longer does not come.
+const TRIES_MAX: u32 = 8;
 /// What a member said of how far it is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frontier {
@@ -28,6 +31,8 @@ pub(super) struct Frontier {
     /// Which of its lives its rows are of, and how many of them were read.
     life: u64,
     read: u64,
+    /// How often the next of them were read in vain: what they tell of has not come.
+    tries: u32,
 }
 
 impl Frontier {
@@ -217,27 +222,28 @@ impl<I: Items> SignedBroadcast<I> {
     pub(super) fn on_frontier(
         &mut self,
         (from, member): (NodeId, u8),
-        certified: List<Lot, 128>,
+        (certified, beyond): (List<Lot, 128>, List<Lot, BEYOND_MAX>),
         (life, rows): (u64, u64),
         turn: &mut Turn<'_, Self>,
     ) {
         let frontier = self.frontiers.entry(member).or_default();
         frontier.certified = certified.into_vec();
         if frontier.life != life {
-            (frontier.life, frontier.read) = (life, 0);
+            (frontier.life, frontier.read, frontier.tries) = (life, 0, 0);
         }
         if rows > frontier.read {
             turn.send(from, Message::AskRows(frontier.read));
         }
-        let mut missing = Vec::new();
+        let mut missing = BTreeSet::new();
         for (source, lane) in &self.lanes {
             let reached = frontier.of(*source);
             let first = lane.certified.saturating_add(1);
             let within = (first..=reached).take_while(|sequence| lane.holds(*sequence));
-            let lacking = within
-                .filter(|sequence| lane.slots.get(sequence).is_none_or(|slot| slot.certificates.is_empty()));
+            let lacking = within.filter(|sequence| lane.lacks(*sequence));
             missing.extend(lacking.take(ASKED_MAX).map(|sequence| Lot { source: *source, sequence }));
         }
+        let lacks = |lot: &&Lot| self.lanes.get(&lot.source).is_some_and(|lane| lane.lacks(lot.sequence));
+        missing.extend(beyond.iter().filter(lacks));
         for lot in missing {
             turn.applied(Rule::CatchUp);
             turn.send(from, Message::Ask(lot));
@@ -255,10 +261,28 @@ impl<I: Items> SignedBroadcast<I> {
             lots.iter().any(|lot| said.of(lot.source) < lot.sequence)
         };
         let others = self.others();
-        if rows > 0 || others.iter().any(is_behind) {
+        let is_any_behind = others.iter().any(is_behind);
+        let beyond = self.next_beyond();
+        if rows > 0 || !beyond.is_empty() || is_any_behind {
             let certified = List::try_from(lots).expect("a source per member at most");
-            turn.send(others, Message::Frontier { certified, life: self.life, rows });
+            let beyond = List::try_from(beyond).expect("that many are taken");
+            turn.send(others, Message::Frontier { certified, beyond, life: self.life, rows });
         }
+    }
+
+    /// The next slots that are certified above one that is not: all of them in turn, however many there are.
+    fn next_beyond(&mut self) -> Vec<Lot> {
+        let certified = self.lanes.iter().flat_map(|(source, lane)| {
+            let above = lane.slots.range(lane.certified.saturating_add(1)..);
+            let certified = above.filter(|(_, slot)| !slot.certificates.is_empty());
+            certified.map(|(sequence, _)| Lot { source: *source, sequence: *sequence })
+        });
+        let told = self.beyond;
+        let (mut next, again): (Vec<Lot>, Vec<Lot>) = certified.partition(|lot| Some(*lot) > told);
+        next.extend(again);
+        next.truncate(BEYOND_MAX);
+        self.beyond = next.last().copied();
+        next
     }
 
     pub(super) fn on_ask_rows(&self, from: NodeId, number: u64, turn: &mut Turn<'_, Self>) {
@@ -268,7 +292,8 @@ impl<I: Items> SignedBroadcast<I> {
         }
     }
 
-    /// Slots certified in part elsewhere: what is known there and not here is asked for, what is known here is sent.
+    /// Slots certified in part elsewhere: what is known there and not here is asked for, what is known here is sent. Rows are read
+    /// again while what was asked for has not come.
     pub(super) fn on_rows(
         &mut self,
         (from, member): (NodeId, u8),
@@ -280,17 +305,30 @@ impl<I: Items> SignedBroadcast<I> {
         if life != frontier.life || number < frontier.read {
             return;
         }
-        frontier.read = number.saturating_add(rows.len() as u64);
-        for row in &rows {
+        let mut done = None;
+        for (at, row) in (0_u64..).zip(&rows) {
+            // What nothing certifies here is asked for by frontiers.
+            if self.lanes.get(&row.lot.source).is_some_and(|lane| lane.lacks(row.lot.sequence)) {
+                done = done.or(Some(at));
+                continue;
+            }
             let Some(slot) = self.slot(row.lot).filter(|slot| !slot.certificates.is_empty()) else {
                 continue;
             };
-            if !slot.open.within(&row.open) {
+            if !slot.open.within(&row.open) && slot.certificates.len() < CERTIFICATES_MAX {
+                done = done.or(Some(at));
                 turn.send(from, Message::Ask(row.lot));
             }
             if !row.open.within(&slot.open) {
                 self.answer(row.lot, NodeSet::only(from), turn);
             }
+        }
+        let end = number.saturating_add(rows.len() as u64);
+        let frontier = self.frontiers.entry(member).or_default();
+        match done {
+            Some(at) if at > 0 => (frontier.read, frontier.tries) = (number.saturating_add(at), 1),
+            Some(_) if frontier.tries < TRIES_MAX => frontier.tries += 1,
+            _ => (frontier.read, frontier.tries) = (end, 0),
         }
     }
 }

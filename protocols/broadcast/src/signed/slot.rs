@@ -154,6 +154,12 @@ impl Lane {
         self.keeps(sequence) && sequence <= self.certified.saturating_add(self.window)
     }
 
+    /// Whether a slot is worked on that nothing certifies.
+    pub(super) fn lacks(&self, sequence: u64) -> bool {
+        let lacks = |slot: &Slot| slot.certificates.is_empty();
+        sequence > self.certified && self.holds(sequence) && self.slots.get(&sequence).is_none_or(lacks)
+    }
+
     /// A slot that is kept or worked on, made if nobody spoke of it before.
     pub(super) fn slot(&mut self, sequence: u64) -> Option<&mut Slot> {
         let is_new = sequence > 0 && self.holds(sequence);

@@ -14,6 +14,8 @@ use crate::Lot;
 const MEMBERS: usize = 128;
 /// Rows of one answer about slots that are certified in part.
 pub(super) const ROWS_PER_ANSWER: usize = 256;
+/// Slots that one message tells of which are certified above one that is not.
+pub(super) const BEYOND_MAX: usize = 256;
 /// Longest certificate that is put together, in bytes: what a frame of a proposal carries.
 pub(super) const CERTIFICATE_BYTES_MAX: usize = PAYLOAD_MAX as usize;
 
@@ -136,10 +138,12 @@ wire! {
             /// The payload.
             payload: Blob<{ PAYLOAD_MAX as usize }>,
         },
-        /// All slots up to these are certified here, and so many rows tell which are so in part.
+        /// How far this node is, and so many rows tell which slots are certified in part.
         6 = Frontier {
-            /// By source.
+            /// By source: all slots up to this one are certified.
             certified: List<Lot, MEMBERS>,
+            /// Certified above one that is not, which a liar may have left for ever; some of them, others the next time.
+            beyond: List<Lot, BEYOND_MAX>,
             /// Drawn at each start: rows are numbered anew.
             life: u64,
             /// Rows there are.

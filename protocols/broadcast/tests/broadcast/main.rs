@@ -1,6 +1,7 @@
 //! The broadcasts, by what they promise.
 
 mod bracha;
+mod frontiers;
 mod restarts;
 mod signed;
 mod world;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_broadcast::signed::{
-    Ack, Acked, Certificate, Context, Except, Items, Message, Row, Said, Setup, TwoPayloads, UNCHECKED, View,
+    Ack, Acked, Certificate, Context, Except, Items, Message, Said, Setup, TwoPayloads, UNCHECKED, View,
 };
 use synod_broadcast::{Config, Lot, Rule, SignedBroadcast};
 use synod_crypto::{Hash, Scope, Signature, verify_evidence};
@@ -46,11 +46,11 @@ const CONTEXT: Context = Context { shard: 3, view: Hash([5; 32]) };
 const CLUSTER: Hash = Hash([4; 32]);
 const EPOCH: Epoch = Epoch(7);
 
-fn config(n: u32, me: u32) -> Config {
+pub(crate) fn config(n: u32, me: u32) -> Config {
     Config { window: 8, retain: 32, payload_max: 1_000, ..Config::new(NodeId(me), NodeSet::first(n)) }
 }
 
-fn view(n: u32) -> Arc<View> {
+pub(crate) fn view(n: u32) -> Arc<View> {
     let members = (0..n).map(|id| Member { key: seed(id).public(), power: 1 });
     let roster = Roster::new(EPOCH, members.collect()).expect("distinct members");
     Arc::new(View { cluster: CLUSTER, roster: Arc::new(roster), context: CONTEXT })
@@ -289,21 +289,6 @@ fn different_certificates_of_one_payload_come_together() {
 }
 
 #[test]
-fn a_member_that_missed_everything_catches_up() {
-    let mut world = World::<Signed>::new(4, 1);
-    world.liar = Some(NodeId(3));
-    for at in 0..6 {
-        world.broadcast(0, &format!("payload {at}"));
-    }
-    assert!(world.settle(6));
-    world.go_on(2_000);
-    world.liar = None;
-    world.restart(NodeId(3), true);
-    assert!(world.settle(6));
-    assert!([Rule::CatchUp, Rule::Pull].iter().all(|rule| world.seats[3].rules.contains(rule.name())));
-}
-
-#[test]
 fn an_ack_that_was_not_checked_for_authorization_says_so() {
     let mut world = World::<Signed>::new(4, 3);
     world.users.judge =
@@ -426,30 +411,6 @@ fn two_certified_payloads_over_the_budget_are_shown_and_the_first_stays() {
 }
 
 #[test]
-fn rows_of_a_member_that_started_again_are_read_again() {
-    let mut machine = Signed::new(config(4, 0), view(4), &BTreeMap::new()).expect("sound");
-    let mut asked = |life, rows| {
-        let message = Message::Frontier { certified: Vec::new().try_into().expect("none"), life, rows };
-        let event = Event::Message { from: NodeId(2), message };
-        let effects = testing::effects(&mut machine, event, Time::ZERO);
-        let asked = effects.into_iter().find_map(|effect| match effect {
-            Effect::Send { message: Message::AskRows(from), .. } => Some(from),
-            _ => None,
-        });
-        let row = |sequence| Row { lot: Lot { source: 1, sequence }, open: Except::default() };
-        let rows: Vec<Row> = (asked.unwrap_or(rows)..rows).map(|at| row(at + 1)).collect();
-        for of in [life - 1, life] {
-            let rows = rows.clone().try_into().expect("few");
-            let message = Message::Rows { life: of, from: asked.unwrap_or_default(), rows };
-            testing::effects(&mut machine, Event::Message { from: NodeId(2), message }, Time::ZERO);
-        }
-        asked
-    };
-    assert_eq!([asked(7, 5), asked(7, 5), asked(7, 9)], [Some(0), None, Some(5)]);
-    assert_eq!([asked(8, 9), asked(8, 9)], [Some(0), None], "numbered anew");
-}
-
-#[test]
 fn an_ack_of_another_shard_or_view_counts_for_nothing() {
     let mut world = World::<Signed>::new(4, 6);
     world.liar = Some(NodeId(3));
@@ -465,32 +426,4 @@ fn an_ack_of_another_shard_or_view_counts_for_nothing() {
     world.go_on(200);
     let blamed = &world.seats[1].blamed;
     assert!(!blamed.is_empty() && blamed.iter().all(|blame| *blame == (NodeId(3), "bad_certificate")));
-}
-
-#[test]
-fn the_frontier_waits_for_payloads() {
-    let mut machine = Signed::new(config(4, 0), view(4), &BTreeMap::new()).expect("sound");
-    let mut jobs = Vec::new();
-    let mut hears = |machine: &mut Signed, message: Message| {
-        let mut events = vec![Event::Message { from: NodeId(2), message }];
-        while let Some(event) = events.pop() {
-            for effect in testing::effects(machine, event, Time::ZERO) {
-                if let Effect::Compute(job) = effect {
-                    jobs.push(());
-                    events.push(Event::Done(synod_machine::Job::run(job, &keys(0))));
-                }
-            }
-        }
-    };
-    let lot = |sequence| Lot { source: 2, sequence };
-    for sequence in 1..=8 {
-        let said = [1, 2, 3].map(|by| ack(by, lot(sequence), "text", &[]).said);
-        hears(&mut machine, Message::Commit(certificate(lot(sequence), "text", said.to_vec())));
-    }
-    assert_eq!(machine.certified(NodeId(2)), 0, "certified, and not here");
-    for sequence in [2, 1] {
-        let payload = Blob::try_from(Bytes::from_static(b"text")).expect("short");
-        hears(&mut machine, Message::Pulled { lot: lot(sequence), payload });
-    }
-    assert_eq!(machine.certified(NodeId(2)), 2);
 }

@@ -8,6 +8,7 @@ pub mod edges;
 pub mod links;
 pub mod lints;
 pub mod lock;
+pub mod merge;
 pub mod oracle;
 pub mod paths;
 pub mod plants;

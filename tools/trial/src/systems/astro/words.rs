@@ -64,8 +64,10 @@ fn broadcast(message: &signed::Message) -> Said {
         signed::Message::Ask(lot) => Said::plain(format!("ASK {}", place(*lot))),
         signed::Message::Pull { lot, .. } => Said::plain(format!("PULL {}", place(*lot))),
         signed::Message::Pulled { lot, .. } => Said::plain(format!("PULLED {}", place(*lot))),
-        signed::Message::Frontier { certified, rows, .. } => {
-            let all: Vec<String> = certified.iter().map(|lot| place(*lot)).collect();
+        signed::Message::Frontier { certified, beyond, rows, .. } => {
+            let all = certified.iter().map(|lot| place(*lot));
+            let beyond = beyond.iter().map(|lot| format!("+{}", place(*lot)));
+            let all: Vec<String> = all.chain(beyond).collect();
             Said::plain(format!("FRONTIER {} rows {rows}", all.join(" ")))
         }
         signed::Message::AskRows(from) => Said::plain(format!("ROWS? from {from}")),

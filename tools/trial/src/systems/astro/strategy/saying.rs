@@ -5,7 +5,7 @@ use synod_astro::{Message, Word};
 use synod_broadcast::signed::{self, Ack, Except, Said};
 use synod_crypto::{Hash, Signature};
 use synod_quorum::NodeId;
-use synod_wire::Blob;
+use synod_wire::{Blob, List};
 
 use super::super::sight::{self, Spoken};
 use super::craft::say;
@@ -67,14 +67,16 @@ pub(super) fn false_acks(lie: &mut Lie<'_, '_>, amount: u64) -> bool {
             let open = list(lie, 4);
             Edited::Other(Message::Own(Word::Receipt(lie.hand.receipt(receipt.lot, digest, open))))
         }
-        Message::Broadcast(signed::Message::Frontier { certified, life, rows })
+        Message::Broadcast(signed::Message::Frontier { certified, beyond: told, life, rows })
             if amount.is_multiple_of(2) =>
         {
             let mut all = certified.into_vec();
             all.iter_mut().for_each(|lot| lot.sequence = lot.sequence.saturating_add(amount % 7));
-            let Ok(certified) = all.try_into() else { return Edited::Nothing };
+            let Ok(certified) = List::<_, 128>::try_from(all) else { return Edited::Nothing };
             let rows = rows + amount % 5;
-            Edited::Other(Message::Broadcast(signed::Message::Frontier { certified, life, rows }))
+            let beyond = if amount.is_multiple_of(3) { certified.clone().into_vec() } else { Vec::new() };
+            let beyond = beyond.try_into().unwrap_or(told);
+            Edited::Other(Message::Broadcast(signed::Message::Frontier { certified, beyond, life, rows }))
         }
         _ => Edited::Same,
     })
