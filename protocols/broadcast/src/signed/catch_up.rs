@@ -136,7 +136,11 @@ impl<I: Items> SignedBroadcast<I> {
             serve(wanting, lot, payload, turn);
         }
         let Some(payload) = bytes else { return self.on_damaged(name, turn) };
-        for lot in self.stored_as(name, |slot| slot.payload.is_none() && slot.wants().is_some()) {
+        let lacks = |slot: &Slot| {
+            let wanted = slot.stored.filter(|(digest, _)| slot.wants() == Some(*digest));
+            wanted.is_some_and(|(digest, _)| slot.payload(digest).is_none())
+        };
+        for lot in self.stored_as(name, lacks) {
             let others = self.others();
             let Some(slot) = self.slot_mut(lot) else { continue };
             slot.payload = slot.stored.map(|(digest, name)| Payload { digest, name, bytes: payload.clone() });

@@ -1,13 +1,17 @@
 //! The signed broadcast through crashes, lost payloads and users that are behind.
 
-use synod_broadcast::signed::Message;
+use std::collections::BTreeMap;
+
+use synod_broadcast::signed::{Message, Record};
 use synod_broadcast::{Lot, Rule};
-use synod_machine::broadcast::Offer;
+use synod_crypto::Hash;
+use synod_machine::broadcast::{Broadcast, Offer};
+use synod_machine::{Condition, Effect, Event, Log, Recover, Time, testing};
 use synod_quorum::NodeId;
 use synod_wire::{Bytes, Drawn};
 
 use crate::signed::{Signed, ack, certificate, prepare, proven};
-use crate::world::{World, pick};
+use crate::world::{Seated, World, keys, pick};
 
 #[test]
 fn a_member_that_crashes_anywhere_breaks_no_promise_and_catches_up() {
@@ -190,6 +194,37 @@ fn a_member_that_accepted_another_payload_asks_for_the_certified_one() {
         assert!(world.seats[0].rules.contains(Rule::Pull.name()));
         proven(&world, 4);
     }
+}
+
+/// Found by a run of the simulator: a power failure kept the payload and not the promise about it, then the source sent another one,
+/// and the stored one was read and not looked at when it was certified.
+#[test]
+fn a_stored_payload_is_read_though_its_source_put_another_one_in_memory() {
+    let held = Record::Held { lot: LOT, digest: Signed::digest(b"two"), name: Hash::of(b"two") };
+    let log = Log { condition: Condition::Clean, records: &mut [held].into_iter() };
+    let mut machine = Signed::recover(Signed::setup(4, 0, BTreeMap::new()), log).expect("sound");
+    let said = [1, 2, 3].map(|by| ack(by, LOT, "two", &[]).said);
+    let said = [prepare(3, 1, "one"), Message::Commit(certificate(LOT, "two", said.to_vec()))];
+    let mut events = vec![Event::Start];
+    events.extend(said.map(|message| Event::Message { from: LIAR, message }));
+    let mut delivered = Vec::new();
+    for event in events {
+        let mut next = vec![event];
+        while let Some(event) = next.pop() {
+            for effect in testing::effects(&mut machine, event, Time::ZERO) {
+                match effect {
+                    Effect::Compute(job) => next.push(Event::Done(synod_machine::Job::run(job, &keys(0)))),
+                    Effect::Load(name) => {
+                        let bytes = (name == Hash::of(b"two")).then(|| Bytes::from_static(b"two"));
+                        next.push(Event::Loaded { name, bytes });
+                    }
+                    Effect::Output(Broadcast::Delivered { payload, .. }) => delivered.push(payload),
+                    _ => {}
+                }
+            }
+        }
+    }
+    assert_eq!(delivered, ["two"]);
 }
 
 /// Found by a run of the simulator: the later of two payloads was signed first, the earlier one was not at the crash, and no offer
