@@ -2,7 +2,7 @@
 
 use synod_hotstuff::{Message, Proof};
 
-use super::liar::{Edited, Lie, Move};
+use super::liar::{Edited, Lie, Move, kinds};
 
 /// Withholds some kinds of messages from some members.
 pub(super) struct Withhold {
@@ -34,6 +34,25 @@ const fn kind(message: &Message) -> u64 {
         Message::Status(_) | Message::Fetch(_) | Message::Blocks(_) | Message::Attest { .. } => {
             0b10_0000_0000
         }
+    }
+}
+
+/// Withholds the votes that would finish what a view began: those of the last phase, or those of every third view where all votes are
+/// of one kind. Members are locked, and nothing is decided.
+pub(super) struct Unfinished;
+
+impl Move for Unfinished {
+    fn play(&mut self, lie: &mut Lie<'_, '_>) -> bool {
+        let (last, is_one) = match kinds(lie.secrets.pack) {
+            [only] => (*only, true),
+            several => (several[several.len() - 1], false),
+        };
+        lie.edit(|_, _, message| match &message {
+            Message::Vote { kind, view, .. } if *kind == last && (!is_one || view.0.is_multiple_of(3)) => {
+                Edited::Nothing
+            }
+            _ => Edited::Same,
+        })
     }
 }
 
