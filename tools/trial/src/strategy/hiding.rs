@@ -81,7 +81,7 @@ impl Move for Shave {
                 Message::Vote { view, .. } | Message::Order { view, .. } => *view,
                 _ => return Edited::Same,
             };
-            let place = (u64::from(to.0) + view.0 * 3) % u64::from(members.max(1));
+            let place = view.0.wrapping_mul(3).wrapping_add(u64::from(to.0)) % u64::from(members.max(1));
             if place < u64::from(self.to) { Edited::Same } else { Edited::Nothing }
         })
     }
