@@ -4,6 +4,8 @@
 //! due at times fixed in advance, and latency counts from the time an operation was due, so a stalled server cannot
 //! hide its stall by slowing the load. Results are gathered in memory and written after the run.
 //!
+//! [`pay`] runs the replicas of a payment system in this process, with customers who pay each other.
+//!
 //! [`chop`] makes the load of Chop Chop: members, batches, and what a witness does with them.
 //!
 //! [`Keys`] is the load, with a ledger that an audit compares with the state afterwards; [`RespClient`] drives gateways,
@@ -17,10 +19,12 @@
 pub mod chop;
 mod closed;
 mod drive;
+mod host;
 mod latency;
 mod ledger;
 mod measured;
 mod open;
+pub mod pay;
 mod resp;
 mod usage;
 mod workload;

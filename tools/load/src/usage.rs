@@ -22,6 +22,24 @@ pub fn usage(pid: u32) -> Option<Usage> {
     parse(&stat, &status, TICKS_PER_SECOND)
 }
 
+/// The processor time so far of this process's threads of these names, in their order.
+#[must_use]
+pub(crate) fn cpu_of_threads<N: AsRef<str>>(names: &[N]) -> Vec<Duration> {
+    let mut out = vec![Duration::ZERO; names.len()];
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    for task in tasks.map(|task| task.path()) {
+        let read = |file: &str| std::fs::read_to_string(task.join(file)).unwrap_or_default();
+        let name = read("comm");
+        let Some(at) = names.iter().position(|thread| thread.as_ref() == name.trim_end()) else { continue };
+        let ran = read("schedstat");
+        let ns = ran.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
+        if let Some(time) = out.get_mut(at) {
+            *time += Duration::from_nanos(ns);
+        }
+    }
+    out
+}
+
 fn parse(stat: &str, status: &str, ticks_per_second: u64) -> Option<Usage> {
     // The name in parentheses may hold spaces; fields are counted behind it.
     let (_, rest) = stat.rsplit_once(')')?;

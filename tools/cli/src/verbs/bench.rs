@@ -1,6 +1,7 @@
 //! `synod bench`: figures of this machine, with the header that makes them comparable.
 
 mod chop;
+mod pay;
 
 use crate::bench::{self, Access, Pace, Plan, Target};
 use crate::exit::Done;
@@ -47,6 +48,11 @@ enum What {
         after_help = "Example:\n  synod bench chop --clients 4096 --batch 1024 --pool 4 --for 300ms --warmup 0s --repeat 1"
     )]
     Chop(chop::ChopOptions),
+    /// Payments: replicas and customers of all institutions in one process, without sockets and disk.
+    #[command(
+        after_help = "Example:\n  synod bench pay --accounts 1000 --batch 256 --for 300ms --warmup 0s --repeat 1"
+    )]
+    Pay(pay::PayOptions),
 }
 
 /// Options of `kv` alone.
@@ -241,6 +247,7 @@ impl Arguments {
                 bench::run_load(session, &plan)
             }
             Work::Chop(chop::Chosen::Children(plan)) => bench::run_children(session, &plan),
+            Work::Pay(plan) => bench::run_pay(session, &plan),
         }
     }
 }
@@ -250,6 +257,7 @@ impl Arguments {
 enum Work {
     Cluster(Plan),
     Chop(chop::Chosen),
+    Pay(bench::PayBench),
 }
 
 impl What {
@@ -260,6 +268,7 @@ impl What {
             }
             Self::Kv(options) => options.plan().map(Work::Cluster),
             Self::Chop(options) => options.chosen().map(Work::Chop),
+            Self::Pay(options) => options.bench().map(Work::Pay),
         }
     }
 }

@@ -103,6 +103,28 @@ fn options_that_mean_nothing_together_start_nothing() {
     rig.refused("bench kv --inflight 5", "SYN-1001", 2);
 }
 
+const PAY: &str = "pay --accounts 400 --batch 64 --inflight 256 --for 200ms --warmup 50ms --repeat 2";
+
+#[test]
+fn payments_are_counted_once_everywhere_beside_the_ledger_alone() {
+    let (told, own) = ran(PAY);
+    let runs = own["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 2);
+    for key in ["pps", "cpu_us_per_payment", "bytes_per_payment"] {
+        assert!(runs.iter().all(|run| run[key].as_f64() > Some(0.0)), "{key}: {own}");
+    }
+    assert!(runs.iter().all(|run| run["by_level"]["stable"].as_f64() > Some(0.0)), "{own}");
+    assert!(
+        own["reference_pps"].as_f64() > Some(0.0) && own["ratio"]["reference"].as_f64() > Some(0.0),
+        "{own}"
+    );
+    assert!(told["achieved_per_s"].as_f64() > Some(0.0));
+    assert_eq!((&told["audit"]["books_equal"], &told["audit"]["conserved"]), (&true.into(), &true.into()));
+    let rig = Rig::new();
+    assert!(rig.refused(&format!("bench {PAY} --i-am-a-test"), "SYN-6009", 8).contains("1 lost"));
+    rig.refused("bench pay --accounts 3", "SYN-1001", 2);
+}
+
 const CHOP: &str = "chop --clients 2048 --batch 512 --pool 4 --for 100ms --warmup 0s --repeat 2";
 
 #[test]

@@ -13,3 +13,4 @@ pub(crate) use auth::run;
 pub(crate) use children::{ChildPlan, run as run_children};
 pub(crate) use load::{App, LoadPart, LoadPlan, run as run_load};
 pub(crate) use plan::{ChopPlan, Part, ServerPart, WINDOWS_MIN};
+pub(in crate::bench) use report::{float, rounded};

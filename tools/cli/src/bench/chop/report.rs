@@ -22,12 +22,12 @@ const UNAVAILABLE: [(&str, &str); 10] = [
     ("cooldown_ok", "no batch is in flight"),
 ];
 
-pub(super) fn float(n: u64) -> f64 {
+pub(in crate::bench) fn float(n: u64) -> f64 {
     // Counts of a run stay far below 2^53.
     format!("{n}").parse().unwrap_or(f64::NAN)
 }
 
-pub(super) fn rounded(value: f64) -> Value {
+pub(in crate::bench) fn rounded(value: f64) -> Value {
     json!((value * 100.0).round() / 100.0)
 }
 

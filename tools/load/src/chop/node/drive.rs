@@ -1,9 +1,10 @@
 //! The driver: gives both machines their events, jobs to the pool, and the broker its answers.
 
 use super::feed::{Replay, Sent};
-use super::host::{Host, Said};
 use super::solo::Solo;
 use crate::chop::family::{Members, server_keys};
+use crate::host::{Host, Said};
+use crate::usage::cpu_of_threads;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -182,12 +183,12 @@ fn machines(
     let parameters = StoreParameters { genesis: quota, cohort_bytes, jobs_max: places, ..usual };
     let store =
         StoreConfig::new(cluster.clone(), OWN, vec![BROKER], parameters).map_err(|e| e.to_string())?;
-    let store = Host::open(store.knowing(members.keys.clone())).map_err(|e| e.0)?;
+    let store = Host::open(OWN, store.knowing(members.keys.clone()), false).map_err(|e| e.0)?;
     let genesis = Directory::restore(members.view.chunks().to_vec());
     let genesis = genesis.ok_or("the ids of a server's directory are distinct members")?;
     let order = Box::new(|resume| resume);
     let server = ServerConfig::new(cluster.clone(), OWN, 4, genesis, order).map_err(|e| e.to_string())?;
-    Ok((store, Host::open(server).map_err(|e| e.0)?))
+    Ok((store, Host::open(OWN, server, false).map_err(|e| e.0)?))
 }
 
 /// Does the store's jobs, up to `together` checks that wait at once.
@@ -382,9 +383,9 @@ impl Drive<'_> {
             self.store.run(|said| match said {
                 Said::Output(output) => to_server.push(output),
                 Said::Job(job) => drop(jobs.send(job)),
-                Said::Send(Message::Store(StoreMessage::Shard(shard))) => witnessed.push(shard),
-                Said::Send(Message::Store(StoreMessage::Refuse(_))) => refused += 1,
-                Said::Send(_) => {}
+                Said::Send(_, Message::Store(StoreMessage::Shard(shard))) => witnessed.push(shard),
+                Said::Send(_, Message::Store(StoreMessage::Refuse(_))) => refused += 1,
+                Said::Send(..) => {}
             });
             self.books.faults += refused;
             for shard in witnessed {
@@ -417,8 +418,8 @@ impl Drive<'_> {
             }
             Said::Output(ServerOutput::Jump { .. } | ServerOutput::FalseWitness { .. }) => false_witness += 1,
             Said::Job(job) => drop(jobs.send(job)),
-            Said::Send(Message::Server(ServerMessage::Delivered(verdict))) => verdicts.push(verdict),
-            Said::Send(_) => {}
+            Said::Send(_, Message::Server(ServerMessage::Delivered(verdict))) => verdicts.push(verdict),
+            Said::Send(..) => {}
         });
         self.books.faults += false_witness;
         verdicts.iter().for_each(|verdict| self.on_verdict(verdict));
@@ -453,19 +454,8 @@ impl Drive<'_> {
 
 /// Processor time of the named threads, by role.
 fn times() -> [Duration; ROLES.len()] {
-    let mut out = [Duration::ZERO; ROLES.len()];
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    for task in tasks.map(|task| task.path()) {
-        let read = |file: &str| std::fs::read_to_string(task.join(file)).unwrap_or_default();
-        let name = read("comm");
-        let Some(role) = ROLES.iter().position(|(_, thread)| *thread == name.trim_end()) else { continue };
-        let ran = read("schedstat");
-        let ns = ran.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
-        if let Some(role) = out.get_mut(role) {
-            *role += Duration::from_nanos(ns);
-        }
-    }
-    out
+    let all = cpu_of_threads(&ROLES.map(|(_, thread)| thread));
+    std::array::from_fn(|role| all.get(role).copied().unwrap_or_default())
 }
 
 #[cfg(test)]

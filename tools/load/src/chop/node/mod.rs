@@ -11,7 +11,6 @@
 
 mod drive;
 mod feed;
-mod host;
 mod solo;
 
 pub use drive::{QUOTA_WORK, ROLES, Served, ServerPlan, serve};

@@ -1,16 +1,18 @@
-//! One machine with its timers: what it says comes back, what it writes is dropped.
+//! One machine with its timers: what it says comes back, records are dropped, blobs are dropped or kept in memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
+use synod_crypto::Hash;
 use synod_machine::{
-    Condition, Effect, Event, Log, Machine, Recover, Rng, Span, Time, Turn, Unrecoverable, Wall,
+    Condition, Effect, Event, Log, Machine, Recover, Rng, Span, Time, To, Turn, Unrecoverable, Wall,
 };
 use synod_quorum::NodeId;
+use synod_wire::Bytes;
 
 /// What a machine said that somebody else has to act on.
-pub(super) enum Said<M: Machine> {
-    /// To a peer.
-    Send(M::Message),
+pub(crate) enum Said<M: Machine> {
+    /// To peers.
+    Send(To, M::Message),
     /// To the machines beside it.
     Output(M::Output),
     /// To the pool.
@@ -18,32 +20,40 @@ pub(super) enum Said<M: Machine> {
 }
 
 /// A machine and its timers.
-pub(super) struct Host<M: Machine> {
+pub(crate) struct Host<M: Machine> {
     machine: M,
     timers: BTreeMap<M::Timer, Time>,
     events: VecDeque<Event<M>>,
     rng: Rng,
     begin: Instant,
+    /// Blobs, where they are kept.
+    blobs: Option<BTreeMap<Hash, Bytes>>,
     /// Peers that were blamed: none is, by a load that keeps the rules.
-    pub(super) blamed: u64,
+    pub(crate) blamed: u64,
 }
 
 impl<M: Recover> Host<M> {
-    /// Opens a machine over an empty journal.
-    pub(super) fn open(config: M::Config) -> Result<Self, Unrecoverable> {
+    /// Opens the machine of a node over an empty journal; with `keeps` its blobs can be read again.
+    pub(crate) fn open(id: NodeId, config: M::Config, keeps: bool) -> Result<Self, Unrecoverable> {
         let log = Log { condition: Condition::Fresh, records: &mut std::iter::empty() };
         Ok(Self {
             machine: M::recover(config, log)?,
             timers: BTreeMap::new(),
             events: VecDeque::from([Event::Start]),
-            rng: Rng::new(1, NodeId(0), 0),
+            rng: Rng::new(1, id, 0),
             begin: Instant::now(),
+            blobs: keeps.then(BTreeMap::new),
             blamed: 0,
         })
     }
 
+    /// The machine.
+    pub(crate) const fn machine(&self) -> &M {
+        &self.machine
+    }
+
     /// Gives the machine an event, to be taken later.
-    pub(super) fn push(&mut self, event: Event<M>) {
+    pub(crate) fn push(&mut self, event: Event<M>) {
         self.events.push_back(event);
     }
 
@@ -53,7 +63,7 @@ impl<M: Recover> Host<M> {
     }
 
     /// Makes the timers that are due events.
-    pub(super) fn fire(&mut self) {
+    pub(crate) fn fire(&mut self) {
         let now = self.now();
         let due: Vec<M::Timer> = self.timers.iter().filter(|(_, at)| **at <= now).map(|(t, _)| *t).collect();
         for timer in due {
@@ -63,26 +73,30 @@ impl<M: Recover> Host<M> {
     }
 
     /// Steps the machine until no event waits.
-    pub(super) fn run(&mut self, mut say: impl FnMut(Said<M>)) {
+    pub(crate) fn run(&mut self, mut say: impl FnMut(Said<M>)) {
         while let Some(event) = self.events.pop_front() {
             let (now, mut effects) = (self.now(), Vec::<Effect<M>>::new());
             let wall = Wall(now.0 / 1_000_000);
             self.machine.step(event, &mut Turn::new(now, wall, &mut self.rng, &mut effects));
             for effect in effects {
                 match effect {
-                    Effect::Send { message, .. } => say(Said::Send(message)),
+                    Effect::Send { to, message } => say(Said::Send(to, message)),
                     Effect::Output(output) => say(Said::Output(output)),
                     Effect::Compute(job) => say(Said::Job(job)),
                     Effect::Arm { timer, after } => drop(self.timers.insert(timer, now + after)),
                     Effect::Disarm(timer) => drop(self.timers.remove(&timer)),
-                    Effect::Load(name) => self.events.push_back(Event::Loaded { name, bytes: None }),
+                    Effect::Load(name) => {
+                        let bytes = self.blobs.as_ref().and_then(|blobs| blobs.get(&name).cloned());
+                        self.events.push_back(Event::Loaded { name, bytes });
+                    }
+                    Effect::Store { name, bytes } => {
+                        self.blobs.iter_mut().for_each(|blobs| drop(blobs.insert(name, bytes.clone())));
+                    }
+                    Effect::Erase(name) => {
+                        self.blobs.iter_mut().for_each(|blobs| drop(blobs.remove(&name)));
+                    }
                     Effect::Blame { .. } => self.blamed += 1,
-                    Effect::Persist(_)
-                    | Effect::Compact
-                    | Effect::Store { .. }
-                    | Effect::Erase(_)
-                    | Effect::Applied(_)
-                    | Effect::Note(_) => {}
+                    Effect::Persist(_) | Effect::Compact | Effect::Applied(_) | Effect::Note(_) => {}
                 }
             }
         }

@@ -1,0 +1,142 @@
+//! `synod bench pay`: what replicas of a payment system cost per payment, all of them in this process.
+//!
+//! No figure is printed unless every payment settled once at every replica and all books are equal with nothing made or lost.
+
+use super::chop::{float, rounded};
+use super::header::common;
+use crate::exit::{Done, bug};
+use crate::output::Report;
+use crate::session::{Session, usage};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+use synod_config::{Exit, SynError, code};
+use synod_load::pay::{Bank, Paid, PayPlan, reference, run as run_replicas};
+
+/// Payments of the reference ledger.
+const REFERENCE: u64 = 300_000;
+
+/// Why figures that other benchmarks have are not here.
+const UNAVAILABLE: [(&str, &str); 4] = [
+    ("offered_per_s", "customers keep a number of payments on their way"),
+    ("latency_us", "no customer waits for an answer"),
+    ("fsync_us", "nothing is stored"),
+    ("peer", "no other system is run beside this one"),
+];
+
+/// What is measured, and how often.
+#[derive(Clone, Debug)]
+pub(crate) struct PayBench {
+    pub(crate) plan: PayPlan,
+    pub(crate) repeat: u32,
+    pub(crate) out: Option<PathBuf>,
+    /// Tells the audit of a payment that never was.
+    pub(crate) planted: bool,
+}
+
+/// Measures and prints the result; without figures and with exit code 8 if a payment was lost or a unit made.
+///
+/// # Errors
+/// A plan that means no system; SYN-6009 if the audit fails.
+pub(crate) fn run(session: &Session, bench: &PayBench) -> Done {
+    let bank = Bank::new(bench.plan).ok_or_else(|| usage("--nodes: no roster has so many members"))?;
+    session.watched("measuring the ledger alone");
+    let alone = reference(&bank, REFERENCE).ok_or_else(|| bug("bench", &"a payment that does not fit"))?;
+    let mut all = Vec::new();
+    for _ in 0..bench.repeat {
+        session.watched("measuring the replicas");
+        let mut paid = run_replicas(&bank).map_err(|why| bug("bench", &why))?;
+        paid.missing += u64::from(bench.planted);
+        sound(&paid)?;
+        all.push(paid);
+    }
+    let report = report(bench, alone, &all);
+    if let Some(file) = &bench.out {
+        std::fs::write(file, report.to_json()).map_err(|e| crate::cluster::unwritable(file, &e))?;
+    }
+    session.output.print(&report)?;
+    Ok(Exit::Success)
+}
+
+fn sound(paid: &Paid) -> Result<(), SynError> {
+    if paid.sound() {
+        return Ok(());
+    }
+    let lost = paid.missing.to_string();
+    let values = [("lost", lost.as_str()), ("duplicated", "0")];
+    Err(SynError::of(code::AUDIT_FAILED, &values).because(format!("{paid:?}")))
+}
+
+fn per_s(count: u64, wall: Duration) -> f64 {
+    if wall.is_zero() { 0.0 } else { float(count) / wall.as_secs_f64() }
+}
+
+fn rate(paid: &Paid) -> f64 {
+    per_s(paid.payments, paid.wall)
+}
+
+/// Of each payment; nothing where there was none.
+fn each(amount: f64, payments: u64) -> Value {
+    if payments == 0 { Value::Null } else { rounded(amount / float(payments)) }
+}
+
+fn one(paid: &Paid) -> Value {
+    let cpu: Duration = paid.cpu.iter().sum();
+    json!({
+        "pps": rounded(rate(paid)),
+        "by_level": {
+            "certified": rounded(rate(paid)),
+            "settled": rounded(per_s(paid.settled, paid.wall)),
+            "stable": rounded(per_s(paid.stable, paid.wall)),
+        },
+        "cpu_us_per_payment": each(cpu.as_secs_f64() * 1e6, paid.payments),
+        "bytes_per_payment": each(float(paid.bytes), paid.payments),
+        "measured_s": rounded(paid.wall.as_secs_f64()),
+        "busy": paid.busy,
+    })
+}
+
+fn report(bench: &PayBench, alone: (u64, Duration), all: &[Paid]) -> Report {
+    let mut sorted: Vec<&Paid> = all.iter().collect();
+    sorted.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    let middle = sorted.get(sorted.len() / 2).map(|one| (*one).clone()).unwrap_or_default();
+    let spread = [sorted.first(), sorted.last()].map(|one| rounded(one.map_or(0.0, |one| rate(one))));
+    let mut header = common();
+    for (key, value) in [
+        ("transport", "none: in one process"),
+        ("auth", "custodial"),
+        ("durability", "none"),
+        ("loop", "closed"),
+    ] {
+        header.insert(key.to_owned(), json!(value));
+    }
+    header.insert("processes".to_owned(), json!(1));
+    let accepted: u64 = all.iter().map(|one| one.accepted).sum();
+    let reference = per_s(alone.0, alone.1);
+    let plan = bench.plan;
+    let reasons: Map<String, Value> =
+        UNAVAILABLE.iter().map(|(key, why)| ((*key).to_owned(), json!(why))).collect();
+    Report::new("synod-bench/1")
+        .field("header", Value::Object(header))
+        .field("achieved_per_s", rounded(rate(&middle)))
+        .field("held", true)
+        .field("outcomes", json!({ "accepted": accepted, "rejected": 0, "unknown": 0 }))
+        .field("audit", json!({ "ok": true, "lost": 0, "duplicated": 0, "books_equal": true, "conserved": true }))
+        .field(
+            "pay",
+            json!({
+                "part": "replicas", "process": "one: no socket, no disk",
+                "config": {
+                    "profile": "II-F", "ownership": "custodial", "nodes": plan.nodes, "shards": 1,
+                    "accounts": plan.accounts, "batch": plan.batch, "inflight": plan.inflight,
+                    "dist": "uniform", "workload": "pay",
+                },
+                "runs": all.iter().map(one).collect::<Vec<_>>(),
+                "pps_spread": spread,
+                "reference_pps": rounded(reference),
+                "ratio": { "reference": rounded(if reference > 0.0 { rate(&middle) / reference } else { 0.0 }) },
+                "semantics": "f liars of 3f + 1, every signature checked, no total order, nothing is kept",
+                "unavailable": reasons,
+            }),
+        )
+}

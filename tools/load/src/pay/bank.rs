@@ -1,0 +1,179 @@
+//! Institutions, their customers, and what they order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use synod_astro::{Batches, Config, Draft, Parameters, Setup};
+use synod_broadcast::{Config as BroadcastConfig, SignedBroadcast, signed};
+use synod_crypto::{Hash, Keys, Seed};
+use synod_ledger::{AccountId, Flags, Kind, LEGS_MAX, Leg, Opening, Owner, Terms, Units, UserData};
+use synod_machine::broadcast::{Context, View};
+use synod_quorum::{Epoch, Member, NodeId, Roster};
+
+/// What every customer has at first.
+pub(super) const FUNDS: u64 = 1 << 40;
+const LEDGER: u32 = 978;
+
+/// How payments are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayPlan {
+    /// Replicas, 3f + 1.
+    pub nodes: u8,
+    /// Customers of all institutions.
+    pub accounts: u32,
+    /// Most payments of a batch.
+    pub batch: u32,
+    /// Payments on their way at each replica.
+    pub inflight: u32,
+    /// Time before measuring.
+    pub warmup: Duration,
+    /// Time measured.
+    pub span: Duration,
+}
+
+/// The institutions of a plan.
+#[derive(Clone, Debug)]
+pub struct Bank {
+    pub(super) plan: PayPlan,
+    pub(super) view: Arc<View>,
+    genesis: Vec<Opening>,
+}
+
+fn seed(id: u8) -> Seed {
+    let mut secret = [0x70; 32];
+    secret[0] = id;
+    Seed::new(secret)
+}
+
+impl Bank {
+    /// The institutions of a plan; `None` where no roster has so many members.
+    #[must_use]
+    pub fn new(plan: PayPlan) -> Option<Self> {
+        let members = (0..plan.nodes).map(|id| Member { key: seed(id).public(), power: 1 });
+        let roster = Roster::new(Epoch(1), members.collect()).ok()?;
+        let cluster = Hash::of(b"synod bench pay");
+        let context = Context { shard: 0, view: Hash::of_value("synod astro view", &cluster) };
+        let view = Arc::new(View { cluster, roster: Arc::new(roster), context });
+        let genesis = (0..plan.nodes).flat_map(|registrar| openings(&plan, registrar)).collect();
+        Some(Self { plan, view, genesis })
+    }
+
+    /// Customers of each institution.
+    pub(super) fn customers(&self) -> u64 {
+        customers(&self.plan)
+    }
+
+    /// The keys of a member.
+    pub(super) fn keys(id: u8) -> Keys {
+        Keys::ed25519(&seed(id), [9; 32])
+    }
+
+    pub(super) fn genesis(&self) -> &[Opening] {
+        &self.genesis
+    }
+
+    /// What the replica of a member starts from.
+    pub(super) fn setup(&self, me: u8) -> Setup<SignedBroadcast<Batches>> {
+        let usual = Parameters::default();
+        // A payment and its authorization take less than 160 bytes.
+        let batch_bytes = self.plan.batch.saturating_mul(160).max(usual.batch_bytes);
+        let parameters = Parameters { batch_max: self.plan.batch, batch_bytes, ..usual };
+        let cap = Units(u128::from(FUNDS) * u128::from(self.customers()));
+        let me = NodeId(u32::from(me));
+        let config = Config {
+            me,
+            view: Arc::clone(&self.view),
+            genesis: self.genesis.clone(),
+            caps: (0..self.plan.nodes).map(|id| (u32::from(id), cap)).collect::<BTreeMap<_, _>>(),
+            parameters,
+        };
+        let broadcast = BroadcastConfig {
+            window: parameters.lane_window,
+            retain: parameters.retain,
+            payload_max: parameters.payload_max(),
+            frontier_every: parameters.frontier_every,
+            resend: parameters.resend,
+            resend_max: parameters.resend_max,
+            pull: parameters.pull,
+            pull_max: parameters.pull_max,
+            ..BroadcastConfig::new(me, self.view.roster.all())
+        };
+        let view = Arc::clone(&self.view);
+        let channel =
+            move |settled| signed::Setup { config: broadcast.clone(), view: Arc::clone(&view), settled };
+        Setup { config, channel: Box::new(channel) }
+    }
+
+    /// Orders by which the issuer of an institution gives its customers their money.
+    pub(super) fn funding(&self, registrar: u8) -> Vec<Draft> {
+        let locals: Vec<u64> = (2..self.customers() + 2).collect();
+        let legs = |some: &[u64]| {
+            let leg = |local: &u64| Leg { to: account(registrar, *local), amount: Units(u128::from(FUNDS)) };
+            some.iter().map(leg).collect::<Vec<_>>()
+        };
+        let chunks = locals.chunks(LEGS_MAX).zip(1_u128..);
+        let order = |(some, transfer): (&[u64], u128)| {
+            let legs = legs(some).try_into().ok()?;
+            Some(draft(account(registrar, 1), Kind::MultiPay(legs), transfer))
+        };
+        chunks.filter_map(order).collect()
+    }
+}
+
+/// An order of one unit, from a customer of `registrar` to anybody: both drawn from `draw`.
+pub(super) fn payment(bank: &Bank, registrar: u8, draw: &mut Draw, transfer: u128) -> Draft {
+    let customers = bank.customers();
+    let spender = account(registrar, 2 + draw.below(customers));
+    let registrar = u8::try_from(draw.below(u64::from(bank.plan.nodes))).unwrap_or(0);
+    let to = account(registrar, 2 + draw.below(customers));
+    // Nobody pays itself: who would pays its issuer.
+    let to = if to == spender { account(registrar, 1) } else { to };
+    draft(spender, Kind::Pay(Leg { to, amount: Units(1) }), transfer)
+}
+
+/// A draft that says nothing but who pays whom.
+pub(super) fn draft(spender: AccountId, kind: Kind, transfer: u128) -> Draft {
+    let (user_data, flags) = (UserData::default(), Flags::default());
+    Draft { spender, kind, transfer, ledger: LEDGER, code: 0, user_data, flags }
+}
+
+pub(super) fn account(registrar: u8, local: u64) -> AccountId {
+    AccountId { shard: 0, registrar: u32::from(registrar), local }
+}
+
+fn customers(plan: &PayPlan) -> u64 {
+    u64::from(plan.accounts / u32::from(plan.nodes.max(1))).max(1)
+}
+
+/// The issuer of an institution and its customers.
+fn openings(plan: &PayPlan, registrar: u8) -> impl Iterator<Item = Opening> + use<> {
+    let customers = customers(plan);
+    let cap = Units(u128::from(FUNDS) * u128::from(customers));
+    (1..customers + 2).map(move |local| {
+        let limit = if local == 1 { cap } else { Units(0) };
+        let owner = Owner::Custodial(registrar);
+        let terms = Terms { owner, recovery: None, limit, code: 0, user_data: UserData::default() };
+        let id = account(registrar, local);
+        Opening { id, ledger: LEDGER, terms, limit_max: limit, representative: registrar }
+    })
+}
+
+/// Numbers that spread evenly and are the same in each run (SplitMix64).
+#[derive(Clone, Debug)]
+pub(super) struct Draw(u64);
+
+impl Draw {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let wide = u128::from(mixed ^ (mixed >> 31)) * u128::from(bound);
+        u64::try_from(wide >> 64).unwrap_or(0)
+    }
+}

@@ -1,0 +1,246 @@
+//! One replica with its customers, on a thread of its own.
+
+use super::bank::{Bank, Draw, payment};
+use crate::host::{Host, Said};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+use synod_astro::{Batches, Draft, Input, Level, Output, Refusal};
+use synod_broadcast::{SignedBroadcast, signed};
+use synod_crypto::Keys;
+use synod_ledger::{Account, AccountId};
+use synod_machine::{Event, Job as _, Machine as _, To, Unrecoverable};
+use synod_quorum::{NodeId, NodeSet};
+use synod_wire::{Bytes, Limits, Wire as _};
+
+type Replica = synod_astro::Replica<SignedBroadcast<Batches>>;
+type Message = synod_astro::Message<signed::Message>;
+type Job = <Replica as synod_machine::Machine>::Job;
+
+/// A frame and its sender.
+pub(super) type Frame = (NodeId, Bytes);
+
+/// Orders given between two looks at what came.
+const ORDERS: u32 = 512;
+/// Frames taken between two looks at the orders.
+const FRAMES: usize = 32;
+/// Settled entries between two words that they are kept.
+const KEPT_EVERY: u64 = 8_192;
+/// How long nothing is looked at where nothing happens.
+const IDLE: Duration = Duration::from_millis(1);
+
+/// What the replicas are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Phase {
+    /// Customers get their money.
+    Fund,
+    /// Customers pay.
+    Pay,
+    /// What is on its way settles.
+    Drain,
+    /// The end.
+    Stop,
+}
+
+const FUND: u8 = Phase::Fund as u8;
+const PAY: u8 = Phase::Pay as u8;
+
+/// What one replica shows while it runs.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    /// The phase it is in.
+    pub(super) phase: AtomicU8,
+    /// Orders of its own customers that have their place.
+    pub(super) accepted: AtomicU64,
+    /// Payments of its own customers that have settled here.
+    pub(super) own: AtomicU64,
+    /// All that has settled here.
+    pub(super) all: AtomicU64,
+    /// Entries of its own customers that f + 1 replicas settled.
+    pub(super) settled: AtomicU64,
+    /// Those that a quorum settled.
+    pub(super) stable: AtomicU64,
+    /// Bytes of the frames sent.
+    pub(super) bytes: AtomicU64,
+}
+
+/// What is left of a replica.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    pub(super) accounts: Vec<(AccountId, Account)>,
+    /// Orders refused because too much was on its way; they are given again as others.
+    pub(super) busy: u64,
+    /// Orders refused for another reason, peers blamed, evidence shown: none in a sound run.
+    pub(super) faults: u64,
+}
+
+/// A replica, its customers, its links.
+pub(super) struct Seat<'a> {
+    bank: &'a Bank,
+    id: u8,
+    host: Host<Replica>,
+    keys: Keys,
+    links: Vec<Sender<Frame>>,
+    inbox: Receiver<Frame>,
+    shown: &'a Shown,
+    funding: VecDeque<Draft>,
+    draw: Draw,
+    transfer: u128,
+    given: u64,
+    answered: u64,
+    position: u64,
+    kept: u64,
+    fired: Instant,
+    left: Left,
+}
+
+impl<'a> Seat<'a> {
+    pub(super) fn new(
+        bank: &'a Bank,
+        id: u8,
+        (links, inbox): (Vec<Sender<Frame>>, Receiver<Frame>),
+        shown: &'a Shown,
+    ) -> Result<Self, Unrecoverable> {
+        Ok(Self {
+            bank,
+            id,
+            host: Host::open(NodeId(u32::from(id)), bank.setup(id), true)?,
+            keys: Bank::keys(id),
+            links,
+            inbox,
+            shown,
+            funding: bank.funding(id).into(),
+            draw: Draw::new(u64::from(id)),
+            transfer: 1 << 64,
+            given: 0,
+            answered: 0,
+            position: 0,
+            kept: 0,
+            fired: Instant::now(),
+            left: Left::default(),
+        })
+    }
+
+    /// Runs until it is told to stop.
+    pub(super) fn run(mut self, phase: &AtomicU8) -> Left {
+        loop {
+            let now = phase.load(Ordering::Acquire);
+            if now == Phase::Stop as u8 {
+                break;
+            }
+            let given = self.give(now);
+            self.hear(!given);
+            if self.fired.elapsed() >= IDLE {
+                self.fired = Instant::now();
+                self.host.fire();
+            }
+            self.settle();
+            self.shown.phase.store(now, Ordering::Release);
+        }
+        self.left.faults += self.host.blamed;
+        let book = self.host.machine().book();
+        self.left.accounts = book.accounts().map(|(id, account)| (id, account.clone())).collect();
+        self.left
+    }
+
+    /// Orders while there is room; whether there were any.
+    fn give(&mut self, phase: u8) -> bool {
+        let open = self.given.saturating_sub(self.answered);
+        let places = u64::from(self.bank.plan.inflight).saturating_sub(open);
+        let places = u64::from(self.host.machine().room().min(ORDERS)).min(places);
+        let mut some = false;
+        for _ in 0..places {
+            let draft = match phase {
+                FUND => self.funding.pop_front(),
+                PAY => {
+                    self.transfer += 1;
+                    Some(payment(self.bank, self.id, &mut self.draw, self.transfer))
+                }
+                _ => None,
+            };
+            let Some(draft) = draft else { break };
+            self.given += 1;
+            some = true;
+            self.host.push(Event::Input(Input::Order { ticket: self.given, draft }));
+        }
+        some
+    }
+
+    /// Takes frames that came; waits a moment for one where there is nothing else to do.
+    fn hear(&mut self, may_wait: bool) {
+        let first = if may_wait { self.inbox.recv_timeout(IDLE).ok() } else { None };
+        for (from, frame) in first.into_iter().chain(self.inbox.try_iter()).take(FRAMES) {
+            match Message::decode(frame, &Limits::default()) {
+                Ok(message) => self.host.push(Event::Message { from, message }),
+                Err(_) => self.left.faults += 1,
+            }
+        }
+    }
+
+    /// Steps the machine and does its jobs until there is nothing to do.
+    fn settle(&mut self) {
+        loop {
+            let (mut jobs, mut outputs): (Vec<Job>, Vec<Output>) = (Vec::new(), Vec::new());
+            let (links, me, shown) = (&self.links, NodeId(u32::from(self.id)), self.shown);
+            self.host.run(|said| match said {
+                Said::Send(to, message) => {
+                    let frame = message.encode();
+                    let to = match to {
+                        To::Node(node) => NodeSet::only(node),
+                        To::Set(set) => set,
+                    };
+                    for node in to.iter() {
+                        shown.bytes.fetch_add(frame.len() as u64, Ordering::Relaxed);
+                        let link = links.get(usize::try_from(node.0).unwrap_or(usize::MAX));
+                        link.into_iter().for_each(|link| drop(link.send((me, frame.clone()))));
+                    }
+                }
+                Said::Output(output) => outputs.push(output),
+                Said::Job(job) => jobs.push(job),
+            });
+            outputs.into_iter().for_each(|output| self.on_output(output));
+            if self.position >= self.kept + KEPT_EVERY {
+                self.kept = self.position;
+                self.host.push(Event::Input(Input::Kept(self.kept)));
+            } else if jobs.is_empty() {
+                return;
+            }
+            for job in jobs {
+                self.host.push(Event::Done(job.run(&self.keys)));
+            }
+        }
+    }
+
+    fn on_output(&mut self, output: Output) {
+        let count = |counter: &AtomicU64| {
+            counter.fetch_add(1, Ordering::Release);
+        };
+        match output {
+            Output::Accepted { .. } => count(&self.shown.accepted),
+            Output::Refused { why, .. } => {
+                self.given -= 1;
+                match why {
+                    Refusal::Busy(_) => self.left.busy += 1,
+                    Refusal::Ledger(_) | Refusal::Exists(_) => self.left.faults += 1,
+                }
+            }
+            Output::Settled { position, entry, .. } => {
+                self.position = position;
+                if entry.id.spender.registrar == u32::from(self.id) {
+                    self.answered += 1;
+                    count(&self.shown.own);
+                }
+                count(&self.shown.all);
+            }
+            Output::Progress { level: Level::Settled, .. } => count(&self.shown.settled),
+            Output::Progress { level: Level::Stable, .. } => count(&self.shown.stable),
+            Output::Progress { .. } | Output::Numbered { .. } | Output::Looked { .. } | Output::Opened(_) => {
+            }
+            Output::TwoBatches { .. } | Output::Contradiction { .. } | Output::Conflict { .. } => {
+                self.left.faults += 1;
+            }
+        }
+    }
+}
