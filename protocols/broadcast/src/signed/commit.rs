@@ -47,6 +47,9 @@ impl<I: Items> SignedBroadcast<I> {
                 set
             });
         if known.count() >= quorum && !collected.waiting.is_empty() && !collected.is_checking {
+            if payload.is_none() && collected.has_lists() {
+                return self.read_for_lists(lot, turn);
+            }
             collected.is_checking = true;
             let said = std::mem::take(&mut collected.waiting).into_values().collect();
             return turn.compute(Job::Acks { view, lot, digest, said, payload, may_except: I::may_except });
@@ -67,6 +70,15 @@ impl<I: Items> SignedBroadcast<I> {
         self.certify(certificate, turn);
         if let Some(certificate) = self.slot(lot).and_then(|slot| slot.certificates.last()) {
             turn.send(self.others(), Message::Commit(certificate.clone()));
+        }
+    }
+
+    /// A list of exceptions is held against the payload, which is on the disk alone once the user was told of it.
+    fn read_for_lists(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
+        let Some(slot) = self.slot(lot).filter(|slot| slot.has_lists()) else { return };
+        match slot.wants().and_then(|digest| slot.blob(digest)) {
+            Some(name) => turn.load(name),
+            None => self.pull(lot, turn),
         }
     }
 
@@ -96,6 +108,9 @@ impl<I: Items> SignedBroadcast<I> {
             }
         }
         self.collect(lot, false, turn);
+        if let Some(slot) = self.slot_mut(lot).filter(|slot| slot.is_told() && !slot.has_lists()) {
+            slot.payload = None;
+        }
     }
 
     /// Slots of this node's own that a quorum answered in part are certified so far as they can be, before the next goes out.
