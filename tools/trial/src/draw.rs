@@ -1,12 +1,13 @@
 //! Drawing scenarios for HotStuff: sizes, parameters, workload, and faults within the budget. It knows nothing of any
 //! planted bug.
 
+mod often;
+
 use synod_machine::Span;
 use synod_sim::{Crypto, Draws, Family, Incident, Latency, Mode, Scenario, Stream, Swarm};
 
 use crate::oracle::{faults, weak};
 use crate::params::pack_of;
-use crate::strategy::undercuts;
 use crate::systems::{astro, chopchop, journal};
 use crate::token::{Disk, RunOptions};
 use crate::twins::{self, ROUNDS_MAX};
@@ -129,12 +130,15 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     }
     let [ways, halves] = [7, 9].map(|stream| draws.stream("hotstuff", stream));
     masks(&mut scenario, over, [ways, halves].each_mut());
+    often::unfinished(&mut scenario, &mut draws.stream("hotstuff", 14));
     reads(&mut scenario, [8, 10].map(|stream| draws.stream("hotstuff", stream)).each_mut());
     if pack.has_terms() {
-        undercuts_more(&mut scenario, &mut draws.stream("hotstuff", 12));
-        absences(&mut scenario, &mut draws.stream("hotstuff", 11));
+        often::undercuts_more(&mut scenario, &mut draws.stream("hotstuff", 12));
+        often::absences(&mut scenario, &mut draws.stream("hotstuff", 11));
     }
-    left_behind(&mut scenario, &mut draws.stream("hotstuff", 13));
+    often::left_behind(&mut scenario, &mut draws.stream("hotstuff", 13));
+    often::two_bodies(&mut scenario, &mut draws.stream("hotstuff", 15));
+    often::stale_reads(&mut scenario, &mut draws.stream("hotstuff", 16));
     Ok(scenario)
 }
 
@@ -196,83 +200,23 @@ fn masks(scenario: &mut Scenario, over: bool, [stream, other]: [&mut Stream; 2])
     }
 }
 
-/// In one run of five the first liar withholds votes and builds below what complaints show, and lies in no other way.
-fn undercuts_more(scenario: &mut Scenario, stream: &mut Stream) {
-    let (chosen, amount) = (stream.chance(200_000), 3 * stream.between(0, 300) + 1);
-    let lies = |incident: &Incident| incident.family.is_byzantine() && incident.family.costs_budget();
-    if chosen && let Some(liar) = scenario.incidents.iter().position(lies) {
-        lies_only(scenario, liar, Family::ByzBatches, amount);
-    }
-}
-
-/// Lets a liar lie in this way and no other.
-fn lies_only(scenario: &mut Scenario, liar: usize, family: Family, amount: u64) {
-    let Some(incident) = scenario.incidents.get_mut(liar) else { return };
-    (incident.family, incident.amount) = (family, i64::try_from(amount).unwrap_or(1));
-    let node = incident.nodes.clone();
-    let mut at = 0..;
-    scenario.incidents.retain(|incident| {
-        let is_other = incident.family.is_byzantine() && incident.family.costs_budget();
-        at.next() == Some(liar) || !is_other || incident.nodes != node
-    });
-}
-
-/// Where a liar withholds votes, most often as many correct members are away for a while as make its vote needed.
-fn absences(scenario: &mut Scenario, stream: &mut Stream) {
-    let horizon = scenario.horizon.0;
-    let (wanted, count) =
-        (stream.chance(800_000), stream.between(1, u64::from(faults(scenario.nodes)).max(1)));
-    let (at, lasts) = (stream.below(horizon / 4), stream.between(horizon / 4, horizon / 2));
-    let withholds = |incident: &Incident| undercuts(incident.family, incident.amount.unsigned_abs());
-    if wanted && scenario.incidents.iter().any(withholds) {
-        away(scenario, (Span(at), Span(lasts)), count, stream);
-    }
-}
-
-/// Sometimes where somebody lies, little is kept and a correct member is away for long: it needs a state, which the liar serves
-/// too. Most often the liar lies to those who catch up alone, so that there is something to catch up with.
-fn left_behind(scenario: &mut Scenario, stream: &mut Stream) {
-    let (chosen, retained) = (stream.chance(200_000), stream.between(4, 6));
-    let horizon = scenario.horizon.0;
-    let (at, lasts) = (stream.below(horizon / 4), stream.between(horizon / 3, horizon / 2));
-    // It answers all and not readers alone.
-    let (serves, amount) = (stream.chance(700_000), 8 * stream.below(100));
-    let lies = |incident: &Incident| incident.family.is_byzantine() && incident.family.costs_budget();
-    let Some(liar) = scenario.incidents.iter().position(lies).filter(|_| chosen) else { return };
-    if serves {
-        lies_only(scenario, liar, Family::ByzSync, amount);
-    }
-    for (name, value) in [("checkpoint_every", 4), ("retain_blocks", retained)] {
-        scenario.options.insert(name.to_owned(), i64::try_from(value).unwrap_or(4));
-    }
-    scenario.requests = scenario.requests.max(60);
-    away(scenario, (Span(at), Span(lasts)), 1, stream);
-}
-
-/// Correct members, so many at most, are away for a while.
-fn away(scenario: &mut Scenario, (at, lasts): (Span, Span), count: u64, stream: &mut Stream) {
-    let faulty = scenario.incidents.iter().filter(|incident| incident.family.costs_budget());
-    let faulty: Vec<u32> = faulty.flat_map(|incident| incident.nodes.clone()).collect();
-    let mut correct: Vec<u32> = (0..scenario.nodes).filter(|id| !faulty.contains(id)).collect();
-    stream.shuffle(&mut correct);
-    let id = scenario.incidents.iter().map(|incident| incident.id).max().unwrap_or(0);
-    let away = correct.into_iter().take(usize::try_from(count).unwrap_or(1)).zip(id + 1..);
-    let pause =
-        |(node, id)| Incident { id, family: Family::NodePause, at, lasts, nodes: vec![node], amount: 1 };
-    scenario.incidents.extend(away.map(pause));
-    scenario.incidents.sort_by_key(|incident| incident.at);
-}
-
 /// Most often several pairs agree on the halves they show the others: per round, whether each member hears the first twins,
-/// the second ones, or both. Two halves that are each a quorum go on by themselves and meet in a later round.
+/// the second ones, or both. Two halves that are each a quorum go on by themselves and meet in a later round; where all change
+/// sides, what each half was about to finish stays unfinished.
 fn halves(nodes: u32, rounds: u64, stream: &mut Stream) -> Option<Vec<Vec<u64>>> {
-    let round = |stream: &mut Stream| {
+    let mut before: Vec<u64> = Vec::new();
+    let mut round = |stream: &mut Stream| {
         let ways: &[u64] = match stream.below(100) {
-            0..45 => &[0, 1],
-            45..80 => &[2],
+            0..30 if !before.is_empty() => &[],
+            0..60 => &[0, 1],
+            60..85 => &[2],
             _ => &[0, 1, 2],
         };
-        (0..nodes).map(|_| *stream.pick(ways).unwrap_or(&2)).collect()
+        before = match ways {
+            [] => before.iter().map(|way| if *way < 2 { 1 - way } else { 2 }).collect(),
+            _ => (0..nodes).map(|_| *stream.pick(ways).unwrap_or(&2)).collect(),
+        };
+        before.clone()
     };
     stream.chance(800_000).then(|| (0..rounds).map(|_| round(stream)).collect())
 }
@@ -374,7 +318,8 @@ fn spread(scenario: &mut Scenario, stream: &mut Stream) {
 mod tests {
     use synod_sim::{Family, Incident};
 
-    use super::{scenario, undercuts};
+    use super::scenario;
+    use crate::strategy::undercuts;
     use crate::token::RunOptions;
     use crate::twins::PAIRS;
 

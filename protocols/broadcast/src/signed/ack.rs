@@ -26,6 +26,9 @@ impl<I: Items> SignedBroadcast<I> {
         turn: &mut Turn<'_, Self>,
     ) {
         let (payload, acked) = payload.zip(acked).expect("the user broadcasts payloads");
+        if acked.statement.lot.sequence <= self.sealed {
+            return;
+        }
         self.ahead.insert(acked.statement.lot.sequence, (payload, acked));
         while let Some(next) = self.sealed.checked_add(1)
             && let Some((payload, acked)) = self.ahead.remove(&next)

@@ -173,6 +173,8 @@ impl<I: Items> SignedBroadcast<I> {
         }
         let is_first = slot.certificates.is_empty();
         slot.certificates.push(certificate.clone());
+        self.skip(lot);
+        let Some(slot) = self.slot_mut(lot) else { return };
         slot.open = open.clone();
         slot.resend = None;
         turn.persist(Record::Committed(certificate));
@@ -182,6 +184,15 @@ impl<I: Items> SignedBroadcast<I> {
             self.rows.push(lot, open);
         }
         self.deliver(lot, turn);
+    }
+
+    /// A slot of this node's own is certified: one that an earlier life filled, and lost with its disk, is not filled again.
+    pub(super) fn skip(&mut self, lot: Lot) {
+        if lot.source == self.me() {
+            self.mine = self.mine.max(lot.sequence);
+            self.sealed = self.sealed.max(lot.sequence);
+            self.ahead = self.ahead.split_off(&self.sealed.saturating_add(1));
+        }
     }
 
     /// Tells the user of certificates it was not told of, if the payload is here; has it brought otherwise.

@@ -119,6 +119,7 @@ impl<I: Items> SignedBroadcast<I> {
         let (lot, digest) = (certificate.lot, certificate.digest);
         let open = certificate.open(self.quorums.intersecting());
         let is_settled = lot.sequence <= self.lanes.get(&lot.source).map_or(0, |lane| lane.certified);
+        self.skip(lot);
         let slot = self.lanes.get_mut(&lot.source).and_then(|lane| lane.again(lot.sequence));
         let Some(slot) = slot else { return Ok(()) };
         if slot.certified().is_some_and(|known| known != digest) {

@@ -227,6 +227,36 @@ fn a_stored_payload_is_read_though_its_source_put_another_one_in_memory() {
     assert_eq!(delivered, ["two"]);
 }
 
+/// Found by a run of the simulator: its own lane was certified further than the member that had lost its disk knew of.
+#[test]
+fn a_slot_that_an_earlier_life_filled_and_lost_is_not_filled_again() {
+    let log = Log { condition: Condition::Fresh, records: &mut std::iter::empty() };
+    let mut machine = Signed::recover(Signed::setup(4, 0, BTreeMap::new()), log).expect("sound");
+    let mut sent = Vec::new();
+    let mut happens = |event| {
+        let mut next = vec![event];
+        while let Some(event) = next.pop() {
+            for effect in testing::effects(&mut machine, event, Time::ZERO) {
+                match effect {
+                    Effect::Compute(job) => next.push(Event::Done(synod_machine::Job::run(job, &keys(0)))),
+                    Effect::Send { message: Message::Prepare { lot, .. }, .. } => sent.push(lot),
+                    _ => {}
+                }
+            }
+        }
+    };
+    let offer = |sequence| {
+        Event::Input(Offer::Broadcast { sequence, payload: Bytes::from(format!("new {sequence}")) })
+    };
+    happens(Event::Start);
+    let lost = Lot { source: 0, sequence: 3 };
+    let said = [0, 1, 2].map(|by| ack(by, lost, "lost", &[]).said);
+    let message = Message::Commit(certificate(lost, "lost", said.to_vec()));
+    happens(Event::Message { from: LIAR, message });
+    (1..=4).for_each(|sequence| happens(offer(sequence)));
+    assert_eq!(sent, [Lot { source: 0, sequence: 4 }]);
+}
+
 /// Found by a run of the simulator: the later of two payloads was signed first, the earlier one was not at the crash, and no offer
 /// of it was taken again, so that its source's lane ended there.
 #[test]

@@ -2,7 +2,7 @@
 
 use synod_hotstuff::{Message, Proof};
 
-use super::liar::{Edited, Lie, Move};
+use super::liar::{Edited, Lie, Move, kinds};
 
 /// Withholds some kinds of messages from some members.
 pub(super) struct Withhold {
@@ -37,6 +37,25 @@ const fn kind(message: &Message) -> u64 {
     }
 }
 
+/// Withholds the votes that would finish what a view began: those of the last phase, or those of every third view where all votes are
+/// of one kind. Members are locked, and nothing is decided.
+pub(super) struct Unfinished;
+
+impl Move for Unfinished {
+    fn play(&mut self, lie: &mut Lie<'_, '_>) -> bool {
+        let (last, is_one) = match kinds(lie.secrets.pack) {
+            [only] => (*only, true),
+            several => (several[several.len() - 1], false),
+        };
+        lie.edit(|_, _, message| match &message {
+            Message::Vote { kind, view, .. } if *kind == last && (!is_one || view.0.is_multiple_of(3)) => {
+                Edited::Nothing
+            }
+            _ => Edited::Same,
+        })
+    }
+}
+
 impl Move for Withhold {
     fn play(&mut self, lie: &mut Lie<'_, '_>) -> bool {
         lie.edit(|_, to, message| {
@@ -62,7 +81,7 @@ impl Move for Shave {
                 Message::Vote { view, .. } | Message::Order { view, .. } => *view,
                 _ => return Edited::Same,
             };
-            let place = (u64::from(to.0) + view.0 * 3) % u64::from(members.max(1));
+            let place = view.0.wrapping_mul(3).wrapping_add(u64::from(to.0)) % u64::from(members.max(1));
             if place < u64::from(self.to) { Edited::Same } else { Edited::Nothing }
         })
     }

@@ -257,6 +257,9 @@ impl Strategy for Liar {
     }
 }
 
+/// The amount of a silent member that withholds the votes which would finish a view.
+pub(crate) const UNFINISHED: u64 = 1 << 40;
+
 /// The strategy of a Byzantine incident.
 #[must_use]
 pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strategy>> {
@@ -267,6 +270,7 @@ pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strate
         _ if turns.is_some() => {
             moves.extend(turns.map(|turns| Box::new(Undercut::new(secrets, turns)) as Box<dyn Move>));
         }
+        Family::ByzSilent if amount == UNFINISHED => moves.push(Box::new(hiding::Unfinished)),
         Family::ByzSilent if amount.is_multiple_of(2) => {
             moves.push(Box::new(hiding::Withhold::drawn(amount)))
         }
@@ -302,7 +306,7 @@ pub(crate) fn of(incident: &Incident, secrets: Secrets) -> Option<Box<dyn Strate
         _ => return asking::of(incident).or_else(|| generic(incident)),
     }
     // A body and the header that fits it are told one after the other: who changes one changes both.
-    let always = has_two_bodies(incident.family, amount) || turns.is_some();
+    let always = has_two_bodies(incident.family, amount) || turns.is_some() || amount == UNFINISHED;
     let share = if always { 0 } else { usize::try_from(amount / 2 % 3).unwrap_or(0) };
     let share_ppm = [PPM, PPM / 2, PPM / 5][share];
     Some(Box::new(Liar {

@@ -15,5 +15,5 @@ mod serving;
 mod undercutting;
 mod voting;
 
-pub(crate) use liar::{Secrets, of, sealed, signed, undercuts};
+pub(crate) use liar::{Secrets, UNFINISHED, of, sealed, signed, undercuts};
 pub(crate) use undercutting::Turns;
