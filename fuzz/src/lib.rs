@@ -24,8 +24,9 @@ mod tape;
 mod target;
 
 pub use decoders::{
-    bls, channel, chopchop, config, hotstuff, http, journal, kv, link, merkle, resp, service, vocabulary,
+    astro, bls, broadcast, channel, chopchop, config, hotstuff, http, journal, kv, ledger, link, merkle, resp,
+    service, vocabulary,
 };
-pub use roles::{chop, client, connection, executor, recovery, replica};
+pub use roles::{astro as payments, chop, client, connection, executor, recovery, replica};
 pub use tape::Tape;
 pub use target::{Kind, TARGETS, Target, find};

@@ -1,6 +1,6 @@
 //! What a settled entry does (Listings 3, 4 and 9 `settle`): all of it, or nothing and a code.
 
-use synod_crypto::Hash;
+use synod_crypto::{Hash, planted};
 
 use crate::{
     AccountId, Book, Border, Code, Entry, EntryId, Hold, Kind, Leg, Promised, Total, Units, Verdict, judge,
@@ -16,16 +16,17 @@ impl Book {
     pub fn apply(&mut self, entry: &Entry, digest: Hash) -> Result<(), Code> {
         let account = self.account(entry.id.spender).ok_or(Code::UnknownAccount)?;
         let next = account.sn.saturating_add(1);
-        if entry.id.n != next {
+        let again = planted!(A5) && digest == account.head;
+        if entry.id.n != next && !again {
             return Err(if entry.id.n < next { Code::SequenceConflict } else { Code::SequenceGap });
         }
-        if entry.prev != account.head {
+        if entry.prev != account.head && !again {
             return Err(Code::ChainMismatch);
         }
         let debit = judge(self, entry, &Promised::default())?;
         self.settle(entry, debit);
         let account = self.account_mut(entry.id.spender).expect("the spender was read above");
-        account.sn = next;
+        account.sn = entry.id.n;
         account.head = digest;
         Ok(())
     }
@@ -66,7 +67,8 @@ impl Book {
         let account = self.account_mut(spender).expect("the spender was judged");
         account.debits = account.debits.checked_add(debit).expect("the judge added it up");
         for leg in legs {
-            self.credit(leg.to, ledger, leg.amount);
+            let to = if planted!(A6) { spender } else { leg.to };
+            self.credit(to, ledger, leg.amount);
         }
     }
 

@@ -1,6 +1,8 @@
 //! One target per decoder, by the crate that decodes.
 
+pub mod astro;
 pub mod bls;
+pub mod broadcast;
 pub mod channel;
 pub mod chopchop;
 pub mod config;
@@ -8,6 +10,7 @@ pub mod hotstuff;
 pub mod http;
 pub mod journal;
 pub mod kv;
+pub mod ledger;
 pub mod link;
 pub mod merkle;
 pub mod resp;

@@ -1,5 +1,6 @@
 //! One target per role: bytes become events, and the role's promises are checked after each.
 
+pub mod astro;
 pub mod chop;
 pub mod client;
 pub mod connection;
@@ -24,6 +25,9 @@ pub(crate) const TARGETS: &[Target] = &[
     Target::new("role-chop-server", Kind::Role, chop::server::run, long),
     Target::new("role-chop-broker", Kind::Role, chop::broker::run, long),
     Target::new("role-chop-client", Kind::Role, chop::client::run, steps),
+    Target::new("role-broadcast-plain", Kind::Role, astro::plain::run, long),
+    Target::new("role-broadcast-signed", Kind::Role, astro::signed::run, middle),
+    Target::new("role-astro", Kind::Role, astro::replica::run, long),
 ];
 
 /// The cluster of all roles.
@@ -43,6 +47,10 @@ fn roster() -> Roster {
 
 fn steps(from: &mut Drawn) -> Vec<u8> {
     noise(from, 400)
+}
+
+fn middle(from: &mut Drawn) -> Vec<u8> {
+    noise(from, 1_000)
 }
 
 fn long(from: &mut Drawn) -> Vec<u8> {

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use synod_crypto::{Hash, PublicKey};
 use synod_ledger::{AccountId, Book, Class, Code, Entry, EntryId, Kind, Opening, Owner, Total, Units, judge};
 use synod_machine::broadcast::Lot;
+use synod_machine::planted;
 
 use crate::batch::{Auth, Line};
 use crate::waits::{Cause, Waiter, Waits};
@@ -163,22 +164,34 @@ impl Ledger {
             return Err(Code::WrongShard);
         }
         if let Some(slot) = xlog.slot(n) {
-            return if slot.digest == digest { Ok(None) } else { Err(Code::SequenceConflict) };
+            return if slot.digest == digest || planted!(A1) {
+                Ok(None)
+            } else {
+                Err(Code::SequenceConflict)
+            };
         }
-        if entry.prev != head {
+        if entry.prev != head && !planted!(A17) {
             return Err(Code::ChainMismatch);
         }
         if account.is_frozen() {
             return Err(Code::Frozen);
         }
-        judge(&self.book, entry, xlog.promised()).map(Some)
+        let owes = |slot: &Slot| slot.line.entry.names().any(|id| id == spender);
+        match judge(&self.book, entry, xlog.promised()) {
+            Err(Code::InsufficientFunds)
+                if planted!(A33) && self.open.values().flat_map(Xlog::slots).any(owes) =>
+            {
+                Ok(Some(entry.cost(Units(0))))
+            }
+            debit => debit.map(Some),
+        }
     }
 
     /// Whether the account's owner, as of this entry, vouches for it (4.5).
     fn authorize(&self, line: &Line, by: Authority) -> Result<(), Code> {
         let owner = self.owner(line.entry.id).ok_or(Code::UnknownAccount)?;
         let is_vouched = match (owner, line.auth) {
-            (Owner::Custodial(institution), Auth::Institution) => by.lane == institution,
+            (Owner::Custodial(institution), Auth::Institution) => by.lane == institution || planted!(A2),
             (Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }, Auth::Owner(_)) => {
                 by.key == Some(key)
             }
@@ -233,7 +246,8 @@ impl Ledger {
         let EntryId { spender, n } = line.entry.id;
         let base = Base::of(&self.book, spender);
         if n <= base.sequence {
-            let contradicts = n == 0 || n == base.sequence && digest != base.head;
+            let again = planted!(A5) && self.book.apply(&line.entry, digest).is_ok();
+            let contradicts = !again && (n == 0 || n == base.sequence && digest != base.head);
             return if contradicts { Certified::Contradicts } else { Certified::Whole };
         }
         let slot = self.fresh(line, digest);

@@ -108,22 +108,23 @@ impl<I: Items> SignedBroadcast<I> {
             },
         }
         self.deliver(lot, turn);
+        self.collect(lot, false, turn);
     }
 
     /// A payload that was wanted is here again.
     fn on_brought(&mut self, lot: Lot, payload: Payload, turn: &mut Turn<'_, Self>) {
         let (is_mine, others) = (lot.source == self.me(), self.others());
         let Some(slot) = self.slot_mut(lot) else { return };
-        let is_open = slot.certificates.is_empty();
+        let (is_open, is_told) = (slot.certificates.is_empty(), slot.is_told());
         slot.payload = Some(payload.clone());
-        if !is_open {
+        if !is_open && !is_told {
             return;
         }
         if slot.pull.take().is_some() {
             turn.disarm(Timer::Pull(lot));
         }
         self.hold(lot, &payload, turn);
-        if is_mine {
+        if is_mine && is_open {
             self.send_payload(lot, others, turn);
         }
     }

@@ -149,6 +149,7 @@ impl<I: Items> SignedBroadcast<I> {
                 self.send_payload(lot, others, turn);
             }
             self.deliver(lot, turn);
+            self.collect(lot, false, turn);
         }
     }
 

@@ -37,6 +37,11 @@ impl Collected {
         })
     }
 
+    /// Whether an ACK that was not checked leaves something out.
+    pub(super) fn has_lists(&self) -> bool {
+        self.waiting.values().any(|said| !said.except.items().is_empty())
+    }
+
     fn bytes(&self) -> u64 {
         let both = self.good.values().chain(self.waiting.values());
         both.map(|said| (size_of::<Said>() + size_of_val(said.except.items())) as u64).sum()
@@ -78,12 +83,26 @@ impl Slot {
         self.certificates.first().map(|certificate| certificate.digest)
     }
 
-    /// The payload that the user or a peer waits for: a certified one that was not told, or the one that is worked on.
+    /// The payload that the user or a list of exceptions waits for: a certified one, or the one that is worked on.
     pub(super) fn wants(&self) -> Option<Hash> {
         match self.certified() {
-            Some(digest) => (self.told < self.certificates.len()).then_some(digest),
+            Some(digest) => (self.told < self.certificates.len() || self.has_lists()).then_some(digest),
             None => self.accepted.as_ref().map(|accepted| accepted.digest),
         }
+    }
+
+    /// Whether lists of exceptions wait to be held against its payload. Where all of it is certified, or another payload is, they
+    /// say nothing.
+    pub(super) fn has_lists(&self) -> bool {
+        let taken = self.taken.map(|(digest, _)| digest);
+        let is_whole = !self.certificates.is_empty() && self.open.items().is_empty();
+        let is_its = self.certified().is_none_or(|certified| Some(certified) == taken);
+        !is_whole && is_its && self.collected.as_ref().is_some_and(Collected::has_lists)
+    }
+
+    /// Whether it is certified and the user was told all of it.
+    pub(super) fn is_told(&self) -> bool {
+        !self.certificates.is_empty() && self.told == self.certificates.len()
     }
 
     /// The payload of a digest, if it is in memory.

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_broadcast::signed::{
-    Ack, Acked, Certificate, Context, Except, Items, Message, Said, Setup, TwoPayloads, UNCHECKED, View,
+    Ack, Acked, Certificate, Context, Except, Items, Message, Said, Setup, Timer, TwoPayloads, UNCHECKED,
+    View,
 };
 use synod_broadcast::{Config, Lot, Rule, SignedBroadcast};
 use synod_crypto::{Hash, Scope, Signature, verify_evidence};
-use synod_machine::broadcast::Offer;
+use synod_machine::broadcast::{Broadcast, Offer};
 use synod_machine::{Effect, Event, Time, testing};
 use synod_quorum::{Epoch, Member, NodeId, NodeSet, Roster};
 use synod_wire::{Blob, Bytes, Drawn, Limits, Wire};
@@ -351,6 +352,46 @@ fn a_list_in_an_ack_is_held_against_the_payload_beside_the_handlers() {
     }
     assert_eq!(LOOKED.get(), 2, "both lists");
     assert_eq!(blamed, [(NodeId(3), "bad_exceptions")]);
+}
+
+/// Lists that came once the user had been told of the payload were held against nothing.
+#[test]
+fn a_list_that_comes_after_the_delivery_is_held_against_the_payload_on_the_disk() {
+    let mut machine = Signed::new(config(4, 0), view(4), &BTreeMap::new()).expect("sound");
+    let lot = Lot { source: 0, sequence: 1 };
+    let hears = |by, items: &[u32]| {
+        let message = Message::Ack(ack(by, lot, "items", items));
+        Event::Message { from: NodeId(by), message }
+    };
+    let offer = Offer::Broadcast { sequence: 1, payload: Bytes::from_static(b"items") };
+    let script = [
+        vec![Event::Input(offer), hears(1, &[7, 9]), hears(2, &[7, 9]), Event::Timer(Timer::Resend(lot))],
+        vec![hears(3, &[9, 13]), hears(1, &[9]), hears(2, &[9])],
+    ];
+    let (mut blobs, mut blamed, mut open) = (BTreeMap::new(), Vec::new(), Vec::new());
+    let looked = LOOKED.get();
+    for event in script.into_iter().flatten() {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            for effect in testing::effects(&mut machine, event, Time::ZERO) {
+                match effect {
+                    Effect::Compute(job) => events.push(Event::Done(synod_machine::Job::run(job, &keys(0)))),
+                    Effect::Store { name, bytes } => drop(blobs.insert(name, bytes)),
+                    Effect::Load(name) => {
+                        events.push(Event::Loaded { name, bytes: blobs.get(&name).cloned() });
+                    }
+                    Effect::Output(Broadcast::Delivered { open: left, .. }) => {
+                        open.push(left.items().to_vec())
+                    }
+                    Effect::Blame { peer, fault } => blamed.push((peer, fault.name)),
+                    _ => {}
+                }
+            }
+        }
+    }
+    assert_eq!(blamed, [(NodeId(3), "bad_exceptions")]);
+    assert_eq!(open, [vec![7, 9], vec![9]], "lawful lists certify what they leave in");
+    assert_eq!(LOOKED.get() - looked, 5, "every list, once");
 }
 
 #[test]

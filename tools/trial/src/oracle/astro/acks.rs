@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use synod_crypto::Hash;
 use synod_ledger::{EntryId, genesis};
 
-use super::{BatchSeen, Texts, quorum};
+use super::{BatchSeen, Reckoning, Texts, quorum};
 use crate::oracle::{Verdict, breach};
 
 /// A lane and a number.
@@ -39,6 +39,8 @@ pub struct Acks {
     said: BTreeMap<Slot, BTreeMap<u32, Said>>,
     /// What of each slot a member's records leave out.
     judged: BTreeMap<(u32, Slot), BTreeSet<u32>>,
+    /// Slots that members judged since they started last.
+    current: BTreeSet<(u32, Slot)>,
     /// The last entry that each member endorsed at each place, for good.
     endorsed: BTreeMap<(u32, EntryId), Hash>,
     /// The same, oldest first, not yet on the disk.
@@ -57,6 +59,7 @@ impl Acks {
             liars: BTreeSet::new(),
             said: BTreeMap::new(),
             judged: BTreeMap::new(),
+            current: BTreeSet::new(),
             endorsed: BTreeMap::new(),
             fresh: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -142,25 +145,55 @@ impl Acks {
         self.count(texts, slot)
     }
 
+    /// An honest member put these lists of exceptions together to a certificate: it looked at all of them.
+    ///
+    /// # Errors
+    /// A-S4: a list in it is not closed, whoever signed it.
+    pub fn gather<'a>(
+        &self,
+        texts: &Texts,
+        (node, digest): (u32, Hash),
+        lists: impl Iterator<Item = &'a [u32]>,
+    ) -> Verdict {
+        let Some(batch) = texts.batch(&digest) else { return Ok(()) };
+        for list in lists {
+            let except: BTreeSet<u32> = list.iter().copied().collect();
+            if closed(node, batch, &except).is_err() {
+                let what = format!("member {node} certifies {:?} by a list that is not closed", batch.slot);
+                return breach("A-S4", what);
+            }
+        }
+        Ok(())
+    }
+
     /// An honest member writes that it endorses a batch but for some entries.
     ///
     /// # Errors
     /// X4: it endorses two entries for one place, and no certificate came between; A-S4: it endorses an entry behind one that it
-    /// does not have.
+    /// does not have, or beside what settled there.
     pub fn endorse(
         &mut self,
         texts: &Texts,
         (node, lsn): (u32, u64),
         (slot, digest): (Slot, Hash),
         except: &[u32],
+        settled: Option<&Reckoning>,
     ) -> Verdict {
         let except: BTreeSet<u32> = except.iter().copied().collect();
         let before = self.judged.insert((node, slot), except.clone());
+        self.current.insert((node, slot));
         let Some(batch) = texts.batch(&digest) else { return Ok(()) };
         for (at, (id, line)) in (0_u32..).zip(&batch.lines) {
             let is_new = before.as_ref().is_none_or(|before| before.contains(&at));
             if is_new && !except.contains(&at) {
                 let fresh = Fresh { lsn, slot, batch: digest, id: *id, line: *line };
+                let purse = settled.and_then(|settled| settled.purse(id.spender));
+                if purse.is_some_and(|purse| !purse.leads_to(texts, *id, *line)) {
+                    return breach(
+                        "A-S4",
+                        format!("member {node} endorses {id:?}, and another chain settled"),
+                    );
+                }
                 self.place(texts, node, fresh)?;
             }
         }
@@ -209,6 +242,7 @@ impl Acks {
             }
         }
         self.judged.retain(|(of, _), _| *of != node);
+        self.current.retain(|(of, _)| *of != node);
         let judged = kept.iter().map(|(slot, (_, except))| ((node, *slot), except.clone()));
         self.judged.extend(judged);
     }
@@ -259,6 +293,13 @@ impl Acks {
             at = entry.prev;
         }
         Ok(())
+    }
+
+    /// Whether a member looked at a slot since it started, and leaves an item of it out to this day.
+    #[must_use]
+    pub fn leaves_out(&self, node: u32, slot: Slot, item: u32) -> bool {
+        let left = self.judged.get(&(node, slot)).filter(|_| self.current.contains(&(node, slot)));
+        left.is_some_and(|left| left.contains(&item))
     }
 
     /// Whether any entry of a place is certified.

@@ -75,6 +75,13 @@ impl Facts {
         self.honest(institution)
     }
 
+    /// Whether an account is a customer's of this institution, which never lied.
+    #[must_use]
+    pub fn is_customer(&self, account: AccountId, institution: u8) -> bool {
+        let owner = self.openings.get(&account).map(|opening| opening.terms.owner);
+        owner == Some(Owner::Custodial(institution)) && self.honest(u32::from(institution))
+    }
+
     /// A customer orders something of its institution.
     pub fn order(&mut self, spender: AccountId, transfer: u128, kind: &Kind) {
         let ordered = self.ordered.entry((spender, transfer)).or_insert_with(|| (kind.clone(), 0));

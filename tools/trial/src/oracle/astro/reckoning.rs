@@ -45,6 +45,41 @@ impl Purse {
     pub const fn available(&self) -> u128 {
         (self.credits + self.limit).saturating_sub(self.debits + self.pending)
     }
+
+    /// Whether an entry stands behind what settled, as far as anybody showed what is between.
+    #[must_use]
+    pub fn leads_to(&self, texts: &Texts, id: EntryId, line: Hash) -> bool {
+        let (mut at, mut n) = (line, id.n);
+        while n > self.sequence {
+            let Some(entry) = texts.get(&at) else { return true };
+            (at, n) = (entry.prev, n - 1);
+        }
+        n < self.sequence || id.n <= self.sequence || at == self.head
+    }
+
+    /// Whether what settled pays for an entry and for all between, and no two of them decide over the same money. A log that leads
+    /// elsewhere gave way to a certificate, and says nothing.
+    ///
+    /// # Errors
+    /// A-S6, A-S7.
+    pub fn pays(&self, texts: &Texts, id: EntryId, line: Hash) -> Verdict {
+        let (mut sum, mut at, mut n) = (0_u128, line, id.n);
+        let (mut decided, mut twice) = (BTreeSet::new(), None);
+        while let Some(entry) = texts.get(&at).filter(|_| n > self.sequence) {
+            sum = sum.saturating_add(Reckoning::taken(&entry.kind));
+            if let Kind::Resolve { holds, .. } = &entry.kind {
+                twice = holds.iter().find(|hold| !decided.insert(**hold)).copied().or(twice);
+            }
+            (at, n) = (entry.prev, n - 1);
+        }
+        if (n, at) != (self.sequence, self.head) {
+            return Ok(());
+        }
+        if sum > self.available() {
+            return breach("A-S6", format!("{id:?} is endorsed: {sum} of {}", self.available()));
+        }
+        twice.map_or(Ok(()), |hold| breach("A-S7", format!("{id:?} is endorsed: {hold:?} is decided twice")))
+    }
 }
 
 /// Money set aside.
@@ -177,6 +212,20 @@ impl Reckoning {
             }
         }
         Ok(())
+    }
+
+    /// Whether nothing here speaks against an entry that its institution carries: a payment that comes next in its log, which has
+    /// the money, to accounts that are open.
+    #[must_use]
+    pub fn welcomes(&self, entry: &Entry) -> bool {
+        let Some(purse) = self.purses.get(&entry.id.spender) else { return false };
+        let is_open = |to: AccountId| self.purses.get(&to).is_some_and(|to| to.ledger == purse.ledger);
+        let is_sound = |leg: &Leg| is_open(leg.to) && leg.amount.0 > 0 && leg.amount.0 < 1 << 96;
+        matches!(entry.kind, Kind::Pay(_) | Kind::MultiPay(_))
+            && legs(&entry.kind).iter().all(is_sound)
+            && !legs(&entry.kind).is_empty()
+            && (entry.id.n, entry.prev, entry.ledger) == (purse.sequence + 1, purse.head, purse.ledger)
+            && Self::taken(&entry.kind) <= purse.available()
     }
 
     /// An entry settles.

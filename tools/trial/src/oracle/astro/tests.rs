@@ -69,10 +69,19 @@ fn a_member_that_signs_two_payloads_for_a_slot_or_takes_back_what_it_endorsed_is
     assert_eq!(fired(acks.say(&texts, (2, (0, 9)), (Hash([9; 32]), &[]))), "X3", "nobody showed it");
 }
 
+#[test]
+fn a_certificate_is_put_together_of_closed_lists_whoever_signed_them() {
+    let texts = shown(&[(BATCH, 1, &[first(5), pays(2, first(5).1, 6)])]);
+    let acks = Acks::new(4);
+    let gathered = |lists: &[&[u32]]| fired(acks.gather(&texts, (1, BATCH), lists.iter().copied()));
+    assert_eq!(gathered(&[&[], &[1], &[0, 1]]), "");
+    assert_eq!(gathered(&[&[], &[0]]), "A-S4");
+}
+
 /// Endorses in a record and signs it.
 fn endorse(acks: &mut Acks, texts: &Texts, member: u32, sequence: u64, batch: Hash) -> &'static str {
     let slot = (0, sequence);
-    let written = acks.endorse(texts, (member, sequence), (slot, batch), &[]);
+    let written = acks.endorse(texts, (member, sequence), (slot, batch), &[], None);
     fired(written.and_then(|()| acks.say(texts, (member, slot), (batch, &[]))))
 }
 
@@ -97,8 +106,8 @@ fn two_entries_for_one_place_take_a_certificate_between_and_two_certificates_are
 fn what_a_crash_took_from_the_disk_was_not_endorsed_and_what_was_there_was() {
     let texts = shown(&[(BATCH, 1, &[first(5)]), (OTHER, 2, &[first(7)])]);
     let slots = ((0, 1), (0, 2));
-    let written = |acks: &mut Acks| fired(acks.endorse(&texts, (1, 1), (slots.0, BATCH), &[]));
-    let other = |acks: &mut Acks| fired(acks.endorse(&texts, (1, 2), (slots.1, OTHER), &[]));
+    let written = |acks: &mut Acks| fired(acks.endorse(&texts, (1, 1), (slots.0, BATCH), &[], None));
+    let other = |acks: &mut Acks| fired(acks.endorse(&texts, (1, 2), (slots.1, OTHER), &[], None));
     let mut lost = Acks::new(4);
     assert_eq!(written(&mut lost), "");
     lost.open(1, &std::collections::BTreeMap::new());
@@ -167,6 +176,72 @@ fn what_settles_comes_once_in_order_paid_for_and_to_somebody() {
     assert_eq!(fired(books.clone().settle(&nowhere, two.1)), "A-S7");
     assert_eq!(fired(books.settle(&two.0, two.1)), "");
     assert_eq!(books.purse(account(2)).map(super::Purse::available), Some(100));
+}
+
+#[test]
+fn a_payment_that_comes_next_and_is_paid_for_is_welcome_and_a_member_that_leaves_it_out_is_told_from_one_that_did()
+ {
+    let (one, two) = (first(60), pays(2, first(60).1, 41));
+    let mut books = books();
+    assert!(books.welcomes(&one.0) && !books.welcomes(&two.0), "it is not the next");
+    assert!(!books.welcomes(&first(101).0) && !books.welcomes(&first(0).0));
+    assert!(books.settle(&one.0, one.1).is_ok());
+    assert!(!books.welcomes(&two.0), "no money");
+    let mut nowhere = first(5).0;
+    nowhere.kind = Kind::Pay(Leg { to: account(9), amount: Units(1) });
+    assert!(!books.welcomes(&nowhere));
+    let (texts, mut acks) = (shown(&[(BATCH, 1, std::slice::from_ref(&one))]), Acks::new(4));
+    assert!(acks.endorse(&texts, (1, 1), ((0, 1), BATCH), &[0], None).is_ok());
+    assert!(acks.leaves_out(1, (0, 1), 0) && !acks.leaves_out(2, (0, 1), 0));
+    acks.open(1, &[((0, 1), (BATCH, [0].into()))].into());
+    assert!(!acks.leaves_out(1, (0, 1), 0), "it has not looked at it since");
+    assert!(acks.endorse(&texts, (1, 2), ((0, 1), BATCH), &[], None).is_ok());
+    assert!(!acks.leaves_out(1, (0, 1), 0));
+    let mut facts = Facts::default();
+    facts.open(opening(1, 100));
+    assert!(facts.is_customer(account(1), 0) && !facts.is_customer(account(1), 1));
+    facts.fault(0);
+    assert!(!facts.is_customer(account(1), 0));
+}
+
+#[test]
+fn what_stands_beside_what_settled_is_not_endorsed() {
+    let (one, other) = (first(60), first(50));
+    let (two, beside) = (pays(2, one.1, 3), pays(2, other.1, 4));
+    let texts =
+        shown(&[(BATCH, 1, &[one.clone(), other, two.clone()]), (OTHER, 2, std::slice::from_ref(&beside))]);
+    let mut books = books();
+    assert!(books.settle(&one.0, one.1).is_ok());
+    let purse = books.purse(account(1)).expect("it is open");
+    assert!(purse.leads_to(&texts, two.0.id, two.1) && purse.leads_to(&texts, one.0.id, one.1));
+    assert!(!purse.leads_to(&texts, beside.0.id, beside.1));
+    let mut acks = Acks::new(4);
+    acks.hold(1, first(50).1);
+    let endorsed = acks.endorse(&texts, (1, 1), ((0, 2), OTHER), &[], Some(&books));
+    assert_eq!(fired(endorsed), "A-S4");
+}
+
+#[test]
+fn what_is_endorsed_behind_what_settled_is_paid_for_and_decides_over_money_once() {
+    let (one, two, other) = (first(60), pays(2, first(60).1, 41), pays(3, Hash([7; 32]), 1_000));
+    let decides = |n, prev, mark: u128| {
+        let (mut entry, _) = pays(n, prev, 1);
+        let hold = EntryId { spender: account(2), n: 7 };
+        let holds = vec![hold].try_into().expect("one");
+        entry.kind = Kind::Resolve { holds, verdict: synod_ledger::Verdict::Void };
+        (entry, Hash::of(&mark.to_le_bytes()))
+    };
+    let (yes, again) = (decides(2, one.1, 1_001), decides(3, Hash::of(&1_001_u128.to_le_bytes()), 1_002));
+    let texts = shown(&[(BATCH, 1, &[one.clone(), two.clone(), yes.clone(), again.clone()])]);
+    let pays = |books: &Reckoning, of: &(Entry, Hash)| {
+        fired(books.purse(account(1)).expect("it is open").pays(&texts, of.0.id, of.1))
+    };
+    let mut books = books();
+    assert_eq!((pays(&books, &one), pays(&books, &two)), ("", "A-S6"));
+    assert_eq!((pays(&books, &yes), pays(&books, &again)), ("", "A-S7"));
+    assert_eq!(fired(books.settle(&one.0, one.1)), "");
+    assert_eq!((pays(&books, &two), pays(&books, &yes), pays(&books, &again)), ("A-S6", "", "A-S7"));
+    assert_eq!(pays(&books, &other), "", "it gave way");
 }
 
 fn standing(sequence: u64, head: Hash, credits: u128, debits: u128, limit: u128) -> StandingSeen {

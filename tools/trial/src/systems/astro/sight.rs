@@ -25,6 +25,12 @@ pub fn opened(body: &Bytes) -> Option<Spoken> {
     own.then(|| Spoken::decode(body.slice(1..), &LIMITS).ok()).flatten()
 }
 
+/// Whether a frame is a certificate, as it travels.
+#[must_use]
+pub fn is_certificate(body: &Bytes) -> bool {
+    matches!(opened(body), Some(Message::Broadcast(signed::Message::Commit(_))))
+}
+
 /// Decodes a record.
 #[must_use]
 pub fn record(bytes: &Bytes) -> Option<Kept> {

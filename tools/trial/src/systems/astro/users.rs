@@ -75,7 +75,9 @@ impl Crowd<'_> {
 
     fn several(&self, spender: AccountId, stream: &mut Stream) -> Kind {
         let count = stream.between(2, 4);
-        let share = self.amount(spender, stream) / u128::from(count);
+        let whole = self.amount(spender, stream);
+        // What is beyond one payment may be beyond all of them together only.
+        let share = if whole < (1 << 96) - 1 { whole / u128::from(count) } else { 1 << 95 };
         let leg = |stream: &mut Stream| Leg { to: self.beneficiary(stream), amount: Units(share) };
         let legs: Vec<Leg> = (0..count).map(|_| leg(stream)).collect();
         legs.try_into().map_or_else(|_| self.pay(spender, stream), Kind::MultiPay)

@@ -1,6 +1,6 @@
 //! The checker of a run: shows every moment to every oracle, and keeps the books of all members by hand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use synod_astro::{Level, Line, Message, Output, Promise, Record, Refusal, Word};
 use synod_broadcast::signed::{self, Certificate};
@@ -27,6 +27,8 @@ pub struct Watch {
     acks: Acks,
     keeping: Keeping,
     recovered: Recovered,
+    /// Certificates that reached members, as they travel.
+    reached: BTreeSet<(u32, Hash)>,
     /// Entries by what customers call them.
     named: BTreeMap<(AccountId, u128), Vec<(EntryId, Hash)>>,
     over_budget: bool,
@@ -53,6 +55,7 @@ impl Watch {
             acks: Acks::new(people.members),
             keeping: Keeping::default(),
             recovered,
+            reached: BTreeSet::new(),
             named: BTreeMap::new(),
             over_budget,
             book,
@@ -186,7 +189,8 @@ impl Watch {
         let Promised::Endorsed(slot, digest, except) = promised else { return Ok(()) };
         let batch = digest.or_else(|| self.keeping.batch(node, slot));
         let Some(batch) = batch.filter(|_| honest) else { return Ok(()) };
-        self.acks.endorse(&self.texts, (node, lsn), (slot, batch), &except)
+        let book = self.book.borrow();
+        self.acks.endorse(&self.texts, (node, lsn), (slot, batch), &except, book.reckonings.get(&node))
     }
 
     fn said(&mut self, node: u32, honest: bool, body: &Bytes) -> Verdict {
@@ -215,7 +219,14 @@ impl Watch {
             signed::Message::Ack(ack) if honest && u32::from(ack.said.member) == node => {
                 self.acked(node, (ack.lot, ack.digest), ack.said.except.items())
             }
-            signed::Message::Commit(certificate) if honest => self.certified(node, &certificate),
+            signed::Message::Commit(certificate) if honest => {
+                self.certified(node, &certificate)?;
+                if self.reached.contains(&(node, Hash::of(body))) {
+                    return Ok(());
+                }
+                let lists = certificate.said.iter().map(|said| said.except.items());
+                self.acks.gather(&self.texts, (node, certificate.digest), lists)
+            }
             _ => Ok(()),
         }
     }
@@ -224,10 +235,11 @@ impl Watch {
         let slot = sight::slot(lot);
         self.keeping.said((node, slot), digest, except)?;
         self.funded(node, digest, except)?;
+        self.reasoned((node, slot), digest, except)?;
         self.acks.say(&self.texts, (node, slot), (digest, except))
     }
 
-    /// A-S6 of endorsements: behind what settled at a member, all it endorses of a log is paid for by what settled there.
+    /// A-S6 and A-S7 of endorsements: behind what settled at a member, all it endorses of a log is paid for by what settled there.
     fn funded(&self, node: u32, digest: Hash, except: &[u32]) -> Verdict {
         let book = self.book.borrow();
         let (Some(batch), Some(reckoning)) = (self.texts.batch(&digest), book.reckonings.get(&node)) else {
@@ -239,15 +251,26 @@ impl Watch {
             if except.contains(&at) || id.n <= purse.sequence || self.acks.is_certified(*id, line) {
                 continue;
             }
-            let (mut sum, mut at, mut n) = (0_u128, *line, id.n);
-            while let Some(entry) = self.texts.get(&at).filter(|_| n > purse.sequence) {
-                sum = sum.saturating_add(Reckoning::taken(&entry.kind));
-                (at, n) = (entry.prev, n - 1);
-            }
-            // A log that leads elsewhere gave way to a certificate after this was signed.
-            if at == purse.head && n == purse.sequence && sum > purse.available() {
-                let what = format!("member {node} endorses {id:?}: {sum} of {}", purse.available());
-                return breach("A-S6", what);
+            let told =
+                |breach: Breach| Breach { what: format!("by member {node}: {}", breach.what), ..breach };
+            purse.pays(&self.texts, *id, *line).map_err(told)?;
+        }
+        Ok(())
+    }
+
+    /// A-L4: of a batch of an institution that never lied, a member leaves no entry out that nothing speaks against.
+    fn reasoned(&self, (node, slot): (u32, (u8, u64)), digest: Hash, except: &[u32]) -> Verdict {
+        let book = self.book.borrow();
+        let (Some(batch), Some(reckoning)) = (self.texts.batch(&digest), book.reckonings.get(&node)) else {
+            return Ok(());
+        };
+        let mut before = BTreeSet::new();
+        for (at, (id, line)) in (0_u32..).zip(&batch.lines) {
+            let is_first = before.insert(id.spender) && book.facts.is_customer(id.spender, slot.0);
+            let is_left = except.contains(&at) && self.acks.leaves_out(node, slot, at);
+            let is_open = is_first && is_left && !self.acks.is_any_certified(*id);
+            if is_open && self.texts.get(line).is_some_and(|entry| reckoning.welcomes(entry)) {
+                return breach("A-L4", format!("member {node} leaves {id:?} out of {slot:?} for no reason"));
             }
         }
         Ok(())
@@ -415,6 +438,9 @@ impl Watch {
             Seen::Durable(lsn) => {
                 self.keeping.durable(node, *lsn);
                 self.acks.durable(node, *lsn);
+            }
+            Seen::Frame(frame) if honest && sight::is_certificate(&frame.body) => {
+                self.reached.insert((node, Hash::of(&frame.body)));
             }
             _ => {}
         }

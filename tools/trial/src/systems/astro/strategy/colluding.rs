@@ -10,7 +10,7 @@ use super::super::plan::account;
 use super::super::wallets::signed;
 use super::craft::say;
 use super::inventing::{end, place};
-use super::liar::{BATCHES_MAX, Lie};
+use super::liar::{BATCHES_MAX, HALF, Lie};
 use crate::oracle::astro::quorum;
 
 /// Ends of chains that are remembered.
@@ -61,7 +61,9 @@ fn entry(lie: &mut Lie<'_, '_>, owner: AccountId) -> synod_astro::Line {
         chains.push((n, head));
     }
     let all = chains.clone();
-    let (n, prev) = lie.act.draws.pick(&all).copied().unwrap_or((n, head));
+    // Behind what it signed last, or behind anything.
+    let last = all.last().filter(|_| lie.act.draws.chance(HALF));
+    let (n, prev) = last.or_else(|| lie.act.draws.pick(&all)).copied().unwrap_or((n, head));
     // What a chain that began earlier took is not in what is left: sums beyond it are wanted.
     let part = [5, 3, 2, 1][usize::try_from(lie.act.draws.below(4)).unwrap_or(0)];
     let amount = Units((has / part).max(1));

@@ -30,6 +30,9 @@ pub(crate) struct Corrupted {
 /// Batches that one liar makes up: members that keep few batches have to catch up with all of them.
 pub(super) const BATCHES_MAX: usize = 60;
 
+/// Batches of others that it remembers, the newest.
+const HEARD_MAX: usize = 64;
+
 /// What a liar has seen and made.
 #[derive(Default)]
 pub(super) struct Memory {
@@ -56,8 +59,9 @@ impl Memory {
                 let at = (lot.sequence, batch.digest);
                 if lot.source == me && !self.lane.contains(&at) {
                     self.lane.push(at);
-                } else if lot.source != me && self.heard.len() < 64 {
+                } else if lot.source != me {
                     self.heard.push((*lot, batch.digest, batch.digests.len()));
+                    self.heard.drain(..self.heard.len().saturating_sub(HEARD_MAX));
                 }
             }
             signed::Message::Ack(ack) if ack.lot.source == me => {

@@ -46,10 +46,11 @@ pub(super) fn shave(lie: &mut Lie<'_, '_>, amount: u64) -> bool {
     })
 }
 
-/// Exceptions that nobody else sees: none, all, any.
+/// Exceptions that nobody else sees: none, all, any, the first ones.
 fn list(lie: &mut Lie<'_, '_>, count: u32) -> Except {
-    let ppm = [0, 1_000_000, 300_000, 700_000][usize::try_from(lie.act.draws.below(4)).unwrap_or(0)];
-    let items = (0..count).filter(|_| lie.act.draws.chance(ppm)).collect();
+    let shapes = [(0, 0), (count, 0), (0, 300_000), (0, 700_000), (1, 0), (count / 2, 0)];
+    let (first, ppm) = lie.act.draws.pick(&shapes).copied().unwrap_or((0, 0));
+    let items = (0..count).filter(|item| *item < first || lie.act.draws.chance(ppm)).collect();
     Except::new(items).unwrap_or_default()
 }
 
