@@ -10,6 +10,7 @@ pub mod journal;
 pub mod kv;
 pub mod link;
 pub mod merkle;
+pub mod pay;
 pub mod resp;
 pub mod service;
 pub mod vocabulary;
