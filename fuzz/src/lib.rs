@@ -24,8 +24,8 @@ mod tape;
 mod target;
 
 pub use decoders::{
-    astro, bls, broadcast, channel, chopchop, config, hotstuff, http, journal, kv, ledger, link, merkle, resp,
-    service, vocabulary,
+    astro, bls, broadcast, channel, chopchop, config, hotstuff, http, journal, kv, ledger, link, merkle, pay,
+    resp, service, vocabulary,
 };
 pub use roles::{astro as payments, chop, client, connection, executor, recovery, replica};
 pub use tape::Tape;

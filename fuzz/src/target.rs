@@ -66,6 +66,7 @@ pub const TARGETS: &[&[Target]] = &[
     decoders::http::TARGETS,
     decoders::config::TARGETS,
     decoders::merkle::TARGETS,
+    decoders::pay::TARGETS,
     roles::TARGETS,
 ];
 

@@ -5,6 +5,7 @@ use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes, wire};
 
 pub use crate::items::{Context, Except, ITEMS_MAX, Independent, Items, Lot, PAYLOAD_MAX, UNCHECKED, View};
+pub use crate::proof::Transferable;
 use crate::{Machine, Wall};
 
 wire! {
@@ -207,4 +208,8 @@ pub enum Broadcast {
 pub trait ReliableBroadcast: Machine<Input = Offer, Output = Broadcast> {
     /// Longest payload that it carries, in bytes: longer ones are refused, of peers too.
     fn payload_max(&self) -> u32;
+
+    /// Transferable proofs of a slot that are kept, each of some item that those before it do not prove: encodings of a
+    /// [`Transferable`]. None where the broadcast gives none, or the slot is too old.
+    fn proofs(&self, slot: Slot) -> Vec<Bytes>;
 }

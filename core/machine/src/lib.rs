@@ -45,6 +45,7 @@ mod job;
 mod machine;
 mod nested;
 mod never;
+mod proof;
 mod queue;
 mod recover;
 pub mod register;

@@ -177,9 +177,7 @@ impl Opened {
     /// Proves one entry; `None` beyond the last.
     #[must_use]
     pub fn prove(&self, index: u32) -> Option<EntryProof> {
-        let tree = tree(&self.digests);
-        let path = List::try_from(tree.path(index)?).ok()?;
-        Some(EntryProof { index, count: tree.count(), path })
+        prove(&self.digests, index)
     }
 
     /// Bytes held, for memory accounting.
@@ -198,6 +196,13 @@ fn digests(lines: &[Line]) -> Vec<Hash> {
 
 fn tree(digests: &[Hash]) -> Tree {
     Tree::new(digests.iter().copied().map(leaf).collect())
+}
+
+/// Proves one entry of a batch of these entries; `None` beyond the last.
+pub(crate) fn prove(digests: &[Hash], index: u32) -> Option<EntryProof> {
+    let tree = tree(digests);
+    let path = List::try_from(tree.path(index)?).ok()?;
+    Some(EntryProof { index, count: tree.count(), path })
 }
 
 fn roots(digests: &[Hash], openings: &[Opening], lines: &[Line]) -> (Hash, Hash, Hash) {

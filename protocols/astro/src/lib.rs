@@ -14,7 +14,8 @@
 //! of its chain is, since the quorum's correct members accepted exactly that chain (the ancestor rule). What was accepted and
 //! contradicts a certificate gives way to it.
 //!
-//! *Levels.* `Certified`, `Settled` (f + 1 receipts), `Stable` (a quorum of receipts): see [`Level`].
+//! *Levels.* `Certified`, `Settled` (f + 1 receipts), `Stable` (a quorum of receipts): see [`Level`]. A [`PaymentReceipt`] shows the
+//! level of one payment to whoever has the members' keys; [`verify_receipt`] checks it and needs nothing else.
 //!
 //! *Deviations* from the paper: E1 to E3, E5 to E16, E19, E28, E29, E32 and E33 of the specification; docs/papers/astro.md says where.
 //! From the specification: the representative is a part of the replica's machine, since it judges by the same book.
@@ -34,6 +35,7 @@ mod config;
 mod fault;
 mod job;
 mod ledger;
+mod receipt;
 mod replica;
 mod trace;
 mod waits;
@@ -44,6 +46,10 @@ pub use batch::{Auth, Batch, Batches, EntryProof, Header, Line, OPENINGS_MAX, Op
 pub use config::{Config, LINE_BYTES_MAX, Parameters, Setup, WINDOW_MAX};
 pub use fault::Fault;
 pub use job::{Done, Job, Made, Purpose, Work};
+pub use receipt::{
+    CERTIFICATE_MAX, CHAIN_MAX, Format, Material, NoReceipt, PaymentReceipt, Proved, SettledBy,
+    verify_receipt,
+};
 pub use replica::{Carrier, Replica};
 pub use trace::Rule;
 pub use words::{

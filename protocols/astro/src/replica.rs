@@ -9,6 +9,7 @@ mod lane;
 mod pull;
 mod receipts;
 mod recover;
+mod show;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -55,6 +56,8 @@ pub struct Replica<B: Machine> {
     lanes: BTreeMap<u8, Lane>,
     desk: Desk,
     feed: Feed,
+    /// Batches whose certificates the user was told, each with the number of entries that had settled then; lowest first.
+    shown: VecDeque<(u64, Lot)>,
     /// Entries below certified ones that are not here.
     wanted: BTreeMap<EntryId, Wanted>,
     /// Entries that settled by the certificate of a later one, for whoever is behind.
@@ -121,6 +124,7 @@ impl<B: Carrier> Replica<B> {
             lanes,
             desk: Desk::default(),
             feed: Feed::default(),
+            shown: VecDeque::new(),
             wanted: BTreeMap::new(),
             descended: BTreeMap::new(),
             config,
@@ -271,7 +275,8 @@ impl<B: Carrier> Machine for Replica<B> {
 impl<B: Carrier> Bounded for Replica<B> {
     fn bytes(&self) -> u64 {
         let lanes: u64 = self.lanes.values().map(Lane::bytes).sum();
-        let small = self.wanted.len() * size_of::<(EntryId, Wanted)>()
+        let small = self.shown.len() * size_of::<(u64, Lot)>()
+            + self.wanted.len() * size_of::<(EntryId, Wanted)>()
             + self.descended.len() * 2 * size_of::<(EntryId, Line)>();
         self.broadcast.get().bytes()
             + self.ledger.bytes()
@@ -297,6 +302,7 @@ impl<B: Carrier> Bounded for Replica<B> {
             + self.feed.bytes()
             + batches * (8 * payload + 4_096)
             + accounts * parameters.window * line
+            + self.shown_max() * size_of::<(u64, Lot)>() as u64
             + pull::DESCENDED_MAX as u64 * 2 * line
     }
 }

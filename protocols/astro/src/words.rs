@@ -1,12 +1,14 @@
 //! What replicas say, keep and tell.
 
+use std::sync::Arc;
+
 use synod_crypto::{Hash, Signature, Statement};
 use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Opening, Part, Standing, Total, UserData};
 use synod_machine::broadcast::{Context, Except, Lot, PAYLOAD_MAX};
 use synod_machine::{Message as Spoken, Queue, Record as Kept};
-use synod_wire::{Blob, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
+use synod_wire::{Blob, Bytes, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
 
-use crate::batch::Line;
+use crate::batch::{Line, Opened};
 
 /// Receipts asked for at once.
 const ASKED_MAX: usize = 64;
@@ -398,6 +400,17 @@ pub enum Output {
         /// Its digest.
         digest: Hash,
     },
+    /// A batch of which accounts of this node's registrar pay or are paid is certified, as these proofs show. Told before what it
+    /// settles; after a restart again, until more entries are [`Input::Kept`] than had settled when it was told.
+    Certified {
+        /// The batch.
+        opened: Arc<Opened>,
+        /// See [`synod_machine::broadcast::ReliableBroadcast::proofs`].
+        proofs: Vec<Bytes>,
+    },
+    /// A member's word that a batch of this node's own has settled there, or more of it than by its last word. Its signature was
+    /// checked.
+    Receipted(Receipt),
     /// An account is open.
     Opened(AccountId),
     /// A representative signed two batches for one place.
@@ -407,7 +420,7 @@ pub enum Output {
         /// Which place.
         sequence: u64,
         /// What proves it, as the broadcast shows it.
-        evidence: synod_wire::Bytes,
+        evidence: Bytes,
     },
     /// An entry is certified that contradicts one that is certified or has settled: more members lie than may. What came first
     /// stays, and this entry is left out.
@@ -417,13 +430,13 @@ pub enum Output {
         /// The batch whose certificate it is; none where an entry behind it is certified.
         lot: Option<Lot>,
         /// What is known of the entry that stands in its place, if there is one, and the one that is left out.
-        evidence: synod_wire::Bytes,
+        evidence: Bytes,
     },
     /// Somebody authorized two entries for one place.
     Conflict {
         /// The place.
         id: EntryId,
         /// Both entries with their authorizations.
-        evidence: synod_wire::Bytes,
+        evidence: Bytes,
     },
 }

@@ -199,6 +199,11 @@ impl ReliableBroadcast for Bracha {
     fn payload_max(&self) -> u32 {
         self.config.payload_max
     }
+
+    /// Nothing of it can be shown to others.
+    fn proofs(&self, _: synod_machine::broadcast::Slot) -> Vec<Bytes> {
+        Vec::new()
+    }
 }
 
 impl Bounded for Bracha {

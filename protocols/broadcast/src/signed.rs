@@ -22,7 +22,7 @@ use synod_crypto::{Claim, Hash, Verified};
 use synod_machine::broadcast::{Broadcast, Offer, Refusal, ReliableBroadcast};
 use synod_machine::{Bounded, Event, Machine, Turn, Unrecoverable};
 use synod_quorum::{NodeId, NodeSet, Quorums};
-use synod_wire::Bytes;
+use synod_wire::{Bytes, Wire};
 
 use crate::Lot;
 use crate::config::Config;
@@ -261,6 +261,11 @@ impl<I: Items> Machine for SignedBroadcast<I> {
 impl<I: Items> ReliableBroadcast for SignedBroadcast<I> {
     fn payload_max(&self) -> u32 {
         self.config.payload_max
+    }
+
+    fn proofs(&self, slot: synod_machine::broadcast::Slot) -> Vec<Bytes> {
+        let slot = Lot::try_from(slot).ok().and_then(|lot| self.slot(lot));
+        slot.map_or_else(Vec::new, |slot| slot.certificates.iter().map(Wire::encode).collect())
     }
 }
 

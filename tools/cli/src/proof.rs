@@ -1,7 +1,7 @@
 //! A proof in a file: what it says, and the bytes whose signatures say so.
 //!
 //! `{"schema": "synod-proof/1", "kind", "cluster", "epoch", "bytes"}`; the bytes are the canonical encoding of a
-//! certificate, a commit, an entry, a certified state or a receipt, as hex digits. Everything else in the file is a label: what
+//! certificate, a commit, an entry, a certified state, a payment or a receipt, as hex digits. Everything else in the file is a label: what
 //! is proved is read from the bytes alone.
 //!
 //! *Bounds.* A file of 4 MiB.
@@ -21,9 +21,10 @@ pub(crate) const RECEIPT: &str = "receipt";
 
 /// A proof as it stands in its file.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Proof {
     schema: String,
-    /// `certificate`, `commit`, `entry`, `checkpoint` or `receipt`.
+    /// `certificate`, `commit`, `entry`, `checkpoint`, `payment` or `receipt`.
     pub(crate) kind: String,
     /// Id of the cluster.
     pub(crate) cluster: String,
@@ -47,9 +48,10 @@ impl Proof {
     /// What the signatures are over, and the signatures.
     ///
     /// # Errors
-    /// SYN-6002 if it is no hex.
+    /// SYN-6002 if it is no hex in small letters.
     pub(crate) fn bytes(&self) -> Result<Bytes, SynError> {
-        unhex(&self.bytes).map(Bytes::from).ok_or_else(|| invalid("its bytes are no hex digits"))
+        let bytes = unhex(&self.bytes).filter(|bytes| hex(bytes) == self.bytes);
+        bytes.map(Bytes::from).ok_or_else(|| invalid("its bytes are no small hex digits"))
     }
 
     /// The proof on one line.

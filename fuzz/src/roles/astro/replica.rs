@@ -323,6 +323,8 @@ impl Play for World {
             | Output::Numbered { .. }
             | Output::Looked { .. }
             | Output::Opened(_)
+            | Output::Certified { .. }
+            | Output::Receipted(_)
             | Output::Conflict { .. } => {}
         }
     }

@@ -1,7 +1,11 @@
 //! `/v1/pay`: accounts and transfers of a payment system, through the teller of this node.
 //!
+//! A transfer pays one account or several, sets money aside (`pending`), or decides over what was (`post_pending`, `void_pending`).
+//!
 //! Names of accounts are `SHARD-REGISTRAR-LOCAL`; names of transfers and amounts are decimal strings. A transfer happens once
 //! per name: asked again it has the same answer, and with another payer, payee, amount, ledger or code SYN-3116.
+
+mod order;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +18,14 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use synod_config::{Code, SynError, code, format_duration};
-use synod_host::pay::{AccountId, LOOKED_MAX, PublicKey};
-use synod_host::pay::{Answer, Denied, Level, Order, Owner, PAGE_MAX, Seen, Teller, Transfer, entry};
+use synod_host::pay::{AccountId, KIND, LOOKED_MAX, PublicKey};
+use synod_host::pay::{
+    Answer, Denied, Index, Known, Level, Order, Owner, PAGE_MAX, Seen, Teller, Transfer, known,
+};
+use synod_wire::Wire as _;
 use tokio::time::{Instant, timeout};
+
+use order::{Payment, named};
 
 use crate::{
     http::{
@@ -32,19 +41,6 @@ use crate::{
 
 /// Rows of a page when nothing is said.
 const LIMIT_USUAL: u32 = 100;
-
-/// The body of a POST of transfers.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Payment {
-    id: String,
-    from: String,
-    to: String,
-    amount: String,
-    ledger: Option<u32>,
-    code: Option<u16>,
-    until: Option<String>,
-}
 
 /// The body of a POST of accounts.
 #[derive(Deserialize)]
@@ -102,8 +98,7 @@ fn limit(query: &Query, most: u32) -> Result<u32, Problem> {
 fn denied(why: Denied, order: Option<&Order>) -> Problem {
     let (of, id) =
         order.map_or_else(Default::default, |order| (order.from.to_string(), order.id.to_string()));
-    let to = order.map(|order| order.to.to_string()).unwrap_or_default();
-    let amount = order.map(|order| order.amount.to_string()).unwrap_or_default();
+    let (to, amount) = order.map(named).unwrap_or_default();
     let with = |number: Code, client: &str, field: &str| {
         let values =
             [("client", client), ("account", &*of), ("amount", &amount), ("id", &id), ("field", field)];
@@ -165,34 +160,66 @@ pub(super) async fn transfer(
     Query::read(&uri, &[])?;
     let teller = teller(&front)?;
     let payment: Payment = body(&headers, content, front.request_max, &link.share).await?;
-    let order = Order {
-        id: number("id", &payment.id)?,
-        from: account(&payment.from)?,
-        to: account(&payment.to)?,
-        amount: number("amount", &payment.amount)?,
-        ledger: payment.ledger.unwrap_or(1),
-        code: payment.code.unwrap_or(0),
-    };
+    let order = payment.order()?;
     let (until, limit) = (level(payment.until.as_deref())?, deadline(&headers, front.deadline)?);
     link.writes();
     let what = format!("transfer {}", order.id);
-    let answer = teller.pay(order.clone(), until);
+    let answer = teller.pay(&order, until);
     let transfer = answered(&front.shared, answer, limit, (&what, Some(&order)))
         .await
         .map_err(|problem| problem.of_request(Some(payment.id)))?;
-    Ok(Json(shown(&transfer)).into_response())
+    let teller = Arc::clone(teller);
+    let shown = blocking(move || shown(teller.index(), &transfer)).await?;
+    Ok(Json(shown).into_response())
 }
 
 /// `GET /v1/pay/transfers/{id}`.
-pub(super) async fn find(State(front): State<Arc<Front>>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn find(
+    State(front): State<Arc<Front>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     Query::read(&uri, &[])?;
     let teller = Arc::clone(teller(&front)?);
     let text = uri.path().strip_prefix("/v1/pay/transfers/").unwrap_or_default();
     let id = number("id", text)?;
-    let found = blocking(move || teller.transfer(id)).await?;
-    found
-        .map(|transfer| Json(shown(&transfer)).into_response())
-        .ok_or_else(|| missing(&format!("transfer {id}")))
+    caught_up(&front, &teller, &headers).await?;
+    let found = move || teller.transfer(id).map(|transfer| shown(teller.index(), &transfer));
+    let found = blocking(found).await?;
+    found.map(|transfer| Json(transfer).into_response()).ok_or_else(|| missing(&format!("transfer {id}")))
+}
+
+/// `GET /v1/pay/transfers/{id}/receipt`: a proof as `synod client verify` reads it.
+pub(super) async fn receipt(
+    State(front): State<Arc<Front>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    Query::read(&uri, &[])?;
+    let teller = Arc::clone(teller(&front)?);
+    let path = uri.path().strip_prefix("/v1/pay/transfers/").and_then(|path| path.strip_suffix("/receipt"));
+    let id = number("id", path.unwrap_or_default())?;
+    caught_up(&front, &teller, &headers).await?;
+    let asked = Arc::clone(&teller);
+    let found = blocking(move || {
+        let transfer = asked.transfer(id)?;
+        let receipt = asked.receipt(&transfer);
+        Some((transfer, receipt))
+    });
+    let (transfer, receipt) = found.await?.ok_or_else(|| missing(&format!("transfer {id}")))?;
+    let receipt = receipt.ok_or_else(|| {
+        let payer = transfer.entry.id.spender;
+        let error = SynError::of(code::PROOF_UNAVAILABLE, &[("what", &format!("transfer {id}"))]);
+        error.because(format!(
+            "this node keeps certificates of payments of and to its own accounts; the institution of {payer} may have it"
+        ))
+    })?;
+    let (cluster, epoch) = (teller.view().cluster.to_string(), teller.view().roster.epoch().0);
+    let bytes: String = receipt.encode().iter().map(|byte| format!("{byte:02x}")).collect();
+    let proof = json!({
+        "schema": "synod-proof/1", "kind": KIND, "cluster": cluster, "epoch": epoch, "bytes": bytes,
+    });
+    Ok(Json(proof).into_response())
 }
 
 /// `POST /v1/pay/accounts`.
@@ -253,7 +280,11 @@ pub(super) async fn show(
 }
 
 /// `GET /v1/pay/accounts/{id}/history`.
-pub(super) async fn history(State(front): State<Arc<Front>>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn history(
+    State(front): State<Arc<Front>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let query = Query::read(&uri, &["after", "limit"])?;
     let teller = Arc::clone(teller(&front)?);
     let path = uri.path().strip_prefix("/v1/pay/accounts/").and_then(|path| path.strip_suffix("/history"));
@@ -264,9 +295,19 @@ pub(super) async fn history(State(front): State<Arc<Front>>, uri: Uri) -> Result
         None => 0,
         Some(text) => u64::try_from(number("after", &String::from_utf8_lossy(text))?).unwrap_or(u64::MAX),
     };
-    let found = blocking(move || teller.index().history(id, after, count)).await?;
-    let rows: Vec<Value> = found.iter().map(shown).collect();
+    caught_up(&front, &teller, &headers).await?;
+    let read = move || {
+        let found = teller.index().history(id, after, count);
+        found.iter().map(|transfer| shown(teller.index(), transfer)).collect::<Vec<Value>>()
+    };
+    let rows = blocking(read).await?;
     Ok(Json(json!({ "account": id.to_string(), "transfers": rows })).into_response())
+}
+
+/// Waits until the index has what the replica told of before: who was told that something happened sees it.
+async fn caught_up(front: &Front, teller: &Teller, headers: &HeaderMap) -> Result<(), Problem> {
+    let limit = deadline(headers, front.deadline)?;
+    answered(&front.shared, teller.kept(), limit, ("the question", None)).await
 }
 
 /// Reads the index beside the tasks of this runtime.
@@ -288,11 +329,41 @@ fn key(text: &str) -> Result<PublicKey, Problem> {
     key.map(PublicKey).ok_or_else(|| malformed("ed25519 is not 64 hex digits"))
 }
 
+/// What the index says of a hold that was decided over, or of the holds that an entry decides over.
+fn decided(index: &Index, transfer: &Transfer, known: &Known, put: &mut dyn FnMut(&str, Value)) {
+    let text = |number: u128| Value::from(number.to_string());
+    if let Some((resolver, expires_at)) = known.resolver {
+        put("resolver", Value::from(resolver.to_string()));
+        put("expires_at", Value::from(expires_at.to_string()));
+        let by = index.decided(transfer.place());
+        let is_posted = by.as_ref().is_some_and(|by| by.is_posting());
+        put(
+            "hold",
+            Value::from(if is_posted {
+                "posted"
+            } else if by.is_some() {
+                "voided"
+            } else {
+                "open"
+            }),
+        );
+        put("decided_by", by.map_or(Value::Null, |by| text(by.entry.transfer)));
+    }
+    if let Some(hold) = known.holds.first().and_then(|hold| index.entry(*hold)) {
+        put("pending_id", text(hold.entry.transfer));
+    }
+    if !known.legs.is_empty() {
+        let legs = known.legs.iter();
+        let legs = legs.map(|(to, amount)| json!({ "to": to.to_string(), "amount": amount.to_string() }));
+        put("legs", Value::from(legs.collect::<Vec<_>>()));
+    }
+}
+
 /// A payment as JSON.
-fn shown(transfer: &Transfer) -> Value {
+fn shown(index: &Index, transfer: &Transfer) -> Value {
     let mut object = Map::new();
     let mut put = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
-    let known = entry(transfer);
+    let known = known(&transfer.entry);
     put("id", Value::from(known.id.to_string()));
     put("state", Value::from(word(transfer.level)));
     put("kind", Value::from(known.kind));
@@ -301,6 +372,7 @@ fn shown(transfer: &Transfer) -> Value {
     put("amount", known.amount.map_or(Value::Null, |amount| Value::from(amount.to_string())));
     put("ledger", Value::from(known.ledger));
     put("code", Value::from(known.code));
+    decided(index, transfer, &known, &mut put);
     put("n", Value::from(known.n.to_string()));
     put("digest", Value::from(transfer.digest.to_string()));
     if transfer.position > 0 {

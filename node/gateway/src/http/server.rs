@@ -144,6 +144,7 @@ fn routes(front: Arc<Front>) -> Router {
         .route("/v1/pay/accounts/{id}/history", get(pay::history))
         .route("/v1/pay/transfers", post(pay::transfer))
         .route("/v1/pay/transfers/{id}", get(pay::find))
+        .route("/v1/pay/transfers/{id}/receipt", get(pay::receipt))
         .route("/v1/requests/{id}", get(info::request))
         .route("/v1/status", get(info::status))
         .route("/v1/why", get(info::why))

@@ -1,12 +1,14 @@
 //! All that settled here, on disk: payments by name, by place, and by account in the order in which they settled.
 //!
-//! *Rows.* `e` payer, n: position, level, entry. `t` name, payer, n: nothing. `h` account, position: payer, n. Numbers are big
-//! endian, so rows of an account lie in their order.
+//! *Rows.* `e` payer, n: position, level, entry. `t` name, payer, n: nothing. `h` account, position: payer, n. `x` payer, n of a
+//! hold: payer, n of the entry that decided over it. Numbers are big
+//! endian, so rows of an account lie in their order. What receipts are made from has rows of its own: see [`super::proofs`].
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use synod_astro::Level;
+use synod_astro::{Level, Receipt};
 use synod_config::{SynError, code};
 use synod_ledger::{AccountId, Digests, Entry, EntryId, Kind};
 use synod_machine::broadcast::Position;
@@ -14,6 +16,7 @@ use synod_service::{Change, StateStore};
 use synod_store::{Options, Pace, Store};
 use synod_wire::{Bytes, Limits, Wire};
 
+use super::proofs::{Shown, word};
 use super::words::Transfer;
 
 /// The file in the node's data directory.
@@ -30,6 +33,10 @@ pub enum Kept {
     Settled(u64, Entry),
     /// How sure an entry is, with the caller's name for it.
     Level(EntryId, u128, Level),
+    /// A batch is certified.
+    Certified(Shown),
+    /// A member's word that a batch has settled there.
+    Word(Receipt),
 }
 
 /// See the module.
@@ -37,7 +44,7 @@ pub struct Index {
     store: RwLock<Store>,
 }
 
-fn place(id: EntryId) -> [u8; 24] {
+pub(super) fn place(id: EntryId) -> [u8; 24] {
     let mut bytes = [0; 24];
     bytes[..16].copy_from_slice(&id.spender.to_be_bytes());
     bytes[16..].copy_from_slice(&id.n.to_be_bytes());
@@ -50,7 +57,7 @@ fn read_place(bytes: &[u8]) -> Option<EntryId> {
     Some(EntryId { spender, n: u64::from_be_bytes(n.try_into().ok()?) })
 }
 
-fn key(kind: u8, parts: &[&[u8]]) -> Bytes {
+pub(super) fn key(kind: u8, parts: &[&[u8]]) -> Bytes {
     std::iter::once(&[kind][..]).chain(parts.iter().copied()).flatten().copied().collect()
 }
 
@@ -87,18 +94,44 @@ fn read_row(bytes: &Bytes) -> Option<Transfer> {
     Some(Transfer { entry, digest, level: level(*sure), position })
 }
 
-/// Whom an entry pays.
-fn payees(entry: &Entry) -> Vec<AccountId> {
-    let mut payees: Vec<AccountId> = match &entry.kind {
-        Kind::Pay(leg) => vec![leg.to],
-        Kind::MultiPay(legs) => legs.iter().map(|leg| leg.to).collect(),
-        Kind::Close(leg) => vec![leg.to],
-        _ => Vec::new(),
+/// Rows that wait to be written.
+type Rows = BTreeMap<Bytes, Bytes>;
+
+/// Accounts that an entry is told of: whose it is, and whom it pays or would pay; of a decision over holds, payers and payees of
+/// those.
+fn touched(entry: &Entry, holds: &[Transfer]) -> BTreeSet<AccountId> {
+    let of = |entry: &Entry| -> Vec<AccountId> {
+        match &entry.kind {
+            Kind::Pay(leg) | Kind::Close(leg) => vec![leg.to],
+            Kind::MultiPay(legs) => legs.iter().map(|leg| leg.to).collect(),
+            Kind::Hold { to, .. } => vec![*to],
+            Kind::Resolve { .. } | Kind::Rekey(_) | Kind::Move(_) | Kind::SetLimit(_) => Vec::new(),
+        }
     };
-    payees.sort_unstable();
-    payees.dedup();
-    payees.retain(|payee| *payee != entry.id.spender);
-    payees
+    let held = holds.iter().flat_map(|hold| of(&hold.entry).into_iter().chain([hold.entry.id.spender]));
+    of(entry).into_iter().chain(held).chain([entry.id.spender]).collect()
+}
+
+/// The entry at a place, among rows that wait or that are written.
+fn entry_of(store: &Store, rows: &Rows, id: EntryId) -> Option<Transfer> {
+    let key = key(b'e', &[&place(id)]);
+    read_row(&rows.get(&key).cloned().or_else(|| store.get(&key))?)
+}
+
+/// The rows of an entry that settled.
+fn settle(store: &Store, rows: &mut Rows, position: u64, entry: &Entry) {
+    let at = place(entry.id);
+    let holds: &[EntryId] = if let Kind::Resolve { holds, .. } = &entry.kind { holds } else { &[] };
+    let held: Vec<Transfer> = holds.iter().filter_map(|id| entry_of(store, rows, *id)).collect();
+    for id in holds {
+        rows.insert(key(b'x', &[&place(*id)]), Bytes::copy_from_slice(&at));
+    }
+    rows.insert(key(b'e', &[&at]), row(position, Level::Certified, entry));
+    rows.insert(key(b't', &[&entry.transfer.to_be_bytes(), &at]), Bytes::new());
+    for account in touched(entry, &held) {
+        let turn = position.to_be_bytes();
+        rows.insert(key(b'h', &[&account.to_be_bytes(), &turn]), Bytes::copy_from_slice(&at));
+    }
 }
 
 impl Index {
@@ -119,7 +152,7 @@ impl Index {
         Ok(Self { store: RwLock::new(store) })
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Store> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Store> {
         self.store.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -146,28 +179,24 @@ impl Index {
     pub fn keep(&self, news: Vec<Kept>) -> u64 {
         let mut store = self.write();
         let mut last = store.position().0;
-        let mut rows: std::collections::BTreeMap<Bytes, Bytes> = std::collections::BTreeMap::new();
+        let mut rows = Rows::new();
         for kept in news {
             match kept {
                 Kept::Settled(position, _) if position <= last => {}
                 Kept::Settled(position, entry) => {
                     assert_eq!(position, last + 1, "settled entries come in their order");
                     last = position;
-                    let at = place(entry.id);
-                    rows.insert(key(b'e', &[&at]), row(position, Level::Certified, &entry));
-                    rows.insert(key(b't', &[&entry.transfer.to_be_bytes(), &at]), Bytes::new());
-                    for account in payees(&entry).into_iter().chain([entry.id.spender]) {
-                        let turn = position.to_be_bytes();
-                        rows.insert(key(b'h', &[&account.to_be_bytes(), &turn]), Bytes::copy_from_slice(&at));
-                    }
+                    settle(&store, &mut rows, position, &entry);
+                }
+                Kept::Certified(shown) => shown.rows(&mut rows),
+                Kept::Word(receipt) => {
+                    let (key, row) = word(&receipt);
+                    rows.insert(key, row);
                 }
                 Kept::Level(id, _, sure) => {
-                    let key = key(b'e', &[&place(id)]);
-                    let known = rows.get(&key).cloned().or_else(|| store.get(&key));
-                    if let Some(transfer) =
-                        known.as_ref().and_then(read_row).filter(|known| known.level < sure)
-                    {
-                        rows.insert(key, row(transfer.position, sure, &transfer.entry));
+                    let known = entry_of(&store, &rows, id).filter(|known| known.level < sure);
+                    if let Some(transfer) = known {
+                        rows.insert(key(b'e', &[&place(id)]), row(transfer.position, sure, &transfer.entry));
                     }
                 }
             }
@@ -183,6 +212,22 @@ impl Index {
     #[must_use]
     pub fn entry(&self, id: EntryId) -> Option<Transfer> {
         read_row(&self.read().get(&key(b'e', &[&place(id)]))?)
+    }
+
+    /// The entry that decided over the hold at a place.
+    #[must_use]
+    pub fn decided(&self, hold: EntryId) -> Option<Transfer> {
+        let at = self.read().get(&key(b'x', &[&place(hold)]))?;
+        self.entry(read_place(&at)?)
+    }
+
+    /// Entries of this name, whoever's they are; [`PAGE_MAX`] at most.
+    #[must_use]
+    pub fn all_named(&self, name: u128) -> Vec<Transfer> {
+        let prefix = key(b't', &[&name.to_be_bytes()]);
+        let found = self.read().scan(&prefix, PAGE_MAX);
+        let named = found.into_iter().take_while(|(key, _)| key.starts_with(&prefix));
+        named.filter_map(|(key, _)| self.entry(read_place(key.get(17..)?)?)).collect()
     }
 
     /// An entry of this name, whoever's it is.

@@ -4,12 +4,16 @@
 //! [`Index`] in its order. The replica tells a settled entry again after a crash until the index has it on disk, so the index
 //! holds all that ever settled here, and an order of a name that it holds happens no second time.
 //!
-//! *Trust.* What a node tells is the word of that node, which is the institution of its custodial accounts.
+//! *Trust.* What a node tells is the word of that node, which is the institution of its custodial accounts. A receipt is no node's
+//! word: [`check`] needs the genesis alone.
 //!
 //! *Bounds.* [`ORDERS_MAX`] orders are under way at a node. The index is a file; its page cache is 64 MiB.
 
 mod index;
+mod keeper;
 mod node;
+mod proofs;
+mod receipt;
 mod teller;
 #[cfg(test)]
 mod tests;
@@ -18,11 +22,12 @@ mod words;
 pub use index::{Index, Kept, PAGE_MAX};
 pub use node::issuer;
 pub(crate) use node::{giver, recover};
-pub use synod_astro::{LOOKED_MAX, Level, Seen};
+pub use receipt::{KIND, check};
+pub use synod_astro::{LOOKED_MAX, Level, PaymentReceipt, Proved, Seen};
 pub use synod_crypto::PublicKey;
 pub use synod_ledger::{AccountId, Owner};
 pub use teller::{Answer, ORDERS_MAX, Teller};
-pub use words::{Asked, Denied, Known, Order, Transfer, entry};
+pub use words::{Asked, Denied, Known, Order, Transfer, What, known};
 
 /// Lanes of the journal.
 pub(crate) const LANES: u8 = 1;

@@ -35,12 +35,12 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>) -> Result<Plan, SynErr
     };
     let config = config(&setup.genesis, setup.own)?;
     let broadcast = broadcast(&config);
-    let view = Arc::clone(&config.view);
+    let (view, signing) = (Arc::clone(&config.view), Arc::clone(&config.view));
     let channel =
-        move |settled| signed::Setup { config: broadcast.clone(), view: Arc::clone(&view), settled };
+        move |settled| signed::Setup { config: broadcast.clone(), view: Arc::clone(&signing), settled };
     let replica = synod_astro::Setup { config, channel: Box::new(channel) };
     let replica = Host::<Hosted>::open(host(setup, REPLICA), replica, log).map_err(damaged)?;
-    let teller = Teller::open(&setup.data, setup.own)?;
+    let teller = Teller::open(&setup.data, setup.own, view)?;
     Ok(Plan {
         parts: vec![Part { number: REPLICA, hosted: Box::new(replica), reactor: 0, routes: Vec::new() }],
         connector: connect(&teller),
@@ -57,14 +57,9 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>) -> Result<Plan, SynErr
 fn config(genesis: &Genesis, own: NodeId) -> Result<Config, SynError> {
     let pay = genesis.pay().ok_or_else(|| invalid("the genesis is not of protocol astro"))?;
     let registrars = registrars(genesis, pay)?;
-    let id = genesis.id();
     Ok(Config {
         me: own,
-        view: Arc::new(View {
-            cluster: id,
-            roster: Arc::new(genesis.roster().clone()),
-            context: Context { shard: SHARD, view: Hash::of_value("synod astro view", &id) },
-        }),
+        view: Arc::new(view(genesis)),
         genesis: registrars.iter().map(|(number, ledger, cap)| first(*number, *ledger, *cap)).collect(),
         caps: registrars
             .iter()
@@ -79,6 +74,16 @@ fn config(genesis: &Genesis, own: NodeId) -> Result<Config, SynError> {
             ..Parameters::default()
         },
     })
+}
+
+/// The members that sign for payments.
+pub(super) fn view(genesis: &Genesis) -> View {
+    let id = genesis.id();
+    View {
+        cluster: id,
+        roster: Arc::new(genesis.roster().clone()),
+        context: Context { shard: SHARD, view: Hash::of_value("synod astro view", &id) },
+    }
 }
 
 /// Number, ledger and cap of each registrar, in the order of their numbers.

@@ -5,19 +5,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
-use synod_astro::{Input, Level, Output, Refusal, Seen};
+use synod_astro::{Input, Level, Output, PaymentReceipt, Refusal, Seen};
 use synod_config::SynError;
 use synod_crypto::Hash;
-use synod_ledger::{AccountId, Entry, EntryId, Opening, Owner, Terms, Units, UserData};
+use synod_ledger::{AccountId, Code, Entry, EntryId, Kind, Opening, Owner, Terms, Units, UserData};
+use synod_machine::broadcast::View;
 use synod_quorum::NodeId;
 use tokio::sync::oneshot;
 
 use super::index::{Index, Kept};
-use super::words::{Asked, Denied, Order, Transfer};
+use super::keeper::{News, keep};
+use super::proofs::Shown;
+use super::words::{Asked, Denied, Order, Transfer, Wanted};
 use super::{SHARD, issuer};
 use crate::error::invalid;
 
@@ -25,20 +28,18 @@ use crate::error::invalid;
 pub const ORDERS_MAX: usize = 1 << 18;
 /// The ticket of the question that comes first; those of users begin behind it.
 const KNOCK: u64 = 0;
-/// Most entries that are kept with one sync.
-const GROUP_MAX: usize = 1 << 14;
 /// When to try again, in milliseconds, where the replica has no room.
 const RETRY_MS: u32 = 50;
 
 /// Where an answer comes.
 pub type Answer<T> = oneshot::Receiver<Asked<T>>;
-type Reply<T> = oneshot::Sender<Asked<T>>;
+pub(super) type Reply<T> = oneshot::Sender<Asked<T>>;
 /// Gives an input to the replica; false where it has no room.
 pub(crate) type Give = Box<dyn Fn(Input) -> bool + Send + Sync>;
 
 /// An order under way: given to the replica and not yet in the index.
 struct Under {
-    order: Order,
+    order: Wanted,
     /// Its entry, once it has one.
     known: Option<(Entry, Hash)>,
     level: Level,
@@ -69,10 +70,11 @@ struct State {
 /// See the module.
 pub struct Teller {
     own: NodeId,
+    view: Arc<View>,
     state: Mutex<State>,
     replica: OnceLock<Give>,
     index: Arc<Index>,
-    news: Mutex<Option<Sender<Kept>>>,
+    news: Mutex<Option<Sender<News>>>,
     keeper: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -81,11 +83,12 @@ impl Teller {
     ///
     /// # Errors
     /// Those of [`Index::open`].
-    pub(crate) fn open(data: &Path, own: NodeId) -> Result<Arc<Self>, SynError> {
+    pub(crate) fn open(data: &Path, own: NodeId, view: Arc<View>) -> Result<Arc<Self>, SynError> {
         let index = Arc::new(Index::open(data)?);
         let (news, heard) = channel();
         let teller = Arc::new(Self {
             own,
+            view,
             state: Mutex::default(),
             replica: OnceLock::new(),
             index,
@@ -139,22 +142,48 @@ impl Teller {
         &self.index
     }
 
+    /// Who signs for payments.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The receipt of a settled payment, at the highest level that this node can show; `None` where it has nothing that certifies
+    /// it. [`Self::kept`] makes sure that all is looked at that the node was told.
+    #[must_use]
+    pub fn receipt(&self, transfer: &Transfer) -> Option<PaymentReceipt> {
+        self.index.receipt(transfer.place(), &self.view)
+    }
+
+    /// Answers once the index has everything that was told so far.
+    pub fn kept(&self) -> Answer<()> {
+        let (reply, answer) = oneshot::channel();
+        self.tell_keeper(News::Ask(reply));
+        answer
+    }
+
     /// Gives an input to the replica; false where it has no room.
     fn give(&self, input: Input) -> bool {
         self.replica.get().is_some_and(|give| give(input))
     }
 
-    /// Orders a payment; the answer comes once it is as sure as `until`.
-    pub fn pay(&self, order: Order, until: Level) -> Answer<Transfer> {
+    /// Orders something; the answer comes once it is as sure as `until`.
+    pub fn pay(&self, order: &Order, until: Level) -> Answer<Transfer> {
         let (reply, answer) = oneshot::channel();
-        let (id, draft) = (order.id, order.draft());
-        let mut state = self.state();
-        if !state.is_ready {
-            drop(state);
+        if !self.is_ready() {
             self.knock();
             let _ = reply.send(Err(Denied::Busy(RETRY_MS)));
             return answer;
         }
+        let order = match self.wanted(order) {
+            Ok(order) => order,
+            Err(why) => {
+                let _ = reply.send(Err(why));
+                return answer;
+            }
+        };
+        let (id, draft) = (order.id, order.draft());
+        let mut state = self.state();
         if let Some(under) = state.orders.get_mut(&id) {
             under.join(&order, until, reply);
             return answer;
@@ -178,6 +207,28 @@ impl Teller {
             self.refuse(ticket, Denied::Busy(RETRY_MS));
         }
         answer
+    }
+
+    /// The order as the ledger knows it, with the hold that it decides over.
+    fn wanted(&self, order: &Order) -> Result<Wanted, Denied> {
+        let held = order.what.hold().map(|name| self.held(name, order.from)).transpose()?;
+        Wanted::new(order, held)
+    }
+
+    /// The hold of this name that an account decides over, with its amount. Several institutions may have holds of one name.
+    fn held(&self, name: u128, resolver: AccountId) -> Result<(EntryId, u128), Denied> {
+        let settled = self.state().settled.get(&name).cloned();
+        let mut why = Code::HoldNotFound;
+        for transfer in settled.into_iter().chain(self.index.all_named(name)) {
+            match &transfer.entry.kind {
+                Kind::Hold { amount, resolver: decides, .. } if *decides == resolver => {
+                    return Ok((transfer.entry.id, amount.0));
+                }
+                Kind::Hold { .. } => why = Code::HoldWrongResolver,
+                _ => {}
+            }
+        }
+        Err(Denied::Ledger(why))
     }
 
     /// A payment of this name by an account of this institution.
@@ -255,6 +306,10 @@ impl Teller {
                     let _ = reply.send(Ok(account));
                 }
             }
+            Output::Certified { opened, proofs } => {
+                self.tell_keeper(Kept::Certified(Shown::new(opened, proofs, self.own.0)));
+            }
+            Output::Receipted(receipt) => self.tell_keeper(Kept::Word(receipt)),
             Output::Looked { ticket: KNOCK, .. } => self.state().is_ready = true,
             Output::Looked { ticket, accounts } => {
                 if let Some(Open::Look(reply)) = self.state().asked.remove(&ticket) {
@@ -316,15 +371,16 @@ impl Teller {
         self.tell_keeper(Kept::Settled(position, entry));
     }
 
-    fn tell_keeper(&self, kept: Kept) {
+    fn tell_keeper(&self, news: impl Into<News>) {
+        let told = news.into();
         if let Some(news) = self.news.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             // The keeper hears as long as there is a sender.
-            let _ = news.send(kept);
+            let _ = news.send(told);
         }
     }
 
     /// The index holds everything up to this position, and these.
-    fn on_kept(&self, position: u64, kept: &[(u128, Option<Level>)]) {
+    pub(super) fn on_kept(&self, position: u64, kept: &[(u128, Option<Level>)]) {
         // Without room the next group says it.
         self.give(Input::Kept(position));
         let mut state = self.state();
@@ -410,7 +466,7 @@ impl Under {
     }
 
     /// Another call for the same name.
-    fn join(&mut self, order: &Order, until: Level, reply: Reply<Transfer>) {
+    fn join(&mut self, order: &Wanted, until: Level, reply: Reply<Transfer>) {
         if let Some(field) = self.order.differs_from(order) {
             let _ = reply.send(Err(Denied::Different(field)));
             return;
@@ -431,51 +487,4 @@ impl Under {
             }
         }
     }
-}
-
-/// Keeps what it hears, many at a time with one sync.
-fn keep(heard: &Receiver<Kept>, index: &Index, teller: &Weak<Teller>) {
-    let mut early: HashMap<EntryId, (u128, Level)> = HashMap::new();
-    while let Ok(first) = heard.recv() {
-        let mut group = vec![first];
-        while group.len() < GROUP_MAX
-            && let Ok(next) = heard.try_recv()
-        {
-            group.push(next);
-        }
-        let names = group.iter().map(|kept| match kept {
-            Kept::Settled(_, entry) => (entry.transfer, None),
-            Kept::Level(_, name, level) => (*name, Some(*level)),
-        });
-        let names: Vec<(u128, Option<Level>)> = names.collect();
-        let group = ordered(group, index, &mut early);
-        let position = index.keep(group);
-        if let Some(teller) = teller.upgrade() {
-            teller.on_kept(position, &names);
-        }
-    }
-}
-
-/// Levels that come before their entries settle here wait for them.
-fn ordered(group: Vec<Kept>, index: &Index, early: &mut HashMap<EntryId, (u128, Level)>) -> Vec<Kept> {
-    let settled: Vec<EntryId> = group
-        .iter()
-        .filter_map(|kept| if let Kept::Settled(_, entry) = kept { Some(entry.id) } else { None })
-        .collect();
-    let here: std::collections::HashSet<EntryId> = settled.iter().copied().collect();
-    let (mut entries, mut levels) = (Vec::new(), Vec::new());
-    for kept in group {
-        match kept {
-            Kept::Settled(..) => entries.push(kept),
-            Kept::Level(id, ..) if here.contains(&id) || index.entry(id).is_some() => levels.push(kept),
-            Kept::Level(id, name, level) => {
-                let known = early.entry(id).or_insert((name, level));
-                known.1 = known.1.max(level);
-            }
-        }
-    }
-    let late = settled.iter().filter_map(|id| Some((*id, early.remove(id)?)));
-    levels.extend(late.map(|(id, (name, level))| Kept::Level(id, name, level)));
-    entries.extend(levels);
-    entries
 }

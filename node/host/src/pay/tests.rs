@@ -1,15 +1,20 @@
 //! What a teller promises, with a replica spoken by hand.
 
+mod holds;
+mod receipts;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use synod_astro::{Draft, Input, Level, Output, Refusal};
-use synod_crypto::Hash;
+use synod_crypto::{Hash, Keys, Seed};
 use synod_ledger::{AccountId, Code, Digests, Entry, EntryId, genesis};
-use synod_quorum::NodeId;
+use synod_machine::broadcast::{Context, View};
+use synod_quorum::{Epoch, Member, NodeId, Roster};
 
-use super::{Denied, Index, Kept, Order, Teller, Transfer};
+use super::words::Wanted;
+use super::{Denied, Index, Kept, Order, Teller, Transfer, What};
 
 /// A directory that goes with its test.
 struct Folder(PathBuf);
@@ -30,12 +35,33 @@ impl Drop for Folder {
     }
 }
 
+/// The keys of a member of four.
+fn keys(member: u8) -> Keys {
+    Keys::ed25519(&Seed::new([member + 1; 32]), [9; 32])
+}
+
+fn view() -> View {
+    let members = (0..4).map(|member| Member { key: keys(member).public(), power: 1 });
+    let roster = Roster::new(Epoch(0), members.collect()).expect("distinct members");
+    let context = Context { shard: 0, view: Hash([5; 32]) };
+    View { cluster: Hash([4; 32]), roster: Arc::new(roster), context }
+}
+
 fn account(registrar: u32, local: u64) -> AccountId {
     AccountId { shard: 0, registrar, local }
 }
 
 fn order(id: u128, amount: u128) -> Order {
-    Order { id, from: account(0, 1), to: account(1, 2), amount, ledger: 1, code: 0 }
+    paying(id, account(1, 2), amount)
+}
+
+fn paying(id: u128, to: AccountId, amount: u128) -> Order {
+    Order { id, from: account(0, 1), what: What::Pay { to, amount }, ledger: 1, code: 0 }
+}
+
+/// The order as the replica takes it.
+fn draft(order: &Order) -> Draft {
+    Wanted::new(order, None).expect("it needs no hold").draft()
 }
 
 /// The entry that a replica makes of a draft.
@@ -61,14 +87,14 @@ impl Counter {
     }
 
     fn at(folder: Arc<Folder>) -> Self {
-        let teller = Teller::open(&folder.0, NodeId(0)).expect("an index");
+        let teller = Teller::open(&folder.0, NodeId(0), Arc::new(view())).expect("an index");
         let asked = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&asked);
         teller.begin(Box::new(move |input| {
             heard.lock().expect("no panic").push(input);
             true
         }));
-        let early = teller.pay(order(99, 5), Level::Settled).try_recv().expect("at once");
+        let early = teller.pay(&order(99, 5), Level::Settled).try_recv().expect("at once");
         assert_eq!(early, Err(Denied::Busy(50)), "what settled before is not told yet");
         teller.hear(Output::Looked { ticket: 0, accounts: Vec::new() });
         assert!(teller.is_ready());
@@ -122,9 +148,9 @@ fn told(answer: &mut Answer) -> Result<Transfer, Denied> {
 fn an_order_is_given_once_however_often_it_is_asked() {
     let counter = Counter::new();
     let mut answers: Vec<Answer> =
-        (0..3).map(|_| counter.teller.pay(order(7, 5), Level::Certified)).collect();
+        (0..3).map(|_| counter.teller.pay(&order(7, 5), Level::Certified)).collect();
     assert_eq!(counter.orders().len(), 1);
-    let other = counter.teller.pay(order(7, 6), Level::Certified).try_recv().expect("at once");
+    let other = counter.teller.pay(&order(7, 6), Level::Certified).try_recv().expect("at once");
     assert_eq!(other, Err(Denied::Different("amount")));
     let accepted = counter.accept(0);
     assert!(answers.iter_mut().all(|answer| answer.try_recv().is_err()), "one member's word is no outcome");
@@ -138,8 +164,8 @@ fn an_order_is_given_once_however_often_it_is_asked() {
 #[test]
 fn who_waits_is_told_when_a_payment_is_as_sure_as_wanted() {
     let counter = Counter::new();
-    let mut stable = counter.teller.pay(order(7, 5), Level::Stable);
-    let mut settled = counter.teller.pay(order(7, 5), Level::Settled);
+    let mut stable = counter.teller.pay(&order(7, 5), Level::Stable);
+    let mut settled = counter.teller.pay(&order(7, 5), Level::Settled);
     let accepted = counter.accept(0);
     counter.settle(1, accepted.clone(), Level::Settled);
     assert_eq!(told(&mut settled).expect("paid").level, Level::Settled);
@@ -152,26 +178,26 @@ fn who_waits_is_told_when_a_payment_is_as_sure_as_wanted() {
 #[test]
 fn a_refusal_is_told_and_the_name_can_be_used_again() {
     let counter = Counter::new();
-    let mut answer = counter.teller.pay(order(7, 5), Level::Settled);
+    let mut answer = counter.teller.pay(&order(7, 5), Level::Settled);
     let (ticket, _) = counter.orders()[0].clone();
     let why = Refusal::Ledger(Code::InsufficientFunds);
     counter.teller.hear(Output::Refused { ticket, why });
     assert_eq!(told(&mut answer), Err(Denied::Ledger(Code::InsufficientFunds)));
-    let _second = counter.teller.pay(order(7, 5), Level::Settled);
+    let _second = counter.teller.pay(&order(7, 5), Level::Settled);
     assert_eq!(counter.orders().len(), 2);
 }
 
 #[test]
 fn a_payment_that_settled_is_known_after_a_restart_and_happens_no_second_time() {
     let counter = Counter::new();
-    let _answer = counter.teller.pay(order(7, 5), Level::Settled);
+    let _answer = counter.teller.pay(&order(7, 5), Level::Settled);
     let accepted = counter.accept(0);
     counter.settle(1, accepted.clone(), Level::Stable);
     let counter = counter.again();
-    let mut answer = counter.teller.pay(order(7, 5), Level::Stable);
+    let mut answer = counter.teller.pay(&order(7, 5), Level::Stable);
     let transfer = told(&mut answer).expect("it was paid");
     assert_eq!((transfer.digest, transfer.position), (accepted.1, 1));
-    let other = counter.teller.pay(Order { to: account(2, 2), ..order(7, 5) }, Level::Settled).try_recv();
+    let other = counter.teller.pay(&paying(7, account(2, 2), 5), Level::Settled).try_recv();
     assert_eq!(other.expect("at once"), Err(Denied::Different("payee")));
     assert_eq!(counter.orders().len(), 0);
 }
@@ -180,10 +206,10 @@ fn a_payment_that_settled_is_known_after_a_restart_and_happens_no_second_time() 
 #[test]
 fn a_payment_that_is_told_again_at_a_start_is_known_before_the_index_has_it() {
     let counter = Counter::new();
-    let (paid, digest) = entry(&order(7, 5).draft(), 1);
+    let (paid, digest) = entry(&draft(&order(7, 5)), 1);
     let held = counter.teller.index().hold();
     counter.teller.hear(Output::Settled { position: 1, entry: paid, digest });
-    let mut answer = counter.teller.pay(order(7, 5), Level::Certified);
+    let mut answer = counter.teller.pay(&order(7, 5), Level::Certified);
     assert_eq!(told(&mut answer).expect("it was paid").digest, digest);
     assert!(counter.orders().is_empty(), "it is not paid again");
     drop(held);
@@ -194,8 +220,8 @@ fn a_payment_that_is_told_again_at_a_start_is_known_before_the_index_has_it() {
 #[test]
 fn an_order_under_way_at_a_crash_is_answered_by_what_became_of_it() {
     let counter = Counter::new();
-    let draft = order(7, 5).draft();
-    let mut answer = counter.teller.pay(order(7, 5), Level::Certified);
+    let draft = draft(&order(7, 5));
+    let mut answer = counter.teller.pay(&order(7, 5), Level::Certified);
     let (ticket, _) = counter.orders()[0].clone();
     // The replica recovered it from its log and knows the name.
     let (entry, digest) = entry(&draft, 1);
@@ -204,9 +230,9 @@ fn an_order_under_way_at_a_crash_is_answered_by_what_became_of_it() {
     counter.settle(1, (entry, digest), Level::Certified);
     assert_eq!(told(&mut answer).expect("paid").digest, digest);
     // Another payment of that name was under way: that is what is told.
-    let mut answer = counter.teller.pay(order(8, 5), Level::Certified);
+    let mut answer = counter.teller.pay(&order(8, 5), Level::Certified);
     let (ticket, _) = counter.orders()[1].clone();
-    let (other, digest) = self::entry(&order(8, 9).draft(), 2);
+    let (other, digest) = self::entry(&self::draft(&order(8, 9)), 2);
     counter.teller.hear(Output::Refused { ticket, why: Refusal::Exists(other.id) });
     counter.settle(2, (other, digest), Level::Certified);
     assert_eq!(told(&mut answer), Err(Denied::Different("amount")));
@@ -216,7 +242,7 @@ fn an_order_under_way_at_a_crash_is_answered_by_what_became_of_it() {
 fn the_replica_hears_how_much_is_kept() {
     let counter = Counter::new();
     for nth in 0..3_u64 {
-        let _answer = counter.teller.pay(order(u128::from(nth) + 1, 5), Level::Settled);
+        let _answer = counter.teller.pay(&order(u128::from(nth) + 1, 5), Level::Settled);
         let accepted = counter.accept(usize::try_from(nth).expect("few"));
         counter.settle(nth + 1, accepted, Level::Certified);
     }
@@ -231,7 +257,7 @@ fn the_replica_hears_how_much_is_kept() {
 #[test]
 fn the_index_keeps_accounts_in_the_order_in_which_they_settled_and_levels_never_fall() {
     let folder = Folder::new();
-    let entries: Vec<Entry> = (1..=5_u64).map(|n| entry(&order(u128::from(n), 5).draft(), n).0).collect();
+    let entries: Vec<Entry> = (1..=5_u64).map(|n| entry(&draft(&order(u128::from(n), 5)), n).0).collect();
     let settled = |from: u64| {
         let all = (1_u64..).zip(entries.clone()).filter(move |(position, _)| *position >= from);
         all.map(|(position, entry)| Kept::Settled(position, entry)).collect::<Vec<_>>()
@@ -267,10 +293,10 @@ fn a_name_that_others_use_too_is_found_however_often_they_use_it() {
     let folder = Folder::new();
     let index = Index::open(&folder.0).expect("an index");
     let others = (1..=1_200_u64).map(|n| {
-        let draft = Order { from: account(0, n), ..order(7, 1) }.draft();
+        let draft = draft(&Order { from: account(0, n), ..order(7, 1) });
         Kept::Settled(n, entry(&draft, 1).0)
     });
-    let own = entry(&Order { from: account(3, 1), to: account(0, 1), ..order(7, 5) }.draft(), 1).0;
+    let own = entry(&draft(&Order { from: account(3, 1), ..paying(7, account(0, 1), 5) }), 1).0;
     index.keep(others.chain([Kept::Settled(1_201, own.clone())]).collect());
     assert_eq!(index.named_by(7, 0, 3).map(|known| known.entry), Some(own));
     assert!(index.named_by(7, 0, 2).is_none() && index.named_by(8, 0, 3).is_none());
@@ -281,11 +307,11 @@ fn a_name_that_others_use_too_is_found_however_often_they_use_it() {
 #[test]
 fn a_level_is_told_to_who_asks_while_the_index_is_behind() {
     let counter = Counter::new();
-    let _first = counter.teller.pay(order(7, 5), Level::Certified);
+    let _first = counter.teller.pay(&order(7, 5), Level::Certified);
     let accepted = counter.accept(0);
     let held = counter.teller.index().hold();
     counter.settle(1, accepted, Level::Stable);
-    let mut answer = counter.teller.pay(order(7, 5), Level::Stable);
+    let mut answer = counter.teller.pay(&order(7, 5), Level::Stable);
     assert_eq!(told(&mut answer).expect("it is stable").level, Level::Stable);
     drop(held);
     counter.teller.end();

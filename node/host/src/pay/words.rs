@@ -2,31 +2,124 @@
 
 use synod_astro::{Draft, Level};
 use synod_crypto::Hash;
-use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Leg, Units, UserData};
+use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Leg, Units, UserData, Verdict};
+use synod_wire::List;
 
-/// A payment that a user orders.
+/// Something that a user orders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     /// The user's name for it; two orders of one name are one order.
     pub id: u128,
-    /// Who pays.
+    /// Whose log it stands in: who pays, sets aside or decides.
     pub from: AccountId,
-    /// Who is paid.
-    pub to: AccountId,
-    /// How much, in the smallest unit.
-    pub amount: u128,
-    /// The ledger of both.
+    /// What is to happen.
+    pub what: What,
+    /// The ledger of all accounts.
     pub ledger: u32,
     /// The user's reason.
     pub code: u16,
 }
 
-impl Order {
+/// What is to happen by an order. Amounts are in the smallest unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Pays one account.
+    Pay {
+        /// Who is paid.
+        to: AccountId,
+        /// How much.
+        amount: u128,
+    },
+    /// Pays several accounts, all or none.
+    Multi(Vec<(AccountId, u128)>),
+    /// Sets money aside.
+    Hold {
+        /// Whom it would pay.
+        to: AccountId,
+        /// How much at most.
+        amount: u128,
+        /// Whose orders decide over it.
+        resolver: AccountId,
+        /// When the resolver is to void it, in ms of Unix time; nothing does by itself.
+        expires_at: u64,
+    },
+    /// Pays what a hold set aside, or less, and frees the rest.
+    Post {
+        /// The user's name for the hold.
+        hold: u128,
+        /// How much; all of it if nothing is said.
+        amount: Option<u128>,
+    },
+    /// Frees what a hold set aside.
+    Void {
+        /// The user's name for the hold.
+        hold: u128,
+    },
+}
+
+impl What {
+    /// The hold that it decides over.
+    pub(crate) const fn hold(&self) -> Option<u128> {
+        match self {
+            Self::Post { hold, .. } | Self::Void { hold } => Some(*hold),
+            Self::Pay { .. } | Self::Multi(_) | Self::Hold { .. } => None,
+        }
+    }
+
+    /// What the ledger is to do; `held` is the hold that it decides over, with its amount.
+    fn kind(&self, held: Option<(EntryId, u128)>) -> Result<Kind, Denied> {
+        let decide = |verdict: &dyn Fn(u128) -> Verdict| {
+            let (hold, most) = held.ok_or(Denied::Ledger(Code::HoldNotFound))?;
+            let holds = List::try_from(vec![hold]).expect("one hold");
+            Ok(Kind::Resolve { holds, verdict: verdict(most) })
+        };
+        match self {
+            Self::Pay { to, amount } => Ok(Kind::Pay(Leg { to: *to, amount: Units(*amount) })),
+            Self::Multi(legs) => {
+                let legs = legs.iter().map(|(to, amount)| Leg { to: *to, amount: Units(*amount) });
+                let legs = List::try_from(legs.collect::<Vec<_>>());
+                Ok(Kind::MultiPay(legs.map_err(|_| Denied::Ledger(Code::TooManyLegs))?))
+            }
+            Self::Hold { to, amount, resolver, expires_at } => Ok(Kind::Hold {
+                to: *to,
+                amount: Units(*amount),
+                resolver: *resolver,
+                expires_at: *expires_at,
+            }),
+            Self::Post { amount, .. } => decide(&|most| {
+                let amounts = vec![Units(amount.unwrap_or(most))];
+                Verdict::Post(List::try_from(amounts).expect("one amount"))
+            }),
+            Self::Void { .. } => decide(&|_| Verdict::Void),
+        }
+    }
+}
+
+/// An order as the ledger knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) id: u128,
+    from: AccountId,
+    kind: Kind,
+    ledger: u32,
+    code: u16,
+}
+
+impl Wanted {
+    /// Of an order, with the hold that it decides over and its amount.
+    ///
+    /// # Errors
+    /// SYN-3124 where it needs a hold and there is none, SYN-3128 for more legs than an entry has.
+    pub(crate) fn new(order: &Order, held: Option<(EntryId, u128)>) -> Result<Self, Denied> {
+        let kind = order.what.kind(held)?;
+        Ok(Self { id: order.id, from: order.from, kind, ledger: order.ledger, code: order.code })
+    }
+
     /// The order as the representative takes it.
     pub(crate) fn draft(&self) -> Draft {
         Draft {
             spender: self.from,
-            kind: Kind::Pay(Leg { to: self.to, amount: Units(self.amount) }),
+            kind: self.kind.clone(),
             transfer: self.id,
             ledger: self.ledger,
             code: self.code,
@@ -35,29 +128,51 @@ impl Order {
         }
     }
 
-    /// The first field in which an entry is another payment than this order.
+    /// The first field in which an entry is another one than this order's.
     pub(crate) fn differs(&self, entry: &Entry) -> Option<&'static str> {
-        let Kind::Pay(leg) = &entry.kind else { return Some("kind") };
-        let fields = [
-            ("payer", entry.id.spender == self.from),
-            ("payee", leg.to == self.to),
-            ("amount", leg.amount.0 == self.amount),
-            ("ledger", entry.ledger == self.ledger),
-            ("code", entry.code == self.code),
-        ];
-        fields.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
+        self.differs_from(&Self {
+            id: entry.transfer,
+            from: entry.id.spender,
+            kind: entry.kind.clone(),
+            ledger: entry.ledger,
+            code: entry.code,
+        })
     }
 
     /// The first field in which another order of the same name differs.
     pub(crate) fn differs_from(&self, other: &Self) -> Option<&'static str> {
-        let fields = [
-            ("payer", other.from == self.from),
-            ("payee", other.to == self.to),
-            ("amount", other.amount == self.amount),
-            ("ledger", other.ledger == self.ledger),
-            ("code", other.code == self.code),
-        ];
-        fields.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
+        let first = (self.from != other.from).then_some("payer");
+        let last = || {
+            let fields = [("ledger", self.ledger == other.ledger), ("code", self.code == other.code)];
+            fields.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
+        };
+        first.or_else(|| apart(&self.kind, &other.kind)).or_else(last)
+    }
+}
+
+/// The first field in which entries of two kinds differ.
+fn apart(one: &Kind, other: &Kind) -> Option<&'static str> {
+    let of =
+        |pairs: &[(&'static str, bool)]| pairs.iter().find(|(_, is_same)| !is_same).map(|(field, _)| *field);
+    match (one, other) {
+        (one, other) if one == other => None,
+        (Kind::Pay(one), Kind::Pay(other)) => of(&[("payee", one.to == other.to), ("amount", false)]),
+        (Kind::MultiPay(_), Kind::MultiPay(_)) => Some("legs"),
+        (
+            Kind::Hold { to, amount, resolver, .. },
+            Kind::Hold { to: payee, amount: sum, resolver: decides, .. },
+        ) => of(&[
+            ("payee", to == payee),
+            ("amount", amount == sum),
+            ("resolver", resolver == decides),
+            ("expires_at", false),
+        ]),
+        (Kind::Resolve { holds, verdict }, Kind::Resolve { holds: others, verdict: decided }) => of(&[
+            ("pending_id", holds == others),
+            ("kind", matches!(verdict, Verdict::Void) == matches!(decided, Verdict::Void)),
+            ("amount", false),
+        ]),
+        _ => Some("kind"),
     }
 }
 
@@ -80,6 +195,12 @@ impl Transfer {
     pub const fn place(&self) -> EntryId {
         self.entry.id
     }
+
+    /// Whether it pays what holds set aside.
+    #[must_use]
+    pub const fn is_posting(&self) -> bool {
+        matches!(self.entry.kind, Kind::Resolve { verdict: Verdict::Post(_), .. })
+    }
 }
 
 /// Why something was not done; nothing happened.
@@ -97,7 +218,7 @@ pub enum Denied {
 pub type Asked<T> = Result<T, Denied>;
 
 /// What users see of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     /// The caller's name for it.
     pub id: u128,
@@ -109,28 +230,67 @@ pub struct Known {
     pub n: u64,
     /// Whom it pays, if that is one account.
     pub to: Option<AccountId>,
-    /// How much, if it is one sum.
+    /// How much it pays or sets aside, all together.
     pub amount: Option<u128>,
+    /// Whom it pays, and how much each, if they are several.
+    pub legs: Vec<(AccountId, u128)>,
+    /// Whose orders decide over the hold that it is, and when it is to be voided.
+    pub resolver: Option<(AccountId, u64)>,
+    /// The holds that it decides over.
+    pub holds: Vec<EntryId>,
     /// The ledger.
     pub ledger: u32,
     /// The caller's reason.
     pub code: u16,
 }
 
-/// What users see of a payment's entry.
+/// What users see of an entry.
 #[must_use]
-pub fn entry(transfer: &Transfer) -> Known {
-    let entry = &transfer.entry;
-    let (kind, to, amount) = match &entry.kind {
-        Kind::Pay(leg) => ("pay", Some(leg.to), Some(leg.amount.0)),
-        Kind::MultiPay(_) => ("multi", None, None),
-        Kind::Hold { to, amount, .. } => ("hold", Some(*to), Some(amount.0)),
-        Kind::Resolve { .. } => ("resolve", None, None),
-        Kind::Close(leg) => ("close", Some(leg.to), Some(leg.amount.0)),
-        Kind::Rekey(_) => ("rekey", None, None),
-        Kind::Move(_) => ("move", None, None),
-        Kind::SetLimit(_) => ("limit", None, None),
-    };
+pub fn known(entry: &Entry) -> Known {
     let EntryId { spender, n } = entry.id;
-    Known { id: entry.transfer, kind, from: spender, n, to, amount, ledger: entry.ledger, code: entry.code }
+    let mut known = Known {
+        id: entry.transfer,
+        kind: "pay",
+        from: spender,
+        n,
+        to: None,
+        amount: None,
+        legs: Vec::new(),
+        resolver: None,
+        holds: Vec::new(),
+        ledger: entry.ledger,
+        code: entry.code,
+    };
+    let sum = |amounts: &mut dyn Iterator<Item = u128>| amounts.fold(0, u128::saturating_add);
+    match &entry.kind {
+        Kind::Pay(leg) => (known.to, known.amount) = (Some(leg.to), Some(leg.amount.0)),
+        Kind::MultiPay(legs) => {
+            known.kind = "multi";
+            known.amount = Some(sum(&mut legs.iter().map(|leg| leg.amount.0)));
+            known.legs = legs.iter().map(|leg| (leg.to, leg.amount.0)).collect();
+        }
+        Kind::Hold { to, amount, resolver, expires_at } => {
+            known.kind = "hold";
+            (known.to, known.amount) = (Some(*to), Some(amount.0));
+            known.resolver = Some((*resolver, *expires_at));
+        }
+        Kind::Resolve { holds, verdict } => {
+            known.holds = holds.to_vec();
+            match verdict {
+                Verdict::Post(amounts) => {
+                    known.kind = "post";
+                    known.amount = Some(sum(&mut amounts.iter().map(|amount| amount.0)));
+                }
+                Verdict::Void => known.kind = "void",
+            }
+        }
+        Kind::Close(leg) => {
+            known.kind = "close";
+            (known.to, known.amount) = (Some(leg.to), Some(leg.amount.0));
+        }
+        Kind::Rekey(_) => known.kind = "rekey",
+        Kind::Move(_) => known.kind = "move",
+        Kind::SetLimit(_) => known.kind = "limit",
+    }
+    known
 }

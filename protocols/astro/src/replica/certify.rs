@@ -57,6 +57,7 @@ impl<B: Carrier> Replica<B> {
         if lot.source == self.me() {
             self.leave(opened, &open, turn);
         }
+        self.tell_certificate(opened, turn);
         self.progress(lot, &news.lines, Level::Certified, turn);
         for account in &news.opened {
             turn.applied(Rule::Open);
@@ -84,7 +85,8 @@ impl<B: Carrier> Replica<B> {
         before: Option<&Except>,
         open: Except,
     ) -> News {
-        let retain = self.config.parameters.retain;
+        let (retain, recent) = (self.config.parameters.retain, self.recent(lot.source));
+        let (is_ours, position) = (self.concerns(opened), self.feed.last());
         let lane = self.lanes.get_mut(&lot.source).expect("the broadcast has lanes of members alone");
         if lane.batches.get(&lot.sequence).is_none_or(|batch| batch.digest != opened.digest) {
             // What was endorsed instead stays promised entry by entry; of the batch nothing is left to say.
@@ -98,10 +100,12 @@ impl<B: Carrier> Replica<B> {
         if batch.is_whole() {
             self.ledger.let_go(lot);
         }
-        if lot.sequence <= lane.opened {
-            batch.close();
-        }
+        batch.shown = is_ours.then_some(position);
+        lane.close(lot.sequence, recent);
         lane.advance();
+        if is_ours {
+            self.expect_kept(position, lot);
+        }
         let mut news = News::default();
         self.open_accounts(lot.source, &mut news);
         for sequence in self.lane_mut(lot.source).trim(retain) {
@@ -156,13 +160,14 @@ impl<B: Carrier> Replica<B> {
 
     /// Opens the accounts of certified batches, in the order of their lane.
     fn open_accounts(&mut self, source: u8, news: &mut News) {
+        let recent = self.recent(source);
         let lane = self.lanes.get_mut(&source).expect("the broadcast has lanes of members alone");
         while lane.opened < lane.frontier {
             lane.opened += 1;
-            let Some(batch) = lane.batches.get_mut(&lane.opened) else { continue };
+            let Some(batch) = lane.batches.get(&lane.opened) else { continue };
             let openings = batch.opened.iter().flat_map(|opened| opened.batch.openings.to_vec());
             let openings: Vec<Opening> = openings.collect();
-            batch.close();
+            lane.close(lane.opened.saturating_sub(recent), recent);
             lane.grant(&openings);
             for opening in &openings {
                 // Members who endorsed the batch looked at this; what more liars than there may be let pass is left out.

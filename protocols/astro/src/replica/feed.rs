@@ -26,8 +26,13 @@ impl Feed {
         self.last()
     }
 
+    /// How many of them the user keeps.
+    pub(super) const fn kept(&self) -> u64 {
+        self.kept
+    }
+
     /// How many entries have settled.
-    fn last(&self) -> u64 {
+    pub(super) fn last(&self) -> u64 {
         self.kept.saturating_add(self.entries.len() as u64)
     }
 
@@ -75,6 +80,7 @@ impl<B: Carrier> Replica<B> {
     pub(super) fn on_kept(&mut self, position: u64, turn: &mut Turn<'_, Self>) {
         if self.feed.let_go(position) {
             keep(turn, Promise::Kept(self.feed.kept));
+            self.let_go_shown(self.feed.kept);
         }
     }
 

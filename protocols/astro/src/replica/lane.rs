@@ -18,8 +18,10 @@ pub(super) struct Batch {
     pub(super) endorsed: Option<Except>,
     /// What is not certified, if anything is.
     pub(super) certified: Option<Except>,
-    /// The batch, until all of it is certified and its accounts are open.
+    /// The batch, until all of it is certified, its accounts are open, and nobody needs it for receipts.
     pub(super) opened: Option<Arc<Opened>>,
+    /// How many entries had settled when the user was told of its certificate, until the user keeps more than that.
+    pub(super) shown: Option<u64>,
     /// The keys under which its owners' signatures are good; empty where it was judged in an earlier life.
     pub(super) keys: Vec<Option<PublicKey>>,
     /// Certified entries that have not settled.
@@ -37,6 +39,7 @@ impl Batch {
             endorsed: None,
             certified: None,
             opened: None,
+            shown: None,
             keys: Vec::new(),
             unsettled: 0,
             receipt: None,
@@ -49,9 +52,9 @@ impl Batch {
         self.certified.as_ref().is_some_and(|open| open.items().is_empty())
     }
 
-    /// Lets go of the batch once all of it is certified.
-    pub(super) fn close(&mut self) {
-        if self.is_whole() {
+    /// Lets go of the batch once all of it is certified and the user keeps what receipts need of it.
+    fn close(&mut self) {
+        if self.is_whole() && self.shown.is_none() {
             self.opened = None;
         }
     }
@@ -107,6 +110,15 @@ impl Lane {
             && self.batches.get(&next).is_some_and(|batch| batch.certified.is_some())
         {
             self.frontier = next;
+        }
+    }
+
+    /// Lets go of a batch whose accounts are open, if nobody needs it, but for the last `recent` of those.
+    pub(super) fn close(&mut self, sequence: u64, recent: u64) {
+        if sequence.saturating_add(recent) <= self.opened
+            && let Some(batch) = self.batches.get_mut(&sequence)
+        {
+            batch.close();
         }
     }
 

@@ -118,6 +118,7 @@ impl<B: Carrier> Replica<B> {
         let Some(own) = self.desk.own.get_mut(&lot.sequence).filter(|own| own.is_news(&receipt)) else {
             return;
         };
+        turn.output(Output::Receipted(receipt.clone()));
         let [settled, stable] = own.count(receipt, [votes(one), votes(quorum)]);
         self.progress(lot, &settled, Level::Settled, turn);
         self.progress(lot, &stable, Level::Stable, turn);

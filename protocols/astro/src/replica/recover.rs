@@ -129,7 +129,10 @@ impl<B: Carrier> Replica<B> {
                 self.settle_again([spender]);
             }
             Promise::Settled(line) => self.keep_descended(line),
-            Promise::Kept(position) => self.feed.replay_kept(position),
+            Promise::Kept(position) => {
+                self.feed.replay_kept(position);
+                self.let_go_shown(self.feed.kept());
+            }
             Promise::Unkept(entry) => self.feed.replay_unkept(entry),
             Promise::Lane { judged, head, frontier } => {
                 let lane = self.lane_of(judged)?;
@@ -236,6 +239,7 @@ impl<B: Carrier> Replica<B> {
     /// A start, first or again: what was endorsed goes out, what is missing is asked for.
     pub(super) fn on_start(&mut self, turn: &mut Turn<'_, Self>) {
         turn.arm(Timer::Receipts, self.receipts_every());
+        self.tell_shown(turn);
         self.tell_unkept(turn);
         self.tell(Event::Start, turn);
         self.broadcast_again(turn);
@@ -250,7 +254,8 @@ impl<B: Carrier> Replica<B> {
         }
     }
 
-    /// This node's own batches that are under way, those that never left among them.
+    /// This node's own batches that are under way, those that never left among them, and the last ones behind them: what became
+    /// of them may not be told.
     fn broadcast_again(&mut self, turn: &mut Turn<'_, Self>) {
         let source = self.me();
         let under_way: Vec<(u64, Arc<Opened>)> = self
@@ -268,6 +273,7 @@ impl<B: Carrier> Replica<B> {
             let payload = opened.payload();
             self.desk.own.insert(sequence, Own::new(opened));
             self.tell(Event::Input(Offer::Broadcast { sequence, payload }), turn);
+            self.receipt_if_settled(Lot { source, sequence }, turn);
         }
     }
 

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_astro::{
-    Auth, Authorized, Batches, Config, Draft, Input, Level, Line, Output, Parameters, Refusal, Seen, Setup,
+    Auth, Authorized, Batches, Config, Draft, Input, Level, Line, Opened, Output, Parameters, Receipt,
+    Refusal, Seen, Setup,
 };
 use synod_broadcast::signed::{self, Context, View};
-use synod_broadcast::{Config as BroadcastConfig, SignedBroadcast};
+use synod_broadcast::{Config as BroadcastConfig, Lot, SignedBroadcast};
 use synod_crypto::{Hash, Keys, Scope, Seed};
 use synod_ledger::{
     AccountId, Digests, Entry, EntryId, Flags, Kind, Leg, Opening, Owner, Part, Terms, Units, UserData,
@@ -17,6 +18,7 @@ use synod_ledger::{
 use synod_machine::Span;
 use synod_machine::testing::{Users, World as Members};
 use synod_quorum::{Epoch, Member, NodeId, Roster};
+use synod_wire::Bytes;
 
 pub(crate) const CLUSTER: Hash = Hash([4; 32]);
 pub(crate) const CONTEXT: Context = Context { shard: 0, view: Hash([5; 32]) };
@@ -174,6 +176,10 @@ pub(crate) struct Told {
     pub(crate) looked: BTreeMap<u64, Vec<Seen>>,
     pub(crate) numbered: BTreeMap<u64, AccountId>,
     pub(crate) opened: Vec<AccountId>,
+    /// Batches with the proofs that were shown of them.
+    pub(crate) certified: BTreeMap<Lot, (Arc<Opened>, Vec<Bytes>)>,
+    /// Members' words about this one's batches.
+    pub(crate) words: BTreeMap<Lot, BTreeMap<u8, Receipt>>,
 }
 
 impl Told {
@@ -249,6 +255,12 @@ impl Users for Bank {
             Output::Looked { ticket, accounts } => drop(told.looked.insert(ticket, accounts)),
             Output::Numbered { ticket, account } => drop(told.numbered.insert(ticket, account)),
             Output::Opened(account) => told.opened.push(account),
+            Output::Certified { opened, proofs } => {
+                drop(told.certified.insert(opened.lot(), (opened, proofs)));
+            }
+            Output::Receipted(word) => {
+                drop(told.words.entry(word.lot).or_default().insert(word.member, word))
+            }
             Output::Conflict { id, .. } => drop(told.conflicts.insert(id)),
             Output::TwoBatches { .. } => told.doubled += 1,
             Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and one member lies"),

@@ -12,11 +12,13 @@ mod lies;
 mod offers;
 mod payments;
 mod reading;
+mod receipts;
 mod restarts;
 mod waits;
 
 use synod_astro::{
-    Auth, Authorized, Batch, Draft, EntryProof, Header, Line, Promise, Receipt, Settled, Word,
+    Auth, Authorized, Batch, Draft, EntryProof, Header, Line, PaymentReceipt, Promise, Receipt, Settled,
+    SettledBy, Word,
 };
 
 /// Both vocabularies.
@@ -25,6 +27,19 @@ type Message = bank::Message;
 type Record = synod_astro::Record<synod_broadcast::signed::Record>;
 
 synod_wire::conformance!(
-    Auth, Authorized, Batch, Draft, EntryProof, Header, Line, Promise, Receipt, Settled, Word, Message,
+    Auth,
+    Authorized,
+    Batch,
+    Draft,
+    EntryProof,
+    Header,
+    Line,
+    PaymentReceipt,
+    Promise,
+    Receipt,
+    Settled,
+    SettledBy,
+    Word,
+    Message,
     Record,
 );

@@ -50,6 +50,12 @@ fn a_batch_is_let_go_of_once_it_is_certified_as_a_whole_and_its_accounts_are_ope
     alone.certify(&three, [(0, &[0]), (1, &[]), (3, &[])]);
     assert_eq!(kept(&alone), [(1, false), (2, false), (3, true)], "an entry of it is not certified");
     alone.certify(&three, ALL);
+    assert_eq!(
+        kept(&alone),
+        [(1, false), (2, false), (3, true)],
+        "the user does not keep what receipts need"
+    );
+    alone.ask(Input::Kept(1));
     assert_eq!(kept(&alone), [(1, false), (2, false), (3, false)]);
     assert!(alone.blamed.is_empty());
 }

@@ -2,11 +2,11 @@
 
 use synod_crypto::{Evidence, Group, Hash, Refusal, Signature, Statement, Threshold};
 use synod_machine::{Message as Spoken, Queue, Record as Kept, planted};
-use synod_quorum::{Epoch, NodeId};
+use synod_quorum::{Epoch, NodeId, NodeSet};
 use synod_wire::{Blob, List, wire};
 
-use synod_machine::broadcast::PAYLOAD_MAX;
 pub use synod_machine::broadcast::{Context, Except, ITEMS_MAX, UNCHECKED};
+use synod_machine::broadcast::{PAYLOAD_MAX, Transferable};
 
 use crate::Lot;
 
@@ -281,6 +281,40 @@ impl Evidence for Certificate {
         });
         let threshold = if planted!(A16) { Threshold::Weak } else { Threshold::Intersecting };
         Ok(vec![Group { threshold, signed: signed.collect() }])
+    }
+}
+
+impl Transferable for Certificate {
+    fn context(&self) -> Context {
+        self.context
+    }
+
+    fn lot(&self) -> Lot {
+        self.lot
+    }
+
+    fn digest(&self) -> Hash {
+        self.digest
+    }
+
+    fn signers(&self) -> NodeSet {
+        self.said.iter().fold(NodeSet::EMPTY, |all, said| all.with(NodeId(u32::from(said.member))))
+    }
+
+    fn excepting(&self, item: u32) -> Option<NodeId> {
+        let mut excepting = self.said.iter().filter(|said| said.except.items().binary_search(&item).is_ok());
+        excepting.next().map(|said| NodeId(u32::from(said.member)))
+    }
+
+    fn of_item(&self, item: u32, quorum: u32) -> Option<Self> {
+        let endorses = |said: &&Said| said.except.items().binary_search(&item).is_err();
+        let mut said: Vec<Said> = self.said.iter().filter(endorses).cloned().collect();
+        said.sort_by_key(|said| (said.except.items().len(), said.member));
+        said.truncate(usize::try_from(quorum).unwrap_or(usize::MAX));
+        said.sort_by_key(|said| said.member);
+        let is_enough = u32::try_from(said.len()).is_ok_and(|count| count >= quorum);
+        let said = List::try_from(said).ok().filter(|_| is_enough)?;
+        Some(Self { said, ..self.clone() })
     }
 }
 

@@ -6,6 +6,7 @@ mod receipts;
 mod verify;
 
 pub(super) use chop::{Opened, Place, Receipted};
+pub(super) use verify::{payment, shown_payment};
 
 use crate::exit::{Done, bug};
 use crate::hex::{hex, unhex};

@@ -1,15 +1,19 @@
 //! `synod pay`: accounts and payments of a payment system, through the node of the institution that carries the account.
 
 mod institution;
+mod orders;
+mod receipt;
 
 use crate::exit::Done;
 use crate::output::Report;
-use crate::session::{Session, usage};
+use crate::session::Session;
 use clap::{Args, Subcommand, ValueEnum};
 use institution::Institution;
+use orders::Terms;
 use serde_json::{Value, json};
-use synod_config::{Exit, SynError, code};
-use synod_host::pay::{AccountId, issuer};
+use std::path::PathBuf;
+use synod_config::{Exit, SynError};
+use synod_host::pay::AccountId;
 
 /// Accounts and payments without an order, of a cluster of kind astro.
 #[derive(Debug, Args)]
@@ -39,18 +43,25 @@ enum Verb {
         /// How much, in the smallest unit of the ledger.
         #[arg(long)]
         amount: u128,
-        /// The payment's name; sent twice, it happens once. By default a new one is drawn.
+        #[command(flatten)]
+        terms: Terms,
+    },
+    Multi(orders::Multi),
+    Hold(orders::Hold),
+    /// Pays what a hold set aside, or a part of it, and frees the rest.
+    #[command(after_help = "Example:\n  synod pay post 8 --amount 3")]
+    Post {
+        #[command(flatten)]
+        decide: orders::Decide,
+        /// How much of it; by default all.
         #[arg(long)]
-        id: Option<u128>,
-        /// How sure it has to be.
-        #[arg(long, value_enum, default_value_t = Until::Settled)]
-        until: Until,
-        /// The ledger of both accounts.
-        #[arg(long, default_value_t = 1)]
-        ledger: u32,
-        /// Your reason, as a number.
-        #[arg(long, default_value_t = 0)]
-        code: u16,
+        amount: Option<u128>,
+    },
+    /// Frees what a hold set aside.
+    #[command(after_help = "Example:\n  synod pay void 9")]
+    Void {
+        #[command(flatten)]
+        decide: orders::Decide,
     },
     /// Shows a payment by its id, and how sure it is.
     #[command(after_help = "Example:\n  synod pay status 7")]
@@ -58,6 +69,18 @@ enum Verb {
         /// The payment's name.
         id: u128,
         /// The node to ask; by default the one that knows it, each in turn.
+        #[arg(long)]
+        node: Option<String>,
+    },
+    /// Takes the receipt of a payment: what proves its level to anybody who has the genesis. It is checked first.
+    #[command(after_help = "Example:\n  synod pay receipt 7 --out 7.receipt")]
+    Receipt {
+        /// The payment's name.
+        id: u128,
+        /// Writes it to a new file, for `synod client verify`; by default it is printed.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// The node to ask; by default each in turn, and the highest level is taken.
         #[arg(long)]
         node: Option<String>,
     },
@@ -180,15 +203,21 @@ impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         let report = match self.verb {
             Verb::Account { verb } => verb.report(session)?,
-            Verb::Send { from, to, amount, id, until, ledger, code } => {
-                let id = id.unwrap_or_else(institution::draw_id);
-                let order = json!({
-                    "id": id.to_string(), "from": from.to_string(), "to": to.to_string(),
-                    "amount": amount.to_string(), "ledger": ledger, "code": code, "until": until.word(),
-                });
-                send(session, from, id, &order)?
+            Verb::Send { from, to, amount, terms } => {
+                let what = json!({ "to": to.to_string(), "amount": amount.to_string() });
+                terms.send(session, from, what)?
             }
-            Verb::Status { id, node } => status(session, id, node.as_deref())?,
+            Verb::Multi(multi) => multi.send(session)?,
+            Verb::Hold(hold) => hold.send(session)?,
+            Verb::Post { decide, amount } => decide.post(session, amount)?,
+            Verb::Void { decide } => decide.void(session)?,
+            Verb::Status { id, node } => {
+                let (found, name) = orders::find(session, id, node.as_deref())?;
+                fields(Report::new("synod-pay-transfer/1"), &found).field("node", name)
+            }
+            Verb::Receipt { id, out, node } => {
+                receipt::receipt(session, id, node.as_deref(), out.as_deref())?
+            }
             Verb::History { account, after, limit, node } => {
                 let at = Institution::of(session, account, node.as_deref())?;
                 let path = format!("/v1/pay/accounts/{account}/history?after={after}&limit={limit}");
@@ -199,7 +228,7 @@ impl Arguments {
                     .field("node", at.name())
                     .list("transfers", &TRANSFER, rows.map(|row| columns(row, &TRANSFER)).collect())
             }
-            Verb::Faucet { account, amount } => faucet(session, account, amount)?,
+            Verb::Faucet { account, amount } => orders::faucet(session, account, amount)?,
         };
         session.output.print(&report)?;
         Ok(Exit::Success)
@@ -237,55 +266,4 @@ impl AccountVerb {
             }
         }
     }
-}
-
-/// Sends an order to the institution of its payer.
-fn send(session: &Session, from: AccountId, id: u128, order: &Value) -> Result<Report, SynError> {
-    let at = Institution::of(session, from, None)?;
-    let paid = at.post(session, "/v1/pay/transfers", order).map_err(|error| {
-        if error.retry() == synod_config::Retry::Unknown {
-            return error.because(format!(
-                "`synod pay status {id}` tells what became of it; sent again with --id {id} it happens once"
-            ));
-        }
-        error
-    })?;
-    Ok(fields(Report::new("synod-pay-transfer/1"), &paid).field("node", at.name()))
-}
-
-/// Asks one node, or each until one knows the payment.
-fn status(session: &Session, id: u128, node: Option<&str>) -> Result<Report, SynError> {
-    let asked = match node {
-        Some(node) => vec![Institution::named(session, Some(node))?],
-        None => Institution::all(session)?,
-    };
-    let mut last = SynError::of(code::NOT_FOUND, &[("what", &format!("transfer {id}"))]);
-    for at in asked {
-        match at.get(session, &format!("/v1/pay/transfers/{id}")) {
-            Ok(found) => {
-                return Ok(fields(Report::new("synod-pay-transfer/1"), &found).field("node", at.name()));
-            }
-            Err(error) if error.code() == code::NOT_FOUND => {}
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-fn faucet(session: &Session, account: AccountId, amount: u128) -> Result<Report, SynError> {
-    let at = Institution::of(session, account, None)?;
-    if !at.is_drill() {
-        return Err(SynError::of(code::NOT_PERMITTED, &[("what", "a faucet")])
-            .because("only clusters made by `synod demo` or `synod up` have one"));
-    }
-    let from = issuer(account.registrar);
-    if from == account {
-        return Err(usage("the faucet pays from this very account; name another"));
-    }
-    let (id, ledger) = (institution::draw_id(), at.ledger().unwrap_or(1));
-    let order = json!({
-        "id": id.to_string(), "from": from.to_string(), "to": account.to_string(),
-        "amount": amount.to_string(), "ledger": ledger,
-    });
-    send(session, from, id, &order)
 }

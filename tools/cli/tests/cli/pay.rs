@@ -16,6 +16,11 @@ pub(crate) const OF_PAY: &[&str] = &[
     "pay send",
     "pay",
     "pay status",
+    "pay receipt",
+    "pay multi",
+    "pay hold",
+    "pay post",
+    "pay void",
     "pay history",
 ];
 
@@ -63,6 +68,14 @@ impl Deployed {
     fn available(&self, account: &str) -> String {
         let told = self.rig.json(&format!("pay account show {account}"));
         told["available"].as_str().expect("a sum").to_owned()
+    }
+
+    /// Waits until a node has settled a payment.
+    fn settled_at(&self, id: u32, node: usize) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while self.rig.run(&format!("pay status {id} --node n{node}")).code != 0 {
+            assert!(Instant::now() < deadline, "payment {id} does not settle at n{node}");
+        }
     }
 
     /// The accounts once every node states the same.
@@ -140,6 +153,155 @@ fn payments_happen_once_per_id_and_survive_nodes_that_are_killed() {
     assert_eq!((&status["kind"], &status["quorum_have"]), (&"astro".into(), &4.into()), "{status}");
 }
 
+/// Payer, payee, amount and level, as a receipt says.
+fn said(receipt: &Value) -> [&str; 5] {
+    ["from", "to", "amount", "id", "level"].map(|name| receipt[name].as_str().unwrap_or_default())
+}
+
+#[test]
+fn a_receipt_is_checked_by_whoever_has_the_genesis_and_nothing_else() {
+    let deployed = Deployed::new();
+    let rig = &deployed.rig;
+    rig.ok("pay account new --node n1");
+    deployed.known("0-1-2");
+    rig.ok("pay send --from 0-0-1 --to 0-1-2 --amount 5 --id 7 --until stable");
+    let taken = rig.json("pay receipt 7 --out 7.receipt");
+    let wanted = ["0-0-1", "0-1-2", "5", "7", "stable"];
+    assert_eq!(said(&taken), wanted, "{taken}");
+    rig.refused("pay receipt 8", "SYN-3132", 5);
+    rig.refused("pay receipt 7 --out 7.receipt", "SYN-1101", 3);
+    // The payee's institution has the certificate, and others have nothing of it.
+    deployed.settled_at(7, 1);
+    assert_eq!(said(&rig.json("pay receipt 7 --node n1")), ["0-0-1", "0-1-2", "5", "7", "certified"]);
+    deployed.settled_at(7, 2);
+    rig.refused("pay receipt 7 --node n2", "SYN-3008", 5);
+
+    // An empty folder, and no cluster to ask.
+    let away = Rig::new();
+    let genesis =
+        std::path::Path::new(deployed.up["directory"].as_str().expect("a path")).join("genesis.toml");
+    std::fs::copy(genesis, away.path("genesis.toml")).expect("it is there");
+    std::fs::copy(rig.path("7.receipt"), away.path("7.receipt")).expect("it was written");
+    let checked = away.json("client verify 7.receipt --genesis genesis.toml");
+    assert_eq!((said(&checked), &checked["kind"]), (wanted, &"payment".into()), "{checked}");
+    for by in ["certified_by", "settled_by"] {
+        assert_eq!(checked[by].as_array().map(Vec::len), Some(3), "{checked}");
+    }
+    let text = crate::rig::read(&away.path("7.receipt"));
+    let proof: Value = serde_json::from_str(&text).expect("it is JSON");
+    let bytes = proof["bytes"].as_str().expect("digits");
+    let mut refused = 0;
+    for at in (0..bytes.len()).step_by(bytes.len() / 12) {
+        let mut changed = bytes.as_bytes().to_vec();
+        changed[at] = if changed[at] == b'0' { b'1' } else { b'0' };
+        let changed = String::from_utf8(changed).expect("digits");
+        let name = format!("{at}.receipt");
+        away.write_private(&name, &text.replace(bytes, &changed));
+        let ran = away.run(&format!("client verify {name} --genesis genesis.toml"));
+        // The first byte is the format.
+        assert_eq!(ran.code, if at == 0 { 3 } else { 8 }, "byte {}: {}", at / 2, ran.err);
+        refused += 1;
+    }
+    assert!(refused > 10);
+    // Labels say nothing that the signatures do not.
+    away.ok("init --name other --kind astro --nodes 4 --out other");
+    let of_other = "client verify 7.receipt --genesis other/genesis.toml";
+    let told = away.refused(of_other, "SYN-2101", 3);
+    let theirs = told.split(|sign: char| !sign.is_ascii_hexdigit()).filter(|word| word.len() == 64);
+    let other = theirs.into_iter().find(|id| proof["cluster"] != *id).expect("the other's id").to_owned();
+    let cluster = proof["cluster"].as_str().expect("an id");
+    away.write_private("label.receipt", &text.replace(cluster, &other));
+    away.refused("client verify label.receipt --genesis other/genesis.toml", "SYN-6003", 8);
+    away.write_private("epoch.receipt", &text.replace("\"epoch\": 0", "\"epoch\": 1"));
+    away.refused("client verify epoch.receipt --genesis genesis.toml", "SYN-6003", 8);
+
+    // What a node was told is with it after a crash.
+    deployed.kill(0);
+    rig.ok("restart n0");
+    deployed.settled_at(7, 0);
+    assert_eq!(said(&rig.json("pay receipt 7 --node n0")), wanted);
+}
+
+#[test]
+fn money_is_held_posted_voided_and_paid_to_several_once_per_id() {
+    let deployed = Deployed::new();
+    let rig = &deployed.rig;
+    for (node, id) in [("n0", "0-0-2"), ("n1", "0-1-2"), ("n2", "0-2-2")] {
+        assert_eq!(rig.json(&format!("pay account new --node {node}"))["id"], id);
+        deployed.known(id);
+    }
+    rig.ok("pay faucet 0-0-2 --amount 100");
+    let hold = rig.json("pay hold --from 0-0-2 --to 0-1-2 --amount 60 --resolver 0-1-2 --id 8");
+    assert_eq!(
+        (&hold["kind"], &hold["hold"], &hold["resolver"]),
+        (&"hold".into(), &"open".into(), &"0-1-2".into())
+    );
+    assert_eq!(rig.json("pay account show 0-0-2")["pending"], "60");
+    assert_eq!(deployed.available("0-0-2"), "40");
+    rig.refused("pay send --from 0-0-2 --to 0-2-2 --amount 41", "SYN-3115", 5);
+    rig.refused("pay hold --from 0-0-2 --to 0-1-2 --amount 60 --id 8", "SYN-3116", 5);
+    deployed.settled_at(8, 1);
+    rig.refused("pay post 8 --by 0-0-2", "SYN-3126", 5);
+    rig.refused("pay post 8 --amount 61", "SYN-3127", 5);
+    rig.refused("pay post 8 --amount 0", "SYN-3107", 5);
+    rig.refused("pay post 77", "SYN-3132", 5);
+    rig.refused("pay void 77 --by 0-1-2", "SYN-3124", 5);
+    let posted = rig.json("pay post 8 --amount 50 --id 81 --until stable");
+    assert_eq!(
+        (&posted["kind"], &posted["pending_id"], &posted["amount"]),
+        (&"post".into(), &"8".into(), &"50".into())
+    );
+    let again = rig.json("pay post 8 --amount 50 --id 81");
+    assert_eq!(again["digest"], posted["digest"], "the same order is the same entry");
+    rig.refused("pay post 8 --amount 49 --id 81", "SYN-3116", 5);
+    rig.refused("pay void 8 --id 81", "SYN-3116", 5);
+    rig.refused("pay void 8", "SYN-3125", 5);
+    deployed.settled_at(81, 0);
+    assert_eq!(
+        (deployed.available("0-0-2"), deployed.available("0-1-2")),
+        ("50".to_owned(), "50".to_owned())
+    );
+    let decided = rig.json("pay status 8 --node n0");
+    assert_eq!((&decided["hold"], &decided["decided_by"]), (&"posted".into(), &"81".into()), "{decided}");
+
+    // The payer decides where nobody else is named.
+    rig.ok("pay hold --from 0-0-2 --to 0-2-2 --amount 20 --id 9");
+    deployed.settled_at(9, 2);
+    rig.refused("pay void 9 --by 0-2-2", "SYN-3126", 5);
+    assert_eq!(rig.json("pay void 9 --id 91")["kind"], "void");
+    assert_eq!(rig.json("pay status 9 --node n0")["hold"], "voided");
+    assert_eq!(deployed.available("0-0-2"), "50");
+
+    let paid = rig.json("pay multi --from 0-0-2 --leg 0-1-2=5 --leg 0-2-2=7 --id 10 --until stable");
+    assert_eq!(
+        (&paid["kind"], &paid["amount"], paid["legs"].as_array().map(Vec::len)),
+        (&"multi".into(), &"12".into(), Some(2))
+    );
+    rig.refused("pay multi --from 0-0-2 --leg 0-1-2=5 --leg 0-2-2=8 --id 10", "SYN-3116", 5);
+    rig.refused("pay multi --from 0-0-2 --leg 0-1-2=5 --leg 0-2-2=34", "SYN-3115", 5);
+    let many = " --leg 0-1-2=1".repeat(65);
+    rig.refused(&format!("pay multi --from 0-0-2{many}"), "SYN-3128", 5);
+    rig.refused("pay multi --from 0-0-2 --leg 0-1-2", "SYN-1001", 2);
+    assert_eq!(said(&rig.json("pay receipt 81"))[..4], ["0-1-2", "", "50", "81"]);
+
+    // What was held and decided is in the history of everybody whom it touched.
+    let kinds = |account: &str| -> Vec<String> {
+        let history = rig.json(&format!("pay history {account}"));
+        let rows = history["transfers"].as_array().expect("a list").iter();
+        rows.map(|row| row["kind"].as_str().expect("a kind").to_owned()).collect()
+    };
+    assert_eq!(kinds("0-0-2"), ["pay", "hold", "post", "hold", "void", "multi"]);
+    deployed.settled_at(10, 1);
+    assert_eq!(kinds("0-1-2"), ["hold", "post", "multi"]);
+    deployed.kill(0);
+    rig.ok("restart n0");
+    deployed.settled_at(10, 0);
+    assert_eq!(rig.json("pay void 9 --id 91")["kind"], "void", "an id is known after a crash");
+    let book = deployed.equal_books();
+    assert_eq!(sum(&book, "credits"), sum(&book, "debits"), "money is neither made nor lost");
+    assert_eq!(sum(&book, "pending"), 0);
+}
+
 #[test]
 fn the_examples_of_payments_run_on_a_cluster_of_payments() {
     let deployed = Deployed::new();
@@ -152,6 +314,9 @@ fn the_examples_of_payments_run_on_a_cluster_of_payments() {
         let line = example(help);
         if *verb == "pay status" {
             rig.ok("pay send --from 0-0-1 --to 0-1-1 --amount 5 --id 7");
+        }
+        if *verb == "pay void" {
+            rig.ok("pay hold --from 0-0-1 --to 0-1-1 --amount 5 --id 9");
         }
         assert_one_object(&line, &rig.ok(&format!("{line} --json")));
         run += 1;

@@ -31,7 +31,8 @@ pub(super) struct Plant {
 }
 
 /// The starred plants of what is built, as the first gate names them.
-const STARRED: &[&str] = &["H1", "H2", "H3", "H5", "H8", "H10", "H15", "C1", "C2", "C3", "C4", "C8", "A1", "A2", "A6"];
+const STARRED: &[&str] =
+    &["H1", "H2", "H3", "H5", "H8", "H10", "H15", "C1", "C2", "C3", "C4", "C8", "A1", "A2", "A6"];
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]

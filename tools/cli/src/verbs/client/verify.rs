@@ -9,13 +9,14 @@ use clap::Args;
 use std::path::PathBuf;
 use synod_config::{Exit, Genesis, Rules, SynError, code};
 use synod_crypto::{Evidence, Keys, Seed, verify_evidence};
+use synod_host::pay;
 use synod_hotstuff::{Anchor, CommitProof, Commitment, EntryProof, Pack, Qc, Statement};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Bytes, Limits, Wire};
 
 /// Checks a proof offline and says what was proved, and by whom.
 ///
-/// A receipt of Chop Chop proves that f + 1 servers delivered a client's message. A file whose name ends in .jsonl holds
+/// The receipt of a payment proves its level: payer, payee and amount, and the members who say so. A receipt of Chop Chop proves that f + 1 servers delivered a client's message. A file whose name ends in .jsonl holds
 /// one receipt per line, and all of them are checked.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod client verify votes.proof --genesis cluster/genesis.toml")]
@@ -55,6 +56,11 @@ impl Arguments {
             let signers = last.certificate.aggregate.signers.set();
             return shown(session, &genesis, &Checked { count: 1, last, signers });
         }
+        if proof.kind == pay::KIND {
+            let proved = payment(&proof, &genesis)?;
+            session.output.print(&shown_payment(&proved, &genesis))?;
+            return Ok(Exit::Success);
+        }
         let (proved, signers) = check(&proof.kind, proof.bytes()?, &genesis)?;
         let names = signers.iter().map(|signer| name(&genesis, signer)).collect::<Vec<_>>();
         let report = Report::new("synod-verify/1")
@@ -89,6 +95,50 @@ fn shown(session: &Session, genesis: &Genesis, checked: &Checked) -> Done {
         .field("signers", names);
     session.output.print(&report)?;
     Ok(Exit::Success)
+}
+
+/// Checks the receipt of a payment.
+///
+/// # Errors
+/// SYN-2101 for another cluster, SYN-6003 for another epoch, and those of [`pay::check`].
+pub(crate) fn payment(proof: &Proof, genesis: &Genesis) -> Result<pay::Proved, SynError> {
+    receipts::is_of(proof, genesis)?;
+    if proof.kind != pay::KIND {
+        return Err(invalid(&format!("it is a proof of kind {:?}", proof.kind)));
+    }
+    if proof.epoch != genesis.roster().epoch().0 {
+        return Err(SynError::of(code::EPOCH_UNKNOWN, &[("epoch", &proof.epoch.to_string())]));
+    }
+    pay::check(proof.bytes()?, genesis)
+}
+
+/// Says what the receipt of a payment proves.
+pub(crate) fn shown_payment(proved: &pay::Proved, genesis: &Genesis) -> Report {
+    let level = match proved.level {
+        pay::Level::Accepted | pay::Level::Certified => "certified",
+        pay::Level::Settled => "settled",
+        pay::Level::Stable => "stable",
+    };
+    let names = |members: NodeSet| members.iter().map(|signer| name(genesis, signer)).collect::<Vec<_>>();
+    let known = pay::known(&proved.entry);
+    Report::new("synod-verify/1")
+        .field("kind", pay::KIND)
+        .field("cluster", genesis.cluster().name.clone())
+        .field("epoch", genesis.roster().epoch().0)
+        .field("proved", format!("this payment is {level}"))
+        .field("level", level)
+        .field("payment", known.kind)
+        .field("id", known.id.to_string())
+        .field("from", known.from.to_string())
+        .field("n", known.n.to_string())
+        .field("to", known.to.map(|to| to.to_string()))
+        .field("amount", known.amount.map(|amount| amount.to_string()))
+        .field("ledger", known.ledger)
+        .field("code", known.code)
+        .field("digest", proved.digest.to_string())
+        .field("batch", format!("{}-{}", proved.lot.source, proved.lot.sequence))
+        .field("certified_by", names(proved.certified_by))
+        .field("settled_by", names(proved.settled_by))
 }
 
 fn name(genesis: &Genesis, signer: NodeId) -> String {

@@ -364,7 +364,11 @@ impl Watch {
                 self.book.borrow_mut().add("contradictions", 1);
                 Ok(())
             }
-            Output::Refused { .. } | Output::Numbered { .. } | Output::Looked { .. } => Ok(()),
+            Output::Refused { .. }
+            | Output::Numbered { .. }
+            | Output::Looked { .. }
+            | Output::Certified { .. }
+            | Output::Receipted(_) => Ok(()),
         }
     }
 

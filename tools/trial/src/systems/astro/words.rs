@@ -135,6 +135,12 @@ impl Words for AstroWords {
             Output::Contradiction { id, .. } => {
                 Said::marked(format!("shows a contradiction at {}/{}", id.spender, id.n), Mark::Certificate)
             }
+            Output::Certified { opened, .. } => {
+                Said::marked(format!("shows {} certified", place(opened.lot())), Mark::Certificate)
+            }
+            Output::Receipted(receipt) => {
+                Said::plain(format!("shows the receipt of n{} for {}", receipt.member, place(receipt.lot)))
+            }
             Output::Opened(id) => Said::marked(format!("opens {id}"), Mark::Commit),
             Output::TwoBatches { lane, sequence, .. } => {
                 Said::marked(format!("shows two batches of n{}/{sequence}", lane.0), Mark::Certificate)

@@ -1,0 +1,88 @@
+//! The keeper: a thread that puts what the teller heard into the index, many at a time with one sync.
+
+use std::collections::HashMap;
+use std::sync::Weak;
+use std::sync::mpsc::Receiver;
+
+use synod_astro::Level;
+use synod_ledger::EntryId;
+
+use super::Teller;
+use super::index::{Index, Kept};
+use super::teller::Reply;
+
+/// Most news that are kept with one sync.
+const GROUP_MAX: usize = 1 << 14;
+
+/// What the keeper hears.
+pub(super) enum News {
+    Keep(Kept),
+    /// Somebody waits until the index has what was told before.
+    Ask(Reply<()>),
+}
+
+impl From<Kept> for News {
+    fn from(kept: Kept) -> Self {
+        Self::Keep(kept)
+    }
+}
+
+/// Keeps what it hears, many at a time with one sync.
+pub(super) fn keep(heard: &Receiver<News>, index: &Index, teller: &Weak<Teller>) {
+    let mut early: HashMap<EntryId, (u128, Level)> = HashMap::new();
+    while let Ok(first) = heard.recv() {
+        let mut group = vec![first];
+        while group.len() < GROUP_MAX
+            && let Ok(next) = heard.try_recv()
+        {
+            group.push(next);
+        }
+        let (mut kept, mut asking) = (Vec::new(), Vec::new());
+        for news in group {
+            match news {
+                News::Keep(news) => kept.push(news),
+                News::Ask(reply) => asking.push(reply),
+            }
+        }
+        let group = kept;
+        let names = group.iter().filter_map(|kept| match kept {
+            Kept::Settled(_, entry) => Some((entry.transfer, None)),
+            Kept::Level(_, name, level) => Some((*name, Some(*level))),
+            Kept::Certified(_) | Kept::Word(_) => None,
+        });
+        let names: Vec<(u128, Option<Level>)> = names.collect();
+        let group = ordered(group, index, &mut early);
+        let position = index.keep(group);
+        if let Some(teller) = teller.upgrade() {
+            teller.on_kept(position, &names);
+        }
+        for reply in asking {
+            // Who asked may have gone.
+            let _ = reply.send(Ok(()));
+        }
+    }
+}
+
+/// Levels that come before their entries settle here wait for them.
+fn ordered(group: Vec<Kept>, index: &Index, early: &mut HashMap<EntryId, (u128, Level)>) -> Vec<Kept> {
+    let settled: Vec<EntryId> = group
+        .iter()
+        .filter_map(|kept| if let Kept::Settled(_, entry) = kept { Some(entry.id) } else { None })
+        .collect();
+    let here: std::collections::HashSet<EntryId> = settled.iter().copied().collect();
+    let (mut entries, mut levels) = (Vec::new(), Vec::new());
+    for kept in group {
+        match kept {
+            Kept::Settled(..) | Kept::Certified(_) | Kept::Word(_) => entries.push(kept),
+            Kept::Level(id, ..) if here.contains(&id) || index.entry(id).is_some() => levels.push(kept),
+            Kept::Level(id, name, level) => {
+                let known = early.entry(id).or_insert((name, level));
+                known.1 = known.1.max(level);
+            }
+        }
+    }
+    let late = settled.iter().filter_map(|id| Some((*id, early.remove(id)?)));
+    levels.extend(late.map(|(id, (name, level))| Kept::Level(id, name, level)));
+    entries.extend(levels);
+    entries
+}
