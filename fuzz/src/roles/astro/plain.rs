@@ -84,7 +84,7 @@ impl World {
 fn changed(message: Message, tape: &mut Tape<'_>) -> Message {
     let (shift, turn) = (u64::from(tape.byte() % 4), tape.below(4) == 0);
     let vote = |mut vote: Vote, tape: &mut Tape<'_>| {
-        vote.lot = Lot { source: vote.lot.source ^ tape.byte() % 2, ..vote.lot };
+        vote.lot = Lot { source: vote.lot.source ^ (tape.byte() % 2), ..vote.lot };
         if turn {
             vote.digest = Hash::of(&[tape.byte()]);
         }

@@ -155,9 +155,10 @@ impl World {
     /// As much comes as goes.
     fn balances(&self, at: usize) {
         let book = self.flock.seats[at].host.machine().book();
-        let add = |sum: Option<Total>, of: Total| sum.and_then(|sum| sum.checked_add(of));
-        let credits = book.accounts().fold(Some(Total::ZERO), |sum, (_, of)| add(sum, of.credits_posted()));
-        let debits = book.accounts().fold(Some(Total::ZERO), |sum, (_, of)| add(sum, of.debits_posted()));
+        let credits =
+            book.accounts().try_fold(Total::ZERO, |sum, (_, of)| sum.checked_add(of.credits_posted()));
+        let debits =
+            book.accounts().try_fold(Total::ZERO, |sum, (_, of)| sum.checked_add(of.debits_posted()));
         assert!(credits.is_some() && credits == debits, "money is made or lost");
     }
 

@@ -133,7 +133,8 @@ impl Wallets {
         }
         let which = usize::try_from(at % (wallet.chains.len().max(1) as u64)).unwrap_or(0);
         // Half of the time where the log stands: the ends of other chains are seldom next.
-        let end = settled.filter(|_| at / 64 % 2 == 0).or_else(|| wallet.chains.get(which).copied());
+        let end =
+            settled.filter(|_| (at / 64).is_multiple_of(2)).or_else(|| wallet.chains.get(which).copied());
         let (n, prev) = end.unwrap_or((0, genesis(spender)));
         let (deeper, mut lines) = (at.is_multiple_of(2).then(|| kinds[0].clone()), Vec::new());
         for kind in kinds.into_iter().chain(deeper) {
