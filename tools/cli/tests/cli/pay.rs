@@ -64,6 +64,13 @@ impl Deployed {
         }
     }
 
+    /// What the history of an account lists.
+    fn kinds(&self, account: &str) -> Vec<String> {
+        let history = self.rig.json(&format!("pay history {account}"));
+        let rows = history["transfers"].as_array().expect("a list").iter();
+        rows.map(|row| row["kind"].as_str().expect("a kind").to_owned()).collect()
+    }
+
     /// What one account can spend, as its institution states it.
     fn available(&self, account: &str) -> String {
         let told = self.rig.json(&format!("pay account show {account}"));
@@ -285,14 +292,9 @@ fn money_is_held_posted_voided_and_paid_to_several_once_per_id() {
     assert_eq!(said(&rig.json("pay receipt 81"))[..4], ["0-1-2", "", "50", "81"]);
 
     // What was held and decided is in the history of everybody whom it touched.
-    let kinds = |account: &str| -> Vec<String> {
-        let history = rig.json(&format!("pay history {account}"));
-        let rows = history["transfers"].as_array().expect("a list").iter();
-        rows.map(|row| row["kind"].as_str().expect("a kind").to_owned()).collect()
-    };
-    assert_eq!(kinds("0-0-2"), ["pay", "hold", "post", "hold", "void", "multi"]);
+    assert_eq!(deployed.kinds("0-0-2"), ["pay", "hold", "post", "hold", "void", "multi"]);
     deployed.settled_at(10, 1);
-    assert_eq!(kinds("0-1-2"), ["hold", "post", "multi"]);
+    assert_eq!(deployed.kinds("0-1-2"), ["hold", "post", "multi"]);
     deployed.kill(0);
     rig.ok("restart n0");
     deployed.settled_at(10, 0);

@@ -236,8 +236,12 @@ impl<'a> Seat<'a> {
             }
             Output::Progress { level: Level::Settled, .. } => count(&self.shown.settled),
             Output::Progress { level: Level::Stable, .. } => count(&self.shown.stable),
-            Output::Progress { .. } | Output::Numbered { .. } | Output::Looked { .. } | Output::Opened(_) => {
-            }
+            Output::Progress { .. }
+            | Output::Numbered { .. }
+            | Output::Looked { .. }
+            | Output::Certified { .. }
+            | Output::Receipted(_)
+            | Output::Opened(_) => {}
             Output::TwoBatches { .. } | Output::Contradiction { .. } | Output::Conflict { .. } => {
                 self.left.faults += 1;
             }
