@@ -24,7 +24,7 @@ mod tape;
 mod target;
 
 pub use decoders::{
-    bls, channel, chopchop, config, hotstuff, http, journal, kv, link, merkle, pay, resp, service, vocabulary,
+    bls, channel, chopchop, config, hotstuff, http, journal, kv, link, merkle, resp, service, vocabulary,
 };
 pub use roles::{chop, client, connection, executor, recovery, replica};
 pub use tape::Tape;

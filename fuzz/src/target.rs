@@ -63,7 +63,6 @@ pub const TARGETS: &[&[Target]] = &[
     decoders::http::TARGETS,
     decoders::config::TARGETS,
     decoders::merkle::TARGETS,
-    decoders::pay::TARGETS,
     roles::TARGETS,
 ];
 

@@ -10,7 +10,6 @@ pub mod journal;
 pub mod kv;
 pub mod link;
 pub mod merkle;
-pub mod pay;
 pub mod resp;
 pub mod service;
 pub mod vocabulary;
