@@ -24,7 +24,7 @@ mod tape;
 mod target;
 
 pub use decoders::{
-    astro, bls, broadcast, channel, chopchop, config, hotstuff, http, journal, kv, ledger, link, merkle, pay,
+    astro, bls, broadcast, channel, chopchop, config, hotstuff, http, journal, kv, ledger, link, merkle,
     resp, service, vocabulary,
 };
 pub use roles::{astro as payments, chop, client, connection, executor, recovery, replica};

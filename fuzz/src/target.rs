@@ -66,7 +66,6 @@ pub const TARGETS: &[&[Target]] = &[
     decoders::http::TARGETS,
     decoders::config::TARGETS,
     decoders::merkle::TARGETS,
-    decoders::pay::TARGETS,
     roles::TARGETS,
 ];
 

@@ -13,7 +13,6 @@ pub mod kv;
 pub mod ledger;
 pub mod link;
 pub mod merkle;
-pub mod pay;
 pub mod resp;
 pub mod service;
 pub mod vocabulary;

@@ -17,7 +17,7 @@ use synod_crypto::Hash;
 use synod_ledger::EntryId;
 use synod_machine::broadcast::{ITEMS_MAX, Lot, View};
 use synod_service::StateStore as _;
-use synod_wire::{Bytes, Limits, List, Wire, wire};
+use synod_wire::{Bytes, Limits, List, Wire};
 
 use super::index::{Index, key, place};
 
@@ -26,13 +26,8 @@ const ROW_BYTES_MAX: u32 = 1 << 20;
 /// Most certificates of a batch, and most of one entry's batches, that are looked at.
 const LOOKED_MAX: usize = 128;
 
-wire! {
-    /// A batch without its entries.
-    struct Row {
-        header: Header,
-        digests: List<Hash, ITEMS_MAX>,
-    }
-}
+/// A batch without its entries: its header and their digests.
+type Row = (Header, List<Hash, ITEMS_MAX>);
 
 /// A batch that is certified, as the index keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +57,8 @@ impl Shown {
     pub(super) fn rows(&self, rows: &mut BTreeMap<Bytes, Bytes>) {
         let (lot, header) = (number(self.opened.lot()), self.opened.batch.header);
         let digests = List::try_from(self.opened.digests.clone()).expect("a batch has no more");
-        rows.insert(key(b'b', &[&lot]), Row { header, digests }.encode());
+        let row: Row = (header, digests);
+        rows.insert(key(b'b', &[&lot]), row.encode());
         for proof in &self.proofs {
             rows.insert(key(b'c', &[&lot, &Hash::of(proof).0]), proof.clone());
         }
@@ -112,7 +108,7 @@ impl Index {
     }
 
     fn shown_by(&self, chain: &[synod_ledger::Entry], lot: [u8; 9], view: &View) -> Option<PaymentReceipt> {
-        let Row { header, digests } = read(self.read().get(&key(b'b', &[&lot]))?)?;
+        let (header, digests): Row = read(self.read().get(&key(b'b', &[&lot]))?)?;
         let certificates = self.rows_of(&key(b'c', &[&lot])).into_iter().map(|(_, row)| row);
         let words = self.rows_of(&key(b'w', &[&lot])).into_iter().filter_map(|(_, row)| read(row));
         let (certificates, words): (Vec<Bytes>, Vec<Receipt>) = (certificates.collect(), words.collect());

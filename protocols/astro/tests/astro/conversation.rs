@@ -122,7 +122,7 @@ impl Conversation {
                 }
             }
             Effect::Output(output) => self.write(format!("r{id} {}", told(&output))),
-            Effect::Blame { peer, fault } => panic!("r{id} blames r{}: {}", peer.0, fault.name),
+            Effect::Blame { peer, fault } => unreachable!("r{id} blames r{}: {}", peer.0, fault.name),
             Effect::Applied(_) | Effect::Compact | Effect::Note(_) => {}
         }
     }

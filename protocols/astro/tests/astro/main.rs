@@ -17,8 +17,8 @@ mod restarts;
 mod waits;
 
 use synod_astro::{
-    Auth, Authorized, Batch, Draft, EntryProof, Header, Line, PaymentReceipt, Promise, Receipt, Settled,
-    SettledBy, Word,
+    Auth, Authorized, Batch, Draft, EntryProof, Format, Header, Line, PaymentReceipt, Promise, Receipt,
+    Settled, SettledBy, Word,
 };
 
 /// Both vocabularies.
@@ -32,6 +32,7 @@ synod_wire::conformance!(
     Batch,
     Draft,
     EntryProof,
+    Format,
     Header,
     Line,
     PaymentReceipt,
