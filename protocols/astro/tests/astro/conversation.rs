@@ -251,6 +251,12 @@ fn told(output: &Output) -> String {
         Output::Settled { position, entry: settled, .. } => {
             format!("settles as number {position}: {}", entry(settled))
         }
+        Output::Certified { opened, proofs } => {
+            format!("shows {} to be certified, proofs: {}", batch(opened.lot()), proofs.len())
+        }
+        Output::Receipted(receipt) => {
+            format!("shows the word of r{} that {} has settled", receipt.member, batch(receipt.lot))
+        }
         other => format!("{other:?}"),
     }
 }
