@@ -79,6 +79,13 @@ impl HashKey {
         }
     }
 
+    /// The digest of each input, whatever their lengths: those that [`HashKey::hash`] gives, for less time.
+    #[must_use]
+    pub fn hash_each(&self, inputs: &[&[u8]]) -> Vec<Hash> {
+        let each = inputs.iter().map(|input| (Some(self), *input));
+        digests(each, inputs.len()).into_iter().map(Hash).collect()
+    }
+
     /// A tag of 16 bytes over the concatenation of `parts`.
     #[must_use]
     pub fn tag(&self, parts: &[&[u8]]) -> [u8; 16] {
@@ -94,13 +101,14 @@ impl HashKey {
     /// The tags of many messages, each under a key of its own: those that [`HashKey::tag`] gives, for less time.
     #[must_use]
     pub fn tag_each(messages: &[(&Self, &[u8])]) -> Vec<[u8; 16]> {
-        digests(messages.iter().copied(), messages.len()).iter().map(front).collect()
+        let each = messages.iter().map(|(key, message)| (Some(*key), *message));
+        digests(each, messages.len()).iter().map(front).collect()
     }
 
     /// Whether each tag is that of its message under its key; in constant time for each, as [`HashKey::tagged`] tells.
     #[must_use]
     pub fn tagged_each(messages: &[(&Self, &[u8], [u8; 16])]) -> Vec<bool> {
-        let each = messages.iter().map(|(key, message, _)| (*key, *message));
+        let each = messages.iter().map(|(key, message, _)| (Some(*key), *message));
         let digests = digests(each, messages.len());
         let tags = messages.iter().map(|(_, _, tag)| tag);
         digests.iter().zip(tags).map(|(digest, tag)| bool::from(front(digest).ct_eq(tag))).collect()
@@ -134,8 +142,8 @@ fn front(digest: &[u8; 32]) -> [u8; 16] {
 
 /// The digests of `count` messages. Side by side, where lanes for it are there and most of them would have something to do;
 /// a message of more than one chunk always alone.
-fn digests<'a>(
-    messages: impl Iterator<Item = (&'a HashKey, &'a [u8])> + Clone,
+pub(crate) fn digests<'a>(
+    messages: impl Iterator<Item = (Option<&'a HashKey>, &'a [u8])> + Clone,
     count: usize,
 ) -> Vec<[u8; 32]> {
     let hasher = Hasher::new();
@@ -147,10 +155,15 @@ fn digests<'a>(
     let short = |message: &[u8]| is_wide && message.len() <= CHUNK;
     if is_wide {
         let own = messages.clone().zip(&mut out).filter(|((_, message), _)| short(message));
-        hasher.keyed_each(own.map(|((key, bytes), digest)| Input { key: &key.0, bytes, digest }));
+        hasher.digest_each(own.map(|((key, bytes), digest)| Input {
+            key: key.map(|key| &key.0),
+            bytes,
+            digest,
+        }));
     }
     for ((key, message), digest) in messages.zip(&mut out).filter(|((_, message), _)| !short(message)) {
-        *digest = *blake3::keyed_hash(&key.0, message).as_bytes();
+        let hash = key.map_or_else(|| blake3::hash(message), |key| blake3::keyed_hash(&key.0, message));
+        *digest = *hash.as_bytes();
     }
     out
 }

@@ -320,6 +320,15 @@ fn a_merkle_path_proves_its_leaf_at_its_index_and_nothing_else() {
 }
 
 #[test]
+fn leaves_that_are_hashed_together_are_those_that_are_hashed_alone() {
+    for count in [0, 1, 2, 3, 16, 17, 100] {
+        let each: Vec<Hash> = (0..count).map(|n: u32| Hash::of(&n.to_le_bytes())).collect();
+        let alone: Vec<Hash> = each.iter().map(|hash| merkle::leaf(&hash.0)).collect();
+        assert_eq!(merkle::leaves(&each), alone);
+    }
+}
+
+#[test]
 fn toy_tags_need_the_handle_of_their_key() {
     let (a, b) = (toy::Universe::new(1), toy::Universe::new(2));
     let claim = a.keys(0).sign(scope(), NodeId(0), Say::Yes(1)).into_inner();

@@ -1,7 +1,7 @@
 //! Entries of exclusive logs (paper, section III: xlogs).
 
 use synod_crypto::{Hash, HashKey, PublicKey};
-use synod_wire::{List, Wire, wire};
+use synod_wire::{List, Wire, Writer, wire};
 
 use crate::{AccountId, Total, Units};
 
@@ -182,6 +182,30 @@ impl Digests {
     #[must_use]
     pub fn entry(&self, entry: &Entry) -> Hash {
         self.0.hash(&entry.encode())
+    }
+
+    /// The digests of many entries, as [`Self::entry`] gives each, for less time.
+    #[must_use]
+    pub fn entries<'a>(&self, entries: impl Iterator<Item = &'a Entry>) -> Vec<Hash> {
+        let mut encoded = Writer::with_capacity(0);
+        let ends: Vec<usize> = entries
+            .map(|entry| {
+                entry.write(&mut encoded);
+                encoded.len()
+            })
+            .collect();
+        let mut rest = encoded.as_slice();
+        let starts = core::iter::once(0).chain(ends.iter().copied());
+        let each: Vec<&[u8]> = ends
+            .iter()
+            .zip(starts)
+            .map(|(end, start)| {
+                let (one, after) = rest.split_at(end - start);
+                rest = after;
+                one
+            })
+            .collect();
+        self.0.hash_each(&each)
     }
 }
 

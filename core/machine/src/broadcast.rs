@@ -4,9 +4,11 @@ use synod_crypto::Hash;
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes, wire};
 
-pub use crate::items::{Context, Except, ITEMS_MAX, Independent, Items, Lot, PAYLOAD_MAX, UNCHECKED, View};
+pub use crate::items::{
+    Context, Except, ITEMS_MAX, Independent, Items, Lot, PAYLOAD_MAX, Read, UNCHECKED, View,
+};
 pub use crate::proof::Transferable;
-use crate::{Machine, Wall};
+use crate::{Machine, Span, Wall};
 
 wire! {
     /// A place in the agreed order: 1, 2, 3, ... without holes.
@@ -147,6 +149,43 @@ pub struct Slot {
     pub sequence: u64,
 }
 
+/// What a reliable broadcast keeps for its user, and when it says something again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Undelivered slots per source that are worked on.
+    pub window: u64,
+    /// Delivered slots per source whose votes and payload are kept for whoever is behind.
+    pub retain: u64,
+    /// Longest payload, in bytes.
+    pub payload_max: u32,
+    /// How often a node says how far it is, while somebody may not know.
+    pub frontier_every: Span,
+    /// When the votes of an undelivered slot are said again; doubles up to `resend_max`.
+    pub resend: Span,
+    /// See there.
+    pub resend_max: Span,
+    /// When a payload is asked of the next peer; doubles up to `pull_max`.
+    pub pull: Span,
+    /// See there.
+    pub pull_max: Span,
+}
+
+impl Default for Bounds {
+    /// Those of the payment system (its specification, section 2): 64 slots of 256 KiB.
+    fn default() -> Self {
+        Self {
+            window: 64,
+            retain: 1_024,
+            payload_max: 256 << 10,
+            frontier_every: Span::millis(50),
+            resend: Span::millis(500),
+            resend_max: Span::secs(10),
+            pull: Span::millis(100),
+            pull_max: Span::secs(5),
+        }
+    }
+}
+
 /// What the user of a reliable broadcast asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Offer {
@@ -212,4 +251,10 @@ pub trait ReliableBroadcast: Machine<Input = Offer, Output = Broadcast> {
     /// Transferable proofs of a slot that are kept, each of some item that those before it do not prove: encodings of a
     /// [`Transferable`]. None where the broadcast gives none, or the slot is too old.
     fn proofs(&self, slot: Slot) -> Vec<Bytes>;
+
+    /// What [`Items::read`] gave for the payload that was just proposed in a slot; `None` where it gives nothing, and where the
+    /// payload came from the disk.
+    fn read(&self, _slot: Slot) -> Option<Read> {
+        None
+    }
 }

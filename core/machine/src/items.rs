@@ -1,5 +1,6 @@
 //! What payloads of broadcasts have in common: slots as they travel, items and exceptions, and the view whose members sign.
 
+use core::any::Any;
 use std::sync::Arc;
 
 use synod_crypto::{Claim, Hash, Scope, Signature};
@@ -133,11 +134,25 @@ impl View {
     }
 }
 
+/// What a user's [`Items`] read of a payload; of use to that user alone, who knows its type.
+#[derive(Clone)]
+pub struct Read(pub Arc<dyn Any + Send + Sync>);
+
+impl core::fmt::Debug for Read {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Read")
+    }
+}
+
 /// What only the user of payloads knows of them.
 pub trait Items: Clone {
     /// What stands for a payload in statements: it commits to all of it, so that parts can be proved under it. `None` for what
     /// is no payload.
     fn digest(payload: &Bytes) -> Option<Hash>;
+    /// The same, with what was read of it on the way, for the user who would read it again ([`crate::broadcast::ReliableBroadcast::read`]).
+    fn read(payload: &Bytes) -> Option<(Hash, Option<Read>)> {
+        Self::digest(payload).map(|digest| (digest, None))
+    }
     /// Whether a member may except these items of a payload.
     fn may_except(payload: &Bytes, items: &[u32]) -> bool;
 }

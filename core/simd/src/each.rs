@@ -1,19 +1,19 @@
-//! Keyed BLAKE3 of inputs of different lengths, each under a key of its own: one in each of sixteen lanes.
+//! BLAKE3 of inputs of different lengths, each under a key of its own or under none: one in each of sixteen lanes.
 //!
 //! A step compresses the next block of every lane. A lane whose input ended takes the next one, so all of them work until
 //! no input waits. Whole blocks are read where they are; only the last one of an input, which zeros fill up, is copied.
 //!
 //! Inputs are one chunk of BLAKE3 at most, so there is no tree over them.
 
-use crate::hash::{BLOCK, DIGEST, FIRST, KEYED, LAST, Row, WIDE, mix, words};
+use crate::hash::{BLOCK, DIGEST, FIRST, INITIAL, KEYED, LAST, Row, WIDE, mix, words};
 
-/// Longest input of [`Hasher::keyed_each`](crate::Hasher::keyed_each): one chunk.
+/// Longest input of [`Hasher::digest_each`](crate::Hasher::digest_each): one chunk.
 pub const CHUNK: usize = 1_024;
 
 /// What is hashed, under which key, and where to the digest goes.
 pub struct Input<'a> {
-    /// The key.
-    pub key: &'a [u8; 32],
+    /// The key; none for plain BLAKE3.
+    pub key: Option<&'a [u8; 32]>,
     /// At most [`CHUNK`] bytes.
     pub bytes: &'a [u8],
     /// The digest, when all were hashed.
@@ -47,12 +47,12 @@ type Lane<'a> = (&'a [u8], &'a mut [u8; DIGEST]);
 
 impl Chains {
     /// An input begins.
-    fn begin(&mut self, lane: usize, key: &[u8; 32]) {
-        for (row, word) in self.chain.iter_mut().zip(words(key)) {
+    fn begin(&mut self, lane: usize, key: Option<&[u8; 32]>) {
+        for (row, word) in self.chain.iter_mut().zip(key.map_or(INITIAL, words)) {
             row[lane] = word;
         }
         self.sizes[lane] = 64;
-        self.flags[lane] = KEYED | FIRST;
+        self.flags[lane] = FIRST | if key.is_some() { KEYED } else { 0 };
     }
 
     /// The next block is the last of its input and has this size.
@@ -135,7 +135,7 @@ mod tests {
     fn hashed(hasher: Hasher, inputs: &[([u8; 32], &[u8])]) -> Vec<[u8; 32]> {
         let mut out = vec![[7; 32]; inputs.len()];
         let each = inputs.iter().zip(&mut out);
-        hasher.keyed_each(each.map(|((key, bytes), digest)| Input { key, bytes, digest }));
+        hasher.digest_each(each.map(|((key, bytes), digest)| Input { key: Some(key), bytes, digest }));
         out
     }
 

@@ -10,7 +10,8 @@ pub const BLOCK: usize = 64;
 pub(crate) const WIDE: usize = 16;
 /// Length of a digest.
 pub(crate) const DIGEST: usize = 32;
-const INITIAL: [u32; 8] =
+/// The chaining value that hashing without a key begins with.
+pub(crate) const INITIAL: [u32; 8] =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 /// Set for every block under a key.
 pub(crate) const KEYED: u32 = 16;

@@ -81,7 +81,7 @@ impl Hasher {
         hash_blocks(key, blocks, size, out, compress::<PlainRow>);
     }
 
-    /// Writes the 32-byte keyed BLAKE3 digest of each input into its place, whatever their lengths: sixteen lanes hash
+    /// Writes the 32-byte BLAKE3 digest of each input into its place, whatever their lengths: sixteen lanes hash
     /// them block by block, and a lane takes the next input as soon as its own ended.
     ///
     /// The longest input costs as many steps as it has blocks, though the others be short: the caller sees to it that
@@ -93,7 +93,7 @@ impl Hasher {
         target_arch = "x86_64",
         expect(unsafe_code, reason = "calls what the processor was found to have")
     )]
-    pub fn keyed_each<'a>(&self, inputs: impl Iterator<Item = Input<'a>>) {
+    pub fn digest_each<'a>(&self, inputs: impl Iterator<Item = Input<'a>>) {
         #[cfg(target_arch = "x86_64")]
         if self.path == Path::Avx512 {
             // SAFETY: only `new` makes this path, after it found the instructions on this processor.

@@ -3,6 +3,8 @@
 //! `u8`, `bool` and byte arrays are fixed; `u16`, `u32`, `u64` and `u128` that count or name something are
 //! minimal varints (`u128` is sixteen big-endian bytes). `usize` has no encoding on purpose.
 
+use std::sync::Arc;
+
 use crate::{Draw, Drawn, Malformed, Reader, Why, Wire, Writer};
 
 impl Wire for u8 {
@@ -95,6 +97,18 @@ impl<T: Wire> Wire for Box<T> {
     }
 }
 
+impl<T: Wire> Wire for Arc<T> {
+    fn write(&self, out: &mut Writer) {
+        T::write(self, out);
+    }
+    fn read(input: &mut Reader) -> Result<Self, Malformed> {
+        Ok(Self::new(T::read(input)?))
+    }
+    fn size_hint(&self) -> usize {
+        T::size_hint(self)
+    }
+}
+
 impl<A: Wire, B: Wire> Wire for (A, B) {
     fn write(&self, out: &mut Writer) {
         self.0.write(out);
@@ -167,6 +181,12 @@ impl<T: Draw> Draw for Option<T> {
 }
 
 impl<T: Draw> Draw for Box<T> {
+    fn draw(from: &mut Drawn) -> Self {
+        Self::new(T::draw(from))
+    }
+}
+
+impl<T: Draw> Draw for Arc<T> {
     fn draw(from: &mut Drawn) -> Self {
         Self::new(T::draw(from))
     }

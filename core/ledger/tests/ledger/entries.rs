@@ -1,8 +1,9 @@
 //! What each kind of entry does.
 
-use synod_ledger::{Book, Border, Code, Kind, Owner, Total, Units, Verdict};
+use synod_crypto::Hash;
+use synod_ledger::{Book, Border, Code, Digests, Entry, Kind, Owner, Total, Units, Verdict};
 use synod_quorum::PublicKey;
-use synod_wire::List;
+use synod_wire::{Draw, Drawn, List};
 
 use crate::shop::{
     ABROAD, ANNA, BERT, CARL, EURO, ISSUER, available, hold, leg, legs, next, pay, put, sums, with,
@@ -171,4 +172,16 @@ fn a_limit_is_lowered_to_what_is_used_and_raised_to_what_was_agreed() {
     assert_eq!(put(&mut book, ISSUER, Kind::SetLimit(Units(1_001))), Err(Code::LimitNotCosigned));
     assert_eq!(put(&mut book, ISSUER, Kind::SetLimit(Units(1_000))), Ok(()));
     assert_eq!(put(&mut book, ISSUER, pay(ANNA, 600)), Ok(()));
+}
+
+/// Entries of all kinds and lengths, few and many.
+#[test]
+fn entries_that_are_hashed_together_have_the_digests_that_each_has_alone() {
+    let digests = Digests::default();
+    let mut drawn = Drawn::new(5);
+    for count in [0, 1, 3, 40] {
+        let entries: Vec<Entry> = (0..count).map(|_| Entry::draw(&mut drawn)).collect();
+        let alone: Vec<Hash> = entries.iter().map(|entry| digests.entry(entry)).collect();
+        assert_eq!(digests.entries(entries.iter()), alone);
+    }
 }
