@@ -63,7 +63,7 @@ impl Bracha {
         let sources = config.members.iter().filter_map(|id| u8::try_from(id.0).ok());
         let lane = |source| {
             let from = delivered.get(&source).copied().unwrap_or_default();
-            (source, Lane::new(from, config.window))
+            (source, Lane::new(from, config.bounds.window))
         };
         let lanes: BTreeMap<u8, Lane<Open>> = sources.map(lane).collect();
         let me = u8::try_from(config.me.0).unwrap_or(u8::MAX);
@@ -125,7 +125,7 @@ impl Bracha {
         if sequence <= self.mine {
             return;
         }
-        if u32::try_from(payload.len()).is_ok_and(|long| long > self.config.payload_max) {
+        if u32::try_from(payload.len()).is_ok_and(|long| long > self.config.bounds.payload_max) {
             return turn.output(Broadcast::Refused { why: Refusal::TooLarge });
         }
         if self.room() == 0 {
@@ -181,7 +181,7 @@ impl Machine for Bracha {
 
     fn room(&self) -> u32 {
         let open = self.mine.saturating_sub(self.delivered(self.config.me));
-        u32::try_from(self.config.window.saturating_sub(open)).unwrap_or(u32::MAX)
+        u32::try_from(self.config.bounds.window.saturating_sub(open)).unwrap_or(u32::MAX)
     }
 
     fn invariants(&self) {
@@ -190,14 +190,14 @@ impl Machine for Bracha {
             lane.open().for_each(|(_, slot)| slot.assert_sound());
         }
         assert!(self.mine >= self.delivered(self.config.me), "a slot of this node's own that it never had");
-        let kept_max = self.config.retain.saturating_mul(self.lanes.len() as u64);
+        let kept_max = self.config.bounds.retain.saturating_mul(self.lanes.len() as u64);
         assert!(self.kept.len() as u64 <= kept_max, "more delivered slots than are kept");
     }
 }
 
 impl ReliableBroadcast for Bracha {
     fn payload_max(&self) -> u32 {
-        self.config.payload_max
+        self.config.bounds.payload_max
     }
 
     /// Nothing of it can be shown to others.
@@ -216,10 +216,11 @@ impl Bounded for Bracha {
     }
 
     fn bytes_max(&self) -> u64 {
-        let (members, window) = (u64::from(self.quorums.members()), self.config.window);
+        let (members, window) = (u64::from(self.quorums.members()), self.config.bounds.window);
         let votes = members * 2 * size_of::<(Hash, NodeSet)>() as u64 * 2;
-        let slot = size_of::<Open>() as u64 + 2 * u64::from(self.config.payload_max) + votes;
-        let kept = members * self.config.retain * (5 * size_of::<Hash>() + 5 * size_of::<Lot>()) as u64;
+        let slot = size_of::<Open>() as u64 + 2 * u64::from(self.config.bounds.payload_max) + votes;
+        let kept =
+            members * self.config.bounds.retain * (5 * size_of::<Hash>() + 5 * size_of::<Lot>()) as u64;
         members * window * slot + kept + members * members * size_of::<Lot>() as u64
     }
 }

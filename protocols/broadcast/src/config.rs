@@ -1,7 +1,7 @@
 //! Who broadcasts to whom, and how much is kept.
 
 use synod_machine::Span;
-use synod_machine::broadcast::PAYLOAD_MAX;
+use synod_machine::broadcast::{Bounds, PAYLOAD_MAX};
 use synod_quorum::{Model, NodeId, NodeSet, Quorums};
 
 /// What a broadcast needs to know.
@@ -11,22 +11,8 @@ pub struct Config {
     pub me: NodeId,
     /// All who vote, this node among them.
     pub members: NodeSet,
-    /// Undelivered slots per source that are worked on.
-    pub window: u64,
-    /// Delivered slots per source whose votes and payload are kept for whoever is behind.
-    pub retain: u64,
-    /// Longest payload, in bytes.
-    pub payload_max: u32,
-    /// How often a node says how far it is, while somebody may not know.
-    pub frontier_every: Span,
-    /// When the votes of an undelivered slot are said again; doubles up to `resend_max`.
-    pub resend: Span,
-    /// See there.
-    pub resend_max: Span,
-    /// When a payload is asked of the next peer; doubles up to `pull_max`.
-    pub pull: Span,
-    /// See there.
-    pub pull_max: Span,
+    /// What is kept, and when something is said again.
+    pub bounds: Bounds,
 }
 
 /// A configuration that cannot work.
@@ -48,23 +34,6 @@ pub const WINDOW_MAX: u64 = 1_024;
 pub const RETAIN_MAX: u64 = 1 << 16;
 
 impl Config {
-    /// The defaults of the payment system (specification, section 2): 64 slots of 256 KiB.
-    #[must_use]
-    pub const fn new(me: NodeId, members: NodeSet) -> Self {
-        Self {
-            me,
-            members,
-            window: 64,
-            retain: 1_024,
-            payload_max: 256 << 10,
-            frontier_every: Span::millis(50),
-            resend: Span::millis(500),
-            resend_max: Span::secs(10),
-            pull: Span::millis(100),
-            pull_max: Span::secs(5),
-        }
-    }
-
     /// The thresholds, if everything else is in order.
     ///
     /// # Errors
@@ -73,18 +42,19 @@ impl Config {
         if !self.members.contains(self.me) {
             return Err(Unsound::NoMember);
         }
-        if self.window == 0
-            || self.window > WINDOW_MAX
-            || self.retain < self.window
-            || self.retain > RETAIN_MAX
+        let bounds = &self.bounds;
+        if bounds.window == 0
+            || bounds.window > WINDOW_MAX
+            || bounds.retain < bounds.window
+            || bounds.retain > RETAIN_MAX
         {
             return Err(Unsound::Window);
         }
-        if self.payload_max == 0 || self.payload_max > PAYLOAD_MAX {
+        if bounds.payload_max == 0 || bounds.payload_max > PAYLOAD_MAX {
             return Err(Unsound::Payload);
         }
-        let waits = [(self.resend, self.resend_max), (self.pull, self.pull_max)];
-        if self.frontier_every == Span::ZERO
+        let waits = [(bounds.resend, bounds.resend_max), (bounds.pull, bounds.pull_max)];
+        if bounds.frontier_every == Span::ZERO
             || waits.iter().any(|(first, last)| *first == Span::ZERO || last < first)
         {
             return Err(Unsound::Wait);

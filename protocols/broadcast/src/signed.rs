@@ -27,7 +27,7 @@ use synod_wire::{Bytes, Wire};
 use crate::Lot;
 use crate::config::Config;
 use crate::fault::Fault;
-pub use job::{CheckedAck, Digest, Done, Job, MayExcept, Payload, View};
+pub use job::{CheckedAck, Done, Job, MayExcept, Payload, Read, Reading, View};
 pub use recover::Setup;
 use rows::{ROWS_BYTES_MAX, RowLog};
 use slot::{Lane, Slot};
@@ -39,7 +39,7 @@ pub use words::{
 
 /// When a user over its window is to try again, in ms: a few deliveries later.
 const RETRY_MS: u32 = 50;
-/// Certificates of one slot: beyond them items are certified by later slots that offer them again.
+/// Certificates of one slot. Of more, the oldest goes whose items others certify.
 const CERTIFICATES_MAX: usize = 64;
 
 /// One member's part in the broadcasts of all.
@@ -84,7 +84,7 @@ impl<I: Items> SignedBroadcast<I> {
         let sources = config.members.iter().filter_map(NodeId::member);
         let lane = |source| {
             let from = settled.get(&source).copied().unwrap_or_default();
-            (source, Lane::new(from, config.window, config.retain))
+            (source, Lane::new(from, config.bounds.window, config.bounds.retain))
         };
         let lanes: BTreeMap<u8, Lane> = sources.map(lane).collect();
         let mine = config.me.member().and_then(|me| lanes.get(&me)).map_or(0, |lane| lane.certified);
@@ -136,7 +136,7 @@ impl<I: Items> SignedBroadcast<I> {
     }
 
     fn is_too_long(&self, payload: &Bytes) -> bool {
-        u32::try_from(payload.len()).map_or(true, |long| long > self.config.payload_max)
+        u32::try_from(payload.len()).map_or(true, |long| long > self.config.bounds.payload_max)
     }
 
     fn on_input(&mut self, input: Offer, turn: &mut Turn<'_, Self>) {
@@ -166,7 +166,7 @@ impl<I: Items> SignedBroadcast<I> {
         }
         self.mine = sequence;
         let lot = Lot { source: self.me(), sequence: self.mine };
-        turn.compute(Job::Seal { view: Arc::clone(&self.view), lot, payload, digest: I::digest });
+        turn.compute(Job::Seal { view: Arc::clone(&self.view), lot, payload, reading: I::read });
         self.flush(turn);
     }
 
@@ -177,7 +177,7 @@ impl<I: Items> SignedBroadcast<I> {
         let is_missing = |slot: &Slot| slot.wants().is_some_and(|wanted| slot.payload(wanted).is_none());
         if self.slot(lot).is_some_and(is_missing) {
             let (view, from) = (Arc::clone(&self.view), self.config.me);
-            turn.compute(Job::Take { view, from, lot, payload, signature: None, digest: I::digest });
+            turn.compute(Job::Take { view, from, lot, payload, signature: None, reading: I::read });
         }
     }
 
@@ -237,13 +237,13 @@ impl<I: Items> Machine for SignedBroadcast<I> {
             Event::Timer(Timer::Pull(lot)) => self.on_pull_due(lot, turn),
             Event::Done(done) => self.on_done(done, turn),
             Event::Loaded { name, bytes } => self.on_loaded(name, bytes, turn),
-            Event::Link { .. } => {}
+            Event::Link { peer, .. } => self.on_link(peer),
         }
     }
 
     fn room(&self) -> u32 {
         let open = self.mine.saturating_sub(self.certified(self.config.me));
-        u32::try_from(self.config.window.saturating_sub(open)).unwrap_or(u32::MAX)
+        u32::try_from(self.config.bounds.window.saturating_sub(open)).unwrap_or(u32::MAX)
     }
 
     fn invariants(&self) {
@@ -260,12 +260,16 @@ impl<I: Items> Machine for SignedBroadcast<I> {
 
 impl<I: Items> ReliableBroadcast for SignedBroadcast<I> {
     fn payload_max(&self) -> u32 {
-        self.config.payload_max
+        self.config.bounds.payload_max
     }
 
     fn proofs(&self, slot: synod_machine::broadcast::Slot) -> Vec<Bytes> {
         let slot = Lot::try_from(slot).ok().and_then(|lot| self.slot(lot));
         slot.map_or_else(Vec::new, |slot| slot.certificates.iter().map(Wire::encode).collect())
+    }
+
+    fn read(&self, slot: synod_machine::broadcast::Slot) -> Option<Read> {
+        self.slot(Lot::try_from(slot).ok()?)?.payload.as_ref()?.read.clone()
     }
 }
 
@@ -288,11 +292,11 @@ impl<I: Items> Bounded for SignedBroadcast<I> {
         let said = size_of::<Said>() as u64 + list;
         let certificates = CERTIFICATES_MAX as u64 * (size_of::<Certificate>() as u64 + members * said);
         let slot = size_of::<Slot>() as u64
-            + u64::from(self.config.payload_max)
+            + u64::from(self.config.bounds.payload_max)
             + 2 * list
             + certificates
             + 2 * members * said;
-        let lanes = members * (2 * self.config.window + self.config.retain) * (slot + 200);
+        let lanes = members * (2 * self.config.bounds.window + self.config.bounds.retain) * (slot + 200);
         lanes + ROWS_BYTES_MAX as u64 + members * (members * 32 + 64)
     }
 }

@@ -27,12 +27,12 @@ impl Bracha {
             }
             self.wait(lot, turn);
         }
-        turn.arm(Timer::Frontier, self.config.frontier_every);
+        turn.arm(Timer::Frontier, self.config.bounds.frontier_every);
     }
 
     /// Votes of a slot that is not delivered are said again, and everybody else is asked for theirs.
     pub(super) fn on_resend_due(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let (others, longest) = (self.others(), self.config.resend_max);
+        let (others, longest) = (self.others(), self.config.bounds.resend_max);
         let Some(slot) = self.lane(lot.source).and_then(|lane| lane.slot(lot.sequence)) else { return };
         let Some(wait) = slot.resend else { return };
         let next = doubled(wait, longest);
@@ -157,7 +157,7 @@ impl Bracha {
 
     /// Says how far this node is, where that is news or somebody is behind.
     pub(super) fn on_frontier_due(&mut self, turn: &mut Turn<'_, Self>) {
-        turn.arm(Timer::Frontier, self.config.frontier_every);
+        turn.arm(Timer::Frontier, self.config.bounds.frontier_every);
         let lots =
             self.lanes.iter().map(|(source, lane)| Lot { source: *source, sequence: lane.delivered() });
         let lots: Vec<Lot> = lots.filter(|lot| lot.sequence > 0).collect();

@@ -80,7 +80,7 @@ impl Bracha {
             Some(Where::Behind) => {
                 let age = self.delivered(NodeId(u32::from(lot.source))).saturating_sub(lot.sequence);
                 if matches!(record, Record::Readied(_))
-                    && age < self.config.retain
+                    && age < self.config.bounds.retain
                     && self.kept.insert(lot, digest).is_none()
                 {
                     *self.stored.entry(digest).or_default() += 1;

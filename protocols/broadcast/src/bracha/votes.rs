@@ -41,7 +41,7 @@ impl Bracha {
     }
 
     pub(super) fn is_too_long(&self, payload: &Bytes) -> bool {
-        u32::try_from(payload.len()).is_ok_and(|long| long > self.config.payload_max)
+        u32::try_from(payload.len()).is_ok_and(|long| long > self.config.bounds.payload_max)
     }
 
     /// A payload is hashed: this node's own, a proposed one, or one that was asked for.
@@ -180,7 +180,7 @@ impl Bracha {
 
     /// Delivers a source's slots in order, as far as they are decided on and here. What is delivered lets the next be (E7).
     pub(super) fn deliver(&mut self, source: u8, turn: &mut Turn<'_, Self>) {
-        let retain = self.config.retain;
+        let retain = self.config.bounds.retain;
         let mut delivered = 0_u32;
         loop {
             let Some(lane) = self.lanes.get_mut(&source) else { return };
@@ -227,7 +227,7 @@ impl Bracha {
 
     /// Asks for the payload that was decided on, if it is not here (E5).
     fn pull(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let first = self.config.pull;
+        let first = self.config.bounds.pull;
         let Some(slot) = self.lane(lot.source).and_then(|lane| lane.slot(lot.sequence)) else { return };
         let missing = slot.decided.filter(|digest| slot.payload(*digest).is_none());
         if missing.is_none() || slot.pull.is_some() {
@@ -240,7 +240,7 @@ impl Bracha {
 
     /// Asks the next of those who are ready for it.
     pub(super) fn on_pull_due(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let (me, longest) = (self.config.me, self.config.pull_max);
+        let (me, longest) = (self.config.me, self.config.bounds.pull_max);
         let Some(slot) = self.lane(lot.source).and_then(|lane| lane.slot(lot.sequence)) else { return };
         let (Some(digest), Some((wait, asked))) = (slot.decided, slot.pull) else { return };
         let ready = slot.readies.voters(digest).without(me);
@@ -254,7 +254,7 @@ impl Bracha {
 
     /// Has the votes of a slot said again until it is delivered.
     pub(super) fn wait(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let first = self.config.resend;
+        let first = self.config.bounds.resend;
         let Some(slot) = self.lane(lot.source).and_then(|lane| lane.slot(lot.sequence)) else { return };
         if slot.resend.is_none() {
             slot.resend = Some(first);

@@ -86,7 +86,7 @@ impl<I: Items> SignedBroadcast<I> {
             lot,
             payload,
             signature: Some(signature),
-            digest: I::digest,
+            reading: I::read,
         });
     }
 
@@ -219,10 +219,11 @@ impl<I: Items> SignedBroadcast<I> {
         self.collect(lot, false, turn);
     }
 
-    /// What this node says of a slot: its certificates, and its ACK while items are open, now or once it is signed.
+    /// What this node says of a slot: certificates of all that it knows to be certified, and its ACK while items are open, now or once it is signed.
     pub(super) fn answer(&mut self, lot: Lot, to: NodeSet, turn: &mut Turn<'_, Self>) {
+        let quorum = self.quorums.intersecting();
         let Some(slot) = self.slot_mut(lot) else { return };
-        for certificate in &slot.certificates {
+        for certificate in slot.said_of(quorum) {
             turn.send(to, Message::Commit(certificate.clone()));
         }
         if !slot.certificates.is_empty() && slot.open.items().is_empty() {
@@ -265,7 +266,7 @@ impl<I: Items> SignedBroadcast<I> {
 
     /// Has the ACKs of a slot collected again until it is certified and here.
     pub(super) fn wait(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let first = self.config.resend;
+        let first = self.config.bounds.resend;
         let Some(slot) = self.slot_mut(lot) else { return };
         if slot.resend.is_none() && slot.certificates.is_empty() {
             slot.resend = Some((first, 0));

@@ -14,7 +14,7 @@ use synod_wire::{Blob, Bytes, List};
 use super::job::Payload;
 use super::slot::{Collected, Slot};
 use super::words::{BEYOND_MAX, Message, ROWS_PER_ANSWER, Row, Said, Timer};
-use super::{CERTIFICATES_MAX, Items, Job, SignedBroadcast};
+use super::{Items, Job, SignedBroadcast};
 use crate::Lot;
 use crate::bracha::doubled;
 use crate::fault::Fault;
@@ -24,6 +24,9 @@ use crate::trace::Rule;
 const ASKED_MAX: usize = 64;
 /// Times that rows are read whose slots stay as they are: an answer may be lost, and what is kept no longer does not come.
 const TRIES_MAX: u32 = 8;
+/// Slots whose certificates are sent upon rows at once: fewer than a link's queue holds.
+const ANSWERED_MAX: usize = 64;
+
 /// What a member said of how far it is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frontier {
@@ -33,11 +36,20 @@ pub(super) struct Frontier {
     read: u64,
     /// How often the next of them were read in vain: what they tell of has not come.
     tries: u32,
+    /// Whether rows were asked for and have not come.
+    is_asked: bool,
+    /// How many of them were answered.
+    answered: u64,
 }
 
 impl Frontier {
     pub(super) fn bytes(&self) -> u64 {
         (size_of::<Self>() + self.certified.len() * size_of::<Lot>()) as u64
+    }
+
+    /// All rows are read again.
+    const fn begin(&mut self) {
+        (self.read, self.tries, self.is_asked, self.answered) = (0, 0, false, 0);
     }
 
     fn of(&self, source: u8) -> u64 {
@@ -49,7 +61,7 @@ impl<I: Items> SignedBroadcast<I> {
     /// A start, first or again: what was accepted is signed, what is proven is told, what is open goes on.
     pub(super) fn on_start(&mut self, turn: &mut Turn<'_, Self>) {
         self.life = turn.rng().draw();
-        turn.arm(Timer::Frontier, self.config.frontier_every);
+        turn.arm(Timer::Frontier, self.config.bounds.frontier_every);
         let lots = self.lanes.iter().flat_map(|(source, lane)| {
             lane.slots.keys().map(|sequence| Lot { source: *source, sequence: *sequence })
         });
@@ -86,7 +98,7 @@ impl<I: Items> SignedBroadcast<I> {
     /// A slot has no certificate: its source sends it again, and anybody else who waited before collects its ACKs, so that a
     /// source which stops between PREPARE and COMMIT holds nothing up.
     pub(super) fn on_resend_due(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let (me, others, longest) = (self.me(), self.others(), self.config.resend_max);
+        let (me, others, longest) = (self.me(), self.others(), self.config.bounds.resend_max);
         let Some(slot) = self.slot_mut(lot) else { return };
         let Some((wait, times)) = slot.resend else { return };
         let next = doubled(wait, longest);
@@ -143,7 +155,9 @@ impl<I: Items> SignedBroadcast<I> {
         for lot in self.stored_as(name, lacks) {
             let others = self.others();
             let Some(slot) = self.slot_mut(lot) else { continue };
-            slot.payload = slot.stored.map(|(digest, name)| Payload { digest, name, bytes: payload.clone() });
+            let bytes = || payload.clone();
+            slot.payload =
+                slot.stored.map(|(digest, name)| Payload { digest, name, bytes: bytes(), read: None });
             let is_open = slot.certificates.is_empty();
             if is_open && lot.source == self.me() {
                 self.send_payload(lot, others, turn);
@@ -176,7 +190,7 @@ impl<I: Items> SignedBroadcast<I> {
 
     /// Has a payload brought that is wanted and not here.
     pub(super) fn pull(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let first = self.config.pull;
+        let first = self.config.bounds.pull;
         let Some(slot) = self.slot_mut(lot) else { return };
         // Another payload may be here, which a source that signed two sent to this member alone.
         let is_missing = slot.wants().is_some_and(|digest| slot.payload(digest).is_none());
@@ -199,14 +213,14 @@ impl<I: Items> SignedBroadcast<I> {
                 lot,
                 payload,
                 signature: None,
-                digest: I::digest,
+                reading: I::read,
             });
         }
     }
 
     /// Asks the next of the certificate's signers for its payload; of a slot without one, the next member.
     pub(super) fn on_pull_due(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let (me, longest) = (self.me(), self.config.pull_max);
+        let (me, longest) = (self.me(), self.config.bounds.pull_max);
         let members = self.config.members.iter().filter_map(NodeId::member).collect();
         let Some(slot) = self.slot_mut(lot) else { return };
         let (Some((wait, asked)), Some(digest)) = (slot.pull, slot.wants()) else { return };
@@ -234,9 +248,11 @@ impl<I: Items> SignedBroadcast<I> {
         let frontier = self.frontiers.entry(member).or_default();
         frontier.certified = certified.into_vec();
         if frontier.life != life {
-            (frontier.life, frontier.read, frontier.tries) = (life, 0, 0);
+            frontier.life = life;
+            frontier.begin();
         }
         if rows > frontier.read {
+            frontier.is_asked = true;
             turn.send(from, Message::AskRows(frontier.read));
         }
         let mut missing = BTreeSet::new();
@@ -257,7 +273,7 @@ impl<I: Items> SignedBroadcast<I> {
 
     /// Says how far this node is, where somebody is behind.
     pub(super) fn on_frontier_due(&mut self, turn: &mut Turn<'_, Self>) {
-        turn.arm(Timer::Frontier, self.config.frontier_every);
+        turn.arm(Timer::Frontier, self.config.bounds.frontier_every);
         let lots = self.lanes.iter().map(|(source, lane)| Lot { source: *source, sequence: lane.certified });
         let lots: Vec<Lot> = lots.filter(|lot| lot.sequence > 0).collect();
         let (rows, none) = (self.rows.count(), Frontier::default());
@@ -297,8 +313,15 @@ impl<I: Items> SignedBroadcast<I> {
         }
     }
 
-    /// Slots certified in part elsewhere: what is known there and not here is asked for, what is known here is sent. Rows are read
-    /// again while what was asked for has not come.
+    /// A connection is new or broken, and what was on its way is lost: all rows of that member are read again.
+    pub(super) fn on_link(&mut self, peer: NodeId) {
+        if let Some(frontier) = peer.member().and_then(|member| self.frontiers.get_mut(&member)) {
+            frontier.begin();
+        }
+    }
+
+    /// Slots certified in part elsewhere: what is known there and not here is asked for, what is known here is sent, once. Rows are
+    /// read again while what was asked for has not come.
     pub(super) fn on_rows(
         &mut self,
         (from, member): (NodeId, u8),
@@ -307,29 +330,45 @@ impl<I: Items> SignedBroadcast<I> {
         turn: &mut Turn<'_, Self>,
     ) {
         let frontier = self.frontiers.entry(member).or_default();
-        if life != frontier.life || number < frontier.read {
+        if !frontier.is_asked || life != frontier.life || number < frontier.read {
             return;
         }
-        let mut done = None;
+        frontier.is_asked = false;
+        let answered = frontier.answered;
+        let (mut ahead, mut behind) = (BTreeSet::new(), BTreeSet::new());
+        // The first row whose slot is to change, the first one that nothing certifies here, and the end of what is looked at now.
+        let (mut done, mut lacking, mut until) = (None, None, rows.len() as u64);
         for (at, row) in (0_u64..).zip(&rows) {
             // What nothing certifies here is asked for by frontiers.
             if self.lanes.get(&row.lot.source).is_some_and(|lane| lane.lacks(row.lot.sequence)) {
-                done = done.or(Some(at));
+                (done, lacking) = (done.or(Some(at)), lacking.or(Some(at)));
                 continue;
             }
             let Some(slot) = self.slot(row.lot).filter(|slot| !slot.certificates.is_empty()) else {
                 continue;
             };
-            if !slot.open.within(&row.open) && slot.certificates.len() < CERTIFICATES_MAX {
-                done = done.or(Some(at));
-                turn.send(from, Message::Ask(row.lot));
+            let is_behind = number.saturating_add(at) >= answered && !row.open.within(&slot.open);
+            if is_behind && behind.len() == ANSWERED_MAX && !behind.contains(&row.lot) {
+                until = at;
+                break;
             }
-            if !row.open.within(&slot.open) {
-                self.answer(row.lot, NodeSet::only(from), turn);
+            if is_behind {
+                behind.insert(row.lot);
+            }
+            if !slot.open.within(&row.open) {
+                done = done.or(Some(at));
+                ahead.insert(row.lot);
             }
         }
-        let end = number.saturating_add(rows.len() as u64);
+        for lot in ahead {
+            turn.send(from, Message::Ask(lot));
+        }
+        for lot in behind {
+            self.answer(lot, NodeSet::only(from), turn);
+        }
+        let end = number.saturating_add(until);
         let frontier = self.frontiers.entry(member).or_default();
+        frontier.answered = answered.max(number.saturating_add(lacking.unwrap_or(until)));
         match done {
             Some(at) if at > 0 => (frontier.read, frontier.tries) = (number.saturating_add(at), 1),
             Some(_) if frontier.tries < TRIES_MAX => frontier.tries += 1,

@@ -10,7 +10,7 @@ use synod_wire::Wire;
 
 use super::job::{CheckedAck, Payload};
 use super::words::{Ack, Certificate, Message, Record, Said, Timer, TwoPayloads};
-use super::{CERTIFICATES_MAX, Items, Job, SignedBroadcast};
+use super::{Items, Job, SignedBroadcast};
 use crate::Lot;
 use crate::fault::Fault;
 use crate::trace::Rule;
@@ -135,7 +135,7 @@ impl<I: Items> SignedBroadcast<I> {
         let Some(slot) = self.slot_mut(certificate.lot) else { return };
         let is_news = match slot.certified() {
             Some(digest) if digest != certificate.digest => !slot.is_disputed,
-            _ => slot.with(&open).is_some() && slot.certificates.len() < CERTIFICATES_MAX,
+            _ => slot.with(&open).is_some(),
         };
         if is_news {
             turn.compute(Job::Certify { view: Arc::clone(&self.view), from, certificate });
@@ -156,7 +156,8 @@ impl<I: Items> SignedBroadcast<I> {
 
     /// A certificate that was checked, or put together here: recorded, then acted upon.
     pub(super) fn certify(&mut self, certificate: Certificate, turn: &mut Turn<'_, Self>) {
-        let (lot, open) = (certificate.lot, certificate.open(self.quorums.intersecting()));
+        let quorum = self.quorums.intersecting();
+        let (lot, open) = (certificate.lot, certificate.open(quorum));
         let Some(slot) = self.slot_mut(lot) else { return };
         if let Some(one) = slot.certificates.first().filter(|one| one.digest != certificate.digest) {
             // Over the budget: two quorums share a correct member else.
@@ -168,11 +169,12 @@ impl<I: Items> SignedBroadcast<I> {
             return;
         }
         let Some(open) = slot.with(&open) else { return };
-        if slot.certificates.len() >= CERTIFICATES_MAX {
-            return;
-        }
         let is_first = slot.certificates.is_empty();
         slot.certificates.push(certificate.clone());
+        if !slot.shed(quorum) {
+            slot.certificates.pop();
+            return;
+        }
         self.skip(lot);
         let Some(slot) = self.slot_mut(lot) else { return };
         slot.open = open.clone();
@@ -237,7 +239,7 @@ impl<I: Items> SignedBroadcast<I> {
             }
         }
         // A snapshot takes as long as what is kept: not one per slot.
-        let kept = self.config.retain.saturating_mul(u64::from(self.quorums.members()));
+        let kept = self.config.bounds.retain.saturating_mul(u64::from(self.quorums.members()));
         if self.gone >= kept {
             self.gone = 0;
             turn.compact();

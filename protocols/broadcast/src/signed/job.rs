@@ -7,20 +7,20 @@ use synod_machine::{Cost, Job as Work};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
-pub use synod_machine::broadcast::View;
+pub use synod_machine::broadcast::{Read, View};
 
 use super::words::{Acked, Certificate, Said};
 use crate::Lot;
 use crate::fault::Fault;
 
-/// What stands for a payload, if it is one.
-pub type Digest = fn(&Bytes) -> Option<Hash>;
+/// What stands for a payload, if it is one, and what was read of it.
+pub type Reading = fn(&Bytes) -> Option<(Hash, Option<Read>)>;
 
 /// Whether a member may except these items of a payload.
 pub type MayExcept = fn(&Bytes, &[u32]) -> bool;
 
 /// A payload by its names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Payload {
     /// In statements.
     pub digest: Hash,
@@ -28,11 +28,23 @@ pub struct Payload {
     pub name: Hash,
     /// The payload.
     pub bytes: Bytes,
+    /// What was read of it, if anything was.
+    pub read: Option<Read>,
 }
 
+/// The same bytes are the same payload.
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        (self.digest, self.name, &self.bytes) == (other.digest, other.name, &other.bytes)
+    }
+}
+
+impl Eq for Payload {}
+
 impl Payload {
-    fn of(bytes: Bytes, digest: Digest) -> Option<Self> {
-        Some(Self { digest: digest(&bytes)?, name: Hash::of(&bytes), bytes })
+    fn of(bytes: Bytes, reading: Reading) -> Option<Self> {
+        let (digest, read) = reading(&bytes)?;
+        Some(Self { digest, name: Hash::of(&bytes), bytes, read })
     }
 }
 
@@ -51,7 +63,7 @@ pub enum Job {
         /// The payload.
         payload: Bytes,
         /// See [`super::Items`].
-        digest: Digest,
+        reading: Reading,
     },
     /// Hashes a payload that came, and checks its source's signature where it came with one.
     Take {
@@ -66,7 +78,7 @@ pub enum Job {
         /// The source's.
         signature: Option<Signature>,
         /// See [`super::Items`].
-        digest: Digest,
+        reading: Reading,
     },
     /// Signs an ACK.
     Sign {
@@ -156,14 +168,14 @@ impl Work for Job {
 
     fn run(self, keys: &Keys) -> Done {
         match self {
-            Self::Seal { view, lot, payload, digest } => {
-                let payload = Payload::of(payload, digest);
+            Self::Seal { view, lot, payload, reading } => {
+                let payload = Payload::of(payload, reading);
                 let acked = payload.as_ref().map(|payload| whole(&view, lot, payload.digest));
                 let acked = acked.map(|acked| keys.sign(view.scope(), NodeId(u32::from(lot.source)), acked));
                 Done::Sealed { payload, acked }
             }
-            Self::Take { view, from, lot, payload, signature, digest } => {
-                let payload = Payload::of(payload, digest);
+            Self::Take { view, from, lot, payload, signature, reading } => {
+                let payload = Payload::of(payload, reading);
                 let signed = payload.as_ref().zip(signature).map(|(payload, signature)| {
                     let acked = whole(&view, lot, payload.digest);
                     let claim = view.claim(NodeId(u32::from(lot.source)), acked, signature);

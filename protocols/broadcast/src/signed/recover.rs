@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use synod_machine::broadcast::Bounds;
 use synod_machine::{Condition, Log, QueueSpec, Recover, Unrecoverable};
+use synod_quorum::NodeId;
 
 use super::ack::own;
 use super::slot::Accepted;
 use super::words::{Certificate, Record};
 use super::{Items, SignedBroadcast, View};
+use crate::Config;
 use crate::Lot;
-use crate::config::Config;
 
 /// What a member starts from.
 #[derive(Clone, Debug)]
@@ -21,6 +23,14 @@ pub struct Setup {
     pub view: Arc<View>,
     /// How far each source's slots were taken care of, as the user's own records say.
     pub settled: BTreeMap<u8, u64>,
+}
+
+impl Setup {
+    /// What a member of a view starts from in each of its lives, by how far the user's records say it took care of each source.
+    pub fn under(me: NodeId, view: Arc<View>, bounds: Bounds) -> impl Fn(BTreeMap<u8, u64>) -> Self {
+        let config = Config { me, members: view.roster.all(), bounds };
+        move |settled| Self { config: config.clone(), view: Arc::clone(&view), settled }
+    }
 }
 
 impl<I: Items> Recover for SignedBroadcast<I> {
@@ -117,7 +127,8 @@ impl<I: Items> SignedBroadcast<I> {
 
     fn replay_committed(&mut self, certificate: Certificate) -> Result<(), Unrecoverable> {
         let (lot, digest) = (certificate.lot, certificate.digest);
-        let open = certificate.open(self.quorums.intersecting());
+        let quorum = self.quorums.intersecting();
+        let open = certificate.open(quorum);
         let is_settled = lot.sequence <= self.lanes.get(&lot.source).map_or(0, |lane| lane.certified);
         self.skip(lot);
         let slot = self.lanes.get_mut(&lot.source).and_then(|lane| lane.again(lot.sequence));
@@ -127,6 +138,10 @@ impl<I: Items> SignedBroadcast<I> {
         }
         let Some(open) = slot.with(&open) else { return Ok(()) };
         slot.certificates.push(certificate);
+        if !slot.shed(quorum) {
+            slot.certificates.pop();
+            return Ok(());
+        }
         slot.open = open.clone();
         // A fuller certificate may have come after the user took care of the first: it is told again.
         slot.told = usize::from(is_settled && slot.certificates.len() == 1 && open.items().is_empty());

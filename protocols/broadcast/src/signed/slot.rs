@@ -6,6 +6,7 @@ use synod_crypto::{Hash, Signature};
 use synod_machine::Span;
 use synod_quorum::NodeSet;
 
+use super::CERTIFICATES_MAX;
 use super::job::Payload;
 use super::words::{Certificate, Except, Said};
 
@@ -63,7 +64,7 @@ pub(super) struct Slot {
     /// Members who asked for the ACK before it was signed.
     pub(super) askers: NodeSet,
     pub(super) collected: Option<Collected>,
-    /// Each certifies an item that those before it do not.
+    /// Each certified an item that those before it did not.
     pub(super) certificates: Vec<Certificate>,
     /// Items that none of them certifies.
     pub(super) open: Except,
@@ -131,6 +132,30 @@ impl Slot {
         (both != self.open).then_some(both)
     }
 
+    /// Lets go of the oldest certificates all of whose items others certify, as long as there are more than are kept; false where
+    /// there is none, which comes of a liar who signs another list for each. Of the others even those stay that say nothing more: a
+    /// slot with several is told again after a restart, for the user may have taken care of the first alone.
+    pub(super) fn shed(&mut self, quorum: u32) -> bool {
+        if self.certificates.len() <= CERTIFICATES_MAX {
+            return true;
+        }
+        let lists: Vec<Except> = self.certificates.iter().map(|one| one.open(quorum)).collect();
+        let others =
+            |at: usize| lists.iter().enumerate().filter(move |(other, _)| *other != at).map(|(_, list)| list);
+        let Some(covered) = (0..lists.len()).find(|at| is_covered(&lists[*at], others(*at))) else {
+            return false;
+        };
+        self.certificates.remove(covered);
+        self.told -= usize::from(covered < self.told);
+        true
+    }
+
+    /// Certificates that together certify what all of them do: one where one says as much.
+    pub(super) fn said_of(&self, quorum: u32) -> &[Certificate] {
+        let whole = self.certificates.iter().position(|one| one.open(quorum) == self.open);
+        whole.map_or(&self.certificates, |at| &self.certificates[at..=at])
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         let payload = self.payload.as_ref().map_or(0, |payload| payload.bytes.len() as u64);
         let certificates: u64 = self.certificates.iter().map(Certificate::bytes).sum();
@@ -151,6 +176,13 @@ impl Slot {
             assert!(accepted.except.within(&said.except), "an ACK endorses more than was accepted");
         }
     }
+}
+
+/// Whether what all others leave open is in a list as well: whatever its certificate certifies, another one does.
+fn is_covered<'a>(list: &Except, others: impl Iterator<Item = &'a Except>) -> bool {
+    let common = others.map(|other| other.items().iter().copied().collect::<BTreeSet<u32>>());
+    let common = common.reduce(|one, other| one.intersection(&other).copied().collect());
+    common.is_some_and(|common| common.iter().all(|item| list.items().binary_search(item).is_ok()))
 }
 
 /// The slots of one source.

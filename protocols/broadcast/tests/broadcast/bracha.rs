@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use synod_broadcast::bracha::{Message, Record, Setup, Vote};
 use synod_broadcast::{Bracha, Config, Lot, PAYLOAD_MAX, Rule, Unsound};
 use synod_crypto::Hash;
-use synod_machine::broadcast::{Broadcast, Offer};
+use synod_machine::broadcast::{Bounds, Broadcast, Offer};
 use synod_machine::{Effect, Event, Span, Time, testing};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, Drawn};
@@ -13,7 +13,8 @@ use synod_wire::{Blob, Bytes, Drawn};
 use crate::world::{Seated, World, pick};
 
 fn config(n: u32, me: u32) -> Config {
-    Config { window: 8, retain: 32, payload_max: 1_000, ..Config::new(NodeId(me), NodeSet::first(n)) }
+    let bounds = Bounds { window: 8, retain: 32, payload_max: 1_000, ..Bounds::default() };
+    Config { me: NodeId(me), members: NodeSet::first(n), bounds }
 }
 
 impl Seated for Bracha {
@@ -270,17 +271,18 @@ fn a_user_is_refused_beyond_the_window_and_above_the_length() {
 #[test]
 fn a_configuration_that_cannot_work_is_refused() {
     let sound = config(4, 0);
+    let with = |bounds: Bounds| Config { bounds, ..sound.clone() };
     assert_eq!(sound.quorums().map(|quorums| quorums.intersecting()), Ok(3));
     for (unsound, why) in [
         (Config { me: NodeId(4), ..sound.clone() }, Unsound::NoMember),
         (Config { members: NodeSet::EMPTY, ..sound.clone() }, Unsound::NoMember),
-        (Config { window: 0, ..sound.clone() }, Unsound::Window),
-        (Config { window: 33, ..sound.clone() }, Unsound::Window),
-        (Config { retain: 1 << 17, ..sound.clone() }, Unsound::Window),
-        (Config { payload_max: 0, ..sound.clone() }, Unsound::Payload),
-        (Config { payload_max: PAYLOAD_MAX + 1, ..sound.clone() }, Unsound::Payload),
-        (Config { frontier_every: Span::ZERO, ..sound.clone() }, Unsound::Wait),
-        (Config { pull_max: Span::ZERO, ..sound.clone() }, Unsound::Wait),
+        (with(Bounds { window: 0, ..sound.bounds }), Unsound::Window),
+        (with(Bounds { window: 33, ..sound.bounds }), Unsound::Window),
+        (with(Bounds { retain: 1 << 17, ..sound.bounds }), Unsound::Window),
+        (with(Bounds { payload_max: 0, ..sound.bounds }), Unsound::Payload),
+        (with(Bounds { payload_max: PAYLOAD_MAX + 1, ..sound.bounds }), Unsound::Payload),
+        (with(Bounds { frontier_every: Span::ZERO, ..sound.bounds }), Unsound::Wait),
+        (with(Bounds { pull_max: Span::ZERO, ..sound.bounds }), Unsound::Wait),
     ] {
         assert_eq!(unsound.quorums(), Err(why));
     }

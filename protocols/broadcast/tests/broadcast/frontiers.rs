@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use synod_broadcast::signed::{Except, Message, Row, Timer};
-use synod_broadcast::{Config, Lot, Rule};
+use synod_broadcast::{Lot, Rule};
 use synod_machine::{Effect, Event, Time, testing};
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes};
@@ -27,13 +27,13 @@ fn a_member_that_missed_everything_catches_up() {
 }
 
 /// What a member says that has nothing but slots above gaps.
-fn frontier(beyond: &[Lot], life: u64, rows: u64) -> Message {
+pub(crate) fn frontier(beyond: &[Lot], life: u64, rows: u64) -> Message {
     let beyond = beyond.to_vec().try_into().expect("few");
     Message::Frontier { certified: Vec::new().try_into().expect("none"), beyond, life, rows }
 }
 
 /// What a machine sends upon a message of member 2.
-fn answers(machine: &mut Signed, message: Message) -> Vec<Message> {
+pub(crate) fn answers(machine: &mut Signed, message: Message) -> Vec<Message> {
     let mut events = vec![Event::Message { from: NodeId(2), message }];
     let mut sent = Vec::new();
     while let Some(event) = events.pop() {
@@ -62,7 +62,8 @@ fn a_slot_that_one_correct_member_delivered_above_a_gap_is_delivered_by_all() {
 
 #[test]
 fn all_slots_above_gaps_are_told_of_in_turn() {
-    let config = Config { window: 200, retain: 200, ..config(4, 0) };
+    let mut config = config(4, 0);
+    (config.bounds.window, config.bounds.retain) = (200, 200);
     let mut machine = Signed::new(config, view(4), &BTreeMap::new()).expect("sound");
     testing::effects(&mut machine, Event::Start, Time::ZERO);
     let lots = [1, 2].map(|source| (2..=200).map(move |sequence| Lot { source, sequence }));

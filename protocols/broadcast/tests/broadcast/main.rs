@@ -2,6 +2,7 @@
 
 mod bracha;
 mod frontiers;
+mod lies;
 mod restarts;
 mod signed;
 mod world;

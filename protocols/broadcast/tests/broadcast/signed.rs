@@ -10,7 +10,7 @@ use synod_broadcast::signed::{
 };
 use synod_broadcast::{Config, Lot, Rule, SignedBroadcast};
 use synod_crypto::{Hash, Scope, Signature, verify_evidence};
-use synod_machine::broadcast::{Broadcast, Offer};
+use synod_machine::broadcast::{Bounds, Broadcast, Offer};
 use synod_machine::{Effect, Event, Time, testing};
 use synod_quorum::{Epoch, Member, NodeId, NodeSet, Roster};
 use synod_wire::{Blob, Bytes, Drawn, Limits, Wire};
@@ -48,7 +48,8 @@ const CLUSTER: Hash = Hash([4; 32]);
 const EPOCH: Epoch = Epoch(7);
 
 pub(crate) fn config(n: u32, me: u32) -> Config {
-    Config { window: 8, retain: 32, payload_max: 1_000, ..Config::new(NodeId(me), NodeSet::first(n)) }
+    let bounds = Bounds { window: 8, retain: 32, payload_max: 1_000, ..Bounds::default() };
+    Config { me: NodeId(me), members: NodeSet::first(n), bounds }
 }
 
 pub(crate) fn view(n: u32) -> Arc<View> {
