@@ -1,5 +1,7 @@
 //! Astro: messages, records, batches, proofs of entries.
 
+use std::sync::Arc;
+
 use synod_astro::{
     Authorized, Batches, Draft, EntryProof, Header, Line, Message, Opened, Receipt, Record, Settled,
 };
@@ -72,7 +74,7 @@ fn batches(from: &mut Drawn) -> Vec<u8> {
     let line = |from: &mut Drawn| {
         let mut line = Line::draw(from);
         let at = usize::try_from(from.below(spenders.len() as u64)).unwrap_or(0);
-        line.entry.id = EntryId { spender: spenders[at], n: from.below(9) };
+        Arc::make_mut(&mut line.entry).id = EntryId { spender: spenders[at], n: from.below(9) };
         line
     };
     let lines: Vec<Line> = (0..from.below(6)).map(|_| line(from)).collect();

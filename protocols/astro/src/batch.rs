@@ -4,13 +4,14 @@
 //! digest stands for the batch in every statement, so a Merkle path, the header and a certificate prove one entry to anybody.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use synod_crypto::merkle::{self, Tree};
 use synod_crypto::{Hash, Hasher, Signature};
 use synod_ledger::{AccountId, Digests, Entry, Opening};
-use synod_machine::broadcast::{ITEMS_MAX, Items, Lot, PAYLOAD_MAX};
+use synod_machine::broadcast::{ITEMS_MAX, Items, Lot, PAYLOAD_MAX, Read};
 use synod_machine::planted;
-use synod_wire::{Bytes, Limits, List, Wire, wire};
+use synod_wire::{Bytes, Limits, List, Wire, Writer, wire};
 
 /// Most openings of one batch.
 pub const OPENINGS_MAX: usize = 1_024;
@@ -30,8 +31,8 @@ wire! {
     /// An entry with its authorization.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Line {
-        /// What is to happen.
-        pub entry: Entry,
+        /// What is to happen; shared by all who keep it.
+        pub entry: Arc<Entry>,
         /// Who vouches for it.
         pub auth: Auth,
     }
@@ -88,18 +89,16 @@ impl EntryProof {
     /// Whether the entry with this digest is in the batch of this header.
     #[must_use]
     pub fn shows(&self, digest: Hash, header: &Header) -> bool {
-        merkle::proves(&header.entries, self.count, self.index, leaf(digest), &self.path)
+        merkle::proves(&header.entries, self.count, self.index, merkle::leaf(&digest.0), &self.path)
     }
 }
 
-fn leaf(digest: Hash) -> Hash {
-    merkle::leaf(&digest.0)
-}
-
-fn over<T: Wire>(domain: &'static str, values: &[T]) -> Hash {
-    let mut hasher = Hasher::new(domain);
+fn over<'a, T: Wire + 'a>(domain: &'static str, values: impl IntoIterator<Item = &'a T>) -> Hash {
+    let (mut hasher, mut encoded) = (Hasher::new(domain), Writer::with_capacity(0));
     for value in values {
-        hasher.add(&value.encode());
+        let start = encoded.len();
+        value.write(&mut encoded);
+        hasher.add(encoded.as_slice().get(start..).unwrap_or_default());
     }
     hasher.finish()
 }
@@ -158,7 +157,9 @@ impl Opened {
     /// Whether it was read from this payload: the same bytes are the same batch.
     #[must_use]
     pub fn is(&self, payload: &Bytes) -> bool {
-        self.payload == *payload
+        let is_same =
+            core::ptr::eq(self.payload.as_ptr(), payload.as_ptr()) && self.payload.len() == payload.len();
+        is_same || self.payload == *payload
     }
 
     /// Which slot of which lane it is for.
@@ -190,12 +191,11 @@ impl Opened {
 }
 
 fn digests(lines: &[Line]) -> Vec<Hash> {
-    let digests = Digests::default();
-    lines.iter().map(|line| digests.entry(&line.entry)).collect()
+    Digests::default().entries(lines.iter().map(|line| &*line.entry))
 }
 
 fn tree(digests: &[Hash]) -> Tree {
-    Tree::new(digests.iter().copied().map(leaf).collect())
+    Tree::new(merkle::leaves(digests))
 }
 
 /// Proves one entry of a batch of these entries; `None` beyond the last.
@@ -206,8 +206,8 @@ pub(crate) fn prove(digests: &[Hash], index: u32) -> Option<EntryProof> {
 }
 
 fn roots(digests: &[Hash], openings: &[Opening], lines: &[Line]) -> (Hash, Hash, Hash) {
-    let auths: Vec<Auth> = lines.iter().map(|line| line.auth).collect();
-    (tree(digests).root(), over("synod astro authorizations", &auths), over("synod astro openings", openings))
+    let auths = lines.iter().map(|line| &line.auth);
+    (tree(digests).root(), over("synod astro authorizations", auths), over("synod astro openings", openings))
 }
 
 /// Batches as payloads of a broadcast.
@@ -217,6 +217,11 @@ pub struct Batches;
 impl Items for Batches {
     fn digest(payload: &Bytes) -> Option<Hash> {
         Opened::read(payload).map(|opened| opened.digest)
+    }
+
+    fn read(payload: &Bytes) -> Option<(Hash, Option<Read>)> {
+        let opened = Arc::new(Opened::read(payload)?);
+        Some((opened.digest, Some(Read(opened))))
     }
 
     /// A list is closed: behind an excepted entry every later one of its log is excepted as well.

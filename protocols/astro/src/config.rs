@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use synod_ledger::{Opening, Units};
-use synod_machine::broadcast::{ITEMS_MAX, View};
+use synod_machine::broadcast::{Bounds, ITEMS_MAX, View};
 use synod_machine::{Recover, Span};
 use synod_quorum::NodeId;
 
@@ -42,6 +42,8 @@ pub struct Parameters {
     pub batch_wait: Span,
     /// Unsettled entries per account.
     pub window: u64,
+    /// Accounts per registrar: each takes memory at every member for ever.
+    pub accounts_max: u64,
     /// Uncommitted batches per representative.
     pub lane_window: u64,
     /// Committed batches per representative that are kept for whoever is behind.
@@ -65,6 +67,7 @@ impl Default for Parameters {
             batch_bytes: 256 << 10,
             batch_wait: Span::millis(5),
             window: 1_024,
+            accounts_max: 1 << 22,
             lane_window: 64,
             retain: 1_024,
             frontier_every: Span::millis(50),
@@ -83,6 +86,21 @@ impl Parameters {
         self.batch_bytes.saturating_add(BATCH_BYTES_MIN)
     }
 
+    /// What the broadcast under the replica keeps, and when it says something again.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            window: self.lane_window,
+            retain: self.retain.max(self.lane_window),
+            payload_max: self.payload_max(),
+            frontier_every: self.frontier_every,
+            resend: self.resend,
+            resend_max: self.resend_max,
+            pull: self.pull,
+            pull_max: self.pull_max,
+        }
+    }
+
     /// What cannot work, in words.
     #[must_use]
     pub fn fault(&self) -> Option<&'static str> {
@@ -91,6 +109,7 @@ impl Parameters {
             (self.batch_max == 0 || self.batch_max > items, "batches have 1 to 16,384 entries"),
             (self.batch_bytes < LINE_BYTES_MAX, "a batch has room for its longest entry"),
             (self.window == 0 || self.window > WINDOW_MAX, "accounts have 1 to 65,536 unsettled entries"),
+            (self.accounts_max == 0, "registrars open accounts"),
             (self.batch_wait == Span::ZERO, "batches wait some time for entries"),
         ];
         checks.into_iter().find(|(is_wrong, _)| *is_wrong).map(|(_, why)| why)

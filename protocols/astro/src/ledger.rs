@@ -5,7 +5,7 @@
 //! ([`Ledger::settle`]). Nothing blocks: whatever has to wait has one place under what can release it ([`Waits`]): a log for its
 //! next entry, and a batch for the first entry of each log that was left out of it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use synod_crypto::{Hash, PublicKey};
 use synod_ledger::{AccountId, Book, Class, Code, Entry, EntryId, Kind, Opening, Owner, Total, Units, judge};
@@ -13,8 +13,9 @@ use synod_machine::broadcast::Lot;
 use synod_machine::planted;
 
 use crate::batch::{Auth, Line};
+use crate::logs::Logs;
 use crate::waits::{Cause, Waiter, Waits};
-use crate::xlog::{Base, Certified, Slot, Xlog};
+use crate::xlog::{Base, Certified, Lots, Slot, Xlog};
 
 /// An entry that settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub(crate) struct Settled {
     pub(crate) line: Line,
     pub(crate) digest: Hash,
     /// Batches whose certificates certified it.
-    pub(crate) lots: Vec<Lot>,
+    pub(crate) lots: Lots,
     /// Whether none of them did: a later entry's certificate settled it.
     pub(crate) by_descent: bool,
 }
@@ -58,7 +59,7 @@ pub(crate) struct Authority {
 pub(crate) struct Ledger {
     book: Book,
     window: u64,
-    open: BTreeMap<AccountId, Xlog>,
+    open: Logs,
     waits: Waits,
     /// What happened and somebody waits for, who was not woken yet.
     stirred: BTreeSet<Cause>,
@@ -66,7 +67,8 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(book: Book, window: u64) -> Self {
-        Self { book, window, open: BTreeMap::new(), waits: Waits::default(), stirred: BTreeSet::new() }
+        let open = Logs::new(book.shard());
+        Self { book, window, open, waits: Waits::default(), stirred: BTreeSet::new() }
     }
 
     pub(crate) const fn book(&self) -> &Book {
@@ -89,29 +91,29 @@ impl Ledger {
 
     /// The open ends of all logs that have one.
     pub(crate) fn open(&self) -> impl Iterator<Item = (AccountId, &Xlog)> {
-        self.open.iter().map(|(id, xlog)| (*id, xlog))
+        self.open.iter()
     }
 
     /// How many open entries a log has.
     pub(crate) fn open_of(&self, id: AccountId) -> u32 {
-        let count = self.open.get(&id).map_or(0, |xlog| xlog.slots().count());
+        let count = self.open.get(id).map_or(0, Xlog::count);
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn slot(&self, id: EntryId) -> Option<&Slot> {
-        self.open.get(&id.spender)?.slot(id.n)
+        self.open.get(id.spender)?.slot(id.n)
     }
 
     /// The last n and digest of a log, accepted entries counted.
     pub(crate) fn tip(&self, id: AccountId) -> Option<(u64, Hash)> {
         let base = self.book.account(id).map(|_| Base::of(&self.book, id))?;
-        Some(self.open.get(&id).map_or((base.sequence, base.head), |xlog| xlog.tip(base)))
+        Some(self.open.get(id).map_or((base.sequence, base.head), |xlog| xlog.tip(base)))
     }
 
     /// Whoever owns an account at a place of its log: the entries before it, open ones too, may have changed that.
     pub(crate) fn owner(&self, id: EntryId) -> Option<Owner> {
         let (terms, _) = self.book.terms(id.spender)?;
-        Some(self.open.get(&id.spender).map_or(terms.owner, |xlog| xlog.owner(terms.owner, id.n)))
+        Some(self.open.get(id.spender).map_or(terms.owner, |xlog| xlog.owner(terms.owner, id.n)))
     }
 
     /// Accepts an entry if this replica may endorse it: in the window, the slot empty or its own, chained, authorized, and
@@ -122,7 +124,7 @@ impl Ledger {
     pub(crate) fn accept(&mut self, line: &Line, digest: Hash, by: Authority) -> Result<(), Code> {
         let Some(debit) = self.may_accept(line, digest, by)? else { return Ok(()) };
         let spender = line.entry.id.spender;
-        let slot = Slot { line: line.clone(), digest, debit, is_certified: false, lots: Vec::new() };
+        let slot = Slot { line: line.clone(), digest, debit, is_certified: false, lots: Lots::default() };
         self.put(slot);
         self.stir_next(spender);
         Ok(())
@@ -131,7 +133,7 @@ impl Ledger {
     fn put(&mut self, slot: Slot) {
         let spender = slot.line.entry.id.spender;
         let base = Base::of(&self.book, spender);
-        self.open.entry(spender).or_default().put(base, slot);
+        self.open.or_default(spender, &self.book).put(base, slot);
     }
 
     /// What an entry takes that may be accepted; `None` if it was accepted before, or has settled.
@@ -151,10 +153,9 @@ impl Ledger {
             return Err(Code::SequenceGap);
         }
         let none = Xlog::default();
-        let xlog = self.open.get(&spender).unwrap_or(&none);
+        let xlog = self.open.get(spender).unwrap_or(&none);
         let (tip, head) = xlog.tip(base);
-        let is_next =
-            tip.checked_add(1) == Some(n) && xlog.slots().last().is_none_or(|slot| slot.line.entry.id.n <= n);
+        let is_next = tip.checked_add(1) == Some(n) && xlog.last().is_none_or(|last| last <= n);
         if !is_next && xlog.slot(n).is_none() {
             // The entries before it may change the owner: whether it is authorized is seen once they are here.
             return Err(Code::SequenceGap);
@@ -179,7 +180,7 @@ impl Ledger {
         let owes = |slot: &Slot| slot.line.entry.names().any(|id| id == spender);
         match judge(&self.book, entry, xlog.promised()) {
             Err(Code::InsufficientFunds)
-                if planted!(A33) && self.open.values().flat_map(Xlog::slots).any(owes) =>
+                if planted!(A33) && self.open.iter().flat_map(|(_, xlog)| xlog.slots()).any(owes) =>
             {
                 Ok(Some(entry.cost(Units(0))))
             }
@@ -229,9 +230,9 @@ impl Ledger {
     fn fresh(&self, line: &Line, digest: Hash) -> Slot {
         let spender = line.entry.id.spender;
         let limit = self.book.terms(spender).map_or(Units(0), |(terms, _)| terms.limit);
-        let limit = self.open.get(&spender).map_or(limit, |xlog| xlog.promised().limit(limit));
+        let limit = self.open.get(spender).map_or(limit, |xlog| xlog.promised().limit(limit));
         let debit = line.entry.cost(limit);
-        Slot { line: line.clone(), digest, debit, is_certified: false, lots: Vec::new() }
+        Slot { line: line.clone(), digest, debit, is_certified: false, lots: Lots::default() }
     }
 
     /// Takes in a slot as it was, unless it is here.
@@ -250,30 +251,34 @@ impl Ledger {
             let contradicts = !again && (n == 0 || n == base.sequence && digest != base.head);
             return if contradicts { Certified::Contradicts } else { Certified::Whole };
         }
-        let slot = self.fresh(line, digest);
-        let xlog = self.open.entry(spender).or_default();
-        let is_new = xlog.slot(n).is_none_or(|known| known.digest != digest);
-        let expected = xlog.count().saturating_add(usize::from(is_new));
-        let certified = xlog.certify(base, slot, lot);
-        if certified != Certified::Contradicts && xlog.count() < expected {
+        let (before, known) = match self.open.get_mut(spender) {
+            Some(xlog) => (xlog.count(), xlog.certify_known(base, (n, digest), lot)),
+            None => (0, None),
+        };
+        let (certified, expected) = match known {
+            Some(certified) => (certified, before),
+            None => {
+                let slot = self.fresh(line, digest);
+                let certified = self.open.or_default(spender, &self.book).certify(base, slot, lot);
+                (certified, before.saturating_add(1))
+            }
+        };
+        let count = self.open.get(spender).map_or(0, Xlog::count);
+        if certified != Certified::Contradicts && count < expected {
             // What gave way to it may let others have its money.
             self.stir(Cause::Funds(spender));
         }
         self.stir(Cause::Place(line.entry.id));
         self.stir_next(spender);
-        self.drop_if_empty(spender);
-        certified
-    }
-
-    fn drop_if_empty(&mut self, id: AccountId) {
-        if self.open.get(&id).is_some_and(Xlog::is_empty) {
-            self.open.remove(&id);
+        if count == 0 {
+            self.open.remove(spender);
         }
+        certified
     }
 
     /// The entries that logs lack below certified ones.
     pub(crate) fn missing(&self) -> Vec<(EntryId, Hash)> {
-        self.open.iter().flat_map(|(id, xlog)| xlog.gaps(Base::of(&self.book, *id))).collect()
+        self.open.iter().flat_map(|(id, xlog)| xlog.gaps(Base::of(&self.book, id))).collect()
     }
 
     /// What may let an entry pass that was refused for this reason; `None` where nothing can.
@@ -337,6 +342,9 @@ impl Ledger {
 
     /// Whoever wants the place behind the tip of a log may have it.
     fn stir_next(&mut self, spender: AccountId) {
+        if self.waits.is_empty() {
+            return;
+        }
         if let Some((tip, _)) = self.tip(spender) {
             self.stir(Cause::Place(EntryId { spender, n: tip.saturating_add(1) }));
         }
@@ -359,20 +367,23 @@ impl Ledger {
         self.waits.let_go(Waiter::Log(id));
         loop {
             let base = Base::of(&self.book, id);
-            let Some(slot) = self.open.get(&id).and_then(|xlog| xlog.next(base)) else { return };
-            let (entry, digest) = (slot.line.entry.clone(), slot.digest);
-            let causes = self.causes(&entry);
-            if let Err(code) = self.book.apply(&entry, digest) {
-                if let Some(cause) = self.cause(&entry, code) {
+            let Some(slot) = self.open.get(id).and_then(|xlog| xlog.next(base)) else { return };
+            let entry = &slot.line.entry;
+            let causes = if self.waits.is_empty() { Vec::new() } else { self.causes(entry) };
+            if let Err(code) = self.book.apply(entry, slot.digest) {
+                if let Some(cause) = self.cause(entry, code) {
                     self.waits.put(Waiter::Log(id), cause, 0);
                 }
                 return;
             }
-            let xlog = self.open.get_mut(&id).expect("its entry was read above");
-            let slot = xlog.settled(entry.id.n).expect("its entry was read above");
-            self.drop_if_empty(id);
+            let n = entry.id.n;
+            let xlog = self.open.get_mut(id).expect("its entry was read above");
+            let slot = xlog.settled(n).expect("its entry was read above");
+            if xlog.is_empty() {
+                self.open.remove(id);
+            }
             let by_descent = slot.lots.is_empty();
-            out.entries.push(Settled { line: slot.line, digest, lots: slot.lots, by_descent });
+            out.entries.push(Settled { line: slot.line, digest: slot.digest, lots: slot.lots, by_descent });
             causes.into_iter().for_each(|cause| self.stir(cause));
         }
     }
@@ -405,16 +416,17 @@ impl Ledger {
 
     /// Bytes held, the book's among them.
     pub(crate) fn bytes(&self) -> u64 {
-        let slots: usize = self.open.values().map(Xlog::count).sum();
-        let small = self.open.len() * size_of::<(AccountId, Xlog)>();
-        self.book.bytes() + (2 * small + slots * 2 * size_of::<Slot>()) as u64 + self.waits.bytes()
+        let slots: usize = self.open.iter().map(|(_, xlog)| xlog.count()).sum();
+        let slots = (slots * 2 * (size_of::<Slot>() + size_of::<Entry>())) as u64;
+        self.book.bytes() + self.open.bytes() + slots + self.waits.bytes()
     }
 
     pub(crate) fn assert_sound(&self) {
         self.waits.assert_sound();
-        for (id, xlog) in &self.open {
+        assert!(self.open.iter().count() == self.open.count(), "logs are counted");
+        for (id, xlog) in self.open.iter() {
             assert!(!xlog.is_empty(), "an open end with nothing in it");
-            xlog.assert_sound(Base::of(&self.book, *id), self.window);
+            xlog.assert_sound(Base::of(&self.book, id), self.window);
         }
     }
 }

@@ -35,6 +35,7 @@ mod config;
 mod fault;
 mod job;
 mod ledger;
+mod logs;
 mod receipt;
 mod replica;
 mod trace;

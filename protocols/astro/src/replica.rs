@@ -298,8 +298,9 @@ impl<B: Carrier> Bounded for Replica<B> {
         let accounts = u64::try_from(self.book().accounts().count()).unwrap_or(u64::MAX);
         self.broadcast.get().bytes_max()
             + self.book().bytes()
-            // A user who does not keep up holds what it has not kept.
+            // A user who does not keep up holds what it has not kept, and the names of it.
             + self.feed.bytes()
+            + 8 * feed::UNKEPT_MAX as u64 * size_of::<(u128, EntryId)>() as u64
             + batches * (8 * payload + 4_096)
             + accounts * parameters.window * line
             + self.shown_max() * size_of::<(u64, Lot)>() as u64

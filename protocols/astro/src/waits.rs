@@ -62,6 +62,11 @@ impl Waits {
         }
     }
 
+    /// Whether nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
     /// Whether anybody waits for this.
     pub(crate) fn has(&self, cause: Cause) -> bool {
         self.of(cause).next().is_some()

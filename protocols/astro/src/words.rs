@@ -110,7 +110,7 @@ wire! {
         /// Before an entry settles by the certificate of a later one.
         2 = Descended(Line),
         /// Of a snapshot: a part of the book.
-        3 = Book(Part),
+        3 = Book(Box<Part>),
         /// Of a snapshot: an open entry.
         4 = Open {
             /// The entry.
@@ -149,7 +149,7 @@ wire! {
         /// The user keeps all settled entries up to this position. In a snapshot, those behind it follow.
         8 = Kept(u64),
         /// Of a snapshot: a settled entry that the user does not keep yet, in its order.
-        9 = Unkept(Entry),
+        9 = Unkept(Arc<Entry>),
     }
 }
 
@@ -356,7 +356,7 @@ pub enum Output {
         /// Which order.
         ticket: u64,
         /// The entry.
-        entry: Entry,
+        entry: Arc<Entry>,
         /// Its digest.
         digest: Hash,
     },
@@ -396,7 +396,7 @@ pub enum Output {
         /// How many had settled here with it, since the beginning.
         position: u64,
         /// The entry.
-        entry: Entry,
+        entry: Arc<Entry>,
         /// Its digest.
         digest: Hash,
     },

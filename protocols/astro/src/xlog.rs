@@ -1,6 +1,6 @@
 //! The open end of one exclusive log: entries that were accepted here and have not settled.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Book, EntryId, Owner, Promised, Total, genesis};
@@ -20,10 +20,47 @@ impl Base {
     /// That of an account; one that is not open has settled nothing.
     pub(crate) fn of(book: &Book, id: AccountId) -> Self {
         let account = book.account(id);
-        account.map_or(Self { sequence: 0, head: genesis(id) }, |account| Self {
-            sequence: account.sequence(),
-            head: account.head(),
-        })
+        match account {
+            Some(account) => Self { sequence: account.sequence(), head: account.head() },
+            None => Self { sequence: 0, head: genesis(id) },
+        }
+    }
+}
+
+/// Batches whose certificates certify an entry: they are told when it settles. Mostly one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lots {
+    first: Option<Lot>,
+    more: Vec<Lot>,
+}
+
+impl Lots {
+    fn add(&mut self, lot: Lot) {
+        match self.first {
+            None => self.first = Some(lot),
+            Some(_) if self.contains(lot) => {}
+            Some(_) => self.more.push(lot),
+        }
+    }
+
+    pub(crate) fn contains(&self, lot: Lot) -> bool {
+        self.iter().any(|one| one == lot)
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Lot> {
+        self.first.into_iter().chain(self.more.iter().copied())
+    }
+}
+
+impl FromIterator<Lot> for Lots {
+    fn from_iter<I: IntoIterator<Item = Lot>>(lots: I) -> Self {
+        let mut all = Self::default();
+        lots.into_iter().for_each(|lot| all.add(lot));
+        all
     }
 }
 
@@ -36,14 +73,21 @@ pub(crate) struct Slot {
     pub(crate) debit: Total,
     /// A certificate of this entry or of a later one of its chain is known.
     pub(crate) is_certified: bool,
-    /// Batches whose certificates certify it: they are told when it settles.
-    pub(crate) lots: Vec<Lot>,
+    /// See there.
+    pub(crate) lots: Lots,
+}
+
+impl Slot {
+    fn place(&self) -> u64 {
+        self.line.entry.id.n
+    }
 }
 
 /// The entries above the last settled one. Neighbours are chained.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Xlog {
-    slots: BTreeMap<u64, Slot>,
+    /// In the order of their places; most logs have one or none.
+    slots: VecDeque<Slot>,
     promised: Promised,
     /// The last place of the whole stretch above the settled entries, and the digest there, if there is one.
     tip: Option<(u64, Hash)>,
@@ -70,11 +114,32 @@ impl Xlog {
     }
 
     pub(crate) fn slot(&self, n: u64) -> Option<&Slot> {
-        self.slots.get(&n)
+        self.slots.get(self.at(n).ok()?)
+    }
+
+    fn slot_mut(&mut self, n: u64) -> Option<&mut Slot> {
+        let at = self.at(n).ok()?;
+        self.slots.get_mut(at)
+    }
+
+    /// Where the entry of a place is, or would be.
+    fn at(&self, n: u64) -> Result<usize, usize> {
+        // Nearly all logs are whole, so that a place tells where its entry is.
+        let first = self.slots.front().ok_or(0_usize)?.place();
+        let guess = usize::try_from(n.checked_sub(first).ok_or(0_usize)?).unwrap_or(usize::MAX);
+        if self.slots.get(guess).is_some_and(|slot| slot.place() == n) {
+            return Ok(guess);
+        }
+        self.slots.binary_search_by_key(&n, Slot::place)
     }
 
     pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.values()
+        self.slots.iter()
+    }
+
+    /// The last place that has an entry.
+    pub(crate) fn last(&self) -> Option<u64> {
+        self.slots.back().map(Slot::place)
     }
 
     pub(crate) const fn promised(&self) -> &Promised {
@@ -94,8 +159,7 @@ impl Xlog {
     /// Moves the tip on over what follows it: over each entry once, unless some are dropped.
     fn extend(&mut self, base: Base) {
         let mut tip = self.tip(base);
-        while let Some(slot) =
-            self.slots.get(&tip.0.saturating_add(1)).filter(|slot| slot.line.entry.prev == tip.1)
+        while let Some(slot) = self.slot(tip.0.saturating_add(1)).filter(|slot| slot.line.entry.prev == tip.1)
         {
             tip = (slot.line.entry.id.n, slot.digest);
             self.tip = Some(tip);
@@ -105,29 +169,42 @@ impl Xlog {
     /// Puts an entry at its place, which is free.
     pub(crate) fn put(&mut self, base: Base, slot: Slot) {
         self.promised.add(&slot.line.entry, slot.debit);
-        let before = self.slots.insert(slot.line.entry.id.n, slot);
-        assert!(before.is_none(), "a place has one entry");
+        let at = self.at(slot.place()).expect_err("a place has one entry");
+        if self.slots.is_empty() {
+            self.slots.reserve_exact(1);
+        }
+        self.slots.insert(at, slot);
         self.extend(base);
+    }
+
+    /// Counts a certificate for an entry that is in its place; `None` where another one is, or none.
+    pub(crate) fn certify_known(
+        &mut self,
+        base: Base,
+        (n, digest): (u64, Hash),
+        lot: Option<Lot>,
+    ) -> Option<Certified> {
+        let known = self.slot_mut(n).filter(|known| known.digest == digest)?;
+        known.is_certified = true;
+        lot.into_iter().for_each(|lot| known.lots.add(lot));
+        Some(self.descend(base, n))
     }
 
     /// Counts a certificate for an entry and all its ancestors (the ancestor rule), against what was accepted here without one
     /// (certified beats accepted).
     pub(crate) fn certify(&mut self, base: Base, mut slot: Slot, lot: Option<Lot>) -> Certified {
         let EntryId { n, .. } = slot.line.entry.id;
-        let known = self.slots.get_mut(&n);
-        if let Some(known) = known.filter(|known| known.digest == slot.digest) {
-            known.is_certified = true;
-            known.lots.extend(lot.filter(|lot| !known.lots.contains(lot)));
-            return self.descend(base, n);
+        if let Some(certified) = self.certify_known(base, (n, slot.digest), lot) {
+            return certified;
         }
         if self.contradicts(base, &slot) {
             return Certified::Contradicts;
         }
-        if self.slots.contains_key(&n) || !self.precedes(n, slot.digest) {
+        if self.slot(n).is_some() || !self.precedes(n, slot.digest) {
             self.drop_accepted(base, n);
         }
         slot.is_certified = true;
-        slot.lots.extend(lot);
+        lot.into_iter().for_each(|lot| slot.lots.add(lot));
         self.put(base, slot);
         self.descend(base, n)
     }
@@ -135,8 +212,8 @@ impl Xlog {
     /// Whether an entry contradicts what is certified or settled: in its place, behind it, or below it.
     fn contradicts(&self, base: Base, slot: &Slot) -> bool {
         let EntryId { n, .. } = slot.line.entry.id;
-        let next = n.checked_add(1).and_then(|next| self.slots.get(&next));
-        let is_taken = self.slots.get(&n).is_some_and(|known| known.is_certified);
+        let next = n.checked_add(1).and_then(|next| self.slot(next));
+        let is_taken = self.slot(n).is_some_and(|known| known.is_certified);
         let is_passed_over =
             next.is_some_and(|next| next.is_certified && next.line.entry.prev != slot.digest);
         is_taken || is_passed_over || self.leads_elsewhere(base, n, slot.line.entry.prev)
@@ -146,7 +223,7 @@ impl Xlog {
     fn leads_elsewhere(&self, base: Base, n: u64, digest: Hash) -> bool {
         let (mut at, mut digest) = (n.saturating_sub(1), digest);
         while at > base.sequence {
-            match self.slots.get(&at) {
+            match self.slot(at) {
                 Some(known) if known.digest == digest && !known.is_certified => {
                     digest = known.line.entry.prev
                 }
@@ -160,15 +237,17 @@ impl Xlog {
 
     /// Whether the entry behind a place, if there is one, names this digest.
     fn precedes(&self, n: u64, digest: Hash) -> bool {
-        let next = n.checked_add(1).and_then(|next| self.slots.get(&next));
+        let next = n.checked_add(1).and_then(|next| self.slot(next));
         next.is_none_or(|next| next.line.entry.prev == digest)
     }
 
     /// Forgets what was accepted from a place on and is not certified.
     fn drop_accepted(&mut self, base: Base, from: u64) {
-        self.slots.retain(|n, slot| *n < from || slot.is_certified || (planted!(A26) && *n > from));
+        let is_above = |slot: &Slot| slot.place() > from;
+        self.slots
+            .retain(|slot| slot.place() < from || slot.is_certified || (planted!(A26) && is_above(slot)));
         let mut promised = Promised::default();
-        for slot in self.slots.values() {
+        for slot in &self.slots {
             promised.add(&slot.line.entry, slot.debit);
         }
         self.promised = promised;
@@ -180,13 +259,13 @@ impl Xlog {
     fn descend(&mut self, base: Base, from: u64) -> Certified {
         let mut at = from;
         loop {
-            let Some(slot) = self.slots.get(&at) else { return Certified::Whole };
+            let Some(slot) = self.slot(at) else { return Certified::Whole };
             let (id, prev) = (slot.line.entry.id, slot.line.entry.prev);
             let below = EntryId { n: at - 1, ..id };
             if below.n == base.sequence {
                 return Certified::Whole;
             }
-            match self.slots.get_mut(&below.n) {
+            match self.slot_mut(below.n) {
                 Some(known) if known.digest == prev && known.is_certified => return Certified::Whole,
                 Some(known) if known.digest == prev => known.is_certified = true,
                 Some(_) => {
@@ -201,12 +280,13 @@ impl Xlog {
 
     /// The entry that settles next, if its certificate is known.
     pub(crate) fn next(&self, base: Base) -> Option<&Slot> {
-        self.slots.get(&base.sequence.checked_add(1)?).filter(|slot| slot.is_certified)
+        self.slot(base.sequence.checked_add(1)?).filter(|slot| slot.is_certified)
     }
 
     /// Takes the entry out that settled.
     pub(crate) fn settled(&mut self, n: u64) -> Option<Slot> {
-        let slot = self.slots.remove(&n)?;
+        let at = self.at(n).ok()?;
+        let slot = self.slots.remove(at)?;
         self.promised.settled(&slot.line.entry, slot.debit);
         self.tip = self.tip.filter(|(tip, _)| *tip > n);
         Some(slot)
@@ -214,10 +294,10 @@ impl Xlog {
 
     /// Entries below certified ones that are not here, with the digests that those name.
     pub(crate) fn gaps(&self, base: Base) -> impl Iterator<Item = (EntryId, Hash)> {
-        self.slots.values().filter(|slot| slot.is_certified).filter_map(move |slot| {
+        self.slots.iter().filter(|slot| slot.is_certified).filter_map(move |slot| {
             let id = slot.line.entry.id;
             let below = EntryId { n: id.n.checked_sub(1)?, ..id };
-            let is_gap = below.n > base.sequence && !self.slots.contains_key(&below.n);
+            let is_gap = below.n > base.sequence && self.slot(below.n).is_none();
             is_gap.then_some((below, slot.line.entry.prev))
         })
     }
@@ -225,14 +305,16 @@ impl Xlog {
     /// Asserts that places, chains and certificates fit each other.
     pub(crate) fn assert_sound(&self, base: Base, window: u64) {
         let (tip, head) = self.tip(base);
-        let is_at = |n: u64| self.slots.get(&n).is_some_and(|slot| slot.digest == head);
+        let is_at = |n: u64| self.slot(n).is_some_and(|slot| slot.digest == head);
         assert!(tip == base.sequence || is_at(tip), "the tip is an entry");
-        let next = tip.checked_add(1).and_then(|next| self.slots.get(&next));
+        let next = tip.checked_add(1).and_then(|next| self.slot(next));
         assert!(next.is_none_or(|next| next.line.entry.prev != head), "the tip is the last of its stretch");
-        for (n, slot) in &self.slots {
-            assert!(*n > base.sequence, "a settled entry that is open");
+        assert!(self.slots.iter().is_sorted_by(|one, next| one.place() < next.place()), "places in order");
+        for slot in &self.slots {
+            let n = slot.place();
+            assert!(n > base.sequence, "a settled entry that is open");
             assert!(slot.is_certified || n - base.sequence <= window, "an accepted entry outside the window");
-            let below = n.checked_sub(1).and_then(|below| self.slots.get(&below));
+            let below = n.checked_sub(1).and_then(|below| self.slot(below));
             let is_chained = below.is_none_or(|below| below.digest == slot.line.entry.prev);
             assert!(is_chained || planted!(A17), "neighbours are chained");
             assert!(
@@ -270,8 +352,8 @@ mod tests {
             };
             let digest = Digests::default().entry(&entry);
             prev = digest;
-            let line = Line { entry, auth: Auth::Institution };
-            Slot { line, digest, debit: Total::of(1), is_certified: false, lots: Vec::new() }
+            let line = Line { entry: entry.into(), auth: Auth::Institution };
+            Slot { line, digest, debit: Total::of(1), is_certified: false, lots: Lots::default() }
         });
         slots.collect()
     }

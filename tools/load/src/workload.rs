@@ -37,7 +37,7 @@ pub trait Workload: Send + Sync + 'static {
 }
 
 /// A small deterministic mix of two numbers (SplitMix64's finaliser).
-fn mix(lane: u64, index: u64) -> u64 {
+pub(crate) fn mix(lane: u64, index: u64) -> u64 {
     let mut z = lane.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -4,8 +4,8 @@
 use core::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 
-use synod_machine::host::{Hosted, LaneLog};
-use synod_machine::{Link, Message, Queue, Span, To};
+use synod_machine::host::{HostConfig, Hosted, LaneLog};
+use synod_machine::{Link, Message, Queue, Span, To, Unrecoverable};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
@@ -24,6 +24,22 @@ const LINK_MAX: usize = 256;
 
 /// Opens a member's machine from its lane.
 pub(super) type Open<H> = Box<dyn Fn(LaneLog) -> H>;
+
+/// Opens a member's machine in its place.
+///
+/// # Panics
+/// When the machine cannot read its own records.
+pub(super) fn opened<H>(
+    at: usize,
+    open: impl Fn(HostConfig, LaneLog) -> Result<H, Unrecoverable> + 'static,
+) -> Open<H> {
+    let (own, seed) = (member(at), u64::from(member(at).0));
+    let place = move || HostConfig { own, machine: 0, seed, jobs_max: 64, checked: true };
+    Box::new(move |log| match open(place(), log) {
+        Ok(host) => host,
+        Err(why) => unreachable!("a machine reads its own records: {}", why.0),
+    })
+}
 
 /// The members and what is between them.
 pub(super) struct Flock<H> {

@@ -5,3 +5,4 @@ mod forge;
 pub mod plain;
 pub mod replica;
 pub mod signed;
+mod users;

@@ -7,30 +7,20 @@ use synod_broadcast::bracha::{Message, Setup, Vote};
 use synod_broadcast::{Bracha, Lot};
 use synod_crypto::Hash;
 use synod_machine::broadcast::{Broadcast, Offer, Slot};
-use synod_machine::host::{Host, HostConfig};
+use synod_machine::host::Host;
 use synod_wire::{Blob, Bytes, Draw, Drawn, Limits, List, Wire};
 
-use super::flock::{Flock, HONEST, Open, Play, framed, member};
+use super::flock::{Flock, HONEST, Open, Play, framed, member, opened};
 use super::signed::config;
+use super::users::Users;
 use crate::check::accept;
 use crate::tape::Tape;
 
 type Hosting = Host<Bracha>;
 
 fn open(at: usize, delivered: BTreeMap<u8, u64>) -> Open<Hosting> {
-    Box::new(move |log| {
-        let place = HostConfig {
-            own: member(at),
-            machine: 0,
-            seed: u64::from(member(at).0),
-            jobs_max: 64,
-            checked: true,
-        };
-        let setup = Setup { config: config(at), delivered: delivered.clone() };
-        match Host::open(place, setup, log) {
-            Ok(host) => host,
-            Err(why) => unreachable!("a broadcast reads its own records: {}", why.0),
-        }
+    opened(at, move |place, log| {
+        Host::open(place, Setup { config: config(at), delivered: delivered.clone() }, log)
     })
 }
 
@@ -43,21 +33,16 @@ pub fn run(bytes: &[u8]) {
     let mut tape = Tape::new(bytes);
     let mut world = World::new();
     world.play(&mut tape);
-    if !world.delivered.is_empty() {
+    if world.users.were_told() {
         accept();
     }
 }
 
 struct World {
     flock: Flock<Hosting>,
-    /// What was delivered in each slot, by whoever was first.
-    delivered: BTreeMap<Slot, Bytes>,
+    users: Users,
     /// How far each member's user is, by source.
     told: Vec<BTreeMap<u8, u64>>,
-    /// What each member's user broadcast.
-    offered: Vec<BTreeMap<u64, Bytes>>,
-    /// What each member was asked to judge.
-    proposed: Vec<Vec<(Slot, Hash)>>,
     /// Whether users endorse nothing at present.
     mood: bool,
 }
@@ -66,10 +51,8 @@ impl World {
     fn new() -> Self {
         Self {
             flock: Flock::new(|at| open(at, BTreeMap::new())),
-            delivered: BTreeMap::new(),
+            users: Users::new(),
             told: vec![BTreeMap::new(); HONEST],
-            offered: vec![BTreeMap::new(); HONEST],
-            proposed: vec![Vec::new(); HONEST],
             mood: false,
         }
     }
@@ -124,23 +107,15 @@ impl Play for World {
         let Ok(said) = output.downcast::<Broadcast>() else { unreachable!("what a broadcast says") };
         match *said {
             Broadcast::Proposed { slot, payload } => {
-                let digest = Hash::of(&payload);
-                if !self.proposed[at].contains(&(slot, digest)) {
-                    self.proposed[at].push((slot, digest));
-                }
+                let digest = self.users.proposed(at, slot, &payload);
                 self.judge(at, slot, digest);
             }
             Broadcast::Delivered { slot, payload, open, proof } => {
                 assert!(open.items().is_empty() && proof.is_none(), "a payload is delivered as a whole");
-                let source = usize::try_from(slot.source.0).unwrap_or(usize::MAX);
-                if let Some(offered) = self.offered.get(source) {
-                    assert_eq!(offered.get(&slot.sequence), Some(&payload), "not what its source broadcast");
-                }
                 let far = self.told[at].entry(slot.source.0.to_le_bytes()[0]).or_default();
                 assert_eq!(slot.sequence, *far + 1, "slots are delivered in order, once each");
                 *far += 1;
-                let known = self.delivered.entry(slot).or_insert_with(|| payload.clone());
-                assert!(*known == payload, "{slot:?} has two payloads");
+                self.users.delivered(slot, payload);
             }
             Broadcast::Conflict { .. } => unreachable!("nothing is signed"),
             Broadcast::Refused { .. } => {}
@@ -150,16 +125,13 @@ impl Play for World {
     fn ask(&mut self, at: usize, tape: &mut Tape<'_>) {
         if tape.below(4) == 0 {
             self.mood = tape.below(3) == 0;
-            let known = self.proposed[at].get(tape.below(self.proposed[at].len())).copied();
-            if let Some((slot, digest)) = known {
+            if let Some((slot, digest)) = self.users.judged(at, tape) {
                 self.judge(at, slot, digest);
             }
             return;
         }
         let sequence = self.flock.seats[at].host.machine().mine() + 1;
-        let payload = Bytes::copy_from_slice(tape.take(5));
-        let payload = self.offered[at].entry(sequence).or_insert(payload).clone();
-        self.flock.ask(at, Offer::Broadcast { sequence, payload });
+        self.users.broadcast(at, sequence, &mut self.flock, tape);
     }
 
     fn lie(&mut self, at: usize, tape: &mut Tape<'_>) {
@@ -181,12 +153,6 @@ impl Play for World {
     fn came_back(&mut self, at: usize) {
         let own = member(at).0.to_le_bytes()[0];
         let far = self.told[at].get(&own).copied().unwrap_or(0);
-        let again: Vec<(u64, Bytes)> = self.offered[at]
-            .range(far + 1..)
-            .map(|(sequence, payload)| (*sequence, payload.clone()))
-            .collect();
-        for (sequence, payload) in again {
-            self.flock.ask(at, Offer::Broadcast { sequence, payload });
-        }
+        self.users.broadcast_again(at, far + 1, &mut self.flock);
     }
 }

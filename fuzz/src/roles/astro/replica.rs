@@ -2,25 +2,26 @@
 
 use core::any::Any;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use synod_astro::{
     Auth, Authorized, Batches, Config, Draft, Input, Line, Message, Opened, Output, Parameters, Receipt,
     Replica, Settled, Setup, Word,
 };
 use synod_broadcast::signed::{self, Except};
-use synod_broadcast::{Config as Channel, Lot, SignedBroadcast};
+use synod_broadcast::{Lot, SignedBroadcast};
 use synod_crypto::{Hash, Keys, Scope, Seed};
 use synod_ledger::{
     AccountId, Digests, Entry, EntryId, Flags, Kind, Leg, Opening, Owner, Terms, Total, Units, UserData,
     Verdict, genesis,
 };
 use synod_machine::Span;
-use synod_machine::host::{Host, HostConfig};
+use synod_machine::host::Host;
 use synod_quorum::{Epoch, NodeId};
 use synod_wire::{Bytes, Draw, Drawn, Limits, List, Wire};
 
 use super::super::CLUSTER;
-use super::flock::{Flock, HONEST, LIAR, Open, Play, framed, member};
+use super::flock::{Flock, HONEST, LIAR, Open, Play, framed, member, opened};
 use super::forge::{prepare, resigned, sign, view};
 use crate::check::accept;
 use crate::tape::Tape;
@@ -59,53 +60,30 @@ fn opening(id: AccountId) -> Opening {
 }
 
 fn setup(at: usize) -> Setup<SignedBroadcast<Batches>> {
-    let parameters = Parameters {
-        batch_max: 4,
-        batch_bytes: 4 << 10,
-        window: 4,
-        lane_window: 4,
-        retain: 8,
-        pull: Span::millis(50),
-        pull_max: Span::millis(200),
-        resend: Span::millis(100),
-        resend_max: Span::millis(400),
-        ..Parameters::default()
-    };
     let config = Config {
         me: member(at),
         view: view(),
         genesis: (0..MEMBERS).flat_map(|of| (1..=3).map(move |local| opening(account(of, local)))).collect(),
         caps: (0..MEMBERS).map(|registrar| (registrar, Units(2 * LIMIT))).collect(),
-        parameters,
+        parameters: Parameters {
+            batch_max: 4,
+            batch_bytes: 4 << 10,
+            window: 4,
+            lane_window: 4,
+            retain: 8,
+            pull: Span::millis(50),
+            pull_max: Span::millis(200),
+            resend: Span::millis(100),
+            resend_max: Span::millis(400),
+            ..Parameters::default()
+        },
     };
-    let channel = Channel {
-        window: parameters.lane_window,
-        retain: parameters.retain,
-        payload_max: parameters.payload_max(),
-        resend: parameters.resend,
-        resend_max: parameters.resend_max,
-        pull: parameters.pull,
-        pull_max: parameters.pull_max,
-        ..Channel::new(member(at), view().roster.all())
-    };
-    let made = move |settled| signed::Setup { config: channel.clone(), view: view(), settled };
-    Setup { config, channel: Box::new(made) }
+    let channel = signed::Setup::under(member(at), view(), config.parameters.bounds());
+    Setup { config, channel: Box::new(channel) }
 }
 
 fn open(at: usize) -> Open<Hosting> {
-    Box::new(move |log| {
-        let place = HostConfig {
-            own: member(at),
-            machine: 0,
-            seed: u64::from(member(at).0),
-            jobs_max: 64,
-            checked: true,
-        };
-        match Host::open(place, setup(at), log) {
-            Ok(host) => host,
-            Err(why) => unreachable!("a replica reads its own records: {}", why.0),
-        }
-    })
+    opened(at, move |place, log| Host::open(place, setup(at), log))
 }
 
 /// Drives three replicas against a fourth.
@@ -276,7 +254,7 @@ impl World {
 fn line(id: EntryId, prev: Hash, kind: Kind, transfer: u128) -> Line {
     let (user_data, flags) = (UserData::default(), Flags::ALLOW_SELF);
     let entry = Entry { id, prev, kind, transfer, ledger: EURO, code: 0, user_data, flags };
-    Line { entry, auth: Auth::Institution }
+    Line { entry: entry.into(), auth: Auth::Institution }
 }
 
 fn digest(payload: &Bytes) -> Option<Hash> {
@@ -294,7 +272,7 @@ fn word(word: Word, tape: &mut Tape<'_>) -> Word {
             Word::Receipt(Receipt { lot, digest, open, member: LIAR.0.to_le_bytes()[0], signature })
         }
         Word::Here(mut line) => {
-            line.entry.transfer ^= u128::from(tape.byte() % 2);
+            Arc::make_mut(&mut line.entry).transfer ^= u128::from(tape.byte() % 2);
             Word::Here(line)
         }
         other => other,

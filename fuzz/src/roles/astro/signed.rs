@@ -7,14 +7,15 @@ use synod_broadcast::signed::{Certificate, Independent, Message, Setup};
 use synod_broadcast::{Config, Lot, SignedBroadcast};
 use synod_crypto::{Hash, verify_evidence};
 use synod_machine::Span;
-use synod_machine::broadcast::{Broadcast, Offer, Slot};
-use synod_machine::host::{Host, HostConfig};
+use synod_machine::broadcast::{Bounds, Broadcast, Offer, Slot};
+use synod_machine::host::Host;
 use synod_quorum::NodeSet;
 use synod_wire::{Bytes, Draw, Drawn, Limits, Wire};
 
 use super::super::{CLUSTER, keys};
-use super::flock::{Flock, HONEST, LIAR, Open, Play, framed, member};
+use super::flock::{Flock, HONEST, LIAR, Open, Play, framed, member, opened};
 use super::forge::{prepare, resigned, view};
+use super::users::Users;
 use crate::check::accept;
 use crate::tape::Tape;
 
@@ -23,31 +24,25 @@ type Hosting = Host<SignedBroadcast<Independent>>;
 /// How a broadcast of these roles is set up.
 pub(super) fn config(at: usize) -> Config {
     Config {
-        window: 4,
-        retain: 8,
-        payload_max: 256,
-        resend: Span::millis(100),
-        resend_max: Span::millis(400),
-        pull: Span::millis(50),
-        pull_max: Span::millis(200),
-        ..Config::new(member(at), NodeSet::first(4))
+        me: member(at),
+        members: NodeSet::first(4),
+        bounds: Bounds {
+            window: 4,
+            retain: 8,
+            payload_max: 256,
+            resend: Span::millis(100),
+            resend_max: Span::millis(400),
+            pull: Span::millis(50),
+            pull_max: Span::millis(200),
+            ..Bounds::default()
+        },
     }
 }
 
 fn open(at: usize, settled: BTreeMap<u8, u64>) -> Open<Hosting> {
-    Box::new(move |log| {
-        let place = HostConfig {
-            own: member(at),
-            machine: 0,
-            seed: u64::from(member(at).0),
-            jobs_max: 64,
-            checked: true,
-        };
+    opened(at, move |place, log| {
         let setup = Setup { config: config(at), view: view(), settled: settled.clone() };
-        match Host::open(place, setup, log) {
-            Ok(host) => host,
-            Err(why) => unreachable!("a broadcast reads its own records: {}", why.0),
-        }
+        Host::open(place, setup, log)
     })
 }
 
@@ -60,21 +55,16 @@ pub fn run(bytes: &[u8]) {
     let mut tape = Tape::new(bytes);
     let mut world = World::new();
     world.play(&mut tape);
-    if !world.delivered.is_empty() {
+    if world.users.were_told() {
         accept();
     }
 }
 
 struct World {
     flock: Flock<Hosting>,
-    /// What was delivered in each slot, by whoever was first.
-    delivered: BTreeMap<Slot, Bytes>,
+    users: Users,
     /// Slots that each member's user was told of.
     told: Vec<BTreeSet<Slot>>,
-    /// What each member's user broadcast.
-    offered: Vec<BTreeMap<u64, Bytes>>,
-    /// What each member was asked to judge.
-    proposed: Vec<Vec<(Slot, Hash)>>,
     /// Items that users except at present.
     mood: u8,
 }
@@ -83,10 +73,8 @@ impl World {
     fn new() -> Self {
         Self {
             flock: Flock::new(|at| open(at, BTreeMap::new())),
-            delivered: BTreeMap::new(),
+            users: Users::new(),
             told: vec![BTreeSet::new(); HONEST],
-            offered: vec![BTreeMap::new(); HONEST],
-            proposed: vec![Vec::new(); HONEST],
             mood: 0,
         }
     }
@@ -110,16 +98,11 @@ impl World {
     }
 
     fn delivered(&mut self, at: usize, slot: Slot, payload: Bytes, proof: Option<Bytes>) {
-        let source = usize::try_from(slot.source.0).unwrap_or(usize::MAX);
-        if let Some(offered) = self.offered.get(source) {
-            assert_eq!(offered.get(&slot.sequence), Some(&payload), "its source did not broadcast this");
-        }
-        let is_first = !self.delivered.contains_key(&slot);
-        let known = self.delivered.entry(slot).or_insert_with(|| payload.clone());
-        assert!(*known == payload, "{slot:?} has two payloads");
+        let digest = Hash::of(&payload);
+        let is_first = self.users.delivered(slot, payload);
         let proof = proof.and_then(|proof| Certificate::decode(proof, &Limits::default()).ok());
         let Some(certificate) = proof else { unreachable!("a delivery has a certificate") };
-        assert_eq!((Slot::from(certificate.lot), certificate.digest), (slot, Hash::of(&payload)));
+        assert_eq!((Slot::from(certificate.lot), certificate.digest), (slot, digest));
         self.told[at].insert(slot);
         if is_first {
             let good = verify_evidence(certificate, &keys(1), CLUSTER, &view().roster);
@@ -143,10 +126,7 @@ impl Play for World {
         let Ok(said) = output.downcast::<Broadcast>() else { unreachable!("what a broadcast says") };
         match *said {
             Broadcast::Proposed { slot, payload } => {
-                let digest = Hash::of(&payload);
-                if !self.proposed[at].contains(&(slot, digest)) {
-                    self.proposed[at].push((slot, digest));
-                }
+                let digest = self.users.proposed(at, slot, &payload);
                 self.judge(at, slot, digest);
             }
             Broadcast::Delivered { slot, payload, open, proof } => {
@@ -164,16 +144,13 @@ impl Play for World {
         match tape.below(4) {
             0 => {
                 self.mood = if tape.below(3) == 0 { tape.byte() } else { 0 };
-                let known = self.proposed[at].get(tape.below(self.proposed[at].len())).copied();
-                if let Some((slot, digest)) = known {
+                if let Some((slot, digest)) = self.users.judged(at, tape) {
                     self.judge(at, slot, digest);
                 }
             }
             _ => {
                 let sequence = self.flock.seats[at].host.machine().mine() + 1;
-                let payload = Bytes::copy_from_slice(tape.take(5));
-                let payload = self.offered[at].entry(sequence).or_insert(payload).clone();
-                self.flock.ask(at, Offer::Broadcast { sequence, payload });
+                self.users.broadcast(at, sequence, &mut self.flock, tape);
             }
         }
     }
@@ -200,12 +177,6 @@ impl Play for World {
 
     fn came_back(&mut self, at: usize) {
         let far = self.settled(at).get(&member(at).0.to_le_bytes()[0]).copied().unwrap_or(0);
-        let again: Vec<(u64, Bytes)> = self.offered[at]
-            .range(far + 1..)
-            .map(|(sequence, payload)| (*sequence, payload.clone()))
-            .collect();
-        for (sequence, payload) in again {
-            self.flock.ask(at, Offer::Broadcast { sequence, payload });
-        }
+        self.users.broadcast_again(at, far + 1, &mut self.flock);
     }
 }

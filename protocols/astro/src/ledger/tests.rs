@@ -49,7 +49,7 @@ fn certify(ledger: &mut Ledger, spender: AccountId, kind: Kind) -> Settlement {
         flags: Flags::default(),
     };
     let digest = Digests::default().entry(&entry);
-    let line = Line { entry, auth: Auth::Institution };
+    let line = Line { entry: entry.into(), auth: Auth::Institution };
     assert_eq!(ledger.certify(&line, digest, None), Certified::Whole);
     let settlement = ledger.settle([spender]);
     ledger.assert_sound();
@@ -126,7 +126,7 @@ fn what_gives_way_to_a_certificate_wakes_whoever_wants_its_place_or_its_money() 
         let (kind, user_data, flags) = (pay(BERT, amount), UserData::default(), Flags::default());
         let entry = Entry { id, prev, kind, transfer, ledger: 1, code: 0, user_data, flags };
         let digest = Digests::default().entry(&entry);
-        (Line { entry, auth: Auth::Institution }, digest)
+        (Line { entry: entry.into(), auth: Auth::Institution }, digest)
     };
     let ((accepted, digest), (certified, other)) = (line(&ledger, 10, 1), line(&ledger, 4, 2));
     let place = |n: u64| Cause::Place(EntryId { spender: ANNA, n });
@@ -141,7 +141,7 @@ fn what_gives_way_to_a_certificate_wakes_whoever_wants_its_place_or_its_money() 
     ledger.wait(LOT, [(ANNA, 0, Cause::Funds(ANNA))]);
     assert_eq!(ledger.certify(&accepted, digest, None), Certified::Whole);
     assert!(!ledger.is_stirred(), "nothing gave way");
-    let mut ledger = Ledger { open: BTreeMap::new(), ..ledger };
+    let mut ledger = Ledger { open: Logs::new(ledger.book().shard()), ..ledger };
     assert_eq!(ledger.accept(&accepted, digest, by), Ok(()));
     ledger.wait(other_lot, [(ANNA, 0, place(1))]);
     assert_eq!(ledger.certify(&certified, other, None), Certified::Whole);

@@ -43,10 +43,12 @@ impl Offers {
         }
     }
 
-    /// Entries that are due, with the batches that carried them last.
-    fn due(&self, now: Time) -> Vec<(EntryId, u64)> {
+    /// Entries that are due, those of a registrar first and whichever waited longest, with the batches that carried them last.
+    fn due(&self, now: Time, registrar: u8) -> Vec<(EntryId, u64)> {
         let due = self.0.iter().filter(|(_, offer)| offer.due <= now);
-        due.map(|(id, offer)| (*id, offer.carrier)).collect()
+        let mut due: Vec<_> = due.collect();
+        due.sort_by_key(|(id, offer)| (id.spender.registrar != u32::from(registrar), offer.due, **id));
+        due.into_iter().map(|(id, offer)| (*id, offer.carrier)).collect()
     }
 
     /// An entry went out: the next time is twice as far as this one was.
@@ -81,7 +83,7 @@ impl<B: Carrier> Replica<B> {
     /// Puts entries that are due into the queue. It takes one batch of them beyond what new orders may fill.
     pub(super) fn offer_again(&mut self, turn: &mut Turn<'_, Self>) {
         let (source, now, parameters) = (self.me(), turn.now(), self.config.parameters);
-        for (id, carrier) in self.desk.offers.due(now) {
+        for (id, carrier) in self.desk.offers.due(now, source) {
             let Some(slot) = self.ledger.slot(id).filter(|slot| !slot.is_certified) else {
                 self.desk.offers.remove(id);
                 continue;

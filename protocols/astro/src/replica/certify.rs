@@ -118,7 +118,7 @@ impl<B: Carrier> Replica<B> {
             }
             news.lines.push(at);
             let id = line.entry.id;
-            let is_known = self.ledger.slot(id).is_some_and(|slot| slot.lots.contains(&lot));
+            let is_known = self.ledger.slot(id).is_some_and(|slot| slot.lots.contains(lot));
             match self.ledger.certify(line, digest, Some(lot)) {
                 Certified::Whole => {}
                 Certified::Missing(id, digest) => news.missing.push((id, digest)),
@@ -130,7 +130,7 @@ impl<B: Carrier> Replica<B> {
                 }
             }
             news.changed.insert(id.spender);
-            let is_open = self.ledger.slot(id).is_some_and(|slot| slot.lots.contains(&lot));
+            let is_open = self.ledger.slot(id).is_some_and(|slot| slot.lots.contains(lot));
             if is_open && !is_known {
                 self.count_unsettled(lot);
             }
@@ -182,6 +182,11 @@ impl<B: Carrier> Replica<B> {
     /// Settles what can be, and all that follows from it.
     pub(super) fn settle(&mut self, changed: impl IntoIterator<Item = AccountId>, turn: &mut Turn<'_, Self>) {
         let Settlement { entries, again } = self.ledger.settle(changed);
+        for (rule, by_descent) in [(Rule::Settle, false), (Rule::Ancestor, true)] {
+            if entries.iter().any(|settled| settled.by_descent == by_descent) {
+                turn.applied(rule);
+            }
+        }
         for settled in entries {
             self.on_settled(settled, turn);
         }
@@ -194,14 +199,13 @@ impl<B: Carrier> Replica<B> {
         if self.wanted.remove(&id).is_some() {
             turn.disarm(Timer::Want(id));
         }
-        turn.applied(if by_descent { Rule::Ancestor } else { Rule::Settle });
-        self.desk.settled(id);
+        self.desk.settled(&line.entry);
         if by_descent {
             self.keep_descended(line.clone());
         }
-        let position = self.feed.push(line.entry.clone(), digest);
+        let position = self.feed.push(Arc::clone(&line.entry), digest);
         turn.output(Output::Settled { position, entry: line.entry, digest });
-        for lot in lots {
+        for lot in lots.iter() {
             if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
                 batch.unsettled = batch.unsettled.saturating_sub(1);
             }

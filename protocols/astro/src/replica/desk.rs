@@ -1,6 +1,6 @@
 //! The representative: orders of this node's customers become entries, entries become batches (specification, section 4.2).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use synod_crypto::{Hash, PublicKey};
@@ -30,7 +30,8 @@ const FLIGHTS: u64 = 2;
 /// What waits to be broadcast, and what became of what was.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Desk {
-    lines: Vec<Line>,
+    /// Oldest first, each with the bytes that it takes.
+    lines: VecDeque<(Line, usize)>,
     bytes: usize,
     /// The entries of these lines, and of the batch that is being put together.
     waiting: BTreeSet<EntryId>,
@@ -39,7 +40,7 @@ pub(super) struct Desk {
     is_armed: bool,
     /// Admitted entries that no record holds yet.
     fresh: BTreeSet<EntryId>,
-    /// Unsettled entries by the callers' names.
+    /// Entries that the user does not keep yet, by the callers' names.
     transfers: BTreeMap<u128, EntryId>,
     /// Those names by entry.
     names: BTreeMap<EntryId, u128>,
@@ -62,20 +63,30 @@ impl Desk {
         u32::try_from(self.lines.len() + self.openings.len()).unwrap_or(u32::MAX)
     }
 
-    /// Keeps the caller's name of an entry until one settles in its place.
+    /// Keeps the caller's name of an entry until the user does, or another entry settles in its place.
     pub(super) fn name(&mut self, entry: &Entry) {
         self.transfers.insert(entry.transfer, entry.id);
         self.names.insert(entry.id, entry.transfer);
     }
 
-    /// A place is taken for good: by the entry that was admitted, whose name may come again and is known by its place then, or by
-    /// another.
-    pub(super) fn settled(&mut self, id: EntryId) {
-        if let Some(name) = self.names.remove(&id) {
+    /// A place is taken for good. The name of what was admitted there stays taken until the user keeps the entry, and is free if
+    /// another entry has the place.
+    pub(super) fn settled(&mut self, entry: &Entry) {
+        if self.names.get(&entry.id).is_some_and(|name| *name != entry.transfer) {
+            self.free(entry.id);
+        }
+        self.offers.remove(entry.id);
+        self.fresh.remove(&entry.id);
+    }
+
+    /// The user keeps what settled in a place, and knows its name.
+    pub(super) fn free(&mut self, id: EntryId) {
+        // Another entry may have taken the name since.
+        if let Some(name) = self.names.remove(&id)
+            && self.transfers.get(&name) == Some(&id)
+        {
             self.transfers.remove(&name);
         }
-        self.offers.remove(id);
-        self.fresh.remove(&id);
     }
 
     fn is_empty(&self) -> bool {
@@ -83,9 +94,10 @@ impl Desk {
     }
 
     pub(super) fn push(&mut self, line: Line) {
-        self.bytes += line.encode().len();
+        let bytes = line.encode().len();
+        self.bytes += bytes;
         self.waiting.insert(line.entry.id);
-        self.lines.push(line);
+        self.lines.push_back((line, bytes));
     }
 
     /// Whether every admitted entry is in some record.
@@ -117,20 +129,21 @@ impl Desk {
             bytes <= most
         });
         let opened = opened.count();
-        let lines = self.lines.iter().take(lines_max).take_while(|line| {
-            bytes += line.encode().len();
+        let lines = self.lines.iter().take(lines_max).take_while(|(_, line)| {
+            bytes += line;
             bytes <= most
         });
         let lines = lines.count();
-        let mut taken: Vec<Line> = self.lines.drain(..lines).collect();
+        let gone: usize = self.lines.iter().take(lines).map(|(_, bytes)| bytes).sum();
+        let mut taken: Vec<Line> = self.lines.drain(..lines).map(|(line, _)| line).collect();
         taken.sort_by_key(|line| line.entry.id);
-        let gone: usize = taken.iter().map(|line| line.encode().len()).sum();
         self.bytes = self.bytes.saturating_sub(gone);
         (self.openings.drain(..opened).collect(), taken)
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        let lines = self.lines.len() * 2 * size_of::<Line>() + self.openings.len() * size_of::<Opening>();
+        let lines =
+            self.lines.len() * 2 * size_of::<(Line, usize)>() + self.openings.len() * size_of::<Opening>();
         let names = 2 * self.names.len() * size_of::<(u128, EntryId)>()
             + (self.fresh.len() + self.waiting.len()) * size_of::<EntryId>();
         let own = self.own.values().map(Own::bytes).sum::<u64>();
@@ -154,7 +167,7 @@ impl<B: Carrier> Replica<B> {
         };
         let id = EntryId { spender, n: n.saturating_add(1) };
         let entry = Entry { id, prev, kind, transfer, ledger, code, user_data, flags };
-        self.admit(ticket, Line { entry, auth: Auth::Institution }, None, turn);
+        self.admit(ticket, Line { entry: entry.into(), auth: Auth::Institution }, None, turn);
     }
 
     /// An entry that its owner signed.
@@ -200,7 +213,7 @@ impl<B: Carrier> Replica<B> {
             Ok(()) if is_settled => refuse(ticket, Refusal::Exists(id), turn),
             Ok(()) => {
                 turn.applied(Rule::Admit);
-                turn.output(Output::Accepted { ticket, entry: line.entry.clone(), digest });
+                turn.output(Output::Accepted { ticket, entry: Arc::clone(&line.entry), digest });
                 self.desk.fresh.insert(id);
                 self.desk.name(&line.entry);
                 self.desk.push(line);
@@ -215,6 +228,7 @@ impl<B: Carrier> Replica<B> {
     pub(super) fn on_open(&mut self, ticket: u64, mut opening: Opening, turn: &mut Turn<'_, Self>) {
         let (me, shard) = (self.me(), self.config.view.context.shard);
         let cap = self.config.caps.get(&u32::from(me)).copied().unwrap_or(Units(0));
+        let accounts_max = self.config.parameters.accounts_max;
         if self.room() == 0 {
             return refuse(ticket, Refusal::Busy(RETRY_MS), turn);
         }
@@ -228,7 +242,8 @@ impl<B: Carrier> Replica<B> {
             id if id.registrar != u32::from(me) => Some(Code::Unauthorized),
             id if id.local < next => Some(Code::SequenceConflict),
             id if id.local > next => Some(Code::SequenceGap),
-            _ if !lane.may_open(shard, me, std::slice::from_ref(&opening), cap) => {
+            id if id.local > accounts_max => Some(Code::Busy),
+            _ if !lane.may_open((shard, me), std::slice::from_ref(&opening), (cap, accounts_max)) => {
                 Some(Code::LimitNotCosigned)
             }
             _ => None,

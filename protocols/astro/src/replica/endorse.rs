@@ -27,7 +27,14 @@ impl<B: Carrier> Replica<B> {
             .and_then(|batch| batch.endorsed.as_ref().map(|except| (batch.digest, except.items().to_vec())));
         match said {
             Some((digest, except)) => self.judge_slot(lot, digest, except, turn),
-            None => compute(turn, Work::Read { lot, payload, purpose: Purpose::Judge }),
+            None => {
+                let read =
+                    self.broadcast.get().read(lot.into()).and_then(|read| read.0.downcast::<Opened>().ok());
+                match read.filter(|read| read.is(&payload)) {
+                    Some(opened) => self.on_read(lot, opened, turn),
+                    None => compute(turn, Work::Read { lot, payload, purpose: Purpose::Judge }),
+                }
+            }
         }
     }
 
@@ -143,7 +150,8 @@ impl<B: Carrier> Replica<B> {
         if !self.may_open(lot.source, opened) {
             return turn.blame(NodeId(u32::from(lot.source)), Fault::BadOpening);
         }
-        let except = self.accept(opened, &keys, None, turn);
+        let mut conflicting = BTreeSet::new();
+        let except = self.accept(opened, &keys, (None, &mut conflicting), turn);
         let payload = Blob::try_from(opened.payload()).expect("it came in a payload");
         let lane = self.lane_mut(lot.source);
         lane.grant(&opened.batch.openings);
@@ -152,6 +160,7 @@ impl<B: Carrier> Replica<B> {
             endorsed: Some(except.clone()),
             opened: Some(Arc::clone(opened)),
             keys,
+            conflicting,
             ..Batch::new(digest)
         };
         lane.batches.insert(lot.sequence, batch);
@@ -165,16 +174,20 @@ impl<B: Carrier> Replica<B> {
     fn may_open(&self, source: u8, opened: &Opened) -> bool {
         let cap = self.config.caps.get(&u32::from(source)).copied().unwrap_or(Units(0));
         let shard = self.config.view.context.shard;
-        self.lanes.get(&source).is_some_and(|lane| lane.may_open(shard, source, &opened.batch.openings, cap))
+        let bounds = (cap, self.config.parameters.accounts_max);
+        self.lanes
+            .get(&source)
+            .is_some_and(|lane| lane.may_open((shard, source), &opened.batch.openings, bounds))
     }
 
     /// Accepts what may be endorsed of a batch, or of those entries that were left out before; gives what is left out, and has
-    /// the batch judged again when that may change. Behind an entry that is left out, its log's later ones are too.
+    /// the batch judged again when that may change. Behind an entry that is left out, its log's later ones are too. Entries that
+    /// contradict others are shown once.
     fn accept(
         &mut self,
         opened: &Opened,
         keys: &[Option<PublicKey>],
-        before: Option<&Except>,
+        (before, conflicting): (Option<&Except>, &mut BTreeSet<u32>),
         turn: &mut Turn<'_, Self>,
     ) -> Except {
         let lot = opened.lot();
@@ -196,7 +209,7 @@ impl<B: Carrier> Replica<B> {
             out.push(at);
             behind.insert(spender);
             wait.extend(self.ledger.cause(&line.entry, code).map(|cause| (spender, at, cause)));
-            if code == Code::SequenceConflict {
+            if code == Code::SequenceConflict && conflicting.insert(at) {
                 self.show(line, key, turn);
             }
         }
@@ -269,19 +282,21 @@ impl<B: Carrier> Replica<B> {
 
     /// Judges what was left out of a batch again, unless all of it is certified: a list only shrinks.
     pub(super) fn judge_again(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let batch = self.lane_mut(lot.source).batches.get(&lot.sequence);
+        let batch = self.lane_mut(lot.source).batches.get_mut(&lot.sequence);
         let Some(batch) = batch.filter(|batch| !batch.is_whole()) else { return };
         let (Some(before), Some(opened)) = (batch.endorsed.clone(), batch.opened.clone()) else { return };
         if before.items().is_empty() {
             return;
         }
         let (digest, keys) = (batch.digest, batch.keys.clone());
-        let except = self.accept(&opened, &keys, Some(&before), turn);
+        let mut conflicting = std::mem::take(&mut batch.conflicting);
+        let except = self.accept(&opened, &keys, (Some(&before), &mut conflicting), turn);
+        if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
+            batch.conflicting = conflicting;
+            batch.endorsed = Some(except.clone());
+        }
         if except == before {
             return;
-        }
-        if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
-            batch.endorsed = Some(except.clone());
         }
         turn.applied(Rule::Again);
         self.record_admitted(&opened, &except, turn);

@@ -1,9 +1,10 @@
 //! Settled entries on their way to a user who keeps them: told in their order, and again after a restart, until they are kept.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use synod_crypto::Hash;
-use synod_ledger::{AccountId, Digests, Entry};
+use synod_ledger::{AccountId, Digests, Entry, EntryId};
 use synod_machine::Turn;
 
 use super::{Carrier, Replica, keep};
@@ -16,12 +17,12 @@ pub(super) const UNKEPT_MAX: usize = 1 << 16;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Feed {
     kept: u64,
-    entries: VecDeque<(Entry, Hash)>,
+    entries: VecDeque<(Arc<Entry>, Hash)>,
 }
 
 impl Feed {
     /// Takes an entry in; gives its position.
-    pub(super) fn push(&mut self, entry: Entry, digest: Hash) -> u64 {
+    pub(super) fn push(&mut self, entry: Arc<Entry>, digest: Hash) -> u64 {
         self.entries.push_back((entry, digest));
         self.last()
     }
@@ -36,12 +37,17 @@ impl Feed {
         self.kept.saturating_add(self.entries.len() as u64)
     }
 
-    /// Lets go of entries that are kept; false where there were none.
-    fn let_go(&mut self, position: u64) -> bool {
+    /// Lets go of entries that are kept; gives their places.
+    fn let_go(&mut self, position: u64) -> Vec<EntryId> {
         let gone = position.min(self.last()).saturating_sub(self.kept);
-        self.entries.drain(..usize::try_from(gone).unwrap_or(usize::MAX));
         self.kept = self.kept.saturating_add(gone);
-        gone > 0
+        let gone = self.entries.drain(..usize::try_from(gone).unwrap_or(usize::MAX));
+        gone.map(|(entry, _)| entry.id).collect()
+    }
+
+    /// Entries that the user does not keep yet.
+    pub(super) fn unkept(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().map(|(entry, _)| &**entry)
     }
 
     /// Whether the user is too far behind for more orders.
@@ -50,13 +56,13 @@ impl Feed {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        (self.entries.len() * size_of::<(Entry, Hash)>()) as u64
+        (self.entries.len() * (size_of::<(Arc<Entry>, Hash)>() + size_of::<Entry>())) as u64
     }
 
     /// As records of a snapshot.
     pub(super) fn records(&self, put: &mut dyn FnMut(Promise)) {
         put(Promise::Kept(self.kept));
-        self.entries.iter().for_each(|(entry, _)| put(Promise::Unkept(entry.clone())));
+        self.entries.iter().for_each(|(entry, _)| put(Promise::Unkept(Arc::clone(entry))));
     }
 
     /// What a record says: a snapshot's says where it begins.
@@ -64,21 +70,37 @@ impl Feed {
         if self.entries.is_empty() {
             self.kept = self.kept.max(position);
         } else {
-            self.let_go(position);
+            drop(self.let_go(position));
         }
     }
 
     /// See [`Promise::Unkept`].
-    pub(super) fn replay_unkept(&mut self, entry: Entry) {
+    pub(super) fn replay_unkept(&mut self, entry: Arc<Entry>) {
         let digest = Digests::default().entry(&entry);
         self.entries.push_back((entry, digest));
     }
 }
 
 impl<B: Carrier> Replica<B> {
+    /// The position up to which the user keeps what has settled.
+    #[must_use]
+    pub const fn kept(&self) -> u64 {
+        self.feed.kept()
+    }
+
+    /// The position of the last entry that has settled here.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.feed.last()
+    }
+
     /// The user keeps what it was told.
     pub(super) fn on_kept(&mut self, position: u64, turn: &mut Turn<'_, Self>) {
-        if self.feed.let_go(position) {
+        let gone = self.feed.let_go(position);
+        for id in &gone {
+            self.desk.free(*id);
+        }
+        if !gone.is_empty() {
             keep(turn, Promise::Kept(self.feed.kept));
             self.let_go_shown(self.feed.kept);
         }
@@ -87,7 +109,7 @@ impl<B: Carrier> Replica<B> {
     /// After a restart: what the user may not have kept is told again.
     pub(super) fn tell_unkept(&self, turn: &mut Turn<'_, Self>) {
         for (position, (entry, digest)) in (self.feed.kept.saturating_add(1)..).zip(&self.feed.entries) {
-            turn.output(Output::Settled { position, entry: entry.clone(), digest: *digest });
+            turn.output(Output::Settled { position, entry: Arc::clone(entry), digest: *digest });
         }
     }
 

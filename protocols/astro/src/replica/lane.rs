@@ -1,6 +1,6 @@
 //! What a replica knows of one representative's batches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_crypto::{Hash, PublicKey};
@@ -24,6 +24,8 @@ pub(super) struct Batch {
     pub(super) shown: Option<u64>,
     /// The keys under which its owners' signatures are good; empty where it was judged in an earlier life.
     pub(super) keys: Vec<Option<PublicKey>>,
+    /// Entries whose contradiction with others the user was shown.
+    pub(super) conflicting: BTreeSet<u32>,
     /// Certified entries that have not settled.
     pub(super) unsettled: u32,
     /// This node's own receipt, once it is signed.
@@ -41,6 +43,7 @@ impl Batch {
             opened: None,
             shown: None,
             keys: Vec::new(),
+            conflicting: BTreeSet::new(),
             unsettled: 0,
             receipt: None,
             is_signing: false,
@@ -91,8 +94,13 @@ impl Lane {
         }
     }
 
-    /// Whether accounts are the registrar's next ones, with limits within its cap.
-    pub(super) fn may_open(&self, shard: u16, lane: u8, openings: &[Opening], cap: Units) -> bool {
+    /// Whether accounts are the registrar's next ones, no more than it may have, with limits within its cap.
+    pub(super) fn may_open(
+        &self,
+        (shard, lane): (u16, u8),
+        openings: &[Opening],
+        (cap, accounts_max): (Units, u64),
+    ) -> bool {
         let mut granted = self.granted;
         (1_u64..).zip(openings).all(|(at, opening)| {
             granted = granted.saturating_add(opening.limit_max.0);
@@ -100,6 +108,7 @@ impl Lane {
             opening.is_sound()
                 && (id.shard, id.registrar) == (shard, u32::from(lane))
                 && Some(id.local) == self.locals.checked_add(at)
+                && id.local <= accounts_max
                 && granted <= cap.0.max(self.granted)
         })
     }
@@ -137,7 +146,8 @@ impl Lane {
     pub(super) fn bytes(&self) -> u64 {
         let batches = self.batches.values().map(|batch| {
             let opened = batch.opened.as_ref().map_or(0, |opened| opened.bytes());
-            opened + (2 * size_of::<Batch>() + batch.keys.len() * size_of::<Option<PublicKey>>()) as u64
+            let keys = batch.keys.len() * size_of::<Option<PublicKey>>();
+            opened + (2 * size_of::<Batch>() + keys + batch.conflicting.len() * 2 * size_of::<u32>()) as u64
         });
         let waiting = self.waiting.values().map(|opened| opened.bytes());
         batches.chain(waiting).sum()

@@ -15,12 +15,15 @@ use crate::job::Work;
 use crate::trace::Rule;
 use crate::words::{Level, Output, Receipt, Settled, Timer, Word};
 
+/// Receipts of one member for one batch: one for each certificate that certifies more.
+const RECEIPTS_MAX: u8 = 64;
+
 /// One of this node's own batches, until all is told of it.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     pub(super) opened: Arc<Opened>,
-    /// What each member says is open.
-    receipts: BTreeMap<u8, Except>,
+    /// What each member says is open, and how often it said so.
+    receipts: BTreeMap<u8, (Except, u8)>,
     /// How many members say of each entry that it has settled.
     votes: Vec<u8>,
 }
@@ -31,19 +34,29 @@ impl Own {
         Self { opened, receipts: BTreeMap::new(), votes }
     }
 
-    /// Whether a member says more than before.
+    /// Whether a member says more than before: of entries that there are, and not for the hundredth time.
     fn is_news(&self, receipt: &Receipt) -> bool {
-        let known = self.receipts.get(&receipt.member);
+        let items = receipt.open.items();
+        let is_of_it = items
+            .last()
+            .is_none_or(|last| usize::try_from(*last).is_ok_and(|last| last < self.opened.digests.len()));
+        let is_more = |(known, times): &(Except, u8)| {
+            *times < RECEIPTS_MAX && receipt.open != *known && receipt.open.within(known)
+        };
         receipt.digest == self.opened.digest
-            && known.is_none_or(|known| receipt.open != *known && receipt.open.within(known))
+            && is_of_it
+            && self.receipts.get(&receipt.member).is_none_or(is_more)
     }
 
     /// Counts a receipt; gives the entries that now have so many votes.
     fn count(&mut self, receipt: Receipt, thresholds: [u8; 2]) -> [Vec<u32>; 2] {
-        let before = self.receipts.insert(receipt.member, receipt.open.clone());
+        let before = self.receipts.remove(&receipt.member);
+        let times = before.as_ref().map_or(0, |(_, times)| *times).saturating_add(1);
+        self.receipts.insert(receipt.member, (receipt.open.clone(), times));
         let mut reached = [Vec::new(), Vec::new()];
         for (at, votes) in (0_u32..).zip(&mut self.votes) {
-            let was_open = before.as_ref().is_none_or(|before| before.items().binary_search(&at).is_ok());
+            let was_open =
+                before.as_ref().is_none_or(|(before, _)| before.items().binary_search(&at).is_ok());
             if !was_open || receipt.open.items().binary_search(&at).is_ok() {
                 continue;
             }
@@ -59,11 +72,11 @@ impl Own {
 
     /// Members whose word is missing, or leaves entries open.
     fn lacks(&self, member: u8) -> bool {
-        self.receipts.get(&member).is_none_or(|open| !open.items().is_empty())
+        self.receipts.get(&member).is_none_or(|(open, _)| !open.items().is_empty())
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        let lists: usize = self.receipts.values().map(|open| size_of_val(open.items())).sum();
+        let lists: usize = self.receipts.values().map(|(open, _)| size_of_val(open.items())).sum();
         self.opened.bytes() + (size_of::<Self>() + self.votes.len() + lists + self.receipts.len() * 64) as u64
     }
 }

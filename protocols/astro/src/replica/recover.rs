@@ -51,7 +51,7 @@ impl<B: Carrier> Recover for Replica<B> {
 
     fn snapshot(&self, put: &mut dyn FnMut(Record<B::Record>)) {
         let mut own = |promise: Promise| put(promise.into());
-        self.book().parts(&mut |part| own(Promise::Book(part)));
+        self.book().parts(&mut |part| own(Promise::Book(Box::new(part))));
         for (source, lane) in &self.lanes {
             let judged = Lot { source: *source, sequence: lane.judged };
             own(Promise::Lane { judged, head: lane.head, frontier: lane.frontier });
@@ -66,7 +66,7 @@ impl<B: Carrier> Recover for Replica<B> {
             }
         }
         for slot in self.ledger.open().flat_map(|(_, xlog)| xlog.slots()) {
-            let lots: Vec<Lot> = slot.lots.iter().copied().take(LOTS_MAX).collect();
+            let lots: Vec<Lot> = slot.lots.iter().take(LOTS_MAX).collect();
             let lots = List::try_from(lots).expect("as many as fit are taken");
             own(Promise::Open {
                 line: slot.line.clone(),
@@ -115,7 +115,7 @@ impl<B: Carrier> Replica<B> {
                 self.ledger.certify(&line, digest, None);
                 self.settle_again([line.entry.id.spender]);
             }
-            Promise::Book(part) => self.replay_book(part, replay)?,
+            Promise::Book(part) => self.replay_book(*part, replay)?,
             Promise::Open { line, debit, is_certified, lots } => {
                 let digest = Digests::default().entry(&line.entry);
                 for lot in &lots {
@@ -124,7 +124,13 @@ impl<B: Carrier> Replica<B> {
                     }
                 }
                 let spender = line.entry.id.spender;
-                self.ledger.restore(Slot { line, digest, debit, is_certified, lots: lots.into_vec() });
+                self.ledger.restore(Slot {
+                    line,
+                    digest,
+                    debit,
+                    is_certified,
+                    lots: lots.iter().copied().collect(),
+                });
                 // What it waits for, a snapshot does not say.
                 self.settle_again([spender]);
             }
@@ -223,13 +229,13 @@ impl<B: Carrier> Replica<B> {
     fn settle_again(&mut self, changed: impl IntoIterator<Item = synod_ledger::AccountId>) {
         let settlement = self.ledger.settle(changed);
         for settled in settlement.entries {
-            for lot in settled.lots {
+            for lot in settled.lots.iter() {
                 let lane = self.lanes.get_mut(&lot.source);
                 if let Some(batch) = lane.and_then(|lane| lane.batches.get_mut(&lot.sequence)) {
                     batch.unsettled = batch.unsettled.saturating_sub(1);
                 }
             }
-            self.feed.push(settled.line.entry.clone(), settled.digest);
+            self.feed.push(Arc::clone(&settled.line.entry), settled.digest);
             if settled.by_descent {
                 self.keep_descended(settled.line);
             }
@@ -241,6 +247,10 @@ impl<B: Carrier> Replica<B> {
         turn.arm(Timer::Receipts, self.receipts_every());
         self.tell_shown(turn);
         self.tell_unkept(turn);
+        let own = u32::from(self.me());
+        for entry in self.feed.unkept().filter(|entry| entry.id.spender.registrar == own) {
+            self.desk.name(entry);
+        }
         self.tell(Event::Start, turn);
         self.broadcast_again(turn);
         self.offer_admitted(turn);
@@ -265,7 +275,9 @@ impl<B: Carrier> Replica<B> {
             .filter_map(|(sequence, batch)| Some((*sequence, Arc::clone(batch.opened.as_ref()?))))
             .collect();
         for (sequence, opened) in under_way {
-            for line in &opened.batch.lines {
+            // What owners elsewhere signed has no name here, but was carried once more.
+            let is_ours = |line: &&crate::batch::Line| line.entry.id.spender.registrar == u32::from(source);
+            for line in opened.batch.lines.iter().filter(is_ours) {
                 if self.ledger.slot(line.entry.id).is_some() {
                     self.desk.name(&line.entry);
                 }

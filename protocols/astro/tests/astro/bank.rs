@@ -9,7 +9,7 @@ use synod_astro::{
     Refusal, Seen, Setup,
 };
 use synod_broadcast::signed::{self, Context, View};
-use synod_broadcast::{Config as BroadcastConfig, Lot, SignedBroadcast};
+use synod_broadcast::{Lot, SignedBroadcast};
 use synod_crypto::{Hash, Keys, Scope, Seed};
 use synod_ledger::{
     AccountId, Digests, Entry, EntryId, Flags, Kind, Leg, Opening, Owner, Part, Terms, Units, UserData,
@@ -100,30 +100,14 @@ pub(crate) fn config(n: u32, me: NodeId) -> Setup<SignedBroadcast<Batches>> {
             batch_bytes: 8 << 10,
             batch_wait: Span::millis(5),
             window: 16,
+            accounts_max: 90,
             lane_window: 8,
             retain: 16,
             ..Parameters::default()
         },
     };
-    let broadcast = broadcast_config(&config);
-    let channel = move |settled| signed::Setup { config: broadcast.clone(), view: view(n), settled };
+    let channel = signed::Setup::under(me, view(n), config.parameters.bounds());
     Setup { config, channel: Box::new(channel) }
-}
-
-/// How the broadcast is set up under a replica.
-fn broadcast_config(config: &Config) -> BroadcastConfig {
-    let parameters = &config.parameters;
-    BroadcastConfig {
-        window: parameters.lane_window,
-        retain: parameters.retain,
-        payload_max: parameters.payload_max(),
-        frontier_every: parameters.frontier_every,
-        resend: parameters.resend,
-        resend_max: parameters.resend_max,
-        pull: parameters.pull,
-        pull_max: parameters.pull_max,
-        ..BroadcastConfig::new(config.me, config.view.roster.all())
-    }
 }
 
 pub(crate) fn pay(to: AccountId, amount: u128) -> Kind {
@@ -153,7 +137,7 @@ pub(crate) fn signed(id: EntryId, prev: Hash, kind: Kind, transfer: u128) -> Lin
     let scope = Scope { cluster: CLUSTER, epoch: Epoch(0) };
     let statement = Authorized { entry: digest(&entry) };
     let claim = owner(id.spender).sign(scope, NodeId(u32::MAX), statement);
-    Line { entry, auth: Auth::Owner(claim.signature) }
+    Line { entry: entry.into(), auth: Auth::Owner(claim.signature) }
 }
 
 /// The first entry of a log.
@@ -242,11 +226,13 @@ impl Users for Bank {
     fn told(&mut self, id: NodeId, output: Output) -> Vec<Input> {
         let told = &mut self.told[id.0 as usize];
         match output {
-            Output::Accepted { ticket, entry, digest } => drop(told.accepted.insert(ticket, (entry, digest))),
+            Output::Accepted { ticket, entry, digest } => {
+                drop(told.accepted.insert(ticket, ((*entry).clone(), digest)))
+            }
             Output::Refused { ticket, why } => drop(told.refused.insert(ticket, why)),
             Output::Progress { id, level, .. } => drop(told.levels.entry(id).or_default().insert(level)),
             Output::Settled { position, entry, digest } => {
-                told.settle(position, entry, digest);
+                told.settle(position, (*entry).clone(), digest);
                 // Every third time the user says how much it keeps.
                 if position % 3 == 0 {
                     return vec![Input::Kept(position - 1)];

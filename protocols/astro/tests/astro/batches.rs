@@ -1,7 +1,9 @@
 //! What batches commit to.
 
+use std::sync::Arc;
+
 use synod_astro::{Auth, Batch, Batches, Line, Opened, Setup};
-use synod_broadcast::{Config as BroadcastConfig, Lot, signed};
+use synod_broadcast::Lot;
 use synod_crypto::Hash;
 use synod_ledger::{EntryId, Owner};
 use synod_machine::broadcast::Items;
@@ -57,7 +59,7 @@ fn nothing_of_a_batch_can_be_changed_under_its_header() {
     for change in [
         |lines: &mut Vec<Line>| drop(lines.pop()),
         |lines: &mut Vec<Line>| lines.swap(0, 1),
-        |lines: &mut Vec<Line>| lines[1].entry.transfer += 1,
+        |lines: &mut Vec<Line>| Arc::make_mut(&mut lines[1].entry).transfer += 1,
         |lines: &mut Vec<Line>| lines[1].auth = Auth::Institution,
         |lines: &mut Vec<Line>| lines.push(lines[0].clone()),
     ] {
@@ -79,8 +81,9 @@ fn a_broadcast_that_carries_less_than_a_batch_is_refused() {
         let payload_max = setup.config.parameters.payload_max() - short;
         let Setup { config, channel } = setup;
         let channel = Box::new(move |settled| {
-            let setup = channel(settled);
-            signed::Setup { config: BroadcastConfig { payload_max, ..setup.config }, ..setup }
+            let mut setup = channel(settled);
+            setup.config.bounds.payload_max = payload_max;
+            setup
         });
         let log = Log { condition: Condition::Clean, records: &mut std::iter::empty() };
         Replica::recover(Setup { config, channel }, log).map(|_| ())

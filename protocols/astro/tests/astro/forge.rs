@@ -63,5 +63,5 @@ pub(crate) fn carried(spender: AccountId, n: u64, prev: Hash, kind: Kind, transf
         user_data: UserData::default(),
         flags: draft.flags,
     };
-    Line { entry, auth: Auth::Institution }
+    Line { entry: entry.into(), auth: Auth::Institution }
 }

@@ -1,12 +1,12 @@
 //! What settles is told in one order until its user keeps it.
 
-use synod_astro::{Input, Output};
+use synod_astro::{Input, Output, Refusal};
 use synod_broadcast::Lot;
 use synod_crypto::Hash;
 use synod_ledger::{EntryId, genesis};
 
 use crate::alone::Alone;
-use crate::bank::{custodial, first, issuer, pay, signing};
+use crate::bank::{custodial, draft, first, issuer, pay, signing};
 use crate::forge::{ALL, batch, carried, prepare};
 
 /// What was told to have settled: position and place.
@@ -57,6 +57,34 @@ fn what_the_user_does_not_keep_is_told_again_after_a_restart_in_the_same_order()
         synod_astro::Opened::new(0, Lot { source: 2, sequence: 1 }, Hash::ZERO, Vec::new(), vec![line]);
     again.certify_whole(&other);
     assert_eq!(settled(&again), [(4, EntryId { spender: issuer(2), n: 1 })]);
+}
+
+/// Between its settling and the user's keeping it, a restart may hide it from the user, who asks again.
+#[test]
+fn an_order_that_settled_is_known_by_its_name_until_the_user_keeps_it() {
+    let ask = |alone: &mut Alone, ticket: u64| {
+        alone.told.clear();
+        alone.ask(Input::Order { ticket, draft: draft(issuer(0), pay(custodial(1), 5), 7) });
+        alone.told.iter().find_map(|told| match told {
+            Output::Refused { why, .. } => Some(*why),
+            _ => None,
+        })
+    };
+    let mut alone = Alone::new();
+    assert_eq!(ask(&mut alone, 1), None);
+    let mine = alone.mine();
+    alone.certify(&mine, ALL);
+    let id = EntryId { spender: issuer(0), n: 1 };
+    assert_eq!(settled(&alone), [(1, id)]);
+    let known = Some(Refusal::Exists(id));
+    for mut again in [alone.restarted(), alone.compacted(), alone.compacted().restarted()] {
+        assert_eq!(ask(&mut again, 2), known, "after a restart");
+    }
+    assert_eq!(ask(&mut alone, 2), known);
+    alone.ask(Input::Kept(1));
+    for mut again in [alone.restarted(), alone.compacted(), alone] {
+        assert_eq!(ask(&mut again, 3), None, "its user knows the name from here on");
+    }
 }
 
 /// The certificate is here before the money that the entry takes.

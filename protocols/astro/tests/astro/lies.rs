@@ -157,6 +157,8 @@ fn accounts_that_a_lying_registrar_may_not_open_are_not_endorsed() {
         vec![mine(4, 10_000_000)],
         vec![opening(account(2, 4), Owner::Custodial(3), 0)],
         vec![Opening { limit_max: synod_ledger::Units(1), ..mine(4, 2) }],
+        // One more than a registrar may have.
+        (4..=91).map(|local| mine(local, 0)).collect(),
     ] {
         let mut world = Bank::world(4, 5);
         world.liar = Some(LIAR);
@@ -237,7 +239,7 @@ fn a_certified_entry_takes_the_place_of_an_accepted_one() {
     order(&mut world, 1, issuer(0), signing(3), 100);
     assert!(settle(&mut world, 1));
     world.liar = Some(LIAR);
-    let mine = first(signing(3), pay(custodial(0), 60), 1);
+    let mine = first(signing(3), pay(custodial(0), 60), 11);
     let behind = signed(EntryId { spender: signing(3), n: 2 }, digest(&mine.entry), pay(custodial(1), 40), 2);
     let theirs = first(signing(3), pay(custodial(1), 70), 3);
     // Member 0 accepts two entries from its own customer's mouth; the others certify another first one.

@@ -210,6 +210,18 @@ fn accounts_that_are_not_the_registrars_next_are_refused() {
 }
 
 #[test]
+fn a_registrar_has_no_more_accounts_than_it_may() {
+    let mut world = Bank::world(4, 9);
+    let own = |local| opening(account(1, local), Owner::Custodial(1), 0);
+    for local in 4..=90 {
+        world.ask(NodeId(1), Input::Open { ticket: local, opening: own(local) });
+        assert!(world.until(|world| world.users.told[3].opened.contains(&account(1, local))));
+    }
+    world.ask(NodeId(1), Input::Open { ticket: 91, opening: own(91) });
+    assert_eq!(world.users.told[1].refused.get(&91), Some(&Refusal::Ledger(Code::Busy)));
+}
+
+#[test]
 fn a_bound_on_what_waits_is_told_and_nothing_is_lost() {
     let mut world = Bank::world(4, 8);
     for ticket in 1..=60 {

@@ -23,8 +23,10 @@ use crate::forge::{ALL, batch, carried, prepare, said};
 
 /// The batch of lane 1 whose entries these are.
 fn of_lines(sequence: u64, prev: Hash, entries: &[Entry]) -> Opened {
-    let line =
-        |entry: &Entry| synod_astro::Line { entry: entry.clone(), auth: synod_astro::Auth::Institution };
+    let line = |entry: &Entry| synod_astro::Line {
+        entry: entry.clone().into(),
+        auth: synod_astro::Auth::Institution,
+    };
     Opened::new(0, Lot { source: 1, sequence }, prev, Vec::new(), entries.iter().map(line).collect())
 }
 
@@ -34,7 +36,7 @@ fn payments(count: u64) -> Vec<Entry> {
     let all = (1..=count).map(|n| {
         let line = carried(issuer(1), n, prev, pay(custodial(2), 100 + u128::from(n)), u128::from(n));
         prev = digest(&line.entry);
-        line.entry
+        (*line.entry).clone()
     });
     all.collect()
 }
@@ -140,9 +142,9 @@ fn receipts_are_made_of_what_a_running_cluster_tells() {
             let material = Material { header, digests: &opened.digests, certificates: proofs, words: &words };
             for line in &opened.batch.lines {
                 let receipt =
-                    PaymentReceipt::new::<Certificate>(vec![line.entry.clone()], &material, &view(4));
+                    PaymentReceipt::new::<Certificate>(vec![(*line.entry).clone()], &material, &view(4));
                 let proved = verify(&receipt.expect("it is certified")).expect("it is good");
-                assert_eq!(proved.entry, line.entry);
+                assert_eq!(proved.entry, *line.entry);
                 by_level[proved.level as usize] += 1;
             }
         }

@@ -1,13 +1,15 @@
 //! Institutions, their customers, and what they order.
 
+use crate::workload::mix;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use synod_astro::{Batches, Config, Draft, Parameters, Setup};
-use synod_broadcast::{Config as BroadcastConfig, SignedBroadcast, signed};
+use synod_broadcast::{SignedBroadcast, signed};
 use synod_crypto::{Hash, Keys, Seed};
+use synod_host::pay::view_of;
 use synod_ledger::{AccountId, Flags, Kind, LEGS_MAX, Leg, Opening, Owner, Terms, Units, UserData};
-use synod_machine::broadcast::{Context, View};
+use synod_machine::broadcast::View;
 use synod_quorum::{Epoch, Member, NodeId, Roster};
 
 /// What every customer has at first.
@@ -36,6 +38,8 @@ pub struct PayPlan {
 pub struct Bank {
     pub(super) plan: PayPlan,
     pub(super) view: Arc<View>,
+    /// Unsettled entries per account.
+    pub(super) window: u64,
     genesis: Vec<Opening>,
 }
 
@@ -52,10 +56,10 @@ impl Bank {
         let members = (0..plan.nodes).map(|id| Member { key: seed(id).public(), power: 1 });
         let roster = Roster::new(Epoch(1), members.collect()).ok()?;
         let cluster = Hash::of(b"synod bench pay");
-        let context = Context { shard: 0, view: Hash::of_value("synod astro view", &cluster) };
-        let view = Arc::new(View { cluster, roster: Arc::new(roster), context });
+        let view = Arc::new(view_of(cluster, roster));
         let genesis = (0..plan.nodes).flat_map(|registrar| openings(&plan, registrar)).collect();
-        Some(Self { plan, view, genesis })
+        let window = Parameters::default().window;
+        Some(Self { plan, view, window, genesis })
     }
 
     /// Customers of each institution.
@@ -77,7 +81,8 @@ impl Bank {
         let usual = Parameters::default();
         // A payment and its authorization take less than 160 bytes.
         let batch_bytes = self.plan.batch.saturating_mul(160).max(usual.batch_bytes);
-        let parameters = Parameters { batch_max: self.plan.batch, batch_bytes, ..usual };
+        let (batch_max, window) = (self.plan.batch, self.window);
+        let parameters = Parameters { batch_max, batch_bytes, window, ..usual };
         let cap = Units(u128::from(FUNDS) * u128::from(self.customers()));
         let me = NodeId(u32::from(me));
         let config = Config {
@@ -87,20 +92,7 @@ impl Bank {
             caps: (0..self.plan.nodes).map(|id| (u32::from(id), cap)).collect::<BTreeMap<_, _>>(),
             parameters,
         };
-        let broadcast = BroadcastConfig {
-            window: parameters.lane_window,
-            retain: parameters.retain,
-            payload_max: parameters.payload_max(),
-            frontier_every: parameters.frontier_every,
-            resend: parameters.resend,
-            resend_max: parameters.resend_max,
-            pull: parameters.pull,
-            pull_max: parameters.pull_max,
-            ..BroadcastConfig::new(me, self.view.roster.all())
-        };
-        let view = Arc::clone(&self.view);
-        let channel =
-            move |settled| signed::Setup { config: broadcast.clone(), view: Arc::clone(&view), settled };
+        let channel = signed::Setup::under(me, Arc::clone(&self.view), config.parameters.bounds());
         Setup { config, channel: Box::new(channel) }
     }
 
@@ -158,22 +150,22 @@ fn openings(plan: &PayPlan, registrar: u8) -> impl Iterator<Item = Opening> + us
     })
 }
 
-/// Numbers that spread evenly and are the same in each run (SplitMix64).
+/// Numbers that spread evenly and are the same in each run.
 #[derive(Clone, Debug)]
-pub(super) struct Draw(u64);
+pub(super) struct Draw {
+    seed: u64,
+    drawn: u64,
+}
 
 impl Draw {
     pub(super) const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self { seed, drawn: 0 }
     }
 
     /// A number below `bound`, which is not 0.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let wide = u128::from(mixed ^ (mixed >> 31)) * u128::from(bound);
+        self.drawn = self.drawn.wrapping_add(1);
+        let wide = u128::from(mix(self.drawn, self.seed)) * u128::from(bound);
         u64::try_from(wide >> 64).unwrap_or(0)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::bank::{Bank, Draw, payment};
 use crate::host::{Host, Said};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -54,10 +54,14 @@ pub(super) struct Shown {
     pub(super) phase: AtomicU8,
     /// Orders of its own customers that have their place.
     pub(super) accepted: AtomicU64,
+    /// Orders refused because too much was on its way.
+    pub(super) busy: AtomicU64,
     /// Payments of its own customers that have settled here.
     pub(super) own: AtomicU64,
     /// All that has settled here.
     pub(super) all: AtomicU64,
+    /// Entries of its own customers whose place no other can have.
+    pub(super) certified: AtomicU64,
     /// Entries of its own customers that f + 1 replicas settled.
     pub(super) settled: AtomicU64,
     /// Those that a quorum settled.
@@ -70,8 +74,6 @@ pub(super) struct Shown {
 #[derive(Debug, Default)]
 pub(super) struct Left {
     pub(super) accounts: Vec<(AccountId, Account)>,
-    /// Orders refused because too much was on its way; they are given again as others.
-    pub(super) busy: u64,
     /// Orders refused for another reason, peers blamed, evidence shown: none in a sound run.
     pub(super) faults: u64,
 }
@@ -86,8 +88,12 @@ pub(super) struct Seat<'a> {
     inbox: Receiver<Frame>,
     shown: &'a Shown,
     funding: VecDeque<Draft>,
+    /// Funding orders without an answer, by ticket.
+    funding_asked: BTreeMap<u64, Draft>,
     draw: Draw,
     transfer: u128,
+    ticket: u64,
+    /// Orders that were given and not refused.
     given: u64,
     answered: u64,
     position: u64,
@@ -112,8 +118,10 @@ impl<'a> Seat<'a> {
             inbox,
             shown,
             funding: bank.funding(id).into(),
+            funding_asked: BTreeMap::new(),
             draw: Draw::new(u64::from(id)),
             transfer: 1 << 64,
+            ticket: 0,
             given: 0,
             answered: 0,
             position: 0,
@@ -162,8 +170,12 @@ impl<'a> Seat<'a> {
             };
             let Some(draft) = draft else { break };
             self.given += 1;
+            self.ticket += 1;
             some = true;
-            self.host.push(Event::Input(Input::Order { ticket: self.given, draft }));
+            if phase == FUND {
+                self.funding_asked.insert(self.ticket, draft.clone());
+            }
+            self.host.push(Event::Input(Input::Order { ticket: self.ticket, draft }));
         }
         some
     }
@@ -218,11 +230,16 @@ impl<'a> Seat<'a> {
             counter.fetch_add(1, Ordering::Release);
         };
         match output {
-            Output::Accepted { .. } => count(&self.shown.accepted),
-            Output::Refused { why, .. } => {
+            Output::Accepted { ticket, .. } => {
+                self.funding_asked.remove(&ticket);
+                count(&self.shown.accepted);
+            }
+            Output::Refused { ticket, why } => {
                 self.given -= 1;
+                // A payment that finds no place is another customer's turn; money that was not handed out is missed for good.
+                self.funding.extend(self.funding_asked.remove(&ticket));
                 match why {
-                    Refusal::Busy(_) => self.left.busy += 1,
+                    Refusal::Busy(_) => count(&self.shown.busy),
                     Refusal::Ledger(_) | Refusal::Exists(_) => self.left.faults += 1,
                 }
             }
@@ -234,6 +251,7 @@ impl<'a> Seat<'a> {
                 }
                 count(&self.shown.all);
             }
+            Output::Progress { level: Level::Certified, .. } => count(&self.shown.certified),
             Output::Progress { level: Level::Settled, .. } => count(&self.shown.settled),
             Output::Progress { level: Level::Stable, .. } => count(&self.shown.stable),
             Output::Progress { .. }

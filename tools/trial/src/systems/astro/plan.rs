@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use synod_astro::{Batches, Config, Parameters, Replica, Setup};
+use synod_broadcast::SignedBroadcast;
 use synod_broadcast::signed::{self, Context, View};
-use synod_broadcast::{Config as Channel, SignedBroadcast};
 use synod_crypto::{Hash, Keys};
 use synod_ledger::{AccountId, Opening, Owner, Part, Terms, Units, UserData};
 use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
@@ -163,6 +163,7 @@ impl Plan {
             batch_bytes: small("batch_bytes", 8 << 10),
             batch_wait: Span::millis(of("batch_wait_ms", 5)),
             window: of("window", 16),
+            accounts_max: of("accounts_max", 1 << 12),
             lane_window: of("lane_window", 8),
             retain: of("retain", 512),
             frontier_every: Span::millis(of("frontier_ms", 50)),
@@ -176,28 +177,15 @@ impl Plan {
     /// What a member starts from.
     #[must_use]
     pub fn setup(&self, me: NodeId) -> Setup<SignedBroadcast<Batches>> {
-        let parameters = self.parameters();
         let config = Config {
             me,
             view: Arc::clone(&self.view),
             genesis: self.people.genesis(),
             caps: (0..self.people.members).map(|registrar| (registrar, Units(2 * LIMIT))).collect(),
-            parameters,
+            parameters: self.parameters(),
         };
-        let channel = Channel {
-            window: parameters.lane_window,
-            retain: parameters.retain.max(parameters.lane_window),
-            payload_max: parameters.payload_max(),
-            frontier_every: parameters.frontier_every,
-            resend: parameters.resend,
-            resend_max: parameters.resend_max,
-            pull: parameters.pull,
-            pull_max: parameters.pull_max,
-            ..Channel::new(me, self.view.roster.all())
-        };
-        let view = Arc::clone(&self.view);
-        let made = move |settled| signed::Setup { config: channel.clone(), view: Arc::clone(&view), settled };
-        Setup { config, channel: Box::new(made) }
+        let channel = signed::Setup::under(me, Arc::clone(&self.view), config.parameters.bounds());
+        Setup { config, channel: Box::new(channel) }
     }
 
     /// Builds a member's machine from its lane.

@@ -122,7 +122,7 @@ pub fn state(parts: impl IntoIterator<Item = Part>) -> StateSeen {
 #[must_use]
 pub fn book(snapshot: &[Bytes]) -> Vec<Part> {
     let parts = snapshot.iter().filter_map(|bytes| match record(bytes)? {
-        Record::Own(Promise::Book(part)) => Some(part),
+        Record::Own(Promise::Book(part)) => Some(*part),
         _ => None,
     });
     parts.collect()

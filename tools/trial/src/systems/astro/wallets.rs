@@ -24,7 +24,7 @@ pub(super) fn signed(keys: &Keys, id: EntryId, prev: Hash, kind: Kind, transfer:
     let digest = sight::digest(&entry);
     let scope = Scope { cluster: cluster(), epoch: Epoch(0) };
     let claim = keys.sign(scope, NodeId(u32::MAX), Authorized { entry: digest });
-    (Line { auth: Auth::Owner(claim.signature), entry }, digest)
+    (Line { auth: Auth::Owner(claim.signature), entry: entry.into() }, digest)
 }
 
 /// Whether an entry pays its own spender.

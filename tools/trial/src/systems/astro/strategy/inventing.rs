@@ -1,5 +1,7 @@
 //! Batches that lie: two for one slot, and entries that nobody may carry.
 
+use std::sync::Arc;
+
 use synod_astro::{Auth, Line, Message, Opened};
 use synod_broadcast::signed;
 use synod_crypto::{Hash, Signature};
@@ -14,7 +16,7 @@ use super::liar::{BATCHES_MAX, Edited, HALF, Lie};
 pub(super) fn bare(id: EntryId, prev: Hash, kind: Kind, transfer: u128) -> Line {
     let (code, user_data, flags) = (0, UserData::default(), Flags::default());
     let entry = Entry { id, prev, kind, transfer, ledger: EURO, code, user_data, flags };
-    Line { entry, auth: Auth::Institution }
+    Line { entry: entry.into(), auth: Auth::Institution }
 }
 
 /// Shows half of its peers another batch in each of its slots (B4).
@@ -48,9 +50,10 @@ fn other(lie: &mut Lie<'_, '_>, batch: &Opened) -> Option<Opened> {
         1 if lines.len() > 1 => drop(lines.pop()),
         _ => {
             let custodial = lines.iter_mut().rev().find(|line| line.auth == Auth::Institution)?;
-            match &mut custodial.entry.kind {
+            let entry = Arc::make_mut(&mut custodial.entry);
+            match &mut entry.kind {
                 Kind::Pay(leg) => leg.amount = Units(1 + leg.amount.0 / 2),
-                _ => custodial.entry.transfer ^= 1 << 90,
+                _ => entry.transfer ^= 1 << 90,
             }
         }
     }

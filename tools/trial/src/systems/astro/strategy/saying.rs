@@ -1,6 +1,8 @@
 //! Lies in what is said of batches: withheld certificates, lists of exceptions that lie, receipts for nothing, forged certificates,
 //! and false answers to those who ask.
 
+use std::sync::Arc;
+
 use synod_astro::{Message, Word};
 use synod_broadcast::signed::{self, Ack, Except, Said};
 use synod_crypto::{Hash, Signature};
@@ -130,7 +132,7 @@ pub(super) fn false_answers(lie: &mut Lie<'_, '_>) -> bool {
             Edited::Other(Message::Broadcast(signed::Message::Rows { life, from, rows }))
         }
         Message::Own(Word::Here(mut line)) if lie.act.draws.chance(HALF) => {
-            line.entry.transfer ^= 1;
+            Arc::make_mut(&mut line.entry).transfer ^= 1;
             Edited::Other(Message::Own(Word::Here(line)))
         }
         _ => Edited::Same,
@@ -143,7 +145,7 @@ fn other_payload(lie: &mut Lie<'_, '_>, lot: synod_broadcast::Lot, payload: &syn
     match lie.act.draws.below(3) {
         0 => drop(lines.pop()),
         1 => lines.reverse(),
-        _ => lines.iter_mut().for_each(|line| line.entry.transfer ^= 1),
+        _ => lines.iter_mut().for_each(|line| Arc::make_mut(&mut line.entry).transfer ^= 1),
     }
     let (prev, openings) = (batch.batch.header.prev, batch.batch.openings.to_vec());
     batch = synod_astro::Opened::new(0, lot, prev, openings, lines);
