@@ -2,7 +2,8 @@
 //!
 //! *What it gives.* [`Store`] keeps an ordered key-value map in one file. A batch and the position that made it are
 //! one transaction: after a crash the store is exactly at the position it names. [`Pace`] says how often a transaction
-//! is synced; what was not synced is lost in whole batches from the end, and is executed again.
+//! is synced; what was not synced is lost in whole batches from the end, and is executed again. A [`Reader`] reads beside it from
+//! any thread and waits for no batch.
 //!
 //! *Why a library.* redb has two dependencies, a stable file format and copy-on-write pages, so a crash needs no
 //! repair of ours.
@@ -29,4 +30,4 @@ mod error;
 mod store;
 
 pub use error::Error;
-pub use store::{Fatal, Options, Pace, Store};
+pub use store::{Fatal, Options, Pace, Reader, Store};

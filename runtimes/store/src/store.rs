@@ -1,6 +1,7 @@
 //! The store and its one file.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition};
 use synod_machine::broadcast::Position;
@@ -49,12 +50,44 @@ impl Default for Options {
 
 /// Application state in one file.
 pub struct Store {
-    database: Database,
+    reader: Reader,
     position: Position,
     bytes: u64,
     pace: Pace,
     unsynced: u32,
-    fatal: Fatal,
+}
+
+/// Reads a store from any thread, as the last batch left it. It never waits for a batch on its way to the disk.
+#[derive(Clone)]
+pub struct Reader {
+    database: Arc<Database>,
+    fatal: Arc<Fatal>,
+}
+
+impl Reader {
+    /// The value of `key`.
+    #[must_use]
+    pub fn get(&self, key: &[u8]) -> Option<Bytes> {
+        self.sound(find(&self.database, key), "read")
+    }
+
+    /// At most `max` entries with keys from `from` on, in key order.
+    #[must_use]
+    pub fn scan(&self, from: &[u8], max: usize) -> Vec<(Bytes, Bytes)> {
+        self.sound(list(&self.database, from, max), "scan")
+    }
+
+    /// The value of a step that must not fail.
+    fn sound<T>(&self, outcome: Result<T, redb::Error>, step: &'static str) -> T {
+        match outcome {
+            Ok(value) => value,
+            Err(error) => {
+                (self.fatal)(&Error::at(step)(error));
+                // State that cannot be read or written is no state to go on with.
+                std::process::abort()
+            }
+        }
+    }
 }
 
 impl Store {
@@ -70,27 +103,22 @@ impl Store {
         if meta.format > KNOWN {
             return Err(Error::Newer { found: meta.format, known: KNOWN });
         }
-        Ok(Self { database, position: Position(meta.position), bytes: meta.bytes, pace, unsynced: 0, fatal })
+        let reader = Reader { database: Arc::new(database), fatal: Arc::new(fatal) };
+        Ok(Self { reader, position: Position(meta.position), bytes: meta.bytes, pace, unsynced: 0 })
+    }
+
+    /// What reads this store beside its owner.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        self.reader.clone()
     }
 
     /// Syncs every batch committed so far.
     pub fn sync(&mut self) {
         if self.unsynced > 0 {
-            let synced = write(&self.database, Durability::Immediate, |_, _| Ok(()));
-            self.sound(synced, "sync");
+            let synced = write(&self.reader.database, Durability::Immediate, |_, _| Ok(()));
+            self.reader.sound(synced, "sync");
             self.unsynced = 0;
-        }
-    }
-
-    /// The value of a step that must not fail.
-    fn sound<T>(&self, outcome: Result<T, redb::Error>, step: &'static str) -> T {
-        match outcome {
-            Ok(value) => value,
-            Err(error) => {
-                (self.fatal)(&Error::at(step)(error));
-                // State that cannot be read or written is no state to go on with.
-                std::process::abort()
-            }
         }
     }
 
@@ -193,23 +221,23 @@ fn list(database: &Database, from: &[u8], max: usize) -> Result<Vec<(Bytes, Byte
 
 impl StateStore for Store {
     fn get(&self, key: &[u8]) -> Option<Bytes> {
-        self.sound(find(&self.database, key), "read")
+        self.reader.get(key)
     }
 
     fn scan(&self, from: &[u8], max: usize) -> Vec<(Bytes, Bytes)> {
-        self.sound(list(&self.database, from, max), "scan")
+        self.reader.scan(from, max)
     }
 
     fn commit(&mut self, position: Position, changes: Vec<Change>) {
         assert!(position >= self.position, "positions only rise");
         let (durability, before) = (self.durability(), self.bytes);
-        let outcome = write(&self.database, durability, |entries, meta| {
+        let outcome = write(&self.reader.database, durability, |entries, meta| {
             let bytes = apply(entries, &changes, before)?;
             meta.insert(POSITION, position.0)?;
             meta.insert(BYTES, bytes)?;
             Ok(bytes)
         });
-        self.bytes = self.sound(outcome, "commit");
+        self.bytes = self.reader.sound(outcome, "commit");
         self.position = position;
     }
 
@@ -218,13 +246,13 @@ impl StateStore for Store {
     }
 
     fn clear(&mut self) {
-        let outcome = write(&self.database, Durability::Immediate, |entries, meta| {
+        let outcome = write(&self.reader.database, Durability::Immediate, |entries, meta| {
             entries.retain(|_, _| false)?;
             meta.insert(POSITION, 0)?;
             meta.insert(BYTES, 0)?;
             Ok(())
         });
-        self.sound(outcome, "clear");
+        self.reader.sound(outcome, "clear");
         (self.position, self.bytes, self.unsynced) = (Position(0), 0, 0);
     }
 

@@ -148,3 +148,29 @@ fn two_processes_cannot_share_a_file() {
     assert_eq!(error.code(), 5_003);
     drop(first);
 }
+
+/// Threads read while another commits: each sees whole batches, in their order.
+#[test]
+fn a_reader_sees_whole_batches_while_others_are_committed() {
+    let folder = Folder::new("reader");
+    let mut store = folder.open(Pace::Each);
+    store.commit(Position(1), vec![put("a", "1"), put("b", "1")]);
+    let reader = store.reader();
+    let seen = std::thread::spawn(move || {
+        let mut last = 0_u32;
+        while last < 20 {
+            let rows = reader.scan(b"", 9);
+            let values: Vec<&[u8]> = rows.iter().map(|(_, value)| &**value).collect();
+            assert_eq!(values[0], values[1], "a batch is seen whole");
+            let now = std::str::from_utf8(values[0]).expect("text").parse().expect("a number");
+            assert!(last <= now, "batches are seen in their order");
+            last = now;
+        }
+        last
+    });
+    for position in 2..=20_u64 {
+        let value = position.to_string();
+        store.commit(Position(position), vec![put("a", &value), put("b", &value)]);
+    }
+    assert_eq!(seen.join().expect("it ends"), 20);
+}
