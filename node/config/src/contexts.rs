@@ -29,6 +29,8 @@ const CONTEXT_KEYS: &[Key] = &[
     Key::new("context.directory", Kind::PathOrNone, "", "Directory of the deployment."),
     Key::new("context.resp", Kind::AddressOrOff, "", "RESP gateway or proxy."),
     Key::new("context.http", Kind::AddressOrOff, "", "HTTP gateway or proxy."),
+    Key::new("context.member", Kind::Name(63), "", "The member whose node takes HTTP there."),
+    Key::new("context.token_file", Kind::PathOrNone, "", "Bearer token for HTTP."),
     Key::new("context.managed", Kind::Flag, "false", "Whether it goes when its directory does."),
 ];
 
@@ -39,7 +41,7 @@ pub struct Context {
     pub name: String,
     /// The genesis that replies are verified against.
     pub genesis: PathBuf,
-    /// Client addresses of the nodes, 1 to 128.
+    /// Client addresses of the nodes, 128 at most; none where users speak HTTP alone.
     pub addresses: Vec<Address>,
     /// Directory of the deployment, if it is on this machine.
     pub directory: Option<PathBuf>,
@@ -47,6 +49,10 @@ pub struct Context {
     pub resp: Option<Address>,
     /// HTTP gateway or proxy.
     pub http: Option<Address>,
+    /// The member whose node takes HTTP there, where it matters who does.
+    pub member: Option<String>,
+    /// The file with the bearer token that it asks for.
+    pub token_file: Option<PathBuf>,
     /// Whether the program that made the directory made this context too, so that it goes when the directory does.
     pub managed: bool,
 }
@@ -132,6 +138,8 @@ impl Contexts {
                 ("directory", context.directory.as_ref().map(|path| path.display().to_string())),
                 ("resp", context.resp.as_ref().map(Address::to_string)),
                 ("http", context.http.as_ref().map(Address::to_string)),
+                ("member", context.member.clone()),
+                ("token_file", context.token_file.as_ref().map(|path| path.display().to_string())),
             ];
             let _infallible = writeln!(text, "\n[[context]]\naddresses = [{}]", addresses.join(", "));
             if context.managed {
@@ -149,8 +157,8 @@ impl Contexts {
     /// Adds a context.
     ///
     /// # Errors
-    /// SYN-1109 if the name is taken, SYN-1103 if it is no name, if there are no or too many addresses, or if
-    /// there are 64 contexts already.
+    /// SYN-1109 if the name is taken, SYN-1103 if it is no name, if there are too many addresses, or if there are 64
+    /// contexts already.
     pub fn add(&mut self, context: Context) -> Result<(), SynError> {
         Kind::Name(63)
             .read_text(&context.name)
@@ -159,9 +167,9 @@ impl Contexts {
             let path = format!("context {}", context.name);
             return Err(SynError::of(code::ALREADY_INITIALISED, &[("path", &path)]));
         }
-        if context.addresses.is_empty() || context.addresses.len() > ADDRESSES_MAX {
+        if context.addresses.len() > ADDRESSES_MAX {
             let found =
-                format!("{} addresses long; 1 to {ADDRESSES_MAX} are allowed", context.addresses.len());
+                format!("{} addresses long; {ADDRESSES_MAX} at most are allowed", context.addresses.len());
             return Err(bad_value(FILE_NAME, "context.addresses", &found));
         }
         if self.list.len() >= CONTEXTS_MAX {
@@ -272,13 +280,19 @@ impl Contexts {
 
 fn read_context(section: &Section<'_>) -> Result<Context, SynError> {
     let address = |leaf: &str| Ok::<_, SynError>(section.text(leaf)?.and_then(|text| Address::parse(&text)));
+    let path = |leaf: &str| {
+        let text = section.text(leaf)?.filter(|text| !text.is_empty());
+        Ok::<_, SynError>(text.map(PathBuf::from))
+    };
     Ok(Context {
         name: section.required("name")?,
         genesis: PathBuf::from(section.required("genesis")?),
         addresses: section.addresses("addresses", ADDRESSES_MAX)?,
-        directory: section.text("directory")?.filter(|text| !text.is_empty()).map(PathBuf::from),
+        directory: path("directory")?,
         resp: address("resp")?,
         http: address("http")?,
+        member: section.text("member")?,
+        token_file: path("token_file")?,
         managed: section.flag("managed")?.unwrap_or(false),
     })
 }

@@ -14,17 +14,6 @@ pub(crate) use file::checker;
 pub use file::{KeyKind, NodeKey};
 pub use spki::spki_pem;
 
-use std::fmt::Write as _;
-
-/// Lower-case hex digits of public bytes.
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().saturating_mul(2));
-    for byte in bytes {
-        let _infallible = write!(out, "{byte:02x}");
-    }
-    out
-}
-
 /// Exactly `N` bytes from lower-case hex digits.
 pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();

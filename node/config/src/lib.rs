@@ -15,6 +15,7 @@ mod errors;
 mod exits;
 mod files;
 mod genesis;
+mod hex;
 mod keys;
 mod metrics;
 mod node;
@@ -35,6 +36,7 @@ pub use genesis::{
     GENESIS_KEYS, Genesis, MEMBERS_MAX, Member, MessageClass, Operator, Parameters, Pay, Profile, Protocol,
     Registrar, Rules, Scheme, Votes,
 };
+pub use hex::{hex, unhex};
 pub use keys::{Card, KeyKind, NodeKey, Subject, spki_pem};
 pub use metrics::{Area, METRICS, Metric, MetricKind, metric};
 pub use node::{

@@ -22,7 +22,7 @@ pub enum Kind {
     Address,
     /// `HOST:PORT`, or empty for off.
     AddressOrOff,
-    /// A list of 1 to so many `HOST:PORT`.
+    /// A list of so many `HOST:PORT` at most.
     Addresses(usize),
     /// So many bytes as lower-case hex digits.
     Hex(usize),
@@ -92,7 +92,7 @@ impl Kind {
             Self::PathOrNone => "a path, or \"\" for none".to_owned(),
             Self::Address => "HOST:PORT".to_owned(),
             Self::AddressOrOff => "HOST:PORT, or \"\" for off".to_owned(),
-            Self::Addresses(max) => format!("a list of 1 to {max} HOST:PORT"),
+            Self::Addresses(max) => format!("a list of at most {max} HOST:PORT"),
             Self::Hex(bytes) => format!("{} hex digits", bytes.saturating_mul(2)),
             Self::Count(min, max) => format!("{min} to {max}"),
             Self::Size(min, max) => format!("{} to {}", format_size(min), format_size(max)),
@@ -352,11 +352,11 @@ impl<'a> Section<'a> {
         self.text(leaf)?.ok_or_else(|| self.refusal(leaf, "missing"))
     }
 
-    /// The addresses of `leaf`, 1 to `max`.
+    /// The addresses of `leaf`, `max` at most.
     pub(crate) fn addresses(&self, leaf: &str, max: usize) -> Result<Vec<Address>, SynError> {
         let range = Kind::Addresses(max).range();
         let listed = self.table.get(leaf).ok_or_else(|| self.refusal(leaf, "missing"))?;
-        let items = listed.as_array().filter(|items| (1..=max).contains(&items.len()));
+        let items = listed.as_array().filter(|items| items.len() <= max);
         let items = items.ok_or_else(|| self.refusal(leaf, &format!("not {range}")))?;
         let read = |item: &toml::Value| item.as_str().and_then(Address::parse);
         items

@@ -160,9 +160,22 @@ async fn a_transaction_is_one_operation_that_happens_whole_or_not() {
     assert_eq!(server.store.seen().len(), 2);
     assert_eq!(client.post("/v1/txn", txn).await.problem(), "SYN-3005");
     assert_eq!(client.get("/v1/kv/a").await.json()["value"], "2");
+}
 
-    let form = client.ask("POST /v1/txn", &["content-type: text/plain"], txn).await;
-    assert_eq!((form.status, form.problem()), (400, "SYN-3001".to_owned()));
+#[tokio::test]
+async fn what_a_web_page_can_post_unasked_is_refused_on_every_route() {
+    let server = Web::start().await;
+    let posts: Vec<_> = ROUTES.iter().filter(|route| route.method == Method::Post).collect();
+    assert!(posts.len() > 2, "routes that take bodies");
+    for route in posts {
+        for kind in ["", "content-type: text/plain", "content-type: application/x-www-form-urlencoded"] {
+            let headers: &[&str] = if kind.is_empty() { &[] } else { &[kind] };
+            let form = server.client().await.ask(&format!("POST {}", route.path), headers, "{}").await;
+            assert_eq!((form.status, form.problem()), (400, "SYN-3001".to_owned()), "{} {kind}", route.path);
+            assert!(form.body.contains("application/json"), "{}", form.body);
+        }
+    }
+    assert!(server.store.seen().is_empty(), "nothing of it was looked at");
 }
 
 #[tokio::test]

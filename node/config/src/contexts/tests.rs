@@ -12,6 +12,8 @@ fn context(name: &str) -> Context {
         directory: Some(PathBuf::from("here")),
         resp: Some(Address::loopback(7104)),
         http: None,
+        member: None,
+        token_file: None,
         managed: false,
     }
 }
@@ -30,6 +32,8 @@ fn contexts_are_read_back_as_written_with_mode_0600() {
     let directory = scratch.path().join("synod");
     assert_eq!(Contexts::read(&directory), Ok(Contexts::default()));
     let mut contexts = three();
+    let (member, token_file) = (Some("n0".to_owned()), Some(PathBuf::from("/keys/token")));
+    contexts.add(Context { member, token_file, ..context("delta") }).expect("the name is free");
     contexts.select("beta").expect("it exists");
     contexts.select("gamma").expect("it exists");
     contexts.write(&directory).expect("the directory is writable");
@@ -102,10 +106,14 @@ fn names_are_unique_addresses_bounded_and_the_list_is_full_at_64() {
     let mut contexts = three();
     assert_eq!(contexts.add(context("beta")).map_err(|error| error.code()), Err(code::ALREADY_INITIALISED));
     assert_eq!(contexts.add(context("a/b")).map_err(|error| error.code()), Err(code::BAD_VALUE));
-    for count in [0, ADDRESSES_MAX + 1] {
+    let with = |name: &str, count: usize| {
         let addresses = vec![Address::loopback(1); count];
-        let refusal = contexts.add(Context { addresses, ..context("delta") }).map_err(|error| error.code());
-        assert_eq!(refusal, Err(code::BAD_VALUE), "{count} addresses");
+        Context { addresses, ..context(name) }
+    };
+    let refusal = contexts.add(with("delta", ADDRESSES_MAX + 1)).map_err(|error| error.code());
+    assert_eq!(refusal, Err(code::BAD_VALUE));
+    for (name, count) in [("none", 0), ("most", ADDRESSES_MAX)] {
+        contexts.add(with(name, count)).expect("so many are allowed");
     }
     for number in contexts.list().len()..CONTEXTS_MAX {
         contexts.add(context(&format!("c{number}"))).expect("there is room");

@@ -30,13 +30,13 @@ super::rows! { REQUESTS;
         ["an id was drawn twice, or a request was changed before it was sent again"]
         "send changed bytes under a new id";
     3008 PROOF_UNAVAILABLE "proof_unavailable" (Rejected, Some(409), Temporary)
-        "no proof for {what} exists yet"
-        ["the certificate or checkpoint that covers it is not complete"]
-        "ask again after the next checkpoint";
+        "no proof for {what} is here"
+        ["the certificate or checkpoint that covers it is not complete", "of a payment: this node is that of neither its payer nor its payee"]
+        "ask again later, and for a payment the node of its payer: `synod pay receipt ID --from ACCOUNT`";
     3011 NO_CREDENTIALS "no_credentials" (Rejected, Some(401), Permanent)
         "credentials are required"
         ["no password or bearer token was sent"]
-        "send AUTH or an Authorization header with the token of the node's token file";
+        "send AUTH or an Authorization header with the token of the node's token file, with `synod pay` by --token-file";
     3012 WRONG_CREDENTIALS "wrong_credentials" (Rejected, Some(401), Permanent)
         "the credentials are wrong"
         ["the token or password is that of another node or an older deployment"]
@@ -150,6 +150,10 @@ super::rows! { REQUESTS;
         "{what} is not known here"
         ["it was never sent, or to another representative", "it has not settled here yet"]
         "ask the representative that took it, or wait";
+    3133 NAME_AMBIGUOUS "name_ambiguous" (Rejected, Some(409), Permanent)
+        "several accounts have {what} here"
+        ["another payer uses the same id: ids are of one payer each"]
+        "name the payer: `--from` of `synod pay status` and `receipt`, `--payer` of `post` and `void` (`from=ACCOUNT`, `pending_from`)";
 
     3201 NOT_IN_DIRECTORY "not_in_directory" (Rejected, Some(409), Permanent)
         "{client} is not in the directory"
@@ -225,11 +229,11 @@ super::rows! { REQUESTS;
     3501 DEADLINE_PASSED "deadline_passed" (Unknown, Some(504), Unknown)
         "no outcome for {id} before its deadline of {deadline}"
         ["the cluster has no quorum or changes its leader", "the answers were lost"]
-        "ask with `synod client wait` and the id; do not send the operation under a new id";
+        "ask by its id, `synod client wait ID` or for a payment `synod pay status ID`; do not send the operation under a new id";
     3502 CONNECTION_LOST "connection_lost" (Unknown, Some(504), Unknown)
         "the connection was lost before the outcome of {id} was known"
         ["the node or proxy stopped after the request was sent"]
-        "ask with `synod client wait` and the id; do not send the operation under a new id";
+        "ask by its id, `synod client wait ID` or for a payment `synod pay status ID`; do not send the operation under a new id";
 
     3601 BREAKS_QUORUM_NOW "breaks_quorum_now" (Rejected, Some(409), Permanent)
         "{change} would leave {have} of {need} members alive"

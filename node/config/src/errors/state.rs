@@ -25,6 +25,10 @@ super::rows! { STATE;
         "{file} ends after {found} of {expected} bytes"
         ["the copy was interrupted"]
         "copy the archive again";
+    5007 PAY_INDEX "pay_index" (Damaged, None, Permanent)
+        "{file} cannot be used: {problem}"
+        ["the index of payments was removed, damaged, or put back from an older copy", "it is of another node or cluster"]
+        "put back the node's whole data directory as it was when the node stopped: without this file ids of payments are forgotten, and could be paid twice";
 
     6001 REPLIES_DISAGREE "replies_disagree" (Unsafe, Some(500), Permanent)
         "no f+1 nodes gave the same reply to {id}"

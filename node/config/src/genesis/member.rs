@@ -97,13 +97,13 @@ pub(super) fn check_members(file: &str, members: &[Member], operators: &[Operato
     for member in members {
         unique.claim("name", member.name.clone(), &member.name)?;
         check_public(file, &member.name, &member.ed25519)?;
-        unique.claim("key", crate::keys::to_hex(&member.ed25519.0), &member.name)?;
+        unique.claim("key", crate::hex(&member.ed25519.0), &member.name)?;
         for (kind, key) in [
             ("x25519", member.x25519.as_ref().map(<[u8; 32]>::as_slice)),
             ("bls", member.bls.as_ref().map(<[u8; 48]>::as_slice)),
         ] {
             if let Some(key) = key {
-                unique.claim(kind, crate::keys::to_hex(key), &member.name)?;
+                unique.claim(kind, crate::hex(key), &member.name)?;
             }
         }
         if member.bls.is_some() != member.pop.is_some() {
@@ -123,7 +123,7 @@ pub(super) fn check_members(file: &str, members: &[Member], operators: &[Operato
     for operator in operators {
         unique.claim("operator name", operator.name.clone(), &operator.name)?;
         check_public(file, &operator.name, &operator.ed25519)?;
-        unique.claim("key", crate::keys::to_hex(&operator.ed25519.0), &operator.name)?;
+        unique.claim("key", crate::hex(&operator.ed25519.0), &operator.name)?;
     }
     Ok(())
 }

@@ -4,7 +4,8 @@ use super::*;
 use crate::address::Address;
 use crate::errors::{Code, SynError, code};
 use crate::files::scratch::Scratch;
-use crate::keys::{NodeKey, to_hex};
+use crate::hex;
+use crate::keys::NodeKey;
 use crate::node::Effective;
 use crate::table::Kind;
 use synod_crypto::{PublicKey, Seed};
@@ -45,7 +46,7 @@ fn text(in_cluster: &str, in_protocol: &str) -> String {
         "format = 1\n[cluster]\nname = \"main\"\nprotocol = \"hotstuff\"\n{in_cluster}\n[protocol]\n{in_protocol}\n"
     );
     for member in members(4) {
-        let (name, peer, key) = (member.name, member.peer, to_hex(&member.ed25519.0));
+        let (name, peer, key) = (member.name, member.peer, hex(&member.ed25519.0));
         let _infallible = writeln!(
             text,
             "[[member]]\nname = \"{name}\"\naddresses = {{ peer = \"{peer}\" }}\ned25519 = \"{key}\""
@@ -135,7 +136,7 @@ fn every_value_is_part_of_the_id_and_named_when_it_differs() {
         ("\"main\"", "\"west\"", "cluster.name"),
         ("name = \"n2\"", "name = \"n9\"", "member[2].name"),
         ("127.0.0.1:7110", "127.0.0.1:7119", "member[1].addresses"),
-        (&to_hex(&public(3).0), &to_hex(&public(9).0), "member[3].ed25519"),
+        (&hex(&public(3).0), &hex(&public(9).0), "member[3].ed25519"),
     ];
     for (from, to, key) in edits {
         let changed = parse(&base.replacen(from, to, 1)).expect("the change is valid");
@@ -277,7 +278,7 @@ fn with(key: &str, value: &str) -> String {
         }
         "member" => without("[[member]]", &base),
         "broker" => {
-            let (name, key) = (key, to_hex(&public(98).0));
+            let (name, key) = (key, hex(&public(98).0));
             let whole = format!(
                 "[[broker]]\nname = \"b\"\naddresses = {{ datagram = \"127.0.0.1:7148\" }}\ned25519 = \"{key}\"\n"
             );
@@ -297,10 +298,10 @@ fn with(key: &str, value: &str) -> String {
             base + &old.map_or(whole.to_owned() + &line, |old| whole.replace(&format!("{old}\n"), &line))
         }
         _ => {
-            base + &format!("[[operator]]\nname = \"o\"\ned25519 = \"{}\"\n", to_hex(&public(99).0)).replace(
+            base + &format!("[[operator]]\nname = \"o\"\ned25519 = \"{}\"\n", hex(&public(99).0)).replace(
                 &format!(
                     "{leaf} = \"{}\"\n",
-                    if leaf == "name" { "o".to_owned() } else { to_hex(&public(99).0) }
+                    if leaf == "name" { "o".to_owned() } else { hex(&public(99).0) }
                 ),
                 &line,
             )
@@ -357,14 +358,14 @@ fn required_keys_are_named_when_missing() {
         let error = refusal(&base.replacen(line, "", 1));
         assert_eq!(error.message(), format!("genesis.toml: {key} is missing"));
     }
-    let key = format!("ed25519 = \"{}\"\n", to_hex(&public(2).0));
+    let key = format!("ed25519 = \"{}\"\n", hex(&public(2).0));
     assert_eq!(refusal(&base.replacen(&key, "", 1)).message(), "genesis.toml: member[2].ed25519 is missing");
 }
 
 #[test]
 fn members_that_share_anything_are_refused_by_name() {
     let base = text("", "");
-    let (first, second) = (to_hex(&public(0).0), to_hex(&public(1).0));
+    let (first, second) = (hex(&public(0).0), hex(&public(1).0));
     let cases = [
         (base.replace("\"n1\"", "\"n0\""), "share the name n0"),
         (base.replace("7110", "7100"), "n0 and n1 share the address 127.0.0.1:7100"),

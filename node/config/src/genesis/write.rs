@@ -7,7 +7,7 @@ use super::pay::Pay;
 use super::read::FORMAT;
 use crate::errors::SynError;
 use crate::files;
-use crate::keys::to_hex;
+use crate::hex;
 use crate::units::format_size;
 use rustix::fs::Mode;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ fn literal(text: &str) -> String {
 
 fn chop_cluster(chop: &Chop) -> Vec<Field> {
     let kind = ("cluster".to_owned(), "kind", literal(chop.kind.as_str()));
-    let directory = chop.directory.map(|hash| ("cluster".to_owned(), "directory", literal(&to_hex(&hash.0))));
+    let directory = chop.directory.map(|hash| ("cluster".to_owned(), "directory", literal(&hex(&hash.0))));
     std::iter::once(kind).chain(directory).collect()
 }
 
@@ -92,7 +92,7 @@ fn brokers(chop: &Chop) -> Vec<Field> {
         let fields = [
             ("name", literal(&broker.name)),
             ("addresses", address),
-            ("ed25519", literal(&to_hex(&broker.ed25519.0))),
+            ("ed25519", literal(&hex(&broker.ed25519.0))),
         ];
         fields.map(|(key, value)| (format!("broker[{at}]"), key, value))
     };
@@ -128,11 +128,11 @@ impl Genesis {
                 stated.map(|(key, address)| format!("{key} = {}", text(&address))).collect();
             fields.push((section.clone(), "name", text(&member.name)));
             fields.push((section.clone(), "addresses", format!("{{ {} }}", addresses.join(", "))));
-            fields.push((section.clone(), "ed25519", text(&to_hex(&member.ed25519.0))));
+            fields.push((section.clone(), "ed25519", text(&hex(&member.ed25519.0))));
             let optional = [
-                ("x25519", member.x25519.map(|key| to_hex(&key))),
-                ("bls", member.bls.map(|key| to_hex(&key))),
-                ("pop", member.pop.map(|proof| to_hex(&proof))),
+                ("x25519", member.x25519.map(|key| hex(&key))),
+                ("bls", member.bls.map(|key| hex(&key))),
+                ("pop", member.pop.map(|proof| hex(&proof))),
             ];
             fields.extend(
                 optional.into_iter().filter_map(|(key, hex)| Some((section.clone(), key, text(&hex?)))),
@@ -144,7 +144,7 @@ impl Genesis {
         for (at, operator) in self.operators().iter().enumerate() {
             let section = format!("operator[{at}]");
             fields.push((section.clone(), "name", text(&operator.name)));
-            fields.push((section, "ed25519", text(&to_hex(&operator.ed25519.0))));
+            fields.push((section, "ed25519", text(&hex(&operator.ed25519.0))));
         }
         fields
     }

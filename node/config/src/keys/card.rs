@@ -5,11 +5,12 @@
 //! a key without holding its secret; `pop` shows the same of the key for multi-signatures, which no Ed25519 signature does.
 //! A broker's card states the address `datagram` where a member's states `peer`.
 
-use super::{NodeKey, from_hex, to_hex};
+use super::{NodeKey, from_hex};
 use crate::address::Address;
 use crate::errors::{SynError, code};
 use crate::files;
 use crate::genesis::{Broker, Member};
+use crate::hex;
 use crate::table::{Key, Kind, Section};
 use rustix::fs::Mode;
 use std::path::Path;
@@ -165,14 +166,14 @@ impl Card {
         let stated = self.subject.addresses().into_iter();
         let addresses: Vec<String> = stated.map(|(key, address)| format!("{key} = \"{address}\"")).collect();
         let bls = self.subject.bls().map_or_else(String::new, |(bls, pop)| {
-            format!("bls = \"{}\"\npop = \"{}\"\n", to_hex(bls), to_hex(pop))
+            format!("bls = \"{}\"\npop = \"{}\"\n", hex(bls), hex(pop))
         });
         format!(
             "format = 1\nname = \"{}\"\naddresses = {{ {} }}\ned25519 = \"{}\"\n{bls}proof = \"{}\"\n",
             self.subject.name(),
             addresses.join(", "),
-            to_hex(&self.subject.key().0),
-            to_hex(&self.proof.0),
+            hex(&self.subject.key().0),
+            hex(&self.proof.0),
         )
     }
 

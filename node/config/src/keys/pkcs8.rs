@@ -77,7 +77,7 @@ mod tests {
     fn the_key_of_the_standard_gives_its_public_half() {
         let secret = parse(RFC.as_bytes()).expect("the standard's key is well formed");
         let key = NodeKey::from_seed(Seed::new(*secret));
-        assert_eq!(crate::keys::to_hex(&key.public().0), PUBLIC);
+        assert_eq!(crate::hex(&key.public().0), PUBLIC);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::address::Address;
 use crate::errors::{Code, code};
 use crate::files::scratch::Scratch;
 use crate::genesis::{Broker, Member};
+use crate::hex;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use synod_crypto::{Seed, check_key};
@@ -177,8 +178,8 @@ fn a_card_is_read_back_and_introduces_its_member() {
 #[test]
 fn a_card_changed_anywhere_is_refused() {
     let good = Card::sign(member(), &key()).expect("the key is the member's").to_toml();
-    let other = to_hex(&NodeKey::from_seed(Seed::new([8; 32])).public().0);
-    let mine = to_hex(&key().public().0);
+    let other = hex(&NodeKey::from_seed(Seed::new([8; 32])).public().0);
+    let mine = hex(&key().public().0);
     let proof = good.lines().last().expect("the proof is last").to_owned();
     let cases = [
         (good.replace("\"n0\"", "\"n1\""), code::GENESIS_INVALID),
@@ -284,7 +285,7 @@ fn the_exported_key_is_the_example_of_rfc_8410() {
 #[test]
 fn hex_is_read_as_it_is_written_and_nothing_else_is() {
     let bytes: [u8; 4] = [0, 9, 0xab, 0xff];
-    assert_eq!(from_hex(&to_hex(&bytes)), Some(bytes));
+    assert_eq!(from_hex(&hex(&bytes)), Some(bytes));
     for bad in ["", "0009abf", "0009abfff", "0009ABff", "0009abfg", "00 9abff", "+009abff", "\u{e9}09abff"] {
         assert_eq!(from_hex::<4>(bad), None, "{bad}");
     }

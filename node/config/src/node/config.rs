@@ -366,7 +366,7 @@ impl NodeConfig {
     pub fn check_broker(&self, genesis: &Genesis, key: &PublicKey) -> Result<u32, SynError> {
         let broker = genesis.broker(&self.node.name).filter(|(_, broker)| broker.ed25519 == *key);
         let Some((number, _)) = broker else {
-            let values = [("key", &*crate::keys::to_hex(&key.0)), ("name", &self.node.name)];
+            let values = [("key", &*crate::hex(&key.0)), ("name", &self.node.name)];
             return Err(
                 SynError::of(code::KEY_NOT_IN_GENESIS, &values).because("it is looked for among the brokers")
             );
@@ -386,7 +386,7 @@ impl NodeConfig {
     pub fn check(&self, genesis: &Genesis, key: &PublicKey) -> Result<NodeId, SynError> {
         let member = genesis.member(&self.node.name).filter(|(_, member)| member.ed25519 == *key);
         let Some((id, _)) = member else {
-            let values = [("key", &*crate::keys::to_hex(&key.0)), ("name", &self.node.name)];
+            let values = [("key", &*crate::hex(&key.0)), ("name", &self.node.name)];
             let holder = genesis.members().iter().find(|member| member.ed25519 == *key);
             let error = SynError::of(code::KEY_NOT_IN_GENESIS, &values);
             return Err(match holder {

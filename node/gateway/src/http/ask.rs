@@ -6,7 +6,7 @@ use bytes::Bytes;
 use synod_config::{Code, SynError, code, explain, format_duration};
 use synod_host::{Call, Mode, Operation, Outcome};
 use synod_kv::Reply;
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::RecvError};
 use tokio::time::{Instant, timeout};
 
 use crate::{
@@ -15,6 +15,9 @@ use crate::{
     shared::{Shared, backend_deadline},
     traffic::Api,
 };
+
+/// What a request is called that has no id.
+const UNNAMED: &str = "an unnamed request";
 
 /// What to do, by whom, until when.
 #[derive(Clone, Debug)]
@@ -37,31 +40,60 @@ impl Ask {
     /// Asks and waits, until the deadline at most.
     pub(super) async fn perform(self, shared: &Shared) -> Result<Told, Problem> {
         let (sender, receiver) = oneshot::channel();
-        let begun = Instant::now();
-        let flight = Flight::begin(shared);
         let call = Call {
             lane: self.lane,
             operations: vec![Operation { body: self.operation, mode: self.mode }],
             deadline: backend_deadline(self.deadline),
             reply: sender,
         };
-        shared.backend.call(call);
-        let outcome = timeout(self.deadline, receiver).await;
-        flight.end(begun.elapsed());
-        let told = match outcome {
-            Ok(Ok(outcomes)) => match outcomes.into_iter().next() {
-                Some(outcome) => told(outcome, self.deadline),
-                None => Err(unknown(code::CONNECTION_LOST, None, self.deadline)),
-            },
-            Ok(Err(_)) => Err(unknown(code::CONNECTION_LOST, None, self.deadline)),
-            Err(_) => Err(unknown(code::DEADLINE_PASSED, None, self.deadline)),
+        let waiting = Waiting { what: UNNAMED, longest: self.deadline, deadline: self.deadline };
+        let asked = async {
+            shared.backend.call(call);
+            receiver.await
         };
-        match &told {
-            Ok(_) => shared.traffic.accepted(Api::Http, 1),
-            Err(problem) => shared.traffic.refused(Api::Http, problem.code()),
-        }
-        told
+        let told = outcome(shared, asked, waiting, |outcomes| match outcomes.into_iter().next() {
+            Some(outcome) => told(outcome, self.deadline),
+            None => Err(unknown(code::CONNECTION_LOST, UNNAMED, self.deadline)),
+        });
+        told.await
     }
+}
+
+/// How long an answer is waited for.
+pub(super) struct Waiting<'a> {
+    /// What it is the outcome of.
+    pub(super) what: &'a str,
+    /// How long at most.
+    pub(super) longest: Duration,
+    /// The deadline that its user knows.
+    pub(super) deadline: Duration,
+}
+
+/// Waits for an answer and counts what became of it; `told` says what it means.
+///
+/// # Errors
+/// What `told` says, SYN-3501 and SYN-3502 where no answer comes.
+pub(super) async fn outcome<A, T>(
+    shared: &Shared,
+    answer: impl Future<Output = Result<A, RecvError>>,
+    waiting: Waiting<'_>,
+    told: impl FnOnce(A) -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    let Waiting { what, longest, deadline } = waiting;
+    let begun = Instant::now();
+    let flight = Flight::begin(shared);
+    let answered = timeout(longest, answer).await;
+    flight.end(begun.elapsed());
+    let told = match answered {
+        Ok(Ok(answer)) => told(answer),
+        Ok(Err(_)) => Err(unknown(code::CONNECTION_LOST, what, deadline)),
+        Err(_) => Err(unknown(code::DEADLINE_PASSED, what, deadline)),
+    };
+    match &told {
+        Ok(_) => shared.traffic.accepted(Api::Http, 1),
+        Err(problem) => shared.traffic.refused(Api::Http, problem.code()),
+    }
+    told
 }
 
 /// An operation in flight; one whose request ends early is counted out too.
@@ -96,7 +128,11 @@ fn told(outcome: Outcome, deadline: Duration) -> Result<Told, Problem> {
             None => Err(strange()),
         },
         Outcome::Rejected { code, retry_ms } => Err(rejected(Code::new(code), retry_ms)),
-        Outcome::Unknown(id) => Err(unknown(code::DEADLINE_PASSED, id.map(|id| id.to_string()), deadline)),
+        Outcome::Unknown(id) => {
+            let id = id.map(|id| id.to_string());
+            let what = id.as_deref().unwrap_or(UNNAMED);
+            Err(unknown(code::DEADLINE_PASSED, what, deadline).of_request(id))
+        }
     }
 }
 
@@ -122,8 +158,6 @@ fn rejected(number: Code, retry_ms: u32) -> Problem {
     Problem::from(error).after_ms(retry_ms)
 }
 
-fn unknown(code: Code, id: Option<String>, deadline: Duration) -> Problem {
-    let shown = id.as_deref().unwrap_or("an unnamed request");
-    let error = SynError::of(code, &[("id", shown), ("deadline", &format_duration(deadline))]);
-    Problem::from(error).of_request(id)
+fn unknown(code: Code, what: &str, deadline: Duration) -> Problem {
+    SynError::of(code, &[("id", what), ("deadline", &format_duration(deadline))]).into()
 }

@@ -16,7 +16,7 @@ use crate::{
     http::{
         ask::{Ask, strange},
         octets,
-        request::{Condition, Query, body, deadline, malformed, request_id, too_large},
+        request::{Condition, Query, between, body, deadline, malformed, request_id, too_large},
         server::{Answer, Front},
     },
     problem::Problem,
@@ -50,8 +50,8 @@ pub(crate) fn value_object(bytes: &[u8]) -> String {
 
 /// The key in a path, percent-encoded.
 fn key(uri: &Uri) -> Result<Vec<u8>, Problem> {
-    let text = uri.path().strip_prefix("/v1/kv/").unwrap_or_default();
-    octets::from_percent(text).ok_or_else(|| malformed("the key is not percent-encoded"))
+    octets::from_percent(between(uri, "/v1/kv/", ""))
+        .ok_or_else(|| malformed("the key is not percent-encoded"))
 }
 
 /// Refuses what the store would refuse after ordering it.
@@ -192,16 +192,7 @@ pub(super) async fn scan(
 ) -> Result<Response, Problem> {
     let query = Query::read(&uri, &["prefix", "after", "limit", "read"])?;
     let mode = query.mode(front.reads)?;
-    let limit = match query.get("limit") {
-        None => LIMIT_USUAL,
-        Some(text) => {
-            let limit: Option<u32> = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-            limit.filter(|limit| *limit > 0).ok_or_else(|| malformed("limit is not a positive number"))?
-        }
-    };
-    if limit as usize > SCAN_MAX {
-        return Err(too_large("the page", limit as usize, SCAN_MAX));
-    }
+    let limit = query.limit(LIMIT_USUAL, u32::try_from(SCAN_MAX).unwrap_or(u32::MAX))?;
     let (prefix, after) = (query.get("prefix").unwrap_or(b""), query.get("after").unwrap_or(b""));
     let mut question = Vec::new();
     operation::write_range(&operation::Range { prefix, after, limit }, &mut question);

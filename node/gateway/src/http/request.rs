@@ -61,6 +61,21 @@ impl Query {
         self.0.get(name).map(Vec::as_slice)
     }
 
+    /// The size of a page: `?limit=`, else `usual`.
+    ///
+    /// # Errors
+    /// SYN-3001 for what is no positive number, SYN-3002 for more than `most`.
+    pub(super) fn limit(&self, usual: u32, most: u32) -> Result<u32, Problem> {
+        let Some(text) = self.get("limit") else { return Ok(usual.min(most)) };
+        let limit = std::str::from_utf8(text).ok().and_then(decimal).filter(|limit| *limit > 0);
+        let limit = limit.ok_or_else(|| malformed("limit is not a positive number"))?;
+        let fits = u32::try_from(limit).ok().filter(|limit| *limit <= most);
+        fits.ok_or_else(|| {
+            let (size, most) = (format!("{limit} rows"), format!("{most} rows"));
+            SynError::of(code::TOO_LARGE, &[("what", "the page"), ("size", &size), ("limit", &most)]).into()
+        })
+    }
+
     /// How a read is carried out: `?read=`, else `usual`.
     pub(super) fn mode(&self, usual: Mode) -> Result<Mode, Problem> {
         if self.get("proof").is_some_and(|proof| proof != b"0") {
@@ -127,10 +142,21 @@ impl Condition {
     }
 }
 
-/// A version as a decimal string.
-pub(super) fn version(text: &str) -> Option<u64> {
+/// A decimal number below 2^128, without signs.
+pub(super) fn decimal(text: &str) -> Option<u128> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
+}
+
+/// A version as a decimal string.
+pub(super) fn version(text: &str) -> Option<u64> {
+    decimal(text).and_then(|number| u64::try_from(number).ok())
+}
+
+/// What a path says between these; nothing where it has another form.
+pub(super) fn between<'a>(uri: &'a Uri, before: &str, behind: &str) -> &'a str {
+    let path = uri.path().strip_prefix(before).and_then(|path| path.strip_suffix(behind));
+    path.unwrap_or_default()
 }
 
 /// Reads a body of at most `max` bytes as JSON.
@@ -166,4 +192,53 @@ pub(super) async fn body<T: DeserializeOwned>(
         .await
         .unwrap_or_else(|_| Err(malformed("the body took longer than 10 s")))?;
     serde_json::from_slice(&bytes).map_err(|error| malformed(&error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_a_positive_size_up_to_the_largest() {
+        let limit = |query: &str| {
+            let uri: Uri = format!("/v1/kv{query}").parse().expect("a path");
+            let query = Query::read(&uri, &["limit"]).expect("a query");
+            query.limit(100, 1_000).map_err(|problem| problem.code())
+        };
+        for (query, wanted) in [
+            ("", Ok(100)),
+            ("?limit=1", Ok(1)),
+            ("?limit=1000", Ok(1_000)),
+            ("?limit=1001", Err(code::TOO_LARGE)),
+            ("?limit=4294967297", Err(code::TOO_LARGE)),
+            ("?limit=0", Err(code::MALFORMED)),
+            ("?limit=-1", Err(code::MALFORMED)),
+            ("?limit=%2B1", Err(code::MALFORMED)),
+            ("?limit=", Err(code::MALFORMED)),
+        ] {
+            assert_eq!(limit(query), wanted, "{query}");
+        }
+        let uri: Uri = "/v1/kv".parse().expect("a path");
+        assert_eq!(Query::read(&uri, &["limit"]).ok().and_then(|query| query.limit(100, 9).ok()), Some(9));
+    }
+
+    #[test]
+    fn a_path_says_what_stands_between_its_ends() {
+        let uri: Uri = "/v1/pay/transfers/7/receipt?from=0-0-2".parse().expect("a path");
+        assert_eq!(between(&uri, "/v1/pay/transfers/", "/receipt"), "7");
+        assert_eq!(between(&uri, "/v1/pay/transfers/", "/history"), "");
+        assert_eq!(between(&uri, "/v1/kv/", ""), "");
+    }
+
+    #[test]
+    fn numbers_have_digits_alone() {
+        assert_eq!(decimal("340282366920938463463374607431768211455"), Some(u128::MAX));
+        for text in ["340282366920938463463374607431768211456", "", "+1", "-1", "1 ", "0x1"] {
+            assert_eq!(decimal(text), None, "{text:?}");
+        }
+        assert_eq!(
+            (version("18446744073709551615"), version("18446744073709551616")),
+            (Some(u64::MAX), None)
+        );
+    }
 }

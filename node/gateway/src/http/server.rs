@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -24,7 +24,7 @@ use crate::{
         ask::{Ask, Told},
         ids::Ids,
         info, kv, pay,
-        request::{REQUEST_ID, deadline, request_id},
+        request::{REQUEST_ID, deadline, malformed, request_id},
         txn,
     },
     metrics::Build,
@@ -166,24 +166,34 @@ fn unrouted(status: StatusCode) -> Problem {
 /// Judges a request before anything of it is read, and says in every answer whose word it is.
 async fn enter(State(front): State<Arc<Front>>, request: Request, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let refusal = match Secret::judge(front.token.as_ref(), given) {
+    let refusal: Option<Problem> = match Secret::judge(front.token.as_ref(), given) {
         Shown::Right if front.token.is_none() && !names_this_machine(request.headers()) => {
-            Some(SynError::of(code::NOT_PERMITTED, &[("what", "a host name without a token")]))
+            Some(SynError::of(code::NOT_PERMITTED, &[("what", "a host name without a token")]).into())
+        }
+        Shown::Right if is_foreign_form(&request) => {
+            Some(malformed("the content type is not application/json"))
         }
         Shown::Right => None,
-        Shown::Missing => Some(SynError::of(code::NO_CREDENTIALS, &[])),
-        Shown::Wrong => Some(SynError::of(code::WRONG_CREDENTIALS, &[])),
+        Shown::Missing => Some(SynError::of(code::NO_CREDENTIALS, &[]).into()),
+        Shown::Wrong => Some(SynError::of(code::WRONG_CREDENTIALS, &[]).into()),
     };
     let mut response = match refusal {
         None => next.run(request).await,
         Some(refusal) => {
             front.shared.traffic.refused(crate::traffic::Api::Http, refusal.code());
-            Problem::from(refusal).into_response()
+            refusal.into_response()
         }
     };
     let trust = HeaderValue::from_static(front.shared.backend.trust());
     response.headers_mut().entry(TRUST).or_insert(trust);
     response
+}
+
+/// Whether a request is one that any web page can make a browser send without being asked: a POST of a form or of plain text.
+fn is_foreign_form(request: &Request) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    request.method() == Method::POST && !kind.eq_ignore_ascii_case("application/json")
 }
 
 /// Whether the host that a request names is an address or `localhost`. A web page that had its own name point here

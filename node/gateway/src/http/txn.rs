@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -105,11 +105,6 @@ pub(super) async fn post(
     content: Body,
 ) -> Result<Response, Problem> {
     Query::read(&uri, &[])?;
-    // A web page can post forms and plain text to any address, but not this without being asked.
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
-        return Err(malformed("the content type is not application/json"));
-    }
     let txn: Txn = body(&headers, content, front.request_max, &link.share).await?;
     let ops: Vec<Op> = txn.writes.0.iter().map(|write| write.op).collect();
     let operation = encode(txn)?;

@@ -1,28 +1,33 @@
 //! All that settled here, on disk: payments by name, by place, and by account in the order in which they settled.
 //!
-//! *Rows.* `e` payer, n: position, level, entry. `t` name, payer, n: nothing. `h` account, position: payer, n. `x` payer, n of a
-//! hold: payer, n of the entry that decided over it. Numbers are big
-//! endian, so rows of an account lie in their order. What receipts are made from has rows of its own: see [`super::proofs`].
+//! *Rows.* `e` payer, n: position, level, entry. `t` name, payer, n: nothing. `h` account, position: payer, n. `o` resolver, name,
+//! payer, n of a hold that nobody decided over: nothing. `x` payer, n of a hold: payer, n of the entry that decided over it. Numbers
+//! are big endian, so rows of an account lie in their order. `m`: whose index it is, see [`super::claim`]. What receipts are made
+//! from has rows of its own: see [`super::proofs`].
+//!
+//! *Threads.* One keeps; any read, and wait for nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use synod_astro::{Level, Receipt};
-use synod_config::{SynError, code};
+use synod_config::SynError;
 use synod_ledger::{AccountId, Digests, Entry, EntryId, Kind};
 use synod_machine::broadcast::Position;
 use synod_service::{Change, StateStore};
-use synod_store::{Options, Pace, Store};
+use synod_store::{Reader, Store};
 use synod_wire::{Bytes, Limits, Wire};
 
+use super::claim::Claim;
 use super::proofs::{Shown, word};
-use super::words::Transfer;
+use super::words::{Name, Named, Transfer};
 
-/// The file in the node's data directory.
-const FILE: &str = "pay.redb";
 /// Most rows of a page.
 pub const PAGE_MAX: usize = 1_000;
+/// Bytes of entries behind which a page takes no more.
+const PAGE_BYTES: usize = 256 << 10;
 /// Longest entry: 64 legs.
 const ENTRY_BYTES_MAX: u32 = 8 << 10;
 
@@ -41,7 +46,19 @@ pub enum Kept {
 
 /// See the module.
 pub struct Index {
-    store: RwLock<Store>,
+    reader: Reader,
+    /// Whoever keeps has it.
+    store: Mutex<Store>,
+    position: AtomicU64,
+}
+
+/// Entries of an account, in the order in which they settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct History {
+    /// As many as were asked for, or as one answer takes.
+    pub entries: Vec<Transfer>,
+    /// Whether there are more behind them.
+    pub has_more: bool,
 }
 
 pub(super) fn place(id: EntryId) -> [u8; 24] {
@@ -51,7 +68,7 @@ pub(super) fn place(id: EntryId) -> [u8; 24] {
     bytes
 }
 
-fn read_place(bytes: &[u8]) -> Option<EntryId> {
+pub(super) fn read_place(bytes: &[u8]) -> Option<EntryId> {
     let (spender, n) = bytes.split_at_checked(16)?;
     let spender = AccountId::try_from(u128::from_be_bytes(spender.try_into().ok()?)).ok()?;
     Some(EntryId { spender, n: u64::from_be_bytes(n.try_into().ok()?) })
@@ -85,7 +102,7 @@ fn row(position: u64, sure: Level, entry: &Entry) -> Bytes {
     head.chain(entry.encode()).collect()
 }
 
-fn read_row(bytes: &Bytes) -> Option<Transfer> {
+pub(super) fn read_row(bytes: &Bytes) -> Option<Transfer> {
     let (position, rest) = bytes.split_at_checked(8)?;
     let (sure, body) = rest.split_first()?;
     let entry = Entry::decode(Bytes::copy_from_slice(body), &Limits { frame_max: ENTRY_BYTES_MAX }).ok()?;
@@ -94,8 +111,8 @@ fn read_row(bytes: &Bytes) -> Option<Transfer> {
     Some(Transfer { entry, digest, level: level(*sure), position })
 }
 
-/// Rows that wait to be written.
-type Rows = BTreeMap<Bytes, Bytes>;
+/// Rows that wait to be written; those without a value go.
+pub(super) type Rows = BTreeMap<Bytes, Option<Bytes>>;
 
 /// Accounts that an entry is told of: whose it is, and whom it pays or would pay; of a decision over holds, payers and payees of
 /// those.
@@ -113,63 +130,73 @@ fn touched(entry: &Entry, holds: &[Transfer]) -> BTreeSet<AccountId> {
 }
 
 /// The entry at a place, among rows that wait or that are written.
-fn entry_of(store: &Store, rows: &Rows, id: EntryId) -> Option<Transfer> {
+fn entry_of(reader: &Reader, rows: &Rows, id: EntryId) -> Option<Transfer> {
     let key = key(b'e', &[&place(id)]);
-    read_row(&rows.get(&key).cloned().or_else(|| store.get(&key))?)
+    read_row(&rows.get(&key).cloned().flatten().or_else(|| reader.get(&key))?)
+}
+
+/// The row of a hold, as long as nobody decided over it; `None` of what is no hold.
+pub(super) fn open_hold(entry: &Entry) -> Option<Bytes> {
+    let Kind::Hold { resolver, .. } = &entry.kind else { return None };
+    Some(key(b'o', &[&resolver.to_be_bytes(), &entry.transfer.to_be_bytes(), &place(entry.id)]))
 }
 
 /// The rows of an entry that settled.
-fn settle(store: &Store, rows: &mut Rows, position: u64, entry: &Entry) {
+fn settle(reader: &Reader, rows: &mut Rows, position: u64, entry: &Entry) {
     let at = place(entry.id);
     let holds: &[EntryId] = if let Kind::Resolve { holds, .. } = &entry.kind { holds } else { &[] };
-    let held: Vec<Transfer> = holds.iter().filter_map(|id| entry_of(store, rows, *id)).collect();
+    let held: Vec<Transfer> = holds.iter().filter_map(|id| entry_of(reader, rows, *id)).collect();
     for id in holds {
-        rows.insert(key(b'x', &[&place(*id)]), Bytes::copy_from_slice(&at));
+        rows.insert(key(b'x', &[&place(*id)]), Some(Bytes::copy_from_slice(&at)));
     }
-    rows.insert(key(b'e', &[&at]), row(position, Level::Certified, entry));
-    rows.insert(key(b't', &[&entry.transfer.to_be_bytes(), &at]), Bytes::new());
+    rows.extend(held.iter().filter_map(|hold| open_hold(&hold.entry)).map(|row| (row, None)));
+    rows.extend(open_hold(entry).map(|row| (row, Some(Bytes::new()))));
+    rows.insert(key(b'e', &[&at]), Some(row(position, Level::Certified, entry)));
+    rows.insert(key(b't', &[&entry.transfer.to_be_bytes(), &at]), Some(Bytes::new()));
     for account in touched(entry, &held) {
         let turn = position.to_be_bytes();
-        rows.insert(key(b'h', &[&account.to_be_bytes(), &turn]), Bytes::copy_from_slice(&at));
+        rows.insert(key(b'h', &[&account.to_be_bytes(), &turn]), Some(Bytes::copy_from_slice(&at)));
     }
 }
 
+/// Rows as changes of a store.
+pub(super) fn changes(rows: Rows) -> Vec<Change> {
+    let change = |(key, value)| match value {
+        Some(value) => Change::Put(key, value),
+        None => Change::Delete(key),
+    };
+    rows.into_iter().map(change).collect()
+}
+
 impl Index {
-    /// Opens the index in the data directory, or makes it.
+    /// Opens the index of a node in its data directory, or makes it where none can have been.
     ///
     /// # Errors
-    /// SYN-1101 when the file cannot be opened or is no index of this release.
-    pub fn open(data: &Path) -> Result<Self, SynError> {
-        let path = data.join(FILE);
-        let fatal = Box::new(|error: &synod_store::Error| {
-            tracing::error!(%error, "the index of payments cannot be written: the node ends");
-            std::process::exit(9);
-        });
-        let options = Options { pace: Pace::Each, fatal, ..Options::default() };
-        let store = Store::open(&path, options).map_err(|error| {
-            SynError::of(code::CONFIG_UNREADABLE, &[("file", &path.display().to_string())]).because(error)
-        })?;
-        Ok(Self { store: RwLock::new(store) })
+    /// SYN-5007 when the file cannot be opened, is missing, is another node's, or is not as far as the node's log says.
+    pub(super) fn open(data: &Path, claim: &Claim) -> Result<Self, SynError> {
+        let store = claim.open(data)?;
+        let position = AtomicU64::new(store.position().0);
+        Ok(Self { reader: store.reader(), store: Mutex::new(store), position })
     }
 
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, Store> {
-        self.store.read().unwrap_or_else(PoisonError::into_inner)
+    pub(super) const fn read(&self) -> &Reader {
+        &self.reader
     }
 
-    /// Keeps whoever would write waiting.
+    fn write(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps whoever would write waiting, as one who writes does.
     #[cfg(test)]
-    pub(super) fn hold(&self) -> RwLockReadGuard<'_, Store> {
-        self.read()
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Store> {
-        self.store.write().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn hold(&self) -> MutexGuard<'_, Store> {
+        self.write()
     }
 
     /// The position of the last entry that is kept.
     #[must_use]
     pub fn position(&self) -> u64 {
-        self.read().position().0
+        self.position.load(Ordering::Acquire)
     }
 
     /// Keeps all of this, synced; what was kept before is passed over. Gives the position up to which entries are kept.
@@ -186,24 +213,25 @@ impl Index {
                 Kept::Settled(position, entry) => {
                     assert_eq!(position, last + 1, "settled entries come in their order");
                     last = position;
-                    settle(&store, &mut rows, position, &entry);
+                    settle(&self.reader, &mut rows, position, &entry);
                 }
-                Kept::Certified(shown) => shown.rows(&mut rows),
+                Kept::Certified(shown) => shown.rows(&mut rows, |key| self.reader.get(key).is_some()),
                 Kept::Word(receipt) => {
                     let (key, row) = word(&receipt);
-                    rows.insert(key, row);
+                    rows.insert(key, Some(row));
                 }
                 Kept::Level(id, _, sure) => {
-                    let known = entry_of(&store, &rows, id).filter(|known| known.level < sure);
+                    let known = entry_of(&self.reader, &rows, id).filter(|known| known.level < sure);
                     if let Some(transfer) = known {
-                        rows.insert(key(b'e', &[&place(id)]), row(transfer.position, sure, &transfer.entry));
+                        let row = row(transfer.position, sure, &transfer.entry);
+                        rows.insert(key(b'e', &[&place(id)]), Some(row));
                     }
                 }
             }
         }
         if !rows.is_empty() {
-            let changes = rows.into_iter().map(|(key, value)| Change::Put(key, value)).collect();
-            store.commit(Position(last), changes);
+            store.commit(Position(last), changes(rows));
+            self.position.store(last, Ordering::Release);
         }
         last
     }
@@ -211,50 +239,78 @@ impl Index {
     /// The entry at a place.
     #[must_use]
     pub fn entry(&self, id: EntryId) -> Option<Transfer> {
-        read_row(&self.read().get(&key(b'e', &[&place(id)]))?)
+        read_row(&self.reader.get(&key(b'e', &[&place(id)]))?)
     }
 
     /// The entry that decided over the hold at a place.
     #[must_use]
     pub fn decided(&self, hold: EntryId) -> Option<Transfer> {
-        let at = self.read().get(&key(b'x', &[&place(hold)]))?;
+        let at = self.reader.get(&key(b'x', &[&place(hold)]))?;
         self.entry(read_place(&at)?)
     }
 
-    /// Entries of this name, whoever's they are; [`PAGE_MAX`] at most.
+    /// The payers who have a payment of this name, lowest first: two at most, which is enough to know that there are several.
     #[must_use]
-    pub fn all_named(&self, name: u128) -> Vec<Transfer> {
-        let prefix = key(b't', &[&name.to_be_bytes()]);
-        let found = self.read().scan(&prefix, PAGE_MAX);
-        let named = found.into_iter().take_while(|(key, _)| key.starts_with(&prefix));
-        named.filter_map(|(key, _)| self.entry(read_place(key.get(17..)?)?)).collect()
+    pub fn payers(&self, id: u128) -> Vec<AccountId> {
+        let first = self.payer_from(id, 0);
+        let behind = first.and_then(|payer| payer.number().checked_add(1));
+        first.into_iter().chain(behind.and_then(|from| self.payer_from(id, from))).collect()
     }
 
-    /// An entry of this name, whoever's it is.
-    #[must_use]
-    pub fn named(&self, name: u128) -> Option<Transfer> {
-        self.first(&key(b't', &[&name.to_be_bytes()]))
+    /// The first payer of a name from this number of an account on.
+    fn payer_from(&self, id: u128, from: u128) -> Option<AccountId> {
+        let id = id.to_be_bytes();
+        let (key, _) = self.reader.scan(&key(b't', &[&id, &from.to_be_bytes()]), 1).pop()?;
+        let at = key.strip_prefix(b"t").and_then(|rest| rest.strip_prefix(&id[..]));
+        at.and_then(read_place).map(|place| place.spender)
     }
 
-    /// The entry of this name that an account of this registrar made. Names that others use as well do not hide it, however many.
-    #[must_use]
-    pub fn named_by(&self, name: u128, shard: u16, registrar: u32) -> Option<Transfer> {
-        self.first(&key(b't', &[&name.to_be_bytes(), &shard.to_be_bytes(), &registrar.to_be_bytes()]))
-    }
-
-    /// The entry of the first row of names that begins so.
-    fn first(&self, prefix: &[u8]) -> Option<Transfer> {
-        let (key, _) = self.read().scan(prefix, 1).pop().filter(|(key, _)| key.starts_with(prefix))?;
+    /// The first entry of this name in the log of its payer.
+    pub(super) fn named(&self, (id, payer): Name) -> Option<Transfer> {
+        let prefix = key(b't', &[&id.to_be_bytes(), &payer.to_be_bytes()]);
+        let (key, _) = self.reader.scan(&prefix, 1).pop().filter(|(key, _)| key.starts_with(&prefix))?;
         self.entry(read_place(key.get(17..)?)?)
     }
 
-    /// What settled of an account, as payer or payee, behind this position; `max` entries at most.
+    /// The holds of this name over which this account decides and nobody has decided: two at most, the payers' oldest first.
+    /// What others pay under the name hides none.
+    pub(super) fn open_holds(&self, hold: &Named, resolver: AccountId) -> Vec<Transfer> {
+        let payer = hold.payer.map(|payer| payer.to_be_bytes());
+        let payer: &[u8] = payer.as_ref().map_or(&[], |payer| payer);
+        let prefix = key(b'o', &[&resolver.to_be_bytes(), &hold.id.to_be_bytes(), payer]);
+        let found = self.reader.scan(&prefix, 2).into_iter();
+        let found = found.take_while(|(key, _)| key.starts_with(&prefix));
+        found.filter_map(|(key, _)| self.entry(read_place(key.get(33..)?)?)).collect()
+    }
+
+    /// Entries of this name, of one payer where that is said; [`PAGE_MAX`] at most.
+    pub(super) fn all_named(&self, named: &Named) -> Vec<Transfer> {
+        let payer = named.payer.map(|payer| payer.to_be_bytes());
+        let payer: &[u8] = payer.as_ref().map_or(&[], |payer| payer);
+        let prefix = key(b't', &[&named.id.to_be_bytes(), payer]);
+        let found = self.reader.scan(&prefix, PAGE_MAX).into_iter();
+        let found = found.take_while(|(key, _)| key.starts_with(&prefix));
+        found.filter_map(|(key, _)| self.entry(read_place(key.get(17..)?)?)).collect()
+    }
+
+    /// What settled of an account, as payer or payee, behind this position; `max` entries at most, [`PAGE_MAX`] at most, and fewer
+    /// where they are long: at least one, and none behind the first 256 KiB.
     #[must_use]
-    pub fn history(&self, account: AccountId, after: u64, max: usize) -> Vec<Transfer> {
+    pub fn history(&self, account: AccountId, after: u64, max: usize) -> History {
+        let max = max.min(PAGE_MAX);
         let prefix = key(b'h', &[&account.to_be_bytes()]);
         let from = key(b'h', &[&account.to_be_bytes(), &after.saturating_add(1).to_be_bytes()]);
-        let found = self.read().scan(&from, max.min(PAGE_MAX));
-        let own = found.into_iter().take_while(|(key, _)| key.starts_with(&prefix));
-        own.filter_map(|(_, at)| self.entry(read_place(&at)?)).collect()
+        let found = self.reader.scan(&from, max + 1).into_iter();
+        let (mut entries, mut bytes, mut has_more) = (Vec::new(), 0, false);
+        for (_, at) in found.take_while(|(key, _)| key.starts_with(&prefix)) {
+            if entries.len() == max || bytes >= PAGE_BYTES {
+                has_more = true;
+                break;
+            }
+            let row = read_place(&at).and_then(|at| self.reader.get(&key(b'e', &[&place(at)])));
+            bytes += row.as_ref().map_or(0, Bytes::len);
+            entries.extend(row.as_ref().and_then(read_row));
+        }
+        History { entries, has_more }
     }
 }

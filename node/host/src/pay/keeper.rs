@@ -46,11 +46,11 @@ pub(super) fn keep(heard: &Receiver<News>, index: &Index, teller: &Weak<Teller>)
         }
         let group = kept;
         let names = group.iter().filter_map(|kept| match kept {
-            Kept::Settled(_, entry) => Some((entry.transfer, None)),
-            Kept::Level(_, name, level) => Some((*name, Some(*level))),
+            Kept::Settled(_, entry) => Some((entry.id, entry.transfer, Level::Accepted)),
+            Kept::Level(id, name, level) => Some((*id, *name, *level)),
             Kept::Certified(_) | Kept::Word(_) => None,
         });
-        let names: Vec<(u128, Option<Level>)> = names.collect();
+        let names: Vec<(EntryId, u128, Level)> = names.collect();
         let group = ordered(group, index, &mut early);
         let position = index.keep(group);
         if let Some(teller) = teller.upgrade() {

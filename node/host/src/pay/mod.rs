@@ -2,16 +2,19 @@
 //!
 //! *Flow.* The [`Teller`] gives orders to the replica under tickets and hears what became of them; what settles goes to the
 //! [`Index`] in its order. The replica tells a settled entry again after a crash until the index has it on disk, so the index
-//! holds all that ever settled here, and an order of a name that it holds happens no second time.
+//! holds all that ever settled here, and an order of a payer and name that it holds happens no second time.
 //!
 //! *Trust.* What a node tells is the word of that node, which is the institution of its custodial accounts. A receipt is no node's
 //! word: [`check`] needs the genesis alone.
 //!
-//! *Bounds.* [`ORDERS_MAX`] orders are under way at a node. The index is a file; its page cache is 64 MiB.
+//! *Bounds.* [`ORDERS_MAX`] orders are under way at a node, and [`WAITING_MAX`] callers wait for each. The index is a file; its page
+//! cache is 64 MiB.
 
+mod claim;
 mod index;
 mod keeper;
 mod node;
+mod orders;
 mod proofs;
 mod receipt;
 mod teller;
@@ -19,15 +22,17 @@ mod teller;
 mod tests;
 mod words;
 
-pub use index::{Index, Kept, PAGE_MAX};
-pub use node::issuer;
+pub use claim::Claim;
+pub use index::{History, Index, Kept, PAGE_MAX};
 pub(crate) use node::{giver, recover};
+pub use node::{issuer, view_of};
+pub use orders::{ORDERS_MAX, WAITING_MAX};
 pub use receipt::{KIND, check};
 pub use synod_astro::{LOOKED_MAX, Level, PaymentReceipt, Proved, Seen};
 pub use synod_crypto::PublicKey;
 pub use synod_ledger::{AccountId, Owner};
-pub use teller::{Answer, ORDERS_MAX, Teller};
-pub use words::{Asked, Denied, Known, Order, Transfer, What, known};
+pub use teller::{Answer, Teller};
+pub use words::{Asked, Denied, Found, Known, Named, Order, Transfer, What, known, level, word};
 
 /// Lanes of the journal.
 pub(crate) const LANES: u8 = 1;

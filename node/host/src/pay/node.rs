@@ -11,10 +11,10 @@ use synod_ledger::{Opening, Terms, Units, UserData};
 use synod_machine::broadcast::{Context, View};
 use synod_machine::host::{Host, LaneLog};
 use synod_net::Handle;
-use synod_quorum::NodeId;
+use synod_quorum::{NodeId, Roster};
 
 use super::teller::Give;
-use super::{AccountId, Owner, SHARD, Teller};
+use super::{AccountId, Claim, Owner, SHARD, Teller};
 use crate::error::invalid;
 use crate::plan::{Connect, Part, Plan, REPLICA, damaged, host};
 use crate::server::Setup;
@@ -34,13 +34,13 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>) -> Result<Plan, SynErr
         return Err(invalid("the journal has another number of lanes than the plan"));
     };
     let config = config(&setup.genesis, setup.own)?;
-    let broadcast = broadcast(&config);
-    let (view, signing) = (Arc::clone(&config.view), Arc::clone(&config.view));
-    let channel =
-        move |settled| signed::Setup { config: broadcast.clone(), view: Arc::clone(&signing), settled };
+    let view = Arc::clone(&config.view);
+    let channel = signed::Setup::under(setup.own, Arc::clone(&view), config.parameters.bounds());
     let replica = synod_astro::Setup { config, channel: Box::new(channel) };
     let replica = Host::<Hosted>::open(host(setup, REPLICA), replica, log).map_err(damaged)?;
-    let teller = Teller::open(&setup.data, setup.own, view)?;
+    let log = replica.machine();
+    let claim = Claim { cluster: view.cluster, member: setup.own.0, kept: log.kept(), last: log.last() };
+    let teller = Teller::open(&setup.data, &claim, view)?;
     Ok(Plan {
         parts: vec![Part { number: REPLICA, hosted: Box::new(replica), reactor: 0, routes: Vec::new() }],
         connector: connect(&teller),
@@ -78,12 +78,14 @@ fn config(genesis: &Genesis, own: NodeId) -> Result<Config, SynError> {
 
 /// The members that sign for payments.
 pub(super) fn view(genesis: &Genesis) -> View {
-    let id = genesis.id();
-    View {
-        cluster: id,
-        roster: Arc::new(genesis.roster().clone()),
-        context: Context { shard: SHARD, view: Hash::of_value("synod astro view", &id) },
-    }
+    view_of(genesis.id(), genesis.roster().clone())
+}
+
+/// The only view of a cluster of this id: what its members sign is signed under this name.
+#[must_use]
+pub fn view_of(cluster: Hash, roster: Roster) -> View {
+    let context = Context { shard: SHARD, view: Hash::of_value("synod astro view", &cluster) };
+    View { cluster, roster: Arc::new(roster), context }
 }
 
 /// Number, ledger and cap of each registrar, in the order of their numbers.
@@ -103,22 +105,6 @@ fn first(number: u8, ledger: u32, cap: Units) -> Opening {
     let owner = Owner::Custodial(number);
     let terms = Terms { owner, recovery: None, limit: cap, code: 0, user_data: UserData::default() };
     Opening { id: issuer(u32::from(number)), ledger, terms, limit_max: cap, representative: number }
-}
-
-/// How the broadcast is set up under the replica.
-fn broadcast(config: &Config) -> synod_broadcast::Config {
-    let parameters = &config.parameters;
-    synod_broadcast::Config {
-        window: parameters.lane_window,
-        retain: parameters.retain,
-        payload_max: parameters.payload_max(),
-        frontier_every: parameters.frontier_every,
-        resend: parameters.resend,
-        resend_max: parameters.resend_max,
-        pull: parameters.pull,
-        pull_max: parameters.pull_max,
-        ..synod_broadcast::Config::new(config.me, config.view.roster.all())
-    }
 }
 
 /// What hands inputs of a teller to the running replica.

@@ -5,21 +5,19 @@
 //! with the entries that the batch settles or before, so an entry of the index has its batch there unless an earlier release wrote
 //! it.
 //!
-//! *Bounds.* A batch takes 32 bytes per entry, and its certificates and words about 100 bytes per member each; a receipt looks at
-//! [`CHAIN_MAX`] entries at most.
+//! *Bounds.* A batch takes 32 bytes per entry, once, and its certificates and words about 100 bytes per member each; a receipt looks
+//! at [`CHAIN_MAX`] entries at most.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use synod_astro::{CHAIN_MAX, Header, Level, Material, Opened, PaymentReceipt, Receipt};
+use synod_astro::{CHAIN_MAX, Header, Material, Opened, PaymentReceipt, Receipt};
 use synod_broadcast::signed::Certificate;
 use synod_crypto::Hash;
-use synod_ledger::EntryId;
+use synod_ledger::{Entry, EntryId};
 use synod_machine::broadcast::{ITEMS_MAX, Lot, View};
-use synod_service::StateStore as _;
 use synod_wire::{Bytes, Limits, List, Wire};
 
-use super::index::{Index, key, place};
+use super::index::{Index, Rows, key, place};
 
 /// Longest row: the digests of a batch.
 const ROW_BYTES_MAX: u32 = 1 << 20;
@@ -53,17 +51,23 @@ impl Shown {
         Self { opened, proofs, places }
     }
 
-    /// As rows of the index.
-    pub(super) fn rows(&self, rows: &mut BTreeMap<Bytes, Bytes>) {
-        let (lot, header) = (number(self.opened.lot()), self.opened.batch.header);
-        let digests = List::try_from(self.opened.digests.clone()).expect("a batch has no more");
-        let row: Row = (header, digests);
-        rows.insert(key(b'b', &[&lot]), row.encode());
-        for proof in &self.proofs {
-            rows.insert(key(b'c', &[&lot, &Hash::of(proof).0]), proof.clone());
+    /// As rows of the index, as far as it does not have them: each new certificate of a batch comes with all that came before.
+    pub(super) fn rows(&self, rows: &mut Rows, is_kept: impl Fn(&[u8]) -> bool) {
+        let lot = number(self.opened.lot());
+        let batch = key(b'b', &[&lot]);
+        if !rows.contains_key(&batch) && !is_kept(&batch) {
+            let digests = List::try_from(self.opened.digests.clone()).expect("a batch has no more");
+            let row: Row = (self.opened.batch.header, digests);
+            rows.insert(batch, Some(row.encode()));
+            for id in &self.places {
+                rows.insert(key(b'l', &[&place(*id), &lot]), Some(Bytes::new()));
+            }
         }
-        for id in &self.places {
-            rows.insert(key(b'l', &[&place(*id), &lot]), Bytes::new());
+        for proof in &self.proofs {
+            let certificate = key(b'c', &[&lot, &Hash::of(proof).0]);
+            if !is_kept(&certificate) {
+                rows.insert(certificate, Some(proof.clone()));
+            }
         }
     }
 }
@@ -84,37 +88,50 @@ fn read<T: Wire>(bytes: Bytes) -> Option<T> {
     T::decode(bytes, &Limits { frame_max: ROW_BYTES_MAX }).ok()
 }
 
+/// What is kept of a batch that carries an entry.
+struct Carried {
+    header: Header,
+    digests: List<Hash, ITEMS_MAX>,
+    /// Of members where the entry has settled by it, one of each.
+    words: Vec<Receipt>,
+    certificates: Vec<Bytes>,
+}
+
 impl Index {
-    /// The receipt of a settled entry, at the highest level that this node can show; `None` where it has no certificate of it.
+    /// The receipt of a settled entry, at the highest level that a batch with it shows; by a later entry of its log, where only that
+    /// one's batch is certified with it; `None` where this node has no certificate of it.
+    ///
+    /// A receipt by a later entry shows those in between to whoever gets it.
     #[must_use]
     pub fn receipt(&self, id: EntryId, view: &View) -> Option<PaymentReceipt> {
-        let mut best: Option<PaymentReceipt> = None;
-        let mut chain = Vec::new();
+        let mut chain: Vec<Entry> = Vec::new();
         for n in (id.n..).take(CHAIN_MAX) {
             let next = EntryId { n, ..id };
-            let Some(entry) = self.entry(next) else { break };
-            chain.push(entry.entry);
-            // What proves a later entry of the log proves this one.
-            for receipt in self.batches(next).filter_map(|lot| self.shown_by(&chain, lot, view)) {
-                if best.as_ref().is_none_or(|best| best.level(view) < receipt.level(view)) {
-                    best = Some(receipt);
-                }
-            }
-            if best.as_ref().is_some_and(|best| best.level(view) == Level::Stable) {
-                break;
+            let known = self.entry(next)?;
+            chain.push(known.entry);
+            let carried = |lot| self.carried(lot, known.digest);
+            let mut batches: Vec<Carried> = self.batches(next).filter_map(carried).collect();
+            // The batch that most members say has settled shows the highest level, if it is certified.
+            batches.sort_by_key(|batch| std::cmp::Reverse(batch.words.len()));
+            let made = batches.iter().find_map(|batch| {
+                let Carried { header, digests, words, certificates } = batch;
+                let material = Material { header, digests, certificates, words };
+                PaymentReceipt::new::<Certificate>(chain.clone(), &material, view)
+            });
+            if made.is_some() {
+                return made;
             }
         }
-        best
+        None
     }
 
-    fn shown_by(&self, chain: &[synod_ledger::Entry], lot: [u8; 9], view: &View) -> Option<PaymentReceipt> {
+    fn carried(&self, lot: [u8; 9], entry: Hash) -> Option<Carried> {
         let (header, digests): Row = read(self.read().get(&key(b'b', &[&lot]))?)?;
+        let index = u32::try_from(digests.iter().position(|digest| *digest == entry)?).ok()?;
         let certificates = self.rows_of(&key(b'c', &[&lot])).into_iter().map(|(_, row)| row);
         let words = self.rows_of(&key(b'w', &[&lot])).into_iter().filter_map(|(_, row)| read(row));
-        let (certificates, words): (Vec<Bytes>, Vec<Receipt>) = (certificates.collect(), words.collect());
-        let material =
-            Material { header: &header, digests: &digests, certificates: &certificates, words: &words };
-        PaymentReceipt::new::<Certificate>(chain.to_vec(), &material, view)
+        let words = words.filter(|word: &Receipt| word.open.items().binary_search(&index).is_err());
+        Some(Carried { header, digests, words: words.collect(), certificates: certificates.collect() })
     }
 
     /// The batches that carry an entry.

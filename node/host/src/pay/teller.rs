@@ -3,7 +3,7 @@
 //! Calls come from any thread and return at once with a channel; the replica's words come on its reactor. What settles goes to a
 //! thread of its own, which keeps it in the [`Index`] and says so to the replica.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,22 +14,20 @@ use synod_config::SynError;
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Code, Entry, EntryId, Kind, Opening, Owner, Terms, Units, UserData};
 use synod_machine::broadcast::View;
-use synod_quorum::NodeId;
 use tokio::sync::oneshot;
 
 use super::index::{Index, Kept};
 use super::keeper::{News, keep};
+use super::orders::{Open, State, Under};
 use super::proofs::Shown;
-use super::words::{Asked, Denied, Order, Transfer, Wanted};
-use super::{SHARD, issuer};
+use super::words::{Asked, Denied, Found, Name, Named, Order, Transfer, Wanted};
+use super::{Claim, SHARD, issuer};
 use crate::error::invalid;
 
-/// Most orders that are under way at a node.
-pub const ORDERS_MAX: usize = 1 << 18;
 /// The ticket of the question that comes first; those of users begin behind it.
 const KNOCK: u64 = 0;
-/// When to try again, in milliseconds, where the replica has no room.
-const RETRY_MS: u32 = 50;
+/// When to try again, in milliseconds, where there is no room.
+pub(super) const RETRY_MS: u32 = 50;
 
 /// Where an answer comes.
 pub type Answer<T> = oneshot::Receiver<Asked<T>>;
@@ -37,39 +35,9 @@ pub(super) type Reply<T> = oneshot::Sender<Asked<T>>;
 /// Gives an input to the replica; false where it has no room.
 pub(crate) type Give = Box<dyn Fn(Input) -> bool + Send + Sync>;
 
-/// An order under way: given to the replica and not yet in the index.
-struct Under {
-    order: Wanted,
-    /// Its entry, once it has one.
-    known: Option<(Entry, Hash)>,
-    level: Level,
-    position: u64,
-    /// Who waits, and for what.
-    waiting: Vec<(Level, Reply<Transfer>)>,
-}
-
-/// Questions to the replica that are not answered.
-enum Open {
-    Order(u128),
-    Account(Reply<AccountId>),
-    Look(Reply<Vec<Seen>>),
-}
-
-#[derive(Default)]
-struct State {
-    /// Whether the replica has told what settled before: until then an order could be one of those.
-    is_ready: bool,
-    ticket: u64,
-    asked: HashMap<u64, Open>,
-    orders: HashMap<u128, Under>,
-    /// Payments of this institution that settled and that the index may not have yet.
-    settled: HashMap<u128, Transfer>,
-    opening: BTreeMap<AccountId, Reply<AccountId>>,
-}
-
 /// See the module.
 pub struct Teller {
-    own: NodeId,
+    own: u32,
     view: Arc<View>,
     state: Mutex<State>,
     replica: OnceLock<Give>,
@@ -83,11 +51,11 @@ impl Teller {
     ///
     /// # Errors
     /// Those of [`Index::open`].
-    pub(crate) fn open(data: &Path, own: NodeId, view: Arc<View>) -> Result<Arc<Self>, SynError> {
-        let index = Arc::new(Index::open(data)?);
+    pub(crate) fn open(data: &Path, claim: &Claim, view: Arc<View>) -> Result<Arc<Self>, SynError> {
+        let index = Arc::new(Index::open(data, claim)?);
         let (news, heard) = channel();
         let teller = Arc::new(Self {
-            own,
+            own: claim.member,
             view,
             state: Mutex::default(),
             replica: OnceLock::new(),
@@ -112,7 +80,7 @@ impl Teller {
 
     /// Asks something that the replica answers behind all that it tells at its start.
     fn knock(&self) {
-        self.give(Input::Look { ticket: KNOCK, from: issuer(self.own.0), count: 0 });
+        self.give(Input::Look { ticket: KNOCK, from: issuer(self.own), count: 0 });
     }
 
     /// Whether orders are taken.
@@ -148,8 +116,7 @@ impl Teller {
         &self.view
     }
 
-    /// The receipt of a settled payment, at the highest level that this node can show; `None` where it has nothing that certifies
-    /// it. [`Self::kept`] makes sure that all is looked at that the node was told.
+    /// See [`Index::receipt`]. [`Self::kept`] makes sure that all is looked at that the node was told.
     #[must_use]
     pub fn receipt(&self, transfer: &Transfer) -> Option<PaymentReceipt> {
         self.index.receipt(transfer.place(), &self.view)
@@ -167,7 +134,8 @@ impl Teller {
         self.replica.get().is_some_and(|give| give(input))
     }
 
-    /// Orders something; the answer comes once it is as sure as `until`.
+    /// Orders something; the answer comes once it is as sure as `until`. A decision finds the holds that the index has:
+    /// [`Self::kept`].
     pub fn pay(&self, order: &Order, until: Level) -> Answer<Transfer> {
         let (reply, answer) = oneshot::channel();
         if !self.is_ready() {
@@ -175,85 +143,127 @@ impl Teller {
             let _ = reply.send(Err(Denied::Busy(RETRY_MS)));
             return answer;
         }
-        let order = match self.wanted(order) {
-            Ok(order) => order,
-            Err(why) => {
-                let _ = reply.send(Err(why));
-                return answer;
-            }
-        };
-        let (id, draft) = (order.id, order.draft());
-        let mut state = self.state();
-        if let Some(under) = state.orders.get_mut(&id) {
-            under.join(&order, until, reply);
-            return answer;
-        }
-        if state.is_full() {
+        match self.wanted(order) {
+            Ok(order) => self.take(order, until, reply),
             // Who asked may have gone.
-            let _ = reply.send(Err(Denied::Busy(RETRY_MS)));
-            return answer;
-        }
-        let settled = state.settled.get(&id).cloned();
-        let waiting = vec![(until, reply)];
-        state.orders.insert(id, Under { order, known: None, level: Level::Accepted, position: 0, waiting });
-        drop(state);
-        // What leaves the one is in the other; the index is read while nobody waits for this lock, for it may be syncing.
-        if let Some(known) = settled.or_else(|| self.known(id)) {
-            self.state().meet(known);
-            return answer;
-        }
-        let ticket = self.state().next(Open::Order(id));
-        if !self.give(Input::Order { ticket, draft }) {
-            self.refuse(ticket, Denied::Busy(RETRY_MS));
+            Err(why) => drop(reply.send(Err(why))),
         }
         answer
     }
 
-    /// The order as the ledger knows it, with the hold that it decides over.
-    fn wanted(&self, order: &Order) -> Result<Wanted, Denied> {
-        let held = order.what.hold().map(|name| self.held(name, order.from)).transpose()?;
-        Wanted::new(order, held)
+    fn take(&self, order: Wanted, until: Level, reply: Reply<Transfer>) {
+        let (name, draft) = (order.name(), order.draft());
+        let mut state = self.state();
+        if let Some(under) = state.orders.get_mut(&name) {
+            return under.join(&order, until, reply);
+        }
+        if state.is_full() {
+            let _ = reply.send(Err(Denied::Busy(RETRY_MS)));
+            return;
+        }
+        let settled = state.settled.get(&name).cloned();
+        state.orders.insert(name, Under::new(order, until, reply));
+        drop(state);
+        // What leaves the one is in the other; the index is read while nobody waits for this lock.
+        if let Some(known) = settled.or_else(|| self.index.named(name)) {
+            return self.state().meet(known);
+        }
+        let ticket = self.state().next(Open::Order(name));
+        if !self.give(Input::Order { ticket, draft }) {
+            self.refuse(ticket, Denied::Busy(RETRY_MS));
+        }
     }
 
-    /// The hold of this name that an account decides over, with its amount. Several institutions may have holds of one name.
-    fn held(&self, name: u128, resolver: AccountId) -> Result<(EntryId, u128), Denied> {
-        let settled = self.state().settled.get(&name).cloned();
+    /// The order as the ledger knows it, with the hold that it decides over. What its payer ordered under its name before says which
+    /// one that is: others may have come since.
+    fn wanted(&self, order: &Order) -> Result<Wanted, Denied> {
+        let Some(hold) = order.what.hold() else { return Wanted::new(order, None) };
+        let held = match self.ordered((order.id, order.from)) {
+            None => self.held(&hold, order.from)?,
+            Some(before) => {
+                let at = before.held().ok_or(Denied::Different("kind"))?;
+                let is_named = hold.payer.is_none_or(|payer| payer == at.spender);
+                let known = self.index.entry(at).filter(|known| is_named && known.entry.transfer == hold.id);
+                known.as_ref().and_then(amount).ok_or(Denied::Different("pending_id"))?
+            }
+        };
+        Wanted::new(order, Some(held))
+    }
+
+    /// What this payer ordered under this name.
+    fn ordered(&self, name: Name) -> Option<Wanted> {
+        let state = self.state();
+        let under = state.orders.get(&name).map(|under| under.order.clone());
+        let known = under.or_else(|| state.settled.get(&name).map(|known| Wanted::from(&known.entry)));
+        drop(state);
+        known.or_else(|| self.index.named(name).map(|known| Wanted::from(&known.entry)))
+    }
+
+    /// The hold that an account decides over, with its amount. A payer's oldest is meant where it is said whose; else there has to be
+    /// one alone that is not decided.
+    fn held(&self, hold: &Named, resolver: AccountId) -> Result<(EntryId, u128), Denied> {
+        let open = self.index.open_holds(hold, resolver);
+        match open.as_slice() {
+            [] => Err(Denied::Ledger(self.no_hold(hold, resolver))),
+            [_, _, ..] if hold.payer.is_none() => Err(Denied::Ambiguous(hold.id)),
+            [first, ..] => amount(first).ok_or(Denied::Ledger(Code::HoldNotFound)),
+        }
+    }
+
+    /// Why there is no hold to decide over.
+    fn no_hold(&self, hold: &Named, resolver: AccountId) -> Code {
         let mut why = Code::HoldNotFound;
-        for transfer in settled.into_iter().chain(self.index.all_named(name)) {
-            match &transfer.entry.kind {
-                Kind::Hold { amount, resolver: decides, .. } if *decides == resolver => {
-                    return Ok((transfer.entry.id, amount.0));
-                }
+        for transfer in self.index.all_named(hold) {
+            match transfer.entry.kind {
+                Kind::Hold { resolver: decides, .. } if decides == resolver => return Code::HoldResolved,
                 Kind::Hold { .. } => why = Code::HoldWrongResolver,
                 _ => {}
             }
         }
-        Err(Denied::Ledger(why))
+        why
     }
 
-    /// A payment of this name by an account of this institution.
-    #[must_use]
-    pub fn known(&self, name: u128) -> Option<Transfer> {
-        self.index.named_by(name, SHARD, self.own.0)
-    }
-
-    /// A payment of this name, whoever its payer is, as far as it is known here.
-    #[must_use]
-    pub fn transfer(&self, name: u128) -> Option<Transfer> {
+    /// What is known here under a name, whoever's it is.
+    ///
+    /// # Errors
+    /// [`Denied::Ambiguous`] where several payers have it and none is said.
+    pub fn find(&self, named: &Named) -> Asked<Found> {
+        let Some(payer) = named.payer.map_or_else(|| self.payer(named.id), |payer| Ok(Some(payer)))? else {
+            return Ok(Found::Nothing);
+        };
+        let name = (named.id, payer);
         let state = self.state();
-        let under = state.orders.get(&name).and_then(Under::transfer);
-        let known = under.or_else(|| state.settled.get(&name).cloned());
+        let under = state.orders.get(&name);
+        let is_under_way = under.is_some();
+        let known = under.and_then(Under::transfer).or_else(|| state.settled.get(&name).cloned());
         drop(state);
-        known.or_else(|| self.known(name)).or_else(|| self.index.named(name))
+        Ok(match known.or_else(|| self.index.named(name)) {
+            Some(known) => Found::Payment(known),
+            None if is_under_way => Found::UnderWay,
+            None => Found::Nothing,
+        })
+    }
+
+    /// The payer who has a payment of this name, if one alone has.
+    fn payer(&self, id: u128) -> Asked<Option<AccountId>> {
+        let state = self.state();
+        let from = (id, issuer(0));
+        let of_name = |(known, payer): &Name| (*known == id).then_some(*payer);
+        let under = state.orders.range(from..).map_while(|(name, _)| of_name(name)).take(2);
+        let settled = state.settled.range(from..).map_while(|(name, _)| of_name(name)).take(2);
+        let mut payers: BTreeSet<AccountId> = under.chain(settled).collect();
+        drop(state);
+        payers.extend(self.index.payers(id));
+        if payers.len() > 1 { Err(Denied::Ambiguous(id)) } else { Ok(payers.pop_first()) }
     }
 
     /// Opens an account of this institution; the answer comes once it is certified. Others hear of it a moment later.
     pub fn open_account(&self, owner: Option<Owner>, ledger: u32, code: u16) -> Answer<AccountId> {
         let (reply, answer) = oneshot::channel();
-        let institution = u8::try_from(self.own.0).expect("members have numbers below 128");
+        let institution = u8::try_from(self.own).expect("members have numbers below 128");
         let owner = owner.unwrap_or(Owner::Custodial(institution));
         let terms = Terms { owner, recovery: None, limit: Units(0), code, user_data: UserData::default() };
-        let id = AccountId { shard: SHARD, registrar: self.own.0, local: 0 };
+        let id = AccountId { shard: SHARD, registrar: self.own, local: 0 };
         let opening = Opening { id, ledger, terms, limit_max: Units(0), representative: institution };
         let ticket = self.state().next(Open::Account(reply));
         if !self.give(Input::Open { ticket, opening }) {
@@ -291,10 +301,14 @@ impl Teller {
     /// A word of the replica.
     pub(crate) fn hear(&self, output: Output) {
         match output {
-            Output::Accepted { ticket, entry, digest } => self.on_accepted(ticket, entry, digest),
+            Output::Accepted { ticket, entry, digest } => {
+                self.on_accepted(ticket, Arc::unwrap_or_clone(entry), digest)
+            }
             Output::Refused { ticket, why } => self.on_refused(ticket, why),
             Output::Progress { id, transfer, level } => self.on_progress(id, transfer, level),
-            Output::Settled { position, entry, digest } => self.on_settled(position, entry, digest),
+            Output::Settled { position, entry, digest } => {
+                self.on_settled(position, Arc::unwrap_or_clone(entry), digest)
+            }
             Output::Numbered { ticket, account } => {
                 let mut state = self.state();
                 if let Some(Open::Account(reply)) = state.asked.remove(&ticket) {
@@ -307,7 +321,7 @@ impl Teller {
                 }
             }
             Output::Certified { opened, proofs } => {
-                self.tell_keeper(Kept::Certified(Shown::new(opened, proofs, self.own.0)));
+                self.tell_keeper(Kept::Certified(Shown::new(opened, proofs, self.own)));
             }
             Output::Receipted(receipt) => self.tell_keeper(Kept::Word(receipt)),
             Output::Looked { ticket: KNOCK, .. } => self.state().is_ready = true,
@@ -332,7 +346,8 @@ impl Teller {
     fn on_accepted(&self, ticket: u64, entry: Entry, digest: Hash) {
         let mut state = self.state();
         state.asked.remove(&ticket);
-        if let Some(under) = state.orders.get_mut(&entry.transfer) {
+        if let Some(under) = state.orders.get_mut(&(entry.transfer, entry.id.spender)) {
+            under.place = Some(entry.id);
             under.known = Some((entry, digest));
             under.tell();
         }
@@ -342,29 +357,43 @@ impl Teller {
         let denied = match why {
             Refusal::Ledger(code) => Denied::Ledger(code),
             Refusal::Busy(ms) => Denied::Busy(ms),
-            // An order of this name is under way from before a restart: what becomes of it is the answer.
-            Refusal::Exists(_) => {
-                self.state().asked.remove(&ticket);
-                return;
-            }
+            Refusal::Exists(at) => return self.on_exists(ticket, at),
         };
         self.refuse(ticket, denied);
+    }
+
+    /// An order of this name is under way: of this payer it is from before a restart, and what becomes of it is the answer; another
+    /// payer has the name until it has settled.
+    fn on_exists(&self, ticket: u64, at: EntryId) {
+        let mut state = self.state();
+        match state.asked.get(&ticket) {
+            Some(Open::Order(name)) if name.1 == at.spender => {
+                let name = *name;
+                state.asked.remove(&ticket);
+                if let Some(under) = state.orders.get_mut(&name) {
+                    under.place = Some(at);
+                }
+            }
+            _ => {
+                drop(state);
+                self.refuse(ticket, Denied::Different("payer"));
+            }
+        }
     }
 
     fn on_progress(&self, id: EntryId, name: u128, level: Level) {
         if level > Level::Certified {
             self.tell_keeper(Kept::Level(id, name, level));
         }
-        self.state().raise(name, level);
+        self.state().raise(id, name, level);
     }
 
     fn on_settled(&self, position: u64, entry: Entry, digest: Hash) {
-        let name = entry.transfer;
-        let is_ours = entry.id.spender.registrar == self.own.0;
+        let is_ours = entry.id.spender.registrar == self.own;
         let mut state = self.state();
         if is_ours {
             let known = Transfer { entry: entry.clone(), digest, level: Level::Certified, position };
-            state.settled.insert(name, known.clone());
+            state.settled.insert(known.name(), known.clone());
             state.meet(known);
         }
         drop(state);
@@ -380,111 +409,23 @@ impl Teller {
     }
 
     /// The index holds everything up to this position, and these.
-    pub(super) fn on_kept(&self, position: u64, kept: &[(u128, Option<Level>)]) {
+    pub(super) fn on_kept(&self, position: u64, kept: &[(EntryId, u128, Level)]) {
         // Without room the next group says it.
         self.give(Input::Kept(position));
         let mut state = self.state();
-        for (name, level) in kept {
-            if state.settled.get(name).is_some_and(|settled| settled.position <= position) {
-                state.settled.remove(name);
+        for (id, name, level) in kept {
+            let known = (*name, id.spender);
+            if state.settled.get(&known).is_some_and(|settled| settled.position <= position) {
+                state.settled.remove(&known);
             }
             // Who read the index before it had this level waits for it.
-            state.raise(*name, level.unwrap_or(Level::Accepted));
+            state.raise(*id, *name, *level);
         }
     }
 }
 
-impl State {
-    fn next(&mut self, open: Open) -> u64 {
-        self.ticket += 1;
-        self.asked.insert(self.ticket, open);
-        self.ticket
-    }
-
-    /// Whether no order can be taken.
-    fn is_full(&mut self) -> bool {
-        if self.orders.len() >= ORDERS_MAX {
-            self.sweep();
-        }
-        self.orders.len() >= ORDERS_MAX
-    }
-
-    /// A payment settled, now or before: whoever ordered it is told, or that the name is another's.
-    fn meet(&mut self, known: Transfer) {
-        let name = known.entry.transfer;
-        let Some(under) = self.orders.get_mut(&name) else { return };
-        if let Some(field) = under.order.differs(&known.entry) {
-            for (_, reply) in self.orders.remove(&name).map(|under| under.waiting).unwrap_or_default() {
-                let _ = reply.send(Err(Denied::Different(field)));
-            }
-            return;
-        }
-        let level = under.level.max(known.level);
-        (under.known, under.position) = (Some((known.entry, known.digest)), known.position);
-        self.raise(name, level);
-    }
-
-    /// A payment is as sure as this, or surer.
-    fn raise(&mut self, name: u128, level: Level) {
-        if let Some(settled) = self.settled.get_mut(&name) {
-            settled.level = settled.level.max(level);
-        }
-        if let Some(under) = self.orders.get_mut(&name) {
-            under.level = under.level.max(level);
-            under.tell();
-        }
-        self.let_go(name);
-    }
-
-    /// Forgets an order that settled and that nobody waits for: the index has it, or will.
-    fn let_go(&mut self, name: u128) {
-        let Some(under) = self.orders.get_mut(&name) else { return };
-        under.waiting.retain(|(_, reply)| !reply.is_closed());
-        if under.is_done() {
-            self.orders.remove(&name);
-        }
-    }
-
-    /// Forgets all such orders.
-    fn sweep(&mut self) {
-        self.orders.retain(|_, under| {
-            under.waiting.retain(|(_, reply)| !reply.is_closed());
-            !under.is_done()
-        });
-    }
-}
-
-impl Under {
-    /// Whether it settled, and nobody waits for it.
-    const fn is_done(&self) -> bool {
-        self.position > 0 && self.waiting.is_empty()
-    }
-
-    fn transfer(&self) -> Option<Transfer> {
-        let (entry, digest) = self.known.clone()?;
-        Some(Transfer { entry, digest, level: self.level, position: self.position })
-    }
-
-    /// Another call for the same name.
-    fn join(&mut self, order: &Wanted, until: Level, reply: Reply<Transfer>) {
-        if let Some(field) = self.order.differs_from(order) {
-            let _ = reply.send(Err(Denied::Different(field)));
-            return;
-        }
-        self.waiting.push((until, reply));
-        self.tell();
-    }
-
-    /// Tells those whose level is reached.
-    fn tell(&mut self) {
-        let Some(transfer) = self.transfer() else { return };
-        let level = self.level;
-        for (until, reply) in std::mem::take(&mut self.waiting) {
-            if until <= level {
-                let _ = reply.send(Ok(transfer.clone()));
-            } else {
-                self.waiting.push((until, reply));
-            }
-        }
-    }
+/// A hold's place and amount.
+fn amount(hold: &Transfer) -> Option<(EntryId, u128)> {
+    let Kind::Hold { amount, .. } = &hold.entry.kind else { return None };
+    Some((hold.entry.id, amount.0))
 }

@@ -1,6 +1,8 @@
 //! What a teller promises, with a replica spoken by hand.
 
+mod claims;
 mod holds;
+mod names;
 mod receipts;
 
 use std::path::PathBuf;
@@ -11,10 +13,10 @@ use synod_astro::{Draft, Input, Level, Output, Refusal};
 use synod_crypto::{Hash, Keys, Seed};
 use synod_ledger::{AccountId, Code, Digests, Entry, EntryId, genesis};
 use synod_machine::broadcast::{Context, View};
-use synod_quorum::{Epoch, Member, NodeId, Roster};
+use synod_quorum::{Epoch, Member, Roster};
 
 use super::words::Wanted;
-use super::{Denied, Index, Kept, Order, Teller, Transfer, What};
+use super::{Claim, Denied, Index, Kept, Order, Teller, Transfer, WAITING_MAX, What};
 
 /// A directory that goes with its test.
 struct Folder(PathBuf);
@@ -45,6 +47,11 @@ fn view() -> View {
     let roster = Roster::new(Epoch(0), members.collect()).expect("distinct members");
     let context = Context { shard: 0, view: Hash([5; 32]) };
     View { cluster: Hash([4; 32]), roster: Arc::new(roster), context }
+}
+
+/// What node 0 knows of its index: nothing.
+fn claim() -> Claim {
+    Claim { cluster: Hash([4; 32]), member: 0, kept: 0, last: u64::MAX }
 }
 
 fn account(registrar: u32, local: u64) -> AccountId {
@@ -87,7 +94,7 @@ impl Counter {
     }
 
     fn at(folder: Arc<Folder>) -> Self {
-        let teller = Teller::open(&folder.0, NodeId(0), Arc::new(view())).expect("an index");
+        let teller = Teller::open(&folder.0, &claim(), Arc::new(view())).expect("an index");
         let asked = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&asked);
         teller.begin(Box::new(move |input| {
@@ -115,15 +122,20 @@ impl Counter {
     fn accept(&self, nth: usize) -> (Entry, Hash) {
         let (ticket, draft) = self.orders()[nth].clone();
         let (entry, digest) = entry(&draft, nth as u64 + 1);
-        self.teller.hear(Output::Accepted { ticket, entry: entry.clone(), digest });
+        self.teller.hear(Output::Accepted { ticket, entry: entry.clone().into(), digest });
         (entry, digest)
+    }
+
+    /// Waits until the index has all that was told.
+    fn kept(&self) {
+        assert_eq!(self.teller.kept().blocking_recv().expect("it is answered"), Ok(()));
     }
 
     /// The replica settles an entry, and its receipts come.
     fn settle(&self, position: u64, (entry, digest): (Entry, Hash), level: Level) {
         let (id, transfer) = (entry.id, entry.transfer);
         self.teller.hear(Output::Progress { id, transfer, level: Level::Certified });
-        self.teller.hear(Output::Settled { position, entry, digest });
+        self.teller.hear(Output::Settled { position, entry: entry.into(), digest });
         if level > Level::Certified {
             self.teller.hear(Output::Progress { id, transfer, level });
         }
@@ -208,7 +220,7 @@ fn a_payment_that_is_told_again_at_a_start_is_known_before_the_index_has_it() {
     let counter = Counter::new();
     let (paid, digest) = entry(&draft(&order(7, 5)), 1);
     let held = counter.teller.index().hold();
-    counter.teller.hear(Output::Settled { position: 1, entry: paid, digest });
+    counter.teller.hear(Output::Settled { position: 1, entry: paid.into(), digest });
     let mut answer = counter.teller.pay(&order(7, 5), Level::Certified);
     assert_eq!(told(&mut answer).expect("it was paid").digest, digest);
     assert!(counter.orders().is_empty(), "it is not paid again");
@@ -262,7 +274,7 @@ fn the_index_keeps_accounts_in_the_order_in_which_they_settled_and_levels_never_
         let all = (1_u64..).zip(entries.clone()).filter(move |(position, _)| *position >= from);
         all.map(|(position, entry)| Kept::Settled(position, entry)).collect::<Vec<_>>()
     };
-    let index = Index::open(&folder.0).expect("an index");
+    let index = Index::open(&folder.0, &claim()).expect("an index");
     assert_eq!(index.keep(settled(1)), 5);
     assert_eq!(index.keep(settled(3)), 5, "what is kept is passed over");
     index.keep(vec![
@@ -270,37 +282,22 @@ fn the_index_keeps_accounts_in_the_order_in_which_they_settled_and_levels_never_
         Kept::Level(entries[1].id, 2, Level::Settled),
     ]);
     drop(index);
-    let index = Index::open(&folder.0).expect("an index");
+    let index = Index::open(&folder.0, &claim()).expect("an index");
     assert_eq!(
         (index.position(), index.entry(entries[1].id).map(|known| known.level)),
         (5, Some(Level::Stable))
     );
     let names = |account: AccountId, after: u64, max: usize| {
-        index.history(account, after, max).iter().map(|known| known.entry.transfer).collect::<Vec<_>>()
+        let found = index.history(account, after, max);
+        found.entries.iter().map(|known| known.entry.transfer).collect::<Vec<_>>()
     };
     for account in [account(0, 1), account(1, 2)] {
         assert_eq!(names(account, 0, 9), [1, 2, 3, 4, 5]);
         assert_eq!(names(account, 2, 2), [3, 4]);
     }
     assert!(names(account(0, 2), 0, 9).is_empty());
-    assert!(index.named(4).is_some());
-    assert!(index.named(6).is_none());
-}
-
-/// Another institution pays under the names of this one, from accounts that come before it in the index.
-#[test]
-fn a_name_that_others_use_too_is_found_however_often_they_use_it() {
-    let folder = Folder::new();
-    let index = Index::open(&folder.0).expect("an index");
-    let others = (1..=1_200_u64).map(|n| {
-        let draft = draft(&Order { from: account(0, n), ..order(7, 1) });
-        Kept::Settled(n, entry(&draft, 1).0)
-    });
-    let own = entry(&draft(&Order { from: account(3, 1), ..paying(7, account(0, 1), 5) }), 1).0;
-    index.keep(others.chain([Kept::Settled(1_201, own.clone())]).collect());
-    assert_eq!(index.named_by(7, 0, 3).map(|known| known.entry), Some(own));
-    assert!(index.named_by(7, 0, 2).is_none() && index.named_by(8, 0, 3).is_none());
-    assert!(index.named(7).is_some());
+    assert_eq!(index.payers(4), [account(0, 1)]);
+    assert!(index.payers(6).is_empty());
 }
 
 /// A level that the replica told before the index has it reaches whoever asked in between.
@@ -315,4 +312,71 @@ fn a_level_is_told_to_who_asks_while_the_index_is_behind() {
     assert_eq!(told(&mut answer).expect("it is stable").level, Level::Stable);
     drop(held);
     counter.teller.end();
+}
+
+/// A commit on its way to the disk holds up neither orders nor questions: they come on the thread of the listeners.
+#[test]
+fn nobody_waits_for_a_commit_of_the_index() {
+    let counter = Counter::new();
+    let _first = counter.teller.pay(&order(7, 5), Level::Certified);
+    let accepted = counter.accept(0);
+    counter.settle(1, accepted.clone(), Level::Settled);
+    counter.kept();
+    let held = counter.teller.index().hold();
+    let index = counter.teller.index();
+    assert_eq!(index.position(), 1);
+    assert_eq!(index.entry(accepted.0.id).map(|known| known.level), Some(Level::Settled));
+    assert_eq!(index.history(account(0, 1), 0, 9).entries.len(), 1);
+    let mut again = counter.teller.pay(&order(7, 5), Level::Settled);
+    assert_eq!(told(&mut again).expect("it was paid").digest, accepted.1);
+    let _other = counter.teller.pay(&order(8, 5), Level::Settled);
+    assert_eq!(counter.orders().len(), 2, "a new order is given");
+    drop(held);
+}
+
+#[test]
+fn who_waits_no_more_makes_room_and_more_than_64_callers_wait_for_no_order() {
+    let counter = Counter::new();
+    for _ in 0..1_000 {
+        drop(counter.teller.pay(&order(7, 5), Level::Stable));
+    }
+    let ask = || counter.teller.pay(&order(7, 5), Level::Stable);
+    let mut waiting: Vec<Answer> = (0..WAITING_MAX).map(|_| ask()).collect();
+    assert_eq!(told(&mut ask()), Err(Denied::Busy(50)));
+    assert!(waiting.iter_mut().all(|answer| answer.try_recv().is_err()), "those before it wait");
+    waiting.pop();
+    waiting.push(ask());
+    assert!(waiting[WAITING_MAX - 1].try_recv().is_err(), "there is room again");
+    let accepted = counter.accept(0);
+    counter.settle(1, accepted, Level::Stable);
+    assert!(waiting.iter_mut().all(|answer| told(answer).is_ok()));
+}
+
+/// 64 legs of an entry are 2 KiB or more: a page of them ends before it has as many as were asked for.
+#[test]
+fn a_page_of_long_entries_is_short_and_says_that_there_is_more() {
+    let folder = Folder::new();
+    let index = Index::open(&folder.0, &claim()).expect("an index");
+    let legs = |_| (account(1, 2), 1 << 90);
+    let many = What::Multi((0..64).map(legs).collect());
+    let entries = (1..=300_u64).map(|n| {
+        let draft = draft(&Order { what: many.clone(), ..order(u128::from(n), 1) });
+        Kept::Settled(n, entry(&draft, n).0)
+    });
+    index.keep(entries.collect());
+    let (mut after, mut pages) = (0, Vec::new());
+    loop {
+        let page = index.history(account(0, 1), after, 1_000);
+        after = page.entries.last().expect("a page has one at least").position;
+        pages.push(page.entries.len());
+        if !page.has_more {
+            break;
+        }
+    }
+    assert_eq!(pages.iter().sum::<usize>(), 300, "nothing is left out: {pages:?}");
+    assert!(pages.len() > 1 && pages[0] < 300, "{pages:?}");
+    let page = index.history(account(0, 1), 0, 2);
+    assert_eq!((page.entries.len(), page.has_more), (2, true));
+    let page = index.history(account(0, 1), 298, 2);
+    assert_eq!((page.entries.len(), page.has_more), (2, false));
 }

@@ -5,10 +5,22 @@ use synod_crypto::Hash;
 use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Leg, Units, UserData, Verdict};
 use synod_wire::List;
 
+/// A name of a payment, and whose it is: a name of one payer is none of another's.
+pub(crate) type Name = (u128, AccountId);
+
+/// A payment by the user's name for it. Several payers may use one name; the payer may be left out where one has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The name.
+    pub id: u128,
+    /// Whose payment it is, where that is said.
+    pub payer: Option<AccountId>,
+}
+
 /// Something that a user orders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// The user's name for it; two orders of one name are one order.
+    /// The user's name for it; two orders of one payer and name are one order.
     pub id: u128,
     /// Whose log it stands in: who pays, sets aside or decides.
     pub from: AccountId,
@@ -45,21 +57,22 @@ pub enum What {
     },
     /// Pays what a hold set aside, or less, and frees the rest.
     Post {
-        /// The user's name for the hold.
-        hold: u128,
+        /// The hold.
+        hold: Named,
         /// How much; all of it if nothing is said.
         amount: Option<u128>,
     },
     /// Frees what a hold set aside.
     Void {
-        /// The user's name for the hold.
-        hold: u128,
+        /// The hold.
+        hold: Named,
     },
 }
 
 impl What {
     /// The hold that it decides over.
-    pub(crate) const fn hold(&self) -> Option<u128> {
+    #[must_use]
+    pub const fn hold(&self) -> Option<Named> {
         match self {
             Self::Post { hold, .. } | Self::Void { hold } => Some(*hold),
             Self::Pay { .. } | Self::Multi(_) | Self::Hold { .. } => None,
@@ -128,25 +141,31 @@ impl Wanted {
         }
     }
 
-    /// The first field in which an entry is another one than this order's.
-    pub(crate) fn differs(&self, entry: &Entry) -> Option<&'static str> {
-        self.differs_from(&Self {
-            id: entry.transfer,
-            from: entry.id.spender,
-            kind: entry.kind.clone(),
-            ledger: entry.ledger,
-            code: entry.code,
-        })
+    /// The user's name for it, and whose it is.
+    pub(crate) const fn name(&self) -> Name {
+        (self.id, self.from)
     }
 
-    /// The first field in which another order of the same name differs.
+    /// The hold that it decides over.
+    pub(crate) fn held(&self) -> Option<EntryId> {
+        if let Kind::Resolve { holds, .. } = &self.kind { holds.first().copied() } else { None }
+    }
+
+    /// The first field in which another order of the same payer and name differs.
     pub(crate) fn differs_from(&self, other: &Self) -> Option<&'static str> {
-        let first = (self.from != other.from).then_some("payer");
         let last = || {
             let fields = [("ledger", self.ledger == other.ledger), ("code", self.code == other.code)];
             fields.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
         };
-        first.or_else(|| apart(&self.kind, &other.kind)).or_else(last)
+        apart(&self.kind, &other.kind).or_else(last)
+    }
+}
+
+impl From<&Entry> for Wanted {
+    /// The order that such an entry comes of.
+    fn from(entry: &Entry) -> Self {
+        let Entry { id, kind, transfer, ledger, code, .. } = entry;
+        Self { id: *transfer, from: id.spender, kind: kind.clone(), ledger: *ledger, code: *code }
     }
 }
 
@@ -196,6 +215,11 @@ impl Transfer {
         self.entry.id
     }
 
+    /// The user's name for it, and whose it is.
+    pub(crate) const fn name(&self) -> Name {
+        (self.entry.transfer, self.entry.id.spender)
+    }
+
     /// Whether it pays what holds set aside.
     #[must_use]
     pub const fn is_posting(&self) -> bool {
@@ -210,12 +234,42 @@ pub enum Denied {
     Ledger(Code),
     /// A payment of this name exists, with another field of this name.
     Different(&'static str),
+    /// Several accounts have one of this name, and which is meant is not said.
+    Ambiguous(u128),
     /// Over a bound: try again after so many milliseconds.
     Busy(u32),
 }
 
 /// What became of a request.
 pub type Asked<T> = Result<T, Denied>;
+
+/// What a node knows under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing that has settled here, and no order that came since this node started.
+    Nothing,
+    /// An order that has no place yet, or had its place before this node started.
+    UnderWay,
+    /// This payment.
+    Payment(Transfer),
+}
+
+/// The word of a level, as users write and read it.
+#[must_use]
+pub const fn word(level: Level) -> &'static str {
+    match level {
+        Level::Accepted => "accepted",
+        Level::Certified => "certified",
+        Level::Settled => "settled",
+        Level::Stable => "stable",
+    }
+}
+
+/// The level of a word that users may wait for: `certified`, `settled` or `stable`.
+#[must_use]
+pub fn level(text: &str) -> Option<Level> {
+    [Level::Certified, Level::Settled, Level::Stable].into_iter().find(|level| word(*level) == text)
+}
 
 /// What users see of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]

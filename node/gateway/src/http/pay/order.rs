@@ -1,7 +1,7 @@
 //! The body of a POST of transfers, and what it orders.
 
 use serde::Deserialize;
-use synod_host::pay::{AccountId, Order, What};
+use synod_host::pay::{AccountId, Named, Order, What};
 
 use super::{account, number};
 use crate::{http::request::malformed, problem::Problem};
@@ -33,6 +33,8 @@ pub(super) struct Payment {
     #[serde(default)]
     void_pending: bool,
     pending_id: Option<String>,
+    /// Whose hold it is, where several have one of the name.
+    pending_from: Option<String>,
     ledger: Option<u32>,
     code: Option<u16>,
     pub(super) until: Option<String>,
@@ -63,6 +65,7 @@ impl Payment {
             (modes > 1, "only one of pending, post_pending, void_pending and legs can be said"),
             (decides && self.to.is_some(), "to is what the hold says"),
             (decides != self.pending_id.is_some(), "pending_id goes with post_pending and void_pending"),
+            (self.pending_from.is_some() && !decides, "pending_from goes with pending_id"),
             (self.void_pending && self.amount.is_some(), "void_pending frees all of the hold"),
             (is_hold && !self.pending, "resolver and expires_at go with pending"),
             (
@@ -78,7 +81,8 @@ impl Payment {
             return Ok(What::Multi(legs.collect::<Result<_, Problem>>()?));
         }
         if let Some(hold) = &self.pending_id {
-            let hold = number("pending_id", hold)?;
+            let payer = self.pending_from.as_deref().map(account).transpose()?;
+            let hold = Named { id: number("pending_id", hold)?, payer };
             let amount = self.amount.as_deref().map(|amount| number("amount", amount)).transpose()?;
             return Ok(if self.void_pending { What::Void { hold } } else { What::Post { hold, amount } });
         }
@@ -129,6 +133,7 @@ mod tests {
     #[test]
     fn a_body_orders_what_its_fields_say() {
         let to = account(1);
+        let hold = |payer| Named { id: 3, payer };
         for (fields, wanted) in [
             (r#", "to": "0-1-2", "amount": "5""#, What::Pay { to, amount: 5 }),
             (
@@ -143,12 +148,16 @@ mod tests {
                 r#", "to": "0-1-2", "amount": "5", "pending": true, "resolver": "0-1-2", "expires_at": "9""#,
                 What::Hold { to, amount: 5, resolver: to, expires_at: 9 },
             ),
-            (r#", "post_pending": true, "pending_id": "3""#, What::Post { hold: 3, amount: None }),
+            (r#", "post_pending": true, "pending_id": "3""#, What::Post { hold: hold(None), amount: None }),
             (
                 r#", "post_pending": true, "pending_id": "3", "amount": "4""#,
-                What::Post { hold: 3, amount: Some(4) },
+                What::Post { hold: hold(None), amount: Some(4) },
             ),
-            (r#", "void_pending": true, "pending_id": "3""#, What::Void { hold: 3 }),
+            (r#", "void_pending": true, "pending_id": "3""#, What::Void { hold: hold(None) }),
+            (
+                r#", "void_pending": true, "pending_id": "3", "pending_from": "0-1-2""#,
+                What::Void { hold: hold(Some(to)) },
+            ),
         ] {
             assert_eq!(what(fields), Ok(wanted), "{fields}");
         }
@@ -165,6 +174,8 @@ mod tests {
             r#", "to": "0-1-2", "amount": "5", "legs": []"#,
             r#", "pending": true, "legs": []"#,
             r#", "post_pending": true"#,
+            r#", "to": "0-1-2", "amount": "5", "pending_from": "0-1-2""#,
+            r#", "post_pending": true, "pending_id": "3", "pending_from": "0""#,
             r#", "post_pending": true, "void_pending": true, "pending_id": "3""#,
             r#", "post_pending": true, "pending_id": "3", "to": "0-1-2""#,
             r#", "void_pending": true, "pending_id": "3", "amount": "5""#,

@@ -11,11 +11,13 @@ use synod_quorum::NodeId;
 use synod_wire::Wire;
 
 use super::{Counter, account, draft, entry, keys, order, view};
+use crate::pay::index::Rows;
+use crate::pay::proofs::Shown;
 use crate::pay::{Order, Transfer};
 
 /// The batch of this node's own that carries these.
 fn batch(sequence: u64, entries: &[Entry]) -> Arc<Opened> {
-    let line = |entry: &Entry| Line { entry: entry.clone(), auth: Auth::Institution };
+    let line = |entry: &Entry| Line { entry: entry.clone().into(), auth: Auth::Institution };
     let lot = Lot { source: 0, sequence };
     Arc::new(Opened::new(0, lot, Hash::ZERO, Vec::new(), entries.iter().map(line).collect()))
 }
@@ -44,15 +46,14 @@ fn word(opened: &Opened, member: u8) -> Output {
 impl Counter {
     /// What the receipt of an entry proves, once the index has all that was told.
     fn proved(&self, entry: &Entry) -> Option<Proved> {
-        let kept = self.teller.kept();
-        assert_eq!(kept.blocking_recv().expect("it is answered"), Ok(()));
+        self.kept();
         let transfer: Transfer = self.teller.index().entry(entry.id).expect("it settled");
         let receipt = self.teller.receipt(&transfer)?;
         Some(verify_receipt::<Certificate>(&receipt, &view(), &keys(9)).expect("it is good"))
     }
 
     fn settled(&self, position: u64, (entry, digest): (Entry, Hash)) {
-        self.teller.hear(Output::Settled { position, entry, digest });
+        self.teller.hear(Output::Settled { position, entry: entry.into(), digest });
     }
 }
 
@@ -110,4 +111,62 @@ fn a_payment_whose_batch_this_node_was_not_told_has_no_receipt() {
     let (foreign, digest) = entry(&draft(&foreign), 1);
     counter.settled(1, (foreign.clone(), digest));
     assert_eq!(counter.proved(&foreign), None);
+}
+
+/// A later payment is nobody's business who is shown the receipt of one before it.
+#[test]
+fn a_receipt_shows_no_later_payment_where_its_own_batch_is_certified() {
+    let counter = Counter::new();
+    let [one, two] = two();
+    let first = batch(1, std::slice::from_ref(&one.0));
+    let later = batch(2, std::slice::from_ref(&two.0));
+    for (position, opened, paid) in [(1, &first, &one), (2, &later, &two)] {
+        counter.teller.hear(certified(opened, &[]));
+        counter.settled(position, paid.clone());
+    }
+    for member in [0, 1, 3] {
+        counter.teller.hear(word(&later, member));
+    }
+    counter.kept();
+    let receipt = |id| counter.teller.index().receipt(id, &view()).expect("it is certified");
+    let (shown, last) = (receipt(one.0.id), receipt(two.0.id));
+    assert_eq!(shown.chain.to_vec(), [one.0]);
+    assert_eq!((shown.level(&view()), last.level(&view())), (Level::Certified, Level::Stable));
+}
+
+/// Carried twice, an entry is shown by the batch that more members settled.
+#[test]
+fn of_several_batches_with_a_payment_the_one_with_the_highest_level_is_shown() {
+    let counter = Counter::new();
+    let [one, two] = two();
+    let batches = [1, 2, 3].map(|sequence| batch(sequence, &[one.0.clone(), two.0.clone()]));
+    for opened in &batches[..2] {
+        counter.teller.hear(certified(opened, &[]));
+    }
+    // The third leaves it out, so no word about that one counts.
+    counter.teller.hear(certified(&batches[2], &[0]));
+    counter.settled(1, one.clone());
+    for (opened, member) in [(1, 0), (1, 3), (2, 0), (2, 1), (2, 3)] {
+        counter.teller.hear(word(&batches[opened], member));
+    }
+    let proved = counter.proved(&one.0).expect("it is certified");
+    assert_eq!((proved.level, proved.lot), (Level::Settled, batches[1].lot()));
+}
+
+/// A certificate more, and the batch is not written again.
+#[test]
+fn what_is_kept_of_a_batch_is_written_once() {
+    let [one, two] = two();
+    let opened = batch(1, &[one.0, two.0]);
+    let proofs = |except: &[u32]| match certified(&opened, except) {
+        Output::Certified { proofs, .. } => proofs,
+        _ => unreachable!("it is one"),
+    };
+    let (all, some) = (proofs(&[]), proofs(&[1]));
+    let mut kept = Rows::new();
+    Shown::new(Arc::clone(&opened), some.clone(), 0).rows(&mut kept, |_| false);
+    let mut more = Rows::new();
+    let both = Shown::new(opened, [some, all].concat(), 0);
+    both.rows(&mut more, |key| kept.contains_key(key));
+    assert_eq!((kept.len(), more.len()), (1 + 2 + 1, 1), "header and digests, two places, a certificate");
 }
