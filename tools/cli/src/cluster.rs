@@ -131,10 +131,18 @@ pub(crate) fn found_with(
     out: &Path,
     adjust: &dyn Fn(&mut Parameters),
 ) -> Result<Genesis, SynError> {
+    found_as(seats, out, &|members| genesis_with(name, purpose, members, adjust))
+}
+
+/// Builds a whole cluster at `out` whose genesis `genesis` makes of the members, with new keys.
+fn found_as(
+    seats: &[Seat],
+    out: &Path,
+    genesis: &dyn Fn(Vec<Member>) -> Result<Genesis, SynError>,
+) -> Result<Genesis, SynError> {
     let staged = Staged::new(out)?;
     let keys = seats.iter().map(|_| NodeKey::generate()).collect::<Result<Vec<_>, _>>()?;
-    let members = seats.iter().zip(&keys).map(|(seat, key)| seat.member(key)).collect();
-    let genesis = genesis_with(name, purpose, members, adjust)?;
+    let genesis = genesis(seats.iter().zip(&keys).map(|(seat, key)| seat.member(key)).collect())?;
     genesis.write_new(&staged.path.join(GENESIS_FILE))?;
     for (seat, key) in seats.iter().zip(&keys) {
         furnish(&staged.path.join(&seat.name), seat, &genesis, key)?;
@@ -159,7 +167,7 @@ pub(crate) fn announce(genesis: &Genesis, out: &Path) -> Result<(), SynError> {
 /// SYN-1107 if no member has the key; SYN-1109 if something stands at `out`.
 pub(crate) fn join(genesis: &Genesis, key: &NodeKey, out: &Path) -> Result<Seat, SynError> {
     let Some(member) = genesis.members().iter().find(|member| member.ed25519 == key.public()) else {
-        let public = crate::hex::hex(&key.public().0);
+        let public = synod_config::hex(&key.public().0);
         return Err(SynError::of(code::KEY_NOT_IN_GENESIS, &[("key", &public), ("name", "that would join")]));
     };
     let mut seat = Seat::at(&member.name, &member.peer)?;

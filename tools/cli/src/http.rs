@@ -1,14 +1,29 @@
 //! One request to a port of a node: what `up` and `status` need to ask for health and metrics, and `pay` for its work.
 //!
-//! The answer comes by the deadline or not at all, and at most 1 MiB of it is read.
+//! The answer comes whole and by the deadline, or not at all. Who gets none learns whether the request may have been taken.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 use synod_config::{Address, SynError, code};
 
-/// Most bytes of an answer, head included.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Most bytes of a page, head included.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    /// Method and path.
+    pub(crate) line: &'a str,
+    /// More lines of the head.
+    pub(crate) headers: &'a [String],
+    /// JSON, unless it is empty.
+    pub(crate) body: &'a str,
+    /// How long all of it may take.
+    pub(crate) patience: Duration,
+    /// Most bytes of the answer, head included.
+    pub(crate) answer_bytes_max: usize,
+}
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,27 +34,55 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
+/// What may have become of a request without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Nobody was reached, so nothing was sent.
+    Unsent,
+    /// It was sent, or a part of it was, and the time passed.
+    Late,
+    /// It was sent, or a part of it was, and no whole answer can come any more.
+    Lost,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unanswered {
+    /// What may have become of the request.
+    pub(crate) fate: Fate,
+    /// Why, for whom the fate is all the same.
+    pub(crate) error: SynError,
+}
+
 /// Asks for `path` and waits at most `patience`.
 ///
 /// # Errors
-/// SYN-2001 (refused), SYN-2002 (no such name), SYN-2003 (silent, with the stage).
+/// SYN-2001 (refused), SYN-2002 (no such name), SYN-2003 (silent, with the stage), SYN-3002 (more than 1 MiB).
 pub(crate) fn get(address: &Address, path: &str, patience: Duration) -> Result<Answer, SynError> {
-    ask(address, &format!("GET {path}"), &[], "", patience)
+    let line = format!("GET {path}");
+    let page = Request { line: &line, headers: &[], body: "", patience, answer_bytes_max: PAGE_BYTES_MAX };
+    ask(address, &page).map_err(|unanswered| unanswered.error)
 }
 
-/// Sends a request whose first words are `line`, with more header lines and a body of JSON unless that is empty.
+/// Sends a request and waits for all of its answer.
 ///
 /// # Errors
-/// As [`get`].
-pub(crate) fn ask(
-    address: &Address,
-    line: &str,
-    headers: &[String],
-    body: &str,
-    patience: Duration,
-) -> Result<Answer, SynError> {
-    let deadline = Instant::now() + patience;
-    let mut stream = connect(address, deadline)?;
+/// As [`get`], with what may have become of the request.
+pub(crate) fn ask(address: &Address, request: &Request<'_>) -> Result<Answer, Unanswered> {
+    let deadline = Instant::now() + request.patience;
+    let stream = connect(address, deadline).map_err(|error| Unanswered { fate: Fate::Unsent, error })?;
+    let said = exchange(stream, &written(address, request), deadline, request.answer_bytes_max);
+    let bytes = said.map_err(|error| unanswered(address, &error))?;
+    if bytes.len() > request.answer_bytes_max {
+        let limit = format!("{} bytes", request.answer_bytes_max);
+        let values = [("what", "the answer"), ("size", "more"), ("limit", &*limit)];
+        return Err(Unanswered { fate: Fate::Lost, error: SynError::of(code::TOO_LARGE, &values) });
+    }
+    parse(&bytes).map_err(|why| unanswered(address, &std::io::Error::other(why)))
+}
+
+fn written(address: &Address, request: &Request<'_>) -> String {
+    let Request { line, headers, body, .. } = request;
     let mut head =
         vec![format!("{line} HTTP/1.0"), format!("Host: {address}"), "Connection: close".to_owned()];
     head.extend_from_slice(headers);
@@ -47,26 +90,40 @@ pub(crate) fn ask(
         head.push("Content-Type: application/json".to_owned());
         head.push(format!("Content-Length: {}", body.len()));
     }
-    let request = format!("{}\r\n\r\n{body}", head.join("\r\n"));
-    let silent = |error: std::io::Error| silent(address, "http").because(error);
-    stream.set_write_timeout(Some(left(deadline))).map_err(silent)?;
-    stream.write_all(request.as_bytes()).map_err(silent)?;
+    format!("{}\r\n\r\n{body}", head.join("\r\n"))
+}
+
+/// Writes `request` and reads until the other end closes or says more than `most` bytes.
+fn exchange(
+    mut stream: TcpStream,
+    request: &str,
+    deadline: Instant,
+    most: usize,
+) -> std::io::Result<Vec<u8>> {
+    stream.set_write_timeout(Some(left(deadline)))?;
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     let mut part = [0; 16 << 10];
-    while answer.len() < ANSWER_BYTES_MAX {
-        stream.set_read_timeout(Some(left(deadline))).map_err(silent)?;
+    while answer.len() <= most {
+        stream.set_read_timeout(Some(left(deadline)))?;
         match stream.read(&mut part) {
             Ok(0) => break,
             Ok(count) => answer.extend_from_slice(part.get(..count).unwrap_or_default()),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(silent(error)),
+            Err(error) => return Err(error),
         }
         if Instant::now() >= deadline {
-            return Err(silent(ErrorKind::TimedOut.into()));
+            return Err(ErrorKind::TimedOut.into());
         }
     }
-    parse(&String::from_utf8_lossy(&answer))
-        .ok_or_else(|| self::silent(address, "http").because("not an HTTP answer"))
+    Ok(answer)
+}
+
+/// Something was sent, and then this.
+fn unanswered(address: &Address, error: &std::io::Error) -> Unanswered {
+    let is_late = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
+    let fate = if is_late { Fate::Late } else { Fate::Lost };
+    Unanswered { fate, error: silent(address, "http").because(error) }
 }
 
 fn connect(address: &Address, deadline: Instant) -> Result<TcpStream, SynError> {
@@ -96,12 +153,27 @@ fn silent(address: &Address, stage: &str) -> SynError {
     SynError::of(code::NO_ANSWER, &[("address", &address.to_string()), ("stage", stage)])
 }
 
-fn parse(text: &str) -> Option<Answer> {
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    let mut words = head.lines().next()?.split(' ');
-    let protocol = words.next()?;
-    let status = words.next()?.parse().ok()?;
-    protocol.starts_with("HTTP/1.").then(|| Answer { status, body: body.to_owned() })
+/// Reads an answer to its end.
+fn parse(bytes: &[u8]) -> Result<Answer, &'static str> {
+    const NONE: &str = "not an HTTP answer";
+    if bytes.is_empty() {
+        return Err("the connection was closed without an answer");
+    }
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").ok_or(NONE)?;
+    let (head, body) = bytes.split_at(end);
+    let body = body.get(4..).unwrap_or_default();
+    let head = String::from_utf8_lossy(head);
+    let mut lines = head.lines();
+    let mut words = lines.next().ok_or(NONE)?.split(' ');
+    let is_http = words.next().is_some_and(|protocol| protocol.starts_with("HTTP/1."));
+    let status = words.next().and_then(|status| status.parse().ok()).filter(|_| is_http).ok_or(NONE)?;
+    let mut fields = lines.filter_map(|line| line.split_once(':'));
+    let length = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length = length.and_then(|(_, length)| length.trim().parse::<usize>().ok());
+    if length.is_some_and(|length| body.len() < length) {
+        return Err("the connection was closed in the middle of the answer");
+    }
+    Ok(Answer { status, body: String::from_utf8_lossy(body).into_owned() })
 }
 
 #[cfg(test)]
@@ -168,9 +240,49 @@ mod tests {
     }
 
     #[test]
-    fn other_protocols_are_not_taken_for_an_answer() {
-        for text in ["", "HTTP/1.0 200 OK", "SSH-2.0-x\r\n\r\n", "HTTP/1.1 abc\r\n\r\n"] {
-            assert_eq!(parse(text), None, "{text}");
+    fn other_protocols_and_halves_are_not_taken_for_an_answer() {
+        let cut = "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n{}";
+        for text in ["", "HTTP/1.0 200 OK", "SSH-2.0-x\r\n\r\n", "HTTP/1.1 abc\r\n\r\n", cut] {
+            assert!(parse(text.as_bytes()).is_err(), "{text}");
+        }
+        let whole = parse(cut.replace('3', "2").as_bytes());
+        assert_eq!(whole, Ok(Answer { status: 200, body: "{}".to_owned() }));
+    }
+
+    /// Asks whoever listens at `port` for work, with so much time.
+    fn work(port: u16, patience: Duration, answer_bytes_max: usize) -> Result<Answer, Unanswered> {
+        let line = "POST /work";
+        ask(&Address::loopback(port), &Request { line, headers: &[], body: "{}", patience, answer_bytes_max })
+    }
+
+    #[test]
+    fn who_gets_no_answer_learns_whether_the_request_was_sent() {
+        let fate = |asked: Result<Answer, Unanswered>| asked.expect_err("no answer").fate;
+        assert_eq!(fate(work(1, PATIENCE, 100)), Fate::Unsent);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let port = listener.local_addr().expect("it has an address").port();
+        assert_eq!(fate(work(port, Duration::from_millis(50), 100)), Fate::Late);
+        let reader = std::thread::spawn(move || {
+            // The one that was late, and the one that reads and says nothing.
+            for stream in listener.incoming().take(2) {
+                let mut request = [0; 1024];
+                let read = stream.expect("a connection").read(&mut request).expect("a request");
+                assert!(read > 0);
+            }
+        });
+        assert_eq!(fate(work(port, PATIENCE, 100)), Fate::Lost);
+        reader.join().expect("it read both");
+    }
+
+    #[test]
+    fn an_answer_above_its_limit_is_refused_as_such() {
+        let body = "x".repeat(1_000);
+        let address = fake::serve(vec![("/work", 200, body.clone())]);
+        let whole = "HTTP/1.0 200 x\r\nContent-Type: text/plain\r\n\r\n".len() + body.len();
+        assert_eq!(work(address.port(), PATIENCE, whole).map(|answer| answer.body), Ok(body));
+        for most in [whole - 1, 10] {
+            let refused = work(address.port(), PATIENCE, most).expect_err("it is too long");
+            assert_eq!(refused.error.code(), code::TOO_LARGE, "{refused:?}");
         }
     }
 }

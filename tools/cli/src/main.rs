@@ -15,7 +15,6 @@ mod demo;
 mod deployment;
 mod exit;
 mod health;
-mod hex;
 mod http;
 mod huge;
 mod layout;

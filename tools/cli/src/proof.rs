@@ -7,11 +7,11 @@
 //! *Bounds.* A file of 4 MiB.
 
 use crate::cluster::unwritable;
-use crate::hex::{hex, unhex};
 use serde::{Deserialize, Serialize};
 use std::io::Read as _;
 use std::path::Path;
 use synod_config::{Genesis, SynError, code};
+use synod_config::{hex, unhex};
 use synod_wire::Bytes;
 
 const FILE_MAX: u64 = 4 << 20;

@@ -148,7 +148,7 @@ pub(crate) fn join_chop(genesis: &Genesis, file: &Path, key: &NodeKey, out: &Pat
         }
         (None, Some(broker)) => broker_seat(broker)?,
         (None, None) => {
-            let public = crate::hex::hex(&own.0);
+            let public = synod_config::hex(&own.0);
             return Err(SynError::of(
                 code::KEY_NOT_IN_GENESIS,
                 &[("key", &public), ("name", "that would join")],

@@ -1,9 +1,9 @@
 //! The files of a new payment system.
 
-use super::{Purpose, Seat, Staged, furnish};
+use super::{Purpose, Seat, found_as};
 use crate::layout::GENESIS_FILE;
 use std::path::Path;
-use synod_config::{Cluster, Genesis, Member, NodeKey, Pay, Protocol, Service, SynError};
+use synod_config::{Cluster, Genesis, Member, Pay, Protocol, Service, SynError};
 
 /// Leaves at a seat what nodes of a payment system serve: no binary clients and no RESP.
 pub(super) fn payers(seat: &mut Seat) {
@@ -19,18 +19,9 @@ pub(crate) fn found_pay(
     seats: &[Seat],
     out: &Path,
 ) -> Result<Genesis, SynError> {
-    let staged = Staged::new(out)?;
     let mut seats = seats.to_vec();
     seats.iter_mut().for_each(payers);
-    let keys = seats.iter().map(|_| NodeKey::generate()).collect::<Result<Vec<_>, _>>()?;
-    let members = seats.iter().zip(&keys).map(|(seat, key)| seat.member(key)).collect();
-    let genesis = pay_genesis(name, purpose, members)?;
-    genesis.write_new(&staged.path.join(GENESIS_FILE))?;
-    for (seat, key) in seats.iter().zip(&keys) {
-        furnish(&staged.path.join(&seat.name), seat, &genesis, key)?;
-    }
-    staged.publish()?;
-    Ok(genesis)
+    found_as(&seats, out, &|members| pay_genesis(name, purpose, members))
 }
 
 /// The genesis of a payment system of these members.

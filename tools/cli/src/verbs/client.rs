@@ -9,13 +9,13 @@ pub(super) use chop::{Opened, Place, Receipted};
 pub(super) use verify::{payment, shown_payment};
 
 use crate::exit::{Done, bug};
-use crate::hex::{hex, unhex};
 use crate::output::Report;
 use crate::session::{Session, no_context, usage};
 use clap::{Args, Subcommand};
 use kept::Kept;
 use std::time::Duration;
 use synod_config::{Context, Exit, Genesis, SynError, code};
+use synod_config::{hex, unhex};
 use synod_host::{ClientSetup, ClusterClient, Identity, Mode, Operation, Outcome, RequestId};
 use synod_quorum::NodeId;
 

@@ -7,7 +7,7 @@ use crate::session::{Session, absolute, usage};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::path::PathBuf;
-use synod_config::{Address, Context, Contexts, Exit, Genesis, SynError};
+use synod_config::{Address, Context, Contexts, Exit, Genesis, Member, SynError};
 
 /// Contexts: addresses, genesis and directory of the clusters you talk to, one of them selected.
 #[derive(Debug, Args)]
@@ -55,15 +55,18 @@ struct Add {
     /// The genesis that answers are verified against.
     #[arg(long, value_name = "FILE")]
     genesis: PathBuf,
-    /// Client address of a node; repeat it. Without it, those of the genesis.
+    /// Client address of a node; repeat it. Without it, those of the genesis. Payments need none.
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     address: Vec<Address>,
     /// RESP port of a gateway or proxy.
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     resp: Option<Address>,
-    /// HTTP port of a gateway or proxy.
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
-    http: Option<Address>,
+    /// HTTP port of a gateway or proxy; for payments with the name of the member whose node it is.
+    #[arg(long, value_name = "[NAME=]HOST:PORT", value_parser = place)]
+    http: Option<Place>,
+    /// The file with the token that the HTTP port asks for.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Directory of the deployment, if it is on this machine.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -71,6 +74,19 @@ struct Add {
 
 pub(crate) fn address(text: &str) -> Result<Address, String> {
     Address::parse(text).ok_or_else(|| "not of the form HOST:PORT".to_owned())
+}
+
+/// Who takes HTTP, where that matters, and where.
+#[derive(Clone, Debug)]
+struct Place {
+    member: Option<String>,
+    address: Address,
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    let (member, text) = text.split_once('=').map_or((None, text), |(name, text)| (Some(name), text));
+    let address = address(text).map_err(|_| "not of the form HOST:PORT or NAME=HOST:PORT".to_owned())?;
+    Ok(Place { member: member.map(str::to_owned), address })
 }
 
 impl Arguments {
@@ -114,12 +130,21 @@ impl Arguments {
 impl Add {
     fn apply(self, contexts: &mut Contexts) -> Result<Report, SynError> {
         let genesis = Genesis::read(&self.genesis)?;
+        let is_pay = genesis.pay().is_some();
         let mut addresses = self.address;
         if addresses.is_empty() {
-            addresses = genesis.members().iter().filter_map(|member| member.client.clone()).collect();
+            let clients = |member: &Member| if is_pay { member.http.clone() } else { member.client.clone() };
+            addresses = genesis.members().iter().filter_map(clients).collect();
         }
-        if addresses.is_empty() {
+        if addresses.is_empty() && !is_pay {
             return Err(usage("the genesis states no client addresses; give --address"));
+        }
+        let (member, http) = self.http.map_or((None, None), |place| (place.member, Some(place.address)));
+        if let Some(name) = member.as_ref().filter(|name| genesis.member(name).is_none()) {
+            return Err(usage(&format!("the cluster has no member {name}")));
+        }
+        if is_pay && http.is_some() && member.is_none() {
+            return Err(usage("--http needs the name of the member whose node it is: NAME=HOST:PORT"));
         }
         contexts.add(Context {
             name: self.name.clone(),
@@ -127,7 +152,9 @@ impl Add {
             addresses,
             directory: self.dir.as_deref().map(absolute).transpose()?,
             resp: self.resp,
-            http: self.http,
+            http,
+            member,
+            token_file: self.token_file.as_deref().map(absolute).transpose()?,
             managed: false,
         })?;
         Ok(shown(contexts.select(&self.name)?))
@@ -162,4 +189,6 @@ fn shown(context: &Context) -> Report {
         .field("directory", context.directory.as_ref().map(|path| path.display().to_string()))
         .field("resp", text(&context.resp))
         .field("http", text(&context.http))
+        .field("member", context.member.clone())
+        .field("token_file", context.token_file.as_ref().map(|path| path.display().to_string()))
 }

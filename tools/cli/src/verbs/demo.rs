@@ -139,6 +139,8 @@ fn select(cluster: &Cluster) -> Result<String, SynError> {
         directory: Some(cluster.directory.clone()),
         resp: Some(Address::loopback(cluster.proxy.port())),
         http: Some(Address::loopback(cluster.proxy_http.port())),
+        member: None,
+        token_file: None,
         managed: false,
     })?;
     Ok(name)

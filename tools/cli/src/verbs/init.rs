@@ -2,13 +2,13 @@
 
 use crate::cluster::{self, ChopPlan, Purpose, Seat};
 use crate::exit::Done;
-use crate::hex::hex;
 use crate::layout::GENESIS_FILE;
 use crate::output::Report;
 use crate::session::{Session, usage};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::path::PathBuf;
+use synod_config::hex;
 use synod_config::{
     Address, BASE_PORT, Block, Card, Exit, Genesis, MEMBERS_MAX, Member, NodeKey, Protocol, Service, Subject,
     SynError,

@@ -1,12 +1,12 @@
 //! `synod keys`: private keys, what may be shown of them, and cards.
 
 use crate::exit::Done;
-use crate::hex::hex;
 use crate::output::Report;
 use crate::session::{Session, usage};
 use crate::verbs::ctx::address;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use synod_config::hex;
 use synod_config::{Address, Broker, Card, Exit, Member, NodeKey, SynError, code, spki_pem};
 
 /// Keys: make one, show its public half, sign a card with it.

@@ -2,17 +2,18 @@
 
 mod institution;
 mod orders;
+mod reach;
 mod receipt;
 
 use crate::exit::Done;
 use crate::output::Report;
 use crate::session::Session;
 use clap::{Args, Subcommand, ValueEnum};
-use institution::Institution;
-use orders::Terms;
+use institution::System;
+use reach::Reach;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use synod_config::{Exit, SynError};
+use synod_config::{Exit, Retry, SynError};
 use synod_host::pay::AccountId;
 
 /// Accounts and payments without an order, of a cluster of kind astro.
@@ -21,6 +22,8 @@ use synod_host::pay::AccountId;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     verb: Verb,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 #[derive(Debug, Subcommand)]
@@ -31,21 +34,7 @@ enum Verb {
         #[command(subcommand)]
         verb: AccountVerb,
     },
-    /// Pays from one account to another, once per id, and waits until the payment is as sure as wanted.
-    #[command(after_help = "Example:\n  synod pay send --from 0-0-1 --to 0-1-1 --amount 5")]
-    Send {
-        /// Who pays.
-        #[arg(long, value_name = "ACCOUNT")]
-        from: AccountId,
-        /// Who is paid.
-        #[arg(long, value_name = "ACCOUNT")]
-        to: AccountId,
-        /// How much, in the smallest unit of the ledger.
-        #[arg(long)]
-        amount: u128,
-        #[command(flatten)]
-        terms: Terms,
-    },
+    Send(orders::Pay),
     Multi(orders::Multi),
     Hold(orders::Hold),
     /// Pays what a hold set aside, or a part of it, and frees the rest.
@@ -66,23 +55,17 @@ enum Verb {
     /// Shows a payment by its id, and how sure it is.
     #[command(after_help = "Example:\n  synod pay status 7")]
     Status {
-        /// The payment's name.
-        id: u128,
-        /// The node to ask; by default the one that knows it, each in turn.
-        #[arg(long)]
-        node: Option<String>,
+        #[command(flatten)]
+        which: Which,
     },
     /// Takes the receipt of a payment: what proves its level to anybody who has the genesis. It is checked first.
     #[command(after_help = "Example:\n  synod pay receipt 7 --out 7.receipt")]
     Receipt {
-        /// The payment's name.
-        id: u128,
+        #[command(flatten)]
+        which: Which,
         /// Writes it to a new file, for `synod client verify`; by default it is printed.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
-        /// The node to ask; by default each in turn, and the highest level is taken.
-        #[arg(long)]
-        node: Option<String>,
     },
     /// Lists what settled of an account, in the order in which it settled at its institution.
     #[command(after_help = "Example:\n  synod pay history 0-0-1")]
@@ -107,7 +90,23 @@ enum Verb {
         /// How much.
         #[arg(long, default_value_t = 1_000)]
         amount: u128,
+        /// The payment's name; sent twice, it happens once. By default a new one is drawn.
+        #[arg(long)]
+        id: Option<u128>,
     },
+}
+
+/// Which payment, and who is asked for it.
+#[derive(Debug, Args)]
+struct Which {
+    /// The payment's name.
+    id: u128,
+    /// Who paid; needed where several payers gave a payment that name.
+    #[arg(long, value_name = "ACCOUNT")]
+    from: Option<AccountId>,
+    /// The node to ask; by default that of the payer's institution if --from names the payer, else all.
+    #[arg(long)]
+    node: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -201,34 +200,33 @@ fn fields(report: Report, object: &Value) -> Report {
 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
+        let system = &System::open(session, &self.reach)?;
         let report = match self.verb {
-            Verb::Account { verb } => verb.report(session)?,
-            Verb::Send { from, to, amount, terms } => {
-                let what = json!({ "to": to.to_string(), "amount": amount.to_string() });
-                terms.send(session, from, what)?
-            }
-            Verb::Multi(multi) => multi.send(session)?,
-            Verb::Hold(hold) => hold.send(session)?,
-            Verb::Post { decide, amount } => decide.post(session, amount)?,
-            Verb::Void { decide } => decide.void(session)?,
-            Verb::Status { id, node } => {
-                let (found, name) = orders::find(session, id, node.as_deref())?;
+            Verb::Account { verb } => verb.report(system)?,
+            Verb::Send(pay) => pay.send(system)?,
+            Verb::Multi(multi) => multi.send(system)?,
+            Verb::Hold(hold) => hold.send(system)?,
+            Verb::Post { decide, amount } => decide.post(system, amount)?,
+            Verb::Void { decide } => decide.void(system)?,
+            Verb::Status { which: Which { id, from, node } } => {
+                let (found, name) = orders::find(system, (id, from), node.as_deref())?;
                 fields(Report::new("synod-pay-transfer/1"), &found).field("node", name)
             }
-            Verb::Receipt { id, out, node } => {
-                receipt::receipt(session, id, node.as_deref(), out.as_deref())?
+            Verb::Receipt { which: Which { id, from, node }, out } => {
+                receipt::receipt(system, (id, from), node.as_deref(), out.as_deref())?
             }
             Verb::History { account, after, limit, node } => {
-                let at = Institution::of(session, account, node.as_deref())?;
+                let at = system.of(account, node.as_deref())?;
                 let path = format!("/v1/pay/accounts/{account}/history?after={after}&limit={limit}");
-                let found = at.get(session, &path)?;
+                let found = at.get(&path)?;
                 let rows = found["transfers"].as_array().into_iter().flatten();
                 Report::new("synod-pay-history/1")
                     .field("account", account.to_string())
                     .field("node", at.name())
+                    .field("more", found["more"].as_bool().unwrap_or(false))
                     .list("transfers", &TRANSFER, rows.map(|row| columns(row, &TRANSFER)).collect())
             }
-            Verb::Faucet { account, amount } => orders::faucet(session, account, amount)?,
+            Verb::Faucet { account, amount, id } => orders::faucet(system, account, (amount, id))?,
         };
         session.output.print(&report)?;
         Ok(Exit::Success)
@@ -236,22 +234,30 @@ impl Arguments {
 }
 
 impl AccountVerb {
-    fn report(self, session: &Session) -> Result<Report, SynError> {
+    fn report(self, system: &System) -> Result<Report, SynError> {
         match self {
             Self::New { node, ledger, code, key } => {
-                let at = Institution::named(session, node.as_deref())?;
+                let at = system.named(node.as_deref())?;
                 let ledger = ledger.or_else(|| at.ledger()).unwrap_or(1);
                 let mut body = json!({ "ledger": ledger, "code": code });
                 if let Some(key) = key {
                     body["ed25519"] = Value::from(key);
                 }
-                let opened = at.post(session, "/v1/pay/accounts", &body)?;
+                let opened = at.post("/v1/pay/accounts", (&body, "the opening")).map_err(|error| {
+                    if error.retry() != Retry::Unknown {
+                        return error;
+                    }
+                    let asks = format!("synod pay account ls --node {}", at.name());
+                    error.because(format!(
+                        "`{asks}` shows whether there is a new account; it has no id to ask by"
+                    ))
+                })?;
                 Ok(fields(Report::new("synod-pay-account/1"), &opened).field("node", at.name()))
             }
             Self::Ls { node, after, limit } => {
-                let at = Institution::named(session, node.as_deref())?;
+                let at = system.named(node.as_deref())?;
                 let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
-                let found = at.get(session, &format!("/v1/pay/accounts?limit={limit}{after}"))?;
+                let found = at.get(&format!("/v1/pay/accounts?limit={limit}{after}"))?;
                 let rows = found["accounts"].as_array().into_iter().flatten();
                 Ok(Report::new("synod-pay-accounts/1").field("node", at.name()).list(
                     "accounts",
@@ -260,8 +266,8 @@ impl AccountVerb {
                 ))
             }
             Self::Show { account, node } => {
-                let at = Institution::of(session, account, node.as_deref())?;
-                let found = at.get(session, &format!("/v1/pay/accounts/{account}"))?;
+                let at = system.of(account, node.as_deref())?;
+                let found = at.get(&format!("/v1/pay/accounts/{account}"))?;
                 Ok(fields(Report::new("synod-pay-account/1"), &found).field("node", at.name()))
             }
         }

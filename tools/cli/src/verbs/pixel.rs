@@ -90,7 +90,7 @@ fn show(session: &Session, (x, y): (u32, u32), since: &Since, by: &By) -> Done {
     let report = Report::new("synod-pixel/1")
         .field("x", x)
         .field("y", y)
-        .field("colour", crate::hex::hex(&colour))
+        .field("colour", synod_config::hex(&colour))
         .field("since_height", height);
     session.output.print(&report)?;
     Ok(Exit::Success)

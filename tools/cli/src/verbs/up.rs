@@ -322,6 +322,8 @@ fn select(directory: &Path, genesis: &Genesis, ports: &Ports) -> Result<String, 
         directory: Some(directory.to_owned()),
         resp: of(Service::Resp).next(),
         http: of(Service::Http).next(),
+        member: None,
+        token_file: None,
         managed,
     })?;
     contexts.select(&name)?;

@@ -113,7 +113,15 @@ fn payments_are_counted_once_everywhere_beside_the_ledger_alone() {
     for key in ["pps", "cpu_us_per_payment", "bytes_per_payment"] {
         assert!(runs.iter().all(|run| run[key].as_f64() > Some(0.0)), "{key}: {own}");
     }
-    assert!(runs.iter().all(|run| run["by_level"]["stable"].as_f64() > Some(0.0)), "{own}");
+    for level in ["certified", "settled", "stable"] {
+        assert!(runs.iter().all(|run| run["by_level"][level].as_f64() > Some(0.0)), "{level}: {own}");
+    }
+    let total = |key: &str| runs.iter().map(|run| run[key].as_u64().expect("a count")).sum::<u64>();
+    assert_eq!(
+        told["outcomes"],
+        serde_json::json!({ "accepted": total("accepted"), "rejected": total("busy"), "unknown": 0 })
+    );
+    assert!(told["held"].is_null() && total("accepted") > 0, "{told}");
     assert!(
         own["reference_pps"].as_f64() > Some(0.0) && own["ratio"]["reference"].as_f64() > Some(0.0),
         "{own}"

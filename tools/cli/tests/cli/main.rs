@@ -4,6 +4,7 @@
 mod bench;
 mod chop;
 mod clusters;
+mod customers;
 mod demo;
 mod documents;
 mod exits;

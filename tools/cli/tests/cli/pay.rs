@@ -229,6 +229,19 @@ fn a_receipt_is_checked_by_whoever_has_the_genesis_and_nothing_else() {
     assert_eq!(said(&rig.json("pay receipt 7 --node n0")), wanted);
 }
 
+/// Of hold 8, of verdict 81 over it, and of payment 10 to two.
+fn receipts_say_what_they_prove(rig: &Rig) {
+    let verdict = rig.json("pay receipt 81");
+    assert_eq!(said(&verdict)[..4], ["0-1-2", "", "50", "81"]);
+    assert_eq!(verdict["holds"], serde_json::json!(["0-0-2/1"]), "{verdict}");
+    let held = rig.json("pay receipt 8");
+    assert_eq!((&held["resolver"], &held["expires_at"]), (&"0-1-2".into(), &"0".into()), "{held}");
+    let proved = held["proved"].as_str().expect("a sentence");
+    assert!(proved.contains("60 aside and pays nothing"), "{proved}");
+    let several = rig.json("pay receipt 10");
+    assert_eq!(several["legs"], serde_json::json!(["0-1-2=5", "0-2-2=7"]), "{several}");
+}
+
 #[test]
 fn money_is_held_posted_voided_and_paid_to_several_once_per_id() {
     let deployed = Deployed::new();
@@ -289,7 +302,7 @@ fn money_is_held_posted_voided_and_paid_to_several_once_per_id() {
     let many = " --leg 0-1-2=1".repeat(65);
     rig.refused(&format!("pay multi --from 0-0-2{many}"), "SYN-3128", 5);
     rig.refused("pay multi --from 0-0-2 --leg 0-1-2", "SYN-1001", 2);
-    assert_eq!(said(&rig.json("pay receipt 81"))[..4], ["0-1-2", "", "50", "81"]);
+    receipts_say_what_they_prove(rig);
 
     // What was held and decided is in the history of everybody whom it touched.
     assert_eq!(deployed.kinds("0-0-2"), ["pay", "hold", "post", "hold", "void", "multi"]);
@@ -302,6 +315,26 @@ fn money_is_held_posted_voided_and_paid_to_several_once_per_id() {
     let book = deployed.equal_books();
     assert_eq!(sum(&book, "credits"), sum(&book, "debits"), "money is neither made nor lost");
     assert_eq!(sum(&book, "pending"), 0);
+}
+
+#[test]
+fn a_node_that_asks_for_a_token_is_used_with_it() {
+    let rig = Rig::new();
+    rig.ok("up --kind astro --nodes 1 --dir bank --base-port 0 --detach");
+    rig.ok("down");
+    let config = rig.path("bank/n0/node.toml");
+    let guarded = crate::rig::read(&config) + "\n[access]\nhttp_token_file = \"token\"\n";
+    std::fs::write(config, guarded).expect("the file is writable");
+    rig.write_private("bank/n0/token", "0123456789abcdef\n");
+    rig.write_private("other", "another\n");
+    let up = rig.json("up --dir bank --detach");
+    let deployed = Deployed { rig, up };
+    let rig = &deployed.rig;
+    rig.refused("pay account ls", "SYN-3011", 5);
+    rig.refused("pay account ls --token-file other", "SYN-3012", 5);
+    let opened = rig.json("pay account new --token-file bank/n0/token");
+    assert_eq!(opened["id"], "0-0-2");
+    rig.ok("pay send --from 0-0-1 --to 0-0-2 --amount 5 --token-file bank/n0/token");
 }
 
 #[test]

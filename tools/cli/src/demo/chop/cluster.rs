@@ -106,6 +106,8 @@ impl ChopCluster {
             directory: Some(self.directory()),
             resp: None,
             http: None,
+            member: None,
+            token_file: None,
             managed: true,
         }
     }

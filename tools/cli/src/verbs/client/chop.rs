@@ -6,7 +6,6 @@
 use super::receipts::write as write_receipt;
 use crate::cluster::unwritable;
 use crate::exit::{Done, bug};
-use crate::hex::hex;
 use crate::output::Report;
 use crate::session::{Session, home, usage};
 use clap::Args;
@@ -15,6 +14,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use synod_chopchop::client::Parameters;
+use synod_config::hex;
 use synod_config::{Context, Exit, Genesis, NodeKey, SynError, code};
 use synod_host::chop;
 use synod_host::chop::client::{ChopBroker, ChopClient, ChopClientSetup, ChopDelivered};

@@ -5,13 +5,13 @@
 
 use crate::cluster::unwritable;
 use crate::exit::bug;
-use crate::hex::{hex, unhex};
 use crate::session::{absolute, home};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use synod_config::{Context, SynError, code};
+use synod_config::{hex, unhex};
 use synod_crypto::Seed;
 use synod_host::{Identity, RequestId};
 

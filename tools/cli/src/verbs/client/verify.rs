@@ -89,7 +89,7 @@ fn shown(session: &Session, genesis: &Genesis, checked: &Checked) -> Done {
         .field("proved", "this client's message was delivered")
         .field("receipts", *count)
         .field("client", last.id)
-        .field("message", crate::hex::hex(&last.message))
+        .field("message", synod_config::hex(&last.message))
         .field("height", said.height)
         .field("batch", said.digest.to_string())
         .field("signers", names);
@@ -121,24 +121,54 @@ pub(crate) fn shown_payment(proved: &pay::Proved, genesis: &Genesis) -> Report {
     };
     let names = |members: NodeSet| members.iter().map(|signer| name(genesis, signer)).collect::<Vec<_>>();
     let known = pay::known(&proved.entry);
-    Report::new("synod-verify/1")
+    let report = Report::new("synod-verify/1")
         .field("kind", pay::KIND)
         .field("cluster", genesis.cluster().name.clone())
         .field("epoch", genesis.roster().epoch().0)
-        .field("proved", format!("this payment is {level}"))
+        .field("proved", said(&known, level))
         .field("level", level)
         .field("payment", known.kind)
         .field("id", known.id.to_string())
         .field("from", known.from.to_string())
         .field("n", known.n.to_string())
         .field("to", known.to.map(|to| to.to_string()))
-        .field("amount", known.amount.map(|amount| amount.to_string()))
+        .field("amount", known.amount.map(|amount| amount.to_string()));
+    with_parts(report, &known)
         .field("ledger", known.ledger)
         .field("code", known.code)
         .field("digest", proved.digest.to_string())
         .field("batch", format!("{}-{}", proved.lot.source, proved.lot.sequence))
         .field("certified_by", names(proved.certified_by))
         .field("settled_by", names(proved.settled_by))
+}
+
+/// What an entry of this level does, in words: who reads them must not take money set aside for money paid.
+fn said(known: &pay::Known, level: &str) -> String {
+    let amount = known.amount.unwrap_or(0);
+    match known.kind {
+        "pay" => format!("this payment is {level}"),
+        "multi" => format!("this payment to {} accounts is {level}", known.legs.len()),
+        "hold" => format!("this hold is {level}: it sets {amount} aside and pays nothing"),
+        "post" => format!("this verdict is {level}: it pays {amount} of what was held and frees the rest"),
+        "void" => format!("this verdict is {level}: it frees what was held and pays nothing"),
+        kind => format!("this entry of kind {kind} is {level}"),
+    }
+}
+
+/// Adds what only some entries have: legs, holds by their places in the logs of their payers, and whose orders decide.
+fn with_parts(mut report: Report, known: &pay::Known) -> Report {
+    if !known.legs.is_empty() {
+        let legs = known.legs.iter().map(|(to, amount)| format!("{to}={amount}"));
+        report = report.field("legs", legs.collect::<Vec<_>>());
+    }
+    if !known.holds.is_empty() {
+        let holds = known.holds.iter().map(|hold| format!("{}/{}", hold.spender, hold.n));
+        report = report.field("holds", holds.collect::<Vec<_>>());
+    }
+    if let Some((resolver, expires_at)) = known.resolver {
+        report = report.field("resolver", resolver.to_string()).field("expires_at", expires_at.to_string());
+    }
+    report
 }
 
 fn name(genesis: &Genesis, signer: NodeId) -> String {
@@ -243,5 +273,52 @@ mod tests {
         }
         let told = of_rules(&two, Rules::Chain3).expect_err("a chain of two").to_string();
         assert!(told.contains("SYN-6002") && told.contains("chain3"), "{told}");
+    }
+
+    /// An entry as users see it, of this kind.
+    fn known(kind: &'static str) -> pay::Known {
+        let account = |text: &str| text.parse::<pay::AccountId>().expect("an account");
+        pay::Known {
+            id: 8,
+            kind,
+            from: account("0-0-2"),
+            n: 3,
+            to: Some(account("0-1-2")),
+            amount: Some(60),
+            legs: Vec::new(),
+            resolver: None,
+            holds: Vec::new(),
+            ledger: 1,
+            code: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_proved_is_said_by_kind_and_nothing_held_is_called_paid() {
+        for (kind, word) in [("pay", "payment"), ("hold", "60 aside and pays nothing"), ("post", "pays 60")] {
+            let told = said(&known(kind), "stable");
+            assert!(told.contains("stable") && told.contains(word), "{told}");
+        }
+        for kind in ["hold", "post", "void", "close", "rekey"] {
+            let told = said(&known(kind), "settled");
+            assert!(told.contains("settled") && !told.contains("payment"), "{told}");
+        }
+    }
+
+    #[test]
+    fn legs_holds_and_who_decides_are_shown() {
+        let shown = |known: &pay::Known| with_parts(Report::new("synod-verify/1"), known).to_json();
+        let all = pay::Known {
+            legs: vec![(known("pay").from, 5), (known("pay").from, 7)],
+            resolver: Some((known("pay").from, 99)),
+            ..known("multi")
+        };
+        let told = shown(&all);
+        for part in [r#""legs":["0-0-2=5","0-0-2=7"]"#, r#""resolver":"0-0-2""#, r#""expires_at":"99""#] {
+            assert!(told.contains(part), "{told}");
+        }
+        assert!(said(&all, "stable").contains("to 2 accounts"));
+        let plain = shown(&known("pay"));
+        assert!(["legs", "holds", "resolver"].iter().all(|part| !plain.contains(part)), "{plain}");
     }
 }

@@ -5,7 +5,6 @@
 //! follow them, as far as their bodies are kept.
 
 use super::lanes::{blobs, records};
-use crate::hex::hex;
 use crate::layout;
 use crate::output::Report;
 use crate::session::usage;
@@ -20,6 +19,7 @@ use synod_chopchop::content::{AnyBatch, AnyHeader};
 use synod_chopchop::directory::{Directory, MemberChunk};
 use synod_chopchop::server::{Mark, ServerRecord};
 use synod_chopchop::store::{Pinned, StoreRecord};
+use synod_config::hex;
 use synod_config::{Genesis, SynError, code};
 use synod_crypto::Hash;
 use synod_hotstuff::Record;

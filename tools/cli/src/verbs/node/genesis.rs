@@ -1,10 +1,10 @@
 //! `synod node inspect genesis`: the cluster a node believes in.
 
-use crate::hex::hex;
 use crate::output::Report;
 use crate::verbs::config::Source;
 use clap::Args;
 use serde_json::Value;
+use synod_config::hex;
 use synod_config::{Genesis, SynError};
 
 /// The cluster id, its tolerance and its members.

@@ -2,13 +2,13 @@
 //! of it.
 
 use crate::cluster::unwritable;
-use crate::hex::hex;
 use crate::layout;
 use crate::output::Report;
 use crate::proof::Proof;
 use crate::verbs::config::Source;
 use clap::Args;
 use std::path::{Path, PathBuf};
+use synod_config::hex;
 use synod_config::{Genesis, SynError, code};
 use synod_hotstuff::{Anchor, Mark, Qc, Record, Safety};
 use synod_journal::record::{Decoded, Kind, decode};

@@ -4,7 +4,6 @@
 //! journal may keep older segments for their blobs; they are listed like the others.
 
 use crate::cluster::unwritable;
-use crate::hex::hex;
 use crate::layout;
 use crate::output::Report;
 use crate::verbs::config::Source;
@@ -12,6 +11,7 @@ use clap::Args;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
+use synod_config::hex;
 use synod_config::{Code, SynError, code};
 use synod_journal::record::{Decoded, Kind, decode};
 use synod_journal::segment::{self, BadHeader, Header, Origin};

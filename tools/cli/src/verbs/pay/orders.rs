@@ -1,13 +1,14 @@
 //! What is ordered of an institution: payments, holds, and what becomes of holds.
 
-use super::institution::{self, Institution};
+use super::institution::{self, Institution, System};
 use super::{Until, fields};
 use crate::output::Report;
-use crate::session::{Session, usage};
+use crate::session::usage;
 use clap::Args;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::str::FromStr;
-use synod_config::{SynError, code};
+use synod_config::{Exit, SynError, code};
 use synod_host::pay::AccountId;
 
 /// What every order says.
@@ -25,6 +26,30 @@ pub(super) struct Terms {
     /// Your reason, as a number.
     #[arg(long, default_value_t = 0)]
     code: u16,
+}
+
+/// Who pays whom, and how much.
+#[derive(Debug, Args)]
+pub(super) struct Parties {
+    /// Who pays.
+    #[arg(long, value_name = "ACCOUNT")]
+    from: AccountId,
+    /// Whom it pays; of a hold whom it would pay.
+    #[arg(long, value_name = "ACCOUNT")]
+    to: AccountId,
+    /// How much, in the smallest unit of the ledger; of a hold the most that it can pay.
+    #[arg(long)]
+    amount: u128,
+}
+
+/// Pays from one account to another, once per id, and waits until the payment is as sure as wanted.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  synod pay send --from 0-0-1 --to 0-1-1 --amount 5")]
+pub(super) struct Pay {
+    #[command(flatten)]
+    parties: Parties,
+    #[command(flatten)]
+    terms: Terms,
 }
 
 /// Pays several accounts in one entry, all or none.
@@ -45,15 +70,8 @@ pub(super) struct Multi {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod pay hold --from 0-0-1 --to 0-1-1 --amount 5 --id 8")]
 pub(super) struct Hold {
-    /// Who pays.
-    #[arg(long, value_name = "ACCOUNT")]
-    from: AccountId,
-    /// Whom it would pay.
-    #[arg(long, value_name = "ACCOUNT")]
-    to: AccountId,
-    /// How much at most.
-    #[arg(long)]
-    amount: u128,
+    #[command(flatten)]
+    parties: Parties,
     /// Whose orders decide over it; by default the payer's.
     #[arg(long, value_name = "ACCOUNT")]
     resolver: Option<AccountId>,
@@ -69,6 +87,9 @@ pub(super) struct Hold {
 pub(super) struct Decide {
     /// The hold's name.
     hold: u128,
+    /// Whose hold it is, where several payers gave one that name.
+    #[arg(long, value_name = "ACCOUNT")]
+    payer: Option<AccountId>,
     /// The account that decides; by default the one that the hold names.
     #[arg(long, value_name = "ACCOUNT")]
     by: Option<AccountId>,
@@ -96,7 +117,7 @@ impl FromStr for Leg {
 
 impl Terms {
     /// Sends an order with these fields to the institution of an account.
-    pub(super) fn send(self, session: &Session, from: AccountId, what: Value) -> Result<Report, SynError> {
+    pub(super) fn send(self, system: &System, from: AccountId, what: Value) -> Result<Report, SynError> {
         let id = self.id.unwrap_or_else(institution::draw_id);
         let mut order = json!({
             "id": id.to_string(), "from": from.to_string(), "ledger": self.ledger, "code": self.code,
@@ -106,54 +127,78 @@ impl Terms {
             unreachable!("both are objects")
         };
         order_fields.extend(what);
-        send(session, from, id, &order)
+        send(system, from, id, &order)
+    }
+}
+
+impl Parties {
+    fn order(&self) -> Value {
+        json!({ "to": self.to.to_string(), "amount": self.amount.to_string() })
+    }
+}
+
+impl Pay {
+    pub(super) fn send(self, system: &System) -> Result<Report, SynError> {
+        let what = self.parties.order();
+        self.terms.send(system, self.parties.from, what)
     }
 }
 
 impl Multi {
-    pub(super) fn send(self, session: &Session) -> Result<Report, SynError> {
+    pub(super) fn send(self, system: &System) -> Result<Report, SynError> {
         let legs = self.legs.iter();
         let legs = legs.map(|leg| json!({ "to": leg.to.to_string(), "amount": leg.amount.to_string() }));
         let legs: Vec<Value> = legs.collect();
-        self.terms.send(session, self.from, json!({ "legs": legs }))
+        self.terms.send(system, self.from, json!({ "legs": legs }))
     }
 }
 
 impl Hold {
-    pub(super) fn send(self, session: &Session) -> Result<Report, SynError> {
-        let resolver = self.resolver.unwrap_or(self.from);
-        let what = json!({
-            "to": self.to.to_string(), "amount": self.amount.to_string(), "pending": true,
-            "resolver": resolver.to_string(), "expires_at": self.expires_at.to_string(),
-        });
-        self.terms.send(session, self.from, what)
+    pub(super) fn send(self, system: &System) -> Result<Report, SynError> {
+        let resolver = self.resolver.unwrap_or(self.parties.from);
+        let mut what = self.parties.order();
+        what["pending"] = Value::from(true);
+        what["resolver"] = Value::from(resolver.to_string());
+        what["expires_at"] = Value::from(self.expires_at.to_string());
+        self.terms.send(system, self.parties.from, what)
     }
 }
 
 impl Decide {
     /// Pays what the hold set aside, or so much of it, and frees the rest.
-    pub(super) fn post(self, session: &Session, amount: Option<u128>) -> Result<Report, SynError> {
-        let mut what = json!({ "post_pending": true, "pending_id": self.hold.to_string() });
+    pub(super) fn post(self, system: &System, amount: Option<u128>) -> Result<Report, SynError> {
+        let mut what = self.order("post_pending");
         if let Some(amount) = amount {
             what["amount"] = Value::from(amount.to_string());
         }
-        let by = self.resolver(session)?;
-        self.terms.send(session, by, what)
+        let by = self.resolver(system)?;
+        self.terms.send(system, by, what)
     }
 
     /// Frees what the hold set aside.
-    pub(super) fn void(self, session: &Session) -> Result<Report, SynError> {
-        let by = self.resolver(session)?;
-        let what = json!({ "void_pending": true, "pending_id": self.hold.to_string() });
-        self.terms.send(session, by, what)
+    pub(super) fn void(self, system: &System) -> Result<Report, SynError> {
+        let by = self.resolver(system)?;
+        let what = self.order("void_pending");
+        self.terms.send(system, by, what)
+    }
+
+    /// What is to become of which hold.
+    fn order(&self, verdict: &str) -> Value {
+        let mut what = json!({ verdict: true, "pending_id": self.hold.to_string() });
+        if let Some(payer) = self.payer {
+            what["pending_from"] = Value::from(payer.to_string());
+        }
+        what
     }
 
     /// Who decides, as the hold says.
-    fn resolver(&self, session: &Session) -> Result<AccountId, SynError> {
+    fn resolver(&self, system: &System) -> Result<AccountId, SynError> {
         if let Some(by) = self.by {
             return Ok(by);
         }
-        let (found, _) = find(session, self.hold, None)?;
+        let (found, _) = find(system, (self.hold, self.payer), None).map_err(|error| {
+            if error.code() == code::BAD_USAGE { error.because("of a hold it is --payer") } else { error }
+        })?;
         let resolver = found["resolver"].as_str().and_then(|text| text.parse().ok());
         resolver.ok_or_else(|| {
             SynError::of(code::HOLD_NOT_FOUND, &[]).because(format!("transfer {} is no hold", self.hold))
@@ -162,56 +207,132 @@ impl Decide {
 }
 
 /// Sends an order to the institution of its payer.
-pub(super) fn send(session: &Session, from: AccountId, id: u128, order: &Value) -> Result<Report, SynError> {
-    let at = Institution::of(session, from, None)?;
-    let paid = at.post(session, "/v1/pay/transfers", order).map_err(|error| {
-        if error.retry() == synod_config::Retry::Unknown {
-            return error.because(format!(
-                "`synod pay status {id}` tells what became of it; sent again with --id {id} it happens once"
-            ));
+pub(super) fn send(system: &System, from: AccountId, id: u128, order: &Value) -> Result<Report, SynError> {
+    let at = system.of(from, None)?;
+    let paid = at.post("/v1/pay/transfers", (order, &format!("transfer {id}")));
+    let paid = paid.map_err(|error| {
+        if is_of_several(&error) {
+            return error.because("--payer ACCOUNT says whose hold is meant");
         }
-        error
+        // What is plainly refused, by the node or before it was sent, did not happen, and its id is as free as before.
+        if matches!(error.exit_code(), Exit::Rejected | Exit::Usage) {
+            return error;
+        }
+        error.because(format!(
+            "its id is {id}: `synod pay status {id} --from {from}` tells what became of it; sent again with --id {id} it \
+             happens once"
+        ))
     })?;
     Ok(fields(Report::new("synod-pay-transfer/1"), &paid).field("node", at.name()))
 }
 
-/// Asks one node, or each until one knows the payment; gives the name of the one that knows it.
-pub(super) fn find(session: &Session, id: u128, node: Option<&str>) -> Result<(Value, String), SynError> {
-    let asked = match node {
-        Some(node) => vec![Institution::named(session, Some(node))?],
-        None => Institution::all(session)?,
-    };
+/// Asks one node for a payment by its name and, if it is said, its payer; by default the payer's institution, or all: then the word of
+/// the payer's institution counts, or that of whoever calls it surest. Gives the name of the node that said so.
+///
+/// # Errors
+/// SYN-3132 where nobody knows it, SYN-1001 where several payers have one of that name and none was named.
+pub(super) fn find(
+    system: &System,
+    (id, from): (u128, Option<AccountId>),
+    node: Option<&str>,
+) -> Result<(Value, String), SynError> {
+    let path = path(id, from, "");
     let mut last = SynError::of(code::NOT_FOUND, &[("what", &format!("transfer {id}"))]);
-    for at in asked {
-        match at.get(session, &format!("/v1/pay/transfers/{id}")) {
-            Ok(found) => return Ok((found, at.name())),
+    let mut known: Vec<(Value, &str)> = Vec::new();
+    for at in asked(system, from, node)? {
+        match at.get(&path) {
+            Ok(found) => known.push((found, at.name())),
             Err(error) if error.code() == code::NOT_FOUND => {}
+            Err(error) if from.is_none() && is_of_several(&error) => {
+                return Err(error.because("--from ACCOUNT says whose payment is meant"));
+            }
             Err(error) => last = error,
         }
     }
-    Err(last)
+    one_payer(id, known.iter().filter_map(|(found, _)| found["from"].as_str()))?;
+    let surest = known.into_iter().max_by_key(|(found, name)| {
+        let payer = found["from"].as_str().and_then(|payer| payer.parse::<AccountId>().ok());
+        (
+            payer.is_some_and(|payer| system.of(payer, None).is_ok_and(|at| at.name() == *name)),
+            sureness(found),
+        )
+    });
+    surest.map(|(found, name)| (found, name.to_owned())).ok_or(last)
+}
+
+/// Where a payment is asked for: at a node of this name, else at its payer's institution, else everywhere.
+pub(super) fn asked<'a>(
+    system: &'a System,
+    from: Option<AccountId>,
+    node: Option<&str>,
+) -> Result<Vec<Institution<'a>>, SynError> {
+    match (node, from) {
+        (Some(node), _) => Ok(vec![system.named(Some(node))?]),
+        (None, Some(from)) => Ok(vec![system.of(from, None)?]),
+        (None, None) => system.all(),
+    }
+}
+
+/// The route of a payment, or of what `rest` says of it.
+pub(super) fn path(id: u128, from: Option<AccountId>, rest: &str) -> String {
+    let from = from.map(|from| format!("?from={from}")).unwrap_or_default();
+    format!("/v1/pay/transfers/{id}{rest}{from}")
+}
+
+/// Whether a node refuses because it knows payments of several payers under one name.
+pub(super) fn is_of_several(error: &SynError) -> bool {
+    error.code() == code::NAME_AMBIGUOUS
+}
+
+/// Makes sure that what was found under a name is one payer's: names are each payer's own.
+///
+/// # Errors
+/// SYN-1001 with the payers.
+pub(super) fn one_payer<'a>(id: u128, payers: impl Iterator<Item = &'a str>) -> Result<(), SynError> {
+    let payers: BTreeSet<&str> = payers.collect();
+    if payers.len() <= 1 {
+        return Ok(());
+    }
+    let payers: Vec<&str> = payers.into_iter().collect();
+    Err(usage(&format!("{id} names payments of {}", payers.join(" and of ")))
+        .because("--from ACCOUNT says whose payment is meant"))
+}
+
+/// How sure a node calls a payment.
+fn sureness(found: &Value) -> usize {
+    let levels = ["accepted", "certified", "settled", "stable"];
+    levels.iter().position(|level| found["state"] == *level).unwrap_or(0)
 }
 
 /// Gives an account money of its institution's issuer.
 ///
 /// # Errors
-/// SYN-3013 where the cluster is no drill, SYN-1001 for the issuer itself, and those of the order.
-pub(super) fn faucet(session: &Session, account: AccountId, amount: u128) -> Result<Report, SynError> {
-    let at = Institution::of(session, account, None)?;
-    if !at.is_drill() {
+/// SYN-3013 where the cluster is no drill or the institution issues no money, SYN-1001 for the issuer itself, and those of the order.
+pub(super) fn faucet(
+    system: &System,
+    account: AccountId,
+    (amount, id): (u128, Option<u128>),
+) -> Result<Report, SynError> {
+    let at = system.of(account, None)?;
+    if !system.is_drill() {
         return Err(SynError::of(code::NOT_PERMITTED, &[("what", "a faucet")])
             .because("only clusters made by `synod demo` or `synod up` have one"));
     }
+    // Without a registrar the account of that number is somebody's own.
+    let Some(ledger) = at.ledger() else {
+        return Err(SynError::of(code::NOT_PERMITTED, &[("what", "a faucet")])
+            .because(format!("{} is no registrar of the genesis and issues no money", at.name())));
+    };
     let from = synod_host::pay::issuer(account.registrar);
     if from == account {
         return Err(usage("the faucet pays from this very account; name another"));
     }
-    let (id, ledger) = (institution::draw_id(), at.ledger().unwrap_or(1));
+    let id = id.unwrap_or_else(institution::draw_id);
     let order = json!({
         "id": id.to_string(), "from": from.to_string(), "to": account.to_string(),
         "amount": amount.to_string(), "ledger": ledger,
     });
-    send(session, from, id, &order)
+    send(system, from, id, &order)
 }
 
 #[cfg(test)]

@@ -1,57 +1,51 @@
 //! `synod pay receipt`: what proves a payment to anybody, checked before it is handed on.
 
-use super::institution::Institution;
-use crate::context;
+use super::institution::System;
+use super::orders;
 use crate::output::Report;
-use crate::proof::Proof;
-use crate::session::{Session, no_context};
+use crate::proof::{Proof, invalid};
 use crate::verbs::client::{payment, shown_payment};
 use std::path::Path;
 use synod_config::{SynError, code};
-use synod_host::pay::{Level, Proved};
+use synod_host::pay::{AccountId, Proved};
 
-/// Takes the receipt of a payment of the node that shows the highest level: of one, or of each in turn.
+/// Takes the receipt of a payment of the node that shows the highest level: of one, of the payer's institution, or of all.
 ///
 /// # Errors
-/// SYN-3132 where nobody knows the payment, SYN-3008 where nobody has a certificate of it, SYN-6002 where a node gives what proves
+/// SYN-3132 where nobody knows the payment, SYN-1001 where several payers have one of that name and none was named, SYN-3008 where nobody has a certificate of it, SYN-6002 where a node gives what proves
 /// nothing, and those of the file.
 pub(super) fn receipt(
-    session: &Session,
-    id: u128,
+    system: &System,
+    (id, from): (u128, Option<AccountId>),
     node: Option<&str>,
     out: Option<&Path>,
 ) -> Result<Report, SynError> {
-    let genesis = context::genesis(session)?.ok_or_else(no_context)?;
-    let asked = match node {
-        Some(node) => vec![Institution::named(session, Some(node))?],
-        None => Institution::all(session)?,
-    };
-    let mut best: Option<(Proof, Proved, String)> = None;
+    let genesis = system.genesis();
+    let path = orders::path(id, from, "/receipt");
+    let mut known: Vec<(Proof, Proved, &str)> = Vec::new();
     let mut last = SynError::of(code::NOT_FOUND, &[("what", &format!("transfer {id}"))]);
-    for at in asked {
-        let found = at.get(session, &format!("/v1/pay/transfers/{id}/receipt")).and_then(|found| {
+    for at in orders::asked(system, from, node)? {
+        let found = at.get(&path).and_then(|found| {
             let proof = Proof::parse(&found.to_string(), Path::new("the receipt"))?;
-            let proved = payment(&proof, &genesis)?;
+            let proved = payment(&proof, genesis)?;
+            is_of(&proved, id, from)?;
             Ok((proof, proved))
         });
         match found {
-            Ok((proof, proved)) => {
-                let is_better = best.as_ref().is_none_or(|(_, known, _)| {
-                    proved.entry.id == known.entry.id && proved.level > known.level
-                });
-                if is_better {
-                    best = Some((proof, proved, at.name()));
-                }
-            }
+            Ok((proof, proved)) => known.push((proof, proved, at.name())),
             Err(error) if error.code() == code::NOT_FOUND => {}
+            Err(error) if from.is_none() && orders::is_of_several(&error) => {
+                return Err(error.because("--from ACCOUNT says whose payment is meant"));
+            }
             Err(error) => last = error,
         }
-        if best.as_ref().is_some_and(|(_, known, _)| known.level == Level::Stable) {
-            break;
-        }
     }
+    let payers: Vec<String> =
+        known.iter().map(|(_, proved, _)| proved.entry.id.spender.to_string()).collect();
+    orders::one_payer(id, payers.iter().map(String::as_str))?;
+    let best = known.into_iter().max_by_key(|(_, proved, _)| proved.level);
     let (proof, proved, name) = best.ok_or(last)?;
-    let report = shown_payment(&proved, &genesis).field("node", name);
+    let report = shown_payment(&proved, genesis).field("node", name);
     match out {
         Some(file) => {
             proof.write(file)?;
@@ -59,4 +53,13 @@ pub(super) fn receipt(
         }
         None => Ok(report.field("proof", proof.to_line())),
     }
+}
+
+/// A receipt may hold and be of another payment than was asked for.
+fn is_of(proved: &Proved, id: u128, from: Option<AccountId>) -> Result<(), SynError> {
+    let (of, payer) = (proved.entry.transfer, proved.entry.id.spender);
+    if of == id && from.is_none_or(|from| from == payer) {
+        return Ok(());
+    }
+    Err(invalid(&format!("it is of payment {of} of {payer}")))
 }
