@@ -11,10 +11,12 @@ use synod_crypto::{Hash, Hasher, Signature};
 use synod_ledger::{AccountId, Digests, Entry, Opening};
 use synod_machine::broadcast::{ITEMS_MAX, Items, Lot, PAYLOAD_MAX, Read};
 use synod_machine::planted;
-use synod_wire::{Bytes, Limits, List, Wire, Writer, wire};
+use synod_wire::{Bytes, Limits, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 /// Most openings of one batch.
 pub const OPENINGS_MAX: usize = 1_024;
+/// Bytes of the shortest line: an entry has two digests' worth of them.
+const LINE_BYTES_MIN: usize = 64;
 /// Longest path of an entry.
 const PATH_MAX: usize = 32;
 
@@ -123,24 +125,30 @@ impl Opened {
     /// Above [`ITEMS_MAX`] lines or [`OPENINGS_MAX`] openings.
     #[must_use]
     pub fn new(shard: u16, lot: Lot, prev: Hash, openings: Vec<Opening>, lines: Vec<Line>) -> Self {
-        let digests = digests(&lines);
+        let (written, spans) = write_lines(&lines);
+        let digests = digests(written.as_slice(), &spans);
         let (entries, auths, opened) = roots(&digests, &openings, &lines);
         let header = Header { shard, lot, prev, entries, auths, openings: opened };
         let openings = List::try_from(openings).expect("the representative counts openings");
         let lines = List::try_from(lines).expect("the representative counts lines");
         let batch = Batch { header, openings, lines };
-        Self { digest: header.digest(), payload: batch.encode(), batch, digests }
+        let mut payload =
+            Writer::with_capacity(header.size_hint() + batch.openings.size_hint() + written.len());
+        batch.header.write(&mut payload);
+        batch.openings.write(&mut payload);
+        payload.count(batch.lines.len());
+        payload.bytes(written.as_slice());
+        Self { digest: header.digest(), payload: payload.freeze(), batch, digests }
     }
 
     /// Reads a payload; `None` unless it is a batch of something whose header fits.
     #[must_use]
     pub fn read(payload: &Bytes) -> Option<Self> {
-        let limits = Limits { frame_max: PAYLOAD_MAX };
-        let batch = Batch::decode(payload.clone(), &limits).ok()?;
+        let (batch, spans) = decode(payload).ok()?;
         if batch.openings.is_empty() && batch.lines.is_empty() {
             return None;
         }
-        let digests = digests(&batch.lines);
+        let digests = digests(payload, &spans);
         let header = &batch.header;
         let fits =
             roots(&digests, &batch.openings, &batch.lines) == (header.entries, header.auths, header.openings);
@@ -190,8 +198,47 @@ impl Opened {
     }
 }
 
-fn digests(lines: &[Line]) -> Vec<Hash> {
-    Digests::default().entries(lines.iter().map(|line| &*line.entry))
+/// Where an entry stands in an encoding.
+type Span = core::ops::Range<usize>;
+
+/// The lines of a batch one after the other, and where their entries stand there.
+fn write_lines(lines: &[Line]) -> (Writer, Vec<Span>) {
+    let mut out = Writer::with_capacity(lines.iter().map(Wire::size_hint).sum());
+    let spans = lines.iter().map(|line| {
+        let start = out.len();
+        line.entry.write(&mut out);
+        let span = start..out.len();
+        line.auth.write(&mut out);
+        span
+    });
+    let spans = spans.collect();
+    (out, spans)
+}
+
+/// What [`Batch::decode`] gives, and where the entries stand in the payload: their bytes are what their digests are of.
+fn decode(payload: &Bytes) -> Result<(Batch, Vec<Span>), Malformed> {
+    let mut input = Reader::new(payload.clone(), &Limits { frame_max: PAYLOAD_MAX })?;
+    let (header, openings) = (Header::read(&mut input)?, List::read(&mut input)?);
+    let refusal = input.refuse(Why::TooLong);
+    let count = input.count(ITEMS_MAX)?;
+    // No line is shorter than this: a short input that claims many reserves little and then ends.
+    let room = count.min(input.remaining() / LINE_BYTES_MIN + 1);
+    let (mut lines, mut spans) = (Vec::with_capacity(room), Vec::with_capacity(room));
+    for _ in 0..count {
+        let start = input.at();
+        let entry = Arc::<Entry>::read(&mut input)?;
+        spans.push(start..input.at());
+        lines.push(Line { entry, auth: Auth::read(&mut input)? });
+    }
+    input.finish()?;
+    let lines = List::try_from(lines).map_err(|_| refusal)?;
+    Ok((Batch { header, openings, lines }, spans))
+}
+
+fn digests(encoded: &[u8], spans: &[Span]) -> Vec<Hash> {
+    let entries: Vec<&[u8]> =
+        spans.iter().map(|span| encoded.get(span.clone()).unwrap_or_default()).collect();
+    Digests::default().encoded(&entries)
 }
 
 fn tree(digests: &[Hash]) -> Tree {
@@ -244,4 +291,62 @@ fn is_closed(opened: &Opened, items: &[u32]) -> bool {
             }
             !is_behind || planted!(A25)
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use synod_machine::testing::pick;
+    use synod_wire::{Draw, Drawn};
+
+    use super::*;
+
+    /// Batches of all kinds, whole, cut short, prolonged and with bytes changed.
+    #[test]
+    fn a_batch_that_is_read_with_the_places_of_its_entries_is_the_one_that_its_encoding_says() {
+        let (mut drawn, mut read, mut refused) = (Drawn::new(3), 0, 0);
+        let limits = Limits { frame_max: PAYLOAD_MAX };
+        for _ in 0..300 {
+            let whole = Batch::draw(&mut drawn).encode();
+            for _ in 0..8 {
+                let mut bytes = whole.to_vec();
+                match drawn.below(4) {
+                    0 => bytes.truncate(pick(&mut drawn, whole.len())),
+                    1 => bytes.push(0),
+                    2 => {
+                        let at = pick(&mut drawn, bytes.len());
+                        bytes[at] ^= 1 << drawn.below(8);
+                    }
+                    _ => {}
+                }
+                let payload = Bytes::from(bytes);
+                let (placed, plain) = (decode(&payload), Batch::decode(payload.clone(), &limits));
+                assert_eq!(placed.as_ref().map(|(batch, _)| batch).ok(), plain.as_ref().ok());
+                let Ok((batch, spans)) = placed else {
+                    refused += 1;
+                    continue;
+                };
+                read += 1;
+                assert_eq!(spans.len(), batch.lines.len());
+                for (line, span) in batch.lines.iter().zip(&spans) {
+                    assert_eq!(payload.slice(span.clone()), line.entry.encode());
+                }
+                let alone = batch.lines.iter().map(|line| Digests::default().entry(&line.entry));
+                assert_eq!(digests(&payload, &spans), alone.collect::<Vec<Hash>>());
+            }
+        }
+        assert!(read > 600 && refused > 600, "{read} read, {refused} refused");
+    }
+
+    #[test]
+    fn a_batch_that_is_put_together_is_read_as_it_was() {
+        let mut drawn = Drawn::new(4);
+        for _ in 0..50 {
+            let Batch { header, openings, lines } = Batch::draw(&mut drawn);
+            let opened =
+                Opened::new(header.shard, header.lot, header.prev, openings.into_vec(), lines.into_vec());
+            assert_eq!(opened.payload(), opened.batch.encode());
+            let is_empty = opened.batch.lines.is_empty() && opened.batch.openings.is_empty();
+            assert_eq!(Opened::read(&opened.payload()), (!is_empty).then_some(opened));
+        }
+    }
 }

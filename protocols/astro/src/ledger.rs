@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use synod_crypto::{Hash, PublicKey};
+use synod_crypto::{Hash, PublicKey, near};
 use synod_ledger::{AccountId, Book, Class, Code, Entry, EntryId, Kind, Opening, Owner, Total, Units, judge};
 use synod_machine::broadcast::Lot;
 use synod_machine::planted;
@@ -16,6 +16,9 @@ use crate::batch::{Auth, Line};
 use crate::logs::Logs;
 use crate::waits::{Cause, Waiter, Waits};
 use crate::xlog::{Base, Certified, Lots, Slot, Xlog};
+
+/// How many entries before it is needed a thing is asked for: so many take the time that memory takes.
+const AHEAD: usize = 4;
 
 /// An entry that settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +90,40 @@ impl Ledger {
         self.book.open(opening)?;
         self.stir(Cause::Opening(opening.id));
         Ok(())
+    }
+
+    /// Has what the next entries of a list rest on brought nearer, while `at` is worked on: nothing of it is in a cache otherwise.
+    pub(crate) fn near(&self, lines: &[Line], at: usize) {
+        let ahead = |steps: usize| lines.get(at.saturating_add(steps)).map(|line| &*line.entry);
+        lines.get(at.saturating_add(4 * AHEAD)).into_iter().for_each(|line| near(&line.entry.id));
+        if let Some(entry) = ahead(3 * AHEAD) {
+            self.open.near_place(entry.id.spender);
+            self.near_accounts(entry);
+        }
+        ahead(2 * AHEAD).into_iter().for_each(|entry| self.open.near_log(entry.id.spender));
+        self.near_slot(ahead(AHEAD).map(|entry| entry.id.spender));
+    }
+
+    fn near_accounts(&self, entry: &Entry) {
+        self.book.near(entry.id.spender);
+        if let Kind::Pay(leg) = &entry.kind {
+            self.book.near(leg.to);
+        }
+    }
+
+    fn near_slot(&self, id: Option<AccountId>) {
+        id.and_then(|id| self.open.get(id)).into_iter().for_each(Xlog::near_first);
+    }
+
+    /// The same for logs in which something may settle.
+    fn near_settling(&self, work: &VecDeque<AccountId>) {
+        let ahead = |steps: usize| work.get(steps).copied();
+        ahead(5 * AHEAD).into_iter().for_each(|id| self.open.near_place(id));
+        ahead(4 * AHEAD).into_iter().for_each(|id| self.open.near_log(id));
+        self.near_slot(ahead(3 * AHEAD));
+        let first = |id: AccountId| self.open.get(id)?.slots().next();
+        ahead(2 * AHEAD).and_then(first).into_iter().for_each(|slot| near(&slot.line.entry.id));
+        ahead(AHEAD).and_then(first).into_iter().for_each(|slot| self.near_accounts(&slot.line.entry));
     }
 
     /// The open ends of all logs that have one.
@@ -242,28 +279,37 @@ impl Ledger {
         }
     }
 
-    /// Counts a certificate for an entry, in a batch or by descent; what settles by it, [`Self::settle`] says.
-    pub(crate) fn certify(&mut self, line: &Line, digest: Hash, lot: Option<Lot>) -> Certified {
+    /// Counts a certificate for an entry by descent; what settles by it, [`Self::settle`] says.
+    pub(crate) fn certify(&mut self, line: &Line, digest: Hash) -> Certified {
+        self.count_certificate(line, digest, None).0
+    }
+
+    /// Counts a certificate for an entry of a batch, and says whether the entry waits for its turn and did not know of the batch.
+    pub(crate) fn certify_in(&mut self, line: &Line, digest: Hash, lot: Lot) -> (Certified, bool) {
+        self.count_certificate(line, digest, Some(lot))
+    }
+
+    fn count_certificate(&mut self, line: &Line, digest: Hash, lot: Option<Lot>) -> (Certified, bool) {
         let EntryId { spender, n } = line.entry.id;
         let base = Base::of(&self.book, spender);
         if n <= base.sequence {
             let again = planted!(A5) && self.book.apply(&line.entry, digest).is_ok();
             let contradicts = !again && (n == 0 || n == base.sequence && digest != base.head);
-            return if contradicts { Certified::Contradicts } else { Certified::Whole };
+            return (if contradicts { Certified::Contradicts } else { Certified::Whole }, false);
         }
-        let (before, known) = match self.open.get_mut(spender) {
-            Some(xlog) => (xlog.count(), xlog.certify_known(base, (n, digest), lot)),
-            None => (0, None),
-        };
-        let (certified, expected) = match known {
-            Some(certified) => (certified, before),
-            None => {
-                let slot = self.fresh(line, digest);
-                let certified = self.open.or_default(spender, &self.book).certify(base, slot, lot);
-                (certified, before.saturating_add(1))
+        let known = self.open.get_mut(spender).map(|xlog| {
+            let before = xlog.count();
+            (xlog.certify_known(base, (n, digest), lot), before, xlog.count())
+        });
+        let ((certified, is_new), expected, count) = match known {
+            Some((Some(certified), before, count)) => (certified, before, count),
+            _ => {
+                let (slot, before) = (self.fresh(line, digest), known.map_or(0, |(_, before, _)| before));
+                let xlog = self.open.or_default(spender, &self.book);
+                let certified = xlog.certify(base, slot, lot);
+                (certified, before.saturating_add(1), xlog.count())
             }
         };
-        let count = self.open.get(spender).map_or(0, Xlog::count);
         if certified != Certified::Contradicts && count < expected {
             // What gave way to it may let others have its money.
             self.stir(Cause::Funds(spender));
@@ -273,7 +319,7 @@ impl Ledger {
         if count == 0 {
             self.open.remove(spender);
         }
-        certified
+        (certified, is_new)
     }
 
     /// The entries that logs lack below certified ones.
@@ -335,7 +381,7 @@ impl Ledger {
     }
 
     fn stir(&mut self, cause: Cause) {
-        if self.waits.has(cause) {
+        if !self.waits.is_empty() && self.waits.has(cause) {
             self.stirred.insert(cause);
         }
     }
@@ -354,21 +400,26 @@ impl Ledger {
     /// holds and accounts are here (Listing 9, 4.7).
     pub(crate) fn settle(&mut self, changed: impl IntoIterator<Item = AccountId>) -> Settlement {
         let (mut work, mut out) = (VecDeque::from_iter(changed), Settlement::default());
+        out.entries.reserve(work.len());
         loop {
             while let Some(cause) = self.stirred.pop_first() {
                 self.wake(cause, &mut work, &mut out);
             }
+            self.near_settling(&work);
             let Some(account) = work.pop_front() else { return out };
             self.settle_log(account, &mut out);
         }
     }
 
     fn settle_log(&mut self, id: AccountId, out: &mut Settlement) {
-        self.waits.let_go(Waiter::Log(id));
+        if !self.waits.is_empty() {
+            self.waits.let_go(Waiter::Log(id));
+        }
         loop {
             let base = Base::of(&self.book, id);
             let Some(slot) = self.open.get(id).and_then(|xlog| xlog.next(base)) else { return };
             let entry = &slot.line.entry;
+            // Before it settles: holds that it decides over are gone behind it.
             let causes = if self.waits.is_empty() { Vec::new() } else { self.causes(entry) };
             if let Err(code) = self.book.apply(entry, slot.digest) {
                 if let Some(cause) = self.cause(entry, code) {
@@ -382,9 +433,9 @@ impl Ledger {
             if xlog.is_empty() {
                 self.open.remove(id);
             }
+            causes.into_iter().for_each(|cause| self.stir(cause));
             let by_descent = slot.lots.is_empty();
             out.entries.push(Settled { line: slot.line, digest: slot.digest, lots: slot.lots, by_descent });
-            causes.into_iter().for_each(|cause| self.stir(cause));
         }
     }
 

@@ -13,7 +13,7 @@ mod show;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use synod_ledger::{Book, EntryId};
+use synod_ledger::{Book, Digests, EntryId};
 use synod_machine::broadcast::{Broadcast, Lot, Offer, ReliableBroadcast};
 use synod_machine::{Bounded, Event, Lift, Machine, Nested, Recover, To, Turn, Unrecoverable};
 use synod_quorum::{Model, NodeId, NodeSet, Quorums};
@@ -48,6 +48,7 @@ fn say<B: Carrier>(turn: &mut Turn<'_, Replica<B>>, to: impl Into<To>, word: Wor
 /// One member's part in the ledger of its shard.
 pub struct Replica<B: Machine> {
     config: Config,
+    digests: Digests,
     quorums: Quorums,
     broadcast: Nested<B>,
     /// What the broadcast said in this step and was not looked at.
@@ -94,9 +95,10 @@ impl<B: Carrier> Replica<B> {
         let members = config.view.roster.all();
         let quorums = Quorums::new(Model::Byzantine, members.count())
             .map_err(|_| Unrecoverable("no members".into()))?;
-        if !members.contains(config.me) {
+        let me = config.me.member().filter(|_| members.contains(config.me));
+        let Some(me) = me.map(u32::from) else {
             return Err(Unrecoverable("this node is no member of the view".into()));
-        }
+        };
         if let Some(fault) = config.parameters.fault() {
             return Err(Unrecoverable(fault.into()));
         }
@@ -118,11 +120,12 @@ impl<B: Carrier> Replica<B> {
         }
         Ok(Self {
             ledger: Ledger::new(book, config.parameters.window),
+            digests: Digests::default(),
             quorums,
             broadcast: Nested::new(channel),
             heard: VecDeque::new(),
             lanes,
-            desk: Desk::default(),
+            desk: Desk::of(me),
             feed: Feed::default(),
             shown: VecDeque::new(),
             wanted: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use synod_crypto::Hash;
 use synod_ledger::{Book, Border, Code, Digests, Entry, Kind, Owner, Total, Units, Verdict};
 use synod_quorum::PublicKey;
-use synod_wire::{Draw, Drawn, List};
+use synod_wire::{Bytes, Draw, Drawn, List, Wire as _};
 
 use crate::shop::{
     ABROAD, ANNA, BERT, CARL, EURO, ISSUER, available, hold, leg, legs, next, pay, put, sums, with,
@@ -182,6 +182,8 @@ fn entries_that_are_hashed_together_have_the_digests_that_each_has_alone() {
     for count in [0, 1, 3, 40] {
         let entries: Vec<Entry> = (0..count).map(|_| Entry::draw(&mut drawn)).collect();
         let alone: Vec<Hash> = entries.iter().map(|entry| digests.entry(entry)).collect();
-        assert_eq!(digests.entries(entries.iter()), alone);
+        let encoded: Vec<Bytes> = entries.iter().map(Entry::encode).collect();
+        let encoded: Vec<&[u8]> = encoded.iter().map(|one| &one[..]).collect();
+        assert_eq!(digests.encoded(&encoded), alone);
     }
 }

@@ -99,7 +99,9 @@ impl<B: Carrier> Replica<B> {
         let mut renamed: BTreeMap<AccountId, Owner> = BTreeMap::new();
         let lines = opened.batch.lines.iter().map(|line| {
             let spender = line.entry.id.spender;
-            if !is_wanted(spender) {
+            let is_signed = matches!(line.auth, Auth::Owner(_));
+            if !(is_signed || matches!(line.entry.kind, synod_ledger::Kind::Rekey(_))) || !is_wanted(spender)
+            {
                 return None;
             }
             let owner = renamed.get(&spender).copied().or_else(|| self.ledger.owner(line.entry.id));
@@ -192,9 +194,9 @@ impl<B: Carrier> Replica<B> {
     ) -> Except {
         let lot = opened.lot();
         let (mut out, mut behind, mut wait) = (Vec::new(), BTreeSet::new(), Vec::new());
-        for ((at, line, digest), key) in
-            opened.lines().zip(keys.iter().copied().chain(std::iter::repeat(None)))
-        {
+        let keyed = opened.lines().zip(keys.iter().copied().chain(std::iter::repeat(None)));
+        for (place, ((at, line, digest), key)) in keyed.enumerate() {
+            self.ledger.near(&opened.batch.lines, place);
             let spender = line.entry.id.spender;
             let was_left_out = before.is_none_or(|before| before.items().binary_search(&at).is_ok());
             if !was_left_out {
@@ -221,11 +223,21 @@ impl<B: Carrier> Replica<B> {
 
     /// What this node's own desk admitted and has not broadcast is promised from here on, if an entry that is endorsed rests on it.
     fn record_admitted(&mut self, opened: &Opened, except: &Except, turn: &mut Turn<'_, Self>) {
-        if self.desk.has_recorded_all() {
+        let spenders = opened.lines().map(|(at, line, _)| (at, line.entry.id.spender));
+        // Customers of an institution are mostly in its own batches.
+        let (mut registrar, mut has_any) = (None, false);
+        let endorsed: BTreeSet<AccountId> = spenders
+            .filter(|(at, spender)| {
+                if registrar.replace(spender.registrar) != Some(spender.registrar) {
+                    has_any = self.desk.has_unrecorded(*spender);
+                }
+                has_any && except.items().binary_search(at).is_err()
+            })
+            .map(|(_, spender)| spender)
+            .collect();
+        if endorsed.is_empty() {
             return;
         }
-        let endorsed = opened.lines().filter(|(at, ..)| except.items().binary_search(at).is_err());
-        let endorsed: BTreeSet<AccountId> = endorsed.map(|(_, line, _)| line.entry.id.spender).collect();
         for id in self.desk.unrecorded(&endorsed) {
             let Some(slot) = self.ledger.slot(id) else { continue };
             let (line, debit, is_certified) = (slot.line.clone(), slot.debit, slot.is_certified);

@@ -112,7 +112,7 @@ impl<B: Carrier> Replica<B> {
             }
             Promise::Descended(line) => {
                 let digest = Digests::default().entry(&line.entry);
-                self.ledger.certify(&line, digest, None);
+                self.ledger.certify(&line, digest);
                 self.settle_again([line.entry.id.spender]);
             }
             Promise::Book(part) => self.replay_book(*part, replay)?,
