@@ -156,6 +156,17 @@ impl Book {
         }
     }
 
+    /// How many accounts a registrar has opened: they have the numbers up to this one.
+    #[must_use]
+    pub fn opened_by(&self, registrar: u32) -> u64 {
+        self.opened(registrar).map_or(0, |opened| opened.accounts.len() as u64)
+    }
+
+    /// All registrars, lowest first.
+    pub fn registrars(&self) -> impl Iterator<Item = u32> {
+        self.registrars.iter().map(|(registrar, _)| *registrar)
+    }
+
     /// What an account can spend.
     #[must_use]
     pub fn available(&self, id: AccountId) -> Option<Total> {

@@ -3,7 +3,8 @@
 //! *What it gives.* A [`Book`] holds the accounts of one shard. Each account has an exclusive log of outgoing [`Entry`]s, each
 //! naming the digest of the one before. [`judge`] says whether an entry may be endorsed behind what was endorsed before, and
 //! [`Book::apply`] settles it: all of it, or nothing and a [`Code`]. [`SumTree`] commits to every account and to the sums over
-//! all, so that one path shows a balance and the root shows what is owed in total.
+//! all, so that one path shows a balance and the root shows what is owed in total. [`Past`] is a book as it was before some of its
+//! entries, so that replicas that settled different sets compute one root over what all of them have.
 //!
 //! *Rules.* Nothing is created: balances and what was set aside change by transfers alone, and an account below 0 is one whose
 //! limit allows it. Available money is never below 0. No effect depends on which credits came first, so the state after a set
@@ -21,6 +22,7 @@ mod code;
 mod entry;
 mod id;
 mod judge;
+mod past;
 mod state;
 mod sums;
 mod total;
@@ -33,6 +35,7 @@ pub use entry::{
 };
 pub use id::{AccountId, BadAccountId};
 pub use judge::{HOLDS_OPEN_MAX, Promised, judge};
+pub use past::{Applied, Overwrote, Past};
 pub use state::{Part, Standing};
-pub use sums::{LEVELS_MAX, Node, Opened, SumLeaf, SumPath, SumTree, Sums};
+pub use sums::{LEVELS_MAX, Node, Opened, RANGE_LEAVES, SumLeaf, SumPath, SumRange, SumTree, Sums};
 pub use total::{Amount, Total, Units};
