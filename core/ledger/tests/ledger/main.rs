@@ -1,5 +1,6 @@
 //! What the ledger promises, against books kept by hand.
 
+mod borders;
 mod entries;
 mod order;
 mod parts;
@@ -9,11 +10,11 @@ mod totals;
 mod tree;
 
 use synod_ledger::{
-    AccountId, Border, Code, Entry, EntryId, Flags, Hold, Kind, Leg, Node, Opened, Opening, Owner, Part,
+    AccountId, Border, Code, Entry, EntryId, Flags, Hold, Kind, Leg, Node, Opened, Opening, Owner, Part, Run,
     Standing, SumLeaf, SumPath, Sums, Terms, Total, Units, UserData, Verdict,
 };
 
 synod_wire::conformance!(
-    AccountId, Border, Code, Entry, EntryId, Flags, Hold, Kind, Leg, Node, Opened, Opening, Owner, Part,
+    AccountId, Border, Code, Entry, EntryId, Flags, Hold, Kind, Leg, Node, Opened, Opening, Owner, Part, Run,
     Standing, SumLeaf, SumPath, Sums, Terms, Total, Units, UserData, Verdict,
 );
