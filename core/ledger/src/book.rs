@@ -6,7 +6,8 @@ use synod_crypto::near;
 use synod_wire::wire;
 
 use crate::account::{CLOSED, FROZEN};
-use crate::{Account, AccountId, Code, EntryId, Opening, Terms, Total, Units};
+use crate::used::Used;
+use crate::{Account, AccountId, Code, EntryId, Opening, Run, Terms, Total, Units};
 
 /// Most registrars of a shard: members and institutions that open accounts.
 pub const REGISTRARS_MAX: usize = 1_024;
@@ -58,18 +59,20 @@ pub struct Book {
     holds: BTreeMap<EntryId, Hold>,
     exported: BTreeMap<Border, Total>,
     imported: BTreeMap<Border, Total>,
+    used: Used,
 }
 
 impl Book {
     /// An empty book.
     #[must_use]
-    pub const fn new(shard: u16) -> Self {
+    pub fn new(shard: u16) -> Self {
         Self {
             shard,
             registrars: Vec::new(),
             holds: BTreeMap::new(),
             exported: BTreeMap::new(),
             imported: BTreeMap::new(),
+            used: Used::default(),
         }
     }
 
@@ -231,21 +234,21 @@ impl Book {
         self.exported.insert(border, sum);
     }
 
-    /// Credits what an entry of another shard pays to an account of this one. The caller sees to it that each leg is
-    /// credited once.
-    ///
-    /// # Errors
-    /// [`Code::UnknownBeneficiary`], [`Code::LedgerMismatch`], [`Code::Overflow`]; nothing has changed then.
-    pub fn import(&mut self, from: Border, to: AccountId, amount: crate::Amount) -> Result<(), Code> {
-        let crossed = self.imported.get(&from).copied().unwrap_or_default();
-        let crossed = crossed.checked_add(amount.into()).ok_or(Code::Overflow)?;
-        let account = self.account_mut(to).ok_or(Code::UnknownBeneficiary)?;
-        if account.ledger != from.ledger {
-            return Err(Code::LedgerMismatch);
-        }
-        account.credits = account.credits.checked_add(amount.into()).ok_or(Code::Overflow)?;
-        self.imported.insert(from, crossed);
-        Ok(())
+    pub(crate) fn imported_from(&self, border: Border) -> Total {
+        self.imported.get(&border).copied().unwrap_or_default()
+    }
+
+    pub(crate) const fn used(&self) -> &Used {
+        &self.used
+    }
+
+    pub(crate) fn use_up(&mut self, id: EntryId) {
+        self.used.insert(id);
+    }
+
+    /// Takes in places that were used before; false if some of them are known already.
+    pub(crate) fn use_again(&mut self, spender: AccountId, run: Run) -> bool {
+        self.used.put(spender, run)
     }
 
     /// All accounts in the order of their names.
@@ -266,11 +269,13 @@ impl Book {
         })
     }
 
-    /// Bytes that accounts, terms and holds take.
+    /// Bytes that accounts, terms, holds, totals of other shards and used entries of theirs take.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let opened = self.registrars.iter().map(|(_, opened)| opened.bytes()).sum::<usize>();
-        (opened + self.holds.len() * 2 * (size_of::<EntryId>() + size_of::<Hold>())) as u64
+        let borders = (self.exported.len() + self.imported.len()) * 2 * size_of::<(Border, Total)>();
+        let holds = self.holds.len() * 2 * (size_of::<EntryId>() + size_of::<Hold>());
+        (opened + holds + borders + self.used.bytes()) as u64
     }
 }
 

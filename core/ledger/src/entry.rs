@@ -143,6 +143,24 @@ impl Entry {
         }
     }
 
+    /// What it pays out itself, without what it decides over.
+    #[must_use]
+    pub fn legs(&self) -> &[Leg] {
+        match &self.kind {
+            Kind::Close(leg) if leg.amount.0 == 0 => &[],
+            Kind::Pay(leg) | Kind::Close(leg) => std::slice::from_ref(leg),
+            Kind::MultiPay(legs) => legs,
+            Kind::Hold { .. } | Kind::Resolve { .. } | Kind::Rekey(_) | Kind::Move(_) | Kind::SetLimit(_) => {
+                &[]
+            }
+        }
+    }
+
+    /// Those of its legs that are of accounts of a shard.
+    pub fn legs_into(&self, shard: u16) -> impl Iterator<Item = &Leg> {
+        self.legs().iter().filter(move |leg| leg.to.shard == shard)
+    }
+
     /// Accounts that it names beside the spender: what happens to one of them may let a waiting entry settle.
     pub fn names(&self) -> impl Iterator<Item = AccountId> {
         let (legs, to, holds): (&[Leg], Option<AccountId>, &[EntryId]) = match &self.kind {
