@@ -192,7 +192,7 @@ impl Work {
                 let digest = Digests::default().entry(&line.entry);
                 let good = match line.auth {
                     Auth::Owner(signature) => {
-                        claim(&view, Authorized { entry: digest }, key, signature).verify(keys).is_ok()
+                        owner_claim(&view, Authorized { entry: digest }, key, signature).verify(keys).is_ok()
                     }
                     Auth::Institution => false,
                 };
@@ -246,10 +246,19 @@ impl Work {
     }
 }
 
-/// An owner's claim: good in every view, so it names none.
-fn claim(view: &View, statement: Authorized, key: PublicKey, signature: Signature) -> Claim<Authorized> {
-    let scope = Scope { cluster: view.cluster, epoch: Epoch(0) };
-    Claim { statement, scope, signer: NodeId(u32::MAX), key, signature }
+/// Where owners' signatures are good: in every view, so they name none.
+pub(crate) fn owner_scope(view: &View) -> Scope {
+    Scope { cluster: view.cluster, epoch: Epoch(0) }
+}
+
+/// An owner's claim.
+pub(crate) fn owner_claim(
+    view: &View,
+    statement: Authorized,
+    key: PublicKey,
+    signature: Signature,
+) -> Claim<Authorized> {
+    Claim { statement, scope: owner_scope(view), signer: NodeId(u32::MAX), key, signature }
 }
 
 fn receipt_claim(view: &View, from: NodeId, receipt: &Receipt) -> Option<Claim<Settled>> {
@@ -267,7 +276,7 @@ fn check(opened: &Opened, view: &View, owners: &[Option<PublicKey>], keys: &Keys
     let mut at = Vec::new();
     for ((index, line, digest), owner) in opened.lines().zip(owners) {
         if let (Some(key), Auth::Owner(signature)) = (owner, line.auth) {
-            claims.push(claim(view, Authorized { entry: digest }, *key, signature));
+            claims.push(owner_claim(view, Authorized { entry: digest }, *key, signature));
             at.push((index, *key));
         }
     }

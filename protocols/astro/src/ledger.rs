@@ -131,6 +131,11 @@ impl Ledger {
         self.open.iter()
     }
 
+    /// The open end of a log, if it has one.
+    pub(crate) fn log(&self, id: AccountId) -> Option<&Xlog> {
+        self.open.get(id)
+    }
+
     /// How many open entries a log has.
     pub(crate) fn open_of(&self, id: AccountId) -> u32 {
         let count = self.open.get(id).map_or(0, Xlog::count);
@@ -178,7 +183,41 @@ impl Ledger {
     /// # Errors
     /// See [`Self::accept`].
     pub(crate) fn may_accept(&self, line: &Line, digest: Hash, by: Authority) -> Result<Option<Total>, Code> {
-        let entry = &line.entry;
+        self.place(&line.entry, digest, || self.authorize(line, by))
+    }
+
+    /// What an entry takes that could be accepted once the holder of this key signed it.
+    ///
+    /// # Errors
+    /// See [`Self::accept`].
+    pub(crate) fn may_sign(
+        &self,
+        entry: &Entry,
+        digest: Hash,
+        key: PublicKey,
+    ) -> Result<Option<Total>, Code> {
+        self.place(entry, digest, || self.signs(entry, key))
+    }
+
+    /// Whether it is for the holder of this key to sign an entry.
+    ///
+    /// # Errors
+    /// [`Code::UnknownAccount`], [`Code::Unauthorized`], and [`Code::LimitNotCosigned`] for what owners do not decide.
+    pub(crate) fn signs(&self, entry: &Entry, key: PublicKey) -> Result<(), Code> {
+        match self.owner(entry.id).ok_or(Code::UnknownAccount)? {
+            _ if matches!(entry.kind, Kind::SetLimit(_)) => Err(Code::LimitNotCosigned),
+            Owner::SelfSigned(own) | Owner::Distilled { single: own, .. } if own == key => Ok(()),
+            Owner::SelfSigned(_) | Owner::Distilled { .. } | Owner::Custodial(_) => Err(Code::Unauthorized),
+        }
+    }
+
+    /// What an entry takes at its place, if it is authorized.
+    fn place(
+        &self,
+        entry: &Entry,
+        digest: Hash,
+        authorize: impl FnOnce() -> Result<(), Code>,
+    ) -> Result<Option<Total>, Code> {
         let EntryId { spender, n } = entry.id;
         let account = self.book.account(spender).ok_or(Code::UnknownAccount)?;
         let (base, sn) = (Base::of(&self.book, spender), account.sequence());
@@ -197,7 +236,7 @@ impl Ledger {
             // The entries before it may change the owner: whether it is authorized is seen once they are here.
             return Err(Code::SequenceGap);
         }
-        self.authorize(line, by)?;
+        authorize()?;
         if entry.names().any(|account| account.shard != self.book.shard()) {
             return Err(Code::WrongShard);
         }

@@ -22,8 +22,10 @@
 //!
 //! *Hosted* by nodes of kind astro; docs/adr/open.md lists what is known to be missing.
 //!
-//! *Not built*: profiles I and II, distilled authorizations, witnesses, shards, cuts, views that change, the client's wallet. There
-//! is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
+//! *Wallets.* An owner who signs has a [`wallet::Wallet`]: one entry per place, checked by f + 1 replicas before it is signed, given to one
+//! replica after another until it settles.
+//!
+//! *Not built*: profiles I and II, distilled authorizations, witnesses, shards, cuts, views that change. There is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
 //! the user keeps it, who knows the names of all that did.
 //!
 //! *Bounds.* The book; per account `window` open entries; per lane `lane_window + retain` batches of which something is open, and of
@@ -40,6 +42,7 @@ mod receipt;
 mod replica;
 mod trace;
 mod waits;
+pub mod wallet;
 mod words;
 mod xlog;
 

@@ -2,6 +2,7 @@
 
 mod again;
 mod certify;
+mod check;
 mod desk;
 mod endorse;
 mod feed;
@@ -218,6 +219,8 @@ impl<B: Carrier> Replica<B> {
             Event::Input(Input::Open { ticket, opening }) => self.on_open(ticket, opening, turn),
             Event::Input(Input::Kept(position)) => self.on_kept(position, turn),
             Event::Input(Input::Look { ticket, from, count }) => self.on_look(ticket, from, count, turn),
+            Event::Input(Input::Check { ticket, entry, key }) => self.on_check(ticket, &entry, key, turn),
+            Event::Input(Input::ReadLog { ticket, account }) => self.on_read_log(ticket, account, turn),
             Event::Message { from, message } => self.on_message(from, message, turn),
             Event::Timer(Timer::Broadcast(timer)) => self.tell(Event::Timer(timer), turn),
             Event::Timer(Timer::Flush) => self.on_flush_due(turn),

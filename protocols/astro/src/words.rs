@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use synod_crypto::{Hash, Signature, Statement};
+use synod_crypto::{Hash, PublicKey, Signature, Statement};
 use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Opening, Part, Standing, Total, UserData};
 use synod_machine::broadcast::{Context, Except, Lot, PAYLOAD_MAX};
 use synod_machine::{Message as Spoken, Queue, Record as Kept};
 use synod_wire::{Blob, Bytes, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::batch::{Line, Opened};
+use crate::wallet::Log;
 
 /// Receipts asked for at once.
 const ASKED_MAX: usize = 64;
@@ -306,6 +307,22 @@ pub enum Input {
         /// How many at most; above [`LOOKED_MAX`] so many.
         count: u32,
     },
+    /// Would this entry be endorsed, if the holder of this key signed it?
+    Check {
+        /// Returned in the answer.
+        ticket: u64,
+        /// The entry.
+        entry: Arc<Entry>,
+        /// The key.
+        key: PublicKey,
+    },
+    /// How far is the log of this account?
+    ReadLog {
+        /// Returned in the answer.
+        ticket: u64,
+        /// The account.
+        account: AccountId,
+    },
 }
 
 /// Most accounts of one [`Input::Look`].
@@ -389,6 +406,20 @@ pub enum Output {
         ticket: u64,
         /// From the first one that was asked for.
         accounts: Vec<Seen>,
+    },
+    /// Whether an entry would be endorsed now.
+    Checked {
+        /// Which question.
+        ticket: u64,
+        /// Why not.
+        why: Option<Refusal>,
+    },
+    /// How far a log is.
+    Log {
+        /// Which question.
+        ticket: u64,
+        /// The log; none of an account that is not open here.
+        log: Option<Log>,
     },
     /// An entry has settled here, in the order in which entries settle here. Told again after a restart, in the same order
     /// under the same number, unless it was [`Input::Kept`].

@@ -301,6 +301,8 @@ impl Play for World {
             | Output::Progress { .. }
             | Output::Numbered { .. }
             | Output::Looked { .. }
+            | Output::Checked { .. }
+            | Output::Log { .. }
             | Output::Opened(_)
             | Output::Certified { .. }
             | Output::Receipted(_)

@@ -330,6 +330,8 @@ impl Teller {
                     let _ = reply.send(Ok(accounts));
                 }
             }
+            // This node asks nothing of the kind.
+            Output::Checked { .. } | Output::Log { .. } => {}
             Output::TwoBatches { lane, sequence, .. } => {
                 tracing::error!(lane = lane.0, sequence, "a representative signed two batches for one place");
             }

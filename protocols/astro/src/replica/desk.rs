@@ -21,7 +21,7 @@ use crate::trace::Rule;
 use crate::words::{Draft, Output, Promise, Refusal, Timer};
 
 /// When a user over a bound is to try again, in ms.
-const RETRY_MS: u32 = 50;
+pub(super) const RETRY_MS: u32 = 50;
 /// Batches of new orders that wait at most.
 const WAITING_BATCHES: u32 = 4;
 /// Batches under way while which an entry waits for others.
@@ -68,6 +68,11 @@ impl Desk {
 
     fn count(&self) -> u32 {
         u32::try_from(self.lines.len() + self.openings.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The place of whatever has this name here.
+    pub(super) fn known(&self, name: u128) -> Option<EntryId> {
+        self.transfers.get(&name).copied()
     }
 
     /// Keeps the caller's name of an entry until the user does, or another entry settles in its place.
@@ -172,7 +177,7 @@ impl Desk {
 }
 
 /// Whether somebody pays himself without saying that it is meant.
-fn is_self_payment(entry: &Entry) -> bool {
+pub(super) fn is_self_payment(entry: &Entry) -> bool {
     !matches!(entry.kind, Kind::Resolve { .. })
         && !entry.flags.has(Flags::ALLOW_SELF)
         && entry.names().any(|account| account == entry.id.spender)
@@ -216,8 +221,8 @@ impl<B: Carrier> Replica<B> {
 
     /// Takes an entry, if this replica may endorse it.
     fn admit(&mut self, ticket: u64, line: Line, key: Option<PublicKey>, turn: &mut Turn<'_, Self>) {
-        if let Some(known) = self.desk.transfers.get(&line.entry.transfer) {
-            return refuse(ticket, Refusal::Exists(*known), turn);
+        if let Some(known) = self.desk.known(line.entry.transfer) {
+            return refuse(ticket, Refusal::Exists(known), turn);
         }
         if self.feed.is_full() || self.room() == 0 {
             return refuse(ticket, Refusal::Busy(RETRY_MS), turn);

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use synod_astro::wallet::Log;
 use synod_astro::{
     Auth, Authorized, Batches, Config, Draft, Input, Level, Line, Opened, Output, Parameters, Receipt,
     Refusal, Seen, Setup,
@@ -158,6 +159,8 @@ pub(crate) struct Told {
     pub(crate) conflicts: BTreeSet<EntryId>,
     pub(crate) doubled: usize,
     pub(crate) looked: BTreeMap<u64, Vec<Seen>>,
+    pub(crate) checked: BTreeMap<u64, Option<Refusal>>,
+    pub(crate) logs: BTreeMap<u64, Option<Log>>,
     pub(crate) numbered: BTreeMap<u64, AccountId>,
     pub(crate) opened: Vec<AccountId>,
     /// Batches with the proofs that were shown of them.
@@ -239,6 +242,8 @@ impl Users for Bank {
                 }
             }
             Output::Looked { ticket, accounts } => drop(told.looked.insert(ticket, accounts)),
+            Output::Checked { ticket, why } => drop(told.checked.insert(ticket, why)),
+            Output::Log { ticket, log } => drop(told.logs.insert(ticket, log)),
             Output::Numbered { ticket, account } => drop(told.numbered.insert(ticket, account)),
             Output::Opened(account) => told.opened.push(account),
             Output::Certified { opened, proofs } => {

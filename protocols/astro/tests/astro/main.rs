@@ -11,11 +11,14 @@ mod keeping;
 mod lies;
 mod offers;
 mod payments;
+mod purse;
 mod reading;
 mod receipts;
 mod restarts;
 mod waits;
+mod wallet;
 
+use synod_astro::wallet::{Answer, Log, Record as WalletRecord, Word as WalletWord};
 use synod_astro::{
     Auth, Authorized, Batch, Draft, EntryProof, Format, Header, Line, PaymentReceipt, Promise, Receipt,
     Settled, SettledBy, Word,
@@ -43,4 +46,8 @@ synod_wire::conformance!(
     Word,
     Message,
     Record,
+    Answer,
+    Log,
+    WalletRecord,
+    WalletWord,
 );

@@ -261,6 +261,8 @@ impl<'a> Seat<'a> {
             Output::Progress { .. }
             | Output::Numbered { .. }
             | Output::Looked { .. }
+            | Output::Checked { .. }
+            | Output::Log { .. }
             | Output::Certified { .. }
             | Output::Receipted(_)
             | Output::Opened(_) => {}

@@ -367,6 +367,8 @@ impl Watch {
             Output::Refused { .. }
             | Output::Numbered { .. }
             | Output::Looked { .. }
+            | Output::Checked { .. }
+            | Output::Log { .. }
             | Output::Certified { .. }
             | Output::Receipted(_) => Ok(()),
         }

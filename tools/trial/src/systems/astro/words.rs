@@ -132,6 +132,8 @@ impl Words for AstroWords {
             }
             Output::Numbered { account, .. } => Said::plain(format!("numbers {account}")),
             Output::Looked { accounts, .. } => Said::plain(format!("shows {} accounts", accounts.len())),
+            Output::Checked { why, .. } => Said::plain(format!("would endorse it, but for {why:?}")),
+            Output::Log { .. } => Said::plain("shows a log".to_owned()),
             Output::Contradiction { id, .. } => {
                 Said::marked(format!("shows a contradiction at {}/{}", id.spender, id.n), Mark::Certificate)
             }
