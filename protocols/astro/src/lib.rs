@@ -22,7 +22,10 @@
 //!
 //! *Hosted* by nodes of kind astro; docs/adr/open.md lists what is known to be missing.
 //!
-//! *Not built*: profiles I and II, distilled authorizations, witnesses, shards, cuts, views that change, the client's wallet. There
+//! *Shards.* A payment to an account of another shard is debited here; its entry goes there with its proof ([`Bundle`]), is put
+//! into a batch by one member, and is credited once that batch is certified, once per entry. See [`Shards`].
+//!
+//! *Not built*: profiles I and II, distilled authorizations, witnesses, cuts, views that change, the client's wallet. There
 //! is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
 //! the user keeps it, who knows the names of all that did.
 //!
@@ -31,6 +34,8 @@
 //! [`synod_machine::Bounded`].
 
 mod batch;
+mod borders;
+mod bundle;
 mod config;
 mod fault;
 mod job;
@@ -38,12 +43,16 @@ mod ledger;
 mod logs;
 mod receipt;
 mod replica;
+mod shards;
 mod trace;
 mod waits;
 mod words;
 mod xlog;
 
-pub use batch::{Auth, Batch, Batches, EntryProof, Header, Line, OPENINGS_MAX, Opened};
+pub use batch::{
+    Auth, Batch, Batches, Content, EntryProof, Header, IMPORTS_MAX, Imports, Line, OPENINGS_MAX, Opened,
+};
+pub use bundle::{Bundle, BundleId, Place, Proven, Unproven};
 pub use config::{Config, LINE_BYTES_MAX, Parameters, Setup, WINDOW_MAX};
 pub use fault::Fault;
 pub use job::{Done, Job, Made, Purpose, Work};
@@ -52,6 +61,7 @@ pub use receipt::{
     verify_receipt,
 };
 pub use replica::{Carrier, Replica};
+pub use shards::{Neighbour, Shards};
 pub use trace::Rule;
 pub use words::{
     Authorized, Draft, Input, LOOKED_MAX, Level, Message, Output, Promise, Receipt, Record, Refusal, Seen,

@@ -23,6 +23,10 @@ names! {
     Open = "open";
     /// A batch whose entries have settled is receipted.
     Receipt = "receipt";
+    /// Certified entries leave for another shard.
+    Export = "export";
+    /// Entries of another shard are credited.
+    Import = "import";
 }
 
 impl From<Rule> for ErasedRule {

@@ -14,11 +14,12 @@ mod payments;
 mod reading;
 mod receipts;
 mod restarts;
+mod shards;
 mod waits;
 
 use synod_astro::{
-    Auth, Authorized, Batch, Draft, EntryProof, Format, Header, Line, PaymentReceipt, Promise, Receipt,
-    Settled, SettledBy, Word,
+    Auth, Authorized, Batch, Bundle, BundleId, Draft, EntryProof, Format, Header, Imports, Line,
+    PaymentReceipt, Place, Promise, Proven, Receipt, Settled, SettledBy, Word,
 };
 
 /// Both vocabularies.
@@ -30,13 +31,18 @@ synod_wire::conformance!(
     Auth,
     Authorized,
     Batch,
+    Bundle,
+    BundleId,
     Draft,
     EntryProof,
     Format,
     Header,
+    Imports,
     Line,
     PaymentReceipt,
+    Place,
     Promise,
+    Proven,
     Receipt,
     Settled,
     SettledBy,
