@@ -13,6 +13,8 @@ use synod_machine::broadcast::Lot;
 use synod_machine::planted;
 
 use crate::batch::{Auth, Line};
+use crate::borders::Borders;
+use crate::bundle::Place;
 use crate::logs::Logs;
 use crate::waits::{Cause, Waiter, Waits};
 use crate::xlog::{Base, Certified, Lots, Slot, Xlog};
@@ -37,6 +39,8 @@ pub(crate) struct Settlement {
     pub(crate) entries: Vec<Settled>,
     /// Entries of batches whose exception may be gone.
     pub(crate) again: Vec<Left>,
+    /// Entries of other shards that are credited now that their accounts are open.
+    pub(crate) imported: Vec<Place>,
 }
 
 /// An entry that was left out of a batch, the first of its log there.
@@ -62,20 +66,26 @@ pub(crate) struct Authority {
 pub(crate) struct Ledger {
     book: Book,
     window: u64,
+    pub(crate) borders: Borders,
     open: Logs,
-    waits: Waits,
+    pub(crate) waits: Waits,
     /// What happened and somebody waits for, who was not woken yet.
     stirred: BTreeSet<Cause>,
 }
 
 impl Ledger {
-    pub(crate) fn new(book: Book, window: u64) -> Self {
+    pub(crate) fn new(book: Book, window: u64, shards: BTreeSet<u16>) -> Self {
         let open = Logs::new(book.shard());
-        Self { book, window, open, waits: Waits::default(), stirred: BTreeSet::new() }
+        let borders = Borders::new(shards);
+        Self { book, window, borders, open, waits: Waits::default(), stirred: BTreeSet::new() }
     }
 
     pub(crate) const fn book(&self) -> &Book {
         &self.book
+    }
+
+    pub(crate) const fn window(&self) -> u64 {
+        self.window
     }
 
     pub(crate) const fn book_mut(&mut self) -> &mut Book {
@@ -237,9 +247,7 @@ impl Ledger {
             return Err(Code::SequenceGap);
         }
         authorize()?;
-        if entry.names().any(|account| account.shard != self.book.shard()) {
-            return Err(Code::WrongShard);
-        }
+        self.may_leave(entry)?;
         if let Some(slot) = xlog.slot(n) {
             return if slot.digest == digest || planted!(A1) {
                 Ok(None)
@@ -252,6 +260,9 @@ impl Ledger {
         }
         if account.is_frozen() {
             return Err(Code::Frozen);
+        }
+        if self.waits_abroad(entry) {
+            return Err(Code::Busy);
         }
         let owes = |slot: &Slot| slot.line.entry.names().any(|id| id == spender);
         match judge(&self.book, entry, xlog.promised()) {
@@ -419,7 +430,7 @@ impl Ledger {
         !self.stirred.is_empty()
     }
 
-    fn stir(&mut self, cause: Cause) {
+    pub(crate) fn stir(&mut self, cause: Cause) {
         if !self.waits.is_empty() && self.waits.has(cause) {
             self.stirred.insert(cause);
         }
@@ -499,6 +510,7 @@ impl Ledger {
         for (waiter, at) in self.waits.take(cause) {
             match waiter {
                 Waiter::Log(log) => work.push_back(log),
+                Waiter::Import(id) => self.import_at_last(id, out),
                 Waiter::Batch(lot, spender) => out.again.push(Left { lot, spender, at }),
             }
         }
@@ -508,7 +520,7 @@ impl Ledger {
     pub(crate) fn bytes(&self) -> u64 {
         let slots: usize = self.open.iter().map(|(_, xlog)| xlog.count()).sum();
         let slots = (slots * 2 * (size_of::<Slot>() + size_of::<Entry>())) as u64;
-        self.book.bytes() + self.open.bytes() + slots + self.waits.bytes()
+        self.book.bytes() + self.open.bytes() + slots + self.waits.bytes() + self.borders.bytes()
     }
 
     pub(crate) fn assert_sound(&self) {

@@ -25,7 +25,11 @@
 //! *Wallets.* An owner who signs has a [`wallet::Wallet`]: one entry per place, checked by f + 1 replicas before it is signed, given to one
 //! replica after another until it settles.
 //!
-//! *Not built*: profiles I and II, distilled authorizations, witnesses, shards, cuts, views that change. There is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
+//! *Shards.* A payment to an account of another shard is debited here; its entry goes there with its proof ([`Bundle`]), is put
+//! into a batch by one member, and is credited once that batch is certified, once per entry. See [`Shards`].
+//!
+//! *Not built*: profiles I and II, distilled authorizations, witnesses, cuts, views that change
+//! There is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
 //! the user keeps it, who knows the names of all that did.
 //!
 //! *Bounds.* The book; per account `window` open entries; per lane `lane_window + retain` batches of which something is open, and of
@@ -33,6 +37,8 @@
 //! [`synod_machine::Bounded`].
 
 mod batch;
+mod borders;
+mod bundle;
 mod config;
 mod fault;
 mod job;
@@ -40,13 +46,17 @@ mod ledger;
 mod logs;
 mod receipt;
 mod replica;
+mod shards;
 mod trace;
 mod waits;
 pub mod wallet;
 mod words;
 mod xlog;
 
-pub use batch::{Auth, Batch, Batches, EntryProof, Header, Line, OPENINGS_MAX, Opened};
+pub use batch::{
+    Auth, Batch, Batches, Content, EntryProof, Header, IMPORTS_MAX, Imports, Line, OPENINGS_MAX, Opened,
+};
+pub use bundle::{Bundle, BundleId, Place, Proven, Unproven};
 pub use config::{Config, LINE_BYTES_MAX, Parameters, Setup, WINDOW_MAX};
 pub use fault::Fault;
 pub use job::{Done, Job, Made, Purpose, Work};
@@ -55,6 +65,7 @@ pub use receipt::{
     verify_receipt,
 };
 pub use replica::{Carrier, Replica};
+pub use shards::{Neighbour, Shards};
 pub use trace::Rule;
 pub use words::{
     Authorized, Draft, Input, LOOKED_MAX, Level, Message, Output, Promise, Receipt, Record, Refusal, Seen,

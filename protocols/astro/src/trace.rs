@@ -31,6 +31,10 @@ names! {
     Elsewhere = "elsewhere";
     /// A wallet without its file takes its account over.
     TakeOver = "take_over";
+    /// Certified entries leave for another shard.
+    Export = "export";
+    /// Entries of another shard are credited.
+    Import = "import";
 }
 
 impl From<Rule> for ErasedRule {

@@ -180,5 +180,6 @@ fn entries_that_are_hashed_together_have_the_digests_that_each_has_alone() {
         let encoded: Vec<Bytes> = entries.iter().map(Entry::encode).collect();
         let encoded: Vec<&[u8]> = encoded.iter().map(|one| &one[..]).collect();
         assert_eq!(digests.encoded(&encoded), alone);
+        assert_eq!(digests.entries(entries.iter()), alone);
     }
 }

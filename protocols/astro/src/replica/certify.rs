@@ -10,6 +10,7 @@ use synod_wire::{Blob, Bytes, Wire};
 use super::lane::Batch;
 use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Line, Opened};
+use crate::bundle::Place;
 use crate::job::{Purpose, Work};
 use crate::ledger::{Settled, Settlement};
 use crate::trace::Rule;
@@ -49,6 +50,8 @@ impl<B: Carrier> Replica<B> {
         if before.as_ref() == Some(&open) {
             return;
         }
+        self.export(opened, before.as_ref(), &open, turn);
+        let known = self.lane_mut(lot.source).batches.get(&lot.sequence);
         let is_kept = known.is_some_and(|batch| batch.digest == opened.digest && batch.opened.is_some());
         let payload = (!is_kept).then(|| Blob::try_from(opened.payload()).expect("it came in a payload"));
         keep(turn, Promise::Certified { lot, open: open.clone(), batch: payload });
@@ -68,7 +71,10 @@ impl<B: Carrier> Replica<B> {
         for at in news.contradicting {
             self.contradict(opened, at, turn);
         }
+        self.uncarry(lot);
+        self.on_imported_here(&news.imported, turn);
         self.settle(news.changed, turn);
+        self.meet_openings(&news.opened, turn);
         self.receipt_if_settled(lot, turn);
         self.go_on(lot.source, turn);
         if lot.source == self.me() {
@@ -107,6 +113,7 @@ impl<B: Carrier> Replica<B> {
         }
         let mut news = News::default();
         self.open_accounts(lot.source, &mut news);
+        news.imported = self.credit_imports(opened);
         for sequence in self.lane_mut(lot.source).trim(retain) {
             self.ledger.let_go(Lot { source: lot.source, sequence });
         }
@@ -178,7 +185,9 @@ impl<B: Carrier> Replica<B> {
 
     /// Settles what can be, and all that follows from it.
     pub(super) fn settle(&mut self, changed: impl IntoIterator<Item = AccountId>, turn: &mut Turn<'_, Self>) {
-        let Settlement { entries, again } = self.ledger.settle(changed);
+        let Settlement { entries, again, imported } = self.ledger.settle(changed);
+        self.note_imported(&imported);
+        self.on_imported_here(&imported, turn);
         for (rule, by_descent) in [(Rule::Settle, false), (Rule::Ancestor, true)] {
             if entries.iter().any(|settled| settled.by_descent == by_descent) {
                 turn.applied(rule);
@@ -240,6 +249,8 @@ pub(super) struct News {
     /// Entries of the batch that are certified and contradict others.
     contradicting: Vec<u32>,
     opened: Vec<AccountId>,
+    /// Entries of other shards that are credited.
+    imported: Vec<Place>,
 }
 
 /// Items that are in both lists.

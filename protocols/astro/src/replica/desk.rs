@@ -13,7 +13,7 @@ use super::again::Offers;
 use super::lane::Batch;
 use super::receipts::Own;
 use super::{Carrier, Replica, compute, keep};
-use crate::batch::{Auth, Line, OPENINGS_MAX, Opened};
+use crate::batch::{Auth, Content, Line, OPENINGS_MAX, Opened};
 use crate::config::Parameters;
 use crate::job::Work;
 use crate::ledger::Authority;
@@ -284,7 +284,7 @@ impl<B: Carrier> Replica<B> {
 
     /// Sends what waits: at once while few batches are under way or a batch is full, and else after a while.
     pub(super) fn consider_flush(&mut self, turn: &mut Turn<'_, Self>) {
-        if self.desk.is_empty() {
+        if self.desk.is_empty() && !self.has_imports() {
             return;
         }
         let parameters = &self.config.parameters;
@@ -306,19 +306,23 @@ impl<B: Carrier> Replica<B> {
     }
 
     fn flush(&mut self, turn: &mut Turn<'_, Self>) {
-        if self.desk.is_building || self.desk.is_empty() || self.broadcast.get().room() == 0 {
+        if self.desk.is_building || self.broadcast.get().room() == 0 {
+            return;
+        }
+        let imports = self.take_imports();
+        if self.desk.is_empty() && imports.is_empty() {
             return;
         }
         let (openings, lines) = self.desk.take(&self.config.parameters);
-        self.build(openings, lines, turn);
+        self.build(Content { openings, lines, imports }, turn);
     }
 
-    fn build(&mut self, openings: Vec<Opening>, lines: Vec<Line>, turn: &mut Turn<'_, Self>) {
+    fn build(&mut self, content: Content, turn: &mut Turn<'_, Self>) {
         let (source, shard) = (self.me(), self.config.view.context.shard);
         let lane = self.lane_mut(source);
         let (lot, prev) = (Lot { source, sequence: lane.judged.saturating_add(1) }, lane.head);
         self.desk.is_building = true;
-        compute(turn, Work::Build { shard, lot, prev, openings, lines });
+        compute(turn, Work::Build { shard, lot, prev, content });
     }
 
     /// A batch is put together. What a certificate of another entry displaced meanwhile stays out.
@@ -333,11 +337,11 @@ impl<B: Carrier> Replica<B> {
             let gone = |(_, line, digest): &(u32, &Line, Hash)| !self.holds(line, *digest);
             let gone: Vec<EntryId> = opened.lines().filter(gone).map(|(_, line, _)| line.entry.id).collect();
             gone.into_iter().for_each(|id| self.desk.offers.carry(id, None));
-            let openings = opened.batch.openings.to_vec();
-            if held.is_empty() && openings.is_empty() {
+            let (openings, imports) = (opened.batch.openings.to_vec(), opened.batch.imports.to_vec());
+            if held.is_empty() && openings.is_empty() && imports.is_empty() {
                 return self.consider_flush(turn);
             }
-            return self.build(openings, held, turn);
+            return self.build(Content { openings, lines: held, imports }, turn);
         }
         let (lot, digest) = (opened.lot(), opened.digest);
         let blob = Blob::try_from(payload.clone()).expect("a batch is cut to the configured size");
@@ -352,6 +356,7 @@ impl<B: Carrier> Replica<B> {
             self.desk.offers.carry(line.entry.id, Some(lot.sequence));
         }
         keep(turn, Promise::Endorsed { lot, except: Except::default(), batch: Some(blob) });
+        self.carry_imports(opened, turn);
         let (sequence, read) = (lot.sequence, Read(Arc::clone(opened) as _));
         self.tell(Event::Input(Offer::BroadcastRead { sequence, payload, digest, read }), turn);
         self.consider_flush(turn);

@@ -82,12 +82,23 @@ impl<B: Carrier> Replica<B> {
             lane.waiting.remove(&next);
             (lane.judged, lane.head) = (next, digest);
         }
-        let opened = lane.waiting.remove(&lane.judged.checked_add(1)?)?;
+        let next = lane.judged.checked_add(1)?;
+        let opened = lane.waiting.remove(&next)?;
         if opened.batch.header.prev != lane.head {
             turn.blame(NodeId(u32::from(source)), Fault::BrokenChain);
             return None;
         }
-        Some(opened)
+        match self.may_import(&opened, turn) {
+            Ok(true) => Some(opened),
+            Ok(false) => {
+                self.lane_mut(source).waiting.insert(next, opened);
+                None
+            }
+            Err(()) => {
+                turn.blame(NodeId(u32::from(source)), Fault::BadImport);
+                None
+            }
+        }
     }
 
     /// The key that the owner of each line has, where it takes one and its account is wanted.

@@ -79,6 +79,7 @@ impl<B: Carrier> Recover for Replica<B> {
             own(Promise::Settled(line.clone()));
         }
         self.feed.records(&mut own);
+        self.border_records(&mut own);
         self.broadcast.get().snapshot(&mut |record| put(Record::Broadcast(record)));
     }
 }
@@ -140,6 +141,13 @@ impl<B: Carrier> Replica<B> {
                 self.let_go_shown(self.feed.kept());
             }
             Promise::Unkept(entry) => self.feed.replay_unkept(entry),
+            Promise::Exported { shard, name, bundle, places } => {
+                self.replay_exported(shard, name, bundle, &places);
+            }
+            Promise::Confirmed { shard, name, ids } => self.replay_confirmed(shard, name, &ids),
+            Promise::Inbound(bundle) => self.replay_inbound(&bundle),
+            Promise::Incoming(entry) => self.replay_incoming(&entry),
+            Promise::Told(place) => self.replay_told(place),
             Promise::Lane { judged, head, frontier } => {
                 let lane = self.lane_of(judged)?;
                 (lane.judged, lane.head, lane.frontier, lane.opened) =
@@ -188,7 +196,8 @@ impl<B: Carrier> Replica<B> {
     fn replay_book(&mut self, part: Part, replay: &mut Replay) -> Result<(), Unrecoverable> {
         if !std::mem::replace(&mut replay.has_book, true) {
             let book = Book::new(self.config.view.context.shard);
-            self.ledger = Ledger::new(book, self.config.parameters.window);
+            let shards = self.config.shards.numbers();
+            self.ledger = Ledger::new(book, self.config.parameters.window, shards);
             for lane in self.lanes.values_mut() {
                 (lane.locals, lane.granted) = (0, 0);
             }
@@ -228,6 +237,7 @@ impl<B: Carrier> Replica<B> {
     /// Settles as before, without a word to anybody.
     fn settle_again(&mut self, changed: impl IntoIterator<Item = synod_ledger::AccountId>) {
         let settlement = self.ledger.settle(changed);
+        self.note_imported(&settlement.imported);
         for settled in settlement.entries {
             for lot in settled.lots.iter() {
                 let lane = self.lanes.get_mut(&lot.source);
@@ -245,6 +255,7 @@ impl<B: Carrier> Replica<B> {
     /// A start, first or again: what was endorsed goes out, what is missing is asked for.
     pub(super) fn on_start(&mut self, turn: &mut Turn<'_, Self>) {
         turn.arm(Timer::Receipts, self.receipts_every());
+        self.start_border(turn);
         self.tell_shown(turn);
         self.tell_unkept(turn);
         let own = u32::from(self.me());

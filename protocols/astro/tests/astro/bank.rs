@@ -19,7 +19,7 @@ use synod_ledger::{
 use synod_machine::Span;
 use synod_machine::testing::{Users, World as Members};
 use synod_quorum::{Epoch, Member, NodeId, Roster};
-use synod_wire::Bytes;
+use synod_wire::{Bytes, List};
 
 pub(crate) const CLUSTER: Hash = Hash([4; 32]);
 pub(crate) const CONTEXT: Context = Context { shard: 0, view: Hash([5; 32]) };
@@ -96,6 +96,7 @@ pub(crate) fn config(n: u32, me: NodeId) -> Setup<SignedBroadcast<Batches>> {
         view: view(n),
         genesis: genesis.collect(),
         caps: (0..n).map(|registrar| (registrar, Units(2 * LIMIT))).collect(),
+        shards: synod_astro::Shards::default(),
         parameters: Parameters {
             batch_max: 5,
             batch_bytes: 8 << 10,
@@ -113,6 +114,17 @@ pub(crate) fn config(n: u32, me: NodeId) -> Setup<SignedBroadcast<Batches>> {
 
 pub(crate) fn pay(to: AccountId, amount: u128) -> Kind {
     Kind::Pay(Leg { to, amount: Units(amount) })
+}
+
+/// Pays several.
+pub(crate) fn multi(legs: &[(AccountId, u128)]) -> Kind {
+    let legs: Vec<Leg> = legs.iter().map(|(to, amount)| Leg { to: *to, amount: Units(*amount) }).collect();
+    Kind::MultiPay(List::try_from(legs).expect("few"))
+}
+
+/// Sets money aside.
+pub(crate) fn hold_kind(to: AccountId, amount: u128, resolver: AccountId) -> Kind {
+    Kind::Hold { to, amount: Units(amount), resolver, expires_at: 0 }
 }
 
 pub(crate) fn draft(spender: AccountId, kind: Kind, transfer: u128) -> Draft {
