@@ -125,23 +125,17 @@ impl<B: Carrier> Replica<B> {
                 Certified::Contradicts => {
                     news.contradicting.push(at);
                     // It never settles, so the batch is never receipted.
-                    self.count_unsettled(lot);
+                    self.lane_mut(lot.source).count_open(lot.sequence);
                     continue;
                 }
             }
             news.changed.insert(id.spender);
             let is_open = self.ledger.slot(id).is_some_and(|slot| slot.lots.contains(lot));
             if is_open && !is_known {
-                self.count_unsettled(lot);
+                self.lane_mut(lot.source).count_open(lot.sequence);
             }
         }
         news
-    }
-
-    fn count_unsettled(&mut self, lot: Lot) {
-        if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
-            batch.unsettled = batch.unsettled.saturating_add(1);
-        }
     }
 
     /// Tells the user of an entry of a batch that is certified and contradicts what stands.
@@ -191,6 +185,7 @@ impl<B: Carrier> Replica<B> {
             self.on_settled(settled, turn);
         }
         self.judge_left(again, turn);
+        self.let_in_again(turn);
     }
 
     fn on_settled(&mut self, settled: Settled, turn: &mut Turn<'_, Self>) {
@@ -206,9 +201,7 @@ impl<B: Carrier> Replica<B> {
         let position = self.feed.push(Arc::clone(&line.entry), digest);
         turn.output(Output::Settled { position, entry: line.entry, digest });
         for lot in lots.iter() {
-            if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
-                batch.unsettled = batch.unsettled.saturating_sub(1);
-            }
+            self.lane_mut(lot.source).count_settled(lot.sequence);
             self.receipt_if_settled(lot, turn);
         }
     }

@@ -11,6 +11,7 @@ mod keeping;
 mod lies;
 mod offers;
 mod payments;
+mod queues;
 mod reading;
 mod receipts;
 mod restarts;
