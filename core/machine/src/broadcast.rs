@@ -268,4 +268,9 @@ pub trait ReliableBroadcast: Machine<Input = Offer, Output = Broadcast> {
     fn read(&self, _slot: Slot) -> Option<Read> {
         None
     }
+
+    /// The digest under which a slot's proposed payload is judged, where that is not what the user takes for it.
+    fn judged_as(&self, _slot: Slot) -> Option<Hash> {
+        None
+    }
 }

@@ -15,6 +15,7 @@ use synod_machine::planted;
 use crate::batch::{Auth, Line};
 use crate::borders::Borders;
 use crate::bundle::Place;
+use crate::config::Profile;
 use crate::logs::Logs;
 use crate::waits::{Cause, Waiter, Waits};
 use crate::xlog::{Base, Certified, Lots, Slot, Xlog};
@@ -64,6 +65,7 @@ pub(crate) struct Authority {
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
+    profile: Profile,
     book: Book,
     window: u64,
     pub(crate) borders: Borders,
@@ -74,10 +76,10 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(book: Book, window: u64, shards: BTreeSet<u16>) -> Self {
+    pub(crate) fn new(profile: Profile, book: Book, window: u64, shards: BTreeSet<u16>) -> Self {
         let open = Logs::new(book.shard());
         let borders = Borders::new(shards);
-        Self { book, window, borders, open, waits: Waits::default(), stirred: BTreeSet::new() }
+        Self { profile, book, window, borders, open, waits: Waits::default(), stirred: BTreeSet::new() }
     }
 
     pub(crate) const fn book(&self) -> &Book {
@@ -246,6 +248,9 @@ impl Ledger {
             // The entries before it may change the owner: whether it is authorized is seen once they are here.
             return Err(Code::SequenceGap);
         }
+        if self.handover(entry.id).is_some() {
+            return Err(Code::SequenceGap);
+        }
         authorize()?;
         self.may_leave(entry)?;
         if let Some(slot) = xlog.slot(n) {
@@ -271,6 +276,9 @@ impl Ledger {
             {
                 Ok(Some(entry.cost(Units(0))))
             }
+            Err(Code::InsufficientFunds | Code::LimitBelowUse) if !self.profile.funds_first() => {
+                Ok(Some(self.cost(entry)))
+            }
             debit => debit.map(Some),
         }
     }
@@ -286,7 +294,7 @@ impl Ledger {
             (Owner::Custodial(_), Auth::Owner(_)) | (_, Auth::Institution) => false,
         };
         let needs_registrar = matches!(line.entry.kind, Kind::SetLimit(_));
-        match (is_vouched, needs_registrar) {
+        match (is_vouched && self.may_carry(line.entry.id, owner, by.lane), needs_registrar) {
             (true, false) => Ok(()),
             (true, true) => self.registrar(line.entry.id.spender, by.lane),
             (false, _) => Err(Code::Unauthorized),
@@ -315,11 +323,15 @@ impl Ledger {
     }
 
     fn fresh(&self, line: &Line, digest: Hash) -> Slot {
-        let spender = line.entry.id.spender;
-        let limit = self.book.terms(spender).map_or(Units(0), |(terms, _)| terms.limit);
-        let limit = self.open.get(spender).map_or(limit, |xlog| xlog.promised().limit(limit));
-        let debit = line.entry.cost(limit);
+        let debit = self.cost(&line.entry);
         Slot { line: line.clone(), digest, debit, is_certified: false, lots: Lots::default() }
+    }
+
+    /// What an entry takes behind the open ones of its log, whether that can pay or not.
+    fn cost(&self, entry: &Entry) -> Total {
+        let spender = entry.id.spender;
+        let limit = self.book.terms(spender).map_or(Units(0), |(terms, _)| terms.limit);
+        entry.cost(self.open.get(spender).map_or(limit, |xlog| xlog.promised().limit(limit)))
     }
 
     /// Takes in a slot as it was, unless it is here.
@@ -389,6 +401,9 @@ impl Ledger {
                 entry.names().find(unknown).map(Cause::Opening)
             }
             Code::HoldNotFound => self.hold_to_come(entry).map(Cause::Entry),
+            Code::SequenceGap if self.handover(entry.id).is_some() => {
+                self.handover(entry.id).map(Cause::Entry)
+            }
             Code::SequenceGap if n.saturating_sub(Base::of(&self.book, spender).sequence) > self.window => {
                 Some(Cause::Entry(EntryId { spender, n: n.saturating_sub(self.window) }))
             }
@@ -532,6 +547,8 @@ impl Ledger {
         }
     }
 }
+
+mod carrier;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! A replica of profile II-F: it endorses what is funded, settles what is certified, and represents its own customers.
+//! A replica: it endorses what may be carried (and is funded, in profile II-F), settles what is certified, and represents its own
+//! customers.
 
 mod again;
 mod certify;
@@ -7,6 +8,7 @@ mod desk;
 mod endorse;
 mod feed;
 mod lane;
+mod profile_i;
 mod pull;
 mod receipts;
 mod recover;
@@ -129,7 +131,12 @@ impl<B: Carrier> Replica<B> {
             }
         }
         Ok(Self {
-            ledger: Ledger::new(book, config.parameters.window, config.shards.numbers()),
+            ledger: Ledger::new(
+                config.parameters.profile,
+                book,
+                config.parameters.window,
+                config.shards.numbers(),
+            ),
             digests: Digests::default(),
             quorums,
             broadcast: Nested::new(channel),
@@ -273,7 +280,7 @@ impl<B: Carrier> Replica<B> {
         }
     }
 
-    /// Judges for the broadcast.
+    /// Judges for the broadcast, under its own name of the payload if it has one.
     fn judge_slot(
         &mut self,
         lot: Lot,
@@ -281,6 +288,7 @@ impl<B: Carrier> Replica<B> {
         except: Vec<u32>,
         turn: &mut Turn<'_, Self>,
     ) {
+        let digest = self.broadcast.get().judged_as(lot.into()).unwrap_or(digest);
         self.tell(Event::Input(Offer::Judge { slot: lot.into(), digest, except }), turn);
     }
 }
@@ -366,6 +374,7 @@ impl<B: Carrier> Bounded for Replica<B> {
             + self.book().bytes()
             // A user who does not keep up holds what it has not kept, and the names of it.
             + self.feed.bytes()
+            + desk::queue_bytes_max(parameters)
             + 8 * feed::UNKEPT_MAX as u64 * size_of::<(u128, EntryId)>() as u64
             + batches * (8 * payload + 4_096)
             + accounts * parameters.window * line

@@ -432,6 +432,11 @@ pub enum Output {
         /// Its digest.
         digest: Hash,
     },
+    /// The order that was just accepted waits in its log until money comes (SYN-3121, profile I).
+    Queued {
+        /// Which order.
+        ticket: u64,
+    },
     /// The order was not taken, and nothing happened.
     Refused {
         /// Which order.

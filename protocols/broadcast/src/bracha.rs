@@ -206,6 +206,13 @@ impl ReliableBroadcast for Bracha {
     fn proofs(&self, _: synod_machine::broadcast::Slot) -> Vec<Bytes> {
         Vec::new()
     }
+
+    /// That of its bytes: payloads are broadcast as a whole.
+    fn judged_as(&self, slot: synod_machine::broadcast::Slot) -> Option<Hash> {
+        let lot = Lot::try_from(slot).ok()?;
+        let open = self.lanes.get(&lot.source)?.get(lot.sequence)?;
+        open.proposed.as_ref().map(|(digest, _)| *digest)
+    }
 }
 
 impl Bounded for Bracha {

@@ -298,6 +298,7 @@ impl Play for World {
             Output::TwoBatches { lane, .. } => assert_eq!(lane, LIAR, "an honest member is shown with two"),
             Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and one member lies"),
             Output::Accepted { .. }
+            | Output::Queued { .. }
             | Output::Refused { .. }
             | Output::Progress { .. }
             | Output::Numbered { .. }

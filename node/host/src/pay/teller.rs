@@ -332,6 +332,9 @@ impl Teller {
             }
             // This node asks nothing of the kind.
             Output::Checked { .. } | Output::Log { .. } => {}
+            Output::Queued { .. } => {
+                unreachable!("nodes run profile II-F, in which nothing waits for money in its log")
+            }
             Output::TwoBatches { lane, sequence, .. } => {
                 tracing::error!(lane = lane.0, sequence, "a representative signed two batches for one place");
             }

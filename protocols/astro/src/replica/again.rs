@@ -125,7 +125,7 @@ impl<B: Carrier> Replica<B> {
         for slot in open.filter(|slot| !slot.is_certified) {
             let id = slot.line.entry.id;
             let due = match slot.line.auth {
-                _ if under_way.contains(&id) => continue,
+                _ if under_way.contains(&id) || !self.ledger.is_carried_by(id, source) => continue,
                 Auth::Institution if self.ledger.owner(id) == Some(Owner::Custodial(source)) => {
                     self.desk.name(&slot.line.entry);
                     now

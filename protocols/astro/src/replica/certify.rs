@@ -142,8 +142,8 @@ impl<B: Carrier> Replica<B> {
         }
         news.changed.sort_unstable();
         news.changed.dedup();
-        if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
-            batch.unsettled = batch.unsettled.saturating_add(unsettled);
+        if unsettled > 0 {
+            self.lane_mut(lot.source).count_open(lot.sequence, unsettled);
         }
         news
     }
@@ -199,6 +199,7 @@ impl<B: Carrier> Replica<B> {
         }
         self.count_settled(done, turn);
         self.judge_left(again, turn);
+        self.let_in_again(turn);
     }
 
     fn on_settled(&mut self, settled: Settled, done: &mut Run, turn: &mut Turn<'_, Self>) {
@@ -224,9 +225,7 @@ impl<B: Carrier> Replica<B> {
     /// So many entries of a batch have settled.
     fn count_settled(&mut self, done: Run, turn: &mut Turn<'_, Self>) {
         let Some(lot) = done.lot else { return };
-        if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
-            batch.unsettled = batch.unsettled.saturating_sub(done.count);
-        }
+        self.lane_mut(lot.source).count_settled(lot.sequence, done.count);
         self.receipt_if_settled(lot, turn);
     }
 }

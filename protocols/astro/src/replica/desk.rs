@@ -46,6 +46,8 @@ pub(super) struct Desk {
     names: BTreeMap<EntryId, u128>,
     /// How many of them are of accounts that other registrars opened.
     strangers: usize,
+    /// Admitted entries that waited for money when they came, and have not settled (profile I).
+    queued: BTreeSet<EntryId>,
     pub(super) own: BTreeMap<u64, Own>,
     pub(super) offers: Offers,
 }
@@ -102,6 +104,7 @@ impl Desk {
         if self.names.get(&entry.id).is_some_and(|name| *name != entry.transfer) {
             self.free(entry.id);
         }
+        self.queued.remove(&entry.id);
         self.fresh.remove(&entry.id);
     }
 
@@ -116,6 +119,16 @@ impl Desk {
         if self.transfers.get(&name) == Some(&id) {
             self.transfers.remove(&name);
         }
+    }
+
+    /// How many entries wait for money.
+    pub(super) fn queued_count(&self) -> u32 {
+        u32::try_from(self.queued.len()).unwrap_or(u32::MAX)
+    }
+
+    /// These wait for money.
+    pub(super) fn queue(&mut self, ids: impl IntoIterator<Item = EntryId>) {
+        self.queued.extend(ids);
     }
 
     fn is_empty(&self) -> bool {
@@ -169,11 +182,16 @@ impl Desk {
     pub(super) fn bytes(&self) -> u64 {
         let lines =
             self.lines.len() * 2 * size_of::<(Line, usize)>() + self.openings.len() * size_of::<Opening>();
-        let names =
-            2 * self.names.len() * size_of::<(u128, EntryId)>() + self.fresh.len() * size_of::<EntryId>();
+        let names = 2 * self.names.len() * size_of::<(u128, EntryId)>()
+            + (self.fresh.len() + 2 * self.queued.len()) * size_of::<EntryId>();
         let own = self.own.values().map(Own::bytes).sum::<u64>();
         (lines + 2 * names) as u64 + self.offers.bytes() + own
     }
+}
+
+/// Bytes that [`Desk::queue`] can take.
+pub(super) fn queue_bytes_max(parameters: &Parameters) -> u64 {
+    2 * u64::from(parameters.unfunded_max) * size_of::<EntryId>() as u64
 }
 
 /// Whether somebody pays himself without saying that it is meant.
@@ -234,11 +252,20 @@ impl<B: Carrier> Replica<B> {
         let id = line.entry.id;
         let is_settled = self.book().account(id.spender).is_some_and(|account| id.n <= account.sequence());
         let authority = Authority { lane: self.me(), key };
+        if !is_settled && self.has_no_queue(&line.entry) {
+            return refuse(ticket, Refusal::Busy(RETRY_MS), turn);
+        }
+        let is_funded = self.config.parameters.profile.funds_first() || self.ledger.is_funded(&line.entry);
         match self.ledger.accept(&line, digest, authority) {
             Ok(()) if is_settled => refuse(ticket, Refusal::Exists(id), turn),
             Ok(()) => {
                 turn.applied(Rule::Admit);
                 turn.output(Output::Accepted { ticket, entry: Arc::clone(&line.entry), digest });
+                if !is_funded {
+                    turn.applied(Rule::Queue);
+                    turn.output(Output::Queued { ticket });
+                    self.desk.queue([id]);
+                }
                 self.desk.fresh.insert(id);
                 self.desk.name(&line.entry);
                 self.desk.push(line);

@@ -83,6 +83,9 @@ impl<B: Carrier> Replica<B> {
             (lane.judged, lane.head) = (next, digest);
         }
         let next = lane.judged.checked_add(1)?;
+        if lane.held.is_some_and(|(held, _)| held == next) {
+            return None;
+        }
         let opened = lane.waiting.remove(&next)?;
         if opened.batch.header.prev != lane.head {
             turn.blame(NodeId(u32::from(source)), Fault::BrokenChain);
@@ -163,8 +166,14 @@ impl<B: Carrier> Replica<B> {
         if !self.may_open(lot.source, opened) {
             return turn.blame(NodeId(u32::from(lot.source)), Fault::BadOpening);
         }
+        if self.is_crowded(opened) {
+            return self.hold(opened, true, turn);
+        }
         let mut conflicting = BTreeSet::new();
         let except = self.accept(opened, &keys, (None, &mut conflicting), turn);
+        if self.config.parameters.profile.is_whole() && !except.items().is_empty() {
+            return self.hold(opened, false, turn);
+        }
         let payload = Blob::try_from(opened.payload()).expect("it came in a payload");
         let lane = self.lane_mut(lot.source);
         lane.grant(&opened.batch.openings);
@@ -268,8 +277,12 @@ impl<B: Carrier> Replica<B> {
 
     /// Judges batches again of which one of these entries may be endorsed now. The others wait on, without a look at their batch.
     pub(super) fn judge_left(&mut self, again: Vec<Left>, turn: &mut Turn<'_, Self>) {
-        let mut lots = BTreeSet::new();
+        let (mut lots, mut lanes) = (BTreeSet::new(), BTreeSet::new());
         for left in again {
+            if self.release(left.lot) {
+                lanes.insert(left.lot.source);
+                continue;
+            }
             let batch = self.lane_mut(left.lot.source).batches.get(&left.lot.sequence);
             let (Some(at), Some(batch)) = (usize::try_from(left.at).ok(), batch) else { continue };
             let Some(opened) = batch.opened.clone() else { continue };
@@ -291,6 +304,9 @@ impl<B: Carrier> Replica<B> {
         }
         for lot in lots {
             self.judge_again(lot, turn);
+        }
+        for lane in lanes {
+            self.go_on(lane, turn);
         }
     }
 

@@ -120,9 +120,7 @@ impl<B: Carrier> Replica<B> {
             Promise::Open { line, debit, is_certified, lots } => {
                 let digest = Digests::default().entry(&line.entry);
                 for lot in &lots {
-                    if let Some(batch) = self.batch_mut(*lot)? {
-                        batch.unsettled = batch.unsettled.saturating_add(1);
-                    }
+                    self.lane_of(*lot)?.count_open(lot.sequence, 1);
                 }
                 let spender = line.entry.id.spender;
                 self.ledger.restore(Slot {
@@ -196,8 +194,8 @@ impl<B: Carrier> Replica<B> {
     fn replay_book(&mut self, part: Part, replay: &mut Replay) -> Result<(), Unrecoverable> {
         if !std::mem::replace(&mut replay.has_book, true) {
             let book = Book::new(self.config.view.context.shard);
-            let shards = self.config.shards.numbers();
-            self.ledger = Ledger::new(book, self.config.parameters.window, shards);
+            let (shards, parameters) = (self.config.shards.numbers(), &self.config.parameters);
+            self.ledger = Ledger::new(parameters.profile, book, parameters.window, shards);
             for lane in self.lanes.values_mut() {
                 (lane.locals, lane.granted) = (0, 0);
             }
@@ -221,10 +219,6 @@ impl<B: Carrier> Replica<B> {
         Ok(lane.batches.get(&lot.sequence))
     }
 
-    fn batch_mut(&mut self, lot: Lot) -> Result<Option<&mut Batch>, Unrecoverable> {
-        Ok(self.lane_of(lot)?.batches.get_mut(&lot.sequence))
-    }
-
     /// The batch of a record: in the record, or of one before it.
     fn opened(&self, lot: Lot, batch: Option<Bytes>) -> Result<Arc<Opened>, Unrecoverable> {
         if let Some(batch) = batch {
@@ -240,9 +234,8 @@ impl<B: Carrier> Replica<B> {
         self.note_imported(&settlement.imported);
         for settled in settlement.entries {
             for lot in settled.lots.iter() {
-                let lane = self.lanes.get_mut(&lot.source);
-                if let Some(batch) = lane.and_then(|lane| lane.batches.get_mut(&lot.sequence)) {
-                    batch.unsettled = batch.unsettled.saturating_sub(1);
+                if let Some(lane) = self.lanes.get_mut(&lot.source) {
+                    lane.count_settled(lot.sequence, 1);
                 }
             }
             self.feed.push(Arc::clone(&settled.line.entry), settled.digest);
@@ -262,6 +255,7 @@ impl<B: Carrier> Replica<B> {
         for entry in self.feed.unkept().filter(|entry| entry.id.spender.registrar == own) {
             self.desk.name(entry);
         }
+        self.queue_again();
         self.tell(Event::Start, turn);
         self.broadcast_again(turn);
         self.offer_admitted(turn);

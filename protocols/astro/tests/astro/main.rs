@@ -12,6 +12,7 @@ mod lies;
 mod offers;
 mod payments;
 mod purse;
+mod queues;
 mod reading;
 mod receipts;
 mod restarts;

@@ -259,6 +259,7 @@ impl<'a> Seat<'a> {
             Output::Progress { level: Level::Settled, .. } => count(&self.shown.settled),
             Output::Progress { level: Level::Stable, .. } => count(&self.shown.stable),
             Output::Progress { .. }
+            | Output::Queued { .. }
             | Output::Numbered { .. }
             | Output::Looked { .. }
             | Output::Checked { .. }

@@ -132,6 +132,7 @@ impl Words for AstroWords {
                 Said::plain(format!("takes {}/{}", entry.id.spender, entry.id.n))
             }
             Output::Refused { why, .. } => Said::plain(format!("refuses: {why:?}")),
+            Output::Queued { .. } => Said::plain("lets it wait for money".to_owned()),
             Output::Progress { id, level, .. } => {
                 Said::plain(format!("{}/{} is {level:?}", id.spender, id.n))
             }
