@@ -28,7 +28,7 @@ fn ledger() -> Ledger {
     for (id, limit) in [(ISSUER, 1_000), (ANNA, 0), (BERT, 0)] {
         book.open(&opening(id, limit)).expect("the next account");
     }
-    Ledger::new(book, 16)
+    Ledger::new(book, 16, BTreeSet::new())
 }
 
 fn pay(to: AccountId, amount: u128) -> Kind {
