@@ -91,7 +91,7 @@ impl Bundle {
     }
 
     /// Those that pay accounts of a shard.
-    pub(crate) fn into_shard(&self, shard: u16) -> impl Iterator<Item = &Arc<Entry>> {
+    pub(crate) fn paying(&self, shard: u16) -> impl Iterator<Item = &Arc<Entry>> {
         self.entries().filter(move |entry| entry.legs_into(shard).next().is_some())
     }
 }
@@ -140,12 +140,11 @@ fn is_stretch(chain: &[Arc<Entry>], digests: &[Hash], shard: u16) -> bool {
         && chain.iter().zip(digests).zip(chain.iter().skip(1)).all(in_a_row)
 }
 
+/// Certificates of exactly a quorum, each with the items that all of its signers endorse.
+pub(crate) type Cuts = Vec<(Bytes, Vec<u32>)>;
+
 /// See [`crate::shards::Proofs`].
-pub(crate) fn cut<C: Transferable>(
-    certificate: &Bytes,
-    items: Vec<u32>,
-    quorum: u32,
-) -> Vec<(Bytes, Vec<u32>)> {
+pub(crate) fn cut<C: Transferable>(certificate: &Bytes, items: Vec<u32>, quorum: u32) -> Cuts {
     let Ok(whole) = C::decode(certificate.clone(), &Limits::default()) else { return Vec::new() };
     let (mut rest, mut out) = (items, Vec::new());
     while let Some(first) = rest.first().copied() {

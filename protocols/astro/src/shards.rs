@@ -12,7 +12,7 @@ use synod_machine::broadcast::{Transferable, View};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
-use crate::bundle::{self, Bundle, Unproven};
+use crate::bundle::{self, Bundle, Cuts, Unproven};
 
 /// Another shard of the network.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Proofs {
     /// The digests of a bundle's entries, if its proof holds.
     pub(crate) check: fn(&Bundle, &View, &Keys) -> Result<Vec<Hash>, Unproven>,
     /// Proofs of as many signers as a quorum takes, each with those of the items that all of them endorse.
-    pub(crate) cut: fn(&Bytes, Vec<u32>, u32) -> Vec<(Bytes, Vec<u32>)>,
+    pub(crate) cut: fn(&Bytes, Vec<u32>, u32) -> Cuts,
 }
 
 /// The other shards; none by default, and then payments to their accounts are refused.

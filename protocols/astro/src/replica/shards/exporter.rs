@@ -58,12 +58,11 @@ impl Exporter {
     }
 
     /// Takes a bundle in.
-    fn put(&mut self, shard: u16, name: Hash, id: BundleId, places: &[Place], due: Time, wait: Span) {
-        let rows = places.iter().map(|place| {
+    fn put(&mut self, (shard, name): (u16, Hash), places: &[Place], mut parcel: Parcel) {
+        for place in places {
             self.names.insert((shard, place.id), name);
-            (place.id, Row { digest: place.digest, confirmed: NodeSet::EMPTY })
-        });
-        let parcel = Parcel { id, rows: rows.collect(), due, wait, pushed: 0, is_loading: false };
+            parcel.rows.insert(place.id, Row { digest: place.digest, confirmed: NodeSet::EMPTY });
+        }
         self.parcels.insert((shard, name), parcel);
     }
 
@@ -205,7 +204,7 @@ impl<B: Carrier> Replica<B> {
         let (name, id) = (Hash::of(&encoded), bundle.id());
         let digests = synod_ledger::Digests::default();
         let most = self.config.parameters.window.saturating_mul(2);
-        let places = bundle.into_shard(shard).filter(|entry| {
+        let places = bundle.paying(shard).filter(|entry| {
             !self.exporter.names.contains_key(&(shard, entry.id))
                 && self.ledger.exports_of(entry.id.spender) < most
         });
@@ -222,14 +221,16 @@ impl<B: Carrier> Replica<B> {
         keep(turn, Promise::Exported { shard, name, bundle: id, places: listed });
         let (resend, distance) = (self.config.parameters.resend, self.distance(id));
         let due = Time(turn.now().0.saturating_add(resend.0.saturating_mul(distance)));
-        self.take_export(shard, name, id, &places, due);
+        self.take_export((shard, name), id, &places, due);
         if distance == 0 {
             self.push((shard, name), bundle, turn);
         }
     }
 
-    pub(super) fn take_export(&mut self, shard: u16, name: Hash, id: BundleId, places: &[Place], due: Time) {
-        self.exporter.put(shard, name, id, places, due, self.config.parameters.resend);
+    pub(super) fn take_export(&mut self, at: (u16, Hash), id: BundleId, places: &[Place], due: Time) {
+        let wait = self.config.parameters.resend;
+        let parcel = Parcel { id, rows: BTreeMap::new(), due, wait, pushed: 0, is_loading: false };
+        self.exporter.put(at, places, parcel);
         for place in places {
             self.ledger.count_export(place.id.spender);
         }

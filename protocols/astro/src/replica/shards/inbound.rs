@@ -40,7 +40,7 @@ impl<B: Carrier> Replica<B> {
             bundle.entries().any(|entry| self.is_asked(entry.id))
         } else {
             self.answer_known(from, &bundle, turn);
-            let mut into = bundle.into_shard(own);
+            let mut into = bundle.paying(own);
             into.any(|entry| !self.book().is_used(entry.id) && !self.has_taken(from, entry.id))
         };
         let checking = self.importer.checking.entry(from).or_default();
@@ -62,7 +62,7 @@ impl<B: Carrier> Replica<B> {
             return;
         }
         let (own, digests) = (self.book().shard(), Digests::default());
-        let known = bundle.into_shard(own).filter(|entry| self.book().is_used(entry.id));
+        let known = bundle.paying(own).filter(|entry| self.book().is_used(entry.id));
         let known: Vec<Place> =
             known.map(|entry| Place { id: entry.id, digest: digests.entry(entry) }).collect();
         for some in known.chunks(IMPORTED_MAX) {

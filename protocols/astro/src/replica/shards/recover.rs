@@ -18,7 +18,7 @@ impl<B: Carrier> Replica<B> {
         id: BundleId,
         places: &[Place],
     ) {
-        self.take_export(shard, name, id, places, Time::ZERO);
+        self.take_export((shard, name), id, places, Time::ZERO);
     }
 
     pub(in super::super) fn replay_confirmed(
