@@ -58,6 +58,8 @@ pub struct Parameters {
     pub resend: Span,
     /// See there.
     pub resend_max: Span,
+    /// How often a cut is proposed; zero: never.
+    pub checkpoint_every: Span,
 }
 
 impl Default for Parameters {
@@ -75,6 +77,7 @@ impl Default for Parameters {
             pull_max: Span::secs(5),
             resend: Span::millis(500),
             resend_max: Span::secs(10),
+            checkpoint_every: Span::secs(30),
         }
     }
 }

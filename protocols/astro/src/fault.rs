@@ -13,4 +13,8 @@ synod_machine::faults! {
     BadReceipt = 4_305, "bad_receipt";
     /// Sent an entry that is not the one it was asked for.
     WrongEntry = 4_306, "wrong_entry";
+    /// Proposed a cut that is none, or out of turn, or signed for another, or showed one whose parts are not of each other.
+    WrongCut = 4_307, "wrong_cut";
+    /// Signed two states behind one cut.
+    TwoRoots = 4_308, "two_roots";
 }

@@ -17,12 +17,15 @@
 //! *Levels.* `Certified`, `Settled` (f + 1 receipts), `Stable` (a quorum of receipts): see [`Level`]. A [`PaymentReceipt`] shows the
 //! level of one payment to whoever has the members' keys; [`verify_receipt`] checks it and needs nothing else.
 //!
+//! *Cuts.* In turn a member names the set of entries that has settled there, a [`Cut`], and members sign the root of the state behind
+//! it. What a quorum signed proves how an account stands, and what all of them are owed: [`verify_proof`].
+//!
 //! *Deviations* from the paper: E1 to E3, E5 to E16, E19, E28, E29, E32 and E33 of the specification; docs/papers/astro.md says where.
 //! From the specification: the representative is a part of the replica's machine, since it judges by the same book.
 //!
 //! *Hosted* by nodes of kind astro; docs/adr/open.md lists what is known to be missing.
 //!
-//! *Not built*: profiles I and II, distilled authorizations, witnesses, shards, cuts, views that change, the client's wallet. There
+//! *Not built*: profiles I and II, distilled authorizations, witnesses, shards, views that change, the client's wallet. There
 //! is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
 //! the user keeps it, who knows the names of all that did.
 //!
@@ -32,6 +35,7 @@
 
 mod batch;
 mod config;
+mod cut;
 mod fault;
 mod job;
 mod ledger;
@@ -45,6 +49,11 @@ mod xlog;
 
 pub use batch::{Auth, Batch, Batches, EntryProof, Header, Line, OPENINGS_MAX, Opened};
 pub use config::{Config, LINE_BYTES_MAX, Parameters, Setup, WINDOW_MAX};
+pub use cut::{
+    Balance, CertifiedCut, Crossed, Cut, CutCertificate, CutSign, CutSigned, CutSignedBy, EXCEPTIONS_MAX,
+    Exception, LEDGERS_MAX, LaneEnd, LedgerRoot, Neighbour, NoProof, Proof, RootRecord, Shown, Shows,
+    verify_proof,
+};
 pub use fault::Fault;
 pub use job::{Done, Job, Made, Purpose, Work};
 pub use receipt::{

@@ -2,6 +2,7 @@
 
 mod again;
 mod certify;
+mod cut;
 mod desk;
 mod endorse;
 mod feed;
@@ -24,6 +25,7 @@ use crate::fault::Fault;
 use crate::job::{Done, Job, Made, Purpose, Work};
 use crate::ledger::Ledger;
 use crate::words::{Input, Message, Output, Promise, Record, Timer, Word};
+use cut::Cuts;
 use desk::Desk;
 use feed::Feed;
 use lane::Lane;
@@ -62,6 +64,7 @@ pub struct Replica<B: Machine> {
     wanted: BTreeMap<EntryId, Wanted>,
     /// Entries that settled by the certificate of a later one, for whoever is behind.
     descended: BTreeMap<EntryId, Line>,
+    cuts: Cuts,
 }
 
 /// The broadcast's words in the replica's.
@@ -116,7 +119,10 @@ impl<B: Carrier> Replica<B> {
                 lane.grant(std::slice::from_ref(opening));
             }
         }
+        let (every, window) = (config.parameters.checkpoint_every, config.parameters.window);
+        let cuts = Cuts::new(every, lanes.keys().copied(), &book, window);
         Ok(Self {
+            cuts,
             ledger: Ledger::new(book, config.parameters.window),
             quorums,
             broadcast: Nested::new(channel),
@@ -185,6 +191,10 @@ impl<B: Carrier> Replica<B> {
             Message::Own(Word::AskReceipts(lots)) => self.on_ask_receipts(from, &lots, turn),
             Message::Own(Word::Want { id, digest }) => self.on_want(from, id, digest, turn),
             Message::Own(Word::Here(line)) => self.on_here(from, line, turn),
+            Message::Own(Word::CutPropose(cut)) => self.on_cut_proposed(from, *cut, turn),
+            Message::Own(Word::CutSign(sign)) => self.on_cut_sign(from, sign, turn),
+            Message::Own(Word::AskCut(above)) => self.on_ask_cut(from, above, turn),
+            Message::Own(Word::CutCertified(certified)) => self.on_cut_certified(from, *certified, turn),
         }
     }
 
@@ -204,6 +214,14 @@ impl<B: Carrier> Replica<B> {
                 Some(receipt) => self.count_receipt(receipt, turn),
                 None => turn.blame(from, Fault::BadReceipt),
             },
+            Made::Rooted { proposer, number, rooted } => self.on_rooted(proposer, number, rooted, turn),
+            Made::CutSign { sign: Some(sign), .. } => self.count_cut_sign(sign, turn),
+            Made::CutCertified { certified: Some(certified), .. } => {
+                self.take_certified_cut(*certified, turn)
+            }
+            Made::CutSign { from, sign: None } | Made::CutCertified { from, certified: None } => {
+                turn.blame(from, Fault::WrongCut);
+            }
         }
     }
 
@@ -215,11 +233,15 @@ impl<B: Carrier> Replica<B> {
             Event::Input(Input::Open { ticket, opening }) => self.on_open(ticket, opening, turn),
             Event::Input(Input::Kept(position)) => self.on_kept(position, turn),
             Event::Input(Input::Look { ticket, from, count }) => self.on_look(ticket, from, count, turn),
+            Event::Input(Input::Prove { ticket, ledger, account }) => {
+                self.on_prove(ticket, (ledger, account), turn);
+            }
             Event::Message { from, message } => self.on_message(from, message, turn),
             Event::Timer(Timer::Broadcast(timer)) => self.tell(Event::Timer(timer), turn),
             Event::Timer(Timer::Flush) => self.on_flush_due(turn),
             Event::Timer(Timer::Want(id)) => self.on_want_due(id, turn),
             Event::Timer(Timer::Receipts) => self.on_receipts_due(turn),
+            Event::Timer(Timer::Cut) => self.on_cut_due(turn),
             Event::Done(Done::Broadcast(done)) => self.tell(Event::Done(done), turn),
             Event::Done(Done::Own(made)) => self.on_made(made, turn),
             Event::Loaded { name, bytes } => self.tell(Event::Loaded { name, bytes }, turn),
@@ -255,7 +277,7 @@ impl<B: Carrier> Machine for Replica<B> {
             } else if self.ledger.is_stirred() {
                 self.settle(None, turn);
             } else {
-                return;
+                return self.sign_ready(turn);
             }
         }
     }
@@ -283,6 +305,7 @@ impl<B: Carrier> Bounded for Replica<B> {
             + lanes
             + self.desk.bytes()
             + self.feed.bytes()
+            + self.cuts.bytes()
             + small as u64
     }
 
@@ -305,5 +328,6 @@ impl<B: Carrier> Bounded for Replica<B> {
             + accounts * parameters.window * line
             + self.shown_max() * size_of::<(u64, Lot)>() as u64
             + pull::DESCENDED_MAX as u64 * 2 * line
+            + self.cuts.bytes_max(self.book(), u64::from(parameters.batch_max))
     }
 }

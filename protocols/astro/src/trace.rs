@@ -23,6 +23,14 @@ names! {
     Open = "open";
     /// A batch whose entries have settled is receipted.
     Receipt = "receipt";
+    /// A cut is proposed.
+    CutPropose = "cut_propose";
+    /// The state behind a cut is signed.
+    CutSign = "cut_sign";
+    /// A quorum signed the state behind a cut.
+    CutCertify = "cut_certify";
+    /// A cut is not signed here: it is older than what is kept, or no cut.
+    CutPassed = "cut_passed";
 }
 
 impl From<Rule> for ErasedRule {

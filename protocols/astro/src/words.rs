@@ -9,6 +9,7 @@ use synod_machine::{Message as Spoken, Queue, Record as Kept};
 use synod_wire::{Blob, Bytes, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::batch::{Line, Opened};
+use crate::cut::{CertifiedCut, Cut, CutCertificate, CutSign, LaneEnd, Proof, RootRecord};
 
 /// Receipts asked for at once.
 const ASKED_MAX: usize = 64;
@@ -65,6 +66,14 @@ wire! {
         },
         /// Here it is.
         3 = Here(Line),
+        /// This is what has settled here: sign the state behind it, please.
+        16 = CutPropose(Box<Cut>),
+        /// A member's signature on the state behind a cut.
+        17 = CutSign(CutSign),
+        /// The newest certified cut above this number, please.
+        18 = AskCut(u64),
+        /// Here it is.
+        19 = CutCertified(Box<CertifiedCut>),
     }
 
     /// An order that a representative gives its place in the log: of a customer of its institution.
@@ -150,6 +159,20 @@ wire! {
         8 = Kept(u64),
         /// Of a snapshot: a settled entry that the user does not keep yet, in its order.
         9 = Unkept(Arc<Entry>),
+        /// Before a signature on the state behind a cut leaves.
+        16 = CutSigned(CutSign),
+        /// The newest certified cut.
+        17 = CutCertified(Box<CertifiedCut>),
+        /// Of a snapshot: a lane is counted for cuts up to this batch. The places that it carried are those that have settled, but for
+        /// those that follow.
+        18 = Carried(LaneEnd),
+        /// Of a snapshot: the highest place that its lane carried of an account.
+        19 = CarriedTo {
+            /// Which.
+            account: AccountId,
+            /// The place.
+            place: u64,
+        },
     }
 }
 
@@ -251,6 +274,8 @@ impl<A: Spoken> Spoken for Message<A> {
             Self::Broadcast(message) => message.queue(),
             // A list of open entries can be long.
             Self::Own(Word::Receipt(receipt)) if !receipt.open.items().is_empty() => Queue::PROPOSAL,
+            Self::Own(Word::CutPropose(_)) => Queue::PROPOSAL,
+            Self::Own(Word::CutCertified(_)) => Queue::BULK,
             Self::Own(_) => Queue::CONTROL,
         }
     }
@@ -269,6 +294,8 @@ pub enum Timer<T> {
     Want(EntryId),
     /// Ask for receipts of this node's own batches.
     Receipts,
+    /// Another cut is due.
+    Cut,
 }
 
 /// What the local user asks.
@@ -305,6 +332,15 @@ pub enum Input {
         from: AccountId,
         /// How many at most; above [`LOOKED_MAX`] so many.
         count: u32,
+    },
+    /// A proof of how an account stands behind the last certified cut, or that it is not there, please.
+    Prove {
+        /// Returned in the answer.
+        ticket: u64,
+        /// In which ledger.
+        ledger: u32,
+        /// Which account.
+        account: AccountId,
     },
 }
 
@@ -438,5 +474,28 @@ pub enum Output {
         id: EntryId,
         /// Both entries with their authorizations.
         evidence: Bytes,
+    },
+    /// A quorum has the same state behind a cut.
+    CutCertified {
+        /// The state.
+        record: Box<RootRecord>,
+        /// The proof.
+        certificate: Box<CutCertificate>,
+    },
+    /// A member signed two states behind one cut.
+    TwoRoots {
+        /// Who.
+        member: synod_quorum::NodeId,
+        /// The cut's number.
+        number: u64,
+        /// Both signatures.
+        evidence: Bytes,
+    },
+    /// The answer to [`Input::Prove`].
+    Proof {
+        /// Which question.
+        ticket: u64,
+        /// The proof; none before a cut is certified whose state is here, and where the ledger has no accounts.
+        proof: Option<Box<Proof>>,
     },
 }

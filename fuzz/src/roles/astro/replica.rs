@@ -304,7 +304,10 @@ impl Play for World {
             | Output::Opened(_)
             | Output::Certified { .. }
             | Output::Receipted(_)
+            | Output::CutCertified { .. }
+            | Output::Proof { .. }
             | Output::Conflict { .. } => {}
+            Output::TwoRoots { member, .. } => assert_eq!(member, LIAR, "an honest member is shown with two"),
         }
     }
 

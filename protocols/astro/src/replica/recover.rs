@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use synod_ledger::{Book, Digests, Part};
+use synod_ledger::{Applied, Book, Digests, Part};
 use synod_machine::broadcast::{Except, Lot, Offer};
 use synod_machine::{Condition, Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable};
 use synod_wire::{Blob, Bytes, List};
@@ -52,6 +52,7 @@ impl<B: Carrier> Recover for Replica<B> {
     fn snapshot(&self, put: &mut dyn FnMut(Record<B::Record>)) {
         let mut own = |promise: Promise| put(promise.into());
         self.book().parts(&mut |part| own(Promise::Book(Box::new(part))));
+        self.cut_records(&mut own);
         for (source, lane) in &self.lanes {
             let judged = Lot { source: *source, sequence: lane.judged };
             own(Promise::Lane { judged, head: lane.head, frontier: lane.frontier });
@@ -140,6 +141,10 @@ impl<B: Carrier> Replica<B> {
                 self.let_go_shown(self.feed.kept());
             }
             Promise::Unkept(entry) => self.feed.replay_unkept(entry),
+            Promise::CutSigned(sign) => self.replay_cut_signed(sign),
+            Promise::CutCertified(certified) => self.replay_cut_certified(*certified),
+            Promise::Carried(end) => self.replay_carried(end)?,
+            Promise::CarriedTo { account, place } => self.replay_carried_to(account, place),
             Promise::Lane { judged, head, frontier } => {
                 let lane = self.lane_of(judged)?;
                 (lane.judged, lane.head, lane.frontier, lane.opened) =
@@ -235,7 +240,9 @@ impl<B: Carrier> Replica<B> {
                     batch.unsettled = batch.unsettled.saturating_sub(1);
                 }
             }
-            self.feed.push(Arc::clone(&settled.line.entry), settled.digest);
+            let entry = Arc::clone(&settled.line.entry);
+            self.cuts.settled(Applied { entry: Arc::clone(&entry), overwrote: settled.overwrote });
+            self.feed.push(entry, settled.digest);
             if settled.by_descent {
                 self.keep_descended(settled.line);
             }
@@ -245,6 +252,7 @@ impl<B: Carrier> Replica<B> {
     /// A start, first or again: what was endorsed goes out, what is missing is asked for.
     pub(super) fn on_start(&mut self, turn: &mut Turn<'_, Self>) {
         turn.arm(Timer::Receipts, self.receipts_every());
+        self.start_cuts(turn);
         self.tell_shown(turn);
         self.tell_unkept(turn);
         let own = u32::from(self.me());

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_astro::{
-    Auth, Authorized, Batches, Config, Draft, Input, Level, Line, Opened, Output, Parameters, Receipt,
-    Refusal, Seen, Setup,
+    Auth, Authorized, Batches, Config, CutCertificate, Draft, Input, Level, Line, Opened, Output, Parameters,
+    Proof, Receipt, Refusal, RootRecord, Seen, Setup,
 };
 use synod_broadcast::signed::{self, Context, View};
 use synod_broadcast::{Lot, SignedBroadcast};
@@ -81,6 +81,11 @@ pub(crate) fn view(n: u32) -> Arc<View> {
 }
 
 pub(crate) fn config(n: u32, me: NodeId) -> Setup<SignedBroadcast<Batches>> {
+    cutting(n, me, Span::ZERO)
+}
+
+/// The same where cuts are proposed.
+pub(crate) fn cutting(n: u32, me: NodeId, checkpoint_every: Span) -> Setup<SignedBroadcast<Batches>> {
     let genesis = (0..n).flat_map(|registrar| {
         let institution = Owner::Custodial(u8::try_from(registrar).expect("few"));
         let own = Owner::SelfSigned(owner(signing(registrar)).public());
@@ -103,6 +108,7 @@ pub(crate) fn config(n: u32, me: NodeId) -> Setup<SignedBroadcast<Batches>> {
             accounts_max: 90,
             lane_window: 8,
             retain: 16,
+            checkpoint_every,
             ..Parameters::default()
         },
     };
@@ -164,6 +170,9 @@ pub(crate) struct Told {
     pub(crate) certified: BTreeMap<Lot, (Arc<Opened>, Vec<Bytes>)>,
     /// Members' words about this one's batches.
     pub(crate) words: BTreeMap<Lot, BTreeMap<u8, Receipt>>,
+    /// Certified cuts, by number.
+    pub(crate) cuts: BTreeMap<u64, (RootRecord, CutCertificate)>,
+    pub(crate) proofs: BTreeMap<u64, Option<Proof>>,
 }
 
 impl Told {
@@ -203,12 +212,19 @@ impl Told {
 /// The users of all members.
 pub(crate) struct Bank {
     n: u32,
+    /// How often cuts are proposed.
+    cuts: Span,
     pub(crate) told: Vec<Told>,
 }
 
 impl Bank {
     pub(crate) fn world(n: u32, seed: u64) -> World {
-        Members::new(n, seed, Self { n, told: (0..n).map(|_| Told::default()).collect() })
+        Self::cutting(n, seed, Span::ZERO)
+    }
+
+    /// The same where cuts are proposed.
+    pub(crate) fn cutting(n: u32, seed: u64, cuts: Span) -> World {
+        Members::new(n, seed, Self { n, cuts, told: (0..n).map(|_| Told::default()).collect() })
     }
 }
 
@@ -216,7 +232,7 @@ impl Users for Bank {
     type Machine = Replica;
 
     fn config(&self, id: NodeId) -> Setup<SignedBroadcast<Batches>> {
-        config(self.n, id)
+        cutting(self.n, id, self.cuts)
     }
 
     fn keys(&self, id: NodeId) -> Keys {
@@ -248,6 +264,11 @@ impl Users for Bank {
                 drop(told.words.entry(word.lot).or_default().insert(word.member, word))
             }
             Output::Conflict { id, .. } => drop(told.conflicts.insert(id)),
+            Output::CutCertified { record, certificate } => {
+                drop(told.cuts.insert(record.number, (*record, *certificate)));
+            }
+            Output::Proof { ticket, proof } => drop(told.proofs.insert(ticket, proof.map(|proof| *proof))),
+            Output::TwoRoots { member, .. } => unreachable!("{member} signs two roots, and nobody lies"),
             Output::TwoBatches { .. } => told.doubled += 1,
             Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and one member lies"),
         }

@@ -217,6 +217,8 @@ fn said(message: &Message) -> String {
         Message::Own(Word::AskReceipts(asked)) => format!("ASK_RECEIPTS {}", lots(asked)),
         Message::Own(Word::Want { id, .. }) => format!("WANT {}#{}", id.spender, id.n),
         Message::Own(Word::Here(line)) => format!("HERE {}", entry(&line.entry)),
+        // Nothing is cut in these.
+        Message::Own(word) => format!("{word:?}"),
     }
 }
 

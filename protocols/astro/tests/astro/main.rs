@@ -5,20 +5,23 @@ mod bank;
 mod batches;
 mod contradictions;
 mod conversation;
+mod cuts;
 mod forge;
 mod golden;
 mod keeping;
 mod lies;
 mod offers;
 mod payments;
+mod proofs;
 mod reading;
 mod receipts;
 mod restarts;
 mod waits;
 
 use synod_astro::{
-    Auth, Authorized, Batch, Draft, EntryProof, Format, Header, Line, PaymentReceipt, Promise, Receipt,
-    Settled, SettledBy, Word,
+    Auth, Authorized, Balance, Batch, CertifiedCut, Crossed, Cut, CutCertificate, CutSign, CutSigned,
+    CutSignedBy, Draft, EntryProof, Exception, Format, Header, LaneEnd, LedgerRoot, Line, Neighbour,
+    PaymentReceipt, Promise, Proof, Receipt, RootRecord, Settled, SettledBy, Shown, Word,
 };
 
 /// Both vocabularies.
@@ -29,17 +32,32 @@ type Record = synod_astro::Record<synod_broadcast::signed::Record>;
 synod_wire::conformance!(
     Auth,
     Authorized,
+    Balance,
     Batch,
+    CertifiedCut,
+    Crossed,
+    Cut,
+    CutCertificate,
+    CutSign,
+    CutSigned,
+    CutSignedBy,
     Draft,
     EntryProof,
+    Exception,
     Format,
     Header,
+    LaneEnd,
+    LedgerRoot,
     Line,
+    Neighbour,
     PaymentReceipt,
     Promise,
+    Proof,
     Receipt,
+    RootRecord,
     Settled,
     SettledBy,
+    Shown,
     Word,
     Message,
     Record,

@@ -259,8 +259,13 @@ impl<'a> Seat<'a> {
             | Output::Looked { .. }
             | Output::Certified { .. }
             | Output::Receipted(_)
+            | Output::CutCertified { .. }
+            | Output::Proof { .. }
             | Output::Opened(_) => {}
-            Output::TwoBatches { .. } | Output::Contradiction { .. } | Output::Conflict { .. } => {
+            Output::TwoBatches { .. }
+            | Output::TwoRoots { .. }
+            | Output::Contradiction { .. }
+            | Output::Conflict { .. } => {
                 self.left.faults += 1;
             }
         }

@@ -43,6 +43,10 @@ pub fn kind(body: &Bytes) -> Option<&'static str> {
             Word::AskReceipts(_) => "ask_receipts",
             Word::Want { .. } => "want",
             Word::Here(_) => "here",
+            Word::CutPropose(_) => "cut_propose",
+            Word::CutSign(_) => "cut_sign",
+            Word::AskCut(_) => "ask_cut",
+            Word::CutCertified(_) => "cut_certified",
         },
     })
 }
@@ -87,6 +91,16 @@ impl Words for AstroWords {
             Message::Own(Word::Here(line)) => {
                 let id = line.entry.id;
                 Said::plain(format!("HERE {}/{}", id.spender, id.n))
+            }
+            Message::Own(Word::CutPropose(cut)) => {
+                Said::plain(format!("CUT {} but {}", cut.number, cut.exceptions.len()))
+            }
+            Message::Own(Word::CutSign(sign)) => {
+                Said::marked(format!("SIGN {} {}", sign.number, short(&sign.root)), Mark::Promise)
+            }
+            Message::Own(Word::AskCut(above)) => Said::plain(format!("CUT? above {above}")),
+            Message::Own(Word::CutCertified(certified)) => {
+                Said::marked(format!("CUT {} certified", certified.cut.number), Mark::Certificate)
             }
         })
     }
@@ -148,6 +162,15 @@ impl Words for AstroWords {
             Output::Conflict { id, .. } => {
                 Said::marked(format!("shows two entries of {}/{}", id.spender, id.n), Mark::Certificate)
             }
+            Output::CutCertified { record, .. } => {
+                let root = short(&record.digest());
+                Said::marked(format!("has cut {} certified: {root}", record.number), Mark::Commit)
+            }
+            Output::TwoRoots { member, number, .. } => Said::marked(
+                format!("shows two states of n{} behind cut {number}", member.0),
+                Mark::Certificate,
+            ),
+            Output::Proof { proof, .. } => Said::plain(format!("proves {}", u8::from(proof.is_some()))),
         })
     }
 }
