@@ -23,12 +23,15 @@ pub struct Config {
     pub parameters: Parameters,
 }
 
+/// How a broadcast is set up whose user took care of each lane's slots up to a number.
+pub type Channel<B> = Box<dyn Fn(BTreeMap<u8, u64>) -> <B as Recover>::Config + Send + Sync>;
+
 /// What a replica starts from.
 pub struct Setup<B: Recover> {
     /// See there.
     pub config: Config,
     /// How the broadcast is set up whose user took care of each lane's slots up to a number.
-    pub channel: Box<dyn Fn(BTreeMap<u8, u64>) -> B::Config>,
+    pub channel: Channel<B>,
 }
 
 /// Numbers that all replicas of a shard share (specification, section 2).

@@ -17,4 +17,6 @@ synod_machine::faults! {
     WrongCut = 4_307, "wrong_cut";
     /// Signed two states behind one cut.
     TwoRoots = 4_308, "two_roots";
+    /// Served a part of a state that is none.
+    WrongRange = 4_309, "wrong_range";
 }

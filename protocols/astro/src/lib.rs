@@ -48,11 +48,11 @@ mod words;
 mod xlog;
 
 pub use batch::{Auth, Batch, Batches, EntryProof, Header, Line, OPENINGS_MAX, Opened};
-pub use config::{Config, LINE_BYTES_MAX, Parameters, Setup, WINDOW_MAX};
+pub use config::{Channel, Config, LINE_BYTES_MAX, Parameters, Setup, WINDOW_MAX};
 pub use cut::{
     Balance, CertifiedCut, Crossed, Cut, CutCertificate, CutSign, CutSigned, CutSignedBy, EXCEPTIONS_MAX,
-    Exception, LEDGERS_MAX, LaneEnd, LedgerRoot, Neighbour, NoProof, Proof, RootRecord, Shown, Shows,
-    verify_proof,
+    Exception, LEDGERS_MAX, LaneEnd, LedgerRoot, Neighbour, NoProof, OpenHold, Piece, Proof, Range,
+    RootRecord, Served, Shown, Shows, StoodAt, verify_proof,
 };
 pub use fault::Fault;
 pub use job::{Done, Job, Made, Purpose, Work};

@@ -13,6 +13,7 @@ mod recover;
 mod show;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use synod_ledger::{Book, EntryId};
 use synod_machine::broadcast::{Broadcast, Lot, Offer, ReliableBroadcast};
@@ -20,7 +21,7 @@ use synod_machine::{Bounded, Event, Lift, Machine, Nested, Recover, To, Turn, Un
 use synod_quorum::{Model, NodeId, NodeSet, Quorums};
 
 use crate::batch::Line;
-use crate::config::Config;
+use crate::config::{Channel, Config};
 use crate::fault::Fault;
 use crate::job::{Done, Job, Made, Purpose, Work};
 use crate::ledger::Ledger;
@@ -48,7 +49,7 @@ fn say<B: Carrier>(turn: &mut Turn<'_, Replica<B>>, to: impl Into<To>, word: Wor
 }
 
 /// One member's part in the ledger of its shard.
-pub struct Replica<B: Machine> {
+pub struct Replica<B: Machine + Recover> {
     config: Config,
     quorums: Quorums,
     broadcast: Nested<B>,
@@ -65,6 +66,8 @@ pub struct Replica<B: Machine> {
     /// Entries that settled by the certificate of a later one, for whoever is behind.
     descended: BTreeMap<EntryId, Line>,
     cuts: Cuts,
+    /// See [`crate::Setup::channel`].
+    channel: Arc<Channel<B>>,
 }
 
 /// The broadcast's words in the replica's.
@@ -93,7 +96,7 @@ impl<B: Carrier> Replica<B> {
     ///
     /// # Errors
     /// [`Unrecoverable`] where the configuration cannot work, with the reason.
-    fn new(config: Config, channel: B) -> Result<Self, Unrecoverable> {
+    fn new(config: Config, set_up: Arc<Channel<B>>, channel: B) -> Result<Self, Unrecoverable> {
         let members = config.view.roster.all();
         let quorums = Quorums::new(Model::Byzantine, members.count())
             .map_err(|_| Unrecoverable("no members".into()))?;
@@ -123,6 +126,7 @@ impl<B: Carrier> Replica<B> {
         let cuts = Cuts::new(every, lanes.keys().copied(), &book, window);
         Ok(Self {
             cuts,
+            channel: set_up,
             ledger: Ledger::new(book, config.parameters.window),
             quorums,
             broadcast: Nested::new(channel),
@@ -195,6 +199,8 @@ impl<B: Carrier> Replica<B> {
             Message::Own(Word::CutSign(sign)) => self.on_cut_sign(from, sign, turn),
             Message::Own(Word::AskCut(above)) => self.on_ask_cut(from, above, turn),
             Message::Own(Word::CutCertified(certified)) => self.on_cut_certified(from, *certified, turn),
+            Message::Own(Word::AskRange { number, piece }) => self.on_ask_range(from, (number, piece), turn),
+            Message::Own(Word::Range(served)) => self.on_range(from, *served, turn),
         }
     }
 
@@ -242,6 +248,7 @@ impl<B: Carrier> Replica<B> {
             Event::Timer(Timer::Want(id)) => self.on_want_due(id, turn),
             Event::Timer(Timer::Receipts) => self.on_receipts_due(turn),
             Event::Timer(Timer::Cut) => self.on_cut_due(turn),
+            Event::Timer(Timer::Fetch) => self.on_fetch_due(turn),
             Event::Done(Done::Broadcast(done)) => self.tell(Event::Done(done), turn),
             Event::Done(Done::Own(made)) => self.on_made(made, turn),
             Event::Loaded { name, bytes } => self.tell(Event::Loaded { name, bytes }, turn),
@@ -277,7 +284,8 @@ impl<B: Carrier> Machine for Replica<B> {
             } else if self.ledger.is_stirred() {
                 self.settle(None, turn);
             } else {
-                return self.sign_ready(turn);
+                self.sign_ready(turn);
+                return self.consider_install(turn);
             }
         }
     }

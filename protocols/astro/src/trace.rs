@@ -31,6 +31,10 @@ names! {
     CutCertify = "cut_certify";
     /// A cut is not signed here: it is older than what is kept, or no cut.
     CutPassed = "cut_passed";
+    /// The state behind a cut is fetched.
+    CutFetch = "cut_fetch";
+    /// The state behind a cut takes the place of what was here.
+    CutInstall = "cut_install";
 }
 
 impl From<Rule> for ErasedRule {

@@ -9,7 +9,7 @@ use synod_machine::{Message as Spoken, Queue, Record as Kept};
 use synod_wire::{Blob, Bytes, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::batch::{Line, Opened};
-use crate::cut::{CertifiedCut, Cut, CutCertificate, CutSign, LaneEnd, Proof, RootRecord};
+use crate::cut::{CertifiedCut, Cut, CutCertificate, CutSign, LaneEnd, Piece, Proof, RootRecord, Served};
 
 /// Receipts asked for at once.
 const ASKED_MAX: usize = 64;
@@ -74,6 +74,15 @@ wire! {
         18 = AskCut(u64),
         /// Here it is.
         19 = CutCertified(Box<CertifiedCut>),
+        /// A part of the state behind a certified cut, please.
+        20 = AskRange {
+            /// The cut's number.
+            number: u64,
+            /// Which part.
+            piece: Piece,
+        },
+        /// Here it is.
+        21 = Range(Box<Served>),
     }
 
     /// An order that a representative gives its place in the log: of a customer of its institution.
@@ -173,6 +182,11 @@ wire! {
             /// The place.
             place: u64,
         },
+        /// The records up to the next [`Self::Whole`] are a snapshot that takes the place of all before them: the state behind a
+        /// certified cut, with what was promised beyond.
+        20 = Anew,
+        /// See there. Without it, what came before [`Self::Anew`] stands.
+        21 = Whole,
     }
 }
 
@@ -275,7 +289,7 @@ impl<A: Spoken> Spoken for Message<A> {
             // A list of open entries can be long.
             Self::Own(Word::Receipt(receipt)) if !receipt.open.items().is_empty() => Queue::PROPOSAL,
             Self::Own(Word::CutPropose(_)) => Queue::PROPOSAL,
-            Self::Own(Word::CutCertified(_)) => Queue::BULK,
+            Self::Own(Word::CutCertified(_) | Word::Range(_)) => Queue::BULK,
             Self::Own(_) => Queue::CONTROL,
         }
     }
@@ -296,6 +310,8 @@ pub enum Timer<T> {
     Receipts,
     /// Another cut is due.
     Cut,
+    /// Ask the next member for parts of a state.
+    Fetch,
 }
 
 /// What the local user asks.
@@ -497,5 +513,13 @@ pub enum Output {
         ticket: u64,
         /// The proof; none before a cut is certified whose state is here, and where the ledger has no accounts.
         proof: Option<Box<Proof>>,
+    },
+    /// The state behind a certified cut took the place of this member's own: it was further behind than others keep batches. What
+    /// settled in between is not told entry by entry; what was ordered here and had not gone out is forgotten, as in a restart.
+    CaughtUp {
+        /// The cut's number.
+        number: u64,
+        /// The last position that was told; the next entry that settles has the next one.
+        position: u64,
     },
 }

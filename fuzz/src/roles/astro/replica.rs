@@ -307,6 +307,7 @@ impl Play for World {
             | Output::CutCertified { .. }
             | Output::Proof { .. }
             | Output::Conflict { .. } => {}
+            Output::CaughtUp { number, .. } => unreachable!("cut {number}, and nobody falls that far behind"),
             Output::TwoRoots { member, .. } => assert_eq!(member, LIAR, "an honest member is shown with two"),
         }
     }

@@ -343,6 +343,13 @@ impl Teller {
             Output::TwoRoots { member, number, .. } => {
                 tracing::error!(member = member.0, number, "a member signed two states behind one cut");
             }
+            Output::CaughtUp { number, position } => {
+                tracing::warn!(
+                    number,
+                    position,
+                    "went on from a certified cut: what settled in between is in no index"
+                );
+            }
             // Nobody asks here yet.
             Output::Proof { .. } => {}
             Output::Conflict { id, .. } => {

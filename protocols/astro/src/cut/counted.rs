@@ -85,7 +85,7 @@ pub enum NoCut {
 }
 
 /// The state behind a cut, not hashed yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Every account with what its holds set aside, lowest first.
     pub(crate) accounts: Vec<(Standing, Total)>,

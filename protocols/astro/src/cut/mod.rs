@@ -19,13 +19,17 @@
 mod carried;
 mod counted;
 mod proof;
+mod range;
 mod root;
 mod words;
 
 pub(crate) use carried::Carried;
 pub(crate) use counted::{Beyond, Counted, Lack, NoCut, Viewed, count, cut_of};
 pub use proof::{Balance, Neighbour, NoProof, Proof, Shown, Shows, verify_proof};
+pub(crate) use range::pieces;
+pub use range::{Piece, Range, Served, StoodAt};
 pub(crate) use root::CutState;
+pub use root::OpenHold;
 pub use words::{
     CertifiedCut, Crossed, Cut, CutCertificate, CutSign, CutSigned, CutSignedBy, EXCEPTIONS_MAX, Exception,
     LEDGERS_MAX, LaneEnd, LedgerRoot, RootRecord,

@@ -89,6 +89,11 @@ impl Desk {
         }
     }
 
+    /// Whether a batch is being put together.
+    pub(super) const fn is_building(&self) -> bool {
+        self.is_building
+    }
+
     fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.openings.is_empty()
     }
@@ -281,7 +286,11 @@ impl<B: Carrier> Replica<B> {
     }
 
     fn flush(&mut self, turn: &mut Turn<'_, Self>) {
-        if self.desk.is_building || self.desk.is_empty() || self.broadcast.get().room() == 0 {
+        if self.is_installing()
+            || self.desk.is_building
+            || self.desk.is_empty()
+            || self.broadcast.get().room() == 0
+        {
             return;
         }
         let (openings, lines) = self.desk.take(&self.config.parameters);

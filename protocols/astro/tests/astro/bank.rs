@@ -173,6 +173,8 @@ pub(crate) struct Told {
     /// Certified cuts, by number.
     pub(crate) cuts: BTreeMap<u64, (RootRecord, CutCertificate)>,
     pub(crate) proofs: BTreeMap<u64, Option<Proof>>,
+    /// How often it went on from a cut: what settled in between was not told.
+    pub(crate) caught_up: usize,
 }
 
 impl Told {
@@ -190,6 +192,11 @@ impl Told {
         }
         assert_eq!(position, told + 1, "nothing is left out");
         self.order.insert(position, entry.id);
+        if self.caught_up > 0 {
+            // Nothing can be added up without what settled in between.
+            drop(self.settled.insert(entry.id, (entry, hash)));
+            return;
+        }
         let EntryId { spender, n } = entry.id;
         let before = n.checked_sub(1).filter(|before| *before > 0).map(|n| EntryId { spender, n });
         let head = before.map_or(genesis(spender), |id| self.settled.get(&id).expect("logs have no gaps").1);
@@ -268,6 +275,7 @@ impl Users for Bank {
                 drop(told.cuts.insert(record.number, (*record, *certificate)));
             }
             Output::Proof { ticket, proof } => drop(told.proofs.insert(ticket, proof.map(|proof| *proof))),
+            Output::CaughtUp { .. } => told.caught_up += 1,
             Output::TwoRoots { member, .. } => unreachable!("{member} signs two roots, and nobody lies"),
             Output::TwoBatches { .. } => told.doubled += 1,
             Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and one member lies"),

@@ -18,7 +18,7 @@ use crate::bank::{
     Bank, CLUSTER, CONTEXT, EPOCH, EURO, Message, World, custodial, digest, equal_books, issuer, keys, order,
     pay, settle, told,
 };
-use crate::forge::{ALL, batch, carried, prepare};
+use crate::forge::{batch, carried, prepare};
 
 const OFTEN: Span = Span::millis(300);
 

@@ -3,6 +3,7 @@
 mod alone;
 mod bank;
 mod batches;
+mod catching_up;
 mod contradictions;
 mod conversation;
 mod cuts;
@@ -21,7 +22,8 @@ mod waits;
 use synod_astro::{
     Auth, Authorized, Balance, Batch, CertifiedCut, Crossed, Cut, CutCertificate, CutSign, CutSigned,
     CutSignedBy, Draft, EntryProof, Exception, Format, Header, LaneEnd, LedgerRoot, Line, Neighbour,
-    PaymentReceipt, Promise, Proof, Receipt, RootRecord, Settled, SettledBy, Shown, Word,
+    OpenHold, PaymentReceipt, Piece, Promise, Proof, Range, Receipt, RootRecord, Served, Settled, SettledBy,
+    Shown, StoodAt, Word,
 };
 
 /// Both vocabularies.
@@ -57,6 +59,11 @@ synod_wire::conformance!(
     RootRecord,
     Settled,
     SettledBy,
+    OpenHold,
+    Piece,
+    Range,
+    Served,
+    StoodAt,
     Shown,
     Word,
     Message,

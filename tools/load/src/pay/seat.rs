@@ -262,7 +262,9 @@ impl<'a> Seat<'a> {
             | Output::CutCertified { .. }
             | Output::Proof { .. }
             | Output::Opened(_) => {}
+            // What settled in between is not counted: the figures would lie.
             Output::TwoBatches { .. }
+            | Output::CaughtUp { .. }
             | Output::TwoRoots { .. }
             | Output::Contradiction { .. }
             | Output::Conflict { .. } => {

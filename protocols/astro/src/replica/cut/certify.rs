@@ -111,6 +111,7 @@ impl<B: Carrier> Replica<B> {
         let (record, certificate) = (certified.record.clone(), certified.certificate.clone());
         self.cuts.certify(certified);
         turn.output(Output::CutCertified { record: Box::new(record), certificate: Box::new(certificate) });
+        self.consider_fetch(turn);
     }
 
     /// Proves how an account stands behind the last certified cut.

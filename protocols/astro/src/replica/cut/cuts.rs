@@ -7,6 +7,7 @@ use synod_crypto::Hash;
 use synod_ledger::{Applied, Book};
 use synod_machine::Span;
 
+use super::fetch::Fetch;
 use crate::batch::Opened;
 use crate::cut::{Beyond, Carried, CertifiedCut, Cut, CutSign, CutState, Lack, Viewed};
 
@@ -43,6 +44,10 @@ pub(in crate::replica) struct Cuts {
     pub(super) newest: Option<Arc<Kept>>,
     /// The last one whose state is here.
     pub(super) served: Option<Arc<Kept>>,
+    /// The one before it, for whoever fetches it.
+    pub(super) served_before: Option<Arc<Kept>>,
+    /// The state of one on its way here.
+    pub(super) fetch: Option<Fetch>,
     /// Periods without a certified cut.
     pub(super) silent: u64,
     /// By proposer.
@@ -75,6 +80,8 @@ impl Cuts {
             beyond: Beyond::default(),
             newest: None,
             served: None,
+            served_before: None,
+            fetch: None,
             silent: 0,
             pending: BTreeMap::new(),
             signed: BTreeMap::new(),
@@ -150,7 +157,7 @@ impl Cuts {
         let kept = Arc::new(Kept { certified, state });
         self.newest = Some(Arc::clone(&kept));
         if kept.state.is_some() {
-            self.served = Some(Arc::clone(&kept));
+            self.served_before = self.served.replace(Arc::clone(&kept));
         }
         self.silent = 0;
         self.pending.retain(|_, one| one.cut.number > number);
@@ -166,11 +173,15 @@ impl Cuts {
 
     pub(in crate::replica) fn bytes(&self) -> u64 {
         let lanes: u64 = self.lanes.values().map(Carried::bytes).sum();
-        let served = self.served.iter().filter_map(|kept| kept.state.as_ref());
+        let served = self.served.iter().chain(&self.served_before).filter_map(|kept| kept.state.as_ref());
         let states: u64 = served.chain(self.states.values()).map(|state| state.bytes()).sum();
         let pending: usize = self.pending.values().map(|one| 64 * one.cut.exceptions.len()).sum();
         let small = (self.votes.len() + self.signed.len()) * 2 * size_of::<CutSign>();
-        lanes + self.beyond.bytes() + states + (pending + small) as u64
+        lanes
+            + self.beyond.bytes()
+            + states
+            + self.fetch.as_ref().map_or(0, Fetch::bytes)
+            + (pending + small) as u64
     }
 
     pub(in crate::replica) fn bytes_max(&self, book: &Book, batch_max: u64) -> u64 {
@@ -178,7 +189,7 @@ impl Cuts {
         let accounts = book.accounts().count() as u64;
         let steps = members * crate::cut::STEPS_MAX as u64 * batch_max * 32;
         let exceptions = (3 * members + 2) * 64 * crate::cut::EXCEPTIONS_MAX as u64;
-        let states = (members + 1) * (1_024 * accounts + 128 * book.holds().count() as u64);
+        let states = (members + 4) * (1_024 * accounts + 128 * book.holds().count() as u64);
         steps
             + 16 * accounts
             + Beyond::bytes_max()

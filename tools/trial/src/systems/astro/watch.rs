@@ -371,6 +371,10 @@ impl Watch {
             Output::Proof { proof, .. } => {
                 proof.as_ref().map_or(Ok(()), |proof| self.cuts.prove(node, proof))
             }
+            // Runs are too short to let members fall so far behind that nobody keeps what they lack.
+            Output::CaughtUp { number, .. } => {
+                breach("A-L2", format!("member {node} goes on from cut {number}"))
+            }
             Output::TwoRoots { member, .. } if self.acks.honest(member.0) => {
                 breach("X6", format!("member {} is shown with two states behind a cut", member.0))
             }

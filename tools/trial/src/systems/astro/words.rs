@@ -47,6 +47,8 @@ pub fn kind(body: &Bytes) -> Option<&'static str> {
             Word::CutSign(_) => "cut_sign",
             Word::AskCut(_) => "ask_cut",
             Word::CutCertified(_) => "cut_certified",
+            Word::AskRange { .. } => "ask_range",
+            Word::Range(_) => "range",
         },
     })
 }
@@ -99,6 +101,12 @@ impl Words for AstroWords {
                 Said::marked(format!("SIGN {} {}", sign.number, short(&sign.root)), Mark::Promise)
             }
             Message::Own(Word::AskCut(above)) => Said::plain(format!("CUT? above {above}")),
+            Message::Own(Word::AskRange { number, piece }) => {
+                Said::plain(format!("RANGE? {number} {piece:?}"))
+            }
+            Message::Own(Word::Range(served)) => {
+                Said::plain(format!("RANGE {} {:?}", served.number, served.piece))
+            }
             Message::Own(Word::CutCertified(certified)) => {
                 Said::marked(format!("CUT {} certified", certified.cut.number), Mark::Certificate)
             }
@@ -170,6 +178,9 @@ impl Words for AstroWords {
                 format!("shows two states of n{} behind cut {number}", member.0),
                 Mark::Certificate,
             ),
+            Output::CaughtUp { number, .. } => {
+                Said::marked(format!("goes on from cut {number}"), Mark::Commit)
+            }
             Output::Proof { proof, .. } => Said::plain(format!("proves {}", u8::from(proof.is_some()))),
         })
     }
