@@ -342,6 +342,21 @@ impl Teller {
                 let place = (id.spender, id.n);
                 tracing::error!(?place, "certificates contradict each other: more members lie than may");
             }
+            Output::CutCertified { record, .. } => {
+                tracing::info!(number = record.number, root = %record.digest(), "a cut is certified");
+            }
+            Output::TwoRoots { member, number, .. } => {
+                tracing::error!(member = member.0, number, "a member signed two states behind one cut");
+            }
+            Output::CaughtUp { number, position } => {
+                tracing::warn!(
+                    number,
+                    position,
+                    "went on from a certified cut: what settled in between is in no index"
+                );
+            }
+            // Nobody asks here yet.
+            Output::Proof { .. } => {}
             Output::Conflict { id, .. } => {
                 tracing::error!(account = %id.spender, n = id.n, "an owner signed two entries for one place");
             }
