@@ -22,7 +22,9 @@
 //!
 //! *Hosted* by nodes of kind astro; docs/adr/open.md lists what is known to be missing.
 //!
-//! *Not built*: profiles I and II, distilled authorizations, witnesses, shards, cuts, views that change, the client's wallet. There
+//! *Views* change without consensus by a machine of its own ([`views`]), which the replica does not use yet.
+//!
+//! *Not built*: profiles I and II, distilled authorizations, witnesses, shards, cuts, replicas that change their view, the client's wallet. There
 //! is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
 //! the user keeps it, who knows the names of all that did.
 //!
@@ -39,6 +41,7 @@ mod logs;
 mod receipt;
 mod replica;
 mod trace;
+pub mod views;
 mod waits;
 mod words;
 mod xlog;

@@ -21,6 +21,11 @@ use synod_astro::{
     Settled, SettledBy, Word,
 };
 
+use synod_astro::views::{
+    Agreed, Change, Endorsement, Kept, Message as ViewsMessage, Operator, Proposal, Record as ViewsRecord,
+    Sequence, Shown, ShownEntry, ShownLot, SignedState, Sworn, Tip, View, ViewId,
+};
+
 /// Both vocabularies.
 type Message = bank::Message;
 /// See there.
@@ -43,4 +48,21 @@ synod_wire::conformance!(
     Word,
     Message,
     Record,
+    Agreed,
+    Change,
+    Endorsement,
+    Kept,
+    Operator,
+    Proposal,
+    Sequence,
+    Shown,
+    ShownEntry,
+    ShownLot,
+    SignedState,
+    Sworn,
+    Tip,
+    View,
+    ViewId,
+    ViewsMessage,
+    ViewsRecord,
 );
