@@ -29,13 +29,15 @@
 //!
 //! *Hosted* by nodes of kind astro; docs/adr/open.md lists what is known to be missing.
 //!
+//! *Views* change without consensus by a machine of its own ([`views`]), which the replica does not use yet.
+//!
 //! *Wallets.* An owner who signs has a [`wallet::Wallet`]: one entry per place, checked by f + 1 replicas before it is signed, given to one
 //! replica after another until it settles.
 //!
 //! *Shards.* A payment to an account of another shard is debited here; its entry goes there with its proof ([`Bundle`]), is put
 //! into a batch by one member, and is credited once that batch is certified, once per entry. See [`Shards`].
 //!
-//! *Not built*: profile II, distilled authorizations, witnesses, cuts of several shards or of profile I, views that change.
+//! *Not built*: profile II, distilled authorizations, witnesses, cuts of several shards or of profile I, replicas that change their view.
 //! There is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
 //! the user keeps it, who knows the names of all that did.
 //!
@@ -56,6 +58,7 @@ mod receipt;
 mod replica;
 mod shards;
 mod trace;
+pub mod views;
 mod waits;
 pub mod wallet;
 mod words;

@@ -31,6 +31,11 @@ use synod_astro::{
     RootRecord, Served, Settled, SettledBy, Shown, StoodAt, Word,
 };
 
+use synod_astro::views::{
+    Agreed, Change, Endorsement, Kept, Message as ViewsMessage, Operator, Proposal, Record as ViewsRecord,
+    Sequence, Shown as ViewsShown, ShownEntry, ShownLot, SignedState, Sworn, Tip, View, ViewId,
+};
+
 /// Both vocabularies.
 type Message = bank::Message;
 /// See there.
@@ -82,4 +87,21 @@ synod_wire::conformance!(
     Log,
     WalletRecord,
     WalletWord,
+    Agreed,
+    Change,
+    Endorsement,
+    Kept,
+    Operator,
+    Proposal,
+    Sequence,
+    ViewsShown,
+    ShownEntry,
+    ShownLot,
+    SignedState,
+    Sworn,
+    Tip,
+    View,
+    ViewId,
+    ViewsMessage,
+    ViewsRecord,
 );
