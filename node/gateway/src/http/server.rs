@@ -143,6 +143,8 @@ fn routes(front: Arc<Front>) -> Router {
         .route("/v1/pay/accounts/{id}", get(pay::show))
         .route("/v1/pay/accounts/{id}/history", get(pay::history))
         .route("/v1/pay/transfers", post(pay::transfer))
+        .route("/v1/pay/create_transfers", post(pay::create_transfers))
+        .route("/v1/pay/create_accounts", post(pay::create_accounts))
         .route("/v1/pay/transfers/{id}", get(pay::find))
         .route("/v1/pay/transfers/{id}/receipt", get(pay::receipt))
         .route("/v1/requests/{id}", get(info::request))
