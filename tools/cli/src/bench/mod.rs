@@ -7,6 +7,7 @@ mod figures;
 mod header;
 mod pages;
 mod pay;
+mod pay_processes;
 mod plan;
 mod processes;
 mod run;
@@ -18,6 +19,11 @@ pub(crate) use chop::real::{Enrol, RealPlan, run as run_real};
 pub(crate) use chop::{App, ChildPlan, LoadPart, LoadPlan, run_children, run_load};
 pub(crate) use chop::{ChopPlan, Part, ServerPart, WINDOWS_MIN, run as run_chop};
 pub(crate) use pay::{PayBench, run as run_pay};
+pub(crate) use pay_processes::{
+    Audit as PayAudit, Books, Fault, Load as PayLoad, Payment, ProcessPlan, asked as pay_asked,
+    audit as pay_audit, body as pay_body, open as pay_open, places as pay_places, run as run_pay_processes,
+    start as pay_start,
+};
 pub(crate) use plan::{Access, Pace, Plan, Target};
 pub(crate) use processes::{ChopStart, Processes, Start};
 pub(crate) use run::run;

@@ -1,7 +1,7 @@
 //! A cluster of separate processes for one run, in a directory that goes with it.
 
 use super::wired::Wired;
-use crate::cluster::{self, ChopPlan, Purpose};
+use crate::cluster::{self, ChopPlan, Purpose, Seat};
 use crate::deployment::{Claim, Running, await_ready, start, stop};
 use crate::exit::bug;
 use crate::layout::{GENESIS_FILE, NODE_FILE};
@@ -137,7 +137,7 @@ impl Processes {
     /// # Errors
     /// The error of the file, port or node that refused.
     pub(crate) fn start(with: &Start<'_>) -> Result<Self, SynError> {
-        Self::found(with, false)
+        Self::found(with, false, &Self::ordered(with))
     }
 
     /// The same, but the members dial one another through proxies that can be hurt.
@@ -145,7 +145,23 @@ impl Processes {
     /// # Errors
     /// As [`Self::start`].
     pub(crate) fn start_wired(with: &Start<'_>) -> Result<Self, SynError> {
-        Self::found(with, true)
+        Self::found(with, true, &Self::ordered(with))
+    }
+
+    /// Makes and starts a payment system; its members dial one another through proxies if it is to be wired.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_pay(with: &Start<'_>, is_wired: bool) -> Result<Self, SynError> {
+        let found = |seats: &[Seat], directory: &Path| {
+            cluster::found_pay((with.name, Purpose::Drill), seats, directory)
+        };
+        Self::found(with, is_wired, &found)
+    }
+
+    /// Makes the files of a cluster that orders.
+    fn ordered(with: &Start<'_>) -> impl Fn(&[Seat], &Path) -> Result<Genesis, SynError> {
+        |seats, directory| cluster::found_with(with.name, Purpose::Drill, seats, directory, with.parameters)
     }
 
     /// Makes and starts a cluster of Chop Chop: servers and brokers.
@@ -192,7 +208,11 @@ impl Processes {
         Ok(cluster)
     }
 
-    fn found(with: &Start<'_>, is_wired: bool) -> Result<Self, SynError> {
+    fn found(
+        with: &Start<'_>,
+        is_wired: bool,
+        files: &dyn Fn(&[Seat], &Path) -> Result<Genesis, SynError>,
+    ) -> Result<Self, SynError> {
         let directory = std::env::temp_dir().join(format!("synod-{}-{}", with.name, std::process::id()));
         let mortal = Mortal::get()?;
         let mut making = mortal.alive();
@@ -200,7 +220,7 @@ impl Processes {
         let ports = Claim::free(with.nodes)?;
         let wired = if is_wired { Some(Wired::start(&ports.seats)?) } else { None };
         let seats = wired.as_ref().map_or_else(|| ports.seats.clone(), |wired| wired.seats(&ports.seats));
-        let genesis = cluster::found_with(with.name, Purpose::Drill, &seats, &directory, with.parameters)?;
+        let genesis = files(&seats, &directory)?;
         let program = std::env::current_exe().map_err(|e| cluster::unwritable(Path::new("synod"), &e))?;
         let names: Vec<String> = ports.seats.iter().map(|seat| seat.name.clone()).collect();
         for seat in &ports.seats {

@@ -1,7 +1,8 @@
-//! `synod demo`: a cluster, scenes that hurt it, an audit. HotStuff runs in this process, Chop Chop as processes.
+//! `synod demo`: a cluster, scenes that hurt it, an audit. HotStuff runs in this process, Chop Chop and payments as processes.
 
 pub(crate) mod chop;
 mod cluster;
+pub(crate) mod pay;
 mod redis;
 mod scenes;
 

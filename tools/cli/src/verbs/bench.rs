@@ -48,7 +48,8 @@ enum What {
         after_help = "Example:\n  synod bench chop --clients 4096 --batch 1024 --pool 4 --for 300ms --warmup 0s --repeat 1"
     )]
     Chop(chop::ChopOptions),
-    /// Payments: replicas and customers of all institutions in one process, without sockets and disk.
+    /// Payments: replicas and customers of all institutions in one process, without sockets and disk, or nodes as processes with
+    /// journals, of which one is killed, restarted and slowed under load.
     #[command(
         after_help = "Example:\n  synod bench pay --accounts 1000 --batch 256 --for 300ms --warmup 0s --repeat 1"
     )]
@@ -193,6 +194,15 @@ impl Durability {
             Self::Volatile => "volatile-UNSAFE",
         }
     }
+
+    /// As results call it.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::Nosync => "nosync",
+            Self::Volatile => "volatile",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -247,7 +257,8 @@ impl Arguments {
                 bench::run_load(session, &plan)
             }
             Work::Chop(chop::Chosen::Children(plan)) => bench::run_children(session, &plan),
-            Work::Pay(plan) => bench::run_pay(session, &plan),
+            Work::Pay(pay::Chosen::Replicas(plan)) => bench::run_pay(session, &plan),
+            Work::Pay(pay::Chosen::Processes(plan)) => bench::run_pay_processes(session, &plan),
         }
     }
 }
@@ -257,7 +268,7 @@ impl Arguments {
 enum Work {
     Cluster(Plan),
     Chop(chop::Chosen),
-    Pay(bench::PayBench),
+    Pay(pay::Chosen),
 }
 
 impl What {

@@ -1,6 +1,7 @@
 //! `synod demo`: one command to see it work.
 
 mod chop;
+mod pay;
 
 use crate::bench::Audit;
 use crate::demo::{Cluster, Scene, millis, play};
@@ -26,6 +27,9 @@ enum Which {
     /// Four servers and two brokers as processes; a crowd paints under few signatures, people sign up and paint beside it,
     /// a broker and the leading server are killed, receipts are checked with the genesis alone.
     Chop,
+    /// Four institutions as processes; customers pay each other, one institution is killed, money is spent twice, a receipt is checked
+    /// with the genesis alone, and all books are equal.
+    Pay,
 }
 
 /// Starts a cluster, breaks it, and audits that nothing was lost.
@@ -48,7 +52,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     hold: bool,
     /// First port; member i takes ten ports from here + 10 i on, the proxy those behind the members. Where one is
-    /// taken, the next free place; 0 draws a place, as the demo chop always does.
+    /// taken, the next free place; 0 draws a place, as the demos chop and pay always do.
     #[arg(long, value_name = "PORT", default_value_t = BASE_PORT)]
     base_port: u16,
     /// Writes the ports of the members to this file as well.
@@ -58,8 +62,10 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
-        if self.which == Which::Chop {
-            return self.chop(session);
+        match self.which {
+            Which::Chop => return self.chop(session),
+            Which::Pay => return self.pay(session),
+            Which::Hotstuff => {}
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(|error| bug("runtime", &error))?.block_on(self.demo(session))

@@ -1,5 +1,6 @@
 //! `synod pay`: accounts and payments of a payment system, through the node of the institution that carries the account.
 
+mod file;
 mod institution;
 mod orders;
 mod reach;
@@ -203,7 +204,7 @@ impl Arguments {
         let system = &System::open(session, &self.reach)?;
         let report = match self.verb {
             Verb::Account { verb } => verb.report(system)?,
-            Verb::Send(pay) => pay.send(system)?,
+            Verb::Send(pay) => return pay.send(session, system),
             Verb::Multi(multi) => multi.send(system)?,
             Verb::Hold(hold) => hold.send(system)?,
             Verb::Post { decide, amount } => decide.post(system, amount)?,

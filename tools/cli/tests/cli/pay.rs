@@ -25,8 +25,8 @@ pub(crate) const OF_PAY: &[&str] = &[
 ];
 
 /// A payment system that goes with its test.
-struct Deployed {
-    rig: Rig,
+pub(crate) struct Deployed {
+    pub(crate) rig: Rig,
     up: Value,
 }
 
@@ -37,7 +37,7 @@ impl Drop for Deployed {
 }
 
 impl Deployed {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let rig = Rig::new();
         let up = rig.json("up --kind astro --ephemeral --base-port 0 --detach");
         Self { rig, up }
@@ -56,7 +56,7 @@ impl Deployed {
     }
 
     /// Waits until every node knows an account: others than its institution hear of it a moment later.
-    fn known(&self, account: &str) {
+    pub(crate) fn known(&self, account: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);
         let knows = |node: usize| self.accounts(node).iter().any(|row| row["id"] == account);
         while !(0..4).all(knows) {
@@ -72,7 +72,7 @@ impl Deployed {
     }
 
     /// What one account can spend, as its institution states it.
-    fn available(&self, account: &str) -> String {
+    pub(crate) fn available(&self, account: &str) -> String {
         let told = self.rig.json(&format!("pay account show {account}"));
         told["available"].as_str().expect("a sum").to_owned()
     }
@@ -86,7 +86,7 @@ impl Deployed {
     }
 
     /// The accounts once every node states the same.
-    fn equal_books(&self) -> Vec<Value> {
+    pub(crate) fn equal_books(&self) -> Vec<Value> {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let books: Vec<Vec<Value>> = (0..4).map(|node| self.accounts(node)).collect();

@@ -1,23 +1,57 @@
 //! The options of `synod bench pay`.
 
-use super::duration;
-use crate::bench::PayBench;
+use super::{Durability, duration};
+use crate::bench::{Fault, PayBench, ProcessPlan};
 use crate::session::usage;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 use synod_config::SynError;
 use synod_load::pay::PayPlan;
 
+/// Which part of a payment system is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Replicas alone, in this process, without sockets and disk.
+    Replicas,
+    /// Nodes as processes with journals, over HTTP.
+    Processes,
+}
+
+/// What is to be measured.
+#[derive(Debug)]
+pub(super) enum Chosen {
+    Replicas(PayBench),
+    Processes(ProcessPlan),
+}
+
 /// Options of `pay` alone.
 #[derive(Debug, Args)]
 pub(super) struct PayOptions {
+    /// Which part is measured.
+    #[arg(long, value_enum, default_value = "replicas")]
+    part: Part,
     /// Replicas; 3f + 1 of them tolerate f faulty ones. Each is an institution.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
     nodes: u8,
-    /// Customers of all institutions together.
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    accounts: u32,
+    /// Customers of all institutions together; 100000 of replicas and 1000 of processes unless said otherwise.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    accounts: Option<u32>,
+    /// Payments, of processes.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    payments: u64,
+    /// Payments of one request, of processes.
+    #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=8_189))]
+    chunk: u32,
+    /// Requests on their way to each institution, of processes.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    requests: u32,
+    /// What happens to the last institution under load, of processes; repeat it.
+    #[arg(long = "fault", value_enum)]
+    faults: Vec<Fault>,
+    /// Whether promises are synced to disk, written, or only remembered, of processes.
+    #[arg(long, default_value = "fsync", value_enum)]
+    durability: Durability,
     /// Most payments of a batch.
     #[arg(long, default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     batch: u32,
@@ -45,19 +79,64 @@ impl PayOptions {
     /// What is to be measured.
     ///
     /// # Errors
-    /// Fewer customers than institutions.
-    pub(super) fn bench(self) -> Result<PayBench, SynError> {
-        if self.accounts < u32::from(self.nodes) {
+    /// Options that mean no run.
+    pub(super) fn bench(self) -> Result<Chosen, SynError> {
+        match self.part {
+            Part::Replicas => self.replicas().map(Chosen::Replicas),
+            Part::Processes => self.processes().map(Chosen::Processes),
+        }
+    }
+
+    fn accounts(&self, usual: u32) -> Result<u32, SynError> {
+        let accounts = self.accounts.unwrap_or(usual);
+        if accounts < u32::from(self.nodes) {
             return Err(usage("--accounts is below --nodes, and each institution has a customer"));
+        }
+        Ok(accounts)
+    }
+
+    fn replicas(self) -> Result<PayBench, SynError> {
+        let accounts = self.accounts(100_000)?;
+        if !self.faults.is_empty() {
+            return Err(usage("--fault goes with --part processes"));
         }
         let plan = PayPlan {
             nodes: self.nodes,
-            accounts: self.accounts,
+            accounts,
             batch: self.batch,
             inflight: self.inflight,
             warmup: self.warmup,
             span: self.span,
         };
         Ok(PayBench { plan, repeat: self.repeat, out: self.out, planted: self.i_am_a_test })
+    }
+
+    fn processes(self) -> Result<ProcessPlan, SynError> {
+        let accounts = self.accounts(1_000)?;
+        if self.faults.contains(&Fault::Kill) && matches!(self.durability, Durability::Volatile) {
+            return Err(usage("--fault kill needs a journal: --durability fsync or nosync"));
+        }
+        if !self.faults.is_empty() && self.nodes < 4 {
+            return Err(usage("--fault needs four --nodes: fewer tolerate none"));
+        }
+        let plan = ProcessPlan {
+            nodes: self.nodes,
+            accounts,
+            payments: self.payments,
+            chunk: self.chunk,
+            requests: self.requests,
+            faults: self.faults,
+            sync: self.durability.sync(),
+            durability: self.durability.word(),
+            out: self.out,
+            planted: self.i_am_a_test,
+        };
+        if plan.payments < plan.payments_min() {
+            let least = plan.payments_min();
+            return Err(usage(&format!(
+                "--payments is below {least}: what customers hold at once in each phase"
+            )));
+        }
+        Ok(plan)
     }
 }

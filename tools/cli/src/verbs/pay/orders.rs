@@ -1,12 +1,14 @@
 //! What is ordered of an institution: payments, holds, and what becomes of holds.
 
 use super::institution::{self, Institution, System};
-use super::{Until, fields};
+use super::{Until, fields, file};
+use crate::exit::Done;
 use crate::output::Report;
-use crate::session::usage;
+use crate::session::{Session, usage};
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::str::FromStr;
 use synod_config::{Exit, SynError, code};
 use synod_host::pay::AccountId;
@@ -42,12 +44,16 @@ pub(super) struct Parties {
     amount: u128,
 }
 
-/// Pays from one account to another, once per id, and waits until the payment is as sure as wanted.
+/// Pays from one account to another, once per id, and waits until the payment is as sure as wanted; with --file many.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod pay send --from 0-0-1 --to 0-1-1 --amount 5")]
 pub(super) struct Pay {
     #[command(flatten)]
-    parties: Parties,
+    parties: Option<Parties>,
+    /// Pays every payment of a file instead: CSV with a head (id,from,to,amount and, if they are not the usual ones, ledger and code)
+    /// or an object of JSON per line. Sent again it pays nothing twice, since ids stand in it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "to", "amount", "id"])]
+    file: Option<PathBuf>,
     #[command(flatten)]
     terms: Terms,
 }
@@ -138,9 +144,17 @@ impl Parties {
 }
 
 impl Pay {
-    pub(super) fn send(self, system: &System) -> Result<Report, SynError> {
-        let what = self.parties.order();
-        self.terms.send(system, self.parties.from, what)
+    pub(super) fn send(self, session: &Session, system: &System) -> Done {
+        match (self.file, self.parties) {
+            (Some(file), None) => file::send(session, system, &file, self.terms.until),
+            (None, Some(parties)) => {
+                let what = parties.order();
+                let report = self.terms.send(system, parties.from, what)?;
+                session.output.print(&report)?;
+                Ok(Exit::Success)
+            }
+            _ => Err(usage("say --from, --to and --amount, or --file")),
+        }
     }
 }
 
