@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use synod_astro::wallet::Log;
 use synod_astro::{Level, Seen};
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Entry, EntryId};
@@ -33,6 +34,8 @@ pub(super) enum Open {
     Order(Name),
     Account(Reply<AccountId>),
     Look(Reply<Vec<Seen>>),
+    Check(Name, Reply<()>),
+    Log(Reply<Option<Log>>),
 }
 
 #[derive(Default)]

@@ -79,7 +79,7 @@ impl Teller {
     }
 
     /// Asks something that the replica answers behind all that it tells at its start.
-    fn knock(&self) {
+    pub(super) fn knock(&self) {
         self.give(Input::Look { ticket: KNOCK, from: issuer(self.own), count: 0 });
     }
 
@@ -100,7 +100,7 @@ impl Teller {
         *self.state() = State::default();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,7 +130,7 @@ impl Teller {
     }
 
     /// Gives an input to the replica; false where it has no room.
-    fn give(&self, input: Input) -> bool {
+    pub(super) fn give(&self, input: Input) -> bool {
         self.replica.get().is_some_and(|give| give(input))
     }
 
@@ -144,15 +144,24 @@ impl Teller {
             return answer;
         }
         match self.wanted(order) {
-            Ok(order) => self.take(order, until, reply),
+            Ok(order) => {
+                let draft = order.draft();
+                self.take(order, |ticket| Input::Order { ticket, draft }, (until, reply));
+            }
             // Who asked may have gone.
             Err(why) => drop(reply.send(Err(why))),
         }
         answer
     }
 
-    fn take(&self, order: Wanted, until: Level, reply: Reply<Transfer>) {
-        let (name, draft) = (order.name(), order.draft());
+    /// Takes an order, and gives it to the replica unless that knows it.
+    pub(super) fn take(
+        &self,
+        order: Wanted,
+        input: impl FnOnce(u64) -> Input,
+        (until, reply): (Level, Reply<Transfer>),
+    ) {
+        let name = order.name();
         let mut state = self.state();
         if let Some(under) = state.orders.get_mut(&name) {
             return under.join(&order, until, reply);
@@ -169,7 +178,7 @@ impl Teller {
             return self.state().meet(known);
         }
         let ticket = self.state().next(Open::Order(name));
-        if !self.give(Input::Order { ticket, draft }) {
+        if !self.give(input(ticket)) {
             self.refuse(ticket, Denied::Busy(RETRY_MS));
         }
     }
@@ -191,7 +200,7 @@ impl Teller {
     }
 
     /// What this payer ordered under this name.
-    fn ordered(&self, name: Name) -> Option<Wanted> {
+    pub(super) fn ordered(&self, name: Name) -> Option<Wanted> {
         let state = self.state();
         let under = state.orders.get(&name).map(|under| under.order.clone());
         let known = under.or_else(|| state.settled.get(&name).map(|known| Wanted::from(&known.entry)));
@@ -282,7 +291,7 @@ impl Teller {
         answer
     }
 
-    fn refuse(&self, ticket: u64, why: Denied) {
+    pub(super) fn refuse(&self, ticket: u64, why: Denied) {
         let mut state = self.state();
         match state.asked.remove(&ticket) {
             Some(Open::Order(id)) => {
@@ -294,6 +303,8 @@ impl Teller {
             }
             Some(Open::Account(reply)) => drop(reply.send(Err(why))),
             Some(Open::Look(reply)) => drop(reply.send(Err(why))),
+            Some(Open::Check(_, reply)) => drop(reply.send(Err(why))),
+            Some(Open::Log(reply)) => drop(reply.send(Err(why))),
             None => {}
         }
     }
@@ -330,8 +341,12 @@ impl Teller {
                     let _ = reply.send(Ok(accounts));
                 }
             }
-            // This node asks nothing of the kind.
-            Output::Checked { .. } | Output::Log { .. } => {}
+            Output::Checked { ticket, why } => self.on_looked_at(ticket, why),
+            Output::Log { ticket, log } => {
+                if let Some(Open::Log(reply)) = self.state().asked.remove(&ticket) {
+                    let _ = reply.send(Ok(log));
+                }
+            }
             Output::TwoBatches { lane, sequence, .. } => {
                 tracing::error!(lane = lane.0, sequence, "a representative signed two batches for one place");
             }
@@ -372,8 +387,16 @@ impl Teller {
             Some(Open::Order(name)) if name.1 == at.spender => {
                 let name = *name;
                 state.asked.remove(&ticket);
-                if let Some(under) = state.orders.get_mut(&name) {
-                    under.place = Some(at);
+                match state.orders.get_mut(&name) {
+                    Some(under) if under.order.place().is_some_and(|place| place != at) => {
+                        let waiting =
+                            state.orders.remove(&name).map(|under| under.waiting).unwrap_or_default();
+                        for (_, reply) in waiting {
+                            let _ = reply.send(Err(Denied::Different("n")));
+                        }
+                    }
+                    Some(under) => under.place = Some(at),
+                    None => {}
                 }
             }
             _ => {
@@ -393,9 +416,12 @@ impl Teller {
     fn on_settled(&self, position: u64, entry: Entry, digest: Hash) {
         let is_ours = entry.id.spender.registrar == self.own;
         let mut state = self.state();
-        if is_ours {
+        // What owners elsewhere signed may have been given to this node.
+        if is_ours || state.orders.contains_key(&(entry.transfer, entry.id.spender)) {
             let known = Transfer { entry: entry.clone(), digest, level: Level::Certified, position };
-            state.settled.insert(known.name(), known.clone());
+            if is_ours {
+                state.settled.insert(known.name(), known.clone());
+            }
             state.meet(known);
         }
         drop(state);
