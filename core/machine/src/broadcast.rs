@@ -197,6 +197,17 @@ pub enum Offer {
         /// What to broadcast.
         payload: Bytes,
     },
+    /// The same for a payload that the user put together and need not have read.
+    BroadcastRead {
+        /// Which slot: 1, 2, 3, ...
+        sequence: u64,
+        /// What to broadcast.
+        payload: Bytes,
+        /// What stands for it: see [`Items::digest`].
+        digest: Hash,
+        /// What reading it would give: see [`Items::read`].
+        read: Read,
+    },
     /// Answers `Proposed`: this node endorses the payload except the listed items.
     Judge {
         /// Which slot.
@@ -255,6 +266,11 @@ pub trait ReliableBroadcast: Machine<Input = Offer, Output = Broadcast> {
     /// What [`Items::read`] gave for the payload that was just proposed in a slot; `None` where it gives nothing, and where the
     /// payload came from the disk.
     fn read(&self, _slot: Slot) -> Option<Read> {
+        None
+    }
+
+    /// The digest under which a slot's proposed payload is judged, where that is not what the user takes for it.
+    fn judged_as(&self, _slot: Slot) -> Option<Hash> {
         None
     }
 }

@@ -8,6 +8,8 @@ use synod_machine::broadcast::{Bounds, ITEMS_MAX, View};
 use synod_machine::{Recover, Span};
 use synod_quorum::NodeId;
 
+use crate::shards::Shards;
+
 /// What a replica needs to know.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -19,6 +21,8 @@ pub struct Config {
     pub genesis: Vec<Opening>,
     /// The sum that limits of a registrar's accounts may reach; other registrars open accounts without limits.
     pub caps: BTreeMap<u32, Units>,
+    /// The other shards; [`Shards::default`] where there are none.
+    pub shards: Shards,
     /// Parameters.
     pub parameters: Parameters,
 }
@@ -31,9 +35,42 @@ pub struct Setup<B: Recover> {
     pub channel: Box<dyn Fn(BTreeMap<u8, u64>) -> B::Config>,
 }
 
+/// Which payment system runs (specification, section 1); fixed at genesis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Profile {
+    /// Astro I, over a broadcast whose deliveries are whole and reach all: a batch is endorsed as a whole, whether it is funded
+    /// or not, and what is not funded waits in its log.
+    I,
+    /// Astro II-F: an endorsement promises that the entry is funded.
+    #[default]
+    Funded,
+}
+
+impl Profile {
+    /// Whether an entry is endorsed only where it is funded.
+    #[must_use]
+    pub const fn funds_first(self) -> bool {
+        matches!(self, Self::Funded)
+    }
+
+    /// Whether a batch is endorsed as a whole or not at all.
+    #[must_use]
+    pub const fn is_whole(self) -> bool {
+        matches!(self, Self::I)
+    }
+
+    /// Whether nobody but its registered representative carries what an owner signs.
+    #[must_use]
+    pub const fn registers(self) -> bool {
+        matches!(self, Self::I)
+    }
+}
+
 /// Numbers that all replicas of a shard share (specification, section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
+    /// See there.
+    pub profile: Profile,
     /// Most entries of one batch.
     pub batch_max: u32,
     /// Longest batch, in bytes.
@@ -44,6 +81,8 @@ pub struct Parameters {
     pub window: u64,
     /// Accounts per registrar: each takes memory at every member for ever.
     pub accounts_max: u64,
+    /// Entries of one representative that wait for money (profile I).
+    pub unfunded_max: u32,
     /// Uncommitted batches per representative.
     pub lane_window: u64,
     /// Committed batches per representative that are kept for whoever is behind.
@@ -63,11 +102,13 @@ pub struct Parameters {
 impl Default for Parameters {
     fn default() -> Self {
         Self {
+            profile: Profile::Funded,
             batch_max: 4_096,
             batch_bytes: 256 << 10,
             batch_wait: Span::millis(5),
             window: 1_024,
             accounts_max: 1 << 22,
+            unfunded_max: 1 << 16,
             lane_window: 64,
             retain: 1_024,
             frontier_every: Span::millis(50),
@@ -80,6 +121,16 @@ impl Default for Parameters {
 }
 
 impl Parameters {
+    /// The usual ones of a profile.
+    #[must_use]
+    pub fn of(profile: Profile) -> Self {
+        let usual = Self { profile, ..Self::default() };
+        match profile {
+            Profile::I => Self { batch_max: 256, ..usual },
+            Profile::Funded => usual,
+        }
+    }
+
     /// Longest payload that the broadcast has to carry, in bytes.
     #[must_use]
     pub const fn payload_max(&self) -> u32 {
@@ -109,6 +160,7 @@ impl Parameters {
             (self.batch_max == 0 || self.batch_max > items, "batches have 1 to 16,384 entries"),
             (self.batch_bytes < LINE_BYTES_MAX, "a batch has room for its longest entry"),
             (self.window == 0 || self.window > WINDOW_MAX, "accounts have 1 to 65,536 unsettled entries"),
+            (self.profile.is_whole() && self.unfunded_max == 0, "entries wait for money"),
             (self.accounts_max == 0, "registrars open accounts"),
             (self.batch_wait == Span::ZERO, "batches wait some time for entries"),
         ];

@@ -13,4 +13,8 @@ synod_machine::faults! {
     BadReceipt = 4_305, "bad_receipt";
     /// Sent an entry that is not the one it was asked for.
     WrongEntry = 4_306, "wrong_entry";
+    /// Sent entries of a shard with a proof that is none.
+    BadBundle = 4_340, "bad_bundle";
+    /// Broadcast a batch that imports what cannot be credited.
+    BadImport = 4_341, "bad_import";
 }

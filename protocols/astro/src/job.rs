@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use synod_crypto::{Claim, Keys, PublicKey, Scope, Signature, Verified, verify_all};
-use synod_ledger::{Digests, Opening};
+use synod_ledger::Digests;
 use synod_machine::broadcast::{Except, Lot, View};
 use synod_machine::{Cost, Job as Run};
 use synod_quorum::{Epoch, NodeId};
 use synod_wire::Bytes;
 
-use crate::batch::{Auth, Line, Opened};
+use crate::batch::{Auth, Content, Line, Opened};
+use crate::bundle::{Bundle, Unproven};
+use crate::shards::Proofs;
 use crate::words::{Authorized, Receipt, Settled};
 
 /// What a batch is read for.
@@ -61,10 +63,8 @@ pub enum Work {
         lot: Lot,
         /// Digest of the batch before.
         prev: synod_crypto::Hash,
-        /// Accounts to open.
-        openings: Vec<Opening>,
-        /// Entries.
-        lines: Vec<Line>,
+        /// What it is made of.
+        content: Content,
     },
     /// Signs a receipt.
     Sign {
@@ -85,6 +85,17 @@ pub enum Work {
         from: NodeId,
         /// The receipt.
         receipt: Receipt,
+    },
+    /// Checks the proof of entries that cross between shards.
+    Bundle {
+        /// Who sent it.
+        from: NodeId,
+        /// The entries.
+        bundle: Arc<Bundle>,
+        /// The members of their shard.
+        view: Arc<View>,
+        /// How.
+        proofs: Proofs,
     },
 }
 
@@ -126,6 +137,15 @@ pub enum Made {
         from: NodeId,
         /// The receipt, if it is good.
         receipt: Option<Receipt>,
+    },
+    /// A bundle was checked.
+    Bundle {
+        /// Who sent it.
+        from: NodeId,
+        /// The bundle.
+        bundle: Arc<Bundle>,
+        /// The digests of its entries, if it is good.
+        digests: Result<Vec<synod_crypto::Hash>, Unproven>,
     },
 }
 
@@ -198,8 +218,8 @@ impl Work {
                 };
                 Made::Admitted { ticket, line, key: good.then_some(key) }
             }
-            Self::Build { shard, lot, prev, openings, lines } => {
-                let opened = Opened::new(shard, lot, prev, openings, lines);
+            Self::Build { shard, lot, prev, content } => {
+                let opened = Opened::of(shard, lot, prev, content);
                 let payload = opened.payload();
                 Made::Built(Arc::new(opened), payload)
             }
@@ -214,6 +234,10 @@ impl Work {
                     receipt_claim(&view, from, &receipt).is_some_and(|claim| claim.verify(keys).is_ok());
                 Made::Receipt { from, receipt: is_good.then_some(receipt) }
             }
+            Self::Bundle { from, bundle, view, proofs } => {
+                let digests = (proofs.check)(&bundle, &view, keys);
+                Made::Bundle { from, bundle, digests }
+            }
         }
     }
 
@@ -227,12 +251,18 @@ impl Work {
                 let signed = keys.iter().flatten().count();
                 Cost { batch_verify: u32::try_from(signed).unwrap_or(u32::MAX), ..Cost::default() }
             }
-            Self::Build { lines, .. } => {
-                let bytes = (lines.len() * size_of::<Line>()) as u64;
+            Self::Build { content, .. } => {
+                let lines = content.lines.len() + content.imports.len();
+                let bytes = (lines * size_of::<Line>()) as u64;
                 Cost { hashed: 2 * bytes, coded: bytes, ..Cost::default() }
             }
             Self::Sign { .. } => Cost { sign: 1, ..Cost::default() },
             Self::Admit { .. } | Self::Receipt { .. } => Cost { verify: 1, ..Cost::default() },
+            Self::Bundle { bundle, view, .. } => {
+                let hashed = (bundle.proven.len() * 2 * size_of::<Line>()) as u64;
+                let quorum = u32::try_from(view.roster.weights().intersecting()).unwrap_or(u32::MAX);
+                Cost { hashed, batch_verify: quorum, ..Cost::default() }
+            }
         }
     }
 
@@ -240,7 +270,7 @@ impl Work {
         match self {
             Self::Read { lot, .. } => Some(NodeId(u32::from(lot.source))),
             Self::Check { opened, .. } => Some(NodeId(u32::from(opened.lot().source))),
-            Self::Receipt { from, .. } => Some(*from),
+            Self::Receipt { from, .. } | Self::Bundle { from, .. } => Some(*from),
             Self::Admit { .. } | Self::Build { .. } | Self::Sign { .. } => None,
         }
     }

@@ -7,15 +7,21 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use synod_crypto::{Hash, PublicKey};
+use synod_crypto::{Hash, PublicKey, near};
 use synod_ledger::{AccountId, Book, Class, Code, Entry, EntryId, Kind, Opening, Owner, Total, Units, judge};
 use synod_machine::broadcast::Lot;
 use synod_machine::planted;
 
 use crate::batch::{Auth, Line};
+use crate::borders::Borders;
+use crate::bundle::Place;
+use crate::config::Profile;
 use crate::logs::Logs;
 use crate::waits::{Cause, Waiter, Waits};
 use crate::xlog::{Base, Certified, Lots, Slot, Xlog};
+
+/// How many entries before it is needed a thing is asked for: so many take the time that memory takes.
+const AHEAD: usize = 4;
 
 /// An entry that settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +40,8 @@ pub(crate) struct Settlement {
     pub(crate) entries: Vec<Settled>,
     /// Entries of batches whose exception may be gone.
     pub(crate) again: Vec<Left>,
+    /// Entries of other shards that are credited now that their accounts are open.
+    pub(crate) imported: Vec<Place>,
 }
 
 /// An entry that was left out of a batch, the first of its log there.
@@ -57,22 +65,29 @@ pub(crate) struct Authority {
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
+    profile: Profile,
     book: Book,
     window: u64,
+    pub(crate) borders: Borders,
     open: Logs,
-    waits: Waits,
+    pub(crate) waits: Waits,
     /// What happened and somebody waits for, who was not woken yet.
     stirred: BTreeSet<Cause>,
 }
 
 impl Ledger {
-    pub(crate) fn new(book: Book, window: u64) -> Self {
+    pub(crate) fn new(profile: Profile, book: Book, window: u64, shards: BTreeSet<u16>) -> Self {
         let open = Logs::new(book.shard());
-        Self { book, window, open, waits: Waits::default(), stirred: BTreeSet::new() }
+        let borders = Borders::new(shards);
+        Self { profile, book, window, borders, open, waits: Waits::default(), stirred: BTreeSet::new() }
     }
 
     pub(crate) const fn book(&self) -> &Book {
         &self.book
+    }
+
+    pub(crate) const fn window(&self) -> u64 {
+        self.window
     }
 
     pub(crate) const fn book_mut(&mut self) -> &mut Book {
@@ -87,6 +102,40 @@ impl Ledger {
         self.book.open(opening)?;
         self.stir(Cause::Opening(opening.id));
         Ok(())
+    }
+
+    /// Has what the next entries of a list rest on brought nearer, while `at` is worked on: nothing of it is in a cache otherwise.
+    pub(crate) fn near(&self, lines: &[Line], at: usize) {
+        let ahead = |steps: usize| lines.get(at.saturating_add(steps)).map(|line| &*line.entry);
+        lines.get(at.saturating_add(4 * AHEAD)).into_iter().for_each(|line| near(&line.entry.id));
+        if let Some(entry) = ahead(3 * AHEAD) {
+            self.open.near_place(entry.id.spender);
+            self.near_accounts(entry);
+        }
+        ahead(2 * AHEAD).into_iter().for_each(|entry| self.open.near_log(entry.id.spender));
+        self.near_slot(ahead(AHEAD).map(|entry| entry.id.spender));
+    }
+
+    fn near_accounts(&self, entry: &Entry) {
+        self.book.near(entry.id.spender);
+        if let Kind::Pay(leg) = &entry.kind {
+            self.book.near(leg.to);
+        }
+    }
+
+    fn near_slot(&self, id: Option<AccountId>) {
+        id.and_then(|id| self.open.get(id)).into_iter().for_each(Xlog::near_first);
+    }
+
+    /// The same for logs in which something may settle.
+    fn near_settling(&self, work: &VecDeque<AccountId>) {
+        let ahead = |steps: usize| work.get(steps).copied();
+        ahead(5 * AHEAD).into_iter().for_each(|id| self.open.near_place(id));
+        ahead(4 * AHEAD).into_iter().for_each(|id| self.open.near_log(id));
+        self.near_slot(ahead(3 * AHEAD));
+        let first = |id: AccountId| self.open.get(id)?.slots().next();
+        ahead(2 * AHEAD).and_then(first).into_iter().for_each(|slot| near(&slot.line.entry.id));
+        ahead(AHEAD).and_then(first).into_iter().for_each(|slot| self.near_accounts(&slot.line.entry));
     }
 
     /// The open ends of all logs that have one.
@@ -199,10 +248,11 @@ impl Ledger {
             // The entries before it may change the owner: whether it is authorized is seen once they are here.
             return Err(Code::SequenceGap);
         }
-        authorize()?;
-        if entry.names().any(|account| account.shard != self.book.shard()) {
-            return Err(Code::WrongShard);
+        if self.handover(entry.id).is_some() {
+            return Err(Code::SequenceGap);
         }
+        authorize()?;
+        self.may_leave(entry)?;
         if let Some(slot) = xlog.slot(n) {
             return if slot.digest == digest || planted!(A1) {
                 Ok(None)
@@ -216,12 +266,18 @@ impl Ledger {
         if account.is_frozen() {
             return Err(Code::Frozen);
         }
+        if self.waits_abroad(entry) {
+            return Err(Code::Busy);
+        }
         let owes = |slot: &Slot| slot.line.entry.names().any(|id| id == spender);
         match judge(&self.book, entry, xlog.promised()) {
             Err(Code::InsufficientFunds)
                 if planted!(A33) && self.open.iter().flat_map(|(_, xlog)| xlog.slots()).any(owes) =>
             {
                 Ok(Some(entry.cost(Units(0))))
+            }
+            Err(Code::InsufficientFunds | Code::LimitBelowUse) if !self.profile.funds_first() => {
+                Ok(Some(self.cost(entry)))
             }
             debit => debit.map(Some),
         }
@@ -238,7 +294,7 @@ impl Ledger {
             (Owner::Custodial(_), Auth::Owner(_)) | (_, Auth::Institution) => false,
         };
         let needs_registrar = matches!(line.entry.kind, Kind::SetLimit(_));
-        match (is_vouched, needs_registrar) {
+        match (is_vouched && self.may_carry(line.entry.id, owner, by.lane), needs_registrar) {
             (true, false) => Ok(()),
             (true, true) => self.registrar(line.entry.id.spender, by.lane),
             (false, _) => Err(Code::Unauthorized),
@@ -267,11 +323,15 @@ impl Ledger {
     }
 
     fn fresh(&self, line: &Line, digest: Hash) -> Slot {
-        let spender = line.entry.id.spender;
-        let limit = self.book.terms(spender).map_or(Units(0), |(terms, _)| terms.limit);
-        let limit = self.open.get(spender).map_or(limit, |xlog| xlog.promised().limit(limit));
-        let debit = line.entry.cost(limit);
+        let debit = self.cost(&line.entry);
         Slot { line: line.clone(), digest, debit, is_certified: false, lots: Lots::default() }
+    }
+
+    /// What an entry takes behind the open ones of its log, whether that can pay or not.
+    fn cost(&self, entry: &Entry) -> Total {
+        let spender = entry.id.spender;
+        let limit = self.book.terms(spender).map_or(Units(0), |(terms, _)| terms.limit);
+        entry.cost(self.open.get(spender).map_or(limit, |xlog| xlog.promised().limit(limit)))
     }
 
     /// Takes in a slot as it was, unless it is here.
@@ -281,28 +341,37 @@ impl Ledger {
         }
     }
 
-    /// Counts a certificate for an entry, in a batch or by descent; what settles by it, [`Self::settle`] says.
-    pub(crate) fn certify(&mut self, line: &Line, digest: Hash, lot: Option<Lot>) -> Certified {
+    /// Counts a certificate for an entry by descent; what settles by it, [`Self::settle`] says.
+    pub(crate) fn certify(&mut self, line: &Line, digest: Hash) -> Certified {
+        self.count_certificate(line, digest, None).0
+    }
+
+    /// Counts a certificate for an entry of a batch, and says whether the entry waits for its turn and did not know of the batch.
+    pub(crate) fn certify_in(&mut self, line: &Line, digest: Hash, lot: Lot) -> (Certified, bool) {
+        self.count_certificate(line, digest, Some(lot))
+    }
+
+    fn count_certificate(&mut self, line: &Line, digest: Hash, lot: Option<Lot>) -> (Certified, bool) {
         let EntryId { spender, n } = line.entry.id;
         let base = Base::of(&self.book, spender);
         if n <= base.sequence {
             let again = planted!(A5) && self.book.apply(&line.entry, digest).is_ok();
             let contradicts = !again && (n == 0 || n == base.sequence && digest != base.head);
-            return if contradicts { Certified::Contradicts } else { Certified::Whole };
+            return (if contradicts { Certified::Contradicts } else { Certified::Whole }, false);
         }
-        let (before, known) = match self.open.get_mut(spender) {
-            Some(xlog) => (xlog.count(), xlog.certify_known(base, (n, digest), lot)),
-            None => (0, None),
-        };
-        let (certified, expected) = match known {
-            Some(certified) => (certified, before),
-            None => {
-                let slot = self.fresh(line, digest);
-                let certified = self.open.or_default(spender, &self.book).certify(base, slot, lot);
-                (certified, before.saturating_add(1))
+        let known = self.open.get_mut(spender).map(|xlog| {
+            let before = xlog.count();
+            (xlog.certify_known(base, (n, digest), lot), before, xlog.count())
+        });
+        let ((certified, is_new), expected, count) = match known {
+            Some((Some(certified), before, count)) => (certified, before, count),
+            _ => {
+                let (slot, before) = (self.fresh(line, digest), known.map_or(0, |(_, before, _)| before));
+                let xlog = self.open.or_default(spender, &self.book);
+                let certified = xlog.certify(base, slot, lot);
+                (certified, before.saturating_add(1), xlog.count())
             }
         };
-        let count = self.open.get(spender).map_or(0, Xlog::count);
         if certified != Certified::Contradicts && count < expected {
             // What gave way to it may let others have its money.
             self.stir(Cause::Funds(spender));
@@ -312,7 +381,7 @@ impl Ledger {
         if count == 0 {
             self.open.remove(spender);
         }
-        certified
+        (certified, is_new)
     }
 
     /// The entries that logs lack below certified ones.
@@ -332,6 +401,9 @@ impl Ledger {
                 entry.names().find(unknown).map(Cause::Opening)
             }
             Code::HoldNotFound => self.hold_to_come(entry).map(Cause::Entry),
+            Code::SequenceGap if self.handover(entry.id).is_some() => {
+                self.handover(entry.id).map(Cause::Entry)
+            }
             Code::SequenceGap if n.saturating_sub(Base::of(&self.book, spender).sequence) > self.window => {
                 Some(Cause::Entry(EntryId { spender, n: n.saturating_sub(self.window) }))
             }
@@ -373,8 +445,8 @@ impl Ledger {
         !self.stirred.is_empty()
     }
 
-    fn stir(&mut self, cause: Cause) {
-        if self.waits.has(cause) {
+    pub(crate) fn stir(&mut self, cause: Cause) {
+        if !self.waits.is_empty() && self.waits.has(cause) {
             self.stirred.insert(cause);
         }
     }
@@ -393,21 +465,26 @@ impl Ledger {
     /// holds and accounts are here (Listing 9, 4.7).
     pub(crate) fn settle(&mut self, changed: impl IntoIterator<Item = AccountId>) -> Settlement {
         let (mut work, mut out) = (VecDeque::from_iter(changed), Settlement::default());
+        out.entries.reserve(work.len());
         loop {
             while let Some(cause) = self.stirred.pop_first() {
                 self.wake(cause, &mut work, &mut out);
             }
+            self.near_settling(&work);
             let Some(account) = work.pop_front() else { return out };
             self.settle_log(account, &mut out);
         }
     }
 
     fn settle_log(&mut self, id: AccountId, out: &mut Settlement) {
-        self.waits.let_go(Waiter::Log(id));
+        if !self.waits.is_empty() {
+            self.waits.let_go(Waiter::Log(id));
+        }
         loop {
             let base = Base::of(&self.book, id);
             let Some(slot) = self.open.get(id).and_then(|xlog| xlog.next(base)) else { return };
             let entry = &slot.line.entry;
+            // Before it settles: holds that it decides over are gone behind it.
             let causes = if self.waits.is_empty() { Vec::new() } else { self.causes(entry) };
             if let Err(code) = self.book.apply(entry, slot.digest) {
                 if let Some(cause) = self.cause(entry, code) {
@@ -421,9 +498,9 @@ impl Ledger {
             if xlog.is_empty() {
                 self.open.remove(id);
             }
+            causes.into_iter().for_each(|cause| self.stir(cause));
             let by_descent = slot.lots.is_empty();
             out.entries.push(Settled { line: slot.line, digest: slot.digest, lots: slot.lots, by_descent });
-            causes.into_iter().for_each(|cause| self.stir(cause));
         }
     }
 
@@ -448,6 +525,7 @@ impl Ledger {
         for (waiter, at) in self.waits.take(cause) {
             match waiter {
                 Waiter::Log(log) => work.push_back(log),
+                Waiter::Import(id) => self.import_at_last(id, out),
                 Waiter::Batch(lot, spender) => out.again.push(Left { lot, spender, at }),
             }
         }
@@ -457,7 +535,7 @@ impl Ledger {
     pub(crate) fn bytes(&self) -> u64 {
         let slots: usize = self.open.iter().map(|(_, xlog)| xlog.count()).sum();
         let slots = (slots * 2 * (size_of::<Slot>() + size_of::<Entry>())) as u64;
-        self.book.bytes() + self.open.bytes() + slots + self.waits.bytes()
+        self.book.bytes() + self.open.bytes() + slots + self.waits.bytes() + self.borders.bytes()
     }
 
     pub(crate) fn assert_sound(&self) {
@@ -469,6 +547,8 @@ impl Ledger {
         }
     }
 }
+
+mod carrier;
 
 #[cfg(test)]
 mod tests;

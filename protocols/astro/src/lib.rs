@@ -1,4 +1,4 @@
-//! Astro: payments by broadcast, without consensus (paper: "Online Payments by Merely Broadcasting Messages"), in profile II-F.
+//! Astro: payments by broadcast, without consensus (paper: "Online Payments by Merely Broadcasting Messages"), in profiles I and II-F.
 //!
 //! *What it gives.* Every account has an exclusive log of what it pays. A [`Replica`] takes orders of its own customers, puts them
 //! into [`Batch`]es and broadcasts those in its lane; replicas endorse an entry if they can see that it is funded, and a
@@ -6,6 +6,10 @@
 //! among customers: **no double spend** and one chain per account (A-S1, A-S4), **solvency** (A-S6) and **conservation** (A-S5) at
 //! each step, **totality** (A-L2: what settles at one correct replica settles at all), and whoever lies delays its own accounts
 //! alone (A-L4). There is no leader, no order across accounts, and no timeout decides anything.
+//!
+//! *Profiles.* What follows is II-F, over the signed broadcast. In profile I, over Bracha's, a batch is endorsed as a whole and whether
+//! it is funded or not, from the registered representative of its accounts alone; what is not funded waits in its log until money
+//! comes. See [`Profile`].
 //!
 //! *How.* `ledger` holds the book and the open end of each log. An entry is accepted at its place once, behind an
 //! accepted predecessor that it names by digest, if what has settled here less what was accepted before pays for it (the
@@ -17,7 +21,7 @@
 //! *Levels.* `Certified`, `Settled` (f + 1 receipts), `Stable` (a quorum of receipts): see [`Level`]. A [`PaymentReceipt`] shows the
 //! level of one payment to whoever has the members' keys; [`verify_receipt`] checks it and needs nothing else.
 //!
-//! *Deviations* from the paper: E1 to E3, E5 to E16, E19, E28, E29, E32 and E33 of the specification; docs/papers/astro.md says where.
+//! *Deviations* from the paper: E1 to E16, E19, E28, E29, E32 and E33 of the specification; docs/papers/astro.md says where.
 //! From the specification: the representative is a part of the replica's machine, since it judges by the same book.
 //!
 //! *Hosted* by nodes of kind astro; docs/adr/open.md lists what is known to be missing.
@@ -25,7 +29,11 @@
 //! *Wallets.* An owner who signs has a [`wallet::Wallet`]: one entry per place, checked by f + 1 replicas before it is signed, given to one
 //! replica after another until it settles.
 //!
-//! *Not built*: profiles I and II, distilled authorizations, witnesses, shards, cuts, views that change. There is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
+//! *Shards.* A payment to an account of another shard is debited here; its entry goes there with its proof ([`Bundle`]), is put
+//! into a batch by one member, and is credited once that batch is certified, once per entry. See [`Shards`].
+//!
+//! *Not built*: profile II, distilled authorizations, witnesses, cuts, views that change.
+//! There is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
 //! the user keeps it, who knows the names of all that did.
 //!
 //! *Bounds.* The book; per account `window` open entries; per lane `lane_window + retain` batches of which something is open, and of
@@ -33,6 +41,8 @@
 //! [`synod_machine::Bounded`].
 
 mod batch;
+mod borders;
+mod bundle;
 mod config;
 mod fault;
 mod job;
@@ -40,14 +50,18 @@ mod ledger;
 mod logs;
 mod receipt;
 mod replica;
+mod shards;
 mod trace;
 mod waits;
 pub mod wallet;
 mod words;
 mod xlog;
 
-pub use batch::{Auth, Batch, Batches, EntryProof, Header, Line, OPENINGS_MAX, Opened};
-pub use config::{Config, LINE_BYTES_MAX, Parameters, Setup, WINDOW_MAX};
+pub use batch::{
+    Auth, Batch, Batches, Content, EntryProof, Header, IMPORTS_MAX, Imports, Line, OPENINGS_MAX, Opened,
+};
+pub use bundle::{Bundle, BundleId, Place, Proven, Unproven};
+pub use config::{Config, LINE_BYTES_MAX, Parameters, Profile, Setup, WINDOW_MAX};
 pub use fault::Fault;
 pub use job::{Done, Job, Made, Purpose, Work};
 pub use receipt::{
@@ -55,6 +69,7 @@ pub use receipt::{
     verify_receipt,
 };
 pub use replica::{Carrier, Replica};
+pub use shards::{Neighbour, Shards};
 pub use trace::Rule;
 pub use words::{
     Authorized, Draft, Input, LOOKED_MAX, Level, Message, Output, Promise, Receipt, Record, Refusal, Seen,

@@ -21,6 +21,10 @@ names! {
     Pull = "pull";
     /// Accounts open.
     Open = "open";
+    /// Listing 5 (E4): a batch is not endorsed yet, so none of it is.
+    Hold = "hold";
+    /// Listing 3: an entry that is not funded waits in its log.
+    Queue = "queue";
     /// A batch whose entries have settled is receipted.
     Receipt = "receipt";
     /// Listing 1: f + 1 replicas would endorse what a wallet is about to sign.
@@ -31,6 +35,10 @@ names! {
     Elsewhere = "elsewhere";
     /// A wallet without its file takes its account over.
     TakeOver = "take_over";
+    /// Certified entries leave for another shard.
+    Export = "export";
+    /// Entries of another shard are credited.
+    Import = "import";
 }
 
 impl From<Rule> for ErasedRule {

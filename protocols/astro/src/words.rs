@@ -9,10 +9,13 @@ use synod_machine::{Message as Spoken, Queue, Record as Kept};
 use synod_wire::{Blob, Bytes, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::batch::{Line, Opened};
+use crate::bundle::{Bundle, BundleId, PLACES_MAX, Place};
 use crate::wallet::Log;
 
 /// Receipts asked for at once.
 const ASKED_MAX: usize = 64;
+/// Imported entries told at once.
+pub(crate) const IMPORTED_MAX: usize = 512;
 
 wire! {
     /// What an owner signs of an entry. It is good in every view.
@@ -66,6 +69,27 @@ wire! {
         },
         /// Here it is.
         3 = Here(Line),
+        /// Between shards, and beside a batch that imports: entries of a shard with their proof.
+        64 = Bundle(Arc<Bundle>),
+        /// The proof of this entry, please: it is said to be imported, or a batch imports it.
+        65 = WantProof(Place),
+        /// To members of the shard that these left: they are credited here, for good.
+        66 = Imported {
+            /// Drawn at each start: what is told is counted anew.
+            life: u64,
+            /// How many this member had credited of that shard's when the first of them was, itself counted, since it remembers; 0
+            /// where the answer is to a bundle that came again, and nobody counts.
+            first: u64,
+            /// The entries.
+            places: List<Place, IMPORTED_MAX>,
+        },
+        /// Of what you imported, this member has settled all up to a number.
+        67 = Heard {
+            /// In which life of yours it was counted.
+            life: u64,
+            /// The number.
+            upto: u64,
+        },
     }
 
     /// An order that a representative gives its place in the log: of a customer of its institution.
@@ -151,6 +175,32 @@ wire! {
         8 = Kept(u64),
         /// Of a snapshot: a settled entry that the user does not keep yet, in its order.
         9 = Unkept(Arc<Entry>),
+        /// Before a bundle leaves for another shard; a blob of this name holds it.
+        64 = Exported {
+            /// Where to.
+            shard: u16,
+            /// The blob.
+            name: Hash,
+            /// See there.
+            bundle: BundleId,
+            /// Entries that are not imported there.
+            places: List<Place, PLACES_MAX>,
+        },
+        /// A quorum of another shard imported these entries of a bundle.
+        65 = Confirmed {
+            /// Where to it was.
+            shard: u16,
+            /// The blob.
+            name: Hash,
+            /// Their places.
+            ids: List<EntryId, PLACES_MAX>,
+        },
+        /// Before entries of another shard wait for this node's next batch.
+        66 = Inbound(Arc<Bundle>),
+        /// Of a snapshot: an entry of another shard whose import is certified, and that pays an account that is not open.
+        67 = Incoming(Arc<Entry>),
+        /// Of a snapshot: an imported entry that not all members of its shard are known to have heard of.
+        68 = Told(Place),
     }
 }
 
@@ -252,6 +302,7 @@ impl<A: Spoken> Spoken for Message<A> {
             Self::Broadcast(message) => message.queue(),
             // A list of open entries can be long.
             Self::Own(Word::Receipt(receipt)) if !receipt.open.items().is_empty() => Queue::PROPOSAL,
+            Self::Own(Word::Bundle(_)) => Queue::PROPOSAL,
             Self::Own(_) => Queue::CONTROL,
         }
     }
@@ -270,6 +321,10 @@ pub enum Timer<T> {
     Want(EntryId),
     /// Ask for receipts of this node's own batches.
     Receipts,
+    /// Send again what other shards have not confirmed.
+    Border,
+    /// Ask the next peer for the proof of an entry that crosses.
+    Proof(EntryId),
 }
 
 /// What the local user asks.
@@ -376,6 +431,11 @@ pub enum Output {
         entry: Arc<Entry>,
         /// Its digest.
         digest: Hash,
+    },
+    /// The order that was just accepted waits in its log until money comes (SYN-3121, profile I).
+    Queued {
+        /// Which order.
+        ticket: u64,
     },
     /// The order was not taken, and nothing happened.
     Refused {

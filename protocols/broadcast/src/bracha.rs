@@ -112,7 +112,9 @@ impl Bracha {
 
     fn on_input(&mut self, input: Offer, turn: &mut Turn<'_, Self>) {
         match input {
-            Offer::Broadcast { sequence, payload } => self.on_broadcast(sequence, payload, turn),
+            Offer::Broadcast { sequence, payload } | Offer::BroadcastRead { sequence, payload, .. } => {
+                self.on_broadcast(sequence, payload, turn);
+            }
             Offer::Judge { slot, digest, except } => {
                 let Ok(lot) = Lot::try_from(slot) else { return };
                 self.on_judged(lot, digest, except.is_empty(), turn);
@@ -203,6 +205,13 @@ impl ReliableBroadcast for Bracha {
     /// Nothing of it can be shown to others.
     fn proofs(&self, _: synod_machine::broadcast::Slot) -> Vec<Bytes> {
         Vec::new()
+    }
+
+    /// That of its bytes: payloads are broadcast as a whole.
+    fn judged_as(&self, slot: synod_machine::broadcast::Slot) -> Option<Hash> {
+        let lot = Lot::try_from(slot).ok()?;
+        let open = self.lanes.get(&lot.source)?.get(lot.sequence)?;
+        open.proposed.as_ref().map(|(digest, _)| *digest)
     }
 }
 

@@ -65,6 +65,7 @@ fn setup(at: usize) -> Setup<SignedBroadcast<Batches>> {
         view: view(),
         genesis: (0..MEMBERS).flat_map(|of| (1..=3).map(move |local| opening(account(of, local)))).collect(),
         caps: (0..MEMBERS).map(|registrar| (registrar, Units(2 * LIMIT))).collect(),
+        shards: synod_astro::Shards::default(),
         parameters: Parameters {
             batch_max: 4,
             batch_bytes: 4 << 10,
@@ -297,6 +298,7 @@ impl Play for World {
             Output::TwoBatches { lane, .. } => assert_eq!(lane, LIAR, "an honest member is shown with two"),
             Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and one member lies"),
             Output::Accepted { .. }
+            | Output::Queued { .. }
             | Output::Refused { .. }
             | Output::Progress { .. }
             | Output::Numbered { .. }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use synod_crypto::{Hash, PublicKey};
-use synod_ledger::{AccountId, Code, Digests, Entry, EntryId, Flags, Kind, Opening, Owner, Units};
-use synod_machine::broadcast::{Except, Lot, Offer};
+use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Opening, Owner, Units};
+use synod_machine::broadcast::{Except, Lot, Offer, Read};
 use synod_machine::{Event, Machine, Turn};
 use synod_wire::{Blob, Bytes, Wire};
 
@@ -13,7 +13,7 @@ use super::again::Offers;
 use super::lane::Batch;
 use super::receipts::Own;
 use super::{Carrier, Replica, compute, keep};
-use crate::batch::{Auth, Line, OPENINGS_MAX, Opened};
+use crate::batch::{Auth, Content, Line, OPENINGS_MAX, Opened};
 use crate::config::Parameters;
 use crate::job::Work;
 use crate::ledger::Authority;
@@ -30,11 +30,11 @@ const FLIGHTS: u64 = 2;
 /// What waits to be broadcast, and what became of what was.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Desk {
+    /// This node's own.
+    registrar: u32,
     /// Oldest first, each with the bytes that it takes.
     lines: VecDeque<(Line, usize)>,
     bytes: usize,
-    /// The entries of these lines, and of the batch that is being put together.
-    waiting: BTreeSet<EntryId>,
     openings: Vec<Opening>,
     is_building: bool,
     is_armed: bool,
@@ -44,11 +44,20 @@ pub(super) struct Desk {
     transfers: BTreeMap<u128, EntryId>,
     /// Those names by entry.
     names: BTreeMap<EntryId, u128>,
+    /// How many of them are of accounts that other registrars opened.
+    strangers: usize,
+    /// Admitted entries that waited for money when they came, and have not settled (profile I).
+    queued: BTreeSet<EntryId>,
     pub(super) own: BTreeMap<u64, Own>,
     pub(super) offers: Offers,
 }
 
 impl Desk {
+    /// That of a registrar.
+    pub(super) fn of(registrar: u32) -> Self {
+        Self { registrar, ..Self::default() }
+    }
+
     /// Orders that are taken now: four batches wait at most.
     pub(super) fn room(&self, parameters: &Parameters) -> u32 {
         parameters.batch_max.saturating_mul(WAITING_BATCHES).saturating_sub(self.count())
@@ -71,27 +80,55 @@ impl Desk {
     /// Keeps the caller's name of an entry until the user does, or another entry settles in its place.
     pub(super) fn name(&mut self, entry: &Entry) {
         self.transfers.insert(entry.transfer, entry.id);
-        self.names.insert(entry.id, entry.transfer);
+        if self.names.insert(entry.id, entry.transfer).is_none() && self.is_strange(entry.id) {
+            self.strangers += 1;
+        }
+    }
+
+    fn is_strange(&self, id: EntryId) -> bool {
+        id.spender.registrar != self.registrar
+    }
+
+    /// Whether nothing of an entry is known here, as of most entries of other institutions' customers.
+    fn knows_nothing_of(&self, id: EntryId) -> bool {
+        self.strangers == 0 && self.is_strange(id)
     }
 
     /// A place is taken for good. The name of what was admitted there stays taken until the user keeps the entry, and is free if
     /// another entry has the place.
     pub(super) fn settled(&mut self, entry: &Entry) {
+        self.offers.remove(entry.id);
+        if self.knows_nothing_of(entry.id) {
+            return;
+        }
         if self.names.get(&entry.id).is_some_and(|name| *name != entry.transfer) {
             self.free(entry.id);
         }
-        self.offers.remove(entry.id);
+        self.queued.remove(&entry.id);
         self.fresh.remove(&entry.id);
     }
 
     /// The user keeps what settled in a place, and knows its name.
     pub(super) fn free(&mut self, id: EntryId) {
+        if self.knows_nothing_of(id) {
+            return;
+        }
+        let Some(name) = self.names.remove(&id) else { return };
+        self.strangers -= usize::from(self.is_strange(id));
         // Another entry may have taken the name since.
-        if let Some(name) = self.names.remove(&id)
-            && self.transfers.get(&name) == Some(&id)
-        {
+        if self.transfers.get(&name) == Some(&id) {
             self.transfers.remove(&name);
         }
+    }
+
+    /// How many entries wait for money.
+    pub(super) fn queued_count(&self) -> u32 {
+        u32::try_from(self.queued.len()).unwrap_or(u32::MAX)
+    }
+
+    /// These wait for money.
+    pub(super) fn queue(&mut self, ids: impl IntoIterator<Item = EntryId>) {
+        self.queued.extend(ids);
     }
 
     fn is_empty(&self) -> bool {
@@ -101,13 +138,14 @@ impl Desk {
     pub(super) fn push(&mut self, line: Line) {
         let bytes = line.encode().len();
         self.bytes += bytes;
-        self.waiting.insert(line.entry.id);
         self.lines.push_back((line, bytes));
     }
 
-    /// Whether every admitted entry is in some record.
-    pub(super) fn has_recorded_all(&self) -> bool {
-        self.fresh.is_empty()
+    /// Whether admitted entries of accounts of this one's registrar are in no record.
+    pub(super) fn has_unrecorded(&self, of: AccountId) -> bool {
+        let least = EntryId { spender: AccountId { local: 0, ..of }, n: 0 };
+        let next = self.fresh.range(least..).next();
+        next.is_some_and(|id| (id.spender.shard, id.spender.registrar) == (of.shard, of.registrar))
     }
 
     /// Takes out the admitted entries of these logs that no record holds yet.
@@ -116,11 +154,6 @@ impl Desk {
         let all: Vec<EntryId> = all.collect();
         self.fresh.retain(|id| !of.contains(&id.spender));
         all
-    }
-
-    /// Whether an entry is in the queue, or in the batch that is being put together.
-    pub(super) fn waits(&self, id: EntryId) -> bool {
-        self.waiting.contains(&id)
     }
 
     /// As much as one batch holds, oldest first; what is offered again may have come behind later entries of its log, so they are
@@ -150,10 +183,15 @@ impl Desk {
         let lines =
             self.lines.len() * 2 * size_of::<(Line, usize)>() + self.openings.len() * size_of::<Opening>();
         let names = 2 * self.names.len() * size_of::<(u128, EntryId)>()
-            + (self.fresh.len() + self.waiting.len()) * size_of::<EntryId>();
+            + (self.fresh.len() + 2 * self.queued.len()) * size_of::<EntryId>();
         let own = self.own.values().map(Own::bytes).sum::<u64>();
         (lines + 2 * names) as u64 + self.offers.bytes() + own
     }
+}
+
+/// Bytes that [`Desk::queue`] can take.
+pub(super) fn queue_bytes_max(parameters: &Parameters) -> u64 {
+    2 * u64::from(parameters.unfunded_max) * size_of::<EntryId>() as u64
 }
 
 /// Whether somebody pays himself without saying that it is meant.
@@ -210,15 +248,24 @@ impl<B: Carrier> Replica<B> {
         if is_self_payment(&line.entry) {
             return refuse(ticket, Refusal::Ledger(Code::SelfPayment), turn);
         }
-        let digest = Digests::default().entry(&line.entry);
+        let digest = self.digests.entry(&line.entry);
         let id = line.entry.id;
         let is_settled = self.book().account(id.spender).is_some_and(|account| id.n <= account.sequence());
         let authority = Authority { lane: self.me(), key };
+        if !is_settled && self.has_no_queue(&line.entry) {
+            return refuse(ticket, Refusal::Busy(RETRY_MS), turn);
+        }
+        let is_funded = self.config.parameters.profile.funds_first() || self.ledger.is_funded(&line.entry);
         match self.ledger.accept(&line, digest, authority) {
             Ok(()) if is_settled => refuse(ticket, Refusal::Exists(id), turn),
             Ok(()) => {
                 turn.applied(Rule::Admit);
                 turn.output(Output::Accepted { ticket, entry: Arc::clone(&line.entry), digest });
+                if !is_funded {
+                    turn.applied(Rule::Queue);
+                    turn.output(Output::Queued { ticket });
+                    self.desk.queue([id]);
+                }
                 self.desk.fresh.insert(id);
                 self.desk.name(&line.entry);
                 self.desk.push(line);
@@ -264,7 +311,7 @@ impl<B: Carrier> Replica<B> {
 
     /// Sends what waits: at once while few batches are under way or a batch is full, and else after a while.
     pub(super) fn consider_flush(&mut self, turn: &mut Turn<'_, Self>) {
-        if self.desk.is_empty() {
+        if self.desk.is_empty() && !self.has_imports() {
             return;
         }
         let parameters = &self.config.parameters;
@@ -286,39 +333,42 @@ impl<B: Carrier> Replica<B> {
     }
 
     fn flush(&mut self, turn: &mut Turn<'_, Self>) {
-        if self.desk.is_building || self.desk.is_empty() || self.broadcast.get().room() == 0 {
+        if self.desk.is_building || self.broadcast.get().room() == 0 {
+            return;
+        }
+        let imports = self.take_imports();
+        if self.desk.is_empty() && imports.is_empty() {
             return;
         }
         let (openings, lines) = self.desk.take(&self.config.parameters);
-        self.build(openings, lines, turn);
+        self.build(Content { openings, lines, imports }, turn);
     }
 
-    fn build(&mut self, openings: Vec<Opening>, lines: Vec<Line>, turn: &mut Turn<'_, Self>) {
+    fn build(&mut self, content: Content, turn: &mut Turn<'_, Self>) {
         let (source, shard) = (self.me(), self.config.view.context.shard);
         let lane = self.lane_mut(source);
         let (lot, prev) = (Lot { source, sequence: lane.judged.saturating_add(1) }, lane.head);
         self.desk.is_building = true;
-        self.desk.waiting.extend(lines.iter().map(|line| line.entry.id));
-        compute(turn, Work::Build { shard, lot, prev, openings, lines });
+        compute(turn, Work::Build { shard, lot, prev, content });
     }
 
     /// A batch is put together. What a certificate of another entry displaced meanwhile stays out.
     pub(super) fn on_built(&mut self, opened: &Arc<Opened>, payload: Bytes, turn: &mut Turn<'_, Self>) {
         self.desk.is_building = false;
-        for line in &opened.batch.lines {
-            self.desk.waiting.remove(&line.entry.id);
-        }
         let held: Vec<Line> = opened
             .lines()
             .filter(|(_, line, digest)| self.holds(line, *digest))
             .map(|(_, line, _)| line.clone())
             .collect();
         if held.len() < opened.batch.lines.len() {
-            let openings = opened.batch.openings.to_vec();
-            if held.is_empty() && openings.is_empty() {
+            let gone = |(_, line, digest): &(u32, &Line, Hash)| !self.holds(line, *digest);
+            let gone: Vec<EntryId> = opened.lines().filter(gone).map(|(_, line, _)| line.entry.id).collect();
+            gone.into_iter().for_each(|id| self.desk.offers.carry(id, None));
+            let (openings, imports) = (opened.batch.openings.to_vec(), opened.batch.imports.to_vec());
+            if held.is_empty() && openings.is_empty() && imports.is_empty() {
                 return self.consider_flush(turn);
             }
-            return self.build(openings, held, turn);
+            return self.build(Content { openings, lines: held, imports }, turn);
         }
         let (lot, digest) = (opened.lot(), opened.digest);
         let blob = Blob::try_from(payload.clone()).expect("a batch is cut to the configured size");
@@ -330,10 +380,12 @@ impl<B: Carrier> Replica<B> {
         self.desk.own.insert(lot.sequence, Own::new(Arc::clone(opened)));
         for line in &opened.batch.lines {
             self.desk.fresh.remove(&line.entry.id);
-            self.desk.offers.carry(line.entry.id, lot.sequence);
+            self.desk.offers.carry(line.entry.id, Some(lot.sequence));
         }
         keep(turn, Promise::Endorsed { lot, except: Except::default(), batch: Some(blob) });
-        self.tell(Event::Input(Offer::Broadcast { sequence: lot.sequence, payload }), turn);
+        self.carry_imports(opened, turn);
+        let (sequence, read) = (lot.sequence, Read(Arc::clone(opened) as _));
+        self.tell(Event::Input(Offer::BroadcastRead { sequence, payload, digest, read }), turn);
         self.consider_flush(turn);
     }
 

@@ -82,12 +82,26 @@ impl<B: Carrier> Replica<B> {
             lane.waiting.remove(&next);
             (lane.judged, lane.head) = (next, digest);
         }
-        let opened = lane.waiting.remove(&lane.judged.checked_add(1)?)?;
+        let next = lane.judged.checked_add(1)?;
+        if lane.held.is_some_and(|(held, _)| held == next) {
+            return None;
+        }
+        let opened = lane.waiting.remove(&next)?;
         if opened.batch.header.prev != lane.head {
             turn.blame(NodeId(u32::from(source)), Fault::BrokenChain);
             return None;
         }
-        Some(opened)
+        match self.may_import(&opened, turn) {
+            Ok(true) => Some(opened),
+            Ok(false) => {
+                self.lane_mut(source).waiting.insert(next, opened);
+                None
+            }
+            Err(()) => {
+                turn.blame(NodeId(u32::from(source)), Fault::BadImport);
+                None
+            }
+        }
     }
 
     /// The key that the owner of each line has, where it takes one and its account is wanted.
@@ -99,7 +113,9 @@ impl<B: Carrier> Replica<B> {
         let mut renamed: BTreeMap<AccountId, Owner> = BTreeMap::new();
         let lines = opened.batch.lines.iter().map(|line| {
             let spender = line.entry.id.spender;
-            if !is_wanted(spender) {
+            let is_signed = matches!(line.auth, Auth::Owner(_));
+            if !(is_signed || matches!(line.entry.kind, synod_ledger::Kind::Rekey(_))) || !is_wanted(spender)
+            {
                 return None;
             }
             let owner = renamed.get(&spender).copied().or_else(|| self.ledger.owner(line.entry.id));
@@ -150,8 +166,14 @@ impl<B: Carrier> Replica<B> {
         if !self.may_open(lot.source, opened) {
             return turn.blame(NodeId(u32::from(lot.source)), Fault::BadOpening);
         }
+        if self.is_crowded(opened) {
+            return self.hold(opened, true, turn);
+        }
         let mut conflicting = BTreeSet::new();
         let except = self.accept(opened, &keys, (None, &mut conflicting), turn);
+        if self.config.parameters.profile.is_whole() && !except.items().is_empty() {
+            return self.hold(opened, false, turn);
+        }
         let payload = Blob::try_from(opened.payload()).expect("it came in a payload");
         let lane = self.lane_mut(lot.source);
         lane.grant(&opened.batch.openings);
@@ -192,9 +214,9 @@ impl<B: Carrier> Replica<B> {
     ) -> Except {
         let lot = opened.lot();
         let (mut out, mut behind, mut wait) = (Vec::new(), BTreeSet::new(), Vec::new());
-        for ((at, line, digest), key) in
-            opened.lines().zip(keys.iter().copied().chain(std::iter::repeat(None)))
-        {
+        let keyed = opened.lines().zip(keys.iter().copied().chain(std::iter::repeat(None)));
+        for (place, ((at, line, digest), key)) in keyed.enumerate() {
+            self.ledger.near(&opened.batch.lines, place);
             let spender = line.entry.id.spender;
             let was_left_out = before.is_none_or(|before| before.items().binary_search(&at).is_ok());
             if !was_left_out {
@@ -221,11 +243,21 @@ impl<B: Carrier> Replica<B> {
 
     /// What this node's own desk admitted and has not broadcast is promised from here on, if an entry that is endorsed rests on it.
     fn record_admitted(&mut self, opened: &Opened, except: &Except, turn: &mut Turn<'_, Self>) {
-        if self.desk.has_recorded_all() {
+        let spenders = opened.lines().map(|(at, line, _)| (at, line.entry.id.spender));
+        // Customers of an institution are mostly in its own batches.
+        let (mut registrar, mut has_any) = (None, false);
+        let endorsed: BTreeSet<AccountId> = spenders
+            .filter(|(at, spender)| {
+                if registrar.replace(spender.registrar) != Some(spender.registrar) {
+                    has_any = self.desk.has_unrecorded(*spender);
+                }
+                has_any && except.items().binary_search(at).is_err()
+            })
+            .map(|(_, spender)| spender)
+            .collect();
+        if endorsed.is_empty() {
             return;
         }
-        let endorsed = opened.lines().filter(|(at, ..)| except.items().binary_search(at).is_err());
-        let endorsed: BTreeSet<AccountId> = endorsed.map(|(_, line, _)| line.entry.id.spender).collect();
         for id in self.desk.unrecorded(&endorsed) {
             let Some(slot) = self.ledger.slot(id) else { continue };
             let (line, debit, is_certified) = (slot.line.clone(), slot.debit, slot.is_certified);
@@ -245,8 +277,12 @@ impl<B: Carrier> Replica<B> {
 
     /// Judges batches again of which one of these entries may be endorsed now. The others wait on, without a look at their batch.
     pub(super) fn judge_left(&mut self, again: Vec<Left>, turn: &mut Turn<'_, Self>) {
-        let mut lots = BTreeSet::new();
+        let (mut lots, mut lanes) = (BTreeSet::new(), BTreeSet::new());
         for left in again {
+            if self.release(left.lot) {
+                lanes.insert(left.lot.source);
+                continue;
+            }
             let batch = self.lane_mut(left.lot.source).batches.get(&left.lot.sequence);
             let (Some(at), Some(batch)) = (usize::try_from(left.at).ok(), batch) else { continue };
             let Some(opened) = batch.opened.clone() else { continue };
@@ -268,6 +304,9 @@ impl<B: Carrier> Replica<B> {
         }
         for lot in lots {
             self.judge_again(lot, turn);
+        }
+        for lane in lanes {
+            self.go_on(lane, turn);
         }
     }
 

@@ -79,6 +79,10 @@ pub(super) struct Lane {
     pub(super) batches: BTreeMap<u64, Batch>,
     /// The accounts of all batches up to this one are open.
     pub(super) opened: u64,
+    /// The batch that waits to be endorsed as a whole, and whether it does because too much of the lane waits for money.
+    pub(super) held: Option<(u64, bool)>,
+    /// Certified entries of the lane that have not settled.
+    pub(super) unsettled: u64,
     /// Accounts that the lane's registrar has opened or is about to.
     pub(super) locals: u64,
     /// The sum of the limits that they may reach.
@@ -111,6 +115,22 @@ impl Lane {
                 && id.local <= accounts_max
                 && granted <= cap.0.max(self.granted)
         })
+    }
+
+    /// An entry of a batch is certified and has not settled.
+    pub(super) fn count_open(&mut self, sequence: u64, count: u32) {
+        self.unsettled = self.unsettled.saturating_add(u64::from(count));
+        if let Some(batch) = self.batches.get_mut(&sequence) {
+            batch.unsettled = batch.unsettled.saturating_add(count);
+        }
+    }
+
+    /// Such an entry has settled.
+    pub(super) fn count_settled(&mut self, sequence: u64, count: u32) {
+        self.unsettled = self.unsettled.saturating_sub(u64::from(count));
+        if let Some(batch) = self.batches.get_mut(&sequence) {
+            batch.unsettled = batch.unsettled.saturating_sub(count);
+        }
     }
 
     /// Moves on over certified batches.

@@ -79,6 +79,7 @@ impl<B: Carrier> Recover for Replica<B> {
             own(Promise::Settled(line.clone()));
         }
         self.feed.records(&mut own);
+        self.border_records(&mut own);
         self.broadcast.get().snapshot(&mut |record| put(Record::Broadcast(record)));
     }
 }
@@ -112,16 +113,14 @@ impl<B: Carrier> Replica<B> {
             }
             Promise::Descended(line) => {
                 let digest = Digests::default().entry(&line.entry);
-                self.ledger.certify(&line, digest, None);
+                self.ledger.certify(&line, digest);
                 self.settle_again([line.entry.id.spender]);
             }
             Promise::Book(part) => self.replay_book(*part, replay)?,
             Promise::Open { line, debit, is_certified, lots } => {
                 let digest = Digests::default().entry(&line.entry);
                 for lot in &lots {
-                    if let Some(batch) = self.batch_mut(*lot)? {
-                        batch.unsettled = batch.unsettled.saturating_add(1);
-                    }
+                    self.lane_of(*lot)?.count_open(lot.sequence, 1);
                 }
                 let spender = line.entry.id.spender;
                 self.ledger.restore(Slot {
@@ -140,6 +139,13 @@ impl<B: Carrier> Replica<B> {
                 self.let_go_shown(self.feed.kept());
             }
             Promise::Unkept(entry) => self.feed.replay_unkept(entry),
+            Promise::Exported { shard, name, bundle, places } => {
+                self.replay_exported(shard, name, bundle, &places);
+            }
+            Promise::Confirmed { shard, name, ids } => self.replay_confirmed(shard, name, &ids),
+            Promise::Inbound(bundle) => self.replay_inbound(&bundle),
+            Promise::Incoming(entry) => self.replay_incoming(&entry),
+            Promise::Told(place) => self.replay_told(place),
             Promise::Lane { judged, head, frontier } => {
                 let lane = self.lane_of(judged)?;
                 (lane.judged, lane.head, lane.frontier, lane.opened) =
@@ -188,7 +194,8 @@ impl<B: Carrier> Replica<B> {
     fn replay_book(&mut self, part: Part, replay: &mut Replay) -> Result<(), Unrecoverable> {
         if !std::mem::replace(&mut replay.has_book, true) {
             let book = Book::new(self.config.view.context.shard);
-            self.ledger = Ledger::new(book, self.config.parameters.window);
+            let (shards, parameters) = (self.config.shards.numbers(), &self.config.parameters);
+            self.ledger = Ledger::new(parameters.profile, book, parameters.window, shards);
             for lane in self.lanes.values_mut() {
                 (lane.locals, lane.granted) = (0, 0);
             }
@@ -212,10 +219,6 @@ impl<B: Carrier> Replica<B> {
         Ok(lane.batches.get(&lot.sequence))
     }
 
-    fn batch_mut(&mut self, lot: Lot) -> Result<Option<&mut Batch>, Unrecoverable> {
-        Ok(self.lane_of(lot)?.batches.get_mut(&lot.sequence))
-    }
-
     /// The batch of a record: in the record, or of one before it.
     fn opened(&self, lot: Lot, batch: Option<Bytes>) -> Result<Arc<Opened>, Unrecoverable> {
         if let Some(batch) = batch {
@@ -228,11 +231,11 @@ impl<B: Carrier> Replica<B> {
     /// Settles as before, without a word to anybody.
     fn settle_again(&mut self, changed: impl IntoIterator<Item = synod_ledger::AccountId>) {
         let settlement = self.ledger.settle(changed);
+        self.note_imported(&settlement.imported);
         for settled in settlement.entries {
             for lot in settled.lots.iter() {
-                let lane = self.lanes.get_mut(&lot.source);
-                if let Some(batch) = lane.and_then(|lane| lane.batches.get_mut(&lot.sequence)) {
-                    batch.unsettled = batch.unsettled.saturating_sub(1);
+                if let Some(lane) = self.lanes.get_mut(&lot.source) {
+                    lane.count_settled(lot.sequence, 1);
                 }
             }
             self.feed.push(Arc::clone(&settled.line.entry), settled.digest);
@@ -245,12 +248,14 @@ impl<B: Carrier> Replica<B> {
     /// A start, first or again: what was endorsed goes out, what is missing is asked for.
     pub(super) fn on_start(&mut self, turn: &mut Turn<'_, Self>) {
         turn.arm(Timer::Receipts, self.receipts_every());
+        self.start_border(turn);
         self.tell_shown(turn);
         self.tell_unkept(turn);
         let own = u32::from(self.me());
         for entry in self.feed.unkept().filter(|entry| entry.id.spender.registrar == own) {
             self.desk.name(entry);
         }
+        self.queue_again();
         self.tell(Event::Start, turn);
         self.broadcast_again(turn);
         self.offer_admitted(turn);

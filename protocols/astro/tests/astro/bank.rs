@@ -13,13 +13,13 @@ use synod_broadcast::signed::{self, Context, View};
 use synod_broadcast::{Lot, SignedBroadcast};
 use synod_crypto::{Hash, Keys, Scope, Seed};
 use synod_ledger::{
-    AccountId, Digests, Entry, EntryId, Flags, Kind, Leg, Opening, Owner, Part, Terms, Units, UserData,
+    AccountId, Book, Digests, Entry, EntryId, Flags, Kind, Leg, Opening, Owner, Part, Terms, Units, UserData,
     genesis,
 };
-use synod_machine::Span;
 use synod_machine::testing::{Users, World as Members};
+use synod_machine::{Machine, Span};
 use synod_quorum::{Epoch, Member, NodeId, Roster};
-use synod_wire::Bytes;
+use synod_wire::{Bytes, List};
 
 pub(crate) const CLUSTER: Hash = Hash([4; 32]);
 pub(crate) const CONTEXT: Context = Context { shard: 0, view: Hash([5; 32]) };
@@ -82,6 +82,13 @@ pub(crate) fn view(n: u32) -> Arc<View> {
 }
 
 pub(crate) fn config(n: u32, me: NodeId) -> Setup<SignedBroadcast<Batches>> {
+    let config = numbers(n, me);
+    let channel = signed::Setup::under(me, view(n), config.parameters.bounds());
+    Setup { config, channel: Box::new(channel) }
+}
+
+/// What a member knows, whatever it broadcasts with.
+pub(crate) fn numbers(n: u32, me: NodeId) -> Config {
     let genesis = (0..n).flat_map(|registrar| {
         let institution = Owner::Custodial(u8::try_from(registrar).expect("few"));
         let own = Owner::SelfSigned(owner(signing(registrar)).public());
@@ -91,11 +98,12 @@ pub(crate) fn config(n: u32, me: NodeId) -> Setup<SignedBroadcast<Batches>> {
             opening(signing(registrar), own, 0),
         ]
     });
-    let config = Config {
+    Config {
         me,
         view: view(n),
         genesis: genesis.collect(),
         caps: (0..n).map(|registrar| (registrar, Units(2 * LIMIT))).collect(),
+        shards: synod_astro::Shards::default(),
         parameters: Parameters {
             batch_max: 5,
             batch_bytes: 8 << 10,
@@ -106,13 +114,22 @@ pub(crate) fn config(n: u32, me: NodeId) -> Setup<SignedBroadcast<Batches>> {
             retain: 16,
             ..Parameters::default()
         },
-    };
-    let channel = signed::Setup::under(me, view(n), config.parameters.bounds());
-    Setup { config, channel: Box::new(channel) }
+    }
 }
 
 pub(crate) fn pay(to: AccountId, amount: u128) -> Kind {
     Kind::Pay(Leg { to, amount: Units(amount) })
+}
+
+/// Pays several.
+pub(crate) fn multi(legs: &[(AccountId, u128)]) -> Kind {
+    let legs: Vec<Leg> = legs.iter().map(|(to, amount)| Leg { to: *to, amount: Units(*amount) }).collect();
+    Kind::MultiPay(List::try_from(legs).expect("few"))
+}
+
+/// Sets money aside.
+pub(crate) fn hold_kind(to: AccountId, amount: u128, resolver: AccountId) -> Kind {
+    Kind::Hold { to, amount: Units(amount), resolver, expires_at: 0 }
 }
 
 pub(crate) fn draft(spender: AccountId, kind: Kind, transfer: u128) -> Draft {
@@ -146,6 +163,14 @@ pub(crate) fn first(spender: AccountId, kind: Kind, transfer: u128) -> Line {
     signed(EntryId { spender, n: 1 }, genesis(spender), kind, transfer)
 }
 
+/// Users of members who remember what those told.
+pub(crate) trait Tells: Users<Machine: Machine<Input = Input, Output = Output>> {
+    /// Of each member.
+    fn told(&self) -> &[Told];
+    /// The book of a member.
+    fn book(machine: &Self::Machine) -> &Book;
+}
+
 /// What one member told.
 #[derive(Default)]
 pub(crate) struct Told {
@@ -155,6 +180,7 @@ pub(crate) struct Told {
     balances: BTreeMap<AccountId, i128>,
     pub(crate) accepted: BTreeMap<u64, (Entry, Hash)>,
     pub(crate) refused: BTreeMap<u64, Refusal>,
+    pub(crate) queued: BTreeSet<u64>,
     pub(crate) levels: BTreeMap<EntryId, BTreeSet<Level>>,
     pub(crate) conflicts: BTreeSet<EntryId>,
     pub(crate) doubled: usize,
@@ -189,17 +215,52 @@ impl Told {
         let head = before.map_or(genesis(spender), |id| self.settled.get(&id).expect("logs have no gaps").1);
         assert_eq!(entry.prev, head, "a log is one chain");
         assert_eq!(hash, digest(&entry));
-        let Kind::Pay(Leg { to, amount: Units(amount) }) = &entry.kind else {
-            unreachable!("payments alone")
+        let (to, amount) = match &entry.kind {
+            Kind::Pay(Leg { to, amount: Units(amount) }) => (*to, i128::try_from(*amount).expect("small")),
+            Kind::Move(_) => (spender, 0),
+            _ => unreachable!("payments and moves alone"),
         };
-        let amount = i128::try_from(*amount).expect("small");
         *self.balances.entry(spender).or_default() -= amount;
-        *self.balances.entry(*to).or_default() += amount;
+        *self.balances.entry(to).or_default() += amount;
         let limit = if spender.local == 1 { i128::try_from(LIMIT).expect("small") } else { 0 };
         assert!(self.balances[&spender] >= -limit, "{spender} spends what it does not have");
         assert_eq!(self.balances.values().sum::<i128>(), 0, "money is made");
         let twice = self.settled.insert(entry.id, (entry, hash));
         assert!(twice.is_none(), "an entry settles once");
+    }
+
+    /// Takes in what its member tells.
+    pub(crate) fn hear(&mut self, output: Output) -> Vec<Input> {
+        match output {
+            Output::Accepted { ticket, entry, digest } => {
+                drop(self.accepted.insert(ticket, ((*entry).clone(), digest)))
+            }
+            Output::Queued { ticket } => drop(self.queued.insert(ticket)),
+            Output::Refused { ticket, why } => drop(self.refused.insert(ticket, why)),
+            Output::Progress { id, level, .. } => drop(self.levels.entry(id).or_default().insert(level)),
+            Output::Settled { position, entry, digest } => {
+                self.settle(position, (*entry).clone(), digest);
+                // Every third time the user says how much it keeps.
+                if position % 3 == 0 {
+                    return vec![Input::Kept(position - 1)];
+                }
+            }
+            Output::Looked { ticket, accounts } => drop(self.looked.insert(ticket, accounts)),
+            Output::Checked { ticket, why } => drop(self.checked.insert(ticket, why)),
+            Output::Log { ticket, log } => drop(self.logs.insert(ticket, log)),
+            Output::Numbered { ticket, account } => drop(self.numbered.insert(ticket, account)),
+            Output::Opened(account) => self.opened.push(account),
+            Output::Certified { opened, proofs } => {
+                drop(self.certified.insert(opened.lot(), (opened, proofs)));
+            }
+            Output::Receipted(word) => {
+                drop(self.words.entry(word.lot).or_default().insert(word.member, word))
+            }
+            Output::Conflict { id, .. } => drop(self.conflicts.insert(id)),
+            Output::TwoBatches { .. } => self.doubled += 1,
+            Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and one member lies"),
+        }
+        Vec::new()
     }
 }
 
@@ -227,46 +288,27 @@ impl Users for Bank {
     }
 
     fn told(&mut self, id: NodeId, output: Output) -> Vec<Input> {
-        let told = &mut self.told[id.0 as usize];
-        match output {
-            Output::Accepted { ticket, entry, digest } => {
-                drop(told.accepted.insert(ticket, ((*entry).clone(), digest)))
-            }
-            Output::Refused { ticket, why } => drop(told.refused.insert(ticket, why)),
-            Output::Progress { id, level, .. } => drop(told.levels.entry(id).or_default().insert(level)),
-            Output::Settled { position, entry, digest } => {
-                told.settle(position, (*entry).clone(), digest);
-                // Every third time the user says how much it keeps.
-                if position % 3 == 0 {
-                    return vec![Input::Kept(position - 1)];
-                }
-            }
-            Output::Looked { ticket, accounts } => drop(told.looked.insert(ticket, accounts)),
-            Output::Checked { ticket, why } => drop(told.checked.insert(ticket, why)),
-            Output::Log { ticket, log } => drop(told.logs.insert(ticket, log)),
-            Output::Numbered { ticket, account } => drop(told.numbered.insert(ticket, account)),
-            Output::Opened(account) => told.opened.push(account),
-            Output::Certified { opened, proofs } => {
-                drop(told.certified.insert(opened.lot(), (opened, proofs)));
-            }
-            Output::Receipted(word) => {
-                drop(told.words.entry(word.lot).or_default().insert(word.member, word))
-            }
-            Output::Conflict { id, .. } => drop(told.conflicts.insert(id)),
-            Output::TwoBatches { .. } => told.doubled += 1,
-            Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and one member lies"),
-        }
-        Vec::new()
+        self.told[id.0 as usize].hear(output)
+    }
+}
+
+impl Tells for Bank {
+    fn told(&self) -> &[Told] {
+        &self.told
+    }
+
+    fn book(machine: &Replica) -> &Book {
+        machine.book()
     }
 }
 
 /// What correct members told.
-pub(crate) fn told(world: &World) -> impl Iterator<Item = &Told> {
-    world.correct().map(|(id, _)| &world.users.told[id.0 as usize])
+pub(crate) fn told<U: Tells>(world: &Members<U>) -> impl Iterator<Item = &Told> {
+    world.correct().map(|(id, _)| &world.users.told()[id.0 as usize])
 }
 
 /// A-S1 over members: one entry per place.
-pub(crate) fn agrees(world: &World) -> bool {
+pub(crate) fn agrees<U: Tells>(world: &Members<U>) -> bool {
     let mut all: BTreeMap<EntryId, Hash> = BTreeMap::new();
     told(world)
         .flat_map(|told| &told.settled)
@@ -274,7 +316,7 @@ pub(crate) fn agrees(world: &World) -> bool {
 }
 
 /// Runs until correct members settled the same entries, at least so many; false after too long.
-pub(crate) fn settle(world: &mut World, count: usize) -> bool {
+pub(crate) fn settle<U: Tells>(world: &mut Members<U>, count: usize) -> bool {
     world.until(|world| {
         let mut logs = told(world).map(|told| &told.settled);
         let Some(one) = logs.next() else { return true };
@@ -282,20 +324,26 @@ pub(crate) fn settle(world: &mut World, count: usize) -> bool {
     })
 }
 
-pub(crate) fn parts(replica: &Replica) -> Vec<Part> {
+fn parts(book: &Book) -> Vec<Part> {
     let mut parts = Vec::new();
-    replica.book().parts(&mut |part| parts.push(part));
+    book.parts(&mut |part| parts.push(part));
     parts
 }
 
 /// At quiescence all correct books are equal.
-pub(crate) fn equal_books(world: &World) {
-    let books: Vec<Vec<Part>> = world.correct().map(|(_, seat)| parts(&seat.machine)).collect();
+pub(crate) fn equal_books<U: Tells>(world: &Members<U>) {
+    let books: Vec<Vec<Part>> = world.correct().map(|(_, seat)| parts(U::book(&seat.machine))).collect();
     assert!(books.windows(2).all(|two| two[0] == two[1]), "equal entries make equal books");
 }
 
 /// Orders a payment of a customer of an institution.
-pub(crate) fn order(world: &mut World, ticket: u64, spender: AccountId, to: AccountId, amount: u128) {
+pub(crate) fn order<U: Tells>(
+    world: &mut Members<U>,
+    ticket: u64,
+    spender: AccountId,
+    to: AccountId,
+    amount: u128,
+) {
     let draft = draft(spender, pay(to, amount), u128::from(ticket));
     world.ask(NodeId(spender.registrar), Input::Order { ticket, draft });
 }

@@ -12,16 +12,18 @@ mod lies;
 mod offers;
 mod payments;
 mod purse;
+mod queues;
 mod reading;
 mod receipts;
 mod restarts;
+mod shards;
 mod waits;
 mod wallet;
 
 use synod_astro::wallet::{Answer, Log, Record as WalletRecord, Word as WalletWord};
 use synod_astro::{
-    Auth, Authorized, Batch, Draft, EntryProof, Format, Header, Line, PaymentReceipt, Promise, Receipt,
-    Settled, SettledBy, Word,
+    Auth, Authorized, Batch, Bundle, BundleId, Draft, EntryProof, Format, Header, Imports, Line,
+    PaymentReceipt, Place, Promise, Proven, Receipt, Settled, SettledBy, Word,
 };
 
 /// Both vocabularies.
@@ -33,13 +35,18 @@ synod_wire::conformance!(
     Auth,
     Authorized,
     Batch,
+    Bundle,
+    BundleId,
     Draft,
     EntryProof,
     Format,
     Header,
+    Imports,
     Line,
     PaymentReceipt,
+    Place,
     Promise,
+    Proven,
     Receipt,
     Settled,
     SettledBy,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use synod_astro::{Batches, Config, Parameters, Replica, Setup};
+use synod_astro::{Batches, Config, Parameters, Profile, Replica, Setup};
 use synod_broadcast::SignedBroadcast;
 use synod_broadcast::signed::{self, Context, View};
 use synod_crypto::{Hash, Keys};
@@ -159,6 +159,8 @@ impl Plan {
         let small = |key: &str, default: u64| u32::try_from(of(key, default)).unwrap_or(1);
         let (pull, resend) = (Span::millis(of("pull_ms", 100)), Span::millis(of("resend_ms", 500)));
         Parameters {
+            profile: Profile::Funded,
+            unfunded_max: small("unfunded_max", 64),
             batch_max: small("batch_max", 8),
             batch_bytes: small("batch_bytes", 8 << 10),
             batch_wait: Span::millis(of("batch_wait_ms", 5)),
@@ -182,6 +184,7 @@ impl Plan {
             view: Arc::clone(&self.view),
             genesis: self.people.genesis(),
             caps: (0..self.people.members).map(|registrar| (registrar, Units(2 * LIMIT))).collect(),
+            shards: synod_astro::Shards::default(),
             parameters: self.parameters(),
         };
         let channel = signed::Setup::under(me, Arc::clone(&self.view), config.parameters.bounds());

@@ -203,6 +203,8 @@ fn rule(protocol: &str, name: &'static str) -> Option<&'static str> {
         ("astro", "pull") => Some("pull_entry"),
         ("broadcast", "pull") => Some("pull_payload"),
         ("broadcast", "successor") => None,
+        // Of profile I, which no system here runs.
+        ("astro", "hold" | "queue") => None,
         ("broadcast", name) if name.starts_with("L5") => None,
         ("astro" | "broadcast", name) => Some(name),
         _ => None,

@@ -365,6 +365,7 @@ impl Watch {
                 Ok(())
             }
             Output::Refused { .. }
+            | Output::Queued { .. }
             | Output::Numbered { .. }
             | Output::Looked { .. }
             | Output::Checked { .. }

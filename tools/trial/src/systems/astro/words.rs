@@ -43,6 +43,10 @@ pub fn kind(body: &Bytes) -> Option<&'static str> {
             Word::AskReceipts(_) => "ask_receipts",
             Word::Want { .. } => "want",
             Word::Here(_) => "here",
+            Word::Bundle(_) => "bundle",
+            Word::WantProof(_) => "want_proof",
+            Word::Imported { .. } => "imported",
+            Word::Heard { .. } => "heard",
         },
     })
 }
@@ -88,6 +92,10 @@ impl Words for AstroWords {
                 let id = line.entry.id;
                 Said::plain(format!("HERE {}/{}", id.spender, id.n))
             }
+            Message::Own(Word::Bundle(bundle)) => Said::plain(format!("BUNDLE of {}", bundle.proven.len())),
+            Message::Own(Word::WantProof(of)) => Said::plain(format!("PROOF? {}/{}", of.id.spender, of.id.n)),
+            Message::Own(Word::Imported { places, .. }) => Said::plain(format!("IMPORTED {}", places.len())),
+            Message::Own(Word::Heard { upto, .. }) => Said::plain(format!("HEARD {upto}")),
         })
     }
 
@@ -124,6 +132,7 @@ impl Words for AstroWords {
                 Said::plain(format!("takes {}/{}", entry.id.spender, entry.id.n))
             }
             Output::Refused { why, .. } => Said::plain(format!("refuses: {why:?}")),
+            Output::Queued { .. } => Said::plain("lets it wait for money".to_owned()),
             Output::Progress { id, level, .. } => {
                 Said::plain(format!("{}/{} is {level:?}", id.spender, id.n))
             }
