@@ -302,7 +302,7 @@ const fn levels(count: u32) -> u32 {
 /// The node at the top of a way from `node`, at an index of `level`.
 fn climb(mut node: Node, mut at: u32, level: usize, siblings: &[Node]) -> Option<Node> {
     for (level, sibling) in (level + 1..).zip(siblings) {
-        let pair = if at % 2 == 0 { (&node, sibling) } else { (sibling, &node) };
+        let pair = if at.is_multiple_of(2) { (&node, sibling) } else { (sibling, &node) };
         (node, at) = (above(level, pair.0, pair.1)?, at / 2);
     }
     Some(node)
@@ -335,7 +335,7 @@ impl SumRange {
     /// How many ranges a tree over `count` accounts has.
     #[must_use]
     pub const fn of(count: u32) -> u32 {
-        count.div_ceil(RANGE_LEAVES as u32)
+        count.div_ceil(1 << RANGE_LEVELS)
     }
 
     /// Whether it shows that these are the nodes of its range under `root`, a tree over `count` accounts.

@@ -168,6 +168,27 @@ pub const ROUTES: &[Route] = &[
         ],
     },
     Route {
+        method: Method::Post,
+        path: "/v1/pay/create_transfers",
+        name: "pay_create_transfers",
+        does: "Takes an array of up to 8,189 transfers with the fields of `/v1/pay/transfers` (`debit_account_id` and `credit_account_id` are other names of `from` and `to`) and answers `results`, one per item in their order: id, state, n, digest and position, or a problem with its code. Each happens once per payer and id; items wait for room within the deadline.",
+        query: &["until"],
+        headers: &[DEADLINE],
+        codes: &[
+            3001, 3002, 3102, 3104, 3105, 3106, 3107, 3108, 3109, 3110, 3115, 3116, 3118, 3119, 3123, 3124,
+            3125, 3126, 3127, 3128, 3133, 3402, 3501,
+        ],
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/pay/create_accounts",
+        name: "pay_create_accounts",
+        does: "Opens the accounts of an array of up to 8,189, with the fields of `/v1/pay/accounts`, at the institution of this node, and answers `results`, one per item in their order: its id, or a problem with its code.",
+        query: &[],
+        headers: &[DEADLINE],
+        codes: &[3001, 3002, 3402, 3501],
+    },
+    Route {
         method: Method::Get,
         path: "/v1/pay/transfers/{id}",
         name: "pay_find",

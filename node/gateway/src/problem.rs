@@ -46,11 +46,20 @@ impl Problem {
         self.error.code()
     }
 
-    pub(crate) fn into_response(self) -> Response {
-        let mut object = self.error.to_problem(self.instance.as_deref(), self.retry_ms);
+    fn status(&self) -> StatusCode {
         let of_code = StatusCode::from_u16(self.error.http_status());
-        let status = self.status.or(of_code.ok()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        object["status"] = Value::from(status.as_u16());
+        self.status.or(of_code.ok()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// The problem object.
+    pub(crate) fn object(&self) -> Value {
+        let mut object = self.error.to_problem(self.instance.as_deref(), self.retry_ms);
+        object["status"] = Value::from(self.status().as_u16());
+        object
+    }
+
+    pub(crate) fn into_response(self) -> Response {
+        let (object, status) = (self.object(), self.status());
         let mut response = Response::new(Body::from(object.to_string()));
         *response.status_mut() = status;
         let headers = response.headers_mut();

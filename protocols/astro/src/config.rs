@@ -27,12 +27,15 @@ pub struct Config {
     pub parameters: Parameters,
 }
 
+/// How a broadcast is set up whose user took care of each lane's slots up to a number.
+pub type Channel<B> = Box<dyn Fn(BTreeMap<u8, u64>) -> <B as Recover>::Config + Send + Sync>;
+
 /// What a replica starts from.
 pub struct Setup<B: Recover> {
     /// See there.
     pub config: Config,
     /// How the broadcast is set up whose user took care of each lane's slots up to a number.
-    pub channel: Box<dyn Fn(BTreeMap<u8, u64>) -> B::Config>,
+    pub channel: Channel<B>,
 }
 
 /// Which payment system runs (specification, section 1); fixed at genesis.
@@ -97,6 +100,8 @@ pub struct Parameters {
     pub resend: Span,
     /// See there.
     pub resend_max: Span,
+    /// How often a cut is proposed; zero: never.
+    pub checkpoint_every: Span,
 }
 
 impl Default for Parameters {
@@ -116,6 +121,7 @@ impl Default for Parameters {
             pull_max: Span::secs(5),
             resend: Span::millis(500),
             resend_max: Span::secs(10),
+            checkpoint_every: Span::secs(30),
         }
     }
 }
@@ -161,6 +167,7 @@ impl Parameters {
             (self.batch_bytes < LINE_BYTES_MAX, "a batch has room for its longest entry"),
             (self.window == 0 || self.window > WINDOW_MAX, "accounts have 1 to 65,536 unsettled entries"),
             (self.profile.is_whole() && self.unfunded_max == 0, "entries wait for money"),
+            (self.profile.is_whole() && self.checkpoint_every != Span::ZERO, "profile I makes no cuts"),
             (self.accounts_max == 0, "registrars open accounts"),
             (self.batch_wait == Span::ZERO, "batches wait some time for entries"),
         ];

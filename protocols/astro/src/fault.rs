@@ -13,6 +13,12 @@ synod_machine::faults! {
     BadReceipt = 4_305, "bad_receipt";
     /// Sent an entry that is not the one it was asked for.
     WrongEntry = 4_306, "wrong_entry";
+    /// Proposed a cut that is none, or out of turn, or signed for another, or showed one whose parts are not of each other.
+    WrongCut = 4_307, "wrong_cut";
+    /// Signed two states behind one cut.
+    TwoRoots = 4_308, "two_roots";
+    /// Served a part of a state that is none.
+    WrongRange = 4_309, "wrong_range";
     /// Sent entries of a shard with a proof that is none.
     BadBundle = 4_340, "bad_bundle";
     /// Broadcast a batch that imports what cannot be credited.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use synod_crypto::{Claim, Keys, PublicKey, Scope, Signature, Verified, verify_all};
+use synod_crypto::{Claim, Keys, PublicKey, Scope, Signature, Verified, verify_all, verify_evidence};
 use synod_ledger::Digests;
 use synod_machine::broadcast::{Except, Lot, View};
 use synod_machine::{Cost, Job as Run};
@@ -11,6 +11,7 @@ use synod_wire::Bytes;
 
 use crate::batch::{Auth, Content, Line, Opened};
 use crate::bundle::{Bundle, Unproven};
+use crate::cut::{CertifiedCut, Counted, Cut, CutSign, CutSigned, CutState, NoCut};
 use crate::shards::Proofs;
 use crate::words::{Authorized, Receipt, Settled};
 
@@ -97,6 +98,35 @@ pub enum Work {
         /// How.
         proofs: Proofs,
     },
+    /// Hashes the state behind a cut, checks that it is in order, and signs it.
+    Root {
+        /// The members.
+        view: Arc<View>,
+        /// This node.
+        me: NodeId,
+        /// The cut.
+        cut: Arc<Cut>,
+        /// The state.
+        counted: Box<Counted>,
+    },
+    /// Checks a member's signature on the state behind a cut.
+    CutSign {
+        /// The members.
+        view: Arc<View>,
+        /// Who sent it.
+        from: NodeId,
+        /// The signature.
+        sign: CutSign,
+    },
+    /// Checks a certified cut.
+    CutCertified {
+        /// The members.
+        view: Arc<View>,
+        /// Who sent it.
+        from: NodeId,
+        /// The cut.
+        certified: Box<CertifiedCut>,
+    },
 }
 
 /// What came of it.
@@ -146,6 +176,29 @@ pub enum Made {
         bundle: Arc<Bundle>,
         /// The digests of its entries, if it is good.
         digests: Result<Vec<synod_crypto::Hash>, Unproven>,
+    },
+    /// The state behind a cut was hashed.
+    Rooted {
+        /// Whose cut.
+        proposer: u8,
+        /// Its number.
+        number: u64,
+        /// The state and this node's signature, if it is in order.
+        rooted: Result<(Arc<CutState>, CutSign), NoCut>,
+    },
+    /// A signature on a state was checked.
+    CutSign {
+        /// Who sent it.
+        from: NodeId,
+        /// The signature, if it is good.
+        sign: Option<CutSign>,
+    },
+    /// A certified cut was checked.
+    CutCertified {
+        /// Who sent it.
+        from: NodeId,
+        /// The cut, if it is certified.
+        certified: Option<Box<CertifiedCut>>,
     },
 }
 
@@ -238,6 +291,20 @@ impl Work {
                 let digests = (proofs.check)(&bundle, &view, keys);
                 Made::Bundle { from, bundle, digests }
             }
+            Self::Root { view, me, cut, counted } => root(&view, me, &cut, *counted, keys),
+            Self::CutSign { view, from, sign } => {
+                let CutSign { number, proposer, root, signature, .. } = sign;
+                let statement = CutSigned { context: view.context, number, proposer, root };
+                let claim = view.claim(from, statement, signature);
+                let is_good = claim.is_some_and(|claim| claim.verify(keys).is_ok());
+                Made::CutSign { from, sign: is_good.then_some(sign) }
+            }
+            Self::CutCertified { view, from, certified } => {
+                let certificate = certified.certificate.clone();
+                let is_good = certified.fits()
+                    && verify_evidence(certificate, keys, view.cluster, &view.roster).is_ok();
+                Made::CutCertified { from, certified: is_good.then_some(certified) }
+            }
         }
     }
 
@@ -257,7 +324,17 @@ impl Work {
                 Cost { hashed: 2 * bytes, coded: bytes, ..Cost::default() }
             }
             Self::Sign { .. } => Cost { sign: 1, ..Cost::default() },
-            Self::Admit { .. } | Self::Receipt { .. } => Cost { verify: 1, ..Cost::default() },
+            Self::Admit { .. } | Self::Receipt { .. } | Self::CutSign { .. } => {
+                Cost { verify: 1, ..Cost::default() }
+            }
+            Self::Root { counted, .. } => {
+                // A leaf of some 700 bytes with its salt and its rest, and a node of as many above it.
+                Cost { sign: 1, hashed: 1_400 * counted.accounts.len() as u64, ..Cost::default() }
+            }
+            Self::CutCertified { certified, .. } => {
+                let signed = certified.certificate.signed.len();
+                Cost { batch_verify: u32::try_from(signed).unwrap_or(u32::MAX), ..Cost::default() }
+            }
             Self::Bundle { bundle, view, .. } => {
                 let hashed = (bundle.proven.len() * 2 * size_of::<Line>()) as u64;
                 let quorum = u32::try_from(view.roster.weights().intersecting()).unwrap_or(u32::MAX);
@@ -270,10 +347,26 @@ impl Work {
         match self {
             Self::Read { lot, .. } => Some(NodeId(u32::from(lot.source))),
             Self::Check { opened, .. } => Some(NodeId(u32::from(opened.lot().source))),
-            Self::Receipt { from, .. } | Self::Bundle { from, .. } => Some(*from),
+            Self::Receipt { from, .. }
+            | Self::Bundle { from, .. }
+            | Self::CutSign { from, .. }
+            | Self::CutCertified { from, .. } => Some(*from),
+            Self::Root { cut, .. } => Some(NodeId(u32::from(cut.proposer))),
             Self::Admit { .. } | Self::Build { .. } | Self::Sign { .. } => None,
         }
     }
+}
+
+fn root(view: &View, me: NodeId, cut: &Cut, counted: Counted, keys: &Keys) -> Made {
+    let (number, proposer) = (cut.number, cut.proposer);
+    let rooted = CutState::new(cut.clone(), counted).map(|state| {
+        let root = state.record.digest();
+        let statement = CutSigned { context: view.context, number, proposer, root };
+        let signature = keys.sign(view.scope(), me, statement).signature;
+        let member = me.member().expect("a replica is a member");
+        (Arc::new(state), CutSign { number, proposer, root, member, signature })
+    });
+    Made::Rooted { proposer, number, rooted }
 }
 
 /// Where owners' signatures are good: in every view, so they name none.

@@ -8,7 +8,9 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use synod_crypto::{Hash, PublicKey, near};
-use synod_ledger::{AccountId, Book, Class, Code, Entry, EntryId, Kind, Opening, Owner, Total, Units, judge};
+use synod_ledger::{
+    AccountId, Book, Class, Code, Entry, EntryId, Kind, Opening, Overwrote, Owner, Total, Units, judge,
+};
 use synod_machine::broadcast::Lot;
 use synod_machine::planted;
 
@@ -32,6 +34,8 @@ pub(crate) struct Settled {
     pub(crate) lots: Lots,
     /// Whether none of them did: a later entry's certificate settled it.
     pub(crate) by_descent: bool,
+    /// What it overwrote in the book.
+    pub(crate) overwrote: Overwrote,
 }
 
 /// What settling led to.
@@ -486,6 +490,7 @@ impl Ledger {
             let entry = &slot.line.entry;
             // Before it settles: holds that it decides over are gone behind it.
             let causes = if self.waits.is_empty() { Vec::new() } else { self.causes(entry) };
+            let overwrote = Overwrote::by(&self.book, entry);
             if let Err(code) = self.book.apply(entry, slot.digest) {
                 if let Some(cause) = self.cause(entry, code) {
                     self.waits.put(Waiter::Log(id), cause, 0);
@@ -500,7 +505,8 @@ impl Ledger {
             }
             causes.into_iter().for_each(|cause| self.stir(cause));
             let by_descent = slot.lots.is_empty();
-            out.entries.push(Settled { line: slot.line, digest: slot.digest, lots: slot.lots, by_descent });
+            let (line, digest, lots) = (slot.line, slot.digest, slot.lots);
+            out.entries.push(Settled { line, digest, lots, by_descent, overwrote });
         }
     }
 

@@ -21,10 +21,15 @@
 //! *Levels.* `Certified`, `Settled` (f + 1 receipts), `Stable` (a quorum of receipts): see [`Level`]. A [`PaymentReceipt`] shows the
 //! level of one payment to whoever has the members' keys; [`verify_receipt`] checks it and needs nothing else.
 //!
+//! *Cuts.* In turn a member names the set of entries that has settled there, a [`Cut`], and members sign the root of the state behind
+//! it. What a quorum signed proves how an account stands, and what all of them are owed: [`verify_proof`].
+//!
 //! *Deviations* from the paper: E1 to E16, E19, E28, E29, E32 and E33 of the specification; docs/papers/astro.md says where.
 //! From the specification: the representative is a part of the replica's machine, since it judges by the same book.
 //!
 //! *Hosted* by nodes of kind astro; docs/adr/open.md lists what is known to be missing.
+//!
+//! *Views* change without consensus by a machine of its own ([`views`]), which the replica does not use yet.
 //!
 //! *Wallets.* An owner who signs has a [`wallet::Wallet`]: one entry per place, checked by f + 1 replicas before it is signed, given to one
 //! replica after another until it settles.
@@ -32,7 +37,7 @@
 //! *Shards.* A payment to an account of another shard is debited here; its entry goes there with its proof ([`Bundle`]), is put
 //! into a batch by one member, and is credited once that batch is certified, once per entry. See [`Shards`].
 //!
-//! *Not built*: profile II, distilled authorizations, witnesses, cuts, views that change.
+//! *Not built*: profile II, distilled authorizations, witnesses, cuts of several shards or of profile I, replicas that change their view.
 //! There is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
 //! the user keeps it, who knows the names of all that did.
 //!
@@ -44,6 +49,7 @@ mod batch;
 mod borders;
 mod bundle;
 mod config;
+mod cut;
 mod fault;
 mod job;
 mod ledger;
@@ -52,6 +58,7 @@ mod receipt;
 mod replica;
 mod shards;
 mod trace;
+pub mod views;
 mod waits;
 pub mod wallet;
 mod words;
@@ -61,7 +68,12 @@ pub use batch::{
     Auth, Batch, Batches, Content, EntryProof, Header, IMPORTS_MAX, Imports, Line, OPENINGS_MAX, Opened,
 };
 pub use bundle::{Bundle, BundleId, Place, Proven, Unproven};
-pub use config::{Config, LINE_BYTES_MAX, Parameters, Profile, Setup, WINDOW_MAX};
+pub use config::{Channel, Config, LINE_BYTES_MAX, Parameters, Profile, Setup, WINDOW_MAX};
+pub use cut::{
+    Adjacent, Balance, CertifiedCut, Crossed, Cut, CutCertificate, CutSign, CutSigned, CutSignedBy,
+    EXCEPTIONS_MAX, Exception, LEDGERS_MAX, LaneEnd, LedgerRoot, NoProof, OpenHold, Piece, Proof, Range,
+    RootRecord, Served, Shown, Shows, StoodAt, verify_proof,
+};
 pub use fault::Fault;
 pub use job::{Done, Job, Made, Purpose, Work};
 pub use receipt::{

@@ -4,6 +4,7 @@
 mod again;
 mod certify;
 mod check;
+mod cut;
 mod desk;
 mod endorse;
 mod feed;
@@ -16,19 +17,21 @@ mod shards;
 mod show;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use synod_ledger::{Book, Digests, EntryId};
 use synod_machine::broadcast::{Broadcast, Lot, Offer, ReliableBroadcast};
-use synod_machine::{Bounded, Event, Lift, Machine, Nested, Recover, To, Turn, Unrecoverable};
+use synod_machine::{Bounded, Event, Lift, Machine, Nested, Recover, Span, To, Turn, Unrecoverable};
 use synod_quorum::{Model, NodeId, NodeSet, Quorums};
 
 use crate::batch::{IMPORTS_MAX, Line};
 use crate::bundle;
-use crate::config::Config;
+use crate::config::{Channel, Config};
 use crate::fault::Fault;
 use crate::job::{Done, Job, Made, Purpose, Work};
 use crate::ledger::Ledger;
 use crate::words::{Input, Message, Output, Promise, Record, Timer, Word};
+use cut::Cuts;
 use desk::Desk;
 use feed::Feed;
 use lane::Lane;
@@ -52,7 +55,7 @@ fn say<B: Carrier>(turn: &mut Turn<'_, Replica<B>>, to: impl Into<To>, word: Wor
 }
 
 /// One member's part in the ledger of its shard.
-pub struct Replica<B: Machine> {
+pub struct Replica<B: Machine + Recover> {
     config: Config,
     digests: Digests,
     quorums: Quorums,
@@ -69,6 +72,9 @@ pub struct Replica<B: Machine> {
     wanted: BTreeMap<EntryId, Wanted>,
     /// Entries that settled by the certificate of a later one, for whoever is behind.
     descended: BTreeMap<EntryId, Line>,
+    cuts: Cuts,
+    /// See [`crate::Setup::channel`].
+    channel: Arc<Channel<B>>,
     exporter: Exporter,
     importer: Importer,
     asking: Asking,
@@ -100,7 +106,7 @@ impl<B: Carrier> Replica<B> {
     ///
     /// # Errors
     /// [`Unrecoverable`] where the configuration cannot work, with the reason.
-    fn new(config: Config, channel: B) -> Result<Self, Unrecoverable> {
+    fn new(config: Config, set_up: Arc<Channel<B>>, channel: B) -> Result<Self, Unrecoverable> {
         let members = config.view.roster.all();
         let quorums = Quorums::new(Model::Byzantine, members.count())
             .map_err(|_| Unrecoverable("no members".into()))?;
@@ -113,6 +119,9 @@ impl<B: Carrier> Replica<B> {
         }
         if let Some(fault) = config.shards.fault(config.view.context.shard) {
             return Err(Unrecoverable(fault.into()));
+        }
+        if !config.shards.is_alone() && config.parameters.checkpoint_every != Span::ZERO {
+            return Err(Unrecoverable("networks of several shards make no cuts".into()));
         }
         let (carried, longest) = (channel.payload_max(), config.parameters.payload_max());
         if carried < longest {
@@ -130,7 +139,11 @@ impl<B: Carrier> Replica<B> {
                 lane.grant(std::slice::from_ref(opening));
             }
         }
+        let (every, window) = (config.parameters.checkpoint_every, config.parameters.window);
+        let cuts = Cuts::new(every, lanes.keys().copied(), &book, window);
         Ok(Self {
+            cuts,
+            channel: set_up,
             ledger: Ledger::new(
                 config.parameters.profile,
                 book,
@@ -212,6 +225,12 @@ impl<B: Carrier> Replica<B> {
             Message::Own(Word::AskReceipts(lots)) => self.on_ask_receipts(from, &lots, turn),
             Message::Own(Word::Want { id, digest }) => self.on_want(from, id, digest, turn),
             Message::Own(Word::Here(line)) => self.on_here(from, line, turn),
+            Message::Own(Word::CutPropose(cut)) => self.on_cut_proposed(from, *cut, turn),
+            Message::Own(Word::CutSign(sign)) => self.on_cut_sign(from, sign, turn),
+            Message::Own(Word::AskCut(above)) => self.on_ask_cut(from, above, turn),
+            Message::Own(Word::CutCertified(certified)) => self.on_cut_certified(from, *certified, turn),
+            Message::Own(Word::AskRange { number, piece }) => self.on_ask_range(from, (number, piece), turn),
+            Message::Own(Word::Range(served)) => self.on_range(from, *served, turn),
             Message::Own(Word::Imported { .. } | Word::Heard { .. }) => turn.blame(from, Fault::Stranger),
         }
     }
@@ -248,6 +267,14 @@ impl<B: Carrier> Replica<B> {
                 Some(receipt) => self.count_receipt(receipt, turn),
                 None => turn.blame(from, Fault::BadReceipt),
             },
+            Made::Rooted { proposer, number, rooted } => self.on_rooted(proposer, number, rooted, turn),
+            Made::CutSign { sign: Some(sign), .. } => self.count_cut_sign(sign, turn),
+            Made::CutCertified { certified: Some(certified), .. } => {
+                self.take_certified_cut(*certified, turn)
+            }
+            Made::CutSign { from, sign: None } | Made::CutCertified { from, certified: None } => {
+                turn.blame(from, Fault::WrongCut);
+            }
             Made::Bundle { from, bundle, digests } => self.on_bundle_checked(from, &bundle, digests, turn),
         }
     }
@@ -260,6 +287,9 @@ impl<B: Carrier> Replica<B> {
             Event::Input(Input::Open { ticket, opening }) => self.on_open(ticket, opening, turn),
             Event::Input(Input::Kept(position)) => self.on_kept(position, turn),
             Event::Input(Input::Look { ticket, from, count }) => self.on_look(ticket, from, count, turn),
+            Event::Input(Input::Prove { ticket, ledger, account }) => {
+                self.on_prove(ticket, (ledger, account), turn);
+            }
             Event::Input(Input::Check { ticket, entry, key }) => self.on_check(ticket, &entry, key, turn),
             Event::Input(Input::ReadLog { ticket, account }) => self.on_read_log(ticket, account, turn),
             Event::Message { from, message } => self.on_message(from, message, turn),
@@ -267,6 +297,8 @@ impl<B: Carrier> Replica<B> {
             Event::Timer(Timer::Flush) => self.on_flush_due(turn),
             Event::Timer(Timer::Want(id)) => self.on_want_due(id, turn),
             Event::Timer(Timer::Receipts) => self.on_receipts_due(turn),
+            Event::Timer(Timer::Cut) => self.on_cut_due(turn),
+            Event::Timer(Timer::Fetch) => self.on_fetch_due(turn),
             Event::Timer(Timer::Border) => self.on_border_due(turn),
             Event::Timer(Timer::Proof(id)) => self.on_proof_due(id, turn),
             Event::Done(Done::Broadcast(done)) => self.tell(Event::Done(done), turn),
@@ -326,7 +358,8 @@ impl<B: Carrier> Machine for Replica<B> {
             } else if self.ledger.is_stirred() {
                 self.settle(None, turn);
             } else {
-                return;
+                self.sign_ready(turn);
+                return self.consider_install(turn);
             }
         }
     }
@@ -354,6 +387,7 @@ impl<B: Carrier> Bounded for Replica<B> {
             + lanes
             + self.desk.bytes()
             + self.feed.bytes()
+            + self.cuts.bytes()
             + self.exporter.bytes()
             + self.importer.bytes()
             + self.asking.bytes()
@@ -380,6 +414,7 @@ impl<B: Carrier> Bounded for Replica<B> {
             + accounts * parameters.window * line
             + self.shown_max() * size_of::<(u64, Lot)>() as u64
             + pull::DESCENDED_MAX as u64 * 2 * line
+            + self.cuts.bytes_max(self.book(), u64::from(parameters.batch_max))
             + self.border_max(accounts)
     }
 }

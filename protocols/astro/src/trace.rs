@@ -27,6 +27,18 @@ names! {
     Queue = "queue";
     /// A batch whose entries have settled is receipted.
     Receipt = "receipt";
+    /// A cut is proposed.
+    CutPropose = "cut_propose";
+    /// The state behind a cut is signed.
+    CutSign = "cut_sign";
+    /// A quorum signed the state behind a cut.
+    CutCertify = "cut_certify";
+    /// A cut is not signed here: it is older than what is kept, or no cut.
+    CutPassed = "cut_passed";
+    /// The state behind a cut is fetched.
+    CutFetch = "cut_fetch";
+    /// The state behind a cut takes the place of what was here.
+    CutInstall = "cut_install";
     /// Listing 1: f + 1 replicas would endorse what a wallet is about to sign.
     Check = "L1_check";
     /// Listing 1: a wallet signs the one entry of a place.

@@ -10,6 +10,7 @@ use synod_wire::{Blob, Bytes, Draw, Drawn, List, Malformed, Reader, Why, Wire, W
 
 use crate::batch::{Line, Opened};
 use crate::bundle::{Bundle, BundleId, PLACES_MAX, Place};
+use crate::cut::{CertifiedCut, Cut, CutCertificate, CutSign, LaneEnd, Piece, Proof, RootRecord, Served};
 use crate::wallet::Log;
 
 /// Receipts asked for at once.
@@ -69,6 +70,23 @@ wire! {
         },
         /// Here it is.
         3 = Here(Line),
+        /// This is what has settled here: sign the state behind it, please.
+        16 = CutPropose(Box<Cut>),
+        /// A member's signature on the state behind a cut.
+        17 = CutSign(CutSign),
+        /// The newest certified cut above this number, please.
+        18 = AskCut(u64),
+        /// Here it is.
+        19 = CutCertified(Box<CertifiedCut>),
+        /// A part of the state behind a certified cut, please.
+        20 = AskRange {
+            /// The cut's number.
+            number: u64,
+            /// Which part.
+            piece: Piece,
+        },
+        /// Here it is.
+        21 = Range(Box<Served>),
         /// Between shards, and beside a batch that imports: entries of a shard with their proof.
         64 = Bundle(Arc<Bundle>),
         /// The proof of this entry, please: it is said to be imported, or a batch imports it.
@@ -175,6 +193,25 @@ wire! {
         8 = Kept(u64),
         /// Of a snapshot: a settled entry that the user does not keep yet, in its order.
         9 = Unkept(Arc<Entry>),
+        /// Before a signature on the state behind a cut leaves.
+        16 = CutSigned(CutSign),
+        /// The newest certified cut.
+        17 = CutCertified(Box<CertifiedCut>),
+        /// Of a snapshot: a lane is counted for cuts up to this batch. The places that it carried are those that have settled, but for
+        /// those that follow.
+        18 = Carried(LaneEnd),
+        /// Of a snapshot: the highest place that its lane carried of an account.
+        19 = CarriedTo {
+            /// Which.
+            account: AccountId,
+            /// The place.
+            place: u64,
+        },
+        /// The records up to the next [`Self::Whole`] are a snapshot that takes the place of all before them: the state behind a
+        /// certified cut, with what was promised beyond.
+        20 = Anew,
+        /// See there. Without it, what came before [`Self::Anew`] stands.
+        21 = Whole,
         /// Before a bundle leaves for another shard; a blob of this name holds it.
         64 = Exported {
             /// Where to.
@@ -302,6 +339,8 @@ impl<A: Spoken> Spoken for Message<A> {
             Self::Broadcast(message) => message.queue(),
             // A list of open entries can be long.
             Self::Own(Word::Receipt(receipt)) if !receipt.open.items().is_empty() => Queue::PROPOSAL,
+            Self::Own(Word::CutPropose(_)) => Queue::PROPOSAL,
+            Self::Own(Word::CutCertified(_) | Word::Range(_)) => Queue::BULK,
             Self::Own(Word::Bundle(_)) => Queue::PROPOSAL,
             Self::Own(_) => Queue::CONTROL,
         }
@@ -321,6 +360,10 @@ pub enum Timer<T> {
     Want(EntryId),
     /// Ask for receipts of this node's own batches.
     Receipts,
+    /// Another cut is due.
+    Cut,
+    /// Ask the next member for parts of a state.
+    Fetch,
     /// Send again what other shards have not confirmed.
     Border,
     /// Ask the next peer for the proof of an entry that crosses.
@@ -376,6 +419,15 @@ pub enum Input {
         /// Returned in the answer.
         ticket: u64,
         /// The account.
+        account: AccountId,
+    },
+    /// A proof of how an account stands behind the last certified cut, or that it is not there, please.
+    Prove {
+        /// Returned in the answer.
+        ticket: u64,
+        /// In which ledger.
+        ledger: u32,
+        /// Which account.
         account: AccountId,
     },
 }
@@ -529,5 +581,36 @@ pub enum Output {
         id: EntryId,
         /// Both entries with their authorizations.
         evidence: Bytes,
+    },
+    /// A quorum has the same state behind a cut.
+    CutCertified {
+        /// The state.
+        record: Box<RootRecord>,
+        /// The proof.
+        certificate: Box<CutCertificate>,
+    },
+    /// A member signed two states behind one cut.
+    TwoRoots {
+        /// Who.
+        member: synod_quorum::NodeId,
+        /// The cut's number.
+        number: u64,
+        /// Both signatures.
+        evidence: Bytes,
+    },
+    /// The answer to [`Input::Prove`].
+    Proof {
+        /// Which question.
+        ticket: u64,
+        /// The proof; none before a cut is certified whose state is here, and where the ledger has no accounts.
+        proof: Option<Box<Proof>>,
+    },
+    /// The state behind a certified cut took the place of this member's own: it was further behind than others keep batches. What
+    /// settled in between is not told entry by entry; what was ordered here and had not gone out is forgotten, as in a restart.
+    CaughtUp {
+        /// The cut's number.
+        number: u64,
+        /// The last position that was told; the next entry that settles has the next one.
+        position: u64,
     },
 }

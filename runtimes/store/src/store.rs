@@ -77,6 +77,25 @@ impl Reader {
         self.sound(list(&self.database, from, max), "scan")
     }
 
+    /// The values of keys, all as one batch left them.
+    #[must_use]
+    pub fn get_all(&self, keys: &[Bytes]) -> Vec<Option<Bytes>> {
+        let each = |table: &Rows, key: &Bytes| Ok(table.get(&**key)?.map(|value| copy(value.value())));
+        self.sound(look(&self.database, keys, each), "read")
+    }
+
+    /// The first entry whose key has this beginning, for each of them, all as one batch left them.
+    #[must_use]
+    pub fn first_of_each(&self, beginnings: &[Bytes]) -> Vec<Option<(Bytes, Bytes)>> {
+        let each = |table: &Rows, beginning: &Bytes| {
+            let Some(entry) = table.range(&**beginning..)?.next() else { return Ok(None) };
+            let (key, value) = entry?;
+            let is_meant = key.value().starts_with(beginning);
+            Ok(is_meant.then(|| (copy(key.value()), copy(value.value()))))
+        };
+        self.sound(look(&self.database, beginnings, each), "scan")
+    }
+
     /// The value of a step that must not fail.
     fn sound<T>(&self, outcome: Result<T, redb::Error>, step: &'static str) -> T {
         match outcome {
@@ -202,6 +221,25 @@ fn apply(entries: &mut Entries<'_>, changes: &[Change], mut bytes: u64) -> Resul
         bytes -= old;
     }
     Ok(bytes)
+}
+
+type Rows = redb::ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+fn copy(bytes: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}
+
+/// What one transaction finds for each of these.
+fn look<T>(
+    database: &Database,
+    keys: &[Bytes],
+    each: impl Fn(&Rows, &Bytes) -> Result<Option<T>, redb::Error>,
+) -> Result<Vec<Option<T>>, redb::Error> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let table = database.begin_read()?.open_table(ENTRIES)?;
+    keys.iter().map(|key| each(&table, key)).collect()
 }
 
 fn find(database: &Database, key: &[u8]) -> Result<Option<Bytes>, redb::Error> {

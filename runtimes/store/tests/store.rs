@@ -174,3 +174,21 @@ fn a_reader_sees_whole_batches_while_others_are_committed() {
     }
     assert_eq!(seen.join().expect("it ends"), 20);
 }
+
+#[test]
+fn many_questions_are_answered_by_one_batch_each_in_its_place() {
+    let folder = Folder::new("many");
+    let mut store = folder.open(Pace::Each);
+    store.commit(Position(1), vec![put("ab", "1"), put("b1", "2"), put("b2", "3")]);
+    let reader = store.reader();
+    let keys = |all: &[&'static str]| -> Vec<Bytes> {
+        all.iter().map(|key| Bytes::from_static(key.as_bytes())).collect()
+    };
+    let values = reader.get_all(&keys(&["b2", "a", "ab"]));
+    let values: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
+    assert_eq!(values, [Some(&b"3"[..]), None, Some(b"1")]);
+    let first = reader.first_of_each(&keys(&["b", "a", "aa", "c"]));
+    let first: Vec<Option<&[u8]>> = first.iter().map(|found| found.as_ref().map(|(key, _)| &**key)).collect();
+    assert_eq!(first, [Some(&b"b1"[..]), Some(b"ab"), None, None]);
+    assert_eq!(reader.get_all(&[]), Vec::<Option<Bytes>>::new());
+}

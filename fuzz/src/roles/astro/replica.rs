@@ -308,7 +308,11 @@ impl Play for World {
             | Output::Opened(_)
             | Output::Certified { .. }
             | Output::Receipted(_)
+            | Output::CutCertified { .. }
+            | Output::Proof { .. }
             | Output::Conflict { .. } => {}
+            Output::CaughtUp { number, .. } => unreachable!("cut {number}, and nobody falls that far behind"),
+            Output::TwoRoots { member, .. } => assert_eq!(member, LIAR, "an honest member is shown with two"),
         }
     }
 

@@ -7,6 +7,7 @@
 //!
 //! The index is read beside the tasks of this runtime, and so are orders taken, which look into it.
 
+mod many;
 mod order;
 mod show;
 mod wallet;
@@ -27,6 +28,7 @@ use synod_host::pay::{
 };
 use tokio::time::timeout;
 
+pub(super) use many::{accounts as create_accounts, transfers as create_transfers};
 use order::{Payment, named};
 use show::{proof, reply, shown, standing};
 pub(super) use wallet::{check, log, submit};

@@ -146,6 +146,8 @@ fn routes(front: Arc<Front>) -> Router {
         .route("/v1/pay/check", post(pay::check))
         .route("/v1/pay/entries", post(pay::submit))
         .route("/v1/pay/transfers", post(pay::transfer))
+        .route("/v1/pay/create_transfers", post(pay::create_transfers))
+        .route("/v1/pay/create_accounts", post(pay::create_accounts))
         .route("/v1/pay/transfers/{id}", get(pay::find))
         .route("/v1/pay/transfers/{id}/receipt", get(pay::receipt))
         .route("/v1/requests/{id}", get(info::request))

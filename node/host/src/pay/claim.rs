@@ -68,8 +68,32 @@ impl Claim {
             rows.insert(mark, Some(self.mark()));
             store.commit(Position(position), changes(rows));
         }
+        if position > 0 && store.get(&key(b'p', &[&position.to_be_bytes()])).is_none() {
+            number(&mut store, position);
+        }
         Ok(store)
     }
+}
+
+/// Writes the places of entries by position, of an index that an earlier build wrote without such rows; the last one comes last.
+fn number(store: &mut Store, position: u64) {
+    let (reader, mut from) = (store.reader(), key(b'e', &[]));
+    let mut last = Rows::new();
+    loop {
+        let page = reader.scan(&from, PAGE_MAX);
+        let mut rows = Rows::new();
+        for (place, row) in page.iter().filter(|(key, _)| key.starts_with(b"e")) {
+            let (Some(turn), Some(place)) = (row.get(..8), place.get(1..)) else { continue };
+            let rows = if turn == position.to_be_bytes() { &mut last } else { &mut rows };
+            rows.insert(key(b'p', &[turn]), Some(Bytes::copy_from_slice(place)));
+        }
+        store.commit(Position(position), changes(rows));
+        match page.last() {
+            Some((last, _)) if last.starts_with(b"e") => from = last.iter().copied().chain([0]).collect(),
+            _ => break,
+        }
+    }
+    store.commit(Position(position), changes(last));
 }
 
 /// Open holds by their resolvers, of an index that an earlier build wrote without such rows and without a mark.

@@ -2,15 +2,15 @@
 //!
 //! *Rows.* `e` payer, n: position, level, entry. `t` name, payer, n: nothing. `h` account, position: payer, n. `o` resolver, name,
 //! payer, n of a hold that nobody decided over: nothing. `x` payer, n of a hold: payer, n of the entry that decided over it. Numbers
-//! are big endian, so rows of an account lie in their order. `m`: whose index it is, see [`super::claim`]. What receipts are made
-//! from has rows of its own: see [`super::proofs`].
+//! are big endian, so rows of an account lie in their order. `p` position: payer, n. `m`: whose index it is, see [`super::claim`].
+//! What receipts are made from has rows of its own: see [`super::proofs`].
 //!
 //! *Threads.* One keeps; any read, and wait for nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use synod_astro::{Level, Receipt};
 use synod_config::SynError;
@@ -35,7 +35,7 @@ const ENTRY_BYTES_MAX: u32 = 8 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// An entry that settled, under its position.
-    Settled(u64, Entry),
+    Settled(u64, Arc<Entry>),
     /// How sure an entry is, with the caller's name for it.
     Level(EntryId, u128, Level),
     /// A batch is certified.
@@ -108,7 +108,29 @@ pub(super) fn read_row(bytes: &Bytes) -> Option<Transfer> {
     let entry = Entry::decode(Bytes::copy_from_slice(body), &Limits { frame_max: ENTRY_BYTES_MAX }).ok()?;
     let digest = Digests::default().entry(&entry);
     let position = u64::from_be_bytes(position.try_into().ok()?);
-    Some(Transfer { entry, digest, level: level(*sure), position })
+    Some(Transfer { entry: Arc::new(entry), digest, level: level(*sure), position })
+}
+
+/// Where in the row of an entry its level stands.
+const LEVEL_AT: usize = 8;
+
+/// The row of an entry that is surer than it says; `None` where it is not.
+fn raised(row: &Bytes, sure: Level) -> Option<Bytes> {
+    if *row.get(LEVEL_AT)? >= number(sure) {
+        return None;
+    }
+    let mut row = row.to_vec();
+    *row.get_mut(LEVEL_AT)? = number(sure);
+    Some(Bytes::from(row))
+}
+
+/// What keeping gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Keeping {
+    /// The position up to which entries are kept.
+    pub(super) position: u64,
+    /// Levels of entries that have not settled here.
+    pub(super) early: Vec<(EntryId, u128, Level)>,
 }
 
 /// Rows that wait to be written; those without a value go.
@@ -152,6 +174,7 @@ fn settle(reader: &Reader, rows: &mut Rows, position: u64, entry: &Entry) {
     rows.extend(held.iter().filter_map(|hold| open_hold(&hold.entry)).map(|row| (row, None)));
     rows.extend(open_hold(entry).map(|row| (row, Some(Bytes::new()))));
     rows.insert(key(b'e', &[&at]), Some(row(position, Level::Certified, entry)));
+    rows.insert(key(b'p', &[&position.to_be_bytes()]), Some(Bytes::copy_from_slice(&at)));
     rows.insert(key(b't', &[&entry.transfer.to_be_bytes(), &at]), Some(Bytes::new()));
     for account in touched(entry, &held) {
         let turn = position.to_be_bytes();
@@ -204,9 +227,14 @@ impl Index {
     /// # Panics
     /// When an entry is missing between the last that is kept and these.
     pub fn keep(&self, news: Vec<Kept>) -> u64 {
+        self.keep_known(news).position
+    }
+
+    /// The same, and tells which levels are of entries that are not here.
+    pub(super) fn keep_known(&self, news: Vec<Kept>) -> Keeping {
         let mut store = self.write();
         let mut last = store.position().0;
-        let mut rows = Rows::new();
+        let (mut rows, mut levels) = (Rows::new(), Vec::new());
         for kept in news {
             match kept {
                 Kept::Settled(position, _) if position <= last => {}
@@ -220,20 +248,34 @@ impl Index {
                     let (key, row) = word(&receipt);
                     rows.insert(key, Some(row));
                 }
-                Kept::Level(id, _, sure) => {
-                    let known = entry_of(&self.reader, &rows, id).filter(|known| known.level < sure);
-                    if let Some(transfer) = known {
-                        let row = row(transfer.position, sure, &transfer.entry);
-                        rows.insert(key(b'e', &[&place(id)]), Some(row));
-                    }
-                }
+                Kept::Level(id, name, sure) => levels.push((id, name, sure)),
             }
         }
+        let early = self.raise(&mut rows, levels);
         if !rows.is_empty() {
             store.commit(Position(last), changes(rows));
             self.position.store(last, Ordering::Release);
         }
-        last
+        Keeping { position: last, early }
+    }
+
+    /// Puts levels into the rows of their entries, which wait or are written; gives those without a row.
+    fn raise(&self, rows: &mut Rows, levels: Vec<(EntryId, u128, Level)>) -> Vec<(EntryId, u128, Level)> {
+        let keys: Vec<Bytes> = levels.iter().map(|(id, ..)| key(b'e', &[&place(*id)])).collect();
+        let written: Vec<Bytes> = keys.iter().filter(|key| !rows.contains_key(*key)).cloned().collect();
+        let found = written.iter().zip(self.reader.get_all(&written));
+        let found: BTreeMap<&Bytes, Bytes> = found.filter_map(|(key, row)| Some((key, row?))).collect();
+        let mut early = Vec::new();
+        for (key, level) in keys.iter().zip(levels) {
+            let Some(row) = rows.get(key).and_then(Option::as_ref).or_else(|| found.get(key)) else {
+                early.push(level);
+                continue;
+            };
+            if let Some(row) = raised(row, level.2) {
+                rows.insert(key.clone(), Some(row));
+            }
+        }
+        early
     }
 
     /// The entry at a place.
@@ -272,6 +314,23 @@ impl Index {
         self.entry(read_place(key.get(17..)?)?)
     }
 
+    /// The first entry of each of these names in the log of its payer, in one look.
+    pub(super) fn all_named_once(&self, names: &[Name]) -> Vec<Option<Transfer>> {
+        let beginning = |(id, payer): &Name| key(b't', &[&id.to_be_bytes(), &payer.to_be_bytes()]);
+        let found = self.reader.first_of_each(&names.iter().map(beginning).collect::<Vec<_>>());
+        let found = found.into_iter();
+        found.map(|found| found.and_then(|(key, _)| self.entry(read_place(key.get(17..)?)?))).collect()
+    }
+
+    /// What settled here behind this position, in the order in which it settled; `max` entries at most, [`PAGE_MAX`] at most, and
+    /// fewer where they are long.
+    #[must_use]
+    pub fn changes(&self, after: u64, max: usize) -> History {
+        let from = key(b'p', &[&after.saturating_add(1).to_be_bytes()]);
+        let found = self.reader.scan(&from, max.min(PAGE_MAX) + 1).into_iter();
+        self.page(found.take_while(|(key, _)| key.starts_with(b"p")).map(|(_, at)| at), max.min(PAGE_MAX))
+    }
+
     /// The holds of this name over which this account decides and nobody has decided: two at most, the payers' oldest first.
     /// What others pay under the name hides none.
     pub(super) fn open_holds(&self, hold: &Named, resolver: AccountId) -> Vec<Transfer> {
@@ -301,13 +360,19 @@ impl Index {
         let prefix = key(b'h', &[&account.to_be_bytes()]);
         let from = key(b'h', &[&account.to_be_bytes(), &after.saturating_add(1).to_be_bytes()]);
         let found = self.reader.scan(&from, max + 1).into_iter();
+        self.page(found.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, at)| at), max)
+    }
+
+    /// The entries at these places, as many as a page takes.
+    fn page(&self, places: impl Iterator<Item = Bytes>, max: usize) -> History {
+        let keys = places.filter_map(|at| Some(key(b'e', &[&place(read_place(&at)?)])));
+        let keys: Vec<Bytes> = keys.collect();
         let (mut entries, mut bytes, mut has_more) = (Vec::new(), 0, false);
-        for (_, at) in found.take_while(|(key, _)| key.starts_with(&prefix)) {
+        for row in self.reader.get_all(&keys) {
             if entries.len() == max || bytes >= PAGE_BYTES {
                 has_more = true;
                 break;
             }
-            let row = read_place(&at).and_then(|at| self.reader.get(&key(b'e', &[&place(at)])));
             bytes += row.as_ref().map_or(0, Bytes::len);
             entries.extend(row.as_ref().and_then(read_row));
         }

@@ -51,10 +51,13 @@ pub(super) fn keep(heard: &Receiver<News>, index: &Index, teller: &Weak<Teller>)
             Kept::Certified(_) | Kept::Word(_) => None,
         });
         let names: Vec<(EntryId, u128, Level)> = names.collect();
-        let group = ordered(group, index, &mut early);
-        let position = index.keep(group);
+        let keeping = index.keep_known(with_early(group, &mut early));
+        for (id, name, level) in keeping.early {
+            let known = early.entry(id).or_insert((name, level));
+            known.1 = known.1.max(level);
+        }
         if let Some(teller) = teller.upgrade() {
-            teller.on_kept(position, &names);
+            teller.on_kept(keeping.position, &names);
         }
         for reply in asking {
             // Who asked may have gone.
@@ -63,26 +66,16 @@ pub(super) fn keep(heard: &Receiver<News>, index: &Index, teller: &Weak<Teller>)
     }
 }
 
-/// Levels that come before their entries settle here wait for them.
-fn ordered(group: Vec<Kept>, index: &Index, early: &mut HashMap<EntryId, (u128, Level)>) -> Vec<Kept> {
-    let settled: Vec<EntryId> = group
-        .iter()
-        .filter_map(|kept| if let Kept::Settled(_, entry) = kept { Some(entry.id) } else { None })
-        .collect();
-    let here: std::collections::HashSet<EntryId> = settled.iter().copied().collect();
-    let (mut entries, mut levels) = (Vec::new(), Vec::new());
-    for kept in group {
-        match kept {
-            Kept::Settled(..) | Kept::Certified(_) | Kept::Word(_) => entries.push(kept),
-            Kept::Level(id, ..) if here.contains(&id) || index.entry(id).is_some() => levels.push(kept),
-            Kept::Level(id, name, level) => {
-                let known = early.entry(id).or_insert((name, level));
-                known.1 = known.1.max(level);
-            }
-        }
+/// Levels that came before their entries settled here come with those.
+fn with_early(mut group: Vec<Kept>, early: &mut HashMap<EntryId, (u128, Level)>) -> Vec<Kept> {
+    if early.is_empty() {
+        return group;
     }
-    let late = settled.iter().filter_map(|id| Some((*id, early.remove(id)?)));
-    levels.extend(late.map(|(id, (name, level))| Kept::Level(id, name, level)));
-    entries.extend(levels);
-    entries
+    let settled = group
+        .iter()
+        .filter_map(|kept| if let Kept::Settled(_, entry) = kept { Some(entry.id) } else { None });
+    let late = settled.filter_map(|id| early.remove(&id).map(|(name, level)| Kept::Level(id, name, level)));
+    let late: Vec<Kept> = late.collect();
+    group.extend(late);
+    group
 }

@@ -7,12 +7,17 @@
 //! *Trust.* What a node tells is the word of that node, which is the institution of its custodial accounts. A receipt is no node's
 //! word: [`check`] needs the genesis alone.
 //!
+//! *Many at once.* Orders of one request take one look into the index and one lock, and wait behind one another until the replica
+//! has room ([`Teller::pay_all`]).
+//!
 //! *Bounds.* [`ORDERS_MAX`] orders are under way at a node, and [`WAITING_MAX`] callers wait for each. The index is a file; its page
 //! cache is 64 MiB.
 
 mod claim;
+mod group;
 mod index;
 mod keeper;
+mod many;
 mod node;
 mod orders;
 mod owners;
@@ -24,7 +29,9 @@ mod tests;
 mod words;
 
 pub use claim::Claim;
+pub use group::{GROUP_MAX, Gathering, Paid};
 pub use index::{History, Index, Kept, PAGE_MAX};
+pub use many::NewAccount;
 pub(crate) use node::{giver, recover};
 pub use node::{issuer, view_of};
 pub use orders::{ORDERS_MAX, WAITING_MAX};

@@ -37,7 +37,7 @@ impl Teller {
 
     /// The replica looked at an entry.
     pub(super) fn on_looked_at(&self, ticket: u64, why: Option<Refusal>) {
-        let Some(Open::Check((_, payer), reply)) = self.state().asked.remove(&ticket) else { return };
+        let Some(Open::Check((_, payer), reply)) = self.state().answered(ticket) else { return };
         let answer = match why {
             None => Ok(()),
             Some(Refusal::Ledger(code)) => Err(Denied::Ledger(code)),

@@ -108,7 +108,7 @@ impl Index {
         for n in (id.n..).take(CHAIN_MAX) {
             let next = EntryId { n, ..id };
             let known = self.entry(next)?;
-            chain.push(known.entry);
+            chain.push(Arc::unwrap_or_clone(known.entry));
             let carried = |lot| self.carried(lot, known.digest);
             let mut batches: Vec<Carried> = self.batches(next).filter_map(carried).collect();
             // The batch that most members say has settled shows the highest level, if it is certified.

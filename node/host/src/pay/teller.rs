@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use super::index::{Index, Kept};
 use super::keeper::{News, keep};
-use super::orders::{Open, State, Under};
+use super::orders::{Open, Opener, State, Under, Waiter};
 use super::proofs::Shown;
 use super::words::{Asked, Denied, Found, Name, Named, Order, Transfer, Wanted};
 use super::{Claim, SHARD, issuer};
@@ -154,7 +154,7 @@ impl Teller {
         answer
     }
 
-    /// Takes an order, and gives it to the replica unless that knows it.
+    /// Takes an order, and gives it to the replica unless it is known.
     pub(super) fn take(
         &self,
         order: Wanted,
@@ -162,19 +162,11 @@ impl Teller {
         (until, reply): (Level, Reply<Transfer>),
     ) {
         let name = order.name();
-        let mut state = self.state();
-        if let Some(under) = state.orders.get_mut(&name) {
-            return under.join(&order, until, reply);
-        }
-        if state.is_full() {
-            let _ = reply.send(Err(Denied::Busy(RETRY_MS)));
+        if !self.state().take(order, until, Waiter::One(reply)) {
             return;
         }
-        let settled = state.settled.get(&name).cloned();
-        state.orders.insert(name, Under::new(order, until, reply));
-        drop(state);
-        // What leaves the one is in the other; the index is read while nobody waits for this lock.
-        if let Some(known) = settled.or_else(|| self.index.named(name)) {
+        // What leaves the teller is in the index, which is read while nobody waits for the lock.
+        if let Some(known) = self.index.named(name) {
             return self.state().meet(known);
         }
         let ticket = self.state().next(Open::Order(name));
@@ -185,7 +177,7 @@ impl Teller {
 
     /// The order as the ledger knows it, with the hold that it decides over. What its payer ordered under its name before says which
     /// one that is: others may have come since.
-    fn wanted(&self, order: &Order) -> Result<Wanted, Denied> {
+    pub(super) fn wanted(&self, order: &Order) -> Result<Wanted, Denied> {
         let Some(hold) = order.what.hold() else { return Wanted::new(order, None) };
         let held = match self.ordered((order.id, order.from)) {
             None => self.held(&hold, order.from)?,
@@ -203,9 +195,9 @@ impl Teller {
     pub(super) fn ordered(&self, name: Name) -> Option<Wanted> {
         let state = self.state();
         let under = state.orders.get(&name).map(|under| under.order.clone());
-        let known = under.or_else(|| state.settled.get(&name).map(|known| Wanted::from(&known.entry)));
+        let known = under.or_else(|| state.settled.get(&name).map(|known| Wanted::from(&*known.entry)));
         drop(state);
-        known.or_else(|| self.index.named(name).map(|known| Wanted::from(&known.entry)))
+        known.or_else(|| self.index.named(name).map(|known| Wanted::from(&*known.entry)))
     }
 
     /// The hold that an account decides over, with its amount. A payer's oldest is meant where it is said whose; else there has to be
@@ -269,16 +261,21 @@ impl Teller {
     /// Opens an account of this institution; the answer comes once it is certified. Others hear of it a moment later.
     pub fn open_account(&self, owner: Option<Owner>, ledger: u32, code: u16) -> Answer<AccountId> {
         let (reply, answer) = oneshot::channel();
-        let institution = u8::try_from(self.own).expect("members have numbers below 128");
-        let owner = owner.unwrap_or(Owner::Custodial(institution));
-        let terms = Terms { owner, recovery: None, limit: Units(0), code, user_data: UserData::default() };
-        let id = AccountId { shard: SHARD, registrar: self.own, local: 0 };
-        let opening = Opening { id, ledger, terms, limit_max: Units(0), representative: institution };
-        let ticket = self.state().next(Open::Account(reply));
+        let opening = self.opening(owner, ledger, code);
+        let ticket = self.state().next(Open::Account(Opener::One(reply)));
         if !self.give(Input::Open { ticket, opening }) {
             self.refuse(ticket, Denied::Busy(RETRY_MS));
         }
         answer
+    }
+
+    /// An account of this institution that has no number yet.
+    pub(super) fn opening(&self, owner: Option<Owner>, ledger: u32, code: u16) -> Opening {
+        let institution = u8::try_from(self.own).expect("members have numbers below 128");
+        let owner = owner.unwrap_or(Owner::Custodial(institution));
+        let terms = Terms { owner, recovery: None, limit: Units(0), code, user_data: UserData::default() };
+        let id = AccountId { shard: SHARD, registrar: self.own, local: 0 };
+        Opening { id, ledger, terms, limit_max: Units(0), representative: institution }
     }
 
     /// How accounts stand at this node, from this one on.
@@ -293,15 +290,15 @@ impl Teller {
 
     pub(super) fn refuse(&self, ticket: u64, why: Denied) {
         let mut state = self.state();
-        match state.asked.remove(&ticket) {
+        match state.answered(ticket) {
             Some(Open::Order(id)) => {
                 let waiting = state.orders.remove(&id).map(|under| under.waiting).unwrap_or_default();
                 drop(state);
-                for (_, reply) in waiting {
-                    let _ = reply.send(Err(why));
+                for (_, waiter) in waiting {
+                    waiter.send(Err(why));
                 }
             }
-            Some(Open::Account(reply)) => drop(reply.send(Err(why))),
+            Some(Open::Account(opener)) => opener.send(Err(why)),
             Some(Open::Look(reply)) => drop(reply.send(Err(why))),
             Some(Open::Check(_, reply)) => drop(reply.send(Err(why))),
             Some(Open::Log(reply)) => drop(reply.send(Err(why))),
@@ -312,23 +309,21 @@ impl Teller {
     /// A word of the replica.
     pub(crate) fn hear(&self, output: Output) {
         match output {
-            Output::Accepted { ticket, entry, digest } => {
-                self.on_accepted(ticket, Arc::unwrap_or_clone(entry), digest)
-            }
+            Output::Accepted { ticket, entry, digest } => self.on_accepted(ticket, entry, digest),
             Output::Refused { ticket, why } => self.on_refused(ticket, why),
             Output::Progress { id, transfer, level } => self.on_progress(id, transfer, level),
-            Output::Settled { position, entry, digest } => {
-                self.on_settled(position, Arc::unwrap_or_clone(entry), digest)
-            }
+            Output::Settled { position, entry, digest } => self.on_settled(position, entry, digest),
             Output::Numbered { ticket, account } => {
                 let mut state = self.state();
-                if let Some(Open::Account(reply)) = state.asked.remove(&ticket) {
-                    state.opening.insert(account, reply);
+                if let Some(Open::Account(opener)) = state.answered(ticket) {
+                    state.opening.insert(account, opener);
                 }
+                drop(state);
+                self.give_queued();
             }
             Output::Opened(account) => {
-                if let Some(reply) = self.state().opening.remove(&account) {
-                    let _ = reply.send(Ok(account));
+                if let Some(opener) = self.state().opening.remove(&account) {
+                    opener.send(Ok(account));
                 }
             }
             Output::Certified { opened, proofs } => {
@@ -337,13 +332,13 @@ impl Teller {
             Output::Receipted(receipt) => self.tell_keeper(Kept::Word(receipt)),
             Output::Looked { ticket: KNOCK, .. } => self.state().is_ready = true,
             Output::Looked { ticket, accounts } => {
-                if let Some(Open::Look(reply)) = self.state().asked.remove(&ticket) {
+                if let Some(Open::Look(reply)) = self.state().answered(ticket) {
                     let _ = reply.send(Ok(accounts));
                 }
             }
             Output::Checked { ticket, why } => self.on_looked_at(ticket, why),
             Output::Log { ticket, log } => {
-                if let Some(Open::Log(reply)) = self.state().asked.remove(&ticket) {
+                if let Some(Open::Log(reply)) = self.state().answered(ticket) {
                     let _ = reply.send(Ok(log));
                 }
             }
@@ -357,29 +352,48 @@ impl Teller {
                 let place = (id.spender, id.n);
                 tracing::error!(?place, "certificates contradict each other: more members lie than may");
             }
+            Output::CutCertified { record, .. } => {
+                tracing::info!(number = record.number, root = %record.digest(), "a cut is certified");
+            }
+            Output::TwoRoots { member, number, .. } => {
+                tracing::error!(member = member.0, number, "a member signed two states behind one cut");
+            }
+            Output::CaughtUp { number, position } => {
+                tracing::warn!(
+                    number,
+                    position,
+                    "went on from a certified cut: what settled in between is in no index"
+                );
+            }
+            // Nobody asks here yet.
+            Output::Proof { .. } => {}
             Output::Conflict { id, .. } => {
                 tracing::error!(account = %id.spender, n = id.n, "an owner signed two entries for one place");
             }
         }
     }
 
-    fn on_accepted(&self, ticket: u64, entry: Entry, digest: Hash) {
+    fn on_accepted(&self, ticket: u64, entry: Arc<Entry>, digest: Hash) {
         let mut state = self.state();
-        state.asked.remove(&ticket);
+        state.answered(ticket);
         if let Some(under) = state.orders.get_mut(&(entry.transfer, entry.id.spender)) {
             under.place = Some(entry.id);
             under.known = Some((entry, digest));
             under.tell();
         }
+        drop(state);
+        self.give_queued();
     }
 
     fn on_refused(&self, ticket: u64, why: Refusal) {
         let denied = match why {
             Refusal::Ledger(code) => Denied::Ledger(code),
+            Refusal::Busy(_) if self.state().hold(ticket) => return self.give_queued(),
             Refusal::Busy(ms) => Denied::Busy(ms),
             Refusal::Exists(at) => return self.on_exists(ticket, at),
         };
         self.refuse(ticket, denied);
+        self.give_queued();
     }
 
     /// An order of this name is under way: of this payer it is from before a restart, and what becomes of it is the answer; another
@@ -389,17 +403,17 @@ impl Teller {
         match state.asked.get(&ticket) {
             Some(Open::Order(name)) if name.1 == at.spender => {
                 let name = *name;
-                state.asked.remove(&ticket);
-                match state.orders.get_mut(&name) {
-                    Some(under) if under.order.place().is_some_and(|place| place != at) => {
-                        let waiting =
-                            state.orders.remove(&name).map(|under| under.waiting).unwrap_or_default();
-                        for (_, reply) in waiting {
-                            let _ = reply.send(Err(Denied::Different("n")));
-                        }
+                state.answered(ticket);
+                let under = state.orders.get_mut(&name);
+                let is_elsewhere =
+                    under.as_ref().is_some_and(|under| under.order.place().is_some_and(|place| place != at));
+                if let Some(under) = under.filter(|_| !is_elsewhere) {
+                    under.place = Some(at);
+                } else if let Some(under) = state.orders.remove(&name) {
+                    drop(state);
+                    for (_, waiter) in under.waiting {
+                        waiter.send(Err(Denied::Different("n")));
                     }
-                    Some(under) => under.place = Some(at),
-                    None => {}
                 }
             }
             _ => {
@@ -416,18 +430,21 @@ impl Teller {
         self.state().raise(id, name, level);
     }
 
-    fn on_settled(&self, position: u64, entry: Entry, digest: Hash) {
-        let is_ours = entry.id.spender.registrar == self.own;
-        let mut state = self.state();
+    fn on_settled(&self, position: u64, entry: Arc<Entry>, digest: Hash) {
+        let payer = entry.id.spender;
+        let is_ours = payer.registrar == self.own;
         // What owners elsewhere signed may have been given to this node.
-        if is_ours || state.orders.contains_key(&(entry.transfer, entry.id.spender)) {
-            let known = Transfer { entry: entry.clone(), digest, level: Level::Certified, position };
+        if is_ours || self.state().orders.contains_key(&(entry.transfer, payer)) {
+            let known = Transfer { entry: Arc::clone(&entry), digest, level: Level::Certified, position };
+            let mut state = self.state();
             if is_ours {
                 state.settled.insert(known.name(), known.clone());
             }
             state.meet(known);
+            state.release(payer);
+            drop(state);
+            self.give_queued();
         }
-        drop(state);
         self.tell_keeper(Kept::Settled(position, entry));
     }
 
@@ -452,6 +469,9 @@ impl Teller {
             // Who read the index before it had this level waits for it.
             state.raise(*id, *name, *level);
         }
+        state.release_each();
+        drop(state);
+        self.give_queued();
     }
 }
 

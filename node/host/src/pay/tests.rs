@@ -2,6 +2,7 @@
 
 mod claims;
 mod holds;
+mod many;
 mod names;
 mod receipts;
 
@@ -272,7 +273,7 @@ fn the_index_keeps_accounts_in_the_order_in_which_they_settled_and_levels_never_
     let entries: Vec<Entry> = (1..=5_u64).map(|n| entry(&draft(&order(u128::from(n), 5)), n).0).collect();
     let settled = |from: u64| {
         let all = (1_u64..).zip(entries.clone()).filter(move |(position, _)| *position >= from);
-        all.map(|(position, entry)| Kept::Settled(position, entry)).collect::<Vec<_>>()
+        all.map(|(position, entry)| Kept::Settled(position, entry.into())).collect::<Vec<_>>()
     };
     let index = Index::open(&folder.0, &claim()).expect("an index");
     assert_eq!(index.keep(settled(1)), 5);
@@ -361,7 +362,7 @@ fn a_page_of_long_entries_is_short_and_says_that_there_is_more() {
     let many = What::Multi((0..64).map(legs).collect());
     let entries = (1..=300_u64).map(|n| {
         let draft = draft(&Order { what: many.clone(), ..order(u128::from(n), 1) });
-        Kept::Settled(n, entry(&draft, n).0)
+        Kept::Settled(n, entry(&draft, n).0.into())
     });
     index.keep(entries.collect());
     let (mut after, mut pages) = (0, Vec::new());
@@ -379,4 +380,37 @@ fn a_page_of_long_entries_is_short_and_says_that_there_is_more() {
     assert_eq!((page.entries.len(), page.has_more), (2, true));
     let page = index.history(account(0, 1), 298, 2);
     assert_eq!((page.entries.len(), page.has_more), (2, false));
+}
+
+/// Whoever asks behind the last position gets all that came since, once each, and the end says that it is one.
+#[test]
+fn what_settled_is_told_from_any_position_on_in_its_order() {
+    let folder = Folder::new();
+    let index = Index::open(&folder.0, &claim()).expect("an index");
+    let entries = (1..=7_u64).map(|n| Kept::Settled(n, entry(&draft(&order(n.into(), 1)), n).0.into()));
+    index.keep(entries.collect());
+    let page = |after, max| {
+        let page = index.changes(after, max);
+        (page.entries.iter().map(|known| known.position).collect::<Vec<_>>(), page.has_more)
+    };
+    assert_eq!(page(0, 3), (vec![1, 2, 3], true));
+    assert_eq!(page(3, 4), (vec![4, 5, 6, 7], false));
+    assert_eq!((page(7, 9), page(u64::MAX, 9)), ((vec![], false), (vec![], false)));
+}
+
+/// Levels come before their entries where others settled them first: those wait, and are written with their entries.
+#[test]
+fn a_level_of_an_entry_that_has_not_settled_here_comes_back_and_one_that_is_lower_changes_nothing() {
+    let folder = Folder::new();
+    let index = Index::open(&folder.0, &claim()).expect("an index");
+    let (first, _) = entry(&draft(&order(1, 1)), 1);
+    let id = first.id;
+    let keeping = index.keep_known(vec![Kept::Level(id, 1, Level::Settled)]);
+    assert_eq!((keeping.position, keeping.early), (0, vec![(id, 1, Level::Settled)]));
+    let level = |sure| Kept::Level(id, 1, sure);
+    let news = vec![level(Level::Stable), Kept::Settled(1, first.into()), level(Level::Settled)];
+    assert_eq!(index.keep_known(news).early, []);
+    assert_eq!(index.entry(id).map(|known| known.level), Some(Level::Stable));
+    assert_eq!(index.keep_known(vec![level(Level::Settled)]).early, []);
+    assert_eq!(index.entry(id).map(|known| known.level), Some(Level::Stable));
 }

@@ -1,5 +1,7 @@
 //! What users ask a teller, and what they are told.
 
+use std::sync::Arc;
+
 use synod_astro::{Draft, Level};
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Leg, Units, UserData, Verdict};
@@ -213,7 +215,7 @@ fn apart(one: &Kind, other: &Kind) -> Option<&'static str> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// The entry of the payer's log.
-    pub entry: Entry,
+    pub entry: Arc<Entry>,
     /// Its digest.
     pub digest: Hash,
     /// How sure it is, as far as this node was told.
@@ -225,18 +227,18 @@ pub struct Transfer {
 impl Transfer {
     /// Its place in the payer's log.
     #[must_use]
-    pub const fn place(&self) -> EntryId {
+    pub fn place(&self) -> EntryId {
         self.entry.id
     }
 
     /// The user's name for it, and whose it is.
-    pub(crate) const fn name(&self) -> Name {
+    pub(crate) fn name(&self) -> Name {
         (self.entry.transfer, self.entry.id.spender)
     }
 
     /// Whether it pays what holds set aside.
     #[must_use]
-    pub const fn is_posting(&self) -> bool {
+    pub fn is_posting(&self) -> bool {
         matches!(self.entry.kind, Kind::Resolve { verdict: Verdict::Post(_), .. })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use synod_ledger::{AccountId, EntryId, Opening};
+use synod_ledger::{AccountId, Applied, EntryId, Opening};
 use synod_machine::Turn;
 use synod_machine::broadcast::{Except, Lot};
 use synod_wire::{Blob, Bytes, Wire};
@@ -169,7 +169,8 @@ impl<B: Carrier> Replica<B> {
         while lane.opened < lane.frontier {
             lane.opened += 1;
             let Some(batch) = lane.batches.get(&lane.opened) else { continue };
-            let openings = batch.opened.iter().flat_map(|opened| opened.batch.openings.to_vec());
+            let opened = batch.opened.clone();
+            let openings = opened.iter().flat_map(|opened| opened.batch.openings.to_vec());
             let openings: Vec<Opening> = openings.collect();
             lane.close(lane.opened.saturating_sub(recent), recent);
             lane.grant(&openings);
@@ -179,6 +180,9 @@ impl<B: Carrier> Replica<B> {
                     news.opened.push(opening.id);
                     news.changed.push(opening.id);
                 }
+            }
+            if let Some(opened) = opened {
+                self.cuts.carry(source, &opened, self.ledger.book().opened_by(u32::from(source)));
             }
         }
     }
@@ -203,12 +207,13 @@ impl<B: Carrier> Replica<B> {
     }
 
     fn on_settled(&mut self, settled: Settled, done: &mut Run, turn: &mut Turn<'_, Self>) {
-        let Settled { line, digest, lots, by_descent } = settled;
+        let Settled { line, digest, lots, by_descent, overwrote } = settled;
         let id = line.entry.id;
         if !self.wanted.is_empty() && self.wanted.remove(&id).is_some() {
             turn.disarm(Timer::Want(id));
         }
         self.desk.settled(&line.entry);
+        self.cuts.settled(Applied { entry: Arc::clone(&line.entry), overwrote });
         if by_descent {
             self.keep_descended(line.clone());
         }

@@ -131,6 +131,11 @@ impl Desk {
         self.queued.extend(ids);
     }
 
+    /// Whether a batch is being put together.
+    pub(super) const fn is_building(&self) -> bool {
+        self.is_building
+    }
+
     fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.openings.is_empty()
     }
@@ -333,7 +338,7 @@ impl<B: Carrier> Replica<B> {
     }
 
     fn flush(&mut self, turn: &mut Turn<'_, Self>) {
-        if self.desk.is_building || self.broadcast.get().room() == 0 {
+        if self.is_installing() || self.desk.is_building || self.broadcast.get().room() == 0 {
             return;
         }
         let imports = self.take_imports();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use synod_ledger::{Book, Digests, Part};
+use synod_ledger::{Applied, Book, Digests, Part};
 use synod_machine::broadcast::{Except, Lot, Offer};
 use synod_machine::{Condition, Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable};
 use synod_wire::{Blob, Bytes, List};
@@ -12,7 +12,7 @@ use super::lane::Batch;
 use super::receipts::Own;
 use super::{Carrier, Replica, compute};
 use crate::batch::Opened;
-use crate::config::Setup;
+use crate::config::{Channel, Config, Setup};
 use crate::job::Work;
 use crate::ledger::Ledger;
 use crate::words::{LOTS_MAX, Promise, Record, Timer};
@@ -33,16 +33,29 @@ impl<B: Carrier> Recover for Replica<B> {
             ));
         }
         let Setup { config, channel } = setup;
-        let none = Log { condition: Condition::Clean, records: &mut std::iter::empty() };
-        let mut replica = Self::new(config, B::recover(channel(BTreeMap::new()), none)?)?;
+        let channel = Arc::new(channel);
+        let mut replica = Self::empty(config, channel)?;
         let mut below = Vec::new();
         let mut replay = Replay::default();
+        // A snapshot amid the log, until all of it was read.
+        let mut anew: Option<(Self, Replay)> = None;
         for record in log.records {
-            match record {
-                Record::Broadcast(record) => below.push(record),
-                Record::Own(promise) => replica.replay(promise, &mut replay)?,
+            match (record, &mut anew) {
+                (Record::Broadcast(record), _) => below.push(record),
+                (Record::Own(Promise::Anew), _) => {
+                    let empty = Self::empty(replica.config.clone(), Arc::clone(&replica.channel))?;
+                    anew = Some((empty, Replay::default()));
+                }
+                (Record::Own(Promise::Whole), _) => {
+                    if let Some((whole, read)) = anew.take() {
+                        (replica, replay) = (whole, read);
+                    }
+                }
+                (Record::Own(promise), Some((whole, read))) => whole.replay(promise, read)?,
+                (Record::Own(promise), None) => replica.replay(promise, &mut replay)?,
             }
         }
+        let channel = Arc::clone(&replica.channel);
         let settled = replica.lanes.iter().map(|(lane, known)| (*lane, known.frontier)).collect();
         let log = Log { condition: log.condition, records: &mut below.into_iter() };
         replica.broadcast = Nested::new(B::recover(channel(settled), log)?);
@@ -52,17 +65,12 @@ impl<B: Carrier> Recover for Replica<B> {
     fn snapshot(&self, put: &mut dyn FnMut(Record<B::Record>)) {
         let mut own = |promise: Promise| put(promise.into());
         self.book().parts(&mut |part| own(Promise::Book(Box::new(part))));
+        self.cut_records(&mut own);
         for (source, lane) in &self.lanes {
             let judged = Lot { source: *source, sequence: lane.judged };
             own(Promise::Lane { judged, head: lane.head, frontier: lane.frontier });
             for (sequence, batch) in &lane.batches {
-                own(Promise::Batch {
-                    lot: Lot { source: *source, sequence: *sequence },
-                    digest: batch.digest,
-                    endorsed: batch.endorsed.clone(),
-                    certified: batch.certified.clone(),
-                    batch: batch.opened.as_ref().map(|opened| blob(opened)),
-                });
+                own(batch_record(Lot { source: *source, sequence: *sequence }, batch));
             }
         }
         for slot in self.ledger.open().flat_map(|(_, xlog)| xlog.slots()) {
@@ -84,6 +92,17 @@ impl<B: Carrier> Recover for Replica<B> {
     }
 }
 
+/// A batch in a snapshot.
+pub(super) fn batch_record(lot: Lot, batch: &Batch) -> Promise {
+    Promise::Batch {
+        lot,
+        digest: batch.digest,
+        endorsed: batch.endorsed.clone(),
+        certified: batch.certified.clone(),
+        batch: batch.opened.as_ref().map(|opened| blob(opened)),
+    }
+}
+
 /// How far a replay is.
 #[derive(Default)]
 struct Replay {
@@ -100,6 +119,19 @@ fn read(payload: &Bytes) -> Result<Arc<Opened>, Unrecoverable> {
 }
 
 impl<B: Carrier> Replica<B> {
+    /// A replica that has settled nothing, over a broadcast that has nothing.
+    pub(super) fn empty(config: Config, channel: Arc<Channel<B>>) -> Result<Self, Unrecoverable> {
+        let none = Log { condition: Condition::Clean, records: &mut std::iter::empty() };
+        let broadcast = B::recover(channel(BTreeMap::new()), none)?;
+        Self::new(config, channel, broadcast)
+    }
+
+    /// Replays the replica's own part of a snapshot.
+    pub(super) fn replay_all(&mut self, records: Vec<Promise>) -> Result<(), Unrecoverable> {
+        let mut replay = Replay::default();
+        records.into_iter().try_for_each(|record| self.replay(record, &mut replay))
+    }
+
     fn replay(&mut self, promise: Promise, replay: &mut Replay) -> Result<(), Unrecoverable> {
         match promise {
             Promise::Endorsed { lot, except, batch } => {
@@ -139,6 +171,12 @@ impl<B: Carrier> Replica<B> {
                 self.let_go_shown(self.feed.kept());
             }
             Promise::Unkept(entry) => self.feed.replay_unkept(entry),
+            // They frame a snapshot, and say nothing themselves.
+            Promise::Anew | Promise::Whole => {}
+            Promise::CutSigned(sign) => self.replay_cut_signed(sign),
+            Promise::CutCertified(certified) => self.replay_cut_certified(*certified),
+            Promise::Carried(end) => self.replay_carried(end)?,
+            Promise::CarriedTo { account, place } => self.replay_carried_to(account, place),
             Promise::Exported { shard, name, bundle, places } => {
                 self.replay_exported(shard, name, bundle, &places);
             }
@@ -238,7 +276,9 @@ impl<B: Carrier> Replica<B> {
                     lane.count_settled(lot.sequence, 1);
                 }
             }
-            self.feed.push(Arc::clone(&settled.line.entry), settled.digest);
+            let entry = Arc::clone(&settled.line.entry);
+            self.cuts.settled(Applied { entry: Arc::clone(&entry), overwrote: settled.overwrote });
+            self.feed.push(entry, settled.digest);
             if settled.by_descent {
                 self.keep_descended(settled.line);
             }
@@ -249,6 +289,7 @@ impl<B: Carrier> Replica<B> {
     pub(super) fn on_start(&mut self, turn: &mut Turn<'_, Self>) {
         turn.arm(Timer::Receipts, self.receipts_every());
         self.start_border(turn);
+        self.start_cuts(turn);
         self.tell_shown(turn);
         self.tell_unkept(turn);
         let own = u32::from(self.me());

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use synod_astro::{Input, Job, Line, Opened, Output, Parameters, Promise, Work};
 use synod_broadcast::signed;
 use synod_crypto::Hash;
-use synod_machine::{Condition, Effect, Event, Job as _, Log, Recover as _, Time, testing};
+use synod_machine::{Condition, Effect, Event, Job as _, Log, Recover as _, Span, Time, testing};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
-use crate::bank::{Message, Replica, config, keys};
+use crate::bank::{Message, Replica, config, cutting, keys};
 use crate::forge::{ALL, commit, prepare, said};
 
 pub(crate) type Record = synod_astro::Record<signed::Record>;
@@ -17,6 +17,7 @@ pub(crate) type Timer = synod_astro::Timer<signed::Timer>;
 
 /// Member 0 of four, and what it did.
 pub(crate) struct Alone {
+    parameters: Parameters,
     pub(crate) replica: Replica,
     pub(crate) now: Time,
     /// Its log.
@@ -37,6 +38,11 @@ impl Alone {
         Self::with(config(4, NodeId(0)).config.parameters, Vec::new(), BTreeMap::new())
     }
 
+    /// The same where cuts are proposed.
+    pub(crate) fn cutting() -> Self {
+        Self::with(cutting(4, NodeId(0), Span::secs(1)).config.parameters, Vec::new(), BTreeMap::new())
+    }
+
     fn with(parameters: Parameters, records: Vec<Record>, blobs: BTreeMap<Hash, Bytes>) -> Self {
         let kept = records.clone();
         let mut records = records.into_iter();
@@ -45,6 +51,7 @@ impl Alone {
         setup.config.parameters = parameters;
         let replica = Replica::recover(setup, log).expect("its own records are in order");
         let mut alone = Self {
+            parameters,
             replica,
             now: Time::ZERO,
             kept,
@@ -61,12 +68,12 @@ impl Alone {
 
     /// The same member after a crash, from its log.
     pub(crate) fn restarted(&self) -> Self {
-        Self::with(config(4, NodeId(0)).config.parameters, self.kept.clone(), self.blobs.clone())
+        Self::with(self.parameters, self.kept.clone(), self.blobs.clone())
     }
 
     /// The same member after a crash, from a snapshot.
     pub(crate) fn compacted(&self) -> Self {
-        Self::with(config(4, NodeId(0)).config.parameters, self.snapshot(), self.blobs.clone())
+        Self::with(self.parameters, self.snapshot(), self.blobs.clone())
     }
 
     pub(crate) fn snapshot(&self) -> Vec<Record> {

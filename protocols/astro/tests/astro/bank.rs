@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use synod_astro::wallet::Log;
 use synod_astro::{
-    Auth, Authorized, Batches, Config, Draft, Input, Level, Line, Opened, Output, Parameters, Receipt,
-    Refusal, Seen, Setup,
+    Auth, Authorized, Batches, Config, CutCertificate, Draft, Input, Level, Line, Opened, Output, Parameters,
+    Proof, Receipt, Refusal, RootRecord, Seen, Setup,
 };
 use synod_broadcast::signed::{self, Context, View};
 use synod_broadcast::{Lot, SignedBroadcast};
@@ -82,12 +82,18 @@ pub(crate) fn view(n: u32) -> Arc<View> {
 }
 
 pub(crate) fn config(n: u32, me: NodeId) -> Setup<SignedBroadcast<Batches>> {
-    let config = numbers(n, me);
+    cutting(n, me, Span::ZERO)
+}
+
+/// The same where cuts are proposed.
+pub(crate) fn cutting(n: u32, me: NodeId, checkpoint_every: Span) -> Setup<SignedBroadcast<Batches>> {
+    let mut config = numbers(n, me);
+    config.parameters.checkpoint_every = checkpoint_every;
     let channel = signed::Setup::under(me, view(n), config.parameters.bounds());
     Setup { config, channel: Box::new(channel) }
 }
 
-/// What a member knows, whatever it broadcasts with.
+/// What a member knows, whatever it broadcasts with: no cuts are proposed.
 pub(crate) fn numbers(n: u32, me: NodeId) -> Config {
     let genesis = (0..n).flat_map(|registrar| {
         let institution = Owner::Custodial(u8::try_from(registrar).expect("few"));
@@ -112,6 +118,7 @@ pub(crate) fn numbers(n: u32, me: NodeId) -> Config {
             accounts_max: 90,
             lane_window: 8,
             retain: 16,
+            checkpoint_every: Span::ZERO,
             ..Parameters::default()
         },
     }
@@ -193,6 +200,11 @@ pub(crate) struct Told {
     pub(crate) certified: BTreeMap<Lot, (Arc<Opened>, Vec<Bytes>)>,
     /// Members' words about this one's batches.
     pub(crate) words: BTreeMap<Lot, BTreeMap<u8, Receipt>>,
+    /// Certified cuts, by number.
+    pub(crate) cuts: BTreeMap<u64, (RootRecord, CutCertificate)>,
+    pub(crate) proofs: BTreeMap<u64, Option<Proof>>,
+    /// How often it went on from a cut: what settled in between was not told.
+    pub(crate) caught_up: usize,
 }
 
 impl Told {
@@ -210,6 +222,11 @@ impl Told {
         }
         assert_eq!(position, told + 1, "nothing is left out");
         self.order.insert(position, entry.id);
+        if self.caught_up > 0 {
+            // Nothing can be added up without what settled in between.
+            drop(self.settled.insert(entry.id, (entry, hash)));
+            return;
+        }
         let EntryId { spender, n } = entry.id;
         let before = n.checked_sub(1).filter(|before| *before > 0).map(|n| EntryId { spender, n });
         let head = before.map_or(genesis(spender), |id| self.settled.get(&id).expect("logs have no gaps").1);
@@ -248,6 +265,12 @@ impl Told {
             Output::Looked { ticket, accounts } => drop(self.looked.insert(ticket, accounts)),
             Output::Checked { ticket, why } => drop(self.checked.insert(ticket, why)),
             Output::Log { ticket, log } => drop(self.logs.insert(ticket, log)),
+            Output::CutCertified { record, certificate } => {
+                drop(self.cuts.insert(record.number, (*record, *certificate)));
+            }
+            Output::Proof { ticket, proof } => drop(self.proofs.insert(ticket, proof.map(|proof| *proof))),
+            Output::CaughtUp { .. } => self.caught_up += 1,
+            Output::TwoRoots { member, .. } => unreachable!("{member} signs two roots, and nobody lies"),
             Output::Numbered { ticket, account } => drop(self.numbered.insert(ticket, account)),
             Output::Opened(account) => self.opened.push(account),
             Output::Certified { opened, proofs } => {
@@ -267,12 +290,19 @@ impl Told {
 /// The users of all members.
 pub(crate) struct Bank {
     n: u32,
+    /// How often cuts are proposed.
+    cuts: Span,
     pub(crate) told: Vec<Told>,
 }
 
 impl Bank {
     pub(crate) fn world(n: u32, seed: u64) -> World {
-        Members::new(n, seed, Self { n, told: (0..n).map(|_| Told::default()).collect() })
+        Self::cutting(n, seed, Span::ZERO)
+    }
+
+    /// The same where cuts are proposed.
+    pub(crate) fn cutting(n: u32, seed: u64, cuts: Span) -> World {
+        Members::new(n, seed, Self { n, cuts, told: (0..n).map(|_| Told::default()).collect() })
     }
 }
 
@@ -280,7 +310,7 @@ impl Users for Bank {
     type Machine = Replica;
 
     fn config(&self, id: NodeId) -> Setup<SignedBroadcast<Batches>> {
-        config(self.n, id)
+        cutting(self.n, id, self.cuts)
     }
 
     fn keys(&self, id: NodeId) -> Keys {
@@ -324,7 +354,7 @@ pub(crate) fn settle<U: Tells>(world: &mut Members<U>, count: usize) -> bool {
     })
 }
 
-fn parts(book: &Book) -> Vec<Part> {
+pub(crate) fn parts(book: &Book) -> Vec<Part> {
     let mut parts = Vec::new();
     book.parts(&mut |part| parts.push(part));
     parts

@@ -3,14 +3,17 @@
 mod alone;
 mod bank;
 mod batches;
+mod catching_up;
 mod contradictions;
 mod conversation;
+mod cuts;
 mod forge;
 mod golden;
 mod keeping;
 mod lies;
 mod offers;
 mod payments;
+mod proofs;
 mod purse;
 mod queues;
 mod reading;
@@ -22,8 +25,15 @@ mod wallet;
 
 use synod_astro::wallet::{Answer, Log, Record as WalletRecord, Word as WalletWord};
 use synod_astro::{
-    Auth, Authorized, Batch, Bundle, BundleId, Draft, EntryProof, Format, Header, Imports, Line,
-    PaymentReceipt, Place, Promise, Proven, Receipt, Settled, SettledBy, Word,
+    Adjacent, Auth, Authorized, Balance, Batch, Bundle, BundleId, CertifiedCut, Crossed, Cut, CutCertificate,
+    CutSign, CutSigned, CutSignedBy, Draft, EntryProof, Exception, Format, Header, Imports, LaneEnd,
+    LedgerRoot, Line, OpenHold, PaymentReceipt, Piece, Place, Promise, Proof, Proven, Range, Receipt,
+    RootRecord, Served, Settled, SettledBy, Shown, StoodAt, Word,
+};
+
+use synod_astro::views::{
+    Agreed, Change, Endorsement, Kept, Message as ViewsMessage, Operator, Proposal, Record as ViewsRecord,
+    Sequence, Shown as ViewsShown, ShownEntry, ShownLot, SignedState, Sworn, Tip, View, ViewId,
 };
 
 /// Both vocabularies.
@@ -34,22 +44,42 @@ type Record = synod_astro::Record<synod_broadcast::signed::Record>;
 synod_wire::conformance!(
     Auth,
     Authorized,
+    Balance,
     Batch,
     Bundle,
     BundleId,
+    CertifiedCut,
+    Crossed,
+    Cut,
+    CutCertificate,
+    CutSign,
+    CutSigned,
+    CutSignedBy,
     Draft,
     EntryProof,
+    Exception,
     Format,
     Header,
     Imports,
+    LaneEnd,
+    LedgerRoot,
     Line,
+    Adjacent,
     PaymentReceipt,
     Place,
     Promise,
     Proven,
+    Proof,
     Receipt,
+    RootRecord,
     Settled,
     SettledBy,
+    OpenHold,
+    Piece,
+    Range,
+    Served,
+    StoodAt,
+    Shown,
     Word,
     Message,
     Record,
@@ -57,4 +87,21 @@ synod_wire::conformance!(
     Log,
     WalletRecord,
     WalletWord,
+    Agreed,
+    Change,
+    Endorsement,
+    Kept,
+    Operator,
+    Proposal,
+    Sequence,
+    ViewsShown,
+    ShownEntry,
+    ShownLot,
+    SignedState,
+    Sworn,
+    Tip,
+    View,
+    ViewId,
+    ViewsMessage,
+    ViewsRecord,
 );

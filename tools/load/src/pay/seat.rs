@@ -266,8 +266,15 @@ impl<'a> Seat<'a> {
             | Output::Log { .. }
             | Output::Certified { .. }
             | Output::Receipted(_)
+            | Output::CutCertified { .. }
+            | Output::Proof { .. }
             | Output::Opened(_) => {}
-            Output::TwoBatches { .. } | Output::Contradiction { .. } | Output::Conflict { .. } => {
+            // What settled in between is not counted: the figures would lie.
+            Output::TwoBatches { .. }
+            | Output::CaughtUp { .. }
+            | Output::TwoRoots { .. }
+            | Output::Contradiction { .. }
+            | Output::Conflict { .. } => {
                 self.left.faults += 1;
             }
         }

@@ -19,7 +19,9 @@ struct Leg {
 #[serde(deny_unknown_fields)]
 pub(super) struct Payment {
     pub(super) id: String,
+    #[serde(alias = "debit_account_id")]
     from: String,
+    #[serde(alias = "credit_account_id")]
     to: Option<String>,
     amount: Option<String>,
     legs: Option<Vec<Leg>>,

@@ -14,7 +14,7 @@ use crate::pay::{Claim, Index, Kept, Named, Order, What};
 fn with(entries: u64) -> Folder {
     let folder = Folder::new();
     let index = Index::open(&folder.0, &claim()).expect("an index");
-    let all = (1..=entries).map(|n| Kept::Settled(n, entry(&draft(&order(u128::from(n), 5)), n).0));
+    let all = (1..=entries).map(|n| Kept::Settled(n, entry(&draft(&order(u128::from(n), 5)), n).0.into()));
     assert_eq!(index.keep(all.collect()), entries);
     folder
 }
@@ -81,7 +81,9 @@ fn an_index_of_an_earlier_build_is_taken_with_its_open_holds() {
     let holds = vec![decided.id].try_into().expect("one");
     let void =
         Entry { kind: Kind::Resolve { holds, verdict: Verdict::Void }, ..entry(&draft(&order(10, 1)), 3).0 };
-    index.keep((1..).zip([open.clone(), decided, void]).map(|(at, one)| Kept::Settled(at, one)).collect());
+    index.keep(
+        (1..).zip([open.clone(), decided, void]).map(|(at, one)| Kept::Settled(at, one.into())).collect(),
+    );
     drop(index);
     let mut store = Store::open(&folder.0.join("pay.redb"), Options::default()).expect("the file");
     let news = [&b"m"[..], b"o"].map(|kind| store.scan(kind, 1).remove(0).0);
@@ -94,4 +96,23 @@ fn an_index_of_an_earlier_build_is_taken_with_its_open_holds() {
         assert!(holds(9).is_empty(), "it is decided");
     }
     refused(&folder, &Claim { member: 1, ..claim() }, "another node");
+}
+
+/// An index of an earlier build has no rows by position: they are made when it is opened.
+#[test]
+fn an_index_without_rows_by_position_gets_them() {
+    let folder = with(3);
+    let mut store = Store::open(&folder.0.join("pay.redb"), Options::default()).expect("it is there");
+    let rows = store.scan(b"p", 9);
+    let gone: Vec<Change> = rows
+        .iter()
+        .filter(|(key, _)| key.starts_with(b"p"))
+        .map(|(key, _)| Change::Delete(key.clone()))
+        .collect();
+    assert_eq!(gone.len(), 3);
+    store.commit(Position(3), gone);
+    drop(store);
+    let index = Index::open(&folder.0, &claim()).expect("an index");
+    let positions: Vec<u64> = index.changes(0, 9).entries.iter().map(|known| known.position).collect();
+    assert_eq!(positions, [1, 2, 3]);
 }

@@ -32,7 +32,7 @@ fn held() -> (Counter, Entry) {
     let mut answer = counter.teller.pay(&hold(8, 0), Level::Certified);
     let accepted = counter.accept(0);
     counter.settle(1, accepted.clone(), Level::Certified);
-    assert_eq!(told(&mut answer).expect("it is held").entry, accepted.0);
+    assert_eq!(*told(&mut answer).expect("it is held").entry, accepted.0);
     counter.kept();
     (counter, accepted.0)
 }

@@ -105,6 +105,10 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     set("over", u64::from(options.over_budget));
     spread(&mut scenario, &mut draws.stream("astro", 3));
     owners(&mut scenario, &mut draws.stream("astro", 4));
+    // Cuts in most runs, often enough that some count what is under way.
+    let mut cuts = draws.stream("astro", 5);
+    let every = if cuts.chance(800_000) { cuts.log_uniform(100, 3_000) } else { 0 };
+    scenario.options.insert("checkpoint_ms".to_owned(), i64::try_from(every).unwrap_or(0));
     Ok(scenario)
 }
 

@@ -3,6 +3,7 @@
 
 pub mod book;
 pub(crate) mod cells;
+pub mod cuts;
 pub mod draw;
 mod names;
 pub mod plan;

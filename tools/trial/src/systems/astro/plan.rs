@@ -173,6 +173,7 @@ impl Plan {
             pull_max: Span::millis(of("pull_max_ms", 1_000)).max(pull),
             resend,
             resend_max: Span::millis(of("resend_max_ms", 2_000)).max(resend),
+            checkpoint_every: Span::millis(of("checkpoint_ms", 0)),
         }
     }
 

@@ -12,6 +12,7 @@ use synod_sim::{Checker, Deed, Moment, Seen, Violation};
 use synod_wire::{Blob, Bytes};
 
 use super::book::Shared;
+use super::cuts::Cutting;
 use super::plan::{People, Recovered};
 use super::sight;
 use crate::oracle::astro::{Acks, Keeping, Promised, Reckoning, StateSeen, Texts, quorum};
@@ -32,6 +33,7 @@ pub struct Watch {
     /// Entries by what customers call them.
     named: BTreeMap<(AccountId, u128), Vec<(EntryId, Hash)>>,
     over_budget: bool,
+    cuts: Cutting,
     book: Shared,
 }
 
@@ -58,6 +60,7 @@ impl Watch {
             reached: BTreeSet::new(),
             named: BTreeMap::new(),
             over_budget,
+            cuts: Cutting::default(),
             book,
         }
     }
@@ -199,6 +202,10 @@ impl Watch {
             Some(Message::Own(Word::Here(line))) => {
                 self.learn_line(&line);
                 return Ok(());
+            }
+            Some(Message::Own(Word::CutSign(sign))) if honest && u32::from(sign.member) == node => {
+                let truth = self.acks.honest(u32::from(sign.proposer)) && !self.over_budget;
+                return if truth { self.cuts.sign(node, &sign) } else { Ok(()) };
             }
             Some(Message::Own(Word::Receipt(receipt))) if honest => {
                 return self.receipted(node, receipt.digest, receipt.open.items());
@@ -354,6 +361,25 @@ impl Watch {
             Output::Refused { why: Refusal::Exists(id), .. } => self.exists(*id),
             Output::TwoBatches { .. } => {
                 self.book.borrow_mut().add("two_batches", 1);
+                Ok(())
+            }
+            Output::CutCertified { record, .. } => {
+                let is_first = self.cuts.certify(record)?;
+                self.book.borrow_mut().add("cuts", u64::from(is_first));
+                Ok(())
+            }
+            Output::Proof { proof, .. } => {
+                proof.as_ref().map_or(Ok(()), |proof| self.cuts.prove(node, proof))
+            }
+            // Runs are too short to let members fall so far behind that nobody keeps what they lack.
+            Output::CaughtUp { number, .. } => {
+                breach("A-L2", format!("member {node} goes on from cut {number}"))
+            }
+            Output::TwoRoots { member, .. } if self.acks.honest(member.0) => {
+                breach("X6", format!("member {} is shown with two states behind a cut", member.0))
+            }
+            Output::TwoRoots { .. } => {
+                self.book.borrow_mut().add("two_roots", 1);
                 Ok(())
             }
             // It takes more liars than there may be.

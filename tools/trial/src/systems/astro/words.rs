@@ -43,6 +43,12 @@ pub fn kind(body: &Bytes) -> Option<&'static str> {
             Word::AskReceipts(_) => "ask_receipts",
             Word::Want { .. } => "want",
             Word::Here(_) => "here",
+            Word::CutPropose(_) => "cut_propose",
+            Word::CutSign(_) => "cut_sign",
+            Word::AskCut(_) => "ask_cut",
+            Word::CutCertified(_) => "cut_certified",
+            Word::AskRange { .. } => "ask_range",
+            Word::Range(_) => "range",
             Word::Bundle(_) => "bundle",
             Word::WantProof(_) => "want_proof",
             Word::Imported { .. } => "imported",
@@ -91,6 +97,22 @@ impl Words for AstroWords {
             Message::Own(Word::Here(line)) => {
                 let id = line.entry.id;
                 Said::plain(format!("HERE {}/{}", id.spender, id.n))
+            }
+            Message::Own(Word::CutPropose(cut)) => {
+                Said::plain(format!("CUT {} but {}", cut.number, cut.exceptions.len()))
+            }
+            Message::Own(Word::CutSign(sign)) => {
+                Said::marked(format!("SIGN {} {}", sign.number, short(&sign.root)), Mark::Promise)
+            }
+            Message::Own(Word::AskCut(above)) => Said::plain(format!("CUT? above {above}")),
+            Message::Own(Word::AskRange { number, piece }) => {
+                Said::plain(format!("RANGE? {number} {piece:?}"))
+            }
+            Message::Own(Word::Range(served)) => {
+                Said::plain(format!("RANGE {} {:?}", served.number, served.piece))
+            }
+            Message::Own(Word::CutCertified(certified)) => {
+                Said::marked(format!("CUT {} certified", certified.cut.number), Mark::Certificate)
             }
             Message::Own(Word::Bundle(bundle)) => Said::plain(format!("BUNDLE of {}", bundle.proven.len())),
             Message::Own(Word::WantProof(of)) => Said::plain(format!("PROOF? {}/{}", of.id.spender, of.id.n)),
@@ -159,6 +181,18 @@ impl Words for AstroWords {
             Output::Conflict { id, .. } => {
                 Said::marked(format!("shows two entries of {}/{}", id.spender, id.n), Mark::Certificate)
             }
+            Output::CutCertified { record, .. } => {
+                let root = short(&record.digest());
+                Said::marked(format!("has cut {} certified: {root}", record.number), Mark::Commit)
+            }
+            Output::TwoRoots { member, number, .. } => Said::marked(
+                format!("shows two states of n{} behind cut {number}", member.0),
+                Mark::Certificate,
+            ),
+            Output::CaughtUp { number, .. } => {
+                Said::marked(format!("goes on from cut {number}"), Mark::Commit)
+            }
+            Output::Proof { proof, .. } => Said::plain(format!("proves {}", u8::from(proof.is_some()))),
         })
     }
 }

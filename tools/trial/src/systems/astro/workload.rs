@@ -258,6 +258,15 @@ impl Harness for Workload {
             Output::Settled { position, .. } if position.is_multiple_of(4) => {
                 desk.input(told.node, REPLICA, Span::ZERO, Input::Kept(position - 1));
             }
+            // The first two accounts of an institution are neighbours.
+            Output::CutCertified { record, .. } => {
+                let registrar = u32::try_from(record.number).unwrap_or(0) % self.people.members;
+                for local in [1, 2] {
+                    let input =
+                        Input::Prove { ticket: local, ledger: EURO, account: account(registrar, local) };
+                    desk.input(told.node, REPLICA, Span::ZERO, input);
+                }
+            }
             Output::Opened(id) => {
                 let mut book = self.book.borrow_mut();
                 if book.opening.get(&id.registrar).is_some_and(|opening| opening.id == *id) {

@@ -1,6 +1,6 @@
 //! Messages as a member can make them that keeps to no rule but those of form, signed with its own key.
 
-use synod_astro::{Line, Opened, Receipt, Settled};
+use synod_astro::{CutSign, CutSigned, Line, Opened, Receipt, Settled};
 use synod_broadcast::Lot;
 use synod_broadcast::signed::{Acked, Certificate, Except, Message, Said, View};
 use synod_crypto::{Hash, Keys, Signature};
@@ -76,5 +76,12 @@ impl Hand<'_> {
         let statement = Settled { context: self.view.context, lot, digest, open: open.digest() };
         let signature = self.keys.sign(self.view.scope(), self.me, statement).signature;
         Receipt { lot, digest, open, member: self.lane(), signature }
+    }
+
+    /// A signature on the state behind a cut.
+    pub(super) fn cut_sign(&self, number: u64, proposer: u8, root: Hash) -> CutSign {
+        let statement = CutSigned { context: self.view.context, number, proposer, root };
+        let signature = self.keys.sign(self.view.scope(), self.me, statement).signature;
+        CutSign { number, proposer, root, member: self.lane(), signature }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use synod_astro::{Message, Word};
+use synod_astro::{Cut, Message, Word};
 use synod_broadcast::signed::{self, Ack, Except, Said};
 use synod_crypto::{Hash, Signature};
 use synod_quorum::NodeId;
@@ -70,6 +70,14 @@ pub(super) fn false_acks(lie: &mut Lie<'_, '_>, amount: u64) -> bool {
             let open = list(lie, 4);
             Edited::Other(Message::Own(Word::Receipt(lie.hand.receipt(receipt.lot, digest, open))))
         }
+        Message::Own(Word::CutSign(sign)) if lie.act.draws.chance(HALF) => {
+            let root = Hash::of(&amount.to_le_bytes());
+            let sign = lie.hand.cut_sign(sign.number, sign.proposer, root);
+            Edited::Other(Message::Own(Word::CutSign(sign)))
+        }
+        Message::Own(Word::CutPropose(cut)) if lie.act.draws.chance(HALF) => {
+            other_cut(*cut, lie.act.draws.below(3))
+        }
         Message::Broadcast(signed::Message::Frontier { certified, beyond: told, life, rows })
             if amount.is_multiple_of(2) =>
         {
@@ -83,6 +91,18 @@ pub(super) fn false_acks(lie: &mut Lie<'_, '_>, amount: u64) -> bool {
         }
         _ => Edited::Same,
     })
+}
+
+/// A cut that counts less, or names no batch that there is, or leaves its exceptions out.
+fn other_cut(mut cut: Cut, which: u64) -> Edited {
+    let mut lanes = cut.lanes.to_vec();
+    match which {
+        0 => lanes.iter_mut().for_each(|end| end.lot.sequence = end.lot.sequence.saturating_sub(1)),
+        1 => lanes.iter_mut().for_each(|end| end.digest = Hash::of(&end.digest.0)),
+        _ => cut.exceptions = List::default(),
+    }
+    let Ok(lanes) = lanes.try_into() else { return Edited::Nothing };
+    Edited::Other(Message::Own(Word::CutPropose(Box::new(Cut { lanes, ..cut }))))
 }
 
 /// Certificates that prove nothing: of one signer many times, of too few, of signatures that nobody made, and of true ones whose

@@ -1,0 +1,7 @@
+//! Views that change without consensus, by what they promise.
+
+mod alone;
+mod crew;
+mod crossings;
+mod joins;
+mod lies;
