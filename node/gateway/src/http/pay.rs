@@ -10,6 +10,7 @@
 mod many;
 mod order;
 mod show;
+mod wallet;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,7 @@ use tokio::time::timeout;
 pub(super) use many::{accounts as create_accounts, transfers as create_transfers};
 use order::{Payment, named};
 use show::{proof, reply, shown, standing};
+pub(super) use wallet::{check, log, submit};
 
 use crate::{
     http::{
@@ -79,11 +81,14 @@ fn transfer_named(uri: &Uri, behind: &str) -> Result<Named, Problem> {
     Ok(Named { id: number("id", between(uri, "/v1/pay/transfers/", behind))?, payer })
 }
 
+/// What words about an order name: its name and payer, its payee and its amount.
+type Said = (Named, String, String);
+
 /// A refusal under its code, with what its words need.
-fn denied(why: Denied, order: Option<&Order>) -> Problem {
+fn denied(why: Denied, order: Option<Said>) -> Problem {
+    let (named, to, amount) = order.unwrap_or((Named { id: 0, payer: None }, String::new(), String::new()));
     let (of, id) =
-        order.map_or_else(Default::default, |order| (order.from.to_string(), order.id.to_string()));
-    let (to, amount) = order.map(named).unwrap_or_default();
+        named.payer.map_or_else(Default::default, |payer| (payer.to_string(), named.id.to_string()));
     let with = |number: Code, client: &str, field: &str| {
         let values =
             [("client", client), ("account", &*of), ("amount", &amount), ("id", &id), ("field", field)];
@@ -106,19 +111,26 @@ fn denied(why: Denied, order: Option<&Order>) -> Problem {
     }
 }
 
+/// What words about an order name.
+fn named_of(order: &Order) -> Said {
+    let (to, amount) = named(order);
+    (Named { id: order.id, payer: Some(order.from) }, to, amount)
+}
+
 fn busy(ms: u32) -> Problem {
     Problem::from(SynError::of(code::BUSY, &[("retry_ms", &ms.to_string())])).after_ms(ms)
 }
 
-/// Waits for an answer of the teller, until the deadline at most.
+/// Waits for an answer of the teller, until the deadline at most; `refused` says what a refusal means.
 async fn answered<T>(
     shared: &Shared,
     answer: Answer<T>,
     deadline: Duration,
-    (what, order): (&str, Option<&Order>),
+    what: &str,
+    refused: impl FnOnce(Denied) -> Problem,
 ) -> Result<T, Problem> {
     let waiting = Waiting { what, longest: backend_deadline(deadline), deadline };
-    outcome(shared, answer, waiting, |told: Asked<T>| told.map_err(|why| denied(why, order))).await
+    outcome(shared, answer, waiting, |told: Asked<T>| told.map_err(refused)).await
 }
 
 /// `POST /v1/pay/transfers`.
@@ -142,7 +154,7 @@ pub(super) async fn transfer(
     }
     let (asked, ordered) = (Arc::clone(teller), order.clone());
     let answer = blocking(move || asked.pay(&ordered, until)).await?;
-    let transfer = answered(&front.shared, answer, limit, (&what, Some(&order)))
+    let transfer = answered(&front.shared, answer, limit, &what, |why| denied(why, Some(named_of(&order))))
         .await
         .map_err(|problem| problem.of_request(Some(payment.id)))?;
     let teller = Arc::clone(teller);
@@ -222,7 +234,7 @@ pub(super) async fn open(
     let limit = deadline(&headers, front.deadline)?;
     link.writes();
     let answer = teller.open_account(owner, account.ledger.unwrap_or(1), account.code.unwrap_or(0));
-    let id = answered(&front.shared, answer, limit, ("the opening", None)).await?;
+    let id = answered(&front.shared, answer, limit, "the opening", |why| denied(why, None)).await?;
     Ok(reply(&link, &json!({ "id": id.to_string() })))
 }
 
@@ -245,7 +257,7 @@ pub(super) async fn list(
     };
     let answer = teller.look(from, count);
     let limit = deadline(&headers, front.deadline)?;
-    let seen = answered(&front.shared, answer, limit, ("the question", None)).await?;
+    let seen = answered(&front.shared, answer, limit, "the question", |why| denied(why, None)).await?;
     let rows: Vec<Value> = seen.iter().map(standing).collect();
     Ok(reply(&link, &json!({ "accounts": rows })))
 }
@@ -261,7 +273,8 @@ pub(super) async fn show(
     let teller = teller(&front)?;
     let id = account(between(&uri, "/v1/pay/accounts/", ""))?;
     let limit = deadline(&headers, front.deadline)?;
-    let seen = answered(&front.shared, teller.look(id, 1), limit, ("the question", None)).await?;
+    let seen =
+        answered(&front.shared, teller.look(id, 1), limit, "the question", |why| denied(why, None)).await?;
     let found = seen.into_iter().find(|seen| seen.standing.opening.id == id);
     found.map(|seen| reply(&link, &standing(&seen))).ok_or_else(|| missing(&format!("account {id}")))
 }
@@ -296,7 +309,7 @@ pub(super) async fn history(
 /// Waits until the index has what the replica told of before: who was told that something happened sees it.
 async fn caught_up(front: &Front, teller: &Teller, headers: &HeaderMap) -> Result<(), Problem> {
     let limit = deadline(headers, front.deadline)?;
-    answered(&front.shared, teller.kept(), limit, ("the question", None)).await
+    answered(&front.shared, teller.kept(), limit, "the question", |why| denied(why, None)).await
 }
 
 /// Does what looks into the index beside the tasks of this runtime.

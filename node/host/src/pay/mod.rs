@@ -20,6 +20,7 @@ mod keeper;
 mod many;
 mod node;
 mod orders;
+mod owners;
 mod proofs;
 mod receipt;
 mod teller;
@@ -35,11 +36,12 @@ pub(crate) use node::{giver, recover};
 pub use node::{issuer, view_of};
 pub use orders::{ORDERS_MAX, WAITING_MAX};
 pub use receipt::{KIND, check};
-pub use synod_astro::{LOOKED_MAX, Level, PaymentReceipt, Proved, Seen};
-pub use synod_crypto::PublicKey;
-pub use synod_ledger::{AccountId, Owner};
+pub use synod_astro::wallet;
+pub use synod_astro::{Auth, Draft, LOOKED_MAX, Level, Line, PaymentReceipt, Proved, Seen};
+pub use synod_crypto::{PublicKey, Signature};
+pub use synod_ledger::{AccountId, Entry, EntryId, Flags, Kind, Leg, Owner, Units, UserData, genesis};
 pub use teller::{Answer, Teller};
-pub use words::{Asked, Denied, Found, Known, Named, Order, Transfer, What, known, level, word};
+pub use words::{Asked, Denied, Found, Known, Named, Order, Transfer, What, digest, known, level, word};
 
 /// Lanes of the journal.
 pub(crate) const LANES: u8 = 1;

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use synod_astro::wallet::Log;
 use synod_astro::{Input, Level, Seen};
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Entry, EntryId, Opening};
@@ -98,6 +99,15 @@ pub(super) enum Open {
     Order(Name),
     Account(Opener),
     Look(Reply<Vec<Seen>>),
+    Check(Name, Reply<()>),
+    Log(Reply<Option<Log>>),
+}
+
+impl Open {
+    /// Whether the replica is to take something.
+    const fn is_order(&self) -> bool {
+        matches!(self, Self::Order(_) | Self::Account(_))
+    }
 }
 
 #[derive(Default)]
@@ -121,7 +131,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn next(&mut self, open: Open) -> u64 {
         self.ticket += 1;
-        self.given += usize::from(!matches!(open, Open::Look(_)));
+        self.given += usize::from(open.is_order());
         self.asked.insert(self.ticket, open);
         self.ticket
     }
@@ -129,7 +139,7 @@ impl State {
     /// The question that an answer is to.
     pub(super) fn answered(&mut self, ticket: u64) -> Option<Open> {
         let open = self.asked.remove(&ticket)?;
-        self.given -= usize::from(!matches!(open, Open::Look(_)));
+        self.given -= usize::from(open.is_order());
         Some(open)
     }
 

@@ -144,15 +144,24 @@ impl Teller {
             return answer;
         }
         match self.wanted(order) {
-            Ok(order) => self.take(order, until, reply),
+            Ok(order) => {
+                let draft = order.draft();
+                self.take(order, |ticket| Input::Order { ticket, draft }, (until, reply));
+            }
             // Who asked may have gone.
             Err(why) => drop(reply.send(Err(why))),
         }
         answer
     }
 
-    fn take(&self, order: Wanted, until: Level, reply: Reply<Transfer>) {
-        let (name, draft) = (order.name(), order.draft());
+    /// Takes an order, and gives it to the replica unless it is known.
+    pub(super) fn take(
+        &self,
+        order: Wanted,
+        input: impl FnOnce(u64) -> Input,
+        (until, reply): (Level, Reply<Transfer>),
+    ) {
+        let name = order.name();
         if !self.state().take(order, until, Waiter::One(reply)) {
             return;
         }
@@ -161,7 +170,7 @@ impl Teller {
             return self.state().meet(known);
         }
         let ticket = self.state().next(Open::Order(name));
-        if !self.give(Input::Order { ticket, draft }) {
+        if !self.give(input(ticket)) {
             self.refuse(ticket, Denied::Busy(RETRY_MS));
         }
     }
@@ -183,7 +192,7 @@ impl Teller {
     }
 
     /// What this payer ordered under this name.
-    fn ordered(&self, name: Name) -> Option<Wanted> {
+    pub(super) fn ordered(&self, name: Name) -> Option<Wanted> {
         let state = self.state();
         let under = state.orders.get(&name).map(|under| under.order.clone());
         let known = under.or_else(|| state.settled.get(&name).map(|known| Wanted::from(&*known.entry)));
@@ -279,7 +288,7 @@ impl Teller {
         answer
     }
 
-    fn refuse(&self, ticket: u64, why: Denied) {
+    pub(super) fn refuse(&self, ticket: u64, why: Denied) {
         let mut state = self.state();
         match state.answered(ticket) {
             Some(Open::Order(id)) => {
@@ -291,6 +300,8 @@ impl Teller {
             }
             Some(Open::Account(opener)) => opener.send(Err(why)),
             Some(Open::Look(reply)) => drop(reply.send(Err(why))),
+            Some(Open::Check(_, reply)) => drop(reply.send(Err(why))),
+            Some(Open::Log(reply)) => drop(reply.send(Err(why))),
             None => {}
         }
     }
@@ -325,8 +336,12 @@ impl Teller {
                     let _ = reply.send(Ok(accounts));
                 }
             }
-            // This node asks nothing of the kind.
-            Output::Checked { .. } | Output::Log { .. } => {}
+            Output::Checked { ticket, why } => self.on_looked_at(ticket, why),
+            Output::Log { ticket, log } => {
+                if let Some(Open::Log(reply)) = self.state().answered(ticket) {
+                    let _ = reply.send(Ok(log));
+                }
+            }
             Output::Queued { .. } => {
                 unreachable!("nodes run profile II-F, in which nothing waits for money in its log")
             }
@@ -389,8 +404,16 @@ impl Teller {
             Some(Open::Order(name)) if name.1 == at.spender => {
                 let name = *name;
                 state.answered(ticket);
-                if let Some(under) = state.orders.get_mut(&name) {
+                let under = state.orders.get_mut(&name);
+                let is_elsewhere =
+                    under.as_ref().is_some_and(|under| under.order.place().is_some_and(|place| place != at));
+                if let Some(under) = under.filter(|_| !is_elsewhere) {
                     under.place = Some(at);
+                } else if let Some(under) = state.orders.remove(&name) {
+                    drop(state);
+                    for (_, waiter) in under.waiting {
+                        waiter.send(Err(Denied::Different("n")));
+                    }
                 }
             }
             _ => {
@@ -409,10 +432,14 @@ impl Teller {
 
     fn on_settled(&self, position: u64, entry: Arc<Entry>, digest: Hash) {
         let payer = entry.id.spender;
-        if payer.registrar == self.own {
+        let is_ours = payer.registrar == self.own;
+        // What owners elsewhere signed may have been given to this node.
+        if is_ours || self.state().orders.contains_key(&(entry.transfer, payer)) {
             let known = Transfer { entry: Arc::clone(&entry), digest, level: Level::Certified, position };
             let mut state = self.state();
-            state.settled.insert(known.name(), known.clone());
+            if is_ours {
+                state.settled.insert(known.name(), known.clone());
+            }
             state.meet(known);
             state.release(payer);
             drop(state);

@@ -118,6 +118,8 @@ pub(crate) struct Wanted {
     kind: Kind,
     ledger: u32,
     code: u16,
+    /// Its place and the digest before it, where its owner chose them by signing.
+    place: Option<(EntryId, Hash)>,
 }
 
 impl Wanted {
@@ -127,7 +129,8 @@ impl Wanted {
     /// SYN-3124 where it needs a hold and there is none, SYN-3128 for more legs than an entry has.
     pub(crate) fn new(order: &Order, held: Option<(EntryId, u128)>) -> Result<Self, Denied> {
         let kind = order.what.kind(held)?;
-        Ok(Self { id: order.id, from: order.from, kind, ledger: order.ledger, code: order.code })
+        let (id, from, ledger, code) = (order.id, order.from, order.ledger, order.code);
+        Ok(Self { id, from, kind, ledger, code, place: None })
     }
 
     /// The order as the representative takes it.
@@ -143,6 +146,11 @@ impl Wanted {
         }
     }
 
+    /// Its place in the payer's log, where its owner chose it.
+    pub(crate) fn place(&self) -> Option<EntryId> {
+        self.place.map(|(id, _)| id)
+    }
+
     /// The user's name for it, and whose it is.
     pub(crate) const fn name(&self) -> Name {
         (self.id, self.from)
@@ -156,7 +164,12 @@ impl Wanted {
     /// The first field in which another order of the same payer and name differs.
     pub(crate) fn differs_from(&self, other: &Self) -> Option<&'static str> {
         let last = || {
-            let fields = [("ledger", self.ledger == other.ledger), ("code", self.code == other.code)];
+            let is_placed = self.place.zip(other.place).is_none_or(|(one, other)| one == other);
+            let fields = [
+                ("ledger", self.ledger == other.ledger),
+                ("code", self.code == other.code),
+                ("n", is_placed),
+            ];
             fields.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
         };
         apart(&self.kind, &other.kind).or_else(last)
@@ -166,8 +179,9 @@ impl Wanted {
 impl From<&Entry> for Wanted {
     /// The order that such an entry comes of.
     fn from(entry: &Entry) -> Self {
-        let Entry { id, kind, transfer, ledger, code, .. } = entry;
-        Self { id: *transfer, from: id.spender, kind: kind.clone(), ledger: *ledger, code: *code }
+        let Entry { id, prev, kind, transfer, ledger, code, .. } = entry;
+        let (from, kind, place) = (id.spender, kind.clone(), Some((*id, *prev)));
+        Self { id: *transfer, from, kind, ledger: *ledger, code: *code, place }
     }
 }
 
@@ -254,6 +268,12 @@ pub enum Found {
     UnderWay,
     /// This payment.
     Payment(Transfer),
+}
+
+/// The digest of an entry, which its owner signs and the next one names.
+#[must_use]
+pub fn digest(entry: &Entry) -> Hash {
+    synod_ledger::Digests::default().entry(entry)
 }
 
 /// The word of a level, as users write and read it.

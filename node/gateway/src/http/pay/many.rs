@@ -19,7 +19,7 @@ use synod_host::pay::{AccountId, Asked, GROUP_MAX, Gathering, Level, NewAccount,
 use tokio::time::{Duration, Instant, timeout};
 
 use super::order::Payment;
-use super::{Account, blocking, denied, key, level, teller};
+use super::{Account, blocking, denied, key, level, named_of, teller};
 use crate::{
     http::{
         ask::Flight,
@@ -209,7 +209,7 @@ pub(in crate::http) async fn transfers(
                 paid += 1;
                 put_paid(&mut results, &id, &known);
             }
-            Some(Err(why)) => results.refused(Some(&id), denied(why, Some(&order)), &front.shared),
+            Some(Err(why)) => results.refused(Some(&id), denied(why, Some(named_of(&order))), &front.shared),
             None => results.refused(Some(&id), unknown(&format!("transfer {id}"), limit), &front.shared),
         }
     }
