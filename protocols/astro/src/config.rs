@@ -37,6 +37,8 @@ pub enum Profile {
     /// Astro I, over a broadcast whose deliveries are whole and reach all: a batch is endorsed as a whole, whether it is funded
     /// or not, and what is not funded waits in its log.
     I,
+    /// Astro II: what settles is credited to its beneficiary by what f + 1 members say of it, and what is not funded then is rejected.
+    II,
     /// Astro II-F: an endorsement promises that the entry is funded.
     #[default]
     Funded,
@@ -58,7 +60,25 @@ impl Profile {
     /// Whether nobody but its registered representative carries what an owner signs.
     #[must_use]
     pub const fn registers(self) -> bool {
-        matches!(self, Self::I)
+        matches!(self, Self::I | Self::II)
+    }
+
+    /// Whether what is paid is credited once its beneficiary depends on it.
+    #[must_use]
+    pub const fn credits(self) -> bool {
+        matches!(self, Self::II)
+    }
+
+    /// Whether money can be set aside: what another log releases is no agreed content, so in profile II it cannot.
+    #[must_use]
+    pub const fn has_holds(self) -> bool {
+        !matches!(self, Self::II)
+    }
+
+    /// Whether the certificate of an entry certifies those before it in its log.
+    #[must_use]
+    pub const fn descends(self) -> bool {
+        !matches!(self, Self::II)
     }
 }
 
@@ -122,7 +142,7 @@ impl Parameters {
     pub fn of(profile: Profile) -> Self {
         let usual = Self { profile, ..Self::default() };
         match profile {
-            Profile::I => Self { batch_max: 256, ..usual },
+            Profile::I | Profile::II => Self { batch_max: 256, ..usual },
             Profile::Funded => usual,
         }
     }

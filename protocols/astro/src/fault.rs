@@ -13,4 +13,6 @@ synod_machine::faults! {
     BadReceipt = 4_305, "bad_receipt";
     /// Sent an entry that is not the one it was asked for.
     WrongEntry = 4_306, "wrong_entry";
+    /// Vouched for payments where nobody does, in another's name, or with a signature that is not good.
+    BadCredit = 4_332, "bad_credit";
 }

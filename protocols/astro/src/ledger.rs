@@ -14,6 +14,7 @@ use synod_machine::planted;
 
 use crate::batch::{Auth, Line};
 use crate::config::Profile;
+use crate::credits::Credits;
 use crate::logs::Logs;
 use crate::waits::{Cause, Waiter, Waits};
 use crate::xlog::{Base, Certified, Lots, Slot, Xlog};
@@ -27,6 +28,8 @@ pub(crate) struct Settled {
     pub(crate) lots: Lots,
     /// Whether none of them did: a later entry's certificate settled it.
     pub(crate) by_descent: bool,
+    /// Whether it did what it says; what is rejected takes its place alone.
+    pub(crate) is_paid: bool,
 }
 
 /// What settling led to.
@@ -62,6 +65,8 @@ pub(crate) struct Ledger {
     book: Book,
     window: u64,
     open: Logs,
+    /// Money under way; none but in profile II.
+    credits: Option<Box<Credits>>,
     waits: Waits,
     /// What happened and somebody waits for, who was not woken yet.
     stirred: BTreeSet<Cause>,
@@ -70,7 +75,8 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(profile: Profile, book: Book, window: u64) -> Self {
         let open = Logs::new(book.shard());
-        Self { profile, book, window, open, waits: Waits::default(), stirred: BTreeSet::new() }
+        let credits = profile.credits().then(Box::default);
+        Self { profile, book, window, open, credits, waits: Waits::default(), stirred: BTreeSet::new() }
     }
 
     pub(crate) const fn book(&self) -> &Book {
@@ -169,6 +175,9 @@ impl Ledger {
         if entry.names().any(|account| account.shard != self.book.shard()) {
             return Err(Code::WrongShard);
         }
+        if !self.profile.has_holds() && matches!(entry.kind, Kind::Hold { .. } | Kind::Resolve { .. }) {
+            return Err(Code::Unsupported);
+        }
         if let Some(slot) = xlog.slot(n) {
             return if slot.digest == digest || planted!(A1) {
                 Ok(None)
@@ -263,15 +272,16 @@ impl Ledger {
             let contradicts = !again && (n == 0 || n == base.sequence && digest != base.head);
             return if contradicts { Certified::Contradicts } else { Certified::Whole };
         }
+        let how = (lot, self.profile.descends());
         let (before, known) = match self.open.get_mut(spender) {
-            Some(xlog) => (xlog.count(), xlog.certify_known(base, (n, digest), lot)),
+            Some(xlog) => (xlog.count(), xlog.certify_known(base, (n, digest), how)),
             None => (0, None),
         };
         let (certified, expected) = match known {
             Some(certified) => (certified, before),
             None => {
                 let slot = self.fresh(line, digest);
-                let certified = self.open.or_default(spender, &self.book).certify(base, slot, lot);
+                let certified = self.open.or_default(spender, &self.book).certify(base, slot, how);
                 (certified, before.saturating_add(1))
             }
         };
@@ -290,7 +300,8 @@ impl Ledger {
 
     /// The entries that logs lack below certified ones.
     pub(crate) fn missing(&self) -> Vec<(EntryId, Hash)> {
-        self.open.iter().flat_map(|(id, xlog)| xlog.gaps(Base::of(&self.book, id))).collect()
+        let open = self.open.iter().filter(|_| self.profile.descends());
+        open.flat_map(|(id, xlog)| xlog.gaps(Base::of(&self.book, id))).collect()
     }
 
     /// What may let an entry pass that was refused for this reason; `None` where nothing can.
@@ -385,12 +396,19 @@ impl Ledger {
             let Some(slot) = self.open.get(id).and_then(|xlog| xlog.next(base)) else { return };
             let entry = &slot.line.entry;
             let causes = if self.waits.is_empty() { Vec::new() } else { self.causes(entry) };
-            if let Err(code) = self.book.apply(entry, slot.digest) {
-                if let Some(cause) = self.cause(entry, code) {
-                    self.waits.put(Waiter::Log(id), cause, 0);
+            let applied = match &mut self.credits {
+                None => self.book.apply(entry, slot.digest).map(|()| true),
+                Some(credits) => credits.spend(&mut self.book, entry, slot.digest),
+            };
+            let is_paid = match applied {
+                Ok(is_paid) => is_paid,
+                Err(code) => {
+                    if let Some(cause) = self.cause(entry, code) {
+                        self.waits.put(Waiter::Log(id), cause, 0);
+                    }
+                    return;
                 }
-                return;
-            }
+            };
             let n = entry.id.n;
             let xlog = self.open.get_mut(id).expect("its entry was read above");
             let slot = xlog.settled(n).expect("its entry was read above");
@@ -398,7 +416,8 @@ impl Ledger {
                 self.open.remove(id);
             }
             let by_descent = slot.lots.is_empty();
-            out.entries.push(Settled { line: slot.line, digest: slot.digest, lots: slot.lots, by_descent });
+            let Slot { line, digest, lots, .. } = slot;
+            out.entries.push(Settled { line, digest, lots, by_descent, is_paid });
             causes.into_iter().for_each(|cause| self.stir(cause));
         }
     }
@@ -433,7 +452,7 @@ impl Ledger {
     pub(crate) fn bytes(&self) -> u64 {
         let slots: usize = self.open.iter().map(|(_, xlog)| xlog.count()).sum();
         let slots = (slots * 2 * (size_of::<Slot>() + size_of::<Entry>())) as u64;
-        self.book.bytes() + self.open.bytes() + slots + self.waits.bytes()
+        self.book.bytes() + self.open.bytes() + slots + self.waits.bytes() + self.credit_bytes()
     }
 
     pub(crate) fn assert_sound(&self) {
@@ -441,12 +460,13 @@ impl Ledger {
         assert!(self.open.iter().count() == self.open.count(), "logs are counted");
         for (id, xlog) in self.open.iter() {
             assert!(!xlog.is_empty(), "an open end with nothing in it");
-            xlog.assert_sound(Base::of(&self.book, id), self.window);
+            xlog.assert_sound(Base::of(&self.book, id), self.window, self.profile.descends());
         }
     }
 }
 
 mod carrier;
+mod money;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Astro: payments by broadcast, without consensus (paper: "Online Payments by Merely Broadcasting Messages"), in profiles I and II-F.
+//! Astro: payments by broadcast, without consensus (paper: "Online Payments by Merely Broadcasting Messages"), in profiles I, II and II-F.
 //!
 //! *What it gives.* Every account has an exclusive log of what it pays. A [`Replica`] takes orders of its own customers, puts them
 //! into [`Batch`]es and broadcasts those in its lane; replicas endorse an entry if they can see that it is funded, and a
@@ -9,7 +9,9 @@
 //!
 //! *Profiles.* What follows is II-F, over the signed broadcast. In profile I, over Bracha's, a batch is endorsed as a whole and whether
 //! it is funded or not, from the registered representative of its accounts alone; what is not funded waits in its log until money
-//! comes. See [`Profile`].
+//! comes. In profile II, over the signed broadcast with [`BackedBatches`], an entry is endorsed whether it is funded or not, with what it
+//! spends: payments that f + 1 members vouch for ([`Dependency`]). When it settles these are credited, each once, and if they do not
+//! suffice it is rejected: its place is taken and nothing else moves. See [`Profile`].
 //!
 //! *How.* `ledger` holds the book and the open end of each log. An entry is accepted at its place once, behind an
 //! accepted predecessor that it names by digest, if what has settled here less what was accepted before pays for it (the
@@ -21,12 +23,12 @@
 //! *Levels.* `Certified`, `Settled` (f + 1 receipts), `Stable` (a quorum of receipts): see [`Level`]. A [`PaymentReceipt`] shows the
 //! level of one payment to whoever has the members' keys; [`verify_receipt`] checks it and needs nothing else.
 //!
-//! *Deviations* from the paper: E1 to E16, E19, E28, E29, E32 and E33 of the specification; docs/papers/astro.md says where.
+//! *Deviations* from the paper: E1 to E30, E32 and E33 of the specification; docs/papers/astro.md says where.
 //! From the specification: the representative is a part of the replica's machine, since it judges by the same book.
 //!
 //! *Hosted* by nodes of kind astro; docs/adr/open.md lists what is known to be missing.
 //!
-//! *Not built*: profile II, distilled authorizations, witnesses, shards, cuts, views that change, the client's wallet. There
+//! *Not built*: distilled authorizations, witnesses, shards, cuts, views that change, the client's wallet. There
 //! is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
 //! the user keeps it, who knows the names of all that did.
 //!
@@ -36,6 +38,8 @@
 
 mod batch;
 mod config;
+mod credits;
+mod dependency;
 mod fault;
 mod job;
 mod ledger;
@@ -47,8 +51,9 @@ mod waits;
 mod words;
 mod xlog;
 
-pub use batch::{Auth, Batch, Batches, EntryProof, Header, Line, OPENINGS_MAX, Opened};
+pub use batch::{Auth, BackedBatches, Batch, Batches, EntryProof, Header, Line, OPENINGS_MAX, Opened};
 pub use config::{Config, LINE_BYTES_MAX, Parameters, Profile, Setup, WINDOW_MAX};
+pub use dependency::{BackedBatch, Backing, Credit, Credited, DEPENDENCIES_MAX, Dependency, Sub, Vouch};
 pub use fault::Fault;
 pub use job::{Done, Job, Made, Purpose, Work};
 pub use receipt::{

@@ -3,6 +3,7 @@
 
 mod again;
 mod certify;
+mod credits;
 mod desk;
 mod endorse;
 mod feed;
@@ -26,6 +27,7 @@ use crate::fault::Fault;
 use crate::job::{Done, Job, Made, Purpose, Work};
 use crate::ledger::Ledger;
 use crate::words::{Input, Message, Output, Promise, Record, Timer, Word};
+use credits::Claims;
 use desk::Desk;
 use feed::Feed;
 use lane::Lane;
@@ -57,6 +59,8 @@ pub struct Replica<B: Machine> {
     ledger: Ledger,
     lanes: BTreeMap<u8, Lane>,
     desk: Desk,
+    /// What it collects for those it represents (profile II).
+    claims: Claims,
     feed: Feed,
     /// Batches whose certificates the user was told, each with the number of entries that had settled then; lowest first.
     shown: VecDeque<(u64, Lot)>,
@@ -125,6 +129,7 @@ impl<B: Carrier> Replica<B> {
             heard: VecDeque::new(),
             lanes,
             desk: Desk::default(),
+            claims: Claims::default(),
             feed: Feed::default(),
             shown: VecDeque::new(),
             wanted: BTreeMap::new(),
@@ -187,6 +192,8 @@ impl<B: Carrier> Replica<B> {
             Message::Own(Word::AskReceipts(lots)) => self.on_ask_receipts(from, &lots, turn),
             Message::Own(Word::Want { id, digest }) => self.on_want(from, id, digest, turn),
             Message::Own(Word::Here(line)) => self.on_here(from, line, turn),
+            Message::Own(Word::Credit(credit)) => self.on_credit(from, credit, turn),
+            Message::Own(Word::AskCredits(asked)) => self.on_ask_credits(from, &asked, turn),
         }
     }
 
@@ -198,7 +205,12 @@ impl<B: Carrier> Replica<B> {
                 // The broadcast takes no payload that is no batch.
                 (_, None) => {}
             },
-            Made::Checked { opened, keys } => self.on_checked(&opened, keys, turn),
+            Made::Checked { opened, keys, forged } => self.on_checked(&opened, keys, forged, turn),
+            Made::Vouched { credit, ids, digests, to } => self.on_vouched(&credit, (ids, digests), to, turn),
+            Made::Credit { from, credit } => match credit {
+                Some(credit) => self.count_credit(&credit, turn),
+                None => turn.blame(from, Fault::BadCredit),
+            },
             Made::Admitted { ticket, line, key } => self.on_admitted(ticket, line, key, turn),
             Made::Built(opened, payload) => self.on_built(&opened, payload, turn),
             Made::Signed(receipt) => self.on_receipt_signed(receipt, turn),
@@ -257,6 +269,7 @@ impl<B: Carrier> Machine for Replica<B> {
                 self.on_heard(said, turn);
             } else if self.ledger.is_stirred() {
                 self.settle(None, turn);
+                self.vouch(None, turn);
             } else {
                 return;
             }
@@ -285,6 +298,7 @@ impl<B: Carrier> Bounded for Replica<B> {
             + self.ledger.bytes()
             + lanes
             + self.desk.bytes()
+            + self.claims.bytes()
             + self.feed.bytes()
             + small as u64
     }
@@ -303,6 +317,9 @@ impl<B: Carrier> Bounded for Replica<B> {
             + self.book().bytes()
             // A user who does not keep up holds what it has not kept, and the names of it.
             + self.feed.bytes()
+            // Payments that those who were paid do not spend take memory at every member, as accounts do.
+            + self.ledger.credit_bytes()
+            + self.claims.bytes()
             + desk::queue_bytes_max(parameters)
             + 8 * feed::UNKEPT_MAX as u64 * size_of::<(u128, EntryId)>() as u64
             + batches * (8 * payload + 4_096)

@@ -182,19 +182,24 @@ impl Xlog {
         &mut self,
         base: Base,
         (n, digest): (u64, Hash),
-        lot: Option<Lot>,
+        (lot, descends): (Option<Lot>, bool),
     ) -> Option<Certified> {
         let known = self.slot_mut(n).filter(|known| known.digest == digest)?;
         known.is_certified = true;
         lot.into_iter().for_each(|lot| known.lots.add(lot));
-        Some(self.descend(base, n))
+        Some(if descends { self.descend(base, n) } else { Certified::Whole })
     }
 
-    /// Counts a certificate for an entry and all its ancestors (the ancestor rule), against what was accepted here without one
+    /// Counts a certificate for an entry and, where certificates descend, all its ancestors (the ancestor rule), against what was accepted here without one
     /// (certified beats accepted).
-    pub(crate) fn certify(&mut self, base: Base, mut slot: Slot, lot: Option<Lot>) -> Certified {
+    pub(crate) fn certify(
+        &mut self,
+        base: Base,
+        mut slot: Slot,
+        (lot, descends): (Option<Lot>, bool),
+    ) -> Certified {
         let EntryId { n, .. } = slot.line.entry.id;
-        if let Some(certified) = self.certify_known(base, (n, slot.digest), lot) {
+        if let Some(certified) = self.certify_known(base, (n, slot.digest), (lot, descends)) {
             return certified;
         }
         if self.contradicts(base, &slot) {
@@ -206,7 +211,7 @@ impl Xlog {
         slot.is_certified = true;
         lot.into_iter().for_each(|lot| slot.lots.add(lot));
         self.put(base, slot);
-        self.descend(base, n)
+        if descends { self.descend(base, n) } else { Certified::Whole }
     }
 
     /// Whether an entry contradicts what is certified or settled: in its place, behind it, or below it.
@@ -303,7 +308,7 @@ impl Xlog {
     }
 
     /// Asserts that places, chains and certificates fit each other.
-    pub(crate) fn assert_sound(&self, base: Base, window: u64) {
+    pub(crate) fn assert_sound(&self, base: Base, window: u64, descends: bool) {
         let (tip, head) = self.tip(base);
         let is_at = |n: u64| self.slot(n).is_some_and(|slot| slot.digest == head);
         assert!(tip == base.sequence || is_at(tip), "the tip is an entry");
@@ -318,7 +323,7 @@ impl Xlog {
             let is_chained = below.is_none_or(|below| below.digest == slot.line.entry.prev);
             assert!(is_chained || planted!(A17), "neighbours are chained");
             assert!(
-                below.is_none_or(|below| below.is_certified || !slot.is_certified),
+                !descends || below.is_none_or(|below| below.is_certified || !slot.is_certified),
                 "a certificate reaches every ancestor that is here"
             );
         }
@@ -390,7 +395,7 @@ mod tests {
                     }
                     1 if n > base.sequence => {
                         let before = xlog.clone();
-                        if xlog.certify(base, slot, None) == Certified::Contradicts {
+                        if xlog.certify(base, slot, (None, true)) == Certified::Contradicts {
                             assert_eq!(xlog, before);
                             refused += 1;
                         }
@@ -405,7 +410,7 @@ mod tests {
                     _ => {}
                 }
                 assert_eq!(xlog.tip(base), walked(&xlog, base), "seed {seed}");
-                xlog.assert_sound(base, 8);
+                xlog.assert_sound(base, 8, true);
             }
         }
         assert!(refused > 400, "{refused} certificates contradicted others");

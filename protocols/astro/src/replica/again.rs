@@ -98,7 +98,7 @@ impl<B: Carrier> Replica<B> {
                 break;
             }
             self.desk.offers.postpone(id, now, &parameters);
-            self.desk.push(line);
+            self.push(line);
         }
         self.consider_flush(turn);
     }

@@ -8,6 +8,7 @@ use synod_machine::Turn;
 use synod_machine::broadcast::{Except, Lot};
 use synod_wire::{Blob, Bytes, Wire};
 
+use super::feed::told;
 use super::lane::Batch;
 use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Line, Opened};
@@ -20,6 +21,7 @@ use crate::xlog::Certified;
 impl<B: Carrier> Replica<B> {
     /// The broadcast has a certificate and the payload, which is read unless the same one is kept here.
     pub(super) fn on_delivered(&mut self, lot: Lot, payload: Bytes, open: Except, turn: &mut Turn<'_, Self>) {
+        let profile = self.config.parameters.profile;
         let lane = self.lane_mut(lot.source);
         let known = lane.batches.get(&lot.sequence);
         if known.and_then(|batch| batch.certified.as_ref()).is_some_and(|before| before.within(&open)) {
@@ -28,7 +30,7 @@ impl<B: Carrier> Replica<B> {
         let read = known.and_then(|batch| batch.opened.as_ref()).or(lane.waiting.get(&lot.sequence));
         match read.filter(|read| read.is(&payload)).cloned() {
             Some(opened) => self.on_certified(lot, &opened, open, turn),
-            None => compute(turn, Work::Read { lot, payload, purpose: Purpose::Settle(open) }),
+            None => compute(turn, Work::Read { lot, payload, profile, purpose: Purpose::Settle(open) }),
         }
     }
 
@@ -70,6 +72,7 @@ impl<B: Carrier> Replica<B> {
             self.contradict(opened, at, turn);
         }
         self.settle(news.changed, turn);
+        self.vouch(Some(opened), turn);
         self.receipt_if_settled(lot, turn);
         self.go_on(lot.source, turn);
         if lot.source == self.me() {
@@ -130,9 +133,15 @@ impl<B: Carrier> Replica<B> {
                 }
             }
             news.changed.insert(id.spender);
+            self.ledger.back(id, digest, opened.backings.get(&at));
             let is_open = self.ledger.slot(id).is_some_and(|slot| slot.lots.contains(lot));
             if is_open && !is_known {
-                self.lane_mut(lot.source).count_open(lot.sequence);
+                let has_credits = self.config.parameters.profile.credits();
+                let lane = self.lane_mut(lot.source);
+                lane.count_open(lot.sequence);
+                if let Some(batch) = lane.batches.get_mut(&lot.sequence).filter(|_| has_credits) {
+                    batch.places.insert(id, at);
+                }
             }
         }
         news
@@ -189,7 +198,7 @@ impl<B: Carrier> Replica<B> {
     }
 
     fn on_settled(&mut self, settled: Settled, turn: &mut Turn<'_, Self>) {
-        let Settled { line, digest, lots, by_descent } = settled;
+        let Settled { line, digest, lots, by_descent, is_paid } = settled;
         let id = line.entry.id;
         if self.wanted.remove(&id).is_some() {
             turn.disarm(Timer::Want(id));
@@ -198,10 +207,14 @@ impl<B: Carrier> Replica<B> {
         if by_descent {
             self.keep_descended(line.clone());
         }
-        let position = self.feed.push(Arc::clone(&line.entry), digest);
-        turn.output(Output::Settled { position, entry: line.entry, digest });
+        self.on_spent(&line.entry, digest, is_paid);
+        let position = self.feed.push(Arc::clone(&line.entry), digest, is_paid);
+        turn.output(told(position, line.entry, digest, is_paid));
+        if !is_paid {
+            turn.applied(Rule::Reject);
+        }
         for lot in lots.iter() {
-            self.lane_mut(lot.source).count_settled(lot.sequence);
+            self.lane_mut(lot.source).count_settled(lot.sequence, (id, is_paid));
             self.receipt_if_settled(lot, turn);
         }
     }

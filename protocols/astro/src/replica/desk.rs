@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use synod_crypto::{Hash, PublicKey};
-use synod_ledger::{AccountId, Code, Digests, Entry, EntryId, Flags, Kind, Opening, Owner, Units};
+use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Opening, Owner, Units};
 use synod_machine::broadcast::{Except, Lot, Offer};
 use synod_machine::{Event, Machine, Turn};
 use synod_wire::{Blob, Bytes, Wire};
@@ -15,6 +15,7 @@ use super::receipts::Own;
 use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Auth, Line, OPENINGS_MAX, Opened};
 use crate::config::Parameters;
+use crate::dependency::With;
 use crate::job::Work;
 use crate::ledger::Authority;
 use crate::trace::Rule;
@@ -24,6 +25,8 @@ use crate::words::{Draft, Output, Promise, Refusal, Timer};
 const RETRY_MS: u32 = 50;
 /// Batches of new orders that wait at most.
 const WAITING_BATCHES: u32 = 4;
+/// Bytes that what an entry is backed with takes in a batch beside the dependencies.
+const BACKING_BYTES: usize = 16;
 /// Batches under way while which an entry waits for others.
 const FLIGHTS: u64 = 2;
 
@@ -106,8 +109,8 @@ impl Desk {
         self.lines.is_empty() && self.openings.is_empty()
     }
 
-    pub(super) fn push(&mut self, line: Line) {
-        let bytes = line.encode().len();
+    fn push(&mut self, line: Line, backing: usize) {
+        let bytes = line.encode().len() + backing;
         self.bytes += bytes;
         self.waiting.insert(line.entry.id);
         self.lines.push_back((line, bytes));
@@ -223,14 +226,18 @@ impl<B: Carrier> Replica<B> {
         if is_self_payment(&line.entry) {
             return refuse(ticket, Refusal::Ledger(Code::SelfPayment), turn);
         }
-        let digest = Digests::default().entry(&line.entry);
+        let (digest, with) = self.back(&line);
         let id = line.entry.id;
         let is_settled = self.book().account(id.spender).is_some_and(|account| id.n <= account.sequence());
         let authority = Authority { lane: self.me(), key };
         if !is_settled && self.has_no_queue(&line.entry) {
             return refuse(ticket, Refusal::Busy(RETRY_MS), turn);
         }
-        let is_funded = self.config.parameters.profile.funds_first() || self.ledger.is_funded(&line.entry);
+        let profile = self.config.parameters.profile;
+        if profile.credits() && !is_settled && !self.can_pay(&line.entry, with.as_ref()) {
+            return refuse(ticket, Refusal::Ledger(Code::InsufficientFunds), turn);
+        }
+        let is_funded = !profile.is_whole() || self.ledger.is_funded(&line.entry);
         match self.ledger.accept(&line, digest, authority) {
             Ok(()) if is_settled => refuse(ticket, Refusal::Exists(id), turn),
             Ok(()) => {
@@ -243,12 +250,26 @@ impl<B: Carrier> Replica<B> {
                 }
                 self.desk.fresh.insert(id);
                 self.desk.name(&line.entry);
-                self.desk.push(line);
+                self.commit_backing(id, digest, with.as_ref());
+                self.push(line);
                 self.consider_flush(turn);
             }
             Err(Code::SequenceGap) if key.is_none() => refuse(ticket, Refusal::Busy(RETRY_MS), turn),
             Err(code) => refuse(ticket, Refusal::Ledger(code), turn),
         }
+    }
+
+    /// Puts an open entry into the queue.
+    pub(super) fn push(&mut self, line: Line) {
+        let with = self.with_of(&line);
+        let bytes: usize = with.iter().flat_map(|with| with.iter()).map(|one| one.encode().len()).sum();
+        self.desk.push(line, bytes + BACKING_BYTES * usize::from(with.is_some()));
+    }
+
+    /// What an open entry is backed with.
+    fn with_of(&self, line: &Line) -> Option<With> {
+        let slot = self.ledger.slot(line.entry.id)?;
+        self.ledger.backing(line.entry.id, slot.digest).cloned()
     }
 
     /// Opens an account of this node's own registrar.
@@ -321,7 +342,9 @@ impl<B: Carrier> Replica<B> {
         let (lot, prev) = (Lot { source, sequence: lane.judged.saturating_add(1) }, lane.head);
         self.desk.is_building = true;
         self.desk.waiting.extend(lines.iter().map(|line| line.entry.id));
-        compute(turn, Work::Build { shard, lot, prev, openings, lines });
+        let has_credits = self.config.parameters.profile.credits();
+        let withs = has_credits.then(|| lines.iter().map(|line| self.with_of(line)).collect());
+        compute(turn, Work::Build { shard, lot, prev, openings, lines, withs });
     }
 
     /// A batch is put together. What a certificate of another entry displaced meanwhile stays out.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use synod_crypto::Hash;
 use synod_ledger::{Book, Digests, Part};
 use synod_machine::broadcast::{Except, Lot, Offer};
 use synod_machine::{Condition, Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable};
@@ -12,7 +13,9 @@ use super::lane::Batch;
 use super::receipts::Own;
 use super::{Carrier, Replica, compute};
 use crate::batch::Opened;
-use crate::config::Setup;
+use crate::config::{Profile, Setup};
+use crate::credits::{Credits, Unspent};
+use crate::dependency::With;
 use crate::job::Work;
 use crate::ledger::Ledger;
 use crate::words::{LOTS_MAX, Promise, Record, Timer};
@@ -63,9 +66,24 @@ impl<B: Carrier> Recover for Replica<B> {
                     certified: batch.certified.clone(),
                     batch: batch.opened.as_ref().map(|opened| blob(opened)),
                 });
+                if !batch.rejected.is_empty() || !batch.places.is_empty() {
+                    let rejected = Except::new(batch.rejected.iter().copied().collect());
+                    let places: Vec<_> = batch.places.iter().map(|(id, at)| (*id, *at)).collect();
+                    own(Promise::Outcome {
+                        lot: Lot { source: *source, sequence: *sequence },
+                        rejected: rejected.expect("indexes rise"),
+                        places: List::try_from(places).expect("a batch has so many"),
+                    });
+                }
             }
         }
+        self.ledger.credit_records(&mut own);
+        self.claims.ready().for_each(|dependency| own(Promise::Inbound(dependency.clone())));
         for slot in self.ledger.open().flat_map(|(_, xlog)| xlog.slots()) {
+            if let Some(with) = self.ledger.backing(slot.line.entry.id, slot.digest) {
+                let with = List::try_from(with.to_vec()).expect("so many go with one entry");
+                own(Promise::Backed { digest: slot.digest, with });
+            }
             let lots: Vec<Lot> = slot.lots.iter().take(LOTS_MAX).collect();
             let lots = List::try_from(lots).expect("as many as fit are taken");
             own(Promise::Open {
@@ -78,7 +96,7 @@ impl<B: Carrier> Recover for Replica<B> {
         for line in self.descended.values() {
             own(Promise::Settled(line.clone()));
         }
-        self.feed.records(&mut own);
+        self.feed.records(self.config.parameters.profile.credits(), &mut own);
         self.broadcast.get().snapshot(&mut |record| put(Record::Broadcast(record)));
     }
 }
@@ -87,19 +105,23 @@ impl<B: Carrier> Recover for Replica<B> {
 #[derive(Default)]
 struct Replay {
     has_book: bool,
+    /// Of the open entry in the next record: its digest, and what it is backed with.
+    backed: Option<(Hash, With)>,
 }
 
 fn blob<const MAX: usize>(opened: &Opened) -> Blob<MAX> {
     Blob::try_from(opened.payload()).expect("it came in a payload")
 }
 
-fn read(payload: &Bytes) -> Result<Arc<Opened>, Unrecoverable> {
-    let opened = Opened::read(payload).ok_or_else(|| Unrecoverable("a record holds no batch".into()))?;
+fn read(profile: Profile, payload: &Bytes) -> Result<Arc<Opened>, Unrecoverable> {
+    let opened =
+        Opened::read_as(profile, payload).ok_or_else(|| Unrecoverable("a record holds no batch".into()))?;
     Ok(Arc::new(opened))
 }
 
 impl<B: Carrier> Replica<B> {
     fn replay(&mut self, promise: Promise, replay: &mut Replay) -> Result<(), Unrecoverable> {
+        let profile = self.config.parameters.profile;
         match promise {
             Promise::Endorsed { lot, except, batch } => {
                 self.replay_endorsed(lot, except, batch.map(Blob::into_bytes))?;
@@ -117,11 +139,14 @@ impl<B: Carrier> Replica<B> {
             }
             Promise::Book(part) => self.replay_book(*part, replay)?,
             Promise::Open { line, debit, is_certified, lots } => {
-                let digest = Digests::default().entry(&line.entry);
+                let (digest, with) = match replay.backed.take() {
+                    Some((digest, with)) => (digest, Some(with)),
+                    None => (Digests::default().entry(&line.entry), None),
+                };
+                let id = line.entry.id;
                 for lot in &lots {
                     self.lane_of(*lot)?.count_open(lot.sequence);
                 }
-                let spender = line.entry.id.spender;
                 self.ledger.restore(Slot {
                     line,
                     digest,
@@ -129,8 +154,9 @@ impl<B: Carrier> Replica<B> {
                     is_certified,
                     lots: lots.iter().copied().collect(),
                 });
+                self.ledger.back(id, digest, with.as_ref());
                 // What it waits for, a snapshot does not say.
-                self.settle_again([spender]);
+                self.settle_again([id.spender]);
             }
             Promise::Settled(line) => self.keep_descended(line),
             Promise::Kept(position) => {
@@ -144,7 +170,7 @@ impl<B: Carrier> Replica<B> {
                     (judged.sequence, head, frontier, frontier);
             }
             Promise::Batch { lot, digest, endorsed, certified, batch } => {
-                let opened = batch.map(|batch| read(batch.bytes())).transpose()?;
+                let opened = batch.map(|batch| read(profile, batch.bytes())).transpose()?;
                 let lane = self.lane_of(lot)?;
                 if let Some(opened) = opened.as_ref().filter(|_| lot.sequence <= lane.judged) {
                     lane.grant(&opened.batch.openings);
@@ -152,6 +178,30 @@ impl<B: Carrier> Replica<B> {
                 lane.batches
                     .insert(lot.sequence, Batch { endorsed, certified, opened, ..Batch::new(digest) });
             }
+            other => self.replay_credits(other, replay)?,
+        }
+        Ok(())
+    }
+
+    /// What only profile II keeps.
+    fn replay_credits(&mut self, promise: Promise, replay: &mut Replay) -> Result<(), Unrecoverable> {
+        match promise {
+            Promise::UnkeptAs { entry, digest, is_paid } => drop(self.feed.push(entry, digest, is_paid)),
+            Promise::Inbound(dependency) => self.take_dependency(Arc::new(dependency)),
+            Promise::Unspent { to, entry, digest, with } => {
+                let owed = (to, entry.id);
+                let unspent = Unspent { entry, digest, with };
+                self.credits_mut()?.restore(owed, Some(unspent));
+            }
+            Promise::Ahead { to, id } => self.credits_mut()?.restore((to, id), None),
+            Promise::Backed { digest, with } => replay.backed = Some((digest, With::new(with.into_vec()))),
+            Promise::Outcome { lot, rejected, places } => {
+                if let Some(batch) = self.lane_of(lot)?.batches.get_mut(&lot.sequence) {
+                    batch.rejected = rejected.items().iter().copied().collect();
+                    batch.places = places.iter().copied().collect();
+                }
+            }
+            _ => unreachable!("the caller knows the others"),
         }
         Ok(())
     }
@@ -170,6 +220,7 @@ impl<B: Carrier> Replica<B> {
             if is_new && !self.ledger.accept_again(line, digest) {
                 return Err(Unrecoverable(format!("{:?} was endorsed and has no place", line.entry.id)));
             }
+            self.ledger.back(line.entry.id, digest, opened.backings.get(&at));
         }
         let lane = self.lane_of(lot)?;
         if lot.sequence > lane.judged {
@@ -205,6 +256,10 @@ impl<B: Carrier> Replica<B> {
         self.lanes.get_mut(&lot.source).ok_or_else(|| Unrecoverable(format!("no lane {}", lot.source)))
     }
 
+    fn credits_mut(&mut self) -> Result<&mut Credits, Unrecoverable> {
+        self.ledger.credits_mut().ok_or_else(|| Unrecoverable("a record of another profile".into()))
+    }
+
     fn batch(&self, lot: Lot) -> Result<Option<&Batch>, Unrecoverable> {
         let lane =
             self.lanes.get(&lot.source).ok_or_else(|| Unrecoverable(format!("no lane {}", lot.source)))?;
@@ -214,7 +269,7 @@ impl<B: Carrier> Replica<B> {
     /// The batch of a record: in the record, or of one before it.
     fn opened(&self, lot: Lot, batch: Option<Bytes>) -> Result<Arc<Opened>, Unrecoverable> {
         if let Some(batch) = batch {
-            return read(&batch);
+            return read(self.config.parameters.profile, &batch);
         }
         let known = self.batch(lot)?.and_then(|batch| batch.opened.clone());
         known.ok_or_else(|| Unrecoverable(format!("a promise for {lot:?} without its batch")))
@@ -226,10 +281,11 @@ impl<B: Carrier> Replica<B> {
         for settled in settlement.entries {
             for lot in settled.lots.iter() {
                 if let Some(lane) = self.lanes.get_mut(&lot.source) {
-                    lane.count_settled(lot.sequence);
+                    lane.count_settled(lot.sequence, (settled.line.entry.id, settled.is_paid));
                 }
             }
-            self.feed.push(Arc::clone(&settled.line.entry), settled.digest);
+            self.on_spent(&settled.line.entry, settled.digest, settled.is_paid);
+            self.feed.push(Arc::clone(&settled.line.entry), settled.digest, settled.is_paid);
             if settled.by_descent {
                 self.keep_descended(settled.line);
             }
@@ -246,6 +302,7 @@ impl<B: Carrier> Replica<B> {
             self.desk.name(entry);
         }
         self.queue_again();
+        self.claim_again();
         self.tell(Event::Start, turn);
         self.broadcast_again(turn);
         self.offer_admitted(turn);
@@ -295,7 +352,7 @@ impl<B: Carrier> Replica<B> {
             .collect();
         for (sequence, opened) in doubtful {
             let keys = self.owners(&opened, |_| true);
-            if keys.iter().any(Option::is_some) {
+            if keys.iter().any(Option::is_some) || !opened.backings.is_empty() {
                 compute(turn, Work::Check { opened, view: Arc::clone(&self.config.view), keys });
             } else {
                 self.judge_again(Lot { source, sequence }, turn);

@@ -3,6 +3,7 @@
 mod alone;
 mod bank;
 mod batches;
+mod claims;
 mod contradictions;
 mod conversation;
 mod forge;
@@ -18,8 +19,8 @@ mod restarts;
 mod waits;
 
 use synod_astro::{
-    Auth, Authorized, Batch, Draft, EntryProof, Format, Header, Line, PaymentReceipt, Promise, Receipt,
-    Settled, SettledBy, Word,
+    Auth, Authorized, BackedBatch, Backing, Batch, Credit, Credited, Dependency, Draft, EntryProof, Format,
+    Header, Line, PaymentReceipt, Promise, Receipt, Settled, SettledBy, Sub, Vouch, Word,
 };
 
 /// Both vocabularies.
@@ -30,7 +31,12 @@ type Record = synod_astro::Record<synod_broadcast::signed::Record>;
 synod_wire::conformance!(
     Auth,
     Authorized,
+    BackedBatch,
+    Backing,
     Batch,
+    Credit,
+    Credited,
+    Dependency,
     Draft,
     EntryProof,
     Format,
@@ -41,6 +47,8 @@ synod_wire::conformance!(
     Receipt,
     Settled,
     SettledBy,
+    Sub,
+    Vouch,
     Word,
     Message,
     Record,

@@ -364,6 +364,9 @@ impl Watch {
                 self.book.borrow_mut().add("contradictions", 1);
                 Ok(())
             }
+            Output::Rejected { entry, .. } => {
+                breach("A-S2", format!("{:?} is rejected at member {node}, in profile II-F", entry.id))
+            }
             Output::Refused { .. }
             | Output::Queued { .. }
             | Output::Numbered { .. }

@@ -43,6 +43,8 @@ pub fn kind(body: &Bytes) -> Option<&'static str> {
             Word::AskReceipts(_) => "ask_receipts",
             Word::Want { .. } => "want",
             Word::Here(_) => "here",
+            Word::Credit(_) => "credit",
+            Word::AskCredits(_) => "ask_credits",
         },
     })
 }
@@ -88,6 +90,10 @@ impl Words for AstroWords {
                 let id = line.entry.id;
                 Said::plain(format!("HERE {}/{}", id.spender, id.n))
             }
+            Message::Own(Word::Credit(credit)) => {
+                Said::marked(format!("CREDIT {:?}", credit.of), Mark::Promise)
+            }
+            Message::Own(Word::AskCredits(owed)) => Said::plain(format!("CREDITS? of {}", owed.len())),
         })
     }
 
@@ -124,6 +130,9 @@ impl Words for AstroWords {
                 Said::plain(format!("takes {}/{}", entry.id.spender, entry.id.n))
             }
             Output::Refused { why, .. } => Said::plain(format!("refuses: {why:?}")),
+            Output::Rejected { entry, .. } => {
+                Said::marked(format!("rejects {}/{}", entry.id.spender, entry.id.n), Mark::Commit)
+            }
             Output::Queued { .. } => Said::plain("lets it wait for money".to_owned()),
             Output::Progress { id, level, .. } => {
                 Said::plain(format!("{}/{} is {level:?}", id.spender, id.n))
