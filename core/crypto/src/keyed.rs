@@ -10,15 +10,9 @@ use core::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use synod_simd::{BLOCK, CHUNK, Hasher, Input, Path};
+use synod_simd::{BLOCK, CHUNK, Hasher, Input};
 
 use crate::Hash;
-
-/// Inputs from which sixteen side by side take less time than one after the other.
-const SIDE_BY_SIDE_FROM: usize = 4;
-
-/// As many blocks as one after the other take the time of one of sixteen inputs side by side.
-const BLOCKS_PER_STEP: usize = 3;
 
 /// Bytes below which parts are put together before they are hashed.
 const SHORT: usize = 128;
@@ -54,7 +48,7 @@ impl HashKey {
         let each = inputs.chunks_exact(size);
         assert!(each.remainder().is_empty(), "inputs of equal length");
         let hasher = Hasher::new();
-        if size <= BLOCK && each.len() >= SIDE_BY_SIDE_FROM && hasher.path() == Path::Avx512 {
+        if size <= BLOCK && hasher.blocks_per_step().is_some_and(|few| each.len() > few) {
             return hasher.keyed(&self.0, inputs, size, out);
         }
         out.reserve(each.len().saturating_mul(32));
@@ -70,7 +64,7 @@ impl HashKey {
     pub fn hash_blocks(&self, blocks: &[[u8; BLOCK]], size: usize, out: &mut Vec<u8>) {
         assert!((1..=BLOCK).contains(&size), "inputs of one block");
         let hasher = Hasher::new();
-        if blocks.len() >= SIDE_BY_SIDE_FROM && hasher.path() == Path::Avx512 {
+        if hasher.blocks_per_step().is_some_and(|few| blocks.len() > few) {
             return hasher.keyed_blocks(&self.0, blocks, size, out);
         }
         out.reserve(blocks.len().saturating_mul(32));
@@ -150,7 +144,7 @@ pub(crate) fn digests<'a>(
     let sizes = messages.clone().map(|(_, message)| message.len()).filter(|size| *size <= CHUNK);
     let blocks = sizes.map(|size| size.div_ceil(BLOCK).max(1));
     let (all, longest) = blocks.fold((0, 0), |(all, longest), one| (all + one, longest.max(one)));
-    let is_wide = hasher.path() == Path::Avx512 && all >= BLOCKS_PER_STEP * longest;
+    let is_wide = hasher.blocks_per_step().is_some_and(|few| all >= few * longest);
     let mut out = vec![[0; 32]; count];
     let short = |message: &[u8]| is_wide && message.len() <= CHUNK;
     if is_wide {

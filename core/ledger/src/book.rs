@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use synod_crypto::near;
 use synod_wire::wire;
 
 use crate::account::{CLOSED, FROZEN};
-use crate::{Account, AccountId, Code, EntryId, Opening, Terms, Total, Units};
+use crate::used::Used;
+use crate::{Account, AccountId, Code, EntryId, Opening, Run, Terms, Total, Units};
 
 /// Most registrars of a shard: members and institutions that open accounts.
 pub const REGISTRARS_MAX: usize = 1_024;
@@ -57,18 +59,20 @@ pub struct Book {
     holds: BTreeMap<EntryId, Hold>,
     exported: BTreeMap<Border, Total>,
     imported: BTreeMap<Border, Total>,
+    used: Used,
 }
 
 impl Book {
     /// An empty book.
     #[must_use]
-    pub const fn new(shard: u16) -> Self {
+    pub fn new(shard: u16) -> Self {
         Self {
             shard,
             registrars: Vec::new(),
             holds: BTreeMap::new(),
             exported: BTreeMap::new(),
             imported: BTreeMap::new(),
+            used: Used::default(),
         }
     }
 
@@ -124,6 +128,16 @@ impl Book {
         self.opened(id.registrar)?.accounts.get(at)
     }
 
+    /// Has an account brought nearer that is read soon. Changes nothing.
+    pub fn near(&self, id: AccountId) {
+        if let Some(account) = self.account(id) {
+            // Whichever way the fields stand, one of them is in each of the two lines.
+            near(&account.head);
+            near(&account.credits);
+            near(&account.pending);
+        }
+    }
+
     pub(crate) fn account_mut(&mut self, id: AccountId) -> Option<&mut Account> {
         let at = place(id, self.shard)?;
         self.opened_mut(id.registrar)?.accounts.get_mut(at)
@@ -143,6 +157,17 @@ impl Book {
         if let Some((opened, at)) = self.opened_mut(id.registrar).zip(at) {
             opened.alter(at, change);
         }
+    }
+
+    /// How many accounts a registrar has opened: they have the numbers up to this one.
+    #[must_use]
+    pub fn opened_by(&self, registrar: u32) -> u64 {
+        self.opened(registrar).map_or(0, |opened| opened.accounts.len() as u64)
+    }
+
+    /// All registrars, lowest first.
+    pub fn registrars(&self) -> impl Iterator<Item = u32> {
+        self.registrars.iter().map(|(registrar, _)| *registrar)
     }
 
     /// What an account can spend.
@@ -209,21 +234,21 @@ impl Book {
         self.exported.insert(border, sum);
     }
 
-    /// Credits what an entry of another shard pays to an account of this one. The caller sees to it that each leg is
-    /// credited once.
-    ///
-    /// # Errors
-    /// [`Code::UnknownBeneficiary`], [`Code::LedgerMismatch`], [`Code::Overflow`]; nothing has changed then.
-    pub fn import(&mut self, from: Border, to: AccountId, amount: crate::Amount) -> Result<(), Code> {
-        let crossed = self.imported.get(&from).copied().unwrap_or_default();
-        let crossed = crossed.checked_add(amount.into()).ok_or(Code::Overflow)?;
-        let account = self.account_mut(to).ok_or(Code::UnknownBeneficiary)?;
-        if account.ledger != from.ledger {
-            return Err(Code::LedgerMismatch);
-        }
-        account.credits = account.credits.checked_add(amount.into()).ok_or(Code::Overflow)?;
-        self.imported.insert(from, crossed);
-        Ok(())
+    pub(crate) fn imported_from(&self, border: Border) -> Total {
+        self.imported.get(&border).copied().unwrap_or_default()
+    }
+
+    pub(crate) const fn used(&self) -> &Used {
+        &self.used
+    }
+
+    pub(crate) fn use_up(&mut self, id: EntryId) {
+        self.used.insert(id);
+    }
+
+    /// Takes in places that were used before; false if some of them are known already.
+    pub(crate) fn use_again(&mut self, spender: AccountId, run: Run) -> bool {
+        self.used.put(spender, run)
     }
 
     /// All accounts in the order of their names.
@@ -244,11 +269,13 @@ impl Book {
         })
     }
 
-    /// Bytes that accounts, terms and holds take.
+    /// Bytes that accounts, terms, holds, totals of other shards and used entries of theirs take.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let opened = self.registrars.iter().map(|(_, opened)| opened.bytes()).sum::<usize>();
-        (opened + self.holds.len() * 2 * (size_of::<EntryId>() + size_of::<Hold>())) as u64
+        let borders = (self.exported.len() + self.imported.len()) * 2 * size_of::<(Border, Total)>();
+        let holds = self.holds.len() * 2 * (size_of::<EntryId>() + size_of::<Hold>());
+        (opened + holds + borders + self.used.bytes()) as u64
     }
 }
 

@@ -1,7 +1,7 @@
 //! Entries of exclusive logs (paper, section III: xlogs).
 
 use synod_crypto::{Hash, HashKey, PublicKey};
-use synod_wire::{List, Wire, Writer, wire};
+use synod_wire::{Bytes, List, Wire, wire};
 
 use crate::{AccountId, Total, Units};
 
@@ -143,6 +143,24 @@ impl Entry {
         }
     }
 
+    /// What it pays out itself, without what it decides over.
+    #[must_use]
+    pub fn legs(&self) -> &[Leg] {
+        match &self.kind {
+            Kind::Close(leg) if leg.amount.0 == 0 => &[],
+            Kind::Pay(leg) | Kind::Close(leg) => std::slice::from_ref(leg),
+            Kind::MultiPay(legs) => legs,
+            Kind::Hold { .. } | Kind::Resolve { .. } | Kind::Rekey(_) | Kind::Move(_) | Kind::SetLimit(_) => {
+                &[]
+            }
+        }
+    }
+
+    /// Those of its legs that are of accounts of a shard.
+    pub fn legs_into(&self, shard: u16) -> impl Iterator<Item = &Leg> {
+        self.legs().iter().filter(move |leg| leg.to.shard == shard)
+    }
+
     /// Accounts that it names beside the spender: what happens to one of them may let a waiting entry settle.
     pub fn names(&self) -> impl Iterator<Item = AccountId> {
         let (legs, to, holds): (&[Leg], Option<AccountId>, &[EntryId]) = match &self.kind {
@@ -187,25 +205,16 @@ impl Digests {
     /// The digests of many entries, as [`Self::entry`] gives each, for less time.
     #[must_use]
     pub fn entries<'a>(&self, entries: impl Iterator<Item = &'a Entry>) -> Vec<Hash> {
-        let mut encoded = Writer::with_capacity(0);
-        let ends: Vec<usize> = entries
-            .map(|entry| {
-                entry.write(&mut encoded);
-                encoded.len()
-            })
-            .collect();
-        let mut rest = encoded.as_slice();
-        let starts = core::iter::once(0).chain(ends.iter().copied());
-        let each: Vec<&[u8]> = ends
-            .iter()
-            .zip(starts)
-            .map(|(end, start)| {
-                let (one, after) = rest.split_at(end - start);
-                rest = after;
-                one
-            })
-            .collect();
-        self.0.hash_each(&each)
+        let encoded: Vec<Bytes> = entries.map(Entry::encode).collect();
+        let encoded: Vec<&[u8]> = encoded.iter().map(|one| &one[..]).collect();
+        self.encoded(&encoded)
+    }
+
+    /// The digests of many entries that are encoded here, as [`Self::entry`] gives each, for less time. An entry has one encoding,
+    /// so the bytes that one was read from stand for it.
+    #[must_use]
+    pub fn encoded(&self, entries: &[&[u8]]) -> Vec<Hash> {
+        self.0.hash_each(entries)
     }
 }
 

@@ -4,7 +4,7 @@ use synod_crypto::Hash;
 use synod_wire::wire;
 
 use crate::account::{CLOSED, FROZEN};
-use crate::{AccountId, Book, Border, Code, EntryId, Hold, Opening, Terms, Total, Units};
+use crate::{AccountId, Book, Border, Code, EntryId, Hold, Opening, Run, Terms, Total, Units};
 
 wire! {
     /// An account as it stands.
@@ -52,6 +52,13 @@ wire! {
             /// How much in all.
             total: Total,
         },
+        /// Entries of another shard that were credited.
+        4 = Used {
+            /// Of whose log.
+            spender: AccountId,
+            /// Their places.
+            run: Run,
+        },
     }
 }
 
@@ -87,13 +94,16 @@ impl Book {
         for (border, total) in self.imported() {
             put(Part::Imported { border: *border, total: *total });
         }
+        for (spender, run) in self.used_runs() {
+            put(Part::Used { spender, run });
+        }
     }
 
     /// Takes a part in.
     ///
     /// # Errors
     /// Those of [`Self::open`]; [`Code::UnknownAccount`] for a hold of nobody, [`Code::Overflow`] for one beyond all sums,
-    /// [`Code::HoldResolved`] for one that was there before. Nothing has changed then.
+    /// [`Code::HoldResolved`] for one that was there before; [`Code::SequenceConflict`] for used places that were. Nothing has changed then.
     pub fn restore(&mut self, part: Part) -> Result<(), Code> {
         match part {
             Part::Account(standing) => self.restore_account(&standing),
@@ -106,6 +116,8 @@ impl Book {
                 self.imported_to(border, total);
                 Ok(())
             }
+            Part::Used { spender, run } if self.use_again(spender, run) => Ok(()),
+            Part::Used { .. } => Err(Code::SequenceConflict),
         }
     }
 

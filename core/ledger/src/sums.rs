@@ -4,13 +4,17 @@
 //! hashes *and* sums of both children, so no child's sums can be traded against the other's. All sums are unsigned and
 //! checked: nothing can be hidden behind a negative number.
 
-use synod_crypto::{Hash, Hasher};
+use synod_crypto::{Hash, Hasher, planted};
 use synod_wire::{List, Wire, wire};
 
-use crate::{Account, AccountId, Flags, Owner, Terms, Total};
+use crate::{AccountId, Flags, Opening, Owner, Standing, Total};
 
 /// Most levels above the leaves: 2^32 accounts.
 pub const LEVELS_MAX: usize = 32;
+/// Leaves of one range.
+pub const RANGE_LEAVES: usize = 1 << RANGE_LEVELS;
+/// Levels of the tree over one range.
+const RANGE_LEVELS: usize = 7;
 
 wire! {
     /// Sums over accounts.
@@ -69,6 +73,8 @@ wire! {
         pub debits: Total,
         /// What its holds set aside.
         pub pending: Total,
+        /// Of what payments do not touch: see [`Opening::rest`].
+        pub rest: Hash,
     }
 
     /// That a leaf stands at an index under a root.
@@ -78,6 +84,35 @@ wire! {
         pub index: u32,
         /// The siblings on the way up, and their sums.
         pub siblings: List<Node, LEVELS_MAX>,
+    }
+
+    /// That [`RANGE_LEAVES`] neighbours stand under a root, fewer at the end: range 0 has the first.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct SumRange {
+        /// Which range, from 0.
+        pub index: u32,
+        /// The siblings on the way up from the node over the range, and their sums.
+        pub siblings: List<Node, LEVELS_MAX>,
+    }
+}
+
+impl Opening {
+    /// Sixteen bytes that hide an account in its leaf from whoever does not know how it was opened. Replicas share no secret, so
+    /// it is as good as the registrar's `user_data` is hard to guess.
+    #[must_use]
+    pub fn salt(&self) -> [u8; 16] {
+        let hash = Hash::of_value("synod ledger salt", &(self.id, self.terms.user_data));
+        let mut salt = [0; 16];
+        salt.iter_mut().zip(hash.0).for_each(|(salt, byte)| *salt = byte);
+        salt
+    }
+
+    /// Of what a leaf shows of an account in no field of its own: recovery key, code, user data, highest limit, representative.
+    #[must_use]
+    pub fn rest(&self) -> Hash {
+        let terms = (self.terms.recovery, (self.terms.code, self.terms.user_data));
+        let carried = (self.limit_max, self.representative);
+        Hash::of_value("synod ledger rest", &((self.ledger, terms), carried))
     }
 }
 
@@ -104,20 +139,22 @@ impl Sums {
 }
 
 impl Opened {
-    /// Of an account as the book has it.
+    /// Of an account as it stands, whose holds set `pending` aside.
     #[must_use]
-    pub fn of(id: AccountId, account: &Account, terms: &Terms, salt: [u8; 16]) -> Self {
+    pub fn of(standing: &Standing, pending: Total, salt: [u8; 16]) -> Self {
+        let Opening { id, terms, .. } = &standing.opening;
         Self {
-            account: id,
+            account: *id,
             salt,
-            sequence: account.sequence(),
-            head: account.head(),
+            sequence: standing.sequence,
+            head: standing.head,
             owner: terms.owner,
             limit: Total::of(terms.limit.0),
-            flags: Flags(u16::from(account.is_closed()) | u16::from(account.is_frozen()) << 1),
-            credits: account.credits_posted(),
-            debits: account.debits_posted(),
-            pending: account.debits_pending(),
+            flags: Flags(u16::from(standing.is_closed) | u16::from(standing.is_frozen) << 1),
+            credits: standing.credits,
+            debits: standing.debits,
+            pending,
+            rest: standing.opening.rest(),
         }
     }
 
@@ -166,7 +203,11 @@ fn above(level: usize, left: &Node, right: &Node) -> Option<Node> {
     let sums = left.sums.checked_add(&right.sums)?;
     let mut hasher = Hasher::new("synod ledger node");
     hasher.add(&(level as u64).to_le_bytes());
-    hasher.add(&left.hash.0).add(&left.sums.encode()).add(&right.hash.0).add(&right.sums.encode());
+    if planted!(A31) {
+        hasher.add(&left.hash.0).add(&right.hash.0).add(&sums.encode());
+    } else {
+        hasher.add(&left.hash.0).add(&left.sums.encode()).add(&right.hash.0).add(&right.sums.encode());
+    }
     Some(Node { hash: hasher.finish(), sums })
 }
 
@@ -229,20 +270,93 @@ impl SumTree {
     }
 }
 
+impl SumTree {
+    /// The nodes of all accounts, in their order.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
+        self.levels.iter().take(1).flat_map(move |bottom| bottom.iter().take(count))
+    }
+
+    /// That a range is under the root; `None` beyond the last.
+    #[must_use]
+    pub fn range(&self, index: u32) -> Option<SumRange> {
+        let first = usize::try_from(index).ok()?.checked_mul(RANGE_LEAVES)?;
+        let mut at = (first < usize::try_from(self.count).ok()?).then_some(first / RANGE_LEAVES)?;
+        let mut siblings = List::default();
+        for level in self.levels.iter().skip(RANGE_LEVELS) {
+            if let Some(sibling) = level.get(at ^ 1) {
+                siblings.push(*sibling).ok()?;
+            }
+            at /= 2;
+        }
+        Some(SumRange { index, siblings })
+    }
+}
+
+/// How many levels a tree over so many accounts has above its leaves.
+const fn levels(count: u32) -> u32 {
+    let count = if count == 0 { 1 } else { count };
+    count.next_power_of_two().trailing_zeros()
+}
+
+/// The node at the top of a way from `node`, at an index of `level`.
+fn climb(mut node: Node, mut at: u32, level: usize, siblings: &[Node]) -> Option<Node> {
+    for (level, sibling) in (level + 1..).zip(siblings) {
+        let pair = if at % 2 == 0 { (&node, sibling) } else { (sibling, &node) };
+        (node, at) = (above(level, pair.0, pair.1)?, at / 2);
+    }
+    Some(node)
+}
+
 impl SumPath {
     /// Whether it shows that `leaf` with `sums` stands at its index under `root`, a tree over `count` accounts.
     #[must_use]
     pub fn shows(&self, leaf: &SumLeaf, sums: Sums, root: &Node, count: u32) -> bool {
-        let levels = count.max(1).next_power_of_two().trailing_zeros();
-        if self.index >= count || u32::try_from(self.siblings.len()) != Ok(levels) {
+        let is_its_length = u32::try_from(self.siblings.len()) == Ok(levels(count));
+        self.index < count && is_its_length && self.root(leaf, sums) == Some(*root)
+    }
+
+    /// The root that it leads to; `None` where a sum would pass 2^192.
+    #[must_use]
+    pub fn root(&self, leaf: &SumLeaf, sums: Sums) -> Option<Node> {
+        climb(leaf.node(sums), self.index, 0, &self.siblings)
+    }
+}
+
+impl SumRange {
+    /// How many leaves it has in a tree over `count` accounts.
+    #[must_use]
+    pub fn leaves(index: u32, count: u32) -> usize {
+        let first = u64::from(index).saturating_mul(RANGE_LEAVES as u64);
+        let left = u64::from(count).saturating_sub(first);
+        usize::try_from(left).unwrap_or(usize::MAX).min(RANGE_LEAVES)
+    }
+
+    /// How many ranges a tree over `count` accounts has.
+    #[must_use]
+    pub const fn of(count: u32) -> u32 {
+        count.div_ceil(RANGE_LEAVES as u32)
+    }
+
+    /// Whether it shows that these are the nodes of its range under `root`, a tree over `count` accounts.
+    #[must_use]
+    pub fn shows(&self, nodes: Vec<Node>, root: &Node, count: u32) -> bool {
+        let height = usize::try_from(levels(count)).unwrap_or(LEVELS_MAX);
+        let below = height.min(RANGE_LEVELS);
+        if nodes.is_empty()
+            || nodes.len() != Self::leaves(self.index, count)
+            || self.siblings.len() != height - below
+        {
             return false;
         }
-        let (mut node, mut at) = (leaf.node(sums), self.index);
-        for (level, sibling) in (1_usize..).zip(&self.siblings) {
-            let pair = if at % 2 == 0 { (&node, sibling) } else { (sibling, &node) };
-            let Some(next) = above(level, pair.0, pair.1) else { return false };
-            (node, at) = (next, at / 2);
+        let mut nodes = nodes;
+        nodes.resize(1 << below, empty());
+        for level in 1..=below {
+            let pairs = nodes.chunks_exact(2).map(|pair| above(level, &pair[0], &pair[1]));
+            let Some(next) = pairs.collect::<Option<Vec<Node>>>() else { return false };
+            nodes = next;
         }
-        node == *root
+        let top = nodes.first().and_then(|top| climb(*top, self.index, below, &self.siblings));
+        top == Some(*root)
     }
 }

@@ -197,6 +197,17 @@ pub enum Offer {
         /// What to broadcast.
         payload: Bytes,
     },
+    /// The same for a payload that the user put together and need not have read.
+    BroadcastRead {
+        /// Which slot: 1, 2, 3, ...
+        sequence: u64,
+        /// What to broadcast.
+        payload: Bytes,
+        /// What stands for it: see [`Items::digest`].
+        digest: Hash,
+        /// What reading it would give: see [`Items::read`].
+        read: Read,
+    },
     /// Answers `Proposed`: this node endorses the payload except the listed items.
     Judge {
         /// Which slot.

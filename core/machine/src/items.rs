@@ -138,6 +138,15 @@ impl View {
 #[derive(Clone)]
 pub struct Read(pub Arc<dyn Any + Send + Sync>);
 
+/// One thing that was read is the same as itself alone.
+impl PartialEq for Read {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Read {}
+
 impl core::fmt::Debug for Read {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Read")

@@ -50,7 +50,7 @@ impl Edwards {
         let mut out = Vec::with_capacity(encodings.len());
         for some in encodings.chunks(16) {
             match self.path {
-                Path::Portable => read_sixteen(some, &mut out, roots::<Plain>),
+                Path::Portable | Path::Avx2 => read_sixteen(some, &mut out, roots::<Plain>),
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: only `new` gives this path, after it found the instructions on this processor.
                 Path::Avx512 => read_sixteen(some, &mut out, |y| unsafe { crate::ifma::roots_25519(y) }),
@@ -75,7 +75,7 @@ impl Edwards {
         assert_eq!(points.len(), numbers.len(), "each point has its number");
         assert!(numbers.iter().all(|number| number[31] < 0x80), "numbers are below 2^255");
         let off = match self.path {
-            Path::Portable => eightfold::<Plain>(points, numbers),
+            Path::Portable | Path::Avx2 => eightfold::<Plain>(points, numbers),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: only `new` gives this path, after it found the instructions on this processor.
             Path::Avx512 => unsafe { crate::ifma::eightfold_25519(points, numbers) },

@@ -144,7 +144,7 @@ mod tests {
         let bytes: Vec<u8> = (0..=250).cycle().take(CHUNK).collect();
         let inputs: Vec<([u8; 32], &[u8])> =
             (0..5).flat_map(|_| KNOWN.map(|(size, _)| (*KEY, &bytes[..size]))).collect();
-        for hasher in [Hasher::portable(), Hasher::new()] {
+        for hasher in Hasher::all() {
             for (digest, (size, wanted)) in hashed(hasher, &inputs).iter().zip(KNOWN.iter().cycle()) {
                 let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
                 assert_eq!(&hex, wanted, "{size} bytes, {:?}", hasher.path());
@@ -163,7 +163,9 @@ mod tests {
             };
             let inputs: Vec<([u8; 32], &[u8])> = (0..count).map(&mut draw).collect();
             let plain = hashed(Hasher::portable(), &inputs);
-            assert_eq!(plain, hashed(Hasher::new(), &inputs), "{count} inputs");
+            for hasher in Hasher::all() {
+                assert_eq!(plain, hashed(hasher, &inputs), "{count} inputs, {:?}", hasher.path());
+            }
             for (input, digest) in inputs.iter().zip(&plain) {
                 assert_eq!(hashed(Hasher::portable(), &[*input]), [*digest], "as if it were alone");
             }

@@ -24,7 +24,22 @@ impl Hasher {
         if crate::wide::is_here() {
             return Self { path: Path::Avx512 };
         }
+        #[cfg(target_arch = "x86_64")]
+        if crate::half::is_here() {
+            return Self { path: Path::Avx2 };
+        }
         Self::portable()
+    }
+
+    /// All paths that this processor has.
+    #[cfg(test)]
+    pub(crate) fn all() -> Vec<Self> {
+        let mut all = vec![Self::portable(), Self::new()];
+        #[cfg(target_arch = "x86_64")]
+        if crate::half::is_here() {
+            all.push(Self { path: Path::Avx2 });
+        }
+        all
     }
 
     /// The portable path.
@@ -37,6 +52,17 @@ impl Hasher {
     #[must_use]
     pub const fn path(&self) -> Path {
         self.path
+    }
+
+    /// How many blocks one after the other, by the usual library, take the time of one step of sixteen here; `None` where
+    /// sixteen side by side take no less time than one after the other.
+    #[must_use]
+    pub const fn blocks_per_step(&self) -> Option<usize> {
+        match self.path {
+            Path::Portable => None,
+            Path::Avx2 => Some(6),
+            Path::Avx512 => Some(3),
+        }
     }
 
     /// Appends the 32-byte keyed BLAKE3 digest of each input of `size` bytes, `inputs` holding them one after another.
@@ -55,6 +81,13 @@ impl Hasher {
             // SAFETY: only `new` makes this path, after it found the instructions on this processor.
             return hash_all(key, inputs, size, out, |key, blocks, size| unsafe {
                 crate::wide::compress(key, blocks, size)
+            });
+        }
+        #[cfg(target_arch = "x86_64")]
+        if self.path == Path::Avx2 {
+            // SAFETY: as above.
+            return hash_all(key, inputs, size, out, |key, blocks, size| unsafe {
+                crate::half::compress(key, blocks, size)
             });
         }
         hash_all(key, inputs, size, out, compress::<PlainRow>);
@@ -78,6 +111,13 @@ impl Hasher {
                 crate::wide::compress(key, blocks, size)
             });
         }
+        #[cfg(target_arch = "x86_64")]
+        if self.path == Path::Avx2 {
+            // SAFETY: as above.
+            return hash_blocks(key, blocks, size, out, |key, blocks, size| unsafe {
+                crate::half::compress(key, blocks, size)
+            });
+        }
         hash_blocks(key, blocks, size, out, compress::<PlainRow>);
     }
 
@@ -98,6 +138,11 @@ impl Hasher {
         if self.path == Path::Avx512 {
             // SAFETY: only `new` makes this path, after it found the instructions on this processor.
             return hash_each(inputs, |chains, blocks| unsafe { crate::wide::step(chains, blocks) });
+        }
+        #[cfg(target_arch = "x86_64")]
+        if self.path == Path::Avx2 {
+            // SAFETY: as above.
+            return hash_each(inputs, |chains, blocks| unsafe { crate::half::step(chains, blocks) });
         }
         hash_each(inputs, each::step::<PlainRow>);
     }

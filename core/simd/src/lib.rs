@@ -31,6 +31,9 @@ mod each;
 mod edwards;
 mod field;
 mod field25519;
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "instructions that only some processors have; see the module")]
+mod half;
 mod hash;
 mod hasher;
 #[cfg(target_arch = "x86_64")]
@@ -67,6 +70,8 @@ pub use point::{PackedKey, Sum};
 pub enum Path {
     /// Arrays of words, on every processor.
     Portable,
+    /// Vectors of 256 bits; for hashes alone.
+    Avx2,
     /// Vectors of 512 bits; for sums, with the multiply-add of 52 bits.
     Avx512,
 }

@@ -12,7 +12,10 @@ impl Wire for u8 {
         out.byte(*self);
     }
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
-        input.fixed()
+        input.byte()
+    }
+    fn size_hint(&self) -> usize {
+        1
     }
 }
 
@@ -23,6 +26,9 @@ impl Wire for bool {
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         input.fixed()
     }
+    fn size_hint(&self) -> usize {
+        1
+    }
 }
 
 impl Wire for u64 {
@@ -31,6 +37,9 @@ impl Wire for u64 {
     }
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         input.varint()
+    }
+    fn size_hint(&self) -> usize {
+        10
     }
 }
 
@@ -44,6 +53,9 @@ macro_rules! narrow_varint {
                 let refusal = input.refuse(Why::BadVarint);
                 Self::try_from(input.varint()?).map_err(|_| refusal)
             }
+            fn size_hint(&self) -> usize {
+                size_of::<Self>() + 1
+            }
         }
     )*};
 }
@@ -51,10 +63,13 @@ narrow_varint!(u16, u32);
 
 impl Wire for u128 {
     fn write(&self, out: &mut Writer) {
-        out.fixed(self);
+        out.bytes(&self.to_be_bytes());
     }
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
-        input.fixed()
+        input.array().map(Self::from_be_bytes)
+    }
+    fn size_hint(&self) -> usize {
+        16
     }
 }
 
@@ -116,6 +131,9 @@ impl<A: Wire, B: Wire> Wire for (A, B) {
     }
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         Ok((A::read(input)?, B::read(input)?))
+    }
+    fn size_hint(&self) -> usize {
+        self.0.size_hint() + self.1.size_hint()
     }
 }
 

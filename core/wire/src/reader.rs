@@ -1,6 +1,6 @@
 //! Reading: a cursor over shared bytes that never allocates from a length field.
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use commonware_codec::{Error, FixedSize, Read, varint::UInt};
 
 use crate::{Malformed, Why};
@@ -21,8 +21,8 @@ impl Default for Limits {
 
 /// A cursor over one frame. Slices taken from it share the frame's memory.
 pub struct Reader {
-    rest: Bytes,
-    length: usize,
+    frame: Bytes,
+    at: usize,
 }
 
 impl Reader {
@@ -32,7 +32,7 @@ impl Reader {
     /// [`Why::TooLarge`] when `bytes` is longer than `limits.frame_max`.
     pub fn new(bytes: Bytes, limits: &Limits) -> Result<Self, Malformed> {
         let length = bytes.len();
-        let reader = Self { rest: bytes, length };
+        let reader = Self { frame: bytes, at: 0 };
         match u32::try_from(length) {
             Ok(length) if length <= limits.frame_max => Ok(reader),
             _ => Err(Malformed { at: 0, why: Why::TooLarge }),
@@ -42,14 +42,23 @@ impl Reader {
     /// A refusal that names the present position.
     #[must_use]
     pub fn refuse(&self, why: Why) -> Malformed {
-        let at = self.length.saturating_sub(self.rest.len());
-        Malformed { at: u32::try_from(at).unwrap_or(u32::MAX), why }
+        Malformed { at: u32::try_from(self.at()).unwrap_or(u32::MAX), why }
+    }
+
+    /// Bytes read so far.
+    #[must_use]
+    pub const fn at(&self) -> usize {
+        self.at
     }
 
     /// Bytes not yet read.
     #[must_use]
     pub fn remaining(&self) -> usize {
-        self.rest.len()
+        self.rest().len()
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.frame.get(self.at..).unwrap_or_default()
     }
 
     /// Takes `count` bytes, sharing the frame's memory.
@@ -57,10 +66,13 @@ impl Reader {
     /// # Errors
     /// [`Why::Short`] when fewer remain.
     pub fn take(&mut self, count: usize) -> Result<Bytes, Malformed> {
-        if count > self.rest.len() {
+        if count > self.remaining() {
             return Err(self.refuse(Why::Short));
         }
-        Ok(self.rest.split_to(count))
+        let end = self.at.saturating_add(count);
+        let taken = self.frame.slice(self.at..end);
+        self.at = end;
+        Ok(taken)
     }
 
     /// Takes exactly `N` bytes by value.
@@ -68,18 +80,27 @@ impl Reader {
     /// # Errors
     /// [`Why::Short`] when fewer remain.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let mut out = [0; N];
-        if N > self.rest.len() {
+        let Some(out) = self.rest().first_chunk::<N>().copied() else {
             return Err(self.refuse(Why::Short));
-        }
-        self.rest.copy_to_slice(&mut out);
+        };
+        self.at = self.at.saturating_add(N);
         Ok(out)
     }
 
     /// Reads a fixed-width value through the codec library.
     pub(crate) fn fixed<T: Read<Cfg = ()> + FixedSize>(&mut self) -> Result<T, Malformed> {
-        let refusal = self.refuse(Why::Short);
-        T::read_cfg(&mut self.rest, &()).map_err(|error| Malformed { why: translate(&error), ..refusal })
+        let mut rest = self.frame.slice(self.at..);
+        let value = T::read_cfg(&mut rest, &()).map_err(|error| self.refuse(translate(&error)))?;
+        self.at = self.frame.len().saturating_sub(rest.len());
+        Ok(value)
+    }
+
+    /// Takes one byte.
+    ///
+    /// # Errors
+    /// [`Why::Short`] at the end.
+    pub fn byte(&mut self) -> Result<u8, Malformed> {
+        self.array().map(|[byte]| byte)
     }
 
     /// Reads a minimal varint.
@@ -87,9 +108,15 @@ impl Reader {
     /// # Errors
     /// [`Why::BadVarint`] when it is padded or too wide, [`Why::Short`] when the input ends in it.
     pub fn varint(&mut self) -> Result<u64, Malformed> {
-        let refusal = self.refuse(Why::Short);
-        let UInt(value) = UInt::<u64>::read_cfg(&mut self.rest, &())
-            .map_err(|error| Malformed { why: translate(&error), ..refusal })?;
+        // Most fit a byte.
+        if let Some(small) = self.rest().first().copied().filter(|first| *first < 0x80) {
+            self.at = self.at.saturating_add(1);
+            return Ok(u64::from(small));
+        }
+        let mut rest = self.frame.slice(self.at..);
+        let UInt(value) =
+            UInt::<u64>::read_cfg(&mut rest, &()).map_err(|error| self.refuse(translate(&error)))?;
+        self.at = self.frame.len().saturating_sub(rest.len());
         Ok(value)
     }
 
@@ -115,7 +142,7 @@ impl Reader {
     /// # Errors
     /// [`Why::Trailing`] when bytes remain.
     pub fn finish(self) -> Result<(), Malformed> {
-        if self.rest.is_empty() { Ok(()) } else { Err(self.refuse(Why::Trailing)) }
+        if self.rest().is_empty() { Ok(()) } else { Err(self.refuse(Why::Trailing)) }
     }
 }
 

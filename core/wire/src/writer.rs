@@ -1,7 +1,7 @@
 //! Writing, and the trait that every value on a wire or in a record implements.
 
-use bytes::{BufMut, Bytes, BytesMut};
-use commonware_codec::{Write, varint::UInt};
+use bytes::Bytes;
+use commonware_codec::Write;
 
 use crate::{Limits, Malformed, Reader};
 
@@ -43,29 +43,34 @@ pub trait Wire: Sized {
 /// The bytes of an encoding under construction.
 #[derive(Default)]
 pub struct Writer {
-    out: BytesMut,
+    out: Vec<u8>,
 }
 
 impl Writer {
     /// Starts empty, with room for `capacity` bytes.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { out: BytesMut::with_capacity(capacity) }
+        Self { out: Vec::with_capacity(capacity) }
     }
 
     /// Appends raw bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
-        self.out.put_slice(bytes);
+        self.out.extend_from_slice(bytes);
     }
 
     /// Appends one byte.
     pub fn byte(&mut self, byte: u8) {
-        self.out.put_u8(byte);
+        self.out.push(byte);
     }
 
-    /// Appends a minimal varint.
+    /// Appends a minimal varint: seven bits a byte, the least first, the highest bit set in all but the last.
     pub fn varint(&mut self, value: u64) {
-        UInt(value).write(&mut self.out);
+        let mut rest = value;
+        while rest >= 0x80 {
+            self.out.push(rest.to_le_bytes()[0] | 0x80);
+            rest >>= 7;
+        }
+        self.out.push(rest.to_le_bytes()[0]);
     }
 
     /// Appends the count of a sequence.
@@ -99,6 +104,6 @@ impl Writer {
     /// Ends the writing.
     #[must_use]
     pub fn freeze(self) -> Bytes {
-        self.out.freeze()
+        Bytes::from(self.out)
     }
 }

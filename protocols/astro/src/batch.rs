@@ -11,13 +11,17 @@ use synod_crypto::{Hash, Hasher, Signature};
 use synod_ledger::{AccountId, Digests, Entry, Opening};
 use synod_machine::broadcast::{ITEMS_MAX, Items, Lot, PAYLOAD_MAX, Read};
 use synod_machine::planted;
-use synod_wire::{Bytes, Limits, List, Wire, Writer, wire};
+use synod_wire::{Bytes, Draw, Drawn, Limits, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::config::Profile;
 use crate::dependency::{BackedBatch, Backing, Dependency, With, backed, root_of_with};
 
 /// Most openings of one batch.
 pub const OPENINGS_MAX: usize = 1_024;
+/// Most entries of other shards that one batch imports.
+pub const IMPORTS_MAX: usize = 256;
+/// Bytes of the shortest line: an entry has two digests' worth of them.
+const LINE_BYTES_MIN: usize = 64;
 /// Longest path of an entry.
 const PATH_MAX: usize = 32;
 
@@ -53,7 +57,7 @@ wire! {
         pub entries: Hash,
         /// Over the authorizations.
         pub auths: Hash,
-        /// Over the openings.
+        /// Over the openings, and over the entries of other shards that it imports, if it does.
         pub openings: Hash,
     }
 
@@ -66,6 +70,8 @@ wire! {
         pub openings: List<Opening, OPENINGS_MAX>,
         /// Entries; those of one log in its order.
         pub lines: List<Line, ITEMS_MAX>,
+        /// Entries of other shards that are credited with this batch, in the order of their places. Their proofs travel beside it.
+        pub imports: Imports,
     }
 
     /// An entry of a batch, to whoever has the header.
@@ -77,6 +83,46 @@ wire! {
         pub count: u32,
         /// Siblings from the entry up.
         pub path: List<Hash, PATH_MAX>,
+    }
+}
+
+/// Entries of other shards. They stand last in a batch and take no byte where there are none, so that batches of a network of one
+/// shard are written as before there were others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imports(List<Arc<Entry>, IMPORTS_MAX>);
+
+impl core::ops::Deref for Imports {
+    type Target = [Arc<Entry>];
+
+    fn deref(&self) -> &[Arc<Entry>] {
+        &self.0
+    }
+}
+
+impl Wire for Imports {
+    fn write(&self, out: &mut Writer) {
+        if !self.is_empty() {
+            self.0.write(out);
+        }
+    }
+
+    fn read(input: &mut Reader) -> Result<Self, Malformed> {
+        let refusal = input.refuse(Why::NotCanonical);
+        if input.remaining() == 0 {
+            return Ok(Self::default());
+        }
+        let entries: List<Arc<Entry>, IMPORTS_MAX> = List::read(input)?;
+        if entries.is_empty() { Err(refusal) } else { Ok(Self(entries)) }
+    }
+
+    fn size_hint(&self) -> usize {
+        if self.is_empty() { 0 } else { self.0.size_hint() }
+    }
+}
+
+impl Draw for Imports {
+    fn draw(from: &mut Drawn) -> Self {
+        Self(List::draw(from))
     }
 }
 
@@ -122,24 +168,57 @@ pub struct Opened {
     pub digests: Vec<Hash>,
     /// What its entries are backed with (profile II).
     pub(crate) backings: BTreeMap<u32, With>,
+    /// The digest of each entry that it imports.
+    imported: Vec<Hash>,
     /// Its encoding.
     payload: Bytes,
 }
 
+/// What a batch is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// See [`Batch::openings`].
+    pub openings: Vec<Opening>,
+    /// See [`Batch::lines`].
+    pub lines: Vec<Line>,
+    /// See [`Batch::imports`].
+    pub imports: Vec<Arc<Entry>>,
+}
+
 impl Opened {
-    /// Puts a batch together.
+    /// Puts a batch together that imports nothing.
     ///
     /// # Panics
     /// Above [`ITEMS_MAX`] lines or [`OPENINGS_MAX`] openings.
     #[must_use]
     pub fn new(shard: u16, lot: Lot, prev: Hash, openings: Vec<Opening>, lines: Vec<Line>) -> Self {
-        let digests = digests(&lines);
-        let (entries, auths, opened) = roots(&digests, &openings, &lines);
+        Self::of(shard, lot, prev, Content { openings, lines, imports: Vec::new() })
+    }
+
+    /// Puts a batch together.
+    ///
+    /// # Panics
+    /// Above [`ITEMS_MAX`] lines, [`OPENINGS_MAX`] openings or [`IMPORTS_MAX`] imports.
+    #[must_use]
+    pub fn of(shard: u16, lot: Lot, prev: Hash, content: Content) -> Self {
+        let Content { openings, lines, imports } = content;
+        let (written, spans) = write_lines(&lines);
+        let (digests, imported) = (digests(written.as_slice(), &spans), digests_of(&imports));
+        let (entries, auths, opened) = roots(&digests, &openings, &lines, &imported);
         let header = Header { shard, lot, prev, entries, auths, openings: opened };
         let openings = List::try_from(openings).expect("the representative counts openings");
         let lines = List::try_from(lines).expect("the representative counts lines");
-        let batch = Batch { header, openings, lines };
-        Self { digest: header.digest(), payload: batch.encode(), batch, digests, backings: BTreeMap::new() }
+        let imports = Imports(List::try_from(imports).expect("the representative counts imports"));
+        let batch = Batch { header, openings, lines, imports };
+        let beside = header.size_hint() + batch.openings.size_hint() + batch.imports.size_hint();
+        let mut payload = Writer::with_capacity(beside + written.len());
+        batch.header.write(&mut payload);
+        batch.openings.write(&mut payload);
+        payload.count(batch.lines.len());
+        payload.bytes(written.as_slice());
+        batch.imports.write(&mut payload);
+        let (payload, backings) = (payload.freeze(), BTreeMap::new());
+        Self { digest: header.digest(), payload, batch, digests, backings, imported }
     }
 
     /// Puts a batch of profile II together, of entries with what each is backed with.
@@ -159,15 +238,15 @@ impl Opened {
         let backings: BTreeMap<u32, With> = withs.collect();
         let digests = back_all(plain.digests, &backings);
         let mut batch = plain.batch;
-        (batch.header.entries, ..) = roots(&digests, &batch.openings, &batch.lines);
+        (batch.header.entries, ..) = roots(&digests, &batch.openings, &batch.lines, &[]);
         let all = backings.iter().map(|(at, with)| {
             let with = List::try_from(with.to_vec()).expect("the representative counts dependencies");
             Backing { at: *at, with }
         });
         let all = List::try_from(all.collect::<Vec<_>>()).expect("lines are counted");
-        let whole = BackedBatch { batch, backings: all };
+        let whole = BackedBatch { backings: all, batch };
         let (payload, batch) = (whole.encode(), whole.batch);
-        Self { digest: batch.header.digest(), payload, batch, digests, backings }
+        Self { digest: batch.header.digest(), payload, batch, digests, backings, imported: Vec::new() }
     }
 
     /// Reads a payload of a profile.
@@ -176,12 +255,16 @@ impl Opened {
         if profile.credits() { Self::read_backed(payload) } else { Self::read(payload) }
     }
 
+    /// A batch of profile II, which imports nothing.
     fn read_backed(payload: &Bytes) -> Option<Self> {
         let limits = Limits { frame_max: PAYLOAD_MAX };
-        let BackedBatch { batch, backings } = BackedBatch::decode(payload.clone(), &limits).ok()?;
+        let BackedBatch { backings, batch } = BackedBatch::decode(payload.clone(), &limits).ok()?;
         let count = u32::try_from(batch.lines.len()).ok()?;
         let is_sound = |backing: &Backing| backing.at < count && !backing.with.is_empty();
         if !backings.is_sorted_by(|one, next| one.at < next.at) || !backings.iter().all(is_sound) {
+            return None;
+        }
+        if batch.openings.is_empty() && batch.lines.is_empty() || !batch.imports.is_empty() {
             return None;
         }
         let backings: BTreeMap<u32, With> = backings
@@ -189,37 +272,28 @@ impl Opened {
             .into_iter()
             .map(|Backing { at, with }| (at, With::new(with.into_vec())))
             .collect();
-        let digests = back_all(digests(&batch.lines), &backings);
-        Self::fitting(batch, digests, backings, payload)
-    }
-
-    /// A batch of something whose header fits.
-    fn fitting(
-        batch: Batch,
-        digests: Vec<Hash>,
-        backings: BTreeMap<u32, With>,
-        payload: &Bytes,
-    ) -> Option<Self> {
-        if batch.openings.is_empty() && batch.lines.is_empty() {
-            return None;
-        }
-        let header = &batch.header;
-        let fits =
-            roots(&digests, &batch.openings, &batch.lines) == (header.entries, header.auths, header.openings);
-        let digest = header.digest();
-        fits.then(|| Self { digest, batch, digests, backings, payload: payload.clone() })
+        let plain = Digests::default().entries(batch.lines.iter().map(|line| &*line.entry));
+        let (digests, header) = (back_all(plain, &backings), &batch.header);
+        let fits = roots(&digests, &batch.openings, &batch.lines, &[])
+            == (header.entries, header.auths, header.openings);
+        let (digest, imported) = (header.digest(), Vec::new());
+        fits.then(|| Self { digest, batch, digests, backings, imported, payload: payload.clone() })
     }
 
     /// Reads a payload; `None` unless it is a batch of something whose header fits.
     #[must_use]
     pub fn read(payload: &Bytes) -> Option<Self> {
-        let limits = Limits { frame_max: PAYLOAD_MAX };
-        let batch = Batch::decode(payload.clone(), &limits).ok()?;
-        if batch.openings.is_empty() && batch.lines.is_empty() {
+        let (batch, spans) = decode(payload).ok()?;
+        let is_in_order = batch.imports.is_sorted_by(|one, next| one.id < next.id);
+        if batch.openings.is_empty() && batch.lines.is_empty() && batch.imports.is_empty() || !is_in_order {
             return None;
         }
-        let digests = digests(&batch.lines);
-        Self::fitting(batch, digests, BTreeMap::new(), payload)
+        let (digests, imported) = (digests(payload, &spans), digests_of(&batch.imports));
+        let header = &batch.header;
+        let fits = roots(&digests, &batch.openings, &batch.lines, &imported)
+            == (header.entries, header.auths, header.openings);
+        let (digest, backings) = (header.digest(), BTreeMap::new());
+        fits.then(|| Self { digest, batch, digests, backings, imported, payload: payload.clone() })
     }
 
     /// The payload that [`Self::read`] reads.
@@ -249,6 +323,11 @@ impl Opened {
             .map(|(at, (line, digest))| (at, line, *digest))
     }
 
+    /// The entries of other shards that it imports, with their digests.
+    pub(crate) fn imports(&self) -> impl Iterator<Item = (&Arc<Entry>, Hash)> {
+        self.batch.imports.iter().zip(self.imported.iter().copied())
+    }
+
     /// Proves one entry; `None` beyond the last.
     #[must_use]
     pub fn prove(&self, index: u32) -> Option<EntryProof> {
@@ -261,12 +340,57 @@ impl Opened {
         let lines = self.batch.lines.len() * (size_of::<Line>() + size_of::<Hash>());
         let openings = self.batch.openings.len() * size_of::<Opening>();
         let backings = self.backings.values().flat_map(|with| with.iter()).map(|one| one.bytes());
-        (size_of::<Self>() + lines + openings + self.payload.len()) as u64 + backings.sum::<u64>()
+        let imports = self.batch.imports.len() * 2 * (size_of::<Entry>() + size_of::<Hash>());
+        (size_of::<Self>() + lines + openings + imports + self.payload.len()) as u64 + backings.sum::<u64>()
     }
 }
 
-fn digests(lines: &[Line]) -> Vec<Hash> {
-    Digests::default().entries(lines.iter().map(|line| &*line.entry))
+/// Where an entry stands in an encoding.
+type Span = core::ops::Range<usize>;
+
+/// The lines of a batch one after the other, and where their entries stand there.
+fn write_lines(lines: &[Line]) -> (Writer, Vec<Span>) {
+    let mut out = Writer::with_capacity(lines.iter().map(Wire::size_hint).sum());
+    let spans = lines.iter().map(|line| {
+        let start = out.len();
+        line.entry.write(&mut out);
+        let span = start..out.len();
+        line.auth.write(&mut out);
+        span
+    });
+    let spans = spans.collect();
+    (out, spans)
+}
+
+/// What [`Batch::decode`] gives, and where the entries stand in the payload: their bytes are what their digests are of.
+fn decode(payload: &Bytes) -> Result<(Batch, Vec<Span>), Malformed> {
+    let mut input = Reader::new(payload.clone(), &Limits { frame_max: PAYLOAD_MAX })?;
+    let (header, openings) = (Header::read(&mut input)?, List::read(&mut input)?);
+    let refusal = input.refuse(Why::TooLong);
+    let count = input.count(ITEMS_MAX)?;
+    // No line is shorter than this: a short input that claims many reserves little and then ends.
+    let room = count.min(input.remaining() / LINE_BYTES_MIN + 1);
+    let (mut lines, mut spans) = (Vec::with_capacity(room), Vec::with_capacity(room));
+    for _ in 0..count {
+        let start = input.at();
+        let entry = Arc::<Entry>::read(&mut input)?;
+        spans.push(start..input.at());
+        lines.push(Line { entry, auth: Auth::read(&mut input)? });
+    }
+    let imports = Imports::read(&mut input)?;
+    input.finish()?;
+    let lines = List::try_from(lines).map_err(|_| refusal)?;
+    Ok((Batch { header, openings, lines, imports }, spans))
+}
+
+fn digests(encoded: &[u8], spans: &[Span]) -> Vec<Hash> {
+    let entries: Vec<&[u8]> =
+        spans.iter().map(|span| encoded.get(span.clone()).unwrap_or_default()).collect();
+    Digests::default().encoded(&entries)
+}
+
+fn digests_of(entries: &[Arc<Entry>]) -> Vec<Hash> {
+    Digests::default().entries(entries.iter().map(|entry| &**entry))
 }
 
 /// The digest of one entry, without what it is backed with.
@@ -313,9 +437,14 @@ pub(crate) fn prove(digests: &[Hash], index: u32) -> Option<EntryProof> {
     Some(EntryProof { index, count: tree.count(), path })
 }
 
-fn roots(digests: &[Hash], openings: &[Opening], lines: &[Line]) -> (Hash, Hash, Hash) {
+fn roots(digests: &[Hash], openings: &[Opening], lines: &[Line], imported: &[Hash]) -> (Hash, Hash, Hash) {
     let auths = lines.iter().map(|line| &line.auth);
-    (tree(digests).root(), over("synod astro authorizations", auths), over("synod astro openings", openings))
+    let opened = over("synod astro openings", openings);
+    let beside = match imported {
+        [] => opened,
+        imported => over("synod astro imports", core::iter::once(&opened).chain(imported)),
+    };
+    (tree(digests).root(), over("synod astro authorizations", auths), beside)
 }
 
 /// Batches as payloads of a broadcast.
@@ -371,4 +500,66 @@ fn is_closed(opened: &Opened, items: &[u32]) -> bool {
             }
             !is_behind || planted!(A25)
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use synod_machine::testing::pick;
+    use synod_wire::{Draw, Drawn};
+
+    use super::*;
+
+    /// Batches of all kinds, whole, cut short, prolonged and with bytes changed.
+    #[test]
+    fn a_batch_that_is_read_with_the_places_of_its_entries_is_the_one_that_its_encoding_says() {
+        let (mut drawn, mut read, mut refused) = (Drawn::new(3), 0, 0);
+        let limits = Limits { frame_max: PAYLOAD_MAX };
+        for _ in 0..300 {
+            let whole = Batch::draw(&mut drawn).encode();
+            for _ in 0..8 {
+                let mut bytes = whole.to_vec();
+                match drawn.below(4) {
+                    0 => bytes.truncate(pick(&mut drawn, whole.len())),
+                    1 => bytes.push(0),
+                    2 => {
+                        let at = pick(&mut drawn, bytes.len());
+                        bytes[at] ^= 1 << drawn.below(8);
+                    }
+                    _ => {}
+                }
+                let payload = Bytes::from(bytes);
+                let (placed, plain) = (decode(&payload), Batch::decode(payload.clone(), &limits));
+                assert_eq!(placed.as_ref().map(|(batch, _)| batch).ok(), plain.as_ref().ok());
+                let Ok((batch, spans)) = placed else {
+                    refused += 1;
+                    continue;
+                };
+                read += 1;
+                assert_eq!(spans.len(), batch.lines.len());
+                for (line, span) in batch.lines.iter().zip(&spans) {
+                    assert_eq!(payload.slice(span.clone()), line.entry.encode());
+                }
+                let alone = batch.lines.iter().map(|line| Digests::default().entry(&line.entry));
+                assert_eq!(digests(&payload, &spans), alone.collect::<Vec<Hash>>());
+            }
+        }
+        assert!(read > 600 && refused > 600, "{read} read, {refused} refused");
+    }
+
+    #[test]
+    fn a_batch_that_is_put_together_is_read_as_it_was() {
+        let mut drawn = Drawn::new(4);
+        for _ in 0..50 {
+            let Batch { header, openings, lines, imports } = Batch::draw(&mut drawn);
+            let mut imports = imports.0.into_vec();
+            imports.sort_by_key(|entry| entry.id);
+            imports.dedup_by_key(|entry| entry.id);
+            let content = Content { openings: openings.into_vec(), lines: lines.into_vec(), imports };
+            let is_empty =
+                content.lines.is_empty() && content.openings.is_empty() && content.imports.is_empty();
+            let opened = Opened::of(header.shard, header.lot, header.prev, content);
+            assert_eq!(opened.payload(), opened.batch.encode());
+            assert_eq!(Opened::read(&opened.payload()), (!is_empty).then_some(opened));
+        }
+    }
 }

@@ -8,6 +8,8 @@ use synod_machine::broadcast::{Bounds, ITEMS_MAX, View};
 use synod_machine::{Recover, Span};
 use synod_quorum::NodeId;
 
+use crate::shards::Shards;
+
 /// What a replica needs to know.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -19,6 +21,8 @@ pub struct Config {
     pub genesis: Vec<Opening>,
     /// The sum that limits of a registrar's accounts may reach; other registrars open accounts without limits.
     pub caps: BTreeMap<u32, Units>,
+    /// The other shards; [`Shards::default`] where there are none.
+    pub shards: Shards,
     /// Parameters.
     pub parameters: Parameters,
 }

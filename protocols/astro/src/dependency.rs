@@ -94,10 +94,10 @@ wire! {
     /// A batch of profile II as it is broadcast: its entries' digests cover what they are backed with.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct BackedBatch {
-        /// The batch.
-        pub batch: Batch,
         /// By entry, in their order; entries without dependencies are left out.
         pub backings: List<Backing, ITEMS_MAX>,
+        /// The batch.
+        pub batch: Batch,
     }
 }
 

@@ -15,4 +15,8 @@ synod_machine::faults! {
     WrongEntry = 4_306, "wrong_entry";
     /// Vouched for payments where nobody does, in another's name, or with a signature that is not good.
     BadCredit = 4_332, "bad_credit";
+    /// Sent entries of a shard with a proof that is none.
+    BadBundle = 4_340, "bad_bundle";
+    /// Broadcast a batch that imports what cannot be credited.
+    BadImport = 4_341, "bad_import";
 }

@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use synod_crypto::{Claim, Keys, PublicKey, Scope, Signature, Verified, verify_all};
-use synod_ledger::{Digests, EntryId, Opening};
+use synod_ledger::{Digests, EntryId};
 use synod_machine::broadcast::{Except, Lot, View};
 use synod_machine::{Cost, Job as Run};
 use synod_quorum::{Epoch, NodeId, NodeSet};
 use synod_wire::Bytes;
 
-use crate::batch::{Auth, Line, Opened, digest_of, root};
+use crate::batch::{Auth, Content, Line, Opened, digest_of, root};
+use crate::bundle::{Bundle, Unproven};
 use crate::config::Profile;
 use crate::dependency::{self, Credit, Credited, Sub, Vouch, With, are_distinct};
+use crate::shards::Proofs;
 use crate::words::{Authorized, Receipt, Settled};
 
 /// What a batch is read for.
@@ -66,11 +68,9 @@ pub enum Work {
         lot: Lot,
         /// Digest of the batch before.
         prev: synod_crypto::Hash,
-        /// Accounts to open.
-        openings: Vec<Opening>,
-        /// Entries.
-        lines: Vec<Line>,
-        /// What each is backed with; none but in profile II.
+        /// What it is made of.
+        content: Content,
+        /// What each entry is backed with; none but in profile II.
         withs: Option<Vec<Option<With>>>,
     },
     /// Vouches for payments.
@@ -118,6 +118,17 @@ pub enum Work {
         from: NodeId,
         /// The receipt.
         receipt: Receipt,
+    },
+    /// Checks the proof of entries that cross between shards.
+    Bundle {
+        /// Who sent it.
+        from: NodeId,
+        /// The entries.
+        bundle: Arc<Bundle>,
+        /// The members of their shard.
+        view: Arc<View>,
+        /// How.
+        proofs: Proofs,
     },
 }
 
@@ -179,6 +190,15 @@ pub enum Made {
         from: NodeId,
         /// The receipt, if it is good.
         receipt: Option<Receipt>,
+    },
+    /// A bundle was checked.
+    Bundle {
+        /// Who sent it.
+        from: NodeId,
+        /// The bundle.
+        bundle: Arc<Bundle>,
+        /// The digests of its entries, if it is good.
+        digests: Result<Vec<synod_crypto::Hash>, Unproven>,
     },
 }
 
@@ -246,7 +266,7 @@ impl Work {
                 let digest = Digests::default().entry(&line.entry);
                 let good = match line.auth {
                     Auth::Owner(signature) => {
-                        claim(&view, Authorized { entry: digest }, key, signature).verify(keys).is_ok()
+                        owner_claim(&view, Authorized { entry: digest }, key, signature).verify(keys).is_ok()
                     }
                     Auth::Institution => false,
                 };
@@ -265,10 +285,12 @@ impl Work {
                 let is_good = claim.is_some_and(|claim| claim.verify(keys).is_ok());
                 Made::Credit { from, credit: is_good.then_some(credit) }
             }
-            Self::Build { shard, lot, prev, openings, lines, withs } => {
+            Self::Build { shard, lot, prev, content, withs } => {
                 let opened = match withs {
-                    Some(withs) => Opened::new_backed(shard, lot, prev, openings, (lines, withs)),
-                    None => Opened::new(shard, lot, prev, openings, lines),
+                    Some(withs) => {
+                        Opened::new_backed(shard, lot, prev, content.openings, (content.lines, withs))
+                    }
+                    None => Opened::of(shard, lot, prev, content),
                 };
                 let payload = opened.payload();
                 Made::Built(Arc::new(opened), payload)
@@ -283,6 +305,10 @@ impl Work {
                 let is_good =
                     receipt_claim(&view, from, &receipt).is_some_and(|claim| claim.verify(keys).is_ok());
                 Made::Receipt { from, receipt: is_good.then_some(receipt) }
+            }
+            Self::Bundle { from, bundle, view, proofs } => {
+                let digests = (proofs.check)(&bundle, &view, keys);
+                Made::Bundle { from, bundle, digests }
             }
         }
     }
@@ -299,8 +325,9 @@ impl Work {
                 let signed = keys.iter().flatten().count() + words;
                 Cost { batch_verify: u32::try_from(signed).unwrap_or(u32::MAX), ..Cost::default() }
             }
-            Self::Build { lines, .. } => {
-                let bytes = (lines.len() * size_of::<Line>()) as u64;
+            Self::Build { content, .. } => {
+                let lines = content.lines.len() + content.imports.len();
+                let bytes = (lines * size_of::<Line>()) as u64;
                 Cost { hashed: 2 * bytes, coded: bytes, ..Cost::default() }
             }
             Self::Vouch { digests, .. } => {
@@ -310,6 +337,11 @@ impl Work {
             Self::Admit { .. } | Self::Receipt { .. } | Self::Credit { .. } => {
                 Cost { verify: 1, ..Cost::default() }
             }
+            Self::Bundle { bundle, view, .. } => {
+                let hashed = (bundle.proven.len() * 2 * size_of::<Line>()) as u64;
+                let quorum = u32::try_from(view.roster.weights().intersecting()).unwrap_or(u32::MAX);
+                Cost { hashed, batch_verify: quorum, ..Cost::default() }
+            }
         }
     }
 
@@ -317,16 +349,25 @@ impl Work {
         match self {
             Self::Read { lot, .. } => Some(NodeId(u32::from(lot.source))),
             Self::Check { opened, .. } => Some(NodeId(u32::from(opened.lot().source))),
-            Self::Receipt { from, .. } | Self::Credit { from, .. } => Some(*from),
+            Self::Receipt { from, .. } | Self::Bundle { from, .. } | Self::Credit { from, .. } => Some(*from),
             Self::Admit { .. } | Self::Build { .. } | Self::Sign { .. } | Self::Vouch { .. } => None,
         }
     }
 }
 
-/// An owner's claim: good in every view, so it names none.
-fn claim(view: &View, statement: Authorized, key: PublicKey, signature: Signature) -> Claim<Authorized> {
-    let scope = Scope { cluster: view.cluster, epoch: Epoch(0) };
-    Claim { statement, scope, signer: NodeId(u32::MAX), key, signature }
+/// Where owners' signatures are good: in every view, so they name none.
+pub(crate) fn owner_scope(view: &View) -> Scope {
+    Scope { cluster: view.cluster, epoch: Epoch(0) }
+}
+
+/// An owner's claim.
+pub(crate) fn owner_claim(
+    view: &View,
+    statement: Authorized,
+    key: PublicKey,
+    signature: Signature,
+) -> Claim<Authorized> {
+    Claim { statement, scope: owner_scope(view), signer: NodeId(u32::MAX), key, signature }
 }
 
 fn receipt_claim(view: &View, from: NodeId, receipt: &Receipt) -> Option<Claim<Settled>> {
@@ -347,7 +388,7 @@ fn check(opened: &Opened, view: &View, owners: &[Option<PublicKey>], keys: &Keys
             // An owner signs its entry; what that is backed with, its representative adds (4.6).
             let is_backed = opened.backings.contains_key(&index);
             let entry = if is_backed { digest_of(&line.entry) } else { digest };
-            claims.push(claim(view, Authorized { entry }, *key, signature));
+            claims.push(owner_claim(view, Authorized { entry }, *key, signature));
             at.push((index, *key));
         }
     }

@@ -7,17 +7,22 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use synod_crypto::{Hash, PublicKey};
+use synod_crypto::{Hash, PublicKey, near};
 use synod_ledger::{AccountId, Book, Class, Code, Entry, EntryId, Kind, Opening, Owner, Total, Units, judge};
 use synod_machine::broadcast::Lot;
 use synod_machine::planted;
 
 use crate::batch::{Auth, Line};
+use crate::borders::Borders;
+use crate::bundle::Place;
 use crate::config::Profile;
 use crate::credits::Credits;
 use crate::logs::Logs;
 use crate::waits::{Cause, Waiter, Waits};
 use crate::xlog::{Base, Certified, Lots, Slot, Xlog};
+
+/// How many entries before it is needed a thing is asked for: so many take the time that memory takes.
+const AHEAD: usize = 4;
 
 /// An entry that settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +43,8 @@ pub(crate) struct Settlement {
     pub(crate) entries: Vec<Settled>,
     /// Entries of batches whose exception may be gone.
     pub(crate) again: Vec<Left>,
+    /// Entries of other shards that are credited now that their accounts are open.
+    pub(crate) imported: Vec<Place>,
 }
 
 /// An entry that was left out of a batch, the first of its log there.
@@ -64,23 +71,28 @@ pub(crate) struct Ledger {
     profile: Profile,
     book: Book,
     window: u64,
+    pub(crate) borders: Borders,
     open: Logs,
     /// Money under way; none but in profile II.
     credits: Option<Box<Credits>>,
-    waits: Waits,
+    pub(crate) waits: Waits,
     /// What happened and somebody waits for, who was not woken yet.
     stirred: BTreeSet<Cause>,
 }
 
 impl Ledger {
-    pub(crate) fn new(profile: Profile, book: Book, window: u64) -> Self {
-        let open = Logs::new(book.shard());
-        let credits = profile.credits().then(Box::default);
-        Self { profile, book, window, open, credits, waits: Waits::default(), stirred: BTreeSet::new() }
+    pub(crate) fn new(profile: Profile, book: Book, window: u64, shards: BTreeSet<u16>) -> Self {
+        let (open, credits) = (Logs::new(book.shard()), profile.credits().then(Box::default));
+        let (borders, waits) = (Borders::new(shards), Waits::default());
+        Self { profile, book, window, borders, open, credits, waits, stirred: BTreeSet::new() }
     }
 
     pub(crate) const fn book(&self) -> &Book {
         &self.book
+    }
+
+    pub(crate) const fn window(&self) -> u64 {
+        self.window
     }
 
     pub(crate) const fn book_mut(&mut self) -> &mut Book {
@@ -97,9 +109,48 @@ impl Ledger {
         Ok(())
     }
 
+    /// Has what the next entries of a list rest on brought nearer, while `at` is worked on: nothing of it is in a cache otherwise.
+    pub(crate) fn near(&self, lines: &[Line], at: usize) {
+        let ahead = |steps: usize| lines.get(at.saturating_add(steps)).map(|line| &*line.entry);
+        lines.get(at.saturating_add(4 * AHEAD)).into_iter().for_each(|line| near(&line.entry.id));
+        if let Some(entry) = ahead(3 * AHEAD) {
+            self.open.near_place(entry.id.spender);
+            self.near_accounts(entry);
+        }
+        ahead(2 * AHEAD).into_iter().for_each(|entry| self.open.near_log(entry.id.spender));
+        self.near_slot(ahead(AHEAD).map(|entry| entry.id.spender));
+    }
+
+    fn near_accounts(&self, entry: &Entry) {
+        self.book.near(entry.id.spender);
+        if let Kind::Pay(leg) = &entry.kind {
+            self.book.near(leg.to);
+        }
+    }
+
+    fn near_slot(&self, id: Option<AccountId>) {
+        id.and_then(|id| self.open.get(id)).into_iter().for_each(Xlog::near_first);
+    }
+
+    /// The same for logs in which something may settle.
+    fn near_settling(&self, work: &VecDeque<AccountId>) {
+        let ahead = |steps: usize| work.get(steps).copied();
+        ahead(5 * AHEAD).into_iter().for_each(|id| self.open.near_place(id));
+        ahead(4 * AHEAD).into_iter().for_each(|id| self.open.near_log(id));
+        self.near_slot(ahead(3 * AHEAD));
+        let first = |id: AccountId| self.open.get(id)?.slots().next();
+        ahead(2 * AHEAD).and_then(first).into_iter().for_each(|slot| near(&slot.line.entry.id));
+        ahead(AHEAD).and_then(first).into_iter().for_each(|slot| self.near_accounts(&slot.line.entry));
+    }
+
     /// The open ends of all logs that have one.
     pub(crate) fn open(&self) -> impl Iterator<Item = (AccountId, &Xlog)> {
         self.open.iter()
+    }
+
+    /// The open end of a log, if it has one.
+    pub(crate) fn log(&self, id: AccountId) -> Option<&Xlog> {
+        self.open.get(id)
     }
 
     /// How many open entries a log has.
@@ -149,7 +200,41 @@ impl Ledger {
     /// # Errors
     /// See [`Self::accept`].
     pub(crate) fn may_accept(&self, line: &Line, digest: Hash, by: Authority) -> Result<Option<Total>, Code> {
-        let entry = &line.entry;
+        self.place(&line.entry, digest, || self.authorize(line, by))
+    }
+
+    /// What an entry takes that could be accepted once the holder of this key signed it.
+    ///
+    /// # Errors
+    /// See [`Self::accept`].
+    pub(crate) fn may_sign(
+        &self,
+        entry: &Entry,
+        digest: Hash,
+        key: PublicKey,
+    ) -> Result<Option<Total>, Code> {
+        self.place(entry, digest, || self.signs(entry, key))
+    }
+
+    /// Whether it is for the holder of this key to sign an entry.
+    ///
+    /// # Errors
+    /// [`Code::UnknownAccount`], [`Code::Unauthorized`], and [`Code::LimitNotCosigned`] for what owners do not decide.
+    pub(crate) fn signs(&self, entry: &Entry, key: PublicKey) -> Result<(), Code> {
+        match self.owner(entry.id).ok_or(Code::UnknownAccount)? {
+            _ if matches!(entry.kind, Kind::SetLimit(_)) => Err(Code::LimitNotCosigned),
+            Owner::SelfSigned(own) | Owner::Distilled { single: own, .. } if own == key => Ok(()),
+            Owner::SelfSigned(_) | Owner::Distilled { .. } | Owner::Custodial(_) => Err(Code::Unauthorized),
+        }
+    }
+
+    /// What an entry takes at its place, if it is authorized.
+    fn place(
+        &self,
+        entry: &Entry,
+        digest: Hash,
+        authorize: impl FnOnce() -> Result<(), Code>,
+    ) -> Result<Option<Total>, Code> {
         let EntryId { spender, n } = entry.id;
         let account = self.book.account(spender).ok_or(Code::UnknownAccount)?;
         let (base, sn) = (Base::of(&self.book, spender), account.sequence());
@@ -171,10 +256,8 @@ impl Ledger {
         if self.handover(entry.id).is_some() {
             return Err(Code::SequenceGap);
         }
-        self.authorize(line, by)?;
-        if entry.names().any(|account| account.shard != self.book.shard()) {
-            return Err(Code::WrongShard);
-        }
+        authorize()?;
+        self.may_leave(entry)?;
         if !self.profile.has_holds() && matches!(entry.kind, Kind::Hold { .. } | Kind::Resolve { .. }) {
             return Err(Code::Unsupported);
         }
@@ -190,6 +273,9 @@ impl Ledger {
         }
         if account.is_frozen() {
             return Err(Code::Frozen);
+        }
+        if self.waits_abroad(entry) {
+            return Err(Code::Busy);
         }
         let owes = |slot: &Slot| slot.line.entry.names().any(|id| id == spender);
         match judge(&self.book, entry, xlog.promised()) {
@@ -263,29 +349,38 @@ impl Ledger {
         }
     }
 
-    /// Counts a certificate for an entry, in a batch or by descent; what settles by it, [`Self::settle`] says.
-    pub(crate) fn certify(&mut self, line: &Line, digest: Hash, lot: Option<Lot>) -> Certified {
+    /// Counts a certificate for an entry by descent; what settles by it, [`Self::settle`] says.
+    pub(crate) fn certify(&mut self, line: &Line, digest: Hash) -> Certified {
+        self.count_certificate(line, digest, None).0
+    }
+
+    /// Counts a certificate for an entry of a batch, and says whether the entry waits for its turn and did not know of the batch.
+    pub(crate) fn certify_in(&mut self, line: &Line, digest: Hash, lot: Lot) -> (Certified, bool) {
+        self.count_certificate(line, digest, Some(lot))
+    }
+
+    fn count_certificate(&mut self, line: &Line, digest: Hash, lot: Option<Lot>) -> (Certified, bool) {
         let EntryId { spender, n } = line.entry.id;
         let base = Base::of(&self.book, spender);
         if n <= base.sequence {
             let again = planted!(A5) && self.book.apply(&line.entry, digest).is_ok();
             let contradicts = !again && (n == 0 || n == base.sequence && digest != base.head);
-            return if contradicts { Certified::Contradicts } else { Certified::Whole };
+            return (if contradicts { Certified::Contradicts } else { Certified::Whole }, false);
         }
         let how = (lot, self.profile.descends());
-        let (before, known) = match self.open.get_mut(spender) {
-            Some(xlog) => (xlog.count(), xlog.certify_known(base, (n, digest), how)),
-            None => (0, None),
-        };
-        let (certified, expected) = match known {
-            Some(certified) => (certified, before),
-            None => {
-                let slot = self.fresh(line, digest);
-                let certified = self.open.or_default(spender, &self.book).certify(base, slot, how);
-                (certified, before.saturating_add(1))
+        let known = self.open.get_mut(spender).map(|xlog| {
+            let before = xlog.count();
+            (xlog.certify_known(base, (n, digest), how), before, xlog.count())
+        });
+        let ((certified, is_new), expected, count) = match known {
+            Some((Some(certified), before, count)) => (certified, before, count),
+            _ => {
+                let (slot, before) = (self.fresh(line, digest), known.map_or(0, |(_, before, _)| before));
+                let xlog = self.open.or_default(spender, &self.book);
+                let certified = xlog.certify(base, slot, how);
+                (certified, before.saturating_add(1), xlog.count())
             }
         };
-        let count = self.open.get(spender).map_or(0, Xlog::count);
         if certified != Certified::Contradicts && count < expected {
             // What gave way to it may let others have its money.
             self.stir(Cause::Funds(spender));
@@ -295,7 +390,7 @@ impl Ledger {
         if count == 0 {
             self.open.remove(spender);
         }
-        certified
+        (certified, is_new)
     }
 
     /// The entries that logs lack below certified ones.
@@ -360,8 +455,8 @@ impl Ledger {
         !self.stirred.is_empty()
     }
 
-    fn stir(&mut self, cause: Cause) {
-        if self.waits.has(cause) {
+    pub(crate) fn stir(&mut self, cause: Cause) {
+        if !self.waits.is_empty() && self.waits.has(cause) {
             self.stirred.insert(cause);
         }
     }
@@ -380,21 +475,26 @@ impl Ledger {
     /// holds and accounts are here (Listing 9, 4.7).
     pub(crate) fn settle(&mut self, changed: impl IntoIterator<Item = AccountId>) -> Settlement {
         let (mut work, mut out) = (VecDeque::from_iter(changed), Settlement::default());
+        out.entries.reserve(work.len());
         loop {
             while let Some(cause) = self.stirred.pop_first() {
                 self.wake(cause, &mut work, &mut out);
             }
+            self.near_settling(&work);
             let Some(account) = work.pop_front() else { return out };
             self.settle_log(account, &mut out);
         }
     }
 
     fn settle_log(&mut self, id: AccountId, out: &mut Settlement) {
-        self.waits.let_go(Waiter::Log(id));
+        if !self.waits.is_empty() {
+            self.waits.let_go(Waiter::Log(id));
+        }
         loop {
             let base = Base::of(&self.book, id);
             let Some(slot) = self.open.get(id).and_then(|xlog| xlog.next(base)) else { return };
             let entry = &slot.line.entry;
+            // Before it settles: holds that it decides over are gone behind it.
             let causes = if self.waits.is_empty() { Vec::new() } else { self.causes(entry) };
             let applied = match &mut self.credits {
                 None => self.book.apply(entry, slot.digest).map(|()| true),
@@ -415,10 +515,10 @@ impl Ledger {
             if xlog.is_empty() {
                 self.open.remove(id);
             }
+            causes.into_iter().for_each(|cause| self.stir(cause));
             let by_descent = slot.lots.is_empty();
             let Slot { line, digest, lots, .. } = slot;
             out.entries.push(Settled { line, digest, lots, by_descent, is_paid });
-            causes.into_iter().for_each(|cause| self.stir(cause));
         }
     }
 
@@ -443,6 +543,7 @@ impl Ledger {
         for (waiter, at) in self.waits.take(cause) {
             match waiter {
                 Waiter::Log(log) => work.push_back(log),
+                Waiter::Import(id) => self.import_at_last(id, out),
                 Waiter::Batch(lot, spender) => out.again.push(Left { lot, spender, at }),
             }
         }
@@ -452,7 +553,8 @@ impl Ledger {
     pub(crate) fn bytes(&self) -> u64 {
         let slots: usize = self.open.iter().map(|(_, xlog)| xlog.count()).sum();
         let slots = (slots * 2 * (size_of::<Slot>() + size_of::<Entry>())) as u64;
-        self.book.bytes() + self.open.bytes() + slots + self.waits.bytes() + self.credit_bytes()
+        let beside = self.waits.bytes() + self.borders.bytes() + self.credit_bytes();
+        self.book.bytes() + self.open.bytes() + slots + beside
     }
 
     pub(crate) fn assert_sound(&self) {

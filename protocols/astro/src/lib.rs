@@ -28,8 +28,14 @@
 //!
 //! *Hosted* by nodes of kind astro; docs/adr/open.md lists what is known to be missing.
 //!
-//! *Not built*: distilled authorizations, witnesses, shards, cuts, views that change, the client's wallet. There
-//! is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
+//! *Wallets.* An owner who signs has a [`wallet::Wallet`]: one entry per place, checked by f + 1 replicas before it is signed, given to one
+//! replica after another until it settles.
+//!
+//! *Shards.* In profile II-F a payment to an account of another shard is debited here; its entry goes there with its proof ([`Bundle`]), is put
+//! into a batch by one member, and is credited once that batch is certified, once per entry. See [`Shards`].
+//!
+//! *Not built*: distilled authorizations, witnesses, cuts, views that change, shards in profiles I and II.
+//! There is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
 //! the user keeps it, who knows the names of all that did.
 //!
 //! *Bounds.* The book; per account `window` open entries; per lane `lane_window + retain` batches of which something is open, and of
@@ -37,6 +43,8 @@
 //! [`synod_machine::Bounded`].
 
 mod batch;
+mod borders;
+mod bundle;
 mod config;
 mod credits;
 mod dependency;
@@ -46,12 +54,18 @@ mod ledger;
 mod logs;
 mod receipt;
 mod replica;
+mod shards;
 mod trace;
 mod waits;
+pub mod wallet;
 mod words;
 mod xlog;
 
-pub use batch::{Auth, BackedBatches, Batch, Batches, EntryProof, Header, Line, OPENINGS_MAX, Opened};
+pub use batch::{
+    Auth, BackedBatches, Batch, Batches, Content, EntryProof, Header, IMPORTS_MAX, Imports, Line,
+    OPENINGS_MAX, Opened,
+};
+pub use bundle::{Bundle, BundleId, Place, Proven, Unproven};
 pub use config::{Config, LINE_BYTES_MAX, Parameters, Profile, Setup, WINDOW_MAX};
 pub use dependency::{BackedBatch, Backing, Credit, Credited, DEPENDENCIES_MAX, Dependency, Sub, Vouch};
 pub use fault::Fault;
@@ -61,6 +75,7 @@ pub use receipt::{
     verify_receipt,
 };
 pub use replica::{Carrier, Replica};
+pub use shards::{Neighbour, Shards};
 pub use trace::Rule;
 pub use words::{
     Authorized, Draft, Input, LOOKED_MAX, Level, Message, Output, Promise, Receipt, Record, Refusal, Seen,

@@ -1,19 +1,25 @@
 //! The open ends of logs by account. Accounts of a registrar have the numbers 1, 2, 3 and so on, so a log is found by its number.
+//! Logs come and go with each payment: the memory of one that ended is the next one's.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
+use synod_crypto::near;
 use synod_ledger::{AccountId, Book};
 
 use crate::xlog::Xlog;
 
-/// Logs of one registrar's accounts, number 1 first.
-type Dense = Vec<Option<Box<Xlog>>>;
+/// Where logs of one registrar's accounts are kept, number 1 first: the place in the store and one more, if there is a log.
+type Dense = Vec<Option<NonZeroU32>>;
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Logs {
     shard: u16,
     dense: Vec<(u32, Dense)>,
+    store: Vec<Xlog>,
+    /// Places of the store that no account has, the last one that was given back last.
+    free: Vec<NonZeroU32>,
     /// Logs of accounts that are not open here.
     strange: BTreeMap<AccountId, Xlog>,
     count: usize,
@@ -22,7 +28,14 @@ pub(crate) struct Logs {
 impl Logs {
     /// Of the accounts of a shard, none of which has a log.
     pub(crate) const fn new(shard: u16) -> Self {
-        Self { shard, dense: Vec::new(), strange: BTreeMap::new(), count: 0 }
+        Self {
+            shard,
+            dense: Vec::new(),
+            store: Vec::new(),
+            free: Vec::new(),
+            strange: BTreeMap::new(),
+            count: 0,
+        }
     }
 
     /// How many there are.
@@ -32,22 +45,44 @@ impl Logs {
 
     /// Bytes held beside what the logs hold, for memory accounting.
     pub(crate) fn bytes(&self) -> u64 {
-        let places: usize = self.dense.iter().map(|(_, dense)| dense.len()).sum();
-        (places * size_of::<Option<Box<Xlog>>>() + self.count * 2 * size_of::<(AccountId, Xlog)>()) as u64
+        let places: usize = self.dense.iter().map(|(_, dense)| dense.capacity()).sum();
+        let places =
+            places * size_of::<Option<NonZeroU32>>() + self.free.capacity() * size_of::<NonZeroU32>();
+        let strange = self.strange.len() * 2 * size_of::<(AccountId, Xlog)>();
+        (places + self.store.capacity() * Xlog::EMPTY_BYTES_MAX + strange) as u64
+    }
+
+    /// Has the place of a log brought nearer, which is looked up soon.
+    pub(crate) fn near_place(&self, id: AccountId) {
+        self.at(id).into_iter().for_each(near);
+    }
+
+    /// Has a log brought nearer whose place is near.
+    pub(crate) fn near_log(&self, id: AccountId) {
+        self.place(id).and_then(|place| self.store.get(index(place))).into_iter().for_each(Xlog::near);
     }
 
     pub(crate) fn get(&self, id: AccountId) -> Option<&Xlog> {
-        let dense = self.place(id).and_then(|(of, at)| self.dense.get(of)?.1.get(at)?.as_deref());
-        dense.or_else(|| self.strange.get(&id))
+        match self.place(id) {
+            Some(place) => self.store.get(index(place)),
+            None if self.strange.is_empty() => None,
+            None => self.strange.get(&id),
+        }
     }
 
     pub(crate) fn get_mut(&mut self, id: AccountId) -> Option<&mut Xlog> {
-        let dense = self.place(id).and_then(|(of, at)| self.dense.get_mut(of)?.1.get_mut(at)?.as_deref_mut());
-        dense.or_else(|| self.strange.get_mut(&id))
+        match self.place(id) {
+            Some(place) => self.store.get_mut(index(place)),
+            None if self.strange.is_empty() => None,
+            None => self.strange.get_mut(&id),
+        }
     }
 
     /// The log of an account, made if there is none.
     pub(crate) fn or_default(&mut self, id: AccountId, book: &Book) -> &mut Xlog {
+        if let Some(place) = self.place(id) {
+            return &mut self.store[index(place)];
+        }
         if book.account(id).is_none() || self.strange.contains_key(&id) {
             self.count += usize::from(!self.strange.contains_key(&id));
             return self.strange.entry(id).or_default();
@@ -59,19 +94,36 @@ impl Logs {
                 of
             }
         };
-        let dense = &mut self.dense[of].1;
         let at = usize::try_from(id.local.saturating_sub(1)).expect("the account is in memory");
-        if dense.len() <= at {
-            dense.resize_with(at + 1, || None);
+        if self.dense[of].1.len() <= at {
+            self.dense[of].1.resize(at + 1, None);
         }
-        self.count += usize::from(dense[at].is_none());
-        dense[at].get_or_insert_default()
+        let place = self.take();
+        self.dense[of].1[at] = Some(place);
+        self.count += 1;
+        &mut self.store[index(place)]
+    }
+
+    /// A place of the store for a log.
+    fn take(&mut self) -> NonZeroU32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.store.push(Xlog::default());
+            let count = u32::try_from(self.store.len()).ok().and_then(NonZeroU32::new);
+            count.expect("as many logs as accounts at most, of which 2^32 fit in no memory")
+        })
     }
 
     pub(crate) fn remove(&mut self, id: AccountId) {
-        let dense = self.place(id).and_then(|(of, at)| self.dense.get_mut(of)?.1.get_mut(at)?.take());
-        let is_here = dense.is_some() || self.strange.remove(&id).is_some();
-        self.count -= usize::from(is_here);
+        if let Some(place) = self.place(id) {
+            self.store[index(place)].clear();
+            self.free.push(place);
+            if let Some(kept) = self.kept(id) {
+                *kept = None;
+            }
+            self.count -= 1;
+        } else if self.strange.remove(&id).is_some() {
+            self.count -= 1;
+        }
     }
 
     /// All of them, in the order of their accounts, those that are not open here behind.
@@ -79,19 +131,35 @@ impl Logs {
         let shard = self.shard;
         let dense = self.dense.iter().flat_map(move |(registrar, dense)| {
             let logs = (1_u64..).zip(dense);
-            logs.filter_map(move |(local, log)| {
-                Some((AccountId { shard, registrar: *registrar, local }, log.as_deref()?))
+            logs.filter_map(move |(local, place)| {
+                let log = self.store.get(index((*place)?))?;
+                Some((AccountId { shard, registrar: *registrar, local }, log))
             })
         });
         dense.chain(self.strange.iter().map(|(id, log)| (*id, log)))
     }
 
-    /// Where a log is, if its account is open.
-    fn place(&self, id: AccountId) -> Option<(usize, usize)> {
-        let of = self.dense.binary_search_by_key(&id.registrar, |(registrar, _)| *registrar).ok();
-        let of = of.filter(|_| id.shard == self.shard)?;
-        Some((of, usize::try_from(id.local.checked_sub(1)?).ok()?))
+    /// Where the log of an account is, if it is open and has one.
+    fn place(&self, id: AccountId) -> Option<NonZeroU32> {
+        *self.at(id)?
     }
+
+    fn at(&self, id: AccountId) -> Option<&Option<NonZeroU32>> {
+        let of = self.dense.binary_search_by_key(&id.registrar, |(registrar, _)| *registrar).ok();
+        let (_, dense) = self.dense.get(of.filter(|_| id.shard == self.shard)?)?;
+        dense.get(usize::try_from(id.local.checked_sub(1)?).ok()?)
+    }
+
+    fn kept(&mut self, id: AccountId) -> Option<&mut Option<NonZeroU32>> {
+        let of = self.dense.binary_search_by_key(&id.registrar, |(registrar, _)| *registrar).ok()?;
+        let (_, dense) = self.dense.get_mut(of)?;
+        dense.get_mut(usize::try_from(id.local.checked_sub(1)?).ok()?)
+    }
+}
+
+/// Places count from 1.
+fn index(place: NonZeroU32) -> usize {
+    usize::try_from(place.get() - 1).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod again;
 mod certify;
+mod check;
 mod credits;
 mod desk;
 mod endorse;
@@ -12,16 +13,18 @@ mod profile_i;
 mod pull;
 mod receipts;
 mod recover;
+mod shards;
 mod show;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use synod_ledger::{Book, EntryId};
+use synod_ledger::{Book, Digests, EntryId};
 use synod_machine::broadcast::{Broadcast, Lot, Offer, ReliableBroadcast};
 use synod_machine::{Bounded, Event, Lift, Machine, Nested, Recover, To, Turn, Unrecoverable};
 use synod_quorum::{Model, NodeId, NodeSet, Quorums};
 
-use crate::batch::Line;
+use crate::batch::{IMPORTS_MAX, Line};
+use crate::bundle;
 use crate::config::Config;
 use crate::fault::Fault;
 use crate::job::{Done, Job, Made, Purpose, Work};
@@ -32,6 +35,7 @@ use desk::Desk;
 use feed::Feed;
 use lane::Lane;
 use pull::Wanted;
+use shards::{Asking, Exporter, Importer};
 
 /// A broadcast that can carry batches: one whose deliveries say which items are certified, and whose proofs show it.
 pub trait Carrier: ReliableBroadcast + Recover + Bounded {}
@@ -52,6 +56,7 @@ fn say<B: Carrier>(turn: &mut Turn<'_, Replica<B>>, to: impl Into<To>, word: Wor
 /// One member's part in the ledger of its shard.
 pub struct Replica<B: Machine> {
     config: Config,
+    digests: Digests,
     quorums: Quorums,
     broadcast: Nested<B>,
     /// What the broadcast said in this step and was not looked at.
@@ -68,6 +73,9 @@ pub struct Replica<B: Machine> {
     wanted: BTreeMap<EntryId, Wanted>,
     /// Entries that settled by the certificate of a later one, for whoever is behind.
     descended: BTreeMap<EntryId, Line>,
+    exporter: Exporter,
+    importer: Importer,
+    asking: Asking,
 }
 
 /// The broadcast's words in the replica's.
@@ -100,11 +108,18 @@ impl<B: Carrier> Replica<B> {
         let members = config.view.roster.all();
         let quorums = Quorums::new(Model::Byzantine, members.count())
             .map_err(|_| Unrecoverable("no members".into()))?;
-        if !members.contains(config.me) {
+        let me = config.me.member().filter(|_| members.contains(config.me));
+        let Some(me) = me.map(u32::from) else {
             return Err(Unrecoverable("this node is no member of the view".into()));
-        }
+        };
         if let Some(fault) = config.parameters.fault() {
             return Err(Unrecoverable(fault.into()));
+        }
+        if let Some(fault) = config.shards.fault(config.view.context.shard) {
+            return Err(Unrecoverable(fault.into()));
+        }
+        if !config.parameters.profile.funds_first() && !config.shards.numbers().is_empty() {
+            return Err(Unrecoverable("shards pay each other in profile II-F alone".into()));
         }
         let (carried, longest) = (channel.payload_max(), config.parameters.payload_max());
         if carried < longest {
@@ -123,17 +138,26 @@ impl<B: Carrier> Replica<B> {
             }
         }
         Ok(Self {
-            ledger: Ledger::new(config.parameters.profile, book, config.parameters.window),
+            ledger: Ledger::new(
+                config.parameters.profile,
+                book,
+                config.parameters.window,
+                config.shards.numbers(),
+            ),
+            digests: Digests::default(),
             quorums,
             broadcast: Nested::new(channel),
             heard: VecDeque::new(),
             lanes,
-            desk: Desk::default(),
+            desk: Desk::of(me),
             claims: Claims::default(),
             feed: Feed::default(),
             shown: VecDeque::new(),
             wanted: BTreeMap::new(),
             descended: BTreeMap::new(),
+            exporter: Exporter::default(),
+            importer: Importer::default(),
+            asking: Asking::default(),
             config,
         })
     }
@@ -183,10 +207,14 @@ impl<B: Carrier> Replica<B> {
     }
 
     fn on_message(&mut self, from: NodeId, message: Message<B::Message>, turn: &mut Turn<'_, Self>) {
-        if !self.config.view.roster.all().contains(from) {
+        let is_member = self.config.view.roster.all().contains(from);
+        if !is_member && self.config.shards.member(from).is_none() {
             return turn.blame(from, Fault::Stranger);
         }
         match message {
+            Message::Own(Word::Bundle(bundle)) => self.on_bundle(from, bundle, turn),
+            Message::Own(Word::WantProof(place)) => self.on_want_proof(from, place, turn),
+            _ if !is_member => self.on_message_from_abroad(from, message, turn),
             Message::Broadcast(message) => self.tell(Event::Message { from, message }, turn),
             Message::Own(Word::Receipt(receipt)) => self.on_receipt(from, receipt, turn),
             Message::Own(Word::AskReceipts(lots)) => self.on_ask_receipts(from, &lots, turn),
@@ -194,6 +222,23 @@ impl<B: Carrier> Replica<B> {
             Message::Own(Word::Here(line)) => self.on_here(from, line, turn),
             Message::Own(Word::Credit(credit)) => self.on_credit(from, credit, turn),
             Message::Own(Word::AskCredits(asked)) => self.on_ask_credits(from, &asked, turn),
+            Message::Own(Word::Imported { .. } | Word::Heard { .. }) => turn.blame(from, Fault::Stranger),
+        }
+    }
+
+    /// What a member of another shard may say beside bundles.
+    fn on_message_from_abroad(
+        &mut self,
+        from: NodeId,
+        message: Message<B::Message>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        match message {
+            Message::Own(Word::Imported { life, first, places }) => {
+                self.on_imported(from, (life, first), &places, turn);
+            }
+            Message::Own(Word::Heard { life, upto }) => self.on_heard_import(from, (life, upto)),
+            _ => turn.blame(from, Fault::Stranger),
         }
     }
 
@@ -218,6 +263,7 @@ impl<B: Carrier> Replica<B> {
                 Some(receipt) => self.count_receipt(receipt, turn),
                 None => turn.blame(from, Fault::BadReceipt),
             },
+            Made::Bundle { from, bundle, digests } => self.on_bundle_checked(from, &bundle, digests, turn),
         }
     }
 
@@ -229,14 +275,22 @@ impl<B: Carrier> Replica<B> {
             Event::Input(Input::Open { ticket, opening }) => self.on_open(ticket, opening, turn),
             Event::Input(Input::Kept(position)) => self.on_kept(position, turn),
             Event::Input(Input::Look { ticket, from, count }) => self.on_look(ticket, from, count, turn),
+            Event::Input(Input::Check { ticket, entry, key }) => self.on_check(ticket, &entry, key, turn),
+            Event::Input(Input::ReadLog { ticket, account }) => self.on_read_log(ticket, account, turn),
             Event::Message { from, message } => self.on_message(from, message, turn),
             Event::Timer(Timer::Broadcast(timer)) => self.tell(Event::Timer(timer), turn),
             Event::Timer(Timer::Flush) => self.on_flush_due(turn),
             Event::Timer(Timer::Want(id)) => self.on_want_due(id, turn),
             Event::Timer(Timer::Receipts) => self.on_receipts_due(turn),
+            Event::Timer(Timer::Border) => self.on_border_due(turn),
+            Event::Timer(Timer::Proof(id)) => self.on_proof_due(id, turn),
             Event::Done(Done::Broadcast(done)) => self.tell(Event::Done(done), turn),
             Event::Done(Done::Own(made)) => self.on_made(made, turn),
-            Event::Loaded { name, bytes } => self.tell(Event::Loaded { name, bytes }, turn),
+            Event::Loaded { name, bytes } => {
+                if !self.on_bundle_loaded(name, bytes.as_ref(), turn) {
+                    self.tell(Event::Loaded { name, bytes }, turn);
+                }
+            }
             Event::Link { peer, link } => self.tell(Event::Link { peer, link }, turn),
         }
     }
@@ -251,6 +305,23 @@ impl<B: Carrier> Replica<B> {
     ) {
         let digest = self.broadcast.get().judged_as(lot.into()).unwrap_or(digest);
         self.tell(Event::Input(Offer::Judge { slot: lot.into(), digest, except }), turn);
+    }
+}
+
+impl<B: Carrier> Replica<B> {
+    /// Bytes that entries take which cross between shards, of so many accounts here.
+    fn border_max(&self, accounts: u64) -> u64 {
+        let shards = self.config.shards.numbers().len() as u64;
+        if shards == 0 {
+            return 0;
+        }
+        // Below twice a window a bundle of a whole batch is taken.
+        let rows = 2 * self.config.parameters.window + bundle::PLACES_MAX as u64;
+        let members = u64::from(self.quorums.members());
+        accounts * shards * rows * Exporter::row_max()
+            + Importer::bytes_max(shards)
+            + members * (IMPORTS_MAX * (8 << 10)) as u64 * self.config.parameters.lane_window
+            + Asking::bytes_max()
     }
 }
 
@@ -300,6 +371,9 @@ impl<B: Carrier> Bounded for Replica<B> {
             + self.desk.bytes()
             + self.claims.bytes()
             + self.feed.bytes()
+            + self.exporter.bytes()
+            + self.importer.bytes()
+            + self.asking.bytes()
             + small as u64
     }
 
@@ -326,5 +400,6 @@ impl<B: Carrier> Bounded for Replica<B> {
             + accounts * parameters.window * line
             + self.shown_max() * size_of::<(u64, Lot)>() as u64
             + pull::DESCENDED_MAX as u64 * 2 * line
+            + self.border_max(accounts)
     }
 }

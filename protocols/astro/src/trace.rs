@@ -33,6 +33,18 @@ names! {
     Depend = "L10.72_depend";
     /// A batch whose entries have settled is receipted.
     Receipt = "receipt";
+    /// Listing 1: f + 1 replicas would endorse what a wallet is about to sign.
+    Check = "L1_check";
+    /// Listing 1: a wallet signs the one entry of a place.
+    Sign = "L1_sign";
+    /// A wallet gives what it signed to another replica, for the one before was silent.
+    Elsewhere = "elsewhere";
+    /// A wallet without its file takes its account over.
+    TakeOver = "take_over";
+    /// Certified entries leave for another shard.
+    Export = "export";
+    /// Entries of another shard are credited.
+    Import = "import";
 }
 
 impl From<Rule> for ErasedRule {

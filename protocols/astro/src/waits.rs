@@ -25,6 +25,8 @@ pub(crate) enum Waiter {
     Log(AccountId),
     /// The entries of a log in a batch, to be judged again.
     Batch(Lot, AccountId),
+    /// An entry of another shard, to be credited.
+    Import(EntryId),
 }
 
 /// The least account, and the least of whoever waits.

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
-use synod_crypto::{Hash, Signature, Statement};
+use synod_crypto::{Hash, PublicKey, Signature, Statement};
 use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Opening, Part, Standing, Total, UserData};
 use synod_machine::broadcast::{Context, Except, ITEMS_MAX, Lot, PAYLOAD_MAX};
 use synod_machine::{Message as Spoken, Queue, Record as Kept};
 use synod_wire::{Blob, Bytes, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::batch::{Line, Opened};
+use crate::bundle::{Bundle, BundleId, PLACES_MAX, Place};
 use crate::dependency::{Credit, DEPENDENCIES_MAX, Dependency};
+use crate::wallet::Log;
 
 /// Receipts asked for at once.
 pub(crate) const ASKED_MAX: usize = 64;
+/// Imported entries told at once.
+pub(crate) const IMPORTED_MAX: usize = 512;
 
 wire! {
     /// What an owner signs of an entry. It is good in every view.
@@ -70,6 +74,27 @@ wire! {
         32 = Credit(Credit),
         /// Do you vouch for these payments to those accounts?
         33 = AskCredits(List<(AccountId, EntryId), ASKED_MAX>),
+        /// Between shards, and beside a batch that imports: entries of a shard with their proof.
+        64 = Bundle(Arc<Bundle>),
+        /// The proof of this entry, please: it is said to be imported, or a batch imports it.
+        65 = WantProof(Place),
+        /// To members of the shard that these left: they are credited here, for good.
+        66 = Imported {
+            /// Drawn at each start: what is told is counted anew.
+            life: u64,
+            /// How many this member had credited of that shard's when the first of them was, itself counted, since it remembers; 0
+            /// where the answer is to a bundle that came again, and nobody counts.
+            first: u64,
+            /// The entries.
+            places: List<Place, IMPORTED_MAX>,
+        },
+        /// Of what you imported, this member has settled all up to a number.
+        67 = Heard {
+            /// In which life of yours it was counted.
+            life: u64,
+            /// The number.
+            upto: u64,
+        },
     }
 
     /// An order that a representative gives its place in the log: of a customer of its institution.
@@ -156,7 +181,7 @@ wire! {
         /// Of a snapshot: a settled entry that the user does not keep yet, in its order.
         9 = Unkept(Arc<Entry>),
         /// Before a payment goes with an entry of whoever was paid.
-        32 = Inbound(Dependency),
+        32 = Collected(Dependency),
         /// Of a snapshot: a payment that nobody collected.
         33 = Unspent {
             /// Who was paid.
@@ -200,6 +225,32 @@ wire! {
             /// What has not settled.
             places: List<(EntryId, u32), ITEMS_MAX>,
         },
+        /// Before a bundle leaves for another shard; a blob of this name holds it.
+        64 = Exported {
+            /// Where to.
+            shard: u16,
+            /// The blob.
+            name: Hash,
+            /// See there.
+            bundle: BundleId,
+            /// Entries that are not imported there.
+            places: List<Place, PLACES_MAX>,
+        },
+        /// A quorum of another shard imported these entries of a bundle.
+        65 = Confirmed {
+            /// Where to it was.
+            shard: u16,
+            /// The blob.
+            name: Hash,
+            /// Their places.
+            ids: List<EntryId, PLACES_MAX>,
+        },
+        /// Before entries of another shard wait for this node's next batch.
+        66 = Inbound(Arc<Bundle>),
+        /// Of a snapshot: an entry of another shard whose import is certified, and that pays an account that is not open.
+        67 = Incoming(Arc<Entry>),
+        /// Of a snapshot: an imported entry that not all members of its shard are known to have heard of.
+        68 = Told(Place),
     }
 }
 
@@ -302,6 +353,7 @@ impl<A: Spoken> Spoken for Message<A> {
             // A list of open entries can be long.
             Self::Own(Word::Receipt(receipt)) if !receipt.open.items().is_empty() => Queue::PROPOSAL,
             Self::Own(Word::Credit(credit)) if !credit.vouch.open.items().is_empty() => Queue::PROPOSAL,
+            Self::Own(Word::Bundle(_)) => Queue::PROPOSAL,
             Self::Own(_) => Queue::CONTROL,
         }
     }
@@ -320,6 +372,10 @@ pub enum Timer<T> {
     Want(EntryId),
     /// Ask for receipts of this node's own batches.
     Receipts,
+    /// Send again what other shards have not confirmed.
+    Border,
+    /// Ask the next peer for the proof of an entry that crosses.
+    Proof(EntryId),
 }
 
 /// What the local user asks.
@@ -356,6 +412,22 @@ pub enum Input {
         from: AccountId,
         /// How many at most; above [`LOOKED_MAX`] so many.
         count: u32,
+    },
+    /// Would this entry be endorsed, if the holder of this key signed it?
+    Check {
+        /// Returned in the answer.
+        ticket: u64,
+        /// The entry.
+        entry: Arc<Entry>,
+        /// The key.
+        key: PublicKey,
+    },
+    /// How far is the log of this account?
+    ReadLog {
+        /// Returned in the answer.
+        ticket: u64,
+        /// The account.
+        account: AccountId,
     },
 }
 
@@ -447,6 +519,20 @@ pub enum Output {
         ticket: u64,
         /// From the first one that was asked for.
         accounts: Vec<Seen>,
+    },
+    /// Whether an entry would be endorsed now.
+    Checked {
+        /// Which question.
+        ticket: u64,
+        /// Why not.
+        why: Option<Refusal>,
+    },
+    /// How far a log is.
+    Log {
+        /// Which question.
+        ticket: u64,
+        /// The log; none of an account that is not open here.
+        log: Option<Log>,
     },
     /// An entry has settled here, in the order in which entries settle here. Told again after a restart, in the same order
     /// under the same number, unless it was [`Input::Kept`].

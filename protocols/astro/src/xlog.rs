@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use synod_crypto::Hash;
+use synod_crypto::{Hash, near};
 use synod_ledger::{AccountId, Book, EntryId, Owner, Promised, Total, genesis};
 use synod_machine::broadcast::Lot;
 use synod_machine::planted;
@@ -35,12 +35,14 @@ pub(crate) struct Lots {
 }
 
 impl Lots {
-    fn add(&mut self, lot: Lot) {
+    /// Whether it was not there.
+    fn add(&mut self, lot: Lot) -> bool {
         match self.first {
             None => self.first = Some(lot),
-            Some(_) if self.contains(lot) => {}
+            Some(_) if self.contains(lot) => return false,
             Some(_) => self.more.push(lot),
         }
+        true
     }
 
     pub(crate) fn contains(&self, lot: Lot) -> bool {
@@ -59,7 +61,9 @@ impl Lots {
 impl FromIterator<Lot> for Lots {
     fn from_iter<I: IntoIterator<Item = Lot>>(lots: I) -> Self {
         let mut all = Self::default();
-        lots.into_iter().for_each(|lot| all.add(lot));
+        for lot in lots {
+            all.add(lot);
+        }
         all
     }
 }
@@ -83,6 +87,9 @@ impl Slot {
     }
 }
 
+/// Slots of an empty log whose memory the next one has.
+const SLOTS_KEPT: usize = 4;
+
 /// The entries above the last settled one. Neighbours are chained.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Xlog {
@@ -105,6 +112,33 @@ pub(crate) enum Certified {
 }
 
 impl Xlog {
+    /// Bytes of one in which there is nothing, for memory accounting.
+    pub(crate) const EMPTY_BYTES_MAX: usize = size_of::<Self>() + SLOTS_KEPT * size_of::<Slot>();
+
+    /// Has it brought nearer, which is read soon.
+    pub(crate) fn near(&self) {
+        near(&self.slots);
+        near(&self.promised);
+        near(&self.tip);
+    }
+
+    /// Has its first entry brought nearer, once it is near itself.
+    pub(crate) fn near_first(&self) {
+        if let Some(slot) = self.slots.front() {
+            near(&slot.line);
+            near(&slot.digest);
+            near(&slot.lots);
+        }
+    }
+
+    /// Empties it for another account; the memory of a few slots stays.
+    pub(crate) fn clear(&mut self) {
+        let mut slots = std::mem::take(&mut self.slots);
+        slots.clear();
+        slots.shrink_to(SLOTS_KEPT);
+        *self = Self { slots, ..Self::default() };
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -177,41 +211,42 @@ impl Xlog {
         self.extend(base);
     }
 
-    /// Counts a certificate for an entry that is in its place; `None` where another one is, or none.
+    /// Counts a certificate for an entry that is in its place, and says whether the batch is a new one; `None` where another
+    /// entry is, or none.
     pub(crate) fn certify_known(
         &mut self,
         base: Base,
         (n, digest): (u64, Hash),
         (lot, descends): (Option<Lot>, bool),
-    ) -> Option<Certified> {
+    ) -> Option<(Certified, bool)> {
         let known = self.slot_mut(n).filter(|known| known.digest == digest)?;
         known.is_certified = true;
-        lot.into_iter().for_each(|lot| known.lots.add(lot));
-        Some(if descends { self.descend(base, n) } else { Certified::Whole })
+        let is_new = lot.is_some_and(|lot| known.lots.add(lot));
+        Some((if descends { self.descend(base, n) } else { Certified::Whole }, is_new))
     }
 
-    /// Counts a certificate for an entry and, where certificates descend, all its ancestors (the ancestor rule), against what was accepted here without one
-    /// (certified beats accepted).
+    /// Counts a certificate for an entry and, where certificates descend, all its ancestors (the ancestor rule), against what was
+    /// accepted here without one (certified beats accepted). Says as well whether the batch is one that the entry did not know.
     pub(crate) fn certify(
         &mut self,
         base: Base,
         mut slot: Slot,
         (lot, descends): (Option<Lot>, bool),
-    ) -> Certified {
+    ) -> (Certified, bool) {
         let EntryId { n, .. } = slot.line.entry.id;
         if let Some(certified) = self.certify_known(base, (n, slot.digest), (lot, descends)) {
             return certified;
         }
         if self.contradicts(base, &slot) {
-            return Certified::Contradicts;
+            return (Certified::Contradicts, false);
         }
         if self.slot(n).is_some() || !self.precedes(n, slot.digest) {
             self.drop_accepted(base, n);
         }
         slot.is_certified = true;
-        lot.into_iter().for_each(|lot| slot.lots.add(lot));
+        let is_new = lot.is_some_and(|lot| slot.lots.add(lot));
         self.put(base, slot);
-        if descends { self.descend(base, n) } else { Certified::Whole }
+        (if descends { self.descend(base, n) } else { Certified::Whole }, is_new)
     }
 
     /// Whether an entry contradicts what is certified or settled: in its place, behind it, or below it.
@@ -395,7 +430,7 @@ mod tests {
                     }
                     1 if n > base.sequence => {
                         let before = xlog.clone();
-                        if xlog.certify(base, slot, (None, true)) == Certified::Contradicts {
+                        if xlog.certify(base, slot, (None, true)).0 == Certified::Contradicts {
                             assert_eq!(xlog, before);
                             refused += 1;
                         }

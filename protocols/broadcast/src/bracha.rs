@@ -112,7 +112,9 @@ impl Bracha {
 
     fn on_input(&mut self, input: Offer, turn: &mut Turn<'_, Self>) {
         match input {
-            Offer::Broadcast { sequence, payload } => self.on_broadcast(sequence, payload, turn),
+            Offer::Broadcast { sequence, payload } | Offer::BroadcastRead { sequence, payload, .. } => {
+                self.on_broadcast(sequence, payload, turn);
+            }
             Offer::Judge { slot, digest, except } => {
                 let Ok(lot) = Lot::try_from(slot) else { return };
                 self.on_judged(lot, digest, except.is_empty(), turn);

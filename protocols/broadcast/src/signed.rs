@@ -141,7 +141,10 @@ impl<I: Items> SignedBroadcast<I> {
 
     fn on_input(&mut self, input: Offer, turn: &mut Turn<'_, Self>) {
         match input {
-            Offer::Broadcast { sequence, payload } => self.on_broadcast(sequence, payload, turn),
+            Offer::Broadcast { sequence, payload } => self.on_broadcast(sequence, payload, None, turn),
+            Offer::BroadcastRead { sequence, payload, digest, read } => {
+                self.on_broadcast(sequence, payload, Some((digest, read)), turn);
+            }
             Offer::Judge { slot, digest, except } => {
                 if let Ok(lot) = Lot::try_from(slot) {
                     self.on_judged(lot, digest, except, turn);
@@ -151,7 +154,13 @@ impl<I: Items> SignedBroadcast<I> {
     }
 
     /// Listing 6, line 2.
-    fn on_broadcast(&mut self, sequence: u64, payload: Bytes, turn: &mut Turn<'_, Self>) {
+    fn on_broadcast(
+        &mut self,
+        sequence: u64,
+        payload: Bytes,
+        known: Option<(Hash, Read)>,
+        turn: &mut Turn<'_, Self>,
+    ) {
         if sequence <= self.mine {
             return self.on_offered_again(sequence, payload, turn);
         }
@@ -166,7 +175,7 @@ impl<I: Items> SignedBroadcast<I> {
         }
         self.mine = sequence;
         let lot = Lot { source: self.me(), sequence: self.mine };
-        turn.compute(Job::Seal { view: Arc::clone(&self.view), lot, payload, reading: I::read });
+        turn.compute(Job::Seal { view: Arc::clone(&self.view), lot, payload, known, reading: I::read });
         self.flush(turn);
     }
 

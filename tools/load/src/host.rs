@@ -24,6 +24,8 @@ pub(crate) struct Host<M: Machine> {
     machine: M,
     timers: BTreeMap<M::Timer, Time>,
     events: VecDeque<Event<M>>,
+    /// Empty between steps: its memory is used again.
+    effects: Vec<Effect<M>>,
     rng: Rng,
     begin: Instant,
     /// Blobs, where they are kept.
@@ -40,6 +42,7 @@ impl<M: Recover> Host<M> {
             machine: M::recover(config, log)?,
             timers: BTreeMap::new(),
             events: VecDeque::from([Event::Start]),
+            effects: Vec::new(),
             rng: Rng::new(1, id, 0),
             begin: Instant::now(),
             blobs: keeps.then(BTreeMap::new),
@@ -75,10 +78,10 @@ impl<M: Recover> Host<M> {
     /// Steps the machine until no event waits.
     pub(crate) fn run(&mut self, mut say: impl FnMut(Said<M>)) {
         while let Some(event) = self.events.pop_front() {
-            let (now, mut effects) = (self.now(), Vec::<Effect<M>>::new());
+            let now = self.now();
             let wall = Wall(now.0 / 1_000_000);
-            self.machine.step(event, &mut Turn::new(now, wall, &mut self.rng, &mut effects));
-            for effect in effects {
+            self.machine.step(event, &mut Turn::new(now, wall, &mut self.rng, &mut self.effects));
+            for effect in self.effects.drain(..) {
                 match effect {
                     Effect::Send { to, message } => say(Said::Send(to, message)),
                     Effect::Output(output) => say(Said::Output(output)),

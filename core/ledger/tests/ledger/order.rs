@@ -6,7 +6,7 @@ use synod_wire::List;
 
 use crate::shop::{ABROAD, ANNA, BERT, CARL, EURO, ISSUER, book, hold, leg, legs, next, pay, sums};
 
-const ALL: [AccountId; 5] = [ISSUER, ANNA, BERT, CARL, ABROAD];
+pub(crate) const ALL: [AccountId; 5] = [ISSUER, ANNA, BERT, CARL, ABROAD];
 
 /// A kind of entry from drawn numbers, which may be refused.
 fn kind(book: &Book, spender: AccountId, drawn: (u8, u8, u16)) -> Kind {
@@ -31,7 +31,7 @@ fn kind(book: &Book, spender: AccountId, drawn: (u8, u8, u16)) -> Kind {
 }
 
 /// Settles what the drawn numbers ask, as far as the ledger takes it; each spender's entries in order.
-fn history(drawn: &[(u8, u8, u8, u16)]) -> (Book, Vec<Entry>) {
+pub(crate) fn history(drawn: &[(u8, u8, u8, u16)]) -> (Book, Vec<Entry>) {
     let (mut book, digests, mut settled) = (book(), Digests::default(), Vec::new());
     for (by, which, whom, amount) in drawn {
         let spender = ALL[usize::from(*by) % 4];

@@ -1,9 +1,11 @@
 //! A book as records, and back.
 
-use synod_ledger::{Amount, Book, Border, Code, Kind, Part, Promised, Total, Units, Verdict, judge};
+use synod_ledger::{Book, Code, Kind, Part, Promised, Total, Units, Verdict, judge};
 use synod_wire::List;
 
-use crate::shop::{ABROAD, ANNA, BERT, CARL, DORA, EURO, ISSUER, NOBODY, hold, legs, next, pay, put, with};
+use crate::shop::{
+    ABROAD, ANNA, BERT, CARL, DORA, ISSUER, NOBODY, hold, incoming, legs, next, pay, put, with,
+};
 
 /// A book in which everything happened once: holds, a closed account, a frozen one, new terms, money that left and came.
 fn eventful() -> Book {
@@ -22,10 +24,9 @@ fn eventful() -> Book {
     let verdict = Verdict::Post(List::try_from(vec![Units(20)]).expect("one"));
     let kind = Kind::Resolve { holds: List::try_from(vec![held]).expect("one"), verdict };
     assert_eq!(put(&mut book, CARL, kind), Ok(()));
-    assert_eq!(
-        book.import(Border { shard: 9, ledger: EURO }, CARL, Amount::new(Units(8)).expect("small")),
-        Ok(())
-    );
+    for n in [3, 4, 9] {
+        assert_eq!(book.import(&incoming(n, &[(CARL, 8)])), Ok(true));
+    }
     assert_eq!(book.freeze(DORA, true), Ok(()));
     book
 }
@@ -40,7 +41,7 @@ fn parts(book: &Book) -> Vec<Part> {
 fn a_book_of_its_own_parts_is_equal_and_goes_on_alike() {
     let mut first = eventful();
     let told = parts(&first);
-    assert_eq!(told.len(), 5 + 1 + 1 + 1, "accounts, a hold, what left, what came");
+    assert_eq!(told.len(), 5 + 1 + 1 + 1 + 2, "accounts, a hold, what left, what came, and of which entries");
     let mut second = Book::new(0);
     for part in told.clone() {
         assert_eq!(second.restore(part), Ok(()));
@@ -70,6 +71,8 @@ fn parts_that_contradict_each_other_are_refused() {
     }
     assert_eq!(book.restore(held), Err(Code::HoldResolved));
     assert_eq!(book.restore(told[0].clone()), Err(Code::SequenceConflict));
+    let used = told.iter().find(|part| matches!(part, Part::Used { .. })).expect("some came");
+    assert_eq!(book.restore(used.clone()), Err(Code::SequenceConflict));
     assert_eq!(parts(&book), told, "nothing has changed");
 }
 

@@ -86,6 +86,12 @@ pub(crate) fn next(book: &Book, spender: AccountId, kind: Kind) -> Entry {
     }
 }
 
+/// An entry of somebody of another shard.
+pub(crate) fn incoming(n: u64, to: &[(AccountId, u128)]) -> Entry {
+    let id = EntryId { spender: ABROAD, n };
+    Entry { id, ..next(&book(), ABROAD, legs(to)) }
+}
+
 /// Settles the next entry of a log.
 pub(crate) fn put(book: &mut Book, spender: AccountId, kind: Kind) -> Result<(), Code> {
     let entry = next(book, spender, kind);

@@ -1,7 +1,7 @@
 //! The Merkle-sum tree.
 
 use synod_crypto::Hash;
-use synod_ledger::{AccountId, Node, Opened, SumPath, SumTree, Sums, Total};
+use synod_ledger::{AccountId, Node, Opened, RANGE_LEAVES, SumPath, SumRange, SumTree, Sums, Total};
 
 use crate::shop::{ANNA, BERT, CARL, hold, pay, put, with};
 
@@ -12,8 +12,8 @@ fn accounts() -> Vec<Opened> {
     put(&mut book, ANNA, hold(CARL, 10, BERT)).expect("funded");
     let all: Vec<AccountId> = book.accounts().map(|(id, _)| id).collect();
     let opened = all.iter().map(|id| {
-        let (terms, _) = book.terms(*id).expect("open");
-        Opened::of(*id, book.account(*id).expect("open"), terms, [id.local.to_le_bytes()[0]; 16])
+        let pending = book.account(*id).expect("open").debits_pending();
+        Opened::of(&book.standing(*id).expect("open"), pending, [id.local.to_le_bytes()[0]; 16])
     });
     opened.collect()
 }
@@ -64,6 +64,7 @@ fn changed(opened: &Opened) -> Vec<Opened> {
         Opened { credits: more(opened.credits), ..keep() },
         Opened { debits: more(opened.debits), ..keep() },
         Opened { pending: more(opened.pending), ..keep() },
+        Opened { rest: Hash::ZERO, ..keep() },
     ]
 }
 
@@ -124,4 +125,52 @@ fn sums_beyond_192_bits_have_no_tree() {
     let mut all = accounts();
     all[0].credits = Total::MAX;
     assert!(SumTree::new(&all).is_none());
+}
+
+/// Accounts of a larger book, numbered from 1.
+fn many(count: u64) -> Vec<Opened> {
+    let one = accounts().swap_remove(1);
+    let account = |local| AccountId { local, ..one.account };
+    (1..=count).map(|local| Opened { account: account(local), sequence: local, ..one.clone() }).collect()
+}
+
+#[test]
+fn every_range_of_every_size_of_tree_is_shown_at_its_place_alone() {
+    let whole = RANGE_LEAVES as u64;
+    for count in [1, 2, 5, whole - 1, whole, whole + 1, 3 * whole, 4 * whole + 9] {
+        let all = many(count);
+        let tree = SumTree::new(&all).expect("small");
+        let (root, count) = (tree.root(), tree.count());
+        assert_eq!(tree.nodes().count(), all.len());
+        let ranges = SumRange::of(count);
+        for (index, some) in (0..ranges).zip(all.chunks(RANGE_LEAVES)) {
+            let nodes: Vec<Node> = some.iter().map(|one| one.leaf().node(one.sums())).collect();
+            let range = tree.range(index).expect("within");
+            assert!(range.shows(nodes.clone(), &root, count), "{index} of {count}");
+            let elsewhere = SumRange { index: index ^ 1, ..range.clone() };
+            assert!(!elsewhere.shows(nodes.clone(), &root, count));
+            assert!(!range.shows(nodes.clone(), &root, 4 * count + 1));
+            assert!(!range.shows(nodes[1..].to_vec(), &root, count));
+            let mut changed = nodes;
+            changed[some.len() / 2].sums.credits = Total::of(77);
+            assert!(!range.shows(changed, &root, count));
+        }
+        assert_eq!(tree.range(ranges), None);
+        assert_eq!(SumRange::leaves(ranges, count), 0);
+    }
+}
+
+/// Whoever builds a tree could show each of two owners a total that leaves the other's money out.
+#[test]
+fn no_root_leaves_out_what_another_is_owed() {
+    let two = &accounts()[1..3];
+    let nodes: Vec<Node> = two.iter().map(|one| one.leaf().node(one.sums())).collect();
+    let roots = [0_u32, 1].map(|index| {
+        let other = &nodes[1 - index as usize];
+        let hidden = Node { sums: Sums { liabilities: Total::ZERO, ..other.sums }, ..*other };
+        let path = SumPath { index, siblings: vec![hidden].try_into().expect("one") };
+        let mine = &two[index as usize];
+        path.root(&mine.leaf(), Sums { liabilities: Total::of(9), ..mine.sums() }).expect("small")
+    });
+    assert_ne!(roots[0].hash, roots[1].hash);
 }

@@ -139,6 +139,12 @@ impl<U: Users> World<U> {
         self.step(id, Event::Input(input));
     }
 
+    /// The time of all members.
+    #[must_use]
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
     /// Inputs that a member will take now.
     #[must_use]
     pub fn room(&self, id: NodeId) -> u32 {

@@ -65,6 +65,7 @@ fn setup(at: usize) -> Setup<SignedBroadcast<Batches>> {
         view: view(),
         genesis: (0..MEMBERS).flat_map(|of| (1..=3).map(move |local| opening(account(of, local)))).collect(),
         caps: (0..MEMBERS).map(|registrar| (registrar, Units(2 * LIMIT))).collect(),
+        shards: synod_astro::Shards::default(),
         parameters: Parameters {
             batch_max: 4,
             batch_bytes: 4 << 10,
@@ -303,6 +304,8 @@ impl Play for World {
             | Output::Progress { .. }
             | Output::Numbered { .. }
             | Output::Looked { .. }
+            | Output::Checked { .. }
+            | Output::Log { .. }
             | Output::Opened(_)
             | Output::Certified { .. }
             | Output::Receipted(_)

@@ -65,6 +65,7 @@ fn config(genesis: &Genesis, own: NodeId) -> Result<Config, SynError> {
             .iter()
             .map(|(number, _, cap)| (u32::from(*number), *cap))
             .collect::<BTreeMap<_, _>>(),
+        shards: synod_astro::Shards::default(),
         parameters: Parameters {
             batch_max: pay.batch_max,
             batch_bytes: pay.batch_bytes,

@@ -330,6 +330,8 @@ impl Teller {
                     let _ = reply.send(Ok(accounts));
                 }
             }
+            // This node asks nothing of the kind.
+            Output::Checked { .. } | Output::Log { .. } => {}
             Output::Queued { .. } | Output::Rejected { .. } => {
                 unreachable!("nodes run profile II-F, in which nothing is endorsed without its money")
             }

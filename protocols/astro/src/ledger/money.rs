@@ -30,7 +30,7 @@ impl Ledger {
     }
 
     /// How much an account was paid and has not collected (E30).
-    pub(crate) fn incoming(&self, account: AccountId) -> Total {
+    pub(crate) fn uncollected(&self, account: AccountId) -> Total {
         let all =
             self.unspent_of(account).map(|(_, unspent)| crate::dependency::paid_to(&unspent.entry, account));
         all.fold(Total::ZERO, |sum, next| sum.checked_add(next).unwrap_or(Total::MAX))
@@ -38,8 +38,9 @@ impl Ledger {
 
     /// Keeps what an entry is backed with that is open here.
     pub(crate) fn back(&mut self, id: EntryId, digest: Hash, with: Option<&With>) {
+        let Some(with) = with else { return };
         let is_here = self.slot(id).is_some_and(|slot| slot.digest == digest);
-        if let (Some(credits), Some(with)) = (self.credits.as_mut(), with.filter(|_| is_here)) {
+        if let Some(credits) = self.credits.as_mut().filter(|_| is_here) {
             credits.back(id, digest, With::clone(with));
         }
     }

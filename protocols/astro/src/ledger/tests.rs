@@ -28,7 +28,7 @@ fn ledger() -> Ledger {
     for (id, limit) in [(ISSUER, 1_000), (ANNA, 0), (BERT, 0)] {
         book.open(&opening(id, limit)).expect("the next account");
     }
-    Ledger::new(Profile::Funded, book, 16)
+    Ledger::new(Profile::Funded, book, 16, BTreeSet::new())
 }
 
 fn pay(to: AccountId, amount: u128) -> Kind {
@@ -50,7 +50,7 @@ fn certify(ledger: &mut Ledger, spender: AccountId, kind: Kind) -> Settlement {
     };
     let digest = Digests::default().entry(&entry);
     let line = Line { entry: entry.into(), auth: Auth::Institution };
-    assert_eq!(ledger.certify(&line, digest, None), Certified::Whole);
+    assert_eq!(ledger.certify(&line, digest), Certified::Whole);
     let settlement = ledger.settle([spender]);
     ledger.assert_sound();
     settlement
@@ -139,11 +139,11 @@ fn what_gives_way_to_a_certificate_wakes_whoever_wants_its_place_or_its_money() 
     assert_eq!(woken, [LOT], "the place behind it is the next");
     ledger.let_go(other_lot);
     ledger.wait(LOT, [(ANNA, 0, Cause::Funds(ANNA))]);
-    assert_eq!(ledger.certify(&accepted, digest, None), Certified::Whole);
+    assert_eq!(ledger.certify(&accepted, digest), Certified::Whole);
     assert!(!ledger.is_stirred(), "nothing gave way");
     let mut ledger = Ledger { open: Logs::new(ledger.book().shard()), ..ledger };
     assert_eq!(ledger.accept(&accepted, digest, by), Ok(()));
     ledger.wait(other_lot, [(ANNA, 0, place(1))]);
-    assert_eq!(ledger.certify(&certified, other, None), Certified::Whole);
+    assert_eq!(ledger.certify(&certified, other), Certified::Whole);
     assert_eq!(ledger.settle(None).again.len(), 2, "one wants its money, one its place");
 }

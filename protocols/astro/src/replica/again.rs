@@ -18,6 +18,8 @@ struct Offer {
     wait: Span,
     /// The last of this node's batches that carried it again; 0 if none did.
     carrier: u64,
+    /// Whether it is in the queue, or in the batch that is being put together.
+    is_waiting: bool,
 }
 
 /// Open entries that are in no batch of this node's that is under way, and that it wants certified. What they say stands in the
@@ -28,7 +30,7 @@ pub(super) struct Offers(BTreeMap<EntryId, Offer>);
 impl Offers {
     /// An entry goes out again at a time, unless that is settled already.
     fn add(&mut self, id: EntryId, due: Time, wait: Span) {
-        self.0.entry(id).or_insert(Offer { due, wait, carrier: 0 });
+        self.0.entry(id).or_insert(Offer { due, wait, carrier: 0, is_waiting: false });
     }
 
     /// An entry is certified, or another has its place.
@@ -36,24 +38,26 @@ impl Offers {
         self.0.remove(&id);
     }
 
-    /// One of this node's batches carries an entry.
-    pub(super) fn carry(&mut self, id: EntryId, carrier: u64) {
+    /// An entry waits no more: one of this node's batches carries it, or none that is being put together does.
+    pub(super) fn carry(&mut self, id: EntryId, carrier: Option<u64>) {
         if let Some(offer) = self.0.get_mut(&id) {
-            offer.carrier = carrier;
+            offer.carrier = carrier.unwrap_or(offer.carrier);
+            offer.is_waiting = false;
         }
     }
 
     /// Entries that are due, those of a registrar first and whichever waited longest, with the batches that carried them last.
     fn due(&self, now: Time, registrar: u8) -> Vec<(EntryId, u64)> {
-        let due = self.0.iter().filter(|(_, offer)| offer.due <= now);
+        let due = self.0.iter().filter(|(_, offer)| offer.due <= now && !offer.is_waiting);
         let mut due: Vec<_> = due.collect();
         due.sort_by_key(|(id, offer)| (id.spender.registrar != u32::from(registrar), offer.due, **id));
         due.into_iter().map(|(id, offer)| (*id, offer.carrier)).collect()
     }
 
-    /// An entry went out: the next time is twice as far as this one was.
+    /// An entry is put into the queue: the next time is twice as far as this one was.
     fn postpone(&mut self, id: EntryId, now: Time, parameters: &Parameters) {
         if let Some(offer) = self.0.get_mut(&id) {
+            offer.is_waiting = true;
             offer.due = Time(now.0.saturating_add(offer.wait.0));
             offer.wait = offer.wait.times(2).min(parameters.resend_max);
         }
@@ -91,14 +95,14 @@ impl<B: Carrier> Replica<B> {
             let line = slot.line.clone();
             let carrier = self.lanes.get(&source).and_then(|lane| lane.batches.get(&carrier));
             let is_under_way = carrier.is_some_and(|batch| batch.certified.is_none());
-            if is_under_way || self.desk.waits(id) {
+            if is_under_way {
                 continue;
             }
             if !self.desk.has_room_again(&parameters) {
                 break;
             }
             self.desk.offers.postpone(id, now, &parameters);
-            self.push(line);
+            self.put_in_queue(line);
         }
         self.consider_flush(turn);
     }

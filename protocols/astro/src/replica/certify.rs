@@ -1,6 +1,5 @@
 //! From a certificate to settled entries (specification 4.4, 4.7).
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use synod_ledger::{AccountId, EntryId, Opening};
@@ -12,6 +11,7 @@ use super::feed::told;
 use super::lane::Batch;
 use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Line, Opened};
+use crate::bundle::Place;
 use crate::job::{Purpose, Work};
 use crate::ledger::{Settled, Settlement};
 use crate::trace::Rule;
@@ -52,6 +52,8 @@ impl<B: Carrier> Replica<B> {
         if before.as_ref() == Some(&open) {
             return;
         }
+        self.export(opened, before.as_ref(), &open, turn);
+        let known = self.lane_mut(lot.source).batches.get(&lot.sequence);
         let is_kept = known.is_some_and(|batch| batch.digest == opened.digest && batch.opened.is_some());
         let payload = (!is_kept).then(|| Blob::try_from(opened.payload()).expect("it came in a payload"));
         keep(turn, Promise::Certified { lot, open: open.clone(), batch: payload });
@@ -71,8 +73,11 @@ impl<B: Carrier> Replica<B> {
         for at in news.contradicting {
             self.contradict(opened, at, turn);
         }
+        self.uncarry(lot);
+        self.on_imported_here(&news.imported, turn);
         self.settle(news.changed, turn);
         self.vouch(Some(opened), turn);
+        self.meet_openings(&news.opened, turn);
         self.receipt_if_settled(lot, turn);
         self.go_on(lot.source, turn);
         if lot.source == self.me() {
@@ -111,38 +116,46 @@ impl<B: Carrier> Replica<B> {
         }
         let mut news = News::default();
         self.open_accounts(lot.source, &mut news);
+        news.imported = self.credit_imports(opened);
         for sequence in self.lane_mut(lot.source).trim(retain) {
             self.ledger.let_go(Lot { source: lot.source, sequence });
         }
-        for (at, line, digest) in opened.lines() {
+        let has_credits = self.config.parameters.profile.credits();
+        let (mut unsettled, mut places) = (0, Vec::new());
+        news.lines.reserve(opened.batch.lines.len());
+        news.changed.reserve(opened.batch.lines.len());
+        for (place, (at, line, digest)) in opened.lines().enumerate() {
+            self.ledger.near(&opened.batch.lines, place);
             let was_open = before.is_none_or(|before| before.items().binary_search(&at).is_ok());
             if !was_open || open.items().binary_search(&at).is_ok() {
                 continue;
             }
             news.lines.push(at);
-            let id = line.entry.id;
-            let is_known = self.ledger.slot(id).is_some_and(|slot| slot.lots.contains(lot));
-            match self.ledger.certify(line, digest, Some(lot)) {
+            let (certified, is_new) = self.ledger.certify_in(line, digest, lot);
+            // What contradicts never settles, so the batch is never receipted.
+            unsettled += u32::from(is_new || certified == Certified::Contradicts);
+            match certified {
                 Certified::Whole => {}
                 Certified::Missing(id, digest) => news.missing.push((id, digest)),
                 Certified::Contradicts => {
                     news.contradicting.push(at);
-                    // It never settles, so the batch is never receipted.
-                    self.lane_mut(lot.source).count_open(lot.sequence);
                     continue;
                 }
             }
-            news.changed.insert(id.spender);
+            let id = line.entry.id;
             self.ledger.back(id, digest, opened.backings.get(&at));
-            let is_open = self.ledger.slot(id).is_some_and(|slot| slot.lots.contains(lot));
-            if is_open && !is_known {
-                let has_credits = self.config.parameters.profile.credits();
-                let lane = self.lane_mut(lot.source);
-                lane.count_open(lot.sequence);
-                if let Some(batch) = lane.batches.get_mut(&lot.sequence).filter(|_| has_credits) {
-                    batch.places.insert(id, at);
-                }
+            if has_credits && is_new {
+                places.push((id, at));
             }
+            news.changed.push(line.entry.id.spender);
+        }
+        news.changed.sort_unstable();
+        news.changed.dedup();
+        let lane = self.lane_mut(lot.source);
+        lane.unsettled = lane.unsettled.saturating_add(u64::from(unsettled));
+        if let Some(batch) = lane.batches.get_mut(&lot.sequence) {
+            batch.unsettled = batch.unsettled.saturating_add(unsettled);
+            batch.places.extend(places);
         }
         news
     }
@@ -176,7 +189,7 @@ impl<B: Carrier> Replica<B> {
                 // Members who endorsed the batch looked at this; what more liars than there may be let pass is left out.
                 if self.ledger.open_account(opening).is_ok() {
                     news.opened.push(opening.id);
-                    news.changed.insert(opening.id);
+                    news.changed.push(opening.id);
                 }
             }
         }
@@ -184,23 +197,28 @@ impl<B: Carrier> Replica<B> {
 
     /// Settles what can be, and all that follows from it.
     pub(super) fn settle(&mut self, changed: impl IntoIterator<Item = AccountId>, turn: &mut Turn<'_, Self>) {
-        let Settlement { entries, again } = self.ledger.settle(changed);
+        let Settlement { entries, again, imported } = self.ledger.settle(changed);
+        self.note_imported(&imported);
+        self.on_imported_here(&imported, turn);
         for (rule, by_descent) in [(Rule::Settle, false), (Rule::Ancestor, true)] {
             if entries.iter().any(|settled| settled.by_descent == by_descent) {
                 turn.applied(rule);
             }
         }
+        let mut done = Run::default();
         for settled in entries {
-            self.on_settled(settled, turn);
+            self.on_settled(settled, &mut done, turn);
         }
+        self.count_settled(done, turn);
         self.judge_left(again, turn);
         self.let_in_again(turn);
     }
 
-    fn on_settled(&mut self, settled: Settled, turn: &mut Turn<'_, Self>) {
+    fn on_settled(&mut self, settled: Settled, done: &mut Run, turn: &mut Turn<'_, Self>) {
         let Settled { line, digest, lots, by_descent, is_paid } = settled;
+        let funds_first = self.config.parameters.profile.funds_first();
         let id = line.entry.id;
-        if self.wanted.remove(&id).is_some() {
+        if !self.wanted.is_empty() && self.wanted.remove(&id).is_some() {
             turn.disarm(Timer::Want(id));
         }
         self.desk.settled(&line.entry);
@@ -214,10 +232,31 @@ impl<B: Carrier> Replica<B> {
             turn.applied(Rule::Reject);
         }
         for lot in lots.iter() {
-            self.lane_mut(lot.source).count_settled(lot.sequence, (id, is_paid));
-            self.receipt_if_settled(lot, turn);
+            if !funds_first {
+                self.lane_mut(lot.source).count_outcome(lot.sequence, (id, is_paid));
+            }
+            if done.lot != Some(lot) {
+                self.count_settled(std::mem::replace(done, Run { lot: Some(lot), count: 0 }), turn);
+            }
+            done.count += 1;
         }
     }
+
+    /// So many entries of a batch have settled.
+    fn count_settled(&mut self, done: Run, turn: &mut Turn<'_, Self>) {
+        let Some(lot) = done.lot else { return };
+        if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
+            batch.unsettled = batch.unsettled.saturating_sub(done.count);
+        }
+        self.receipt_if_settled(lot, turn);
+    }
+}
+
+/// Entries of one batch that settled one after the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    lot: Option<Lot>,
+    count: u32,
 }
 
 /// What a certificate brought.
@@ -226,11 +265,13 @@ pub(super) struct News {
     /// Entries of the batch that are newly certified.
     lines: Vec<u32>,
     /// Logs in which something may settle.
-    pub(super) changed: BTreeSet<AccountId>,
+    pub(super) changed: Vec<AccountId>,
     pub(super) missing: Vec<(EntryId, synod_crypto::Hash)>,
     /// Entries of the batch that are certified and contradict others.
     contradicting: Vec<u32>,
     opened: Vec<AccountId>,
+    /// Entries of other shards that are credited.
+    imported: Vec<Place>,
 }
 
 /// Items that are in both lists.

@@ -340,7 +340,7 @@ impl<B: Carrier> Replica<B> {
             let said = List::try_from(said.collect::<Vec<_>>()).expect("members are 128 at most");
             let dependency = Dependency { entry, with, proof, root, said };
             turn.applied(Rule::Depend);
-            keep(turn, Promise::Inbound(dependency.clone()));
+            keep(turn, Promise::Collected(dependency.clone()));
             self.take_dependency(Arc::new(dependency));
         }
         let Claims { groups, collecting, .. } = &mut self.claims;

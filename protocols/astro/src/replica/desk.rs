@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use synod_crypto::{Hash, PublicKey};
 use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Opening, Owner, Units};
-use synod_machine::broadcast::{Except, Lot, Offer};
+use synod_machine::broadcast::{Except, Lot, Offer, Read};
 use synod_machine::{Event, Machine, Turn};
 use synod_wire::{Blob, Bytes, Wire};
 
@@ -13,7 +13,7 @@ use super::again::Offers;
 use super::lane::Batch;
 use super::receipts::Own;
 use super::{Carrier, Replica, compute, keep};
-use crate::batch::{Auth, Line, OPENINGS_MAX, Opened};
+use crate::batch::{Auth, Content, Line, OPENINGS_MAX, Opened};
 use crate::config::Parameters;
 use crate::dependency::With;
 use crate::job::Work;
@@ -22,7 +22,7 @@ use crate::trace::Rule;
 use crate::words::{Draft, Output, Promise, Refusal, Timer};
 
 /// When a user over a bound is to try again, in ms.
-const RETRY_MS: u32 = 50;
+pub(super) const RETRY_MS: u32 = 50;
 /// Batches of new orders that wait at most.
 const WAITING_BATCHES: u32 = 4;
 /// Bytes that what an entry is backed with takes in a batch beside the dependencies.
@@ -33,11 +33,11 @@ const FLIGHTS: u64 = 2;
 /// What waits to be broadcast, and what became of what was.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Desk {
+    /// This node's own.
+    registrar: u32,
     /// Oldest first, each with the bytes that it takes.
     lines: VecDeque<(Line, usize)>,
     bytes: usize,
-    /// The entries of these lines, and of the batch that is being put together.
-    waiting: BTreeSet<EntryId>,
     openings: Vec<Opening>,
     is_building: bool,
     is_armed: bool,
@@ -47,6 +47,8 @@ pub(super) struct Desk {
     transfers: BTreeMap<u128, EntryId>,
     /// Those names by entry.
     names: BTreeMap<EntryId, u128>,
+    /// How many of them are of accounts that other registrars opened.
+    strangers: usize,
     /// Admitted entries that waited for money when they came, and have not settled (profile I).
     queued: BTreeSet<EntryId>,
     pub(super) own: BTreeMap<u64, Own>,
@@ -54,6 +56,11 @@ pub(super) struct Desk {
 }
 
 impl Desk {
+    /// That of a registrar.
+    pub(super) fn of(registrar: u32) -> Self {
+        Self { registrar, ..Self::default() }
+    }
+
     /// Orders that are taken now: four batches wait at most.
     pub(super) fn room(&self, parameters: &Parameters) -> u32 {
         parameters.batch_max.saturating_mul(WAITING_BATCHES).saturating_sub(self.count())
@@ -68,29 +75,51 @@ impl Desk {
         u32::try_from(self.lines.len() + self.openings.len()).unwrap_or(u32::MAX)
     }
 
+    /// The place of whatever has this name here.
+    pub(super) fn known(&self, name: u128) -> Option<EntryId> {
+        self.transfers.get(&name).copied()
+    }
+
     /// Keeps the caller's name of an entry until the user does, or another entry settles in its place.
     pub(super) fn name(&mut self, entry: &Entry) {
         self.transfers.insert(entry.transfer, entry.id);
-        self.names.insert(entry.id, entry.transfer);
+        if self.names.insert(entry.id, entry.transfer).is_none() && self.is_strange(entry.id) {
+            self.strangers += 1;
+        }
+    }
+
+    fn is_strange(&self, id: EntryId) -> bool {
+        id.spender.registrar != self.registrar
+    }
+
+    /// Whether nothing of an entry is known here, as of most entries of other institutions' customers.
+    fn knows_nothing_of(&self, id: EntryId) -> bool {
+        self.strangers == 0 && self.is_strange(id)
     }
 
     /// A place is taken for good. The name of what was admitted there stays taken until the user keeps the entry, and is free if
     /// another entry has the place.
     pub(super) fn settled(&mut self, entry: &Entry) {
+        self.offers.remove(entry.id);
+        self.queued.remove(&entry.id);
+        if self.knows_nothing_of(entry.id) {
+            return;
+        }
         if self.names.get(&entry.id).is_some_and(|name| *name != entry.transfer) {
             self.free(entry.id);
         }
-        self.offers.remove(entry.id);
-        self.queued.remove(&entry.id);
         self.fresh.remove(&entry.id);
     }
 
     /// The user keeps what settled in a place, and knows its name.
     pub(super) fn free(&mut self, id: EntryId) {
+        if self.knows_nothing_of(id) {
+            return;
+        }
+        let Some(name) = self.names.remove(&id) else { return };
+        self.strangers -= usize::from(self.is_strange(id));
         // Another entry may have taken the name since.
-        if let Some(name) = self.names.remove(&id)
-            && self.transfers.get(&name) == Some(&id)
-        {
+        if self.transfers.get(&name) == Some(&id) {
             self.transfers.remove(&name);
         }
     }
@@ -112,13 +141,14 @@ impl Desk {
     fn push(&mut self, line: Line, backing: usize) {
         let bytes = line.encode().len() + backing;
         self.bytes += bytes;
-        self.waiting.insert(line.entry.id);
         self.lines.push_back((line, bytes));
     }
 
-    /// Whether every admitted entry is in some record.
-    pub(super) fn has_recorded_all(&self) -> bool {
-        self.fresh.is_empty()
+    /// Whether admitted entries of accounts of this one's registrar are in no record.
+    pub(super) fn has_unrecorded(&self, of: AccountId) -> bool {
+        let least = EntryId { spender: AccountId { local: 0, ..of }, n: 0 };
+        let next = self.fresh.range(least..).next();
+        next.is_some_and(|id| (id.spender.shard, id.spender.registrar) == (of.shard, of.registrar))
     }
 
     /// Takes out the admitted entries of these logs that no record holds yet.
@@ -127,11 +157,6 @@ impl Desk {
         let all: Vec<EntryId> = all.collect();
         self.fresh.retain(|id| !of.contains(&id.spender));
         all
-    }
-
-    /// Whether an entry is in the queue, or in the batch that is being put together.
-    pub(super) fn waits(&self, id: EntryId) -> bool {
-        self.waiting.contains(&id)
     }
 
     /// As much as one batch holds, oldest first; what is offered again may have come behind later entries of its log, so they are
@@ -161,7 +186,7 @@ impl Desk {
         let lines =
             self.lines.len() * 2 * size_of::<(Line, usize)>() + self.openings.len() * size_of::<Opening>();
         let names = 2 * self.names.len() * size_of::<(u128, EntryId)>()
-            + (self.fresh.len() + self.waiting.len() + 2 * self.queued.len()) * size_of::<EntryId>();
+            + (self.fresh.len() + 2 * self.queued.len()) * size_of::<EntryId>();
         let own = self.own.values().map(Own::bytes).sum::<u64>();
         (lines + 2 * names) as u64 + self.offers.bytes() + own
     }
@@ -173,7 +198,7 @@ pub(super) fn queue_bytes_max(parameters: &Parameters) -> u64 {
 }
 
 /// Whether somebody pays himself without saying that it is meant.
-fn is_self_payment(entry: &Entry) -> bool {
+pub(super) fn is_self_payment(entry: &Entry) -> bool {
     !matches!(entry.kind, Kind::Resolve { .. })
         && !entry.flags.has(Flags::ALLOW_SELF)
         && entry.names().any(|account| account == entry.id.spender)
@@ -217,8 +242,8 @@ impl<B: Carrier> Replica<B> {
 
     /// Takes an entry, if this replica may endorse it.
     fn admit(&mut self, ticket: u64, line: Line, key: Option<PublicKey>, turn: &mut Turn<'_, Self>) {
-        if let Some(known) = self.desk.transfers.get(&line.entry.transfer) {
-            return refuse(ticket, Refusal::Exists(*known), turn);
+        if let Some(known) = self.desk.known(line.entry.transfer) {
+            return refuse(ticket, Refusal::Exists(known), turn);
         }
         if self.feed.is_full() || self.room() == 0 {
             return refuse(ticket, Refusal::Busy(RETRY_MS), turn);
@@ -251,7 +276,7 @@ impl<B: Carrier> Replica<B> {
                 self.desk.fresh.insert(id);
                 self.desk.name(&line.entry);
                 self.commit_backing(id, digest, with.as_ref());
-                self.push(line);
+                self.put_in_queue(line);
                 self.consider_flush(turn);
             }
             Err(Code::SequenceGap) if key.is_none() => refuse(ticket, Refusal::Busy(RETRY_MS), turn),
@@ -260,7 +285,7 @@ impl<B: Carrier> Replica<B> {
     }
 
     /// Puts an open entry into the queue.
-    pub(super) fn push(&mut self, line: Line) {
+    pub(super) fn put_in_queue(&mut self, line: Line) {
         let with = self.with_of(&line);
         let bytes: usize = with.iter().flat_map(|with| with.iter()).map(|one| one.encode().len()).sum();
         self.desk.push(line, bytes + BACKING_BYTES * usize::from(with.is_some()));
@@ -307,7 +332,7 @@ impl<B: Carrier> Replica<B> {
 
     /// Sends what waits: at once while few batches are under way or a batch is full, and else after a while.
     pub(super) fn consider_flush(&mut self, turn: &mut Turn<'_, Self>) {
-        if self.desk.is_empty() {
+        if self.desk.is_empty() && !self.has_imports() {
             return;
         }
         let parameters = &self.config.parameters;
@@ -329,41 +354,44 @@ impl<B: Carrier> Replica<B> {
     }
 
     fn flush(&mut self, turn: &mut Turn<'_, Self>) {
-        if self.desk.is_building || self.desk.is_empty() || self.broadcast.get().room() == 0 {
+        if self.desk.is_building || self.broadcast.get().room() == 0 {
+            return;
+        }
+        let imports = self.take_imports();
+        if self.desk.is_empty() && imports.is_empty() {
             return;
         }
         let (openings, lines) = self.desk.take(&self.config.parameters);
-        self.build(openings, lines, turn);
+        self.build(Content { openings, lines, imports }, turn);
     }
 
-    fn build(&mut self, openings: Vec<Opening>, lines: Vec<Line>, turn: &mut Turn<'_, Self>) {
+    fn build(&mut self, content: Content, turn: &mut Turn<'_, Self>) {
         let (source, shard) = (self.me(), self.config.view.context.shard);
         let lane = self.lane_mut(source);
         let (lot, prev) = (Lot { source, sequence: lane.judged.saturating_add(1) }, lane.head);
         self.desk.is_building = true;
-        self.desk.waiting.extend(lines.iter().map(|line| line.entry.id));
         let has_credits = self.config.parameters.profile.credits();
-        let withs = has_credits.then(|| lines.iter().map(|line| self.with_of(line)).collect());
-        compute(turn, Work::Build { shard, lot, prev, openings, lines, withs });
+        let withs = has_credits.then(|| content.lines.iter().map(|line| self.with_of(line)).collect());
+        compute(turn, Work::Build { shard, lot, prev, content, withs });
     }
 
     /// A batch is put together. What a certificate of another entry displaced meanwhile stays out.
     pub(super) fn on_built(&mut self, opened: &Arc<Opened>, payload: Bytes, turn: &mut Turn<'_, Self>) {
         self.desk.is_building = false;
-        for line in &opened.batch.lines {
-            self.desk.waiting.remove(&line.entry.id);
-        }
         let held: Vec<Line> = opened
             .lines()
             .filter(|(_, line, digest)| self.holds(line, *digest))
             .map(|(_, line, _)| line.clone())
             .collect();
         if held.len() < opened.batch.lines.len() {
-            let openings = opened.batch.openings.to_vec();
-            if held.is_empty() && openings.is_empty() {
+            let gone = |(_, line, digest): &(u32, &Line, Hash)| !self.holds(line, *digest);
+            let gone: Vec<EntryId> = opened.lines().filter(gone).map(|(_, line, _)| line.entry.id).collect();
+            gone.into_iter().for_each(|id| self.desk.offers.carry(id, None));
+            let (openings, imports) = (opened.batch.openings.to_vec(), opened.batch.imports.to_vec());
+            if held.is_empty() && openings.is_empty() && imports.is_empty() {
                 return self.consider_flush(turn);
             }
-            return self.build(openings, held, turn);
+            return self.build(Content { openings, lines: held, imports }, turn);
         }
         let (lot, digest) = (opened.lot(), opened.digest);
         let blob = Blob::try_from(payload.clone()).expect("a batch is cut to the configured size");
@@ -375,10 +403,12 @@ impl<B: Carrier> Replica<B> {
         self.desk.own.insert(lot.sequence, Own::new(Arc::clone(opened)));
         for line in &opened.batch.lines {
             self.desk.fresh.remove(&line.entry.id);
-            self.desk.offers.carry(line.entry.id, lot.sequence);
+            self.desk.offers.carry(line.entry.id, Some(lot.sequence));
         }
         keep(turn, Promise::Endorsed { lot, except: Except::default(), batch: Some(blob) });
-        self.tell(Event::Input(Offer::Broadcast { sequence: lot.sequence, payload }), turn);
+        self.carry_imports(opened, turn);
+        let (sequence, read) = (lot.sequence, Read(Arc::clone(opened) as _));
+        self.tell(Event::Input(Offer::BroadcastRead { sequence, payload, digest, read }), turn);
         self.consider_flush(turn);
     }
 

@@ -94,7 +94,17 @@ impl<B: Carrier> Replica<B> {
             turn.blame(NodeId(u32::from(source)), Fault::BrokenChain);
             return None;
         }
-        Some(opened)
+        match self.may_import(&opened, turn) {
+            Ok(true) => Some(opened),
+            Ok(false) => {
+                self.lane_mut(source).waiting.insert(next, opened);
+                None
+            }
+            Err(()) => {
+                turn.blame(NodeId(u32::from(source)), Fault::BadImport);
+                None
+            }
+        }
     }
 
     /// The key that the owner of each line has, where it takes one and its account is wanted.
@@ -106,7 +116,9 @@ impl<B: Carrier> Replica<B> {
         let mut renamed: BTreeMap<AccountId, Owner> = BTreeMap::new();
         let lines = opened.batch.lines.iter().map(|line| {
             let spender = line.entry.id.spender;
-            if !is_wanted(spender) {
+            let is_signed = matches!(line.auth, Auth::Owner(_));
+            if !(is_signed || matches!(line.entry.kind, synod_ledger::Kind::Rekey(_))) || !is_wanted(spender)
+            {
                 return None;
             }
             let owner = renamed.get(&spender).copied().or_else(|| self.ledger.owner(line.entry.id));
@@ -210,9 +222,10 @@ impl<B: Carrier> Replica<B> {
     ) -> Except {
         let lot = opened.lot();
         let (mut out, mut behind, mut wait) = (Vec::new(), BTreeSet::new(), Vec::new());
-        for ((at, line, digest), key) in
-            opened.lines().zip(batch.keys.iter().copied().chain(std::iter::repeat(None)))
-        {
+        let count = opened.batch.lines.len();
+        for (place, (at, line, digest)) in (0..count).zip(opened.lines()) {
+            let key = batch.keys.get(place).copied().flatten();
+            self.ledger.near(&opened.batch.lines, place);
             let spender = line.entry.id.spender;
             let was_left_out = before.is_none_or(|before| before.items().binary_search(&at).is_ok());
             if !was_left_out {
@@ -246,11 +259,21 @@ impl<B: Carrier> Replica<B> {
 
     /// What this node's own desk admitted and has not broadcast is promised from here on, if an entry that is endorsed rests on it.
     fn record_admitted(&mut self, opened: &Opened, except: &Except, turn: &mut Turn<'_, Self>) {
-        if self.desk.has_recorded_all() {
+        let spenders = opened.lines().map(|(at, line, _)| (at, line.entry.id.spender));
+        // Customers of an institution are mostly in its own batches.
+        let (mut registrar, mut has_any) = (None, false);
+        let endorsed: BTreeSet<AccountId> = spenders
+            .filter(|(at, spender)| {
+                if registrar.replace(spender.registrar) != Some(spender.registrar) {
+                    has_any = self.desk.has_unrecorded(*spender);
+                }
+                has_any && except.items().binary_search(at).is_err()
+            })
+            .map(|(_, spender)| spender)
+            .collect();
+        if endorsed.is_empty() {
             return;
         }
-        let endorsed = opened.lines().filter(|(at, ..)| except.items().binary_search(at).is_err());
-        let endorsed: BTreeSet<AccountId> = endorsed.map(|(_, line, _)| line.entry.id.spender).collect();
         for id in self.desk.unrecorded(&endorsed) {
             let Some(slot) = self.ledger.slot(id) else { continue };
             let (line, debit, is_certified) = (slot.line.clone(), slot.debit, slot.is_certified);

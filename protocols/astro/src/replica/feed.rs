@@ -141,7 +141,7 @@ impl<B: Carrier> Replica<B> {
                 standing: book.standing(id)?,
                 pending: account.debits_pending(),
                 available: book.available(id)?,
-                incoming: self.ledger.incoming(id),
+                incoming: self.ledger.uncollected(id),
                 open: self.ledger.open_of(id),
             })
         });

@@ -105,7 +105,7 @@ pub(super) struct Lane {
     pub(super) opened: u64,
     /// The batch that waits to be endorsed as a whole, and whether it does because too much of the lane waits for money.
     pub(super) held: Option<(u64, bool)>,
-    /// Certified entries of the lane that have not settled.
+    /// Certified entries of the lane that have not settled (profiles I and II).
     pub(super) unsettled: u64,
     /// Accounts that the lane's registrar has opened or is about to.
     pub(super) locals: u64,
@@ -150,10 +150,17 @@ impl Lane {
     }
 
     /// Such an entry has settled.
-    pub(super) fn count_settled(&mut self, sequence: u64, (id, is_paid): (EntryId, bool)) {
-        self.unsettled = self.unsettled.saturating_sub(1);
+    pub(super) fn count_settled(&mut self, sequence: u64, outcome: (EntryId, bool)) {
+        self.count_outcome(sequence, outcome);
         if let Some(batch) = self.batches.get_mut(&sequence) {
             batch.unsettled = batch.unsettled.saturating_sub(1);
+        }
+    }
+
+    /// What became of such an entry, whose batch counts it with others.
+    pub(super) fn count_outcome(&mut self, sequence: u64, (id, is_paid): (EntryId, bool)) {
+        self.unsettled = self.unsettled.saturating_sub(1);
+        if let Some(batch) = self.batches.get_mut(&sequence) {
             let at = batch.places.remove(&id).filter(|_| !is_paid);
             batch.rejected.extend(at);
         }

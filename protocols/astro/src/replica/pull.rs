@@ -66,7 +66,7 @@ impl<B: Carrier> Replica<B> {
         self.wanted.remove(&id);
         turn.disarm(Timer::Want(id));
         keep(turn, Promise::Descended(line.clone()));
-        let certified = self.ledger.certify(&line, wanted.digest, None);
+        let certified = self.ledger.certify(&line, wanted.digest);
         match certified {
             Certified::Whole => {}
             Certified::Missing(id, digest) => self.want(id, digest, turn),

@@ -78,7 +78,7 @@ impl<B: Carrier> Recover for Replica<B> {
             }
         }
         self.ledger.credit_records(&mut own);
-        self.claims.ready().for_each(|dependency| own(Promise::Inbound(dependency.clone())));
+        self.claims.ready().for_each(|dependency| own(Promise::Collected(dependency.clone())));
         for slot in self.ledger.open().flat_map(|(_, xlog)| xlog.slots()) {
             if let Some(with) = self.ledger.backing(slot.line.entry.id, slot.digest) {
                 let with = List::try_from(with.to_vec()).expect("so many go with one entry");
@@ -97,6 +97,7 @@ impl<B: Carrier> Recover for Replica<B> {
             own(Promise::Settled(line.clone()));
         }
         self.feed.records(self.config.parameters.profile.credits(), &mut own);
+        self.border_records(&mut own);
         self.broadcast.get().snapshot(&mut |record| put(Record::Broadcast(record)));
     }
 }
@@ -134,7 +135,7 @@ impl<B: Carrier> Replica<B> {
             }
             Promise::Descended(line) => {
                 let digest = Digests::default().entry(&line.entry);
-                self.ledger.certify(&line, digest, None);
+                self.ledger.certify(&line, digest);
                 self.settle_again([line.entry.id.spender]);
             }
             Promise::Book(part) => self.replay_book(*part, replay)?,
@@ -164,6 +165,13 @@ impl<B: Carrier> Replica<B> {
                 self.let_go_shown(self.feed.kept());
             }
             Promise::Unkept(entry) => self.feed.replay_unkept(entry),
+            Promise::Exported { shard, name, bundle, places } => {
+                self.replay_exported(shard, name, bundle, &places);
+            }
+            Promise::Confirmed { shard, name, ids } => self.replay_confirmed(shard, name, &ids),
+            Promise::Inbound(bundle) => self.replay_inbound(&bundle),
+            Promise::Incoming(entry) => self.replay_incoming(&entry),
+            Promise::Told(place) => self.replay_told(place),
             Promise::Lane { judged, head, frontier } => {
                 let lane = self.lane_of(judged)?;
                 (lane.judged, lane.head, lane.frontier, lane.opened) =
@@ -187,7 +195,7 @@ impl<B: Carrier> Replica<B> {
     fn replay_credits(&mut self, promise: Promise, replay: &mut Replay) -> Result<(), Unrecoverable> {
         match promise {
             Promise::UnkeptAs { entry, digest, is_paid } => drop(self.feed.push(entry, digest, is_paid)),
-            Promise::Inbound(dependency) => self.take_dependency(Arc::new(dependency)),
+            Promise::Collected(dependency) => self.take_dependency(Arc::new(dependency)),
             Promise::Unspent { to, entry, digest, with } => {
                 let owed = (to, entry.id);
                 let unspent = Unspent { entry, digest, with };
@@ -237,8 +245,9 @@ impl<B: Carrier> Replica<B> {
     fn replay_book(&mut self, part: Part, replay: &mut Replay) -> Result<(), Unrecoverable> {
         if !std::mem::replace(&mut replay.has_book, true) {
             let book = Book::new(self.config.view.context.shard);
+            let shards = self.config.shards.numbers();
             let parameters = &self.config.parameters;
-            self.ledger = Ledger::new(parameters.profile, book, parameters.window);
+            self.ledger = Ledger::new(parameters.profile, book, parameters.window, shards);
             for lane in self.lanes.values_mut() {
                 (lane.locals, lane.granted) = (0, 0);
             }
@@ -278,6 +287,7 @@ impl<B: Carrier> Replica<B> {
     /// Settles as before, without a word to anybody.
     fn settle_again(&mut self, changed: impl IntoIterator<Item = synod_ledger::AccountId>) {
         let settlement = self.ledger.settle(changed);
+        self.note_imported(&settlement.imported);
         for settled in settlement.entries {
             for lot in settled.lots.iter() {
                 if let Some(lane) = self.lanes.get_mut(&lot.source) {
@@ -295,6 +305,7 @@ impl<B: Carrier> Replica<B> {
     /// A start, first or again: what was endorsed goes out, what is missing is asked for.
     pub(super) fn on_start(&mut self, turn: &mut Turn<'_, Self>) {
         turn.arm(Timer::Receipts, self.receipts_every());
+        self.start_border(turn);
         self.tell_shown(turn);
         self.tell_unkept(turn);
         let own = u32::from(self.me());

@@ -154,7 +154,7 @@ impl Alone {
     /// How often an entry was put into a batch.
     pub(crate) fn carried(&self, line: &Line) -> usize {
         let built = self.works.iter().filter(|work| match work {
-            Work::Build { lines, .. } => lines.iter().any(|one| one.entry == line.entry),
+            Work::Build { content, .. } => content.lines.iter().any(|one| one.entry == line.entry),
             _ => false,
         });
         built.count()

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use synod_astro::wallet::Log;
 use synod_astro::{
     Auth, Authorized, Batches, Config, Draft, Input, Level, Line, Opened, Output, Parameters, Receipt,
     Refusal, Seen, Setup,
@@ -18,7 +19,7 @@ use synod_ledger::{
 use synod_machine::testing::{Users, World as Members};
 use synod_machine::{Machine, Span};
 use synod_quorum::{Epoch, Member, NodeId, Roster};
-use synod_wire::Bytes;
+use synod_wire::{Bytes, List};
 
 pub(crate) const CLUSTER: Hash = Hash([4; 32]);
 pub(crate) const CONTEXT: Context = Context { shard: 0, view: Hash([5; 32]) };
@@ -102,6 +103,7 @@ pub(crate) fn numbers(n: u32, me: NodeId) -> Config {
         view: view(n),
         genesis: genesis.collect(),
         caps: (0..n).map(|registrar| (registrar, Units(2 * LIMIT))).collect(),
+        shards: synod_astro::Shards::default(),
         parameters: Parameters {
             batch_max: 5,
             batch_bytes: 8 << 10,
@@ -117,6 +119,17 @@ pub(crate) fn numbers(n: u32, me: NodeId) -> Config {
 
 pub(crate) fn pay(to: AccountId, amount: u128) -> Kind {
     Kind::Pay(Leg { to, amount: Units(amount) })
+}
+
+/// Pays several.
+pub(crate) fn multi(legs: &[(AccountId, u128)]) -> Kind {
+    let legs: Vec<Leg> = legs.iter().map(|(to, amount)| Leg { to: *to, amount: Units(*amount) }).collect();
+    Kind::MultiPay(List::try_from(legs).expect("few"))
+}
+
+/// Sets money aside.
+pub(crate) fn hold_kind(to: AccountId, amount: u128, resolver: AccountId) -> Kind {
+    Kind::Hold { to, amount: Units(amount), resolver, expires_at: 0 }
 }
 
 pub(crate) fn draft(spender: AccountId, kind: Kind, transfer: u128) -> Draft {
@@ -176,6 +189,8 @@ pub(crate) struct Told {
     pub(crate) conflicts: BTreeSet<EntryId>,
     pub(crate) doubled: usize,
     pub(crate) looked: BTreeMap<u64, Vec<Seen>>,
+    pub(crate) checked: BTreeMap<u64, Option<Refusal>>,
+    pub(crate) logs: BTreeMap<u64, Option<Log>>,
     pub(crate) numbered: BTreeMap<u64, AccountId>,
     pub(crate) opened: Vec<AccountId>,
     /// Batches with the proofs that were shown of them.
@@ -256,6 +271,8 @@ impl Told {
                 }
             }
             Output::Looked { ticket, accounts } => drop(self.looked.insert(ticket, accounts)),
+            Output::Checked { ticket, why } => drop(self.checked.insert(ticket, why)),
+            Output::Log { ticket, log } => drop(self.logs.insert(ticket, log)),
             Output::Numbered { ticket, account } => drop(self.numbered.insert(ticket, account)),
             Output::Opened(account) => self.opened.push(account),
             Output::Certified { opened, proofs } => {

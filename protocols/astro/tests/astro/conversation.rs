@@ -217,7 +217,7 @@ fn said(message: &Message) -> String {
         Message::Own(Word::AskReceipts(asked)) => format!("ASK_RECEIPTS {}", lots(asked)),
         Message::Own(Word::Want { id, .. }) => format!("WANT {}#{}", id.spender, id.n),
         Message::Own(Word::Here(line)) => format!("HERE {}", entry(&line.entry)),
-        Message::Own(other @ (Word::Credit(_) | Word::AskCredits(_))) => format!("{other:?}"),
+        Message::Own(word) => unreachable!("profile II-F in one shard: {word:?}"),
     }
 }
 

@@ -12,15 +12,20 @@ mod keeping;
 mod lies;
 mod offers;
 mod payments;
+mod purse;
 mod queues;
 mod reading;
 mod receipts;
 mod restarts;
+mod shards;
 mod waits;
+mod wallet;
 
+use synod_astro::wallet::{Answer, Log, Record as WalletRecord, Word as WalletWord};
 use synod_astro::{
-    Auth, Authorized, BackedBatch, Backing, Batch, Credit, Credited, Dependency, Draft, EntryProof, Format,
-    Header, Line, PaymentReceipt, Promise, Receipt, Settled, SettledBy, Sub, Vouch, Word,
+    Auth, Authorized, BackedBatch, Backing, Batch, Bundle, BundleId, Credit, Credited, Dependency, Draft,
+    EntryProof, Format, Header, Imports, Line, PaymentReceipt, Place, Promise, Proven, Receipt, Settled,
+    SettledBy, Sub, Vouch, Word,
 };
 
 /// Both vocabularies.
@@ -34,6 +39,8 @@ synod_wire::conformance!(
     BackedBatch,
     Backing,
     Batch,
+    Bundle,
+    BundleId,
     Credit,
     Credited,
     Dependency,
@@ -41,9 +48,12 @@ synod_wire::conformance!(
     EntryProof,
     Format,
     Header,
+    Imports,
     Line,
     PaymentReceipt,
+    Place,
     Promise,
+    Proven,
     Receipt,
     Settled,
     SettledBy,
@@ -52,4 +62,8 @@ synod_wire::conformance!(
     Word,
     Message,
     Record,
+    Answer,
+    Log,
+    WalletRecord,
+    WalletWord,
 );

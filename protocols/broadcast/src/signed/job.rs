@@ -46,6 +46,13 @@ impl Payload {
         let (digest, read) = reading(&bytes)?;
         Some(Self { digest, name: Hash::of(&bytes), bytes, read })
     }
+
+    /// One that this node's user put together.
+    fn known(bytes: Bytes, digest: Hash, read: Read, reading: Reading) -> Self {
+        let is_so = || reading(&bytes).is_some_and(|(read, _)| read == digest);
+        debug_assert!(is_so(), "the user knows what it broadcasts");
+        Self { digest, name: Hash::of(&bytes), bytes, read: Some(read) }
+    }
 }
 
 /// A good ACK, or the member who said what it may not, and what that is.
@@ -62,6 +69,8 @@ pub enum Job {
         lot: Lot,
         /// The payload.
         payload: Bytes,
+        /// What stands for it and what reading it would give, if the user says so.
+        known: Option<(Hash, Read)>,
         /// See [`super::Items`].
         reading: Reading,
     },
@@ -168,8 +177,11 @@ impl Work for Job {
 
     fn run(self, keys: &Keys) -> Done {
         match self {
-            Self::Seal { view, lot, payload, reading } => {
-                let payload = Payload::of(payload, reading);
+            Self::Seal { view, lot, payload, known, reading } => {
+                let payload = match known {
+                    Some((digest, read)) => Some(Payload::known(payload, digest, read, reading)),
+                    None => Payload::of(payload, reading),
+                };
                 let acked = payload.as_ref().map(|payload| whole(&view, lot, payload.digest));
                 let acked = acked.map(|acked| keys.sign(view.scope(), NodeId(u32::from(lot.source)), acked));
                 Done::Sealed { payload, acked }

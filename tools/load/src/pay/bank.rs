@@ -90,6 +90,7 @@ impl Bank {
             view: Arc::clone(&self.view),
             genesis: self.genesis.clone(),
             caps: (0..self.plan.nodes).map(|id| (u32::from(id), cap)).collect::<BTreeMap<_, _>>(),
+            shards: synod_astro::Shards::default(),
             parameters,
         };
         let channel = signed::Setup::under(me, Arc::clone(&self.view), config.parameters.bounds());

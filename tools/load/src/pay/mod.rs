@@ -16,6 +16,7 @@ mod bank;
 mod reference;
 mod replicas;
 mod seat;
+pub mod smallbank;
 
 pub use bank::{Bank, PayPlan};
 pub use reference::reference;

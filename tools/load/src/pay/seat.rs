@@ -99,6 +99,8 @@ pub(super) struct Seat<'a> {
     position: u64,
     kept: u64,
     fired: Instant,
+    /// Empty between looks at what the machine says: its memory is used again.
+    outputs: Vec<Output>,
     left: Left,
 }
 
@@ -127,6 +129,7 @@ impl<'a> Seat<'a> {
             position: 0,
             kept: 0,
             fired: Instant::now(),
+            outputs: Vec::new(),
             left: Left::default(),
         })
     }
@@ -194,7 +197,7 @@ impl<'a> Seat<'a> {
     /// Steps the machine and does its jobs until there is nothing to do.
     fn settle(&mut self) {
         loop {
-            let (mut jobs, mut outputs): (Vec<Job>, Vec<Output>) = (Vec::new(), Vec::new());
+            let (mut jobs, mut outputs) = (Vec::<Job>::new(), std::mem::take(&mut self.outputs));
             let (links, me, shown) = (&self.links, NodeId(u32::from(self.id)), self.shown);
             self.host.run(|said| match said {
                 Said::Send(to, message) => {
@@ -212,7 +215,8 @@ impl<'a> Seat<'a> {
                 Said::Output(output) => outputs.push(output),
                 Said::Job(job) => jobs.push(job),
             });
-            outputs.into_iter().for_each(|output| self.on_output(output));
+            outputs.drain(..).for_each(|output| self.on_output(output));
+            self.outputs = outputs;
             if self.position >= self.kept + KEPT_EVERY {
                 self.kept = self.position;
                 self.host.push(Event::Input(Input::Kept(self.kept)));
@@ -259,6 +263,8 @@ impl<'a> Seat<'a> {
             | Output::Rejected { .. }
             | Output::Numbered { .. }
             | Output::Looked { .. }
+            | Output::Checked { .. }
+            | Output::Log { .. }
             | Output::Certified { .. }
             | Output::Receipted(_)
             | Output::Opened(_) => {}

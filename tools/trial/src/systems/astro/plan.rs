@@ -184,6 +184,7 @@ impl Plan {
             view: Arc::clone(&self.view),
             genesis: self.people.genesis(),
             caps: (0..self.people.members).map(|registrar| (registrar, Units(2 * LIMIT))).collect(),
+            shards: synod_astro::Shards::default(),
             parameters: self.parameters(),
         };
         let channel = signed::Setup::under(me, Arc::clone(&self.view), config.parameters.bounds());

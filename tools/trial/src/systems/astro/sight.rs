@@ -112,7 +112,7 @@ pub fn state(parts: impl IntoIterator<Item = Part>) -> StateSeen {
                 state.holds.insert(id, held);
             }
             // Nothing leaves or comes in a run of one shard: sums that do not meet show it.
-            Part::Exported { .. } | Part::Imported { .. } => {}
+            Part::Exported { .. } | Part::Imported { .. } | Part::Used { .. } => {}
         }
     }
     state

@@ -371,6 +371,8 @@ impl Watch {
             | Output::Queued { .. }
             | Output::Numbered { .. }
             | Output::Looked { .. }
+            | Output::Checked { .. }
+            | Output::Log { .. }
             | Output::Certified { .. }
             | Output::Receipted(_) => Ok(()),
         }

@@ -45,6 +45,10 @@ pub fn kind(body: &Bytes) -> Option<&'static str> {
             Word::Here(_) => "here",
             Word::Credit(_) => "credit",
             Word::AskCredits(_) => "ask_credits",
+            Word::Bundle(_) => "bundle",
+            Word::WantProof(_) => "want_proof",
+            Word::Imported { .. } => "imported",
+            Word::Heard { .. } => "heard",
         },
     })
 }
@@ -94,6 +98,10 @@ impl Words for AstroWords {
                 Said::marked(format!("CREDIT {:?}", credit.of), Mark::Promise)
             }
             Message::Own(Word::AskCredits(owed)) => Said::plain(format!("CREDITS? of {}", owed.len())),
+            Message::Own(Word::Bundle(bundle)) => Said::plain(format!("BUNDLE of {}", bundle.proven.len())),
+            Message::Own(Word::WantProof(of)) => Said::plain(format!("PROOF? {}/{}", of.id.spender, of.id.n)),
+            Message::Own(Word::Imported { places, .. }) => Said::plain(format!("IMPORTED {}", places.len())),
+            Message::Own(Word::Heard { upto, .. }) => Said::plain(format!("HEARD {upto}")),
         })
     }
 
@@ -142,6 +150,8 @@ impl Words for AstroWords {
             }
             Output::Numbered { account, .. } => Said::plain(format!("numbers {account}")),
             Output::Looked { accounts, .. } => Said::plain(format!("shows {} accounts", accounts.len())),
+            Output::Checked { why, .. } => Said::plain(format!("would endorse it, but for {why:?}")),
+            Output::Log { .. } => Said::plain("shows a log".to_owned()),
             Output::Contradiction { id, .. } => {
                 Said::marked(format!("shows a contradiction at {}/{}", id.spender, id.n), Mark::Certificate)
             }
