@@ -31,6 +31,49 @@ impl Book {
         Ok(())
     }
 
+    /// Appends an entry whose beneficiaries are credited later, by what they claim ([`Self::collect`]): so its own log alone decides what
+    /// becomes of it (Listing 9). False where the money does not suffice: its place is taken then, and nothing has moved (E19).
+    ///
+    /// # Errors
+    /// Those of [`Self::apply`] but for a lack of money. Nothing has changed then.
+    pub fn spend(&mut self, entry: &Entry, digest: Hash) -> Result<bool, Code> {
+        let spender = entry.id.spender;
+        let account = self.account(spender).ok_or(Code::UnknownAccount)?;
+        let next = account.sn.saturating_add(1);
+        if entry.id.n != next {
+            return Err(if entry.id.n < next { Code::SequenceConflict } else { Code::SequenceGap });
+        }
+        if entry.prev != account.head {
+            return Err(Code::ChainMismatch);
+        }
+        let judged = match judge(self, entry, &Promised::default()) {
+            Err(Code::InsufficientFunds | Code::LimitBelowUse) => None,
+            debit => Some(debit?),
+        };
+        match (judged, &entry.kind) {
+            (None, _) => {}
+            (Some(debit), Kind::Pay(_) | Kind::MultiPay(_)) => self.pay(spender, entry.ledger, debit, &[]),
+            (Some(debit), Kind::Close(_)) => {
+                self.pay(spender, entry.ledger, debit, &[]);
+                self.close(spender);
+            }
+            (Some(debit), _) => self.settle(entry, debit),
+        }
+        let account = self.account_mut(spender).expect("the spender was read above");
+        (account.sn, account.head) = (entry.id.n, digest);
+        Ok(judged.is_some())
+    }
+
+    /// Credits an account with what was paid to it by [`Self::spend`]. The caller sees to it that each payment is collected once.
+    ///
+    /// # Errors
+    /// [`Code::UnknownAccount`], [`Code::Overflow`]; nothing has changed then.
+    pub fn collect(&mut self, to: AccountId, sum: Total) -> Result<(), Code> {
+        let account = self.account_mut(to).ok_or(Code::UnknownAccount)?;
+        account.credits = account.credits.checked_add(sum).ok_or(Code::Overflow)?;
+        Ok(())
+    }
+
     /// What [`judge`] let pass.
     fn settle(&mut self, entry: &Entry, debit: Total) {
         let (spender, ledger) = (entry.id.spender, entry.ledger);

@@ -63,6 +63,8 @@ wire! {
         32 = WrongShard,
         /// The spender has as many open holds as it may.
         33 = Busy,
+        /// The payment system that runs has no entries of this kind.
+        42 = Unsupported,
     }
 }
 
@@ -95,6 +97,7 @@ impl Code {
             Self::CloseNotEmpty => 3131,
             Self::WrongShard => 3102,
             Self::Busy => 3402,
+            Self::Unsupported => 3003,
         }
     }
 
@@ -125,7 +128,8 @@ impl Code {
             | Self::HoldAmountExceeded
             | Self::TooManyLegs
             | Self::LimitNotCosigned
-            | Self::WrongShard => Class::Permanent,
+            | Self::WrongShard
+            | Self::Unsupported => Class::Permanent,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A batch is a header and what it commits to: lines (entries with their authorization) and openings of accounts. The header's
 //! digest stands for the batch in every statement, so a Merkle path, the header and a certificate prove one entry to anybody.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_crypto::merkle::{self, Tree};
@@ -12,6 +12,9 @@ use synod_ledger::{AccountId, Digests, Entry, Opening};
 use synod_machine::broadcast::{ITEMS_MAX, Items, Lot, PAYLOAD_MAX, Read};
 use synod_machine::planted;
 use synod_wire::{Bytes, Draw, Drawn, Limits, List, Malformed, Reader, Why, Wire, Writer, wire};
+
+use crate::config::Profile;
+use crate::dependency::{BackedBatch, Backing, Dependency, With, backed, root_of_with};
 
 /// Most openings of one batch.
 pub const OPENINGS_MAX: usize = 1_024;
@@ -135,11 +138,16 @@ impl EntryProof {
     /// Whether the entry with this digest is in the batch of this header.
     #[must_use]
     pub fn shows(&self, digest: Hash, header: &Header) -> bool {
-        merkle::proves(&header.entries, self.count, self.index, merkle::leaf(&digest.0), &self.path)
+        shows(self, digest, &header.entries)
     }
 }
 
-fn over<'a, T: Wire + 'a>(domain: &'static str, values: impl IntoIterator<Item = &'a T>) -> Hash {
+/// Whether something with this digest is under a root.
+pub(crate) fn shows(proof: &EntryProof, digest: Hash, root: &Hash) -> bool {
+    merkle::proves(root, proof.count, proof.index, merkle::leaf(&digest.0), &proof.path)
+}
+
+pub(crate) fn over<'a, T: Wire + 'a>(domain: &'static str, values: impl IntoIterator<Item = &'a T>) -> Hash {
     let (mut hasher, mut encoded) = (Hasher::new(domain), Writer::with_capacity(0));
     for value in values {
         let start = encoded.len();
@@ -158,6 +166,8 @@ pub struct Opened {
     pub batch: Batch,
     /// The digest of each entry.
     pub digests: Vec<Hash>,
+    /// What its entries are backed with (profile II).
+    pub(crate) backings: BTreeMap<u32, With>,
     /// The digest of each entry that it imports.
     imported: Vec<Hash>,
     /// Its encoding.
@@ -207,7 +217,67 @@ impl Opened {
         payload.count(batch.lines.len());
         payload.bytes(written.as_slice());
         batch.imports.write(&mut payload);
-        Self { digest: header.digest(), payload: payload.freeze(), batch, digests, imported }
+        let (payload, backings) = (payload.freeze(), BTreeMap::new());
+        Self { digest: header.digest(), payload, batch, digests, backings, imported }
+    }
+
+    /// Puts a batch of profile II together, of entries with what each is backed with.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    #[must_use]
+    pub fn new_backed(
+        shard: u16,
+        lot: Lot,
+        prev: Hash,
+        openings: Vec<Opening>,
+        (lines, withs): (Vec<Line>, Vec<Option<Arc<Vec<Dependency>>>>),
+    ) -> Self {
+        let plain = Self::new(shard, lot, prev, openings, lines);
+        let withs = (0_u32..).zip(withs).filter_map(|(at, with)| Some((at, with?)));
+        let backings: BTreeMap<u32, With> = withs.collect();
+        let digests = back_all(plain.digests, &backings);
+        let mut batch = plain.batch;
+        (batch.header.entries, ..) = roots(&digests, &batch.openings, &batch.lines, &[]);
+        let all = backings.iter().map(|(at, with)| {
+            let with = List::try_from(with.to_vec()).expect("the representative counts dependencies");
+            Backing { at: *at, with }
+        });
+        let all = List::try_from(all.collect::<Vec<_>>()).expect("lines are counted");
+        let whole = BackedBatch { backings: all, batch };
+        let (payload, batch) = (whole.encode(), whole.batch);
+        Self { digest: batch.header.digest(), payload, batch, digests, backings, imported: Vec::new() }
+    }
+
+    /// Reads a payload of a profile.
+    #[must_use]
+    pub fn read_as(profile: Profile, payload: &Bytes) -> Option<Self> {
+        if profile.credits() { Self::read_backed(payload) } else { Self::read(payload) }
+    }
+
+    /// A batch of profile II, which imports nothing.
+    fn read_backed(payload: &Bytes) -> Option<Self> {
+        let limits = Limits { frame_max: PAYLOAD_MAX };
+        let BackedBatch { backings, batch } = BackedBatch::decode(payload.clone(), &limits).ok()?;
+        let count = u32::try_from(batch.lines.len()).ok()?;
+        let is_sound = |backing: &Backing| backing.at < count && !backing.with.is_empty();
+        if !backings.is_sorted_by(|one, next| one.at < next.at) || !backings.iter().all(is_sound) {
+            return None;
+        }
+        if batch.openings.is_empty() && batch.lines.is_empty() || !batch.imports.is_empty() {
+            return None;
+        }
+        let backings: BTreeMap<u32, With> = backings
+            .into_vec()
+            .into_iter()
+            .map(|Backing { at, with }| (at, With::new(with.into_vec())))
+            .collect();
+        let plain = Digests::default().entries(batch.lines.iter().map(|line| &*line.entry));
+        let (digests, header) = (back_all(plain, &backings), &batch.header);
+        let fits = roots(&digests, &batch.openings, &batch.lines, &[])
+            == (header.entries, header.auths, header.openings);
+        let (digest, imported) = (header.digest(), Vec::new());
+        fits.then(|| Self { digest, batch, digests, backings, imported, payload: payload.clone() })
     }
 
     /// Reads a payload; `None` unless it is a batch of something whose header fits.
@@ -222,8 +292,8 @@ impl Opened {
         let header = &batch.header;
         let fits = roots(&digests, &batch.openings, &batch.lines, &imported)
             == (header.entries, header.auths, header.openings);
-        let digest = header.digest();
-        fits.then_some(Self { digest, batch, digests, imported, payload: payload.clone() })
+        let (digest, backings) = (header.digest(), BTreeMap::new());
+        fits.then(|| Self { digest, batch, digests, backings, imported, payload: payload.clone() })
     }
 
     /// The payload that [`Self::read`] reads.
@@ -269,8 +339,9 @@ impl Opened {
     pub fn bytes(&self) -> u64 {
         let lines = self.batch.lines.len() * (size_of::<Line>() + size_of::<Hash>());
         let openings = self.batch.openings.len() * size_of::<Opening>();
+        let backings = self.backings.values().flat_map(|with| with.iter()).map(|one| one.bytes());
         let imports = self.batch.imports.len() * 2 * (size_of::<Entry>() + size_of::<Hash>());
-        (size_of::<Self>() + lines + openings + imports + self.payload.len()) as u64
+        (size_of::<Self>() + lines + openings + imports + self.payload.len()) as u64 + backings.sum::<u64>()
     }
 }
 
@@ -322,6 +393,39 @@ fn digests_of(entries: &[Arc<Entry>]) -> Vec<Hash> {
     Digests::default().entries(entries.iter().map(|entry| &**entry))
 }
 
+/// The digest of one entry, without what it is backed with.
+pub(crate) fn digest_of(entry: &Entry) -> Hash {
+    Digests::default().entry(entry)
+}
+
+/// The digests of entries with what they are backed with.
+fn back_all(mut digests: Vec<Hash>, backings: &BTreeMap<u32, With>) -> Vec<Hash> {
+    for (at, with) in backings {
+        if let Some(digest) = usize::try_from(*at).ok().and_then(|at| digests.get_mut(at)) {
+            *digest = backed(*digest, root_of_with(with));
+        }
+    }
+    digests
+}
+
+/// The root over digests.
+pub(crate) fn root(digests: &[Hash]) -> Hash {
+    tree(digests).root()
+}
+
+/// Proves some of these digests under their root.
+pub(crate) fn proofs(digests: &[Hash], of: &[u32]) -> Vec<(u32, EntryProof)> {
+    if of.is_empty() {
+        return Vec::new();
+    }
+    let tree = tree(digests);
+    let proof = |at: &u32| {
+        let path = List::try_from(tree.path(*at)?).ok()?;
+        Some((*at, EntryProof { index: *at, count: tree.count(), path }))
+    };
+    of.iter().filter_map(proof).collect()
+}
+
 fn tree(digests: &[Hash]) -> Tree {
     Tree::new(merkle::leaves(digests))
 }
@@ -360,6 +464,25 @@ impl Items for Batches {
     /// A list is closed: behind an excepted entry every later one of its log is excepted as well.
     fn may_except(payload: &Bytes, items: &[u32]) -> bool {
         Opened::read(payload).is_some_and(|opened| is_closed(&opened, items))
+    }
+}
+
+/// Batches of profile II as payloads of a broadcast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackedBatches;
+
+impl Items for BackedBatches {
+    fn digest(payload: &Bytes) -> Option<Hash> {
+        Opened::read_backed(payload).map(|opened| opened.digest)
+    }
+
+    fn read(payload: &Bytes) -> Option<(Hash, Option<Read>)> {
+        let opened = Arc::new(Opened::read_backed(payload)?);
+        Some((opened.digest, Some(Read(opened))))
+    }
+
+    fn may_except(payload: &Bytes, items: &[u32]) -> bool {
+        Opened::read_backed(payload).is_some_and(|opened| is_closed(&opened, items))
     }
 }
 

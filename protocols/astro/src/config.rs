@@ -44,6 +44,8 @@ pub enum Profile {
     /// Astro I, over a broadcast whose deliveries are whole and reach all: a batch is endorsed as a whole, whether it is funded
     /// or not, and what is not funded waits in its log.
     I,
+    /// Astro II: what settles is credited to its beneficiary by what f + 1 members say of it, and what is not funded then is rejected.
+    II,
     /// Astro II-F: an endorsement promises that the entry is funded.
     #[default]
     Funded,
@@ -65,7 +67,25 @@ impl Profile {
     /// Whether nobody but its registered representative carries what an owner signs.
     #[must_use]
     pub const fn registers(self) -> bool {
-        matches!(self, Self::I)
+        matches!(self, Self::I | Self::II)
+    }
+
+    /// Whether what is paid is credited once its beneficiary depends on it.
+    #[must_use]
+    pub const fn credits(self) -> bool {
+        matches!(self, Self::II)
+    }
+
+    /// Whether money can be set aside: what another log releases is no agreed content, so in profile II it cannot.
+    #[must_use]
+    pub const fn has_holds(self) -> bool {
+        !matches!(self, Self::II)
+    }
+
+    /// Whether the certificate of an entry certifies those before it in its log.
+    #[must_use]
+    pub const fn descends(self) -> bool {
+        !matches!(self, Self::II)
     }
 }
 
@@ -132,7 +152,7 @@ impl Parameters {
     pub fn of(profile: Profile) -> Self {
         let usual = Self { profile, ..Self::default() };
         match profile {
-            Profile::I => Self { batch_max: 256, ..usual },
+            Profile::I | Profile::II => Self { batch_max: 256, ..usual },
             Profile::Funded => usual,
         }
     }
@@ -167,7 +187,10 @@ impl Parameters {
             (self.batch_bytes < LINE_BYTES_MAX, "a batch has room for its longest entry"),
             (self.window == 0 || self.window > WINDOW_MAX, "accounts have 1 to 65,536 unsettled entries"),
             (self.profile.is_whole() && self.unfunded_max == 0, "entries wait for money"),
-            (self.profile.is_whole() && self.checkpoint_every != Span::ZERO, "profile I makes no cuts"),
+            (
+                self.profile != Profile::Funded && self.checkpoint_every != Span::ZERO,
+                "profiles I and II make no cuts",
+            ),
             (self.accounts_max == 0, "registrars open accounts"),
             (self.batch_wait == Span::ZERO, "batches wait some time for entries"),
         ];

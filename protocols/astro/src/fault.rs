@@ -19,6 +19,8 @@ synod_machine::faults! {
     TwoRoots = 4_308, "two_roots";
     /// Served a part of a state that is none.
     WrongRange = 4_309, "wrong_range";
+    /// Vouched for payments where nobody does, in another's name, or with a signature that is not good.
+    BadCredit = 4_332, "bad_credit";
     /// Sent entries of a shard with a proof that is none.
     BadBundle = 4_340, "bad_bundle";
     /// Broadcast a batch that imports what cannot be credited.

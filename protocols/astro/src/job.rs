@@ -1,17 +1,20 @@
 //! What is read, hashed, signed and checked beside the handlers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use synod_crypto::{Claim, Keys, PublicKey, Scope, Signature, Verified, verify_all, verify_evidence};
-use synod_ledger::Digests;
+use synod_ledger::{Digests, EntryId};
 use synod_machine::broadcast::{Except, Lot, View};
 use synod_machine::{Cost, Job as Run};
-use synod_quorum::{Epoch, NodeId};
+use synod_quorum::{Epoch, NodeId, NodeSet};
 use synod_wire::Bytes;
 
-use crate::batch::{Auth, Content, Line, Opened};
+use crate::batch::{Auth, Content, Line, Opened, digest_of, root};
 use crate::bundle::{Bundle, Unproven};
+use crate::config::Profile;
 use crate::cut::{CertifiedCut, Counted, Cut, CutSign, CutSigned, CutState, NoCut};
+use crate::dependency::{self, Credit, Credited, Sub, Vouch, With, are_distinct};
 use crate::shards::Proofs;
 use crate::words::{Authorized, Receipt, Settled};
 
@@ -33,6 +36,8 @@ pub enum Work {
         lot: Lot,
         /// The payload.
         payload: Bytes,
+        /// Of which payment system.
+        profile: Profile,
         /// See there.
         purpose: Purpose,
     },
@@ -66,6 +71,34 @@ pub enum Work {
         prev: synod_crypto::Hash,
         /// What it is made of.
         content: Content,
+        /// What each entry is backed with; none but in profile II.
+        withs: Option<Vec<Option<With>>>,
+    },
+    /// Vouches for payments.
+    Vouch {
+        /// The members.
+        view: Arc<View>,
+        /// This node.
+        me: NodeId,
+        /// Which they are.
+        of: Sub,
+        /// Their places.
+        ids: Vec<EntryId>,
+        /// Their digests.
+        digests: Vec<synod_crypto::Hash>,
+        /// Those that are not vouched for.
+        open: Except,
+        /// For whom the word is.
+        to: NodeSet,
+    },
+    /// Checks a member's word on payments.
+    Credit {
+        /// The members.
+        view: Arc<View>,
+        /// Who sent it.
+        from: NodeId,
+        /// The word.
+        credit: Credit,
     },
     /// Signs a receipt.
     Sign {
@@ -147,6 +180,8 @@ pub enum Made {
         opened: Arc<Opened>,
         /// The key under which each line's signature is good.
         keys: Vec<Option<PublicKey>>,
+        /// Entries that are backed with something that does not pay their spenders.
+        forged: BTreeSet<u32>,
     },
     /// An order's signature was checked.
     Admitted {
@@ -159,6 +194,24 @@ pub enum Made {
     },
     /// A batch is ready to go out.
     Built(Arc<Opened>, Bytes),
+    /// A word on payments is signed.
+    Vouched {
+        /// The word.
+        credit: Credit,
+        /// The payments' places.
+        ids: Vec<EntryId>,
+        /// Their digests.
+        digests: Vec<synod_crypto::Hash>,
+        /// For whom it is.
+        to: NodeSet,
+    },
+    /// A word on payments was checked.
+    Credit {
+        /// Who sent it.
+        from: NodeId,
+        /// The word, if it is good.
+        credit: Option<Credit>,
+    },
     /// A receipt is signed.
     Signed(Receipt),
     /// A receipt was checked.
@@ -254,12 +307,13 @@ impl<J: Run> Run for Job<J> {
 impl Work {
     fn run(self, keys: &Keys) -> Made {
         match self {
-            Self::Read { lot, payload, purpose } => {
-                Made::Read { lot, purpose, opened: Opened::read(&payload).map(Arc::new) }
+            Self::Read { lot, payload, profile, purpose } => {
+                Made::Read { lot, purpose, opened: Opened::read_as(profile, &payload).map(Arc::new) }
             }
             Self::Check { opened, view, keys: owners } => {
+                let forged = forged(&opened, &view, keys);
                 let keys = check(&opened, &view, &owners, keys);
-                Made::Checked { opened, keys }
+                Made::Checked { opened, keys, forged }
             }
             Self::Admit { ticket, line, view, key } => {
                 let digest = Digests::default().entry(&line.entry);
@@ -271,8 +325,26 @@ impl Work {
                 };
                 Made::Admitted { ticket, line, key: good.then_some(key) }
             }
-            Self::Build { shard, lot, prev, content } => {
-                let opened = Opened::of(shard, lot, prev, content);
+            Self::Vouch { view, me, of, ids, digests, open, to } => {
+                let root = root(&digests);
+                let statement = Credited { context: view.context, root, open: open.digest() };
+                let signature = keys.sign(view.scope(), me, statement).signature;
+                let member = me.member().expect("a replica is a member");
+                let credit = Credit { of, root, vouch: Vouch { member, open, signature } };
+                Made::Vouched { credit, ids, digests, to }
+            }
+            Self::Credit { view, from, credit } => {
+                let claim = dependency::claim(&view, credit.root, &credit.vouch);
+                let is_good = claim.is_some_and(|claim| claim.verify(keys).is_ok());
+                Made::Credit { from, credit: is_good.then_some(credit) }
+            }
+            Self::Build { shard, lot, prev, content, withs } => {
+                let opened = match withs {
+                    Some(withs) => {
+                        Opened::new_backed(shard, lot, prev, content.openings, (content.lines, withs))
+                    }
+                    None => Opened::of(shard, lot, prev, content),
+                };
                 let payload = opened.payload();
                 Made::Built(Arc::new(opened), payload)
             }
@@ -291,7 +363,7 @@ impl Work {
                 let digests = (proofs.check)(&bundle, &view, keys);
                 Made::Bundle { from, bundle, digests }
             }
-            Self::Root { view, me, cut, counted } => root(&view, me, &cut, *counted, keys),
+            Self::Root { view, me, cut, counted } => rooted(&view, me, &cut, *counted, keys),
             Self::CutSign { view, from, sign } => {
                 let CutSign { number, proposer, root, signature, .. } = sign;
                 let statement = CutSigned { context: view.context, number, proposer, root };
@@ -314,8 +386,10 @@ impl Work {
                 let bytes = payload.len() as u64;
                 Cost { hashed: 2 * bytes, coded: bytes, ..Cost::default() }
             }
-            Self::Check { keys, .. } => {
-                let signed = keys.iter().flatten().count();
+            Self::Check { opened, keys, .. } => {
+                let backings = opened.backings.values().flat_map(|with| with.iter());
+                let words: usize = backings.map(|dependency| dependency.said.len()).sum();
+                let signed = keys.iter().flatten().count() + words;
                 Cost { batch_verify: u32::try_from(signed).unwrap_or(u32::MAX), ..Cost::default() }
             }
             Self::Build { content, .. } => {
@@ -323,8 +397,11 @@ impl Work {
                 let bytes = (lines * size_of::<Line>()) as u64;
                 Cost { hashed: 2 * bytes, coded: bytes, ..Cost::default() }
             }
+            Self::Vouch { digests, .. } => {
+                Cost { sign: 1, hashed: 64 * digests.len() as u64, ..Cost::default() }
+            }
             Self::Sign { .. } => Cost { sign: 1, ..Cost::default() },
-            Self::Admit { .. } | Self::Receipt { .. } | Self::CutSign { .. } => {
+            Self::Admit { .. } | Self::Receipt { .. } | Self::Credit { .. } | Self::CutSign { .. } => {
                 Cost { verify: 1, ..Cost::default() }
             }
             Self::Root { counted, .. } => {
@@ -349,15 +426,16 @@ impl Work {
             Self::Check { opened, .. } => Some(NodeId(u32::from(opened.lot().source))),
             Self::Receipt { from, .. }
             | Self::Bundle { from, .. }
+            | Self::Credit { from, .. }
             | Self::CutSign { from, .. }
             | Self::CutCertified { from, .. } => Some(*from),
             Self::Root { cut, .. } => Some(NodeId(u32::from(cut.proposer))),
-            Self::Admit { .. } | Self::Build { .. } | Self::Sign { .. } => None,
+            Self::Admit { .. } | Self::Build { .. } | Self::Sign { .. } | Self::Vouch { .. } => None,
         }
     }
 }
 
-fn root(view: &View, me: NodeId, cut: &Cut, counted: Counted, keys: &Keys) -> Made {
+fn rooted(view: &View, me: NodeId, cut: &Cut, counted: Counted, keys: &Keys) -> Made {
     let (number, proposer) = (cut.number, cut.proposer);
     let rooted = CutState::new(cut.clone(), counted).map(|state| {
         let root = state.record.digest();
@@ -399,7 +477,10 @@ fn check(opened: &Opened, view: &View, owners: &[Option<PublicKey>], keys: &Keys
     let mut at = Vec::new();
     for ((index, line, digest), owner) in opened.lines().zip(owners) {
         if let (Some(key), Auth::Owner(signature)) = (owner, line.auth) {
-            claims.push(owner_claim(view, Authorized { entry: digest }, *key, signature));
+            // An owner signs its entry; what that is backed with, its representative adds (4.6).
+            let is_backed = opened.backings.contains_key(&index);
+            let entry = if is_backed { digest_of(&line.entry) } else { digest };
+            claims.push(owner_claim(view, Authorized { entry }, *key, signature));
             at.push((index, *key));
         }
     }
@@ -412,4 +493,26 @@ fn check(opened: &Opened, view: &View, owners: &[Option<PublicKey>], keys: &Keys
         }
     }
     good
+}
+
+/// Entries that are backed with something that does not pay their spenders, or twice with the same payment (4.6, rule 4).
+fn forged(opened: &Opened, view: &View, keys: &Keys) -> BTreeSet<u32> {
+    let (mut forged, mut claims, mut at) = (BTreeSet::new(), Vec::new(), Vec::new());
+    for (index, with) in &opened.backings {
+        let line = usize::try_from(*index).ok().and_then(|index| opened.batch.lines.get(index));
+        let Some(spender) = line.map(|line| line.entry.id.spender) else { continue };
+        let all: Option<Vec<_>> = with.iter().map(|one| one.claims(view, spender)).collect();
+        match all.filter(|_| are_distinct(with)) {
+            Some(all) => {
+                for claim in all.into_iter().flatten() {
+                    claims.push(claim);
+                    at.push(*index);
+                }
+            }
+            None => drop(forged.insert(*index)),
+        }
+    }
+    let checked: Vec<Result<Verified<Claim<Credited>>, Claim<Credited>>> = verify_all(claims, keys);
+    forged.extend(at.into_iter().zip(checked).filter(|(_, checked)| checked.is_err()).map(|(at, _)| at));
+    forged
 }

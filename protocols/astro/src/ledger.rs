@@ -18,6 +18,7 @@ use crate::batch::{Auth, Line};
 use crate::borders::Borders;
 use crate::bundle::Place;
 use crate::config::Profile;
+use crate::credits::Credits;
 use crate::logs::Logs;
 use crate::waits::{Cause, Waiter, Waits};
 use crate::xlog::{Base, Certified, Lots, Slot, Xlog};
@@ -36,6 +37,8 @@ pub(crate) struct Settled {
     pub(crate) by_descent: bool,
     /// What it overwrote in the book.
     pub(crate) overwrote: Overwrote,
+    /// Whether it did what it says; what is rejected takes its place alone.
+    pub(crate) is_paid: bool,
 }
 
 /// What settling led to.
@@ -74,6 +77,8 @@ pub(crate) struct Ledger {
     window: u64,
     pub(crate) borders: Borders,
     open: Logs,
+    /// Money under way; none but in profile II.
+    credits: Option<Box<Credits>>,
     pub(crate) waits: Waits,
     /// What happened and somebody waits for, who was not woken yet.
     stirred: BTreeSet<Cause>,
@@ -81,9 +86,9 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(profile: Profile, book: Book, window: u64, shards: BTreeSet<u16>) -> Self {
-        let open = Logs::new(book.shard());
-        let borders = Borders::new(shards);
-        Self { profile, book, window, borders, open, waits: Waits::default(), stirred: BTreeSet::new() }
+        let (open, credits) = (Logs::new(book.shard()), profile.credits().then(Box::default));
+        let (borders, waits) = (Borders::new(shards), Waits::default());
+        Self { profile, book, window, borders, open, credits, waits, stirred: BTreeSet::new() }
     }
 
     pub(crate) const fn book(&self) -> &Book {
@@ -257,6 +262,9 @@ impl Ledger {
         }
         authorize()?;
         self.may_leave(entry)?;
+        if !self.profile.has_holds() && matches!(entry.kind, Kind::Hold { .. } | Kind::Resolve { .. }) {
+            return Err(Code::Unsupported);
+        }
         if let Some(slot) = xlog.slot(n) {
             return if slot.digest == digest || planted!(A1) {
                 Ok(None)
@@ -363,16 +371,17 @@ impl Ledger {
             let contradicts = !again && (n == 0 || n == base.sequence && digest != base.head);
             return (if contradicts { Certified::Contradicts } else { Certified::Whole }, false);
         }
+        let how = (lot, self.profile.descends());
         let known = self.open.get_mut(spender).map(|xlog| {
             let before = xlog.count();
-            (xlog.certify_known(base, (n, digest), lot), before, xlog.count())
+            (xlog.certify_known(base, (n, digest), how), before, xlog.count())
         });
         let ((certified, is_new), expected, count) = match known {
             Some((Some(certified), before, count)) => (certified, before, count),
             _ => {
                 let (slot, before) = (self.fresh(line, digest), known.map_or(0, |(_, before, _)| before));
                 let xlog = self.open.or_default(spender, &self.book);
-                let certified = xlog.certify(base, slot, lot);
+                let certified = xlog.certify(base, slot, how);
                 (certified, before.saturating_add(1), xlog.count())
             }
         };
@@ -390,7 +399,8 @@ impl Ledger {
 
     /// The entries that logs lack below certified ones.
     pub(crate) fn missing(&self) -> Vec<(EntryId, Hash)> {
-        self.open.iter().flat_map(|(id, xlog)| xlog.gaps(Base::of(&self.book, id))).collect()
+        let open = self.open.iter().filter(|_| self.profile.descends());
+        open.flat_map(|(id, xlog)| xlog.gaps(Base::of(&self.book, id))).collect()
     }
 
     /// What may let an entry pass that was refused for this reason; `None` where nothing can.
@@ -491,12 +501,19 @@ impl Ledger {
             // Before it settles: holds that it decides over are gone behind it.
             let causes = if self.waits.is_empty() { Vec::new() } else { self.causes(entry) };
             let overwrote = Overwrote::by(&self.book, entry);
-            if let Err(code) = self.book.apply(entry, slot.digest) {
-                if let Some(cause) = self.cause(entry, code) {
-                    self.waits.put(Waiter::Log(id), cause, 0);
+            let applied = match &mut self.credits {
+                None => self.book.apply(entry, slot.digest).map(|()| true),
+                Some(credits) => credits.spend(&mut self.book, entry, slot.digest),
+            };
+            let is_paid = match applied {
+                Ok(is_paid) => is_paid,
+                Err(code) => {
+                    if let Some(cause) = self.cause(entry, code) {
+                        self.waits.put(Waiter::Log(id), cause, 0);
+                    }
+                    return;
                 }
-                return;
-            }
+            };
             let n = entry.id.n;
             let xlog = self.open.get_mut(id).expect("its entry was read above");
             let slot = xlog.settled(n).expect("its entry was read above");
@@ -505,8 +522,8 @@ impl Ledger {
             }
             causes.into_iter().for_each(|cause| self.stir(cause));
             let by_descent = slot.lots.is_empty();
-            let (line, digest, lots) = (slot.line, slot.digest, slot.lots);
-            out.entries.push(Settled { line, digest, lots, by_descent, overwrote });
+            let Slot { line, digest, lots, .. } = slot;
+            out.entries.push(Settled { line, digest, lots, by_descent, overwrote, is_paid });
         }
     }
 
@@ -541,7 +558,8 @@ impl Ledger {
     pub(crate) fn bytes(&self) -> u64 {
         let slots: usize = self.open.iter().map(|(_, xlog)| xlog.count()).sum();
         let slots = (slots * 2 * (size_of::<Slot>() + size_of::<Entry>())) as u64;
-        self.book.bytes() + self.open.bytes() + slots + self.waits.bytes() + self.borders.bytes()
+        let beside = self.waits.bytes() + self.borders.bytes() + self.credit_bytes();
+        self.book.bytes() + self.open.bytes() + slots + beside
     }
 
     pub(crate) fn assert_sound(&self) {
@@ -549,12 +567,13 @@ impl Ledger {
         assert!(self.open.iter().count() == self.open.count(), "logs are counted");
         for (id, xlog) in self.open.iter() {
             assert!(!xlog.is_empty(), "an open end with nothing in it");
-            xlog.assert_sound(Base::of(&self.book, id), self.window);
+            xlog.assert_sound(Base::of(&self.book, id), self.window, self.profile.descends());
         }
     }
 }
 
 mod carrier;
+mod money;
 
 #[cfg(test)]
 mod tests;

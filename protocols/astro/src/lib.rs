@@ -1,4 +1,4 @@
-//! Astro: payments by broadcast, without consensus (paper: "Online Payments by Merely Broadcasting Messages"), in profiles I and II-F.
+//! Astro: payments by broadcast, without consensus (paper: "Online Payments by Merely Broadcasting Messages"), in profiles I, II and II-F.
 //!
 //! *What it gives.* Every account has an exclusive log of what it pays. A [`Replica`] takes orders of its own customers, puts them
 //! into [`Batch`]es and broadcasts those in its lane; replicas endorse an entry if they can see that it is funded, and a
@@ -9,7 +9,9 @@
 //!
 //! *Profiles.* What follows is II-F, over the signed broadcast. In profile I, over Bracha's, a batch is endorsed as a whole and whether
 //! it is funded or not, from the registered representative of its accounts alone; what is not funded waits in its log until money
-//! comes. See [`Profile`].
+//! comes. In profile II, over the signed broadcast with [`BackedBatches`], an entry is endorsed whether it is funded or not, with what it
+//! spends: payments that f + 1 members vouch for ([`Dependency`]). When it settles these are credited, each once, and if they do not
+//! suffice it is rejected: its place is taken and nothing else moves. See [`Profile`].
 //!
 //! *How.* `ledger` holds the book and the open end of each log. An entry is accepted at its place once, behind an
 //! accepted predecessor that it names by digest, if what has settled here less what was accepted before pays for it (the
@@ -24,7 +26,7 @@
 //! *Cuts.* In turn a member names the set of entries that has settled there, a [`Cut`], and members sign the root of the state behind
 //! it. What a quorum signed proves how an account stands, and what all of them are owed: [`verify_proof`].
 //!
-//! *Deviations* from the paper: E1 to E16, E19, E28, E29, E32 and E33 of the specification; docs/papers/astro.md says where.
+//! *Deviations* from the paper: E1 to E30, E32 and E33 of the specification; docs/papers/astro.md says where.
 //! From the specification: the representative is a part of the replica's machine, since it judges by the same book.
 //!
 //! *Hosted* by nodes of kind astro; docs/adr/open.md lists what is known to be missing.
@@ -34,10 +36,10 @@
 //! *Wallets.* An owner who signs has a [`wallet::Wallet`]: one entry per place, checked by f + 1 replicas before it is signed, given to one
 //! replica after another until it settles.
 //!
-//! *Shards.* A payment to an account of another shard is debited here; its entry goes there with its proof ([`Bundle`]), is put
+//! *Shards.* In profile II-F a payment to an account of another shard is debited here; its entry goes there with its proof ([`Bundle`]), is put
 //! into a batch by one member, and is credited once that batch is certified, once per entry. See [`Shards`].
 //!
-//! *Not built*: profile II, distilled authorizations, witnesses, cuts of several shards or of profile I, replicas that change their view.
+//! *Not built*: distilled authorizations, witnesses, cuts and shards but in II-F and not together, replicas that change their view.
 //! There is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
 //! the user keeps it, who knows the names of all that did.
 //!
@@ -49,7 +51,9 @@ mod batch;
 mod borders;
 mod bundle;
 mod config;
+mod credits;
 mod cut;
+mod dependency;
 mod fault;
 mod job;
 mod ledger;
@@ -65,7 +69,8 @@ mod words;
 mod xlog;
 
 pub use batch::{
-    Auth, Batch, Batches, Content, EntryProof, Header, IMPORTS_MAX, Imports, Line, OPENINGS_MAX, Opened,
+    Auth, BackedBatches, Batch, Batches, Content, EntryProof, Header, IMPORTS_MAX, Imports, Line,
+    OPENINGS_MAX, Opened,
 };
 pub use bundle::{Bundle, BundleId, Place, Proven, Unproven};
 pub use config::{Channel, Config, LINE_BYTES_MAX, Parameters, Profile, Setup, WINDOW_MAX};
@@ -74,6 +79,7 @@ pub use cut::{
     EXCEPTIONS_MAX, Exception, LEDGERS_MAX, LaneEnd, LedgerRoot, NoProof, OpenHold, Piece, Proof, Range,
     RootRecord, Served, Shown, Shows, StoodAt, verify_proof,
 };
+pub use dependency::{BackedBatch, Backing, Credit, Credited, DEPENDENCIES_MAX, Dependency, Sub, Vouch};
 pub use fault::Fault;
 pub use job::{Done, Job, Made, Purpose, Work};
 pub use receipt::{

@@ -4,6 +4,7 @@
 mod again;
 mod certify;
 mod check;
+mod credits;
 mod cut;
 mod desk;
 mod endorse;
@@ -31,6 +32,7 @@ use crate::fault::Fault;
 use crate::job::{Done, Job, Made, Purpose, Work};
 use crate::ledger::Ledger;
 use crate::words::{Input, Message, Output, Promise, Record, Timer, Word};
+use credits::Claims;
 use cut::Cuts;
 use desk::Desk;
 use feed::Feed;
@@ -65,6 +67,8 @@ pub struct Replica<B: Machine + Recover> {
     ledger: Ledger,
     lanes: BTreeMap<u8, Lane>,
     desk: Desk,
+    /// What it collects for those it represents (profile II).
+    claims: Claims,
     feed: Feed,
     /// Batches whose certificates the user was told, each with the number of entries that had settled then; lowest first.
     shown: VecDeque<(u64, Lot)>,
@@ -123,6 +127,9 @@ impl<B: Carrier> Replica<B> {
         if !config.shards.is_alone() && config.parameters.checkpoint_every != Span::ZERO {
             return Err(Unrecoverable("networks of several shards make no cuts".into()));
         }
+        if !config.parameters.profile.funds_first() && !config.shards.numbers().is_empty() {
+            return Err(Unrecoverable("shards pay each other in profile II-F alone".into()));
+        }
         let (carried, longest) = (channel.payload_max(), config.parameters.payload_max());
         if carried < longest {
             let why = format!("batches have up to {longest} bytes, and the broadcast carries {carried}");
@@ -156,6 +163,7 @@ impl<B: Carrier> Replica<B> {
             heard: VecDeque::new(),
             lanes,
             desk: Desk::of(me),
+            claims: Claims::default(),
             feed: Feed::default(),
             shown: VecDeque::new(),
             wanted: BTreeMap::new(),
@@ -231,6 +239,8 @@ impl<B: Carrier> Replica<B> {
             Message::Own(Word::CutCertified(certified)) => self.on_cut_certified(from, *certified, turn),
             Message::Own(Word::AskRange { number, piece }) => self.on_ask_range(from, (number, piece), turn),
             Message::Own(Word::Range(served)) => self.on_range(from, *served, turn),
+            Message::Own(Word::Credit(credit)) => self.on_credit(from, credit, turn),
+            Message::Own(Word::AskCredits(asked)) => self.on_ask_credits(from, &asked, turn),
             Message::Own(Word::Imported { .. } | Word::Heard { .. }) => turn.blame(from, Fault::Stranger),
         }
     }
@@ -259,7 +269,12 @@ impl<B: Carrier> Replica<B> {
                 // The broadcast takes no payload that is no batch.
                 (_, None) => {}
             },
-            Made::Checked { opened, keys } => self.on_checked(&opened, keys, turn),
+            Made::Checked { opened, keys, forged } => self.on_checked(&opened, keys, forged, turn),
+            Made::Vouched { credit, ids, digests, to } => self.on_vouched(&credit, (ids, digests), to, turn),
+            Made::Credit { from, credit } => match credit {
+                Some(credit) => self.count_credit(&credit, turn),
+                None => turn.blame(from, Fault::BadCredit),
+            },
             Made::Admitted { ticket, line, key } => self.on_admitted(ticket, line, key, turn),
             Made::Built(opened, payload) => self.on_built(&opened, payload, turn),
             Made::Signed(receipt) => self.on_receipt_signed(receipt, turn),
@@ -357,6 +372,7 @@ impl<B: Carrier> Machine for Replica<B> {
                 self.on_heard(said, turn);
             } else if self.ledger.is_stirred() {
                 self.settle(None, turn);
+                self.vouch(None, turn);
             } else {
                 self.sign_ready(turn);
                 return self.consider_install(turn);
@@ -386,6 +402,7 @@ impl<B: Carrier> Bounded for Replica<B> {
             + self.ledger.bytes()
             + lanes
             + self.desk.bytes()
+            + self.claims.bytes()
             + self.feed.bytes()
             + self.cuts.bytes()
             + self.exporter.bytes()
@@ -408,6 +425,9 @@ impl<B: Carrier> Bounded for Replica<B> {
             + self.book().bytes()
             // A user who does not keep up holds what it has not kept, and the names of it.
             + self.feed.bytes()
+            // Payments that those who were paid do not spend take memory at every member, as accounts do.
+            + self.ledger.credit_bytes()
+            + self.claims.bytes()
             + desk::queue_bytes_max(parameters)
             + 8 * feed::UNKEPT_MAX as u64 * size_of::<(u128, EntryId)>() as u64
             + batches * (8 * payload + 4_096)

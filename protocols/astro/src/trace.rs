@@ -25,6 +25,12 @@ names! {
     Hold = "hold";
     /// Listing 3: an entry that is not funded waits in its log.
     Queue = "queue";
+    /// Listing 9, line 49 (E19): an entry that is not funded takes its place and moves nothing.
+    Reject = "L9.49_reject";
+    /// Listing 9, line 57: a member vouches for payments that settled.
+    Credit = "L9.57_credit";
+    /// Listing 10, line 72: f + 1 members' words make a dependency.
+    Depend = "L10.72_depend";
     /// A batch whose entries have settled is receipted.
     Receipt = "receipt";
     /// A cut is proposed.

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use synod_crypto::{Hash, PublicKey, Signature, Statement};
 use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Opening, Part, Standing, Total, UserData};
-use synod_machine::broadcast::{Context, Except, Lot, PAYLOAD_MAX};
+use synod_machine::broadcast::{Context, Except, ITEMS_MAX, Lot, PAYLOAD_MAX};
 use synod_machine::{Message as Spoken, Queue, Record as Kept};
 use synod_wire::{Blob, Bytes, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::batch::{Line, Opened};
 use crate::bundle::{Bundle, BundleId, PLACES_MAX, Place};
 use crate::cut::{CertifiedCut, Cut, CutCertificate, CutSign, LaneEnd, Piece, Proof, RootRecord, Served};
+use crate::dependency::{Credit, DEPENDENCIES_MAX, Dependency};
 use crate::wallet::Log;
 
 /// Receipts asked for at once.
-const ASKED_MAX: usize = 64;
+pub(crate) const ASKED_MAX: usize = 64;
 /// Imported entries told at once.
 pub(crate) const IMPORTED_MAX: usize = 512;
 
@@ -87,6 +88,10 @@ wire! {
         },
         /// Here it is.
         21 = Range(Box<Served>),
+        /// To the representative of those who were paid.
+        32 = Credit(Credit),
+        /// Do you vouch for these payments to those accounts?
+        33 = AskCredits(List<(AccountId, EntryId), ASKED_MAX>),
         /// Between shards, and beside a batch that imports: entries of a shard with their proof.
         64 = Bundle(Arc<Bundle>),
         /// The proof of this entry, please: it is said to be imported, or a batch imports it.
@@ -212,6 +217,51 @@ wire! {
         20 = Anew,
         /// See there. Without it, what came before [`Self::Anew`] stands.
         21 = Whole,
+        /// Before a payment goes with an entry of whoever was paid.
+        32 = Collected(Dependency),
+        /// Of a snapshot: a payment that nobody collected.
+        33 = Unspent {
+            /// Who was paid.
+            to: AccountId,
+            /// The payment.
+            entry: Arc<Entry>,
+            /// The digest that settled.
+            digest: Hash,
+            /// What stands for the payment's own dependencies.
+            with: Hash,
+        },
+        /// Of a snapshot: a payment that was collected and has not settled here.
+        34 = Ahead {
+            /// Who was paid.
+            to: AccountId,
+            /// The payment.
+            id: EntryId,
+        },
+        /// Of the open entry in the next record: what it is backed with.
+        35 = Backed {
+            /// The entry's digest.
+            digest: Hash,
+            /// See there.
+            with: List<Dependency, DEPENDENCIES_MAX>,
+        },
+        /// Of a snapshot: a settled entry that the user does not keep yet, in its order.
+        36 = UnkeptAs {
+            /// The entry.
+            entry: Arc<Entry>,
+            /// The digest that settled.
+            digest: Hash,
+            /// Whether it paid.
+            is_paid: bool,
+        },
+        /// Of a snapshot: entries of a batch that settled by it and were rejected, and the places of those that have not settled.
+        37 = Outcome {
+            /// Which slot.
+            lot: Lot,
+            /// What was rejected.
+            rejected: Except,
+            /// What has not settled.
+            places: List<(EntryId, u32), ITEMS_MAX>,
+        },
         /// Before a bundle leaves for another shard; a blob of this name holds it.
         64 = Exported {
             /// Where to.
@@ -341,6 +391,7 @@ impl<A: Spoken> Spoken for Message<A> {
             Self::Own(Word::Receipt(receipt)) if !receipt.open.items().is_empty() => Queue::PROPOSAL,
             Self::Own(Word::CutPropose(_)) => Queue::PROPOSAL,
             Self::Own(Word::CutCertified(_) | Word::Range(_)) => Queue::BULK,
+            Self::Own(Word::Credit(credit)) if !credit.vouch.open.items().is_empty() => Queue::PROPOSAL,
             Self::Own(Word::Bundle(_)) => Queue::PROPOSAL,
             Self::Own(_) => Queue::CONTROL,
         }
@@ -444,6 +495,8 @@ pub struct Seen {
     pub pending: Total,
     /// What can be spent of what has settled.
     pub available: Total,
+    /// What was paid to it and not collected yet (profile II).
+    pub incoming: Total,
     /// Its entries that were accepted here and have not settled.
     pub open: u32,
 }
@@ -536,6 +589,16 @@ pub enum Output {
     /// An entry has settled here, in the order in which entries settle here. Told again after a restart, in the same order
     /// under the same number, unless it was [`Input::Kept`].
     Settled {
+        /// How many had settled here with it, since the beginning.
+        position: u64,
+        /// The entry.
+        entry: Arc<Entry>,
+        /// Its digest.
+        digest: Hash,
+    },
+    /// An entry's place is taken and nothing has moved, for there was no money (SYN-3122, profile II). Told as [`Self::Settled`] is, in one
+    /// order with it.
+    Rejected {
         /// How many had settled here with it, since the beginning.
         position: u64,
         /// The entry.

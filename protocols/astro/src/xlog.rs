@@ -217,19 +217,24 @@ impl Xlog {
         &mut self,
         base: Base,
         (n, digest): (u64, Hash),
-        lot: Option<Lot>,
+        (lot, descends): (Option<Lot>, bool),
     ) -> Option<(Certified, bool)> {
         let known = self.slot_mut(n).filter(|known| known.digest == digest)?;
         known.is_certified = true;
         let is_new = lot.is_some_and(|lot| known.lots.add(lot));
-        Some((self.descend(base, n), is_new))
+        Some((if descends { self.descend(base, n) } else { Certified::Whole }, is_new))
     }
 
-    /// Counts a certificate for an entry and all its ancestors (the ancestor rule), against what was accepted here without one
-    /// (certified beats accepted). Says as well whether the batch is one that the entry did not know.
-    pub(crate) fn certify(&mut self, base: Base, mut slot: Slot, lot: Option<Lot>) -> (Certified, bool) {
+    /// Counts a certificate for an entry and, where certificates descend, all its ancestors (the ancestor rule), against what was
+    /// accepted here without one (certified beats accepted). Says as well whether the batch is one that the entry did not know.
+    pub(crate) fn certify(
+        &mut self,
+        base: Base,
+        mut slot: Slot,
+        (lot, descends): (Option<Lot>, bool),
+    ) -> (Certified, bool) {
         let EntryId { n, .. } = slot.line.entry.id;
-        if let Some(certified) = self.certify_known(base, (n, slot.digest), lot) {
+        if let Some(certified) = self.certify_known(base, (n, slot.digest), (lot, descends)) {
             return certified;
         }
         if self.contradicts(base, &slot) {
@@ -241,7 +246,7 @@ impl Xlog {
         slot.is_certified = true;
         let is_new = lot.is_some_and(|lot| slot.lots.add(lot));
         self.put(base, slot);
-        (self.descend(base, n), is_new)
+        (if descends { self.descend(base, n) } else { Certified::Whole }, is_new)
     }
 
     /// Whether an entry contradicts what is certified or settled: in its place, behind it, or below it.
@@ -338,7 +343,7 @@ impl Xlog {
     }
 
     /// Asserts that places, chains and certificates fit each other.
-    pub(crate) fn assert_sound(&self, base: Base, window: u64) {
+    pub(crate) fn assert_sound(&self, base: Base, window: u64, descends: bool) {
         let (tip, head) = self.tip(base);
         let is_at = |n: u64| self.slot(n).is_some_and(|slot| slot.digest == head);
         assert!(tip == base.sequence || is_at(tip), "the tip is an entry");
@@ -353,7 +358,7 @@ impl Xlog {
             let is_chained = below.is_none_or(|below| below.digest == slot.line.entry.prev);
             assert!(is_chained || planted!(A17), "neighbours are chained");
             assert!(
-                below.is_none_or(|below| below.is_certified || !slot.is_certified),
+                !descends || below.is_none_or(|below| below.is_certified || !slot.is_certified),
                 "a certificate reaches every ancestor that is here"
             );
         }
@@ -425,7 +430,7 @@ mod tests {
                     }
                     1 if n > base.sequence => {
                         let before = xlog.clone();
-                        if xlog.certify(base, slot, None).0 == Certified::Contradicts {
+                        if xlog.certify(base, slot, (None, true)).0 == Certified::Contradicts {
                             assert_eq!(xlog, before);
                             refused += 1;
                         }
@@ -440,7 +445,7 @@ mod tests {
                     _ => {}
                 }
                 assert_eq!(xlog.tip(base), walked(&xlog, base), "seed {seed}");
-                xlog.assert_sound(base, 8);
+                xlog.assert_sound(base, 8, true);
             }
         }
         assert!(refused > 400, "{refused} certificates contradicted others");

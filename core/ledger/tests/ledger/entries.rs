@@ -129,6 +129,36 @@ fn a_closed_account_takes_credits_and_is_emptied_again() {
     assert_eq!(put(&mut book, ANNA, Kind::Close(leg(CARL, 0))), Ok(()));
 }
 
+/// Listing 9 with E19: what becomes of an entry, its own log alone decides.
+#[test]
+fn what_is_spent_is_credited_once_it_is_collected_and_a_place_without_money_is_taken() {
+    let mut book = with(100);
+    let spend = |book: &mut Book, kind: Kind| {
+        let entry = next(book, ANNA, kind);
+        book.spend(&entry, Digests::default().entry(&entry))
+    };
+    assert_eq!(spend(&mut book, pay(BERT, 60)), Ok(true));
+    assert_eq!(spendable(&book), [40, 0, 0], "nobody collected it");
+    let before = book.account(ANNA).map(|anna| (anna.sequence(), anna.debits_posted()));
+    assert_eq!(spend(&mut book, pay(BERT, 41)), Ok(false));
+    assert_eq!(spendable(&book), [40, 0, 0]);
+    let after = book.account(ANNA).map(|anna| (anna.sequence(), anna.debits_posted()));
+    assert_eq!((before, after), (Some((1, Total::of(60))), Some((2, Total::of(60)))), "n is used");
+    assert_eq!(spend(&mut book, pay(crate::shop::NOBODY, 1)), Err(Code::UnknownBeneficiary));
+    assert_eq!(spend(&mut book, Kind::SetLimit(Units(0))), Ok(true));
+    assert_eq!(book.collect(BERT, Total::of(60)), Ok(()));
+    assert_eq!(book.collect(crate::shop::NOBODY, Total::of(60)), Err(Code::UnknownAccount));
+    assert_eq!(spendable(&book), [40, 60, 0]);
+    let entry = next(&book, ANNA, pay(BERT, 1));
+    assert_eq!(
+        book.spend(&Entry { prev: Hash::ZERO, ..entry.clone() }, Hash::ZERO),
+        Err(Code::ChainMismatch)
+    );
+    assert_eq!(spend(&mut book, Kind::Close(leg(BERT, 40))), Ok(true));
+    assert_eq!((spendable(&book), book.account(ANNA).map(|anna| anna.is_closed())), ([0, 60, 0], Some(true)));
+    assert_eq!(book.spend(&entry, Hash::ZERO), Err(Code::SequenceConflict));
+}
+
 #[test]
 fn money_for_another_shard_leaves_and_is_counted() {
     let mut book = with(100);

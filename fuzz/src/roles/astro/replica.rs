@@ -296,6 +296,7 @@ impl Play for World {
         match *output {
             Output::Settled { position, entry, digest } => self.settle(at, position, (&entry, digest)),
             Output::TwoBatches { lane, .. } => assert_eq!(lane, LIAR, "an honest member is shown with two"),
+            Output::Rejected { entry, .. } => unreachable!("{:?} is rejected in profile II-F", entry.id),
             Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and one member lies"),
             Output::Accepted { .. }
             | Output::Queued { .. }

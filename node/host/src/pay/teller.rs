@@ -342,8 +342,8 @@ impl Teller {
                     let _ = reply.send(Ok(log));
                 }
             }
-            Output::Queued { .. } => {
-                unreachable!("nodes run profile II-F, in which nothing waits for money in its log")
+            Output::Queued { .. } | Output::Rejected { .. } => {
+                unreachable!("nodes run profile II-F, in which nothing is endorsed without its money")
             }
             Output::TwoBatches { lane, sequence, .. } => {
                 tracing::error!(lane = lane.0, sequence, "a representative signed two batches for one place");

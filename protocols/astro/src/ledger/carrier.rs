@@ -30,7 +30,10 @@ impl Ledger {
     /// The last open entry before a place that changes who carries the log: what comes behind it waits until it has settled, for
     /// only then does everybody see the same representative (4.3).
     pub(super) fn handover(&self, id: EntryId) -> Option<EntryId> {
-        let xlog = self.open.get(id.spender).filter(|_| self.profile.registers())?;
+        if !self.profile.registers() {
+            return None;
+        }
+        let xlog = self.open.get(id.spender)?;
         let is_before = |entry: &Entry| entry.id.n < id.n;
         let all = xlog.slots().map(|slot| &*slot.line.entry).filter(|entry| is_before(entry));
         let changes = all.filter(|entry| matches!(entry.kind, Kind::Move(_) | Kind::Rekey(_)));

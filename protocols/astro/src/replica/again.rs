@@ -102,7 +102,7 @@ impl<B: Carrier> Replica<B> {
                 break;
             }
             self.desk.offers.postpone(id, now, &parameters);
-            self.desk.push(line);
+            self.put_in_queue(line);
         }
         self.consider_flush(turn);
     }

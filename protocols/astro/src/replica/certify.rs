@@ -7,6 +7,7 @@ use synod_machine::Turn;
 use synod_machine::broadcast::{Except, Lot};
 use synod_wire::{Blob, Bytes, Wire};
 
+use super::feed::told;
 use super::lane::Batch;
 use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Line, Opened};
@@ -20,6 +21,7 @@ use crate::xlog::Certified;
 impl<B: Carrier> Replica<B> {
     /// The broadcast has a certificate and the payload, which is read unless the same one is kept here.
     pub(super) fn on_delivered(&mut self, lot: Lot, payload: Bytes, open: Except, turn: &mut Turn<'_, Self>) {
+        let profile = self.config.parameters.profile;
         let lane = self.lane_mut(lot.source);
         let known = lane.batches.get(&lot.sequence);
         if known.and_then(|batch| batch.certified.as_ref()).is_some_and(|before| before.within(&open)) {
@@ -28,7 +30,7 @@ impl<B: Carrier> Replica<B> {
         let read = known.and_then(|batch| batch.opened.as_ref()).or(lane.waiting.get(&lot.sequence));
         match read.filter(|read| read.is(&payload)).cloned() {
             Some(opened) => self.on_certified(lot, &opened, open, turn),
-            None => compute(turn, Work::Read { lot, payload, purpose: Purpose::Settle(open) }),
+            None => compute(turn, Work::Read { lot, payload, profile, purpose: Purpose::Settle(open) }),
         }
     }
 
@@ -74,6 +76,7 @@ impl<B: Carrier> Replica<B> {
         self.uncarry(lot);
         self.on_imported_here(&news.imported, turn);
         self.settle(news.changed, turn);
+        self.vouch(Some(opened), turn);
         self.meet_openings(&news.opened, turn);
         self.receipt_if_settled(lot, turn);
         self.go_on(lot.source, turn);
@@ -117,7 +120,8 @@ impl<B: Carrier> Replica<B> {
         for sequence in self.lane_mut(lot.source).trim(retain) {
             self.ledger.let_go(Lot { source: lot.source, sequence });
         }
-        let mut unsettled = 0;
+        let has_credits = self.config.parameters.profile.credits();
+        let (mut unsettled, mut places) = (0, Vec::new());
         news.lines.reserve(opened.batch.lines.len());
         news.changed.reserve(opened.batch.lines.len());
         for (place, (at, line, digest)) in opened.lines().enumerate() {
@@ -138,12 +142,19 @@ impl<B: Carrier> Replica<B> {
                     continue;
                 }
             }
+            let id = line.entry.id;
+            self.ledger.back(id, digest, opened.backings.get(&at));
+            if has_credits && is_new {
+                places.push((id, at));
+            }
             news.changed.push(line.entry.id.spender);
         }
         news.changed.sort_unstable();
         news.changed.dedup();
         if unsettled > 0 {
-            self.lane_mut(lot.source).count_open(lot.sequence, unsettled);
+            let lane = self.lane_mut(lot.source);
+            lane.count_open(lot.sequence, unsettled);
+            lane.place(lot.sequence, places);
         }
         news
     }
@@ -207,7 +218,8 @@ impl<B: Carrier> Replica<B> {
     }
 
     fn on_settled(&mut self, settled: Settled, done: &mut Run, turn: &mut Turn<'_, Self>) {
-        let Settled { line, digest, lots, by_descent, overwrote } = settled;
+        let Settled { line, digest, lots, by_descent, overwrote, is_paid } = settled;
+        let funds_first = self.config.parameters.profile.funds_first();
         let id = line.entry.id;
         if !self.wanted.is_empty() && self.wanted.remove(&id).is_some() {
             turn.disarm(Timer::Want(id));
@@ -217,9 +229,16 @@ impl<B: Carrier> Replica<B> {
         if by_descent {
             self.keep_descended(line.clone());
         }
-        let position = self.feed.push(Arc::clone(&line.entry), digest);
-        turn.output(Output::Settled { position, entry: line.entry, digest });
+        self.on_spent(&line.entry, digest, is_paid);
+        let position = self.feed.push(Arc::clone(&line.entry), digest, is_paid);
+        turn.output(told(position, line.entry, digest, is_paid));
+        if !is_paid {
+            turn.applied(Rule::Reject);
+        }
         for lot in lots.iter() {
+            if !funds_first {
+                self.lane_mut(lot.source).count_outcome(lot.sequence, (id, is_paid));
+            }
             if done.lot != Some(lot) {
                 self.count_settled(std::mem::replace(done, Run { lot: Some(lot), count: 0 }), turn);
             }

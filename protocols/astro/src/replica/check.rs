@@ -41,10 +41,17 @@ impl<B: Carrier> Replica<B> {
             Ok(Some(_)) if self.feed.is_full() || self.desk.room(&self.config.parameters) == 0 => {
                 Err(Refusal::Busy(RETRY_MS))
             }
+            // Who funds an entry later than this promises nothing here: in other profiles, it waits or is rejected.
+            Ok(Some(_)) if !self.funds(entry) => Err(Refusal::Ledger(Code::InsufficientFunds)),
             Ok(Some(_)) => Ok(()),
             Ok(None) => Err(Refusal::Exists(entry.id)),
             Err(code) => Err(Refusal::Ledger(code)),
         }
+    }
+
+    fn funds(&self, entry: &Entry) -> bool {
+        let more = self.ledger.uncollected(entry.id.spender);
+        self.config.parameters.profile.funds_first() || self.ledger.could_pay(entry, more)
     }
 
     /// The log of an account as it is known here: as many of its open entries as one answer takes.

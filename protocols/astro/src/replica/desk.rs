@@ -15,6 +15,7 @@ use super::receipts::Own;
 use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Auth, Content, Line, OPENINGS_MAX, Opened};
 use crate::config::Parameters;
+use crate::dependency::With;
 use crate::job::Work;
 use crate::ledger::Authority;
 use crate::trace::Rule;
@@ -24,6 +25,8 @@ use crate::words::{Draft, Output, Promise, Refusal, Timer};
 pub(super) const RETRY_MS: u32 = 50;
 /// Batches of new orders that wait at most.
 const WAITING_BATCHES: u32 = 4;
+/// Bytes that what an entry is backed with takes in a batch beside the dependencies.
+const BACKING_BYTES: usize = 16;
 /// Batches under way while which an entry waits for others.
 const FLIGHTS: u64 = 2;
 
@@ -98,13 +101,13 @@ impl Desk {
     /// another entry has the place.
     pub(super) fn settled(&mut self, entry: &Entry) {
         self.offers.remove(entry.id);
+        self.queued.remove(&entry.id);
         if self.knows_nothing_of(entry.id) {
             return;
         }
         if self.names.get(&entry.id).is_some_and(|name| *name != entry.transfer) {
             self.free(entry.id);
         }
-        self.queued.remove(&entry.id);
         self.fresh.remove(&entry.id);
     }
 
@@ -140,8 +143,8 @@ impl Desk {
         self.lines.is_empty() && self.openings.is_empty()
     }
 
-    pub(super) fn push(&mut self, line: Line) {
-        let bytes = line.encode().len();
+    fn push(&mut self, line: Line, backing: usize) {
+        let bytes = line.encode().len() + backing;
         self.bytes += bytes;
         self.lines.push_back((line, bytes));
     }
@@ -253,14 +256,18 @@ impl<B: Carrier> Replica<B> {
         if is_self_payment(&line.entry) {
             return refuse(ticket, Refusal::Ledger(Code::SelfPayment), turn);
         }
-        let digest = self.digests.entry(&line.entry);
+        let (digest, with) = self.back(&line);
         let id = line.entry.id;
         let is_settled = self.book().account(id.spender).is_some_and(|account| id.n <= account.sequence());
         let authority = Authority { lane: self.me(), key };
         if !is_settled && self.has_no_queue(&line.entry) {
             return refuse(ticket, Refusal::Busy(RETRY_MS), turn);
         }
-        let is_funded = self.config.parameters.profile.funds_first() || self.ledger.is_funded(&line.entry);
+        let profile = self.config.parameters.profile;
+        if profile.credits() && !is_settled && !self.can_pay(&line.entry, with.as_ref()) {
+            return refuse(ticket, Refusal::Ledger(Code::InsufficientFunds), turn);
+        }
+        let is_funded = !profile.is_whole() || self.ledger.is_funded(&line.entry);
         match self.ledger.accept(&line, digest, authority) {
             Ok(()) if is_settled => refuse(ticket, Refusal::Exists(id), turn),
             Ok(()) => {
@@ -273,12 +280,26 @@ impl<B: Carrier> Replica<B> {
                 }
                 self.desk.fresh.insert(id);
                 self.desk.name(&line.entry);
-                self.desk.push(line);
+                self.commit_backing(id, digest, with.as_ref());
+                self.put_in_queue(line);
                 self.consider_flush(turn);
             }
             Err(Code::SequenceGap) if key.is_none() => refuse(ticket, Refusal::Busy(RETRY_MS), turn),
             Err(code) => refuse(ticket, Refusal::Ledger(code), turn),
         }
+    }
+
+    /// Puts an open entry into the queue.
+    pub(super) fn put_in_queue(&mut self, line: Line) {
+        let with = self.with_of(&line);
+        let bytes: usize = with.iter().flat_map(|with| with.iter()).map(|one| one.encode().len()).sum();
+        self.desk.push(line, bytes + BACKING_BYTES * usize::from(with.is_some()));
+    }
+
+    /// What an open entry is backed with.
+    fn with_of(&self, line: &Line) -> Option<With> {
+        let slot = self.ledger.slot(line.entry.id)?;
+        self.ledger.backing(line.entry.id, slot.digest).cloned()
     }
 
     /// Opens an account of this node's own registrar.
@@ -354,7 +375,9 @@ impl<B: Carrier> Replica<B> {
         let lane = self.lane_mut(source);
         let (lot, prev) = (Lot { source, sequence: lane.judged.saturating_add(1) }, lane.head);
         self.desk.is_building = true;
-        compute(turn, Work::Build { shard, lot, prev, content });
+        let has_credits = self.config.parameters.profile.credits();
+        let withs = has_credits.then(|| content.lines.iter().map(|line| self.with_of(line)).collect());
+        compute(turn, Work::Build { shard, lot, prev, content, withs });
     }
 
     /// A batch is put together. What a certificate of another entry displaced meanwhile stays out.

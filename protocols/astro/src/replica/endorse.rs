@@ -32,7 +32,10 @@ impl<B: Carrier> Replica<B> {
                     self.broadcast.get().read(lot.into()).and_then(|read| read.0.downcast::<Opened>().ok());
                 match read.filter(|read| read.is(&payload)) {
                     Some(opened) => self.on_read(lot, opened, turn),
-                    None => compute(turn, Work::Read { lot, payload, purpose: Purpose::Judge }),
+                    None => {
+                        let profile = self.config.parameters.profile;
+                        compute(turn, Work::Read { lot, payload, profile, purpose: Purpose::Judge });
+                    }
                 }
             }
         }
@@ -55,8 +58,8 @@ impl<B: Carrier> Replica<B> {
     pub(super) fn go_on(&mut self, lane: u8, turn: &mut Turn<'_, Self>) {
         while let Some(opened) = self.next_to_judge(lane, turn) {
             let keys = self.owners(&opened, |_| true);
-            if keys.iter().all(Option::is_none) {
-                self.judge(&opened, keys, turn);
+            if keys.iter().all(Option::is_none) && opened.backings.is_empty() {
+                self.judge(&opened, keys, BTreeSet::new(), turn);
                 continue;
             }
             self.lane_mut(lane).checking = Some(opened.lot().sequence);
@@ -136,6 +139,7 @@ impl<B: Carrier> Replica<B> {
         &mut self,
         opened: &Arc<Opened>,
         keys: Vec<Option<PublicKey>>,
+        forged: BTreeSet<u32>,
         turn: &mut Turn<'_, Self>,
     ) {
         let lot = opened.lot();
@@ -150,18 +154,27 @@ impl<B: Carrier> Replica<B> {
                 for (known, key) in batch.keys.iter_mut().zip(keys) {
                     *known = key.or(*known);
                 }
+                batch.forged = Some(forged);
                 self.judge_again(lot, turn);
             }
             // Certified meanwhile, with what others endorsed.
             Some(_) => {}
-            None if lane.judged.checked_add(1) == Some(lot.sequence) => self.judge(opened, keys, turn),
+            None if lane.judged.checked_add(1) == Some(lot.sequence) => {
+                self.judge(opened, keys, forged, turn);
+            }
             None => {}
         }
         self.go_on(lot.source, turn);
     }
 
     /// Endorses the next batch of a lane, but for entries that break a rule; nothing of it if accounts are opened wrongly.
-    fn judge(&mut self, opened: &Arc<Opened>, keys: Vec<Option<PublicKey>>, turn: &mut Turn<'_, Self>) {
+    fn judge(
+        &mut self,
+        opened: &Arc<Opened>,
+        keys: Vec<Option<PublicKey>>,
+        forged: BTreeSet<u32>,
+        turn: &mut Turn<'_, Self>,
+    ) {
         let (lot, digest) = (opened.lot(), opened.digest);
         if !self.may_open(lot.source, opened) {
             return turn.blame(NodeId(u32::from(lot.source)), Fault::BadOpening);
@@ -169,8 +182,9 @@ impl<B: Carrier> Replica<B> {
         if self.is_crowded(opened) {
             return self.hold(opened, true, turn);
         }
-        let mut conflicting = BTreeSet::new();
-        let except = self.accept(opened, &keys, (None, &mut conflicting), turn);
+        let mut batch =
+            Batch { opened: Some(Arc::clone(opened)), keys, forged: Some(forged), ..Batch::new(digest) };
+        let except = self.accept(opened, None, &mut batch, turn);
         if self.config.parameters.profile.is_whole() && !except.items().is_empty() {
             return self.hold(opened, false, turn);
         }
@@ -178,13 +192,7 @@ impl<B: Carrier> Replica<B> {
         let lane = self.lane_mut(lot.source);
         lane.grant(&opened.batch.openings);
         (lane.judged, lane.head) = (lot.sequence, digest);
-        let batch = Batch {
-            endorsed: Some(except.clone()),
-            opened: Some(Arc::clone(opened)),
-            keys,
-            conflicting,
-            ..Batch::new(digest)
-        };
+        batch.endorsed = Some(except.clone());
         lane.batches.insert(lot.sequence, batch);
         let items = except.items().to_vec();
         turn.applied(if items.is_empty() { Rule::Fund } else { Rule::Exclude });
@@ -208,14 +216,15 @@ impl<B: Carrier> Replica<B> {
     fn accept(
         &mut self,
         opened: &Opened,
-        keys: &[Option<PublicKey>],
-        (before, conflicting): (Option<&Except>, &mut BTreeSet<u32>),
+        before: Option<&Except>,
+        batch: &mut Batch,
         turn: &mut Turn<'_, Self>,
     ) -> Except {
         let lot = opened.lot();
         let (mut out, mut behind, mut wait) = (Vec::new(), BTreeSet::new(), Vec::new());
-        let keyed = opened.lines().zip(keys.iter().copied().chain(std::iter::repeat(None)));
-        for (place, ((at, line, digest), key)) in keyed.enumerate() {
+        let count = opened.batch.lines.len();
+        for (place, (at, line, digest)) in (0..count).zip(opened.lines()) {
+            let key = batch.keys.get(place).copied().flatten();
             self.ledger.near(&opened.batch.lines, place);
             let spender = line.entry.id.spender;
             let was_left_out = before.is_none_or(|before| before.items().binary_search(&at).is_ok());
@@ -226,12 +235,19 @@ impl<B: Carrier> Replica<B> {
                 out.push(at);
                 continue;
             }
-            let accepted = self.ledger.accept(line, digest, Authority { lane: lot.source, key });
-            let Err(code) = accepted else { continue };
+            let accepted = if batch.is_refused(opened, at) {
+                Err(Code::Unauthorized)
+            } else {
+                self.ledger.accept(line, digest, Authority { lane: lot.source, key })
+            };
+            let Err(code) = accepted else {
+                self.ledger.back(line.entry.id, digest, opened.backings.get(&at));
+                continue;
+            };
             out.push(at);
             behind.insert(spender);
             wait.extend(self.ledger.cause(&line.entry, code).map(|cause| (spender, at, cause)));
-            if code == Code::SequenceConflict && conflicting.insert(at) {
+            if code == Code::SequenceConflict && batch.conflicting.insert(at) {
                 self.show(line, key, turn);
             }
         }
@@ -261,6 +277,10 @@ impl<B: Carrier> Replica<B> {
         for id in self.desk.unrecorded(&endorsed) {
             let Some(slot) = self.ledger.slot(id) else { continue };
             let (line, debit, is_certified) = (slot.line.clone(), slot.debit, slot.is_certified);
+            if let Some(with) = self.ledger.backing(id, slot.digest) {
+                let with = List::try_from(with.to_vec()).expect("so many go with one entry");
+                keep(turn, Promise::Backed { digest: slot.digest, with });
+            }
             keep(turn, Promise::Open { line, debit, is_certified, lots: List::default() });
         }
     }
@@ -327,13 +347,11 @@ impl<B: Carrier> Replica<B> {
         if before.items().is_empty() {
             return;
         }
-        let (digest, keys) = (batch.digest, batch.keys.clone());
-        let mut conflicting = std::mem::take(&mut batch.conflicting);
-        let except = self.accept(&opened, &keys, (Some(&before), &mut conflicting), turn);
-        if let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) {
-            batch.conflicting = conflicting;
-            batch.endorsed = Some(except.clone());
-        }
+        let digest = batch.digest;
+        let mut taken = std::mem::replace(batch, Batch::new(digest));
+        let except = self.accept(&opened, Some(&before), &mut taken, turn);
+        taken.endorsed = Some(except.clone());
+        self.lane_mut(lot.source).batches.insert(lot.sequence, taken);
         if except == before {
             return;
         }

@@ -17,13 +17,14 @@ pub(super) const UNKEPT_MAX: usize = 1 << 16;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Feed {
     kept: u64,
-    entries: VecDeque<(Arc<Entry>, Hash)>,
+    /// Each with its digest, and whether it paid.
+    entries: VecDeque<(Arc<Entry>, Hash, bool)>,
 }
 
 impl Feed {
     /// Takes an entry in; gives its position.
-    pub(super) fn push(&mut self, entry: Arc<Entry>, digest: Hash) -> u64 {
-        self.entries.push_back((entry, digest));
+    pub(super) fn push(&mut self, entry: Arc<Entry>, digest: Hash, is_paid: bool) -> u64 {
+        self.entries.push_back((entry, digest, is_paid));
         self.last()
     }
 
@@ -42,12 +43,12 @@ impl Feed {
         let gone = position.min(self.last()).saturating_sub(self.kept);
         self.kept = self.kept.saturating_add(gone);
         let gone = self.entries.drain(..usize::try_from(gone).unwrap_or(usize::MAX));
-        gone.map(|(entry, _)| entry.id).collect()
+        gone.map(|(entry, ..)| entry.id).collect()
     }
 
     /// Entries that the user does not keep yet.
     pub(super) fn unkept(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().map(|(entry, _)| &**entry)
+        self.entries.iter().map(|(entry, ..)| &**entry)
     }
 
     /// Whether the user is too far behind for more orders.
@@ -56,13 +57,20 @@ impl Feed {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        (self.entries.len() * (size_of::<(Arc<Entry>, Hash)>() + size_of::<Entry>())) as u64
+        (self.entries.len() * (size_of::<(Arc<Entry>, Hash, bool)>() + size_of::<Entry>())) as u64
     }
 
-    /// As records of a snapshot.
-    pub(super) fn records(&self, put: &mut dyn FnMut(Promise)) {
+    /// As records of a snapshot, with outcomes where entries can be rejected.
+    pub(super) fn records(&self, has_outcomes: bool, put: &mut dyn FnMut(Promise)) {
         put(Promise::Kept(self.kept));
-        self.entries.iter().for_each(|(entry, _)| put(Promise::Unkept(Arc::clone(entry))));
+        self.entries.iter().for_each(|(entry, digest, is_paid)| {
+            let entry = Arc::clone(entry);
+            put(if has_outcomes {
+                Promise::UnkeptAs { entry, digest: *digest, is_paid: *is_paid }
+            } else {
+                Promise::Unkept(entry)
+            });
+        });
     }
 
     /// What a record says: a snapshot's says where it begins.
@@ -77,7 +85,16 @@ impl Feed {
     /// See [`Promise::Unkept`].
     pub(super) fn replay_unkept(&mut self, entry: Arc<Entry>) {
         let digest = Digests::default().entry(&entry);
-        self.entries.push_back((entry, digest));
+        self.entries.push_back((entry, digest, true));
+    }
+}
+
+/// What the user is told of an entry that settled.
+pub(super) const fn told(position: u64, entry: Arc<Entry>, digest: Hash, is_paid: bool) -> Output {
+    if is_paid {
+        Output::Settled { position, entry, digest }
+    } else {
+        Output::Rejected { position, entry, digest }
     }
 }
 
@@ -108,8 +125,10 @@ impl<B: Carrier> Replica<B> {
 
     /// After a restart: what the user may not have kept is told again.
     pub(super) fn tell_unkept(&self, turn: &mut Turn<'_, Self>) {
-        for (position, (entry, digest)) in (self.feed.kept.saturating_add(1)..).zip(&self.feed.entries) {
-            turn.output(Output::Settled { position, entry: Arc::clone(entry), digest: *digest });
+        for (position, (entry, digest, is_paid)) in
+            (self.feed.kept.saturating_add(1)..).zip(&self.feed.entries)
+        {
+            turn.output(told(position, Arc::clone(entry), *digest, *is_paid));
         }
     }
 
@@ -122,6 +141,7 @@ impl<B: Carrier> Replica<B> {
                 standing: book.standing(id)?,
                 pending: account.debits_pending(),
                 available: book.available(id)?,
+                incoming: self.ledger.uncollected(id),
                 open: self.ledger.open_of(id),
             })
         });

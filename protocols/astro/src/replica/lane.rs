@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_crypto::{Hash, PublicKey};
-use synod_ledger::{Opening, Units};
+use synod_ledger::{EntryId, Opening, Units};
 use synod_machine::broadcast::Except;
 
 use crate::batch::Opened;
@@ -26,8 +26,14 @@ pub(super) struct Batch {
     pub(super) keys: Vec<Option<PublicKey>>,
     /// Entries whose contradiction with others the user was shown.
     pub(super) conflicting: BTreeSet<u32>,
+    /// Entries whose dependencies do not hold; none before that was checked in this life.
+    pub(super) forged: Option<BTreeSet<u32>>,
     /// Certified entries that have not settled.
     pub(super) unsettled: u32,
+    /// Which they are (profile II).
+    pub(super) places: BTreeMap<EntryId, u32>,
+    /// Entries that settled and were rejected (profile II).
+    pub(super) rejected: BTreeSet<u32>,
     /// This node's own receipt, once it is signed.
     pub(super) receipt: Option<Receipt>,
     /// Whether one is being signed.
@@ -44,7 +50,10 @@ impl Batch {
             shown: None,
             keys: Vec::new(),
             conflicting: BTreeSet::new(),
+            forged: None,
             unsettled: 0,
+            places: BTreeMap::new(),
+            rejected: BTreeSet::new(),
             receipt: None,
             is_signing: false,
         }
@@ -53,6 +62,21 @@ impl Batch {
     /// Whether all of it is certified.
     pub(super) fn is_whole(&self) -> bool {
         self.certified.as_ref().is_some_and(|open| open.items().is_empty())
+    }
+
+    /// Whether an entry is backed with something that does not hold, or that nobody looked at.
+    pub(super) fn is_refused(&self, opened: &Opened, at: u32) -> bool {
+        opened.backings.contains_key(&at) && self.forged.as_ref().is_none_or(|forged| forged.contains(&at))
+    }
+
+    /// What did not settle by this batch, and what did and was rejected; `None` while it is not certified.
+    pub(super) fn open(&self) -> Option<Except> {
+        let certified = self.certified.clone()?;
+        if self.rejected.is_empty() {
+            return Some(certified);
+        }
+        let all: BTreeSet<u32> = certified.items().iter().chain(&self.rejected).copied().collect();
+        Some(Except::new(all.into_iter().collect()).expect("indexes rise"))
     }
 
     /// Lets go of the batch once all of it is certified and the user keeps what receipts need of it.
@@ -81,7 +105,7 @@ pub(super) struct Lane {
     pub(super) opened: u64,
     /// The batch that waits to be endorsed as a whole, and whether it does because too much of the lane waits for money.
     pub(super) held: Option<(u64, bool)>,
-    /// Certified entries of the lane that have not settled.
+    /// Certified entries of the lane that have not settled (profiles I and II).
     pub(super) unsettled: u64,
     /// Accounts that the lane's registrar has opened or is about to.
     pub(super) locals: u64,
@@ -125,11 +149,26 @@ impl Lane {
         }
     }
 
-    /// Such an entry has settled.
+    /// Where entries that are certified and have not settled stand in their batch.
+    pub(super) fn place(&mut self, sequence: u64, places: Vec<(EntryId, u32)>) {
+        if let Some(batch) = self.batches.get_mut(&sequence).filter(|_| !places.is_empty()) {
+            batch.places.extend(places);
+        }
+    }
+
+    /// Such entries have settled.
     pub(super) fn count_settled(&mut self, sequence: u64, count: u32) {
         self.unsettled = self.unsettled.saturating_sub(u64::from(count));
         if let Some(batch) = self.batches.get_mut(&sequence) {
             batch.unsettled = batch.unsettled.saturating_sub(count);
+        }
+    }
+
+    /// What became of such an entry, whose batch counts it with others.
+    pub(super) fn count_outcome(&mut self, sequence: u64, (id, is_paid): (EntryId, bool)) {
+        if let Some(batch) = self.batches.get_mut(&sequence) {
+            let at = batch.places.remove(&id).filter(|_| !is_paid);
+            batch.rejected.extend(at);
         }
     }
 
@@ -167,7 +206,10 @@ impl Lane {
         let batches = self.batches.values().map(|batch| {
             let opened = batch.opened.as_ref().map_or(0, |opened| opened.bytes());
             let keys = batch.keys.len() * size_of::<Option<PublicKey>>();
-            opened + (2 * size_of::<Batch>() + keys + batch.conflicting.len() * 2 * size_of::<u32>()) as u64
+            let places = batch.places.len() * 2 * size_of::<(EntryId, u32)>() + batch.rejected.len() * 8;
+            opened
+                + (2 * size_of::<Batch>() + places + keys + batch.conflicting.len() * 2 * size_of::<u32>())
+                    as u64
         });
         let waiting = self.waiting.values().map(|opened| opened.bytes());
         batches.chain(waiting).sum()

@@ -86,7 +86,7 @@ impl<B: Carrier> Replica<B> {
     pub(super) fn receipt_if_settled(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
         let (view, me) = (Arc::clone(&self.config.view), self.config.me);
         let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) else { return };
-        let Some(open) = batch.certified.clone().filter(|_| batch.unsettled == 0 || planted!(A13)) else {
+        let Some(open) = batch.open().filter(|_| batch.unsettled == 0 || planted!(A13)) else {
             return;
         };
         if std::mem::replace(&mut batch.is_signing, true) {
@@ -101,7 +101,7 @@ impl<B: Carrier> Replica<B> {
         let lot = receipt.lot;
         let Some(batch) = self.lane_mut(lot.source).batches.get_mut(&lot.sequence) else { return };
         batch.is_signing = false;
-        if batch.certified.as_ref() != Some(&receipt.open) {
+        if batch.open().as_ref() != Some(&receipt.open) {
             return self.receipt_if_settled(lot, turn);
         }
         batch.receipt = Some(receipt.clone());
@@ -158,6 +158,7 @@ impl<B: Carrier> Replica<B> {
     pub(super) fn on_receipts_due(&mut self, turn: &mut Turn<'_, Self>) {
         turn.arm(Timer::Receipts, self.receipts_every());
         self.offer_again(turn);
+        self.ask_credits(turn);
         let source = self.me();
         let certified = self.lane_mut(source).frontier;
         for peer in self.others().iter() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use synod_crypto::Hash;
 use synod_ledger::{Applied, Book, Digests, Part};
 use synod_machine::broadcast::{Except, Lot, Offer};
 use synod_machine::{Condition, Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable};
@@ -12,7 +13,9 @@ use super::lane::Batch;
 use super::receipts::Own;
 use super::{Carrier, Replica, compute};
 use crate::batch::Opened;
-use crate::config::{Channel, Config, Setup};
+use crate::config::{Channel, Config, Profile, Setup};
+use crate::credits::{Credits, Unspent};
+use crate::dependency::With;
 use crate::job::Work;
 use crate::ledger::Ledger;
 use crate::words::{LOTS_MAX, Promise, Record, Timer};
@@ -71,9 +74,24 @@ impl<B: Carrier> Recover for Replica<B> {
             own(Promise::Lane { judged, head: lane.head, frontier: lane.frontier });
             for (sequence, batch) in &lane.batches {
                 own(batch_record(Lot { source: *source, sequence: *sequence }, batch));
+                if !batch.rejected.is_empty() || !batch.places.is_empty() {
+                    let rejected = Except::new(batch.rejected.iter().copied().collect());
+                    let places: Vec<_> = batch.places.iter().map(|(id, at)| (*id, *at)).collect();
+                    own(Promise::Outcome {
+                        lot: Lot { source: *source, sequence: *sequence },
+                        rejected: rejected.expect("indexes rise"),
+                        places: List::try_from(places).expect("a batch has so many"),
+                    });
+                }
             }
         }
+        self.ledger.credit_records(&mut own);
+        self.claims.ready().for_each(|dependency| own(Promise::Collected(dependency.clone())));
         for slot in self.ledger.open().flat_map(|(_, xlog)| xlog.slots()) {
+            if let Some(with) = self.ledger.backing(slot.line.entry.id, slot.digest) {
+                let with = List::try_from(with.to_vec()).expect("so many go with one entry");
+                own(Promise::Backed { digest: slot.digest, with });
+            }
             let lots: Vec<Lot> = slot.lots.iter().take(LOTS_MAX).collect();
             let lots = List::try_from(lots).expect("as many as fit are taken");
             own(Promise::Open {
@@ -86,7 +104,7 @@ impl<B: Carrier> Recover for Replica<B> {
         for line in self.descended.values() {
             own(Promise::Settled(line.clone()));
         }
-        self.feed.records(&mut own);
+        self.feed.records(self.config.parameters.profile.credits(), &mut own);
         self.border_records(&mut own);
         self.broadcast.get().snapshot(&mut |record| put(Record::Broadcast(record)));
     }
@@ -107,14 +125,17 @@ pub(super) fn batch_record(lot: Lot, batch: &Batch) -> Promise {
 #[derive(Default)]
 struct Replay {
     has_book: bool,
+    /// Of the open entry in the next record: its digest, and what it is backed with.
+    backed: Option<(Hash, With)>,
 }
 
 fn blob<const MAX: usize>(opened: &Opened) -> Blob<MAX> {
     Blob::try_from(opened.payload()).expect("it came in a payload")
 }
 
-fn read(payload: &Bytes) -> Result<Arc<Opened>, Unrecoverable> {
-    let opened = Opened::read(payload).ok_or_else(|| Unrecoverable("a record holds no batch".into()))?;
+fn read(profile: Profile, payload: &Bytes) -> Result<Arc<Opened>, Unrecoverable> {
+    let opened =
+        Opened::read_as(profile, payload).ok_or_else(|| Unrecoverable("a record holds no batch".into()))?;
     Ok(Arc::new(opened))
 }
 
@@ -133,6 +154,7 @@ impl<B: Carrier> Replica<B> {
     }
 
     fn replay(&mut self, promise: Promise, replay: &mut Replay) -> Result<(), Unrecoverable> {
+        let profile = self.config.parameters.profile;
         match promise {
             Promise::Endorsed { lot, except, batch } => {
                 self.replay_endorsed(lot, except, batch.map(Blob::into_bytes))?;
@@ -150,11 +172,14 @@ impl<B: Carrier> Replica<B> {
             }
             Promise::Book(part) => self.replay_book(*part, replay)?,
             Promise::Open { line, debit, is_certified, lots } => {
-                let digest = Digests::default().entry(&line.entry);
+                let (digest, with) = match replay.backed.take() {
+                    Some((digest, with)) => (digest, Some(with)),
+                    None => (Digests::default().entry(&line.entry), None),
+                };
+                let id = line.entry.id;
                 for lot in &lots {
                     self.lane_of(*lot)?.count_open(lot.sequence, 1);
                 }
-                let spender = line.entry.id.spender;
                 self.ledger.restore(Slot {
                     line,
                     digest,
@@ -162,8 +187,9 @@ impl<B: Carrier> Replica<B> {
                     is_certified,
                     lots: lots.iter().copied().collect(),
                 });
+                self.ledger.back(id, digest, with.as_ref());
                 // What it waits for, a snapshot does not say.
-                self.settle_again([spender]);
+                self.settle_again([id.spender]);
             }
             Promise::Settled(line) => self.keep_descended(line),
             Promise::Kept(position) => {
@@ -190,7 +216,7 @@ impl<B: Carrier> Replica<B> {
                     (judged.sequence, head, frontier, frontier);
             }
             Promise::Batch { lot, digest, endorsed, certified, batch } => {
-                let opened = batch.map(|batch| read(batch.bytes())).transpose()?;
+                let opened = batch.map(|batch| read(profile, batch.bytes())).transpose()?;
                 let lane = self.lane_of(lot)?;
                 if let Some(opened) = opened.as_ref().filter(|_| lot.sequence <= lane.judged) {
                     lane.grant(&opened.batch.openings);
@@ -198,6 +224,30 @@ impl<B: Carrier> Replica<B> {
                 lane.batches
                     .insert(lot.sequence, Batch { endorsed, certified, opened, ..Batch::new(digest) });
             }
+            other => self.replay_credits(other, replay)?,
+        }
+        Ok(())
+    }
+
+    /// What only profile II keeps.
+    fn replay_credits(&mut self, promise: Promise, replay: &mut Replay) -> Result<(), Unrecoverable> {
+        match promise {
+            Promise::UnkeptAs { entry, digest, is_paid } => drop(self.feed.push(entry, digest, is_paid)),
+            Promise::Collected(dependency) => self.take_dependency(Arc::new(dependency)),
+            Promise::Unspent { to, entry, digest, with } => {
+                let owed = (to, entry.id);
+                let unspent = Unspent { entry, digest, with };
+                self.credits_mut()?.restore(owed, Some(unspent));
+            }
+            Promise::Ahead { to, id } => self.credits_mut()?.restore((to, id), None),
+            Promise::Backed { digest, with } => replay.backed = Some((digest, With::new(with.into_vec()))),
+            Promise::Outcome { lot, rejected, places } => {
+                if let Some(batch) = self.lane_of(lot)?.batches.get_mut(&lot.sequence) {
+                    batch.rejected = rejected.items().iter().copied().collect();
+                    batch.places = places.iter().copied().collect();
+                }
+            }
+            _ => unreachable!("the caller knows the others"),
         }
         Ok(())
     }
@@ -216,6 +266,7 @@ impl<B: Carrier> Replica<B> {
             if is_new && !self.ledger.accept_again(line, digest) {
                 return Err(Unrecoverable(format!("{:?} was endorsed and has no place", line.entry.id)));
             }
+            self.ledger.back(line.entry.id, digest, opened.backings.get(&at));
         }
         let lane = self.lane_of(lot)?;
         if lot.sequence > lane.judged {
@@ -251,6 +302,10 @@ impl<B: Carrier> Replica<B> {
         self.lanes.get_mut(&lot.source).ok_or_else(|| Unrecoverable(format!("no lane {}", lot.source)))
     }
 
+    fn credits_mut(&mut self) -> Result<&mut Credits, Unrecoverable> {
+        self.ledger.credits_mut().ok_or_else(|| Unrecoverable("a record of another profile".into()))
+    }
+
     fn batch(&self, lot: Lot) -> Result<Option<&Batch>, Unrecoverable> {
         let lane =
             self.lanes.get(&lot.source).ok_or_else(|| Unrecoverable(format!("no lane {}", lot.source)))?;
@@ -260,7 +315,7 @@ impl<B: Carrier> Replica<B> {
     /// The batch of a record: in the record, or of one before it.
     fn opened(&self, lot: Lot, batch: Option<Bytes>) -> Result<Arc<Opened>, Unrecoverable> {
         if let Some(batch) = batch {
-            return read(&batch);
+            return read(self.config.parameters.profile, &batch);
         }
         let known = self.batch(lot)?.and_then(|batch| batch.opened.clone());
         known.ok_or_else(|| Unrecoverable(format!("a promise for {lot:?} without its batch")))
@@ -273,12 +328,14 @@ impl<B: Carrier> Replica<B> {
         for settled in settlement.entries {
             for lot in settled.lots.iter() {
                 if let Some(lane) = self.lanes.get_mut(&lot.source) {
+                    lane.count_outcome(lot.sequence, (settled.line.entry.id, settled.is_paid));
                     lane.count_settled(lot.sequence, 1);
                 }
             }
+            self.on_spent(&settled.line.entry, settled.digest, settled.is_paid);
             let entry = Arc::clone(&settled.line.entry);
             self.cuts.settled(Applied { entry: Arc::clone(&entry), overwrote: settled.overwrote });
-            self.feed.push(entry, settled.digest);
+            self.feed.push(entry, settled.digest, settled.is_paid);
             if settled.by_descent {
                 self.keep_descended(settled.line);
             }
@@ -297,6 +354,7 @@ impl<B: Carrier> Replica<B> {
             self.desk.name(entry);
         }
         self.queue_again();
+        self.claim_again();
         self.tell(Event::Start, turn);
         self.broadcast_again(turn);
         self.offer_admitted(turn);
@@ -346,7 +404,7 @@ impl<B: Carrier> Replica<B> {
             .collect();
         for (sequence, opened) in doubtful {
             let keys = self.owners(&opened, |_| true);
-            if keys.iter().any(Option::is_some) {
+            if keys.iter().any(Option::is_some) || !opened.backings.is_empty() {
                 compute(turn, Work::Check { opened, view: Arc::clone(&self.config.view), keys });
             } else {
                 self.judge_again(Lot { source, sequence }, turn);

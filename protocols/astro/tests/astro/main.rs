@@ -4,6 +4,7 @@ mod alone;
 mod bank;
 mod batches;
 mod catching_up;
+mod claims;
 mod contradictions;
 mod conversation;
 mod cuts;
@@ -25,10 +26,11 @@ mod wallet;
 
 use synod_astro::wallet::{Answer, Log, Record as WalletRecord, Word as WalletWord};
 use synod_astro::{
-    Adjacent, Auth, Authorized, Balance, Batch, Bundle, BundleId, CertifiedCut, Crossed, Cut, CutCertificate,
-    CutSign, CutSigned, CutSignedBy, Draft, EntryProof, Exception, Format, Header, Imports, LaneEnd,
-    LedgerRoot, Line, OpenHold, PaymentReceipt, Piece, Place, Promise, Proof, Proven, Range, Receipt,
-    RootRecord, Served, Settled, SettledBy, Shown, StoodAt, Word,
+    Adjacent, Auth, Authorized, BackedBatch, Backing, Balance, Batch, Bundle, BundleId, CertifiedCut, Credit,
+    Credited, Crossed, Cut, CutCertificate, CutSign, CutSigned, CutSignedBy, Dependency, Draft, EntryProof,
+    Exception, Format, Header, Imports, LaneEnd, LedgerRoot, Line, OpenHold, PaymentReceipt, Piece, Place,
+    Promise, Proof, Proven, Range, Receipt, RootRecord, Served, Settled, SettledBy, Shown, StoodAt, Sub,
+    Vouch, Word,
 };
 
 use synod_astro::views::{
@@ -55,6 +57,11 @@ synod_wire::conformance!(
     CutSign,
     CutSigned,
     CutSignedBy,
+    BackedBatch,
+    Backing,
+    Credit,
+    Credited,
+    Dependency,
     Draft,
     EntryProof,
     Exception,
@@ -80,6 +87,8 @@ synod_wire::conformance!(
     Served,
     StoodAt,
     Shown,
+    Sub,
+    Vouch,
     Word,
     Message,
     Record,

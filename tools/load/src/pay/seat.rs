@@ -260,6 +260,7 @@ impl<'a> Seat<'a> {
             Output::Progress { level: Level::Stable, .. } => count(&self.shown.stable),
             Output::Progress { .. }
             | Output::Queued { .. }
+            | Output::Rejected { .. }
             | Output::Numbered { .. }
             | Output::Looked { .. }
             | Output::Checked { .. }

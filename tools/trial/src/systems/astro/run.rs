@@ -203,8 +203,8 @@ fn rule(protocol: &str, name: &'static str) -> Option<&'static str> {
         ("astro", "pull") => Some("pull_entry"),
         ("broadcast", "pull") => Some("pull_payload"),
         ("broadcast", "successor") => None,
-        // Of profile I, which no system here runs.
-        ("astro", "hold" | "queue") => None,
+        // Of profiles I and II, which no system here runs.
+        ("astro", "hold" | "queue" | "L9.49_reject" | "L9.57_credit" | "L10.72_depend") => None,
         ("broadcast", name) if name.starts_with("L5") => None,
         ("astro" | "broadcast", name) => Some(name),
         _ => None,

@@ -355,14 +355,7 @@ impl Watch {
             }
             Output::Progress { id, level, .. } => self.progress(*id, *level),
             Output::Conflict { id, .. } => self.blamed(id.spender),
-            Output::TwoBatches { lane, .. } if self.acks.honest(lane.0) => {
-                breach("X6", format!("member {} is shown with two batches", lane.0))
-            }
             Output::Refused { why: Refusal::Exists(id), .. } => self.exists(*id),
-            Output::TwoBatches { .. } => {
-                self.book.borrow_mut().add("two_batches", 1);
-                Ok(())
-            }
             Output::CutCertified { record, .. } => {
                 let is_first = self.cuts.certify(record)?;
                 self.book.borrow_mut().add("cuts", u64::from(is_first));
@@ -370,6 +363,34 @@ impl Watch {
             }
             Output::Proof { proof, .. } => {
                 proof.as_ref().map_or(Ok(()), |proof| self.cuts.prove(node, proof))
+            }
+            Output::Rejected { entry, .. } => {
+                breach("A-S2", format!("{:?} is rejected at member {node}, in profile II-F", entry.id))
+            }
+            Output::TwoBatches { .. }
+            | Output::CaughtUp { .. }
+            | Output::TwoRoots { .. }
+            | Output::Contradiction { .. } => self.shown(node, output),
+            Output::Refused { .. }
+            | Output::Queued { .. }
+            | Output::Numbered { .. }
+            | Output::Looked { .. }
+            | Output::Checked { .. }
+            | Output::Log { .. }
+            | Output::Certified { .. }
+            | Output::Receipted(_) => Ok(()),
+        }
+    }
+
+    /// What somebody is shown to have done, or went without.
+    fn shown(&self, node: u32, output: &Output) -> Verdict {
+        match output {
+            Output::TwoBatches { lane, .. } if self.acks.honest(lane.0) => {
+                breach("X6", format!("member {} is shown with two batches", lane.0))
+            }
+            Output::TwoBatches { .. } => {
+                self.book.borrow_mut().add("two_batches", 1);
+                Ok(())
             }
             // Runs are too short to let members fall so far behind that nobody keeps what they lack.
             Output::CaughtUp { number, .. } => {
@@ -390,14 +411,7 @@ impl Watch {
                 self.book.borrow_mut().add("contradictions", 1);
                 Ok(())
             }
-            Output::Refused { .. }
-            | Output::Queued { .. }
-            | Output::Numbered { .. }
-            | Output::Looked { .. }
-            | Output::Checked { .. }
-            | Output::Log { .. }
-            | Output::Certified { .. }
-            | Output::Receipted(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 

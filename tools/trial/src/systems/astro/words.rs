@@ -49,6 +49,8 @@ pub fn kind(body: &Bytes) -> Option<&'static str> {
             Word::CutCertified(_) => "cut_certified",
             Word::AskRange { .. } => "ask_range",
             Word::Range(_) => "range",
+            Word::Credit(_) => "credit",
+            Word::AskCredits(_) => "ask_credits",
             Word::Bundle(_) => "bundle",
             Word::WantProof(_) => "want_proof",
             Word::Imported { .. } => "imported",
@@ -114,6 +116,10 @@ impl Words for AstroWords {
             Message::Own(Word::CutCertified(certified)) => {
                 Said::marked(format!("CUT {} certified", certified.cut.number), Mark::Certificate)
             }
+            Message::Own(Word::Credit(credit)) => {
+                Said::marked(format!("CREDIT {:?}", credit.of), Mark::Promise)
+            }
+            Message::Own(Word::AskCredits(owed)) => Said::plain(format!("CREDITS? of {}", owed.len())),
             Message::Own(Word::Bundle(bundle)) => Said::plain(format!("BUNDLE of {}", bundle.proven.len())),
             Message::Own(Word::WantProof(of)) => Said::plain(format!("PROOF? {}/{}", of.id.spender, of.id.n)),
             Message::Own(Word::Imported { places, .. }) => Said::plain(format!("IMPORTED {}", places.len())),
@@ -154,6 +160,9 @@ impl Words for AstroWords {
                 Said::plain(format!("takes {}/{}", entry.id.spender, entry.id.n))
             }
             Output::Refused { why, .. } => Said::plain(format!("refuses: {why:?}")),
+            Output::Rejected { entry, .. } => {
+                Said::marked(format!("rejects {}/{}", entry.id.spender, entry.id.n), Mark::Commit)
+            }
             Output::Queued { .. } => Said::plain("lets it wait for money".to_owned()),
             Output::Progress { id, level, .. } => {
                 Said::plain(format!("{}/{} is {level:?}", id.spender, id.n))

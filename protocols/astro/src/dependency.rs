@@ -1,0 +1,191 @@
+//! Dependencies of profile II (Listings 7 to 10): f + 1 members' word that a payment has settled lets its beneficiary spend it.
+//!
+//! A member signs one root over the payments of a batch that concern accounts of one registrar, and which of them are open there
+//! (E27). Distinct members' words on one root, none of which leaves a payment open, prove that payment (E24).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use synod_crypto::{Claim, Hash, Signature, Statement};
+use synod_ledger::{AccountId, Entry, EntryId, Kind, Leg, Total};
+use synod_machine::broadcast::{Context, Except, ITEMS_MAX, Lot, View};
+use synod_quorum::{Model, NodeId, Quorums};
+use synod_wire::{List, wire};
+
+use crate::batch::{Batch, EntryProof, digest_of, over, shows};
+
+/// Most dependencies of one entry; what more there is goes with later ones.
+pub const DEPENDENCIES_MAX: usize = 64;
+/// Most members of a view.
+const MEMBERS_MAX: usize = 128;
+
+wire! {
+    /// What a replica signs of payments that settled there: all under the root but the open ones.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Credited {
+        /// The shard and view of the signer.
+        pub context: Context,
+        /// Over the digests of the payments.
+        pub root: Hash,
+        /// See [`Except::digest`].
+        pub open: Hash,
+    }
+
+    /// One member's word on a root.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Vouch {
+        /// Whose.
+        pub member: u8,
+        /// Payments that have not settled there, or were rejected, or are collected.
+        pub open: Except,
+        /// Over [`Credited`].
+        pub signature: Signature,
+    }
+
+    /// Which payments a root is over.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Sub {
+        /// Those of a batch that pay accounts of a registrar, in the order of the batch.
+        0 = Batch {
+            /// Which batch.
+            lot: Lot,
+            /// Whose accounts.
+            registrar: u32,
+        },
+        /// This one.
+        1 = Entry(EntryId),
+    }
+
+    /// A member's word for the representative of those who were paid (Listing 9, line 57).
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Credit {
+        /// Of which payments.
+        pub of: Sub,
+        /// Over their digests.
+        pub root: Hash,
+        /// The word.
+        pub vouch: Vouch,
+    }
+
+    /// A payment that can be spent (Listing 10).
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Dependency {
+        /// The payment.
+        pub entry: Arc<Entry>,
+        /// What stands for its own dependencies; zero if it has none.
+        pub with: Hash,
+        /// That it is under the root.
+        pub proof: EntryProof,
+        /// What the members signed.
+        pub root: Hash,
+        /// Their words.
+        pub said: List<Vouch, MEMBERS_MAX>,
+    }
+
+    /// What an entry of a batch is backed with.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Backing {
+        /// Which entry.
+        pub at: u32,
+        /// The payments that it spends.
+        pub with: List<Dependency, DEPENDENCIES_MAX>,
+    }
+
+    /// A batch of profile II as it is broadcast: its entries' digests cover what they are backed with.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct BackedBatch {
+        /// By entry, in their order; entries without dependencies are left out.
+        pub backings: List<Backing, ITEMS_MAX>,
+        /// The batch.
+        pub batch: Batch,
+    }
+}
+
+/// What an entry is backed with, shared by all who keep it.
+pub(crate) type With = Arc<Vec<Dependency>>;
+
+impl Statement for Credited {
+    const PROTOCOL: u8 = 3;
+    const VERSION: u8 = 1;
+
+    fn kind(&self) -> u16 {
+        32
+    }
+}
+
+/// What stands for the dependencies of an entry; zero if it has none.
+pub(crate) fn root_of_with(with: &[Dependency]) -> Hash {
+    if with.is_empty() { Hash::ZERO } else { over("synod astro dependencies", with) }
+}
+
+/// The digest of an entry with what stands for its dependencies: that of the entry where it has none.
+pub(crate) fn backed(plain: Hash, with: Hash) -> Hash {
+    if with == Hash::ZERO { plain } else { Hash::of_value("synod astro backed entry", &(plain, with)) }
+}
+
+/// What an entry pays.
+pub(crate) fn legs(entry: &Entry) -> &[Leg] {
+    match &entry.kind {
+        Kind::Pay(leg) => std::slice::from_ref(leg),
+        Kind::Close(leg) if leg.amount.0 > 0 => std::slice::from_ref(leg),
+        Kind::MultiPay(legs) => legs,
+        _ => &[],
+    }
+}
+
+/// Whom an entry pays, each once.
+pub(crate) fn payees(entry: &Entry) -> BTreeSet<AccountId> {
+    legs(entry).iter().map(|leg| leg.to).collect()
+}
+
+/// What an entry pays an account.
+pub(crate) fn paid_to(entry: &Entry, to: AccountId) -> Total {
+    let own = legs(entry).iter().filter(|leg| leg.to == to);
+    own.fold(Total::ZERO, |sum, leg| sum.checked_add(Total::of(leg.amount.0)).unwrap_or(Total::MAX))
+}
+
+impl Dependency {
+    /// Bytes held, for memory accounting.
+    pub(crate) fn bytes(&self) -> u64 {
+        let open: usize = self.said.iter().map(|vouch| size_of_val(vouch.open.items())).sum();
+        let lists = self.said.len() * size_of::<Vouch>() + self.proof.path.len() * size_of::<Hash>() + open;
+        (size_of::<Self>() + size_of::<Entry>() + size_of_val(legs(&self.entry)) + lists) as u64
+    }
+
+    /// The digest of the payment.
+    fn digest(&self) -> Hash {
+        backed(digest_of(&self.entry), self.with)
+    }
+
+    /// What has to be checked of it before an account may spend it; `None` if it proves nothing to that account (4.6, rule 4):
+    /// another's payment, one of another shard, fewer than f + 1 distinct members, or one of them leaves it open.
+    pub(crate) fn claims(&self, view: &View, spender: AccountId) -> Option<Vec<Claim<Credited>>> {
+        let id = self.entry.id;
+        let is_paid = paid_to(&self.entry, spender) > Total::ZERO;
+        let is_here = id.spender.shard == view.context.shard && spender.shard == view.context.shard;
+        let is_open = |vouch: &Vouch| vouch.open.items().binary_search(&self.proof.index).is_ok();
+        let members: BTreeSet<u8> = self.said.iter().map(|vouch| vouch.member).collect();
+        let quorums = Quorums::new(Model::Byzantine, view.roster.all().count()).ok()?;
+        let is_enough = members.len() == self.said.len()
+            && u32::try_from(members.len()).is_ok_and(|count| count >= quorums.one_correct());
+        if !is_paid || !is_here || !is_enough || self.said.iter().any(is_open) {
+            return None;
+        }
+        if !shows(&self.proof, self.digest(), &self.root) {
+            return None;
+        }
+        self.said.iter().map(|vouch| claim(view, self.root, vouch)).collect()
+    }
+}
+
+/// A member's word, to be checked.
+pub(crate) fn claim(view: &View, root: Hash, vouch: &Vouch) -> Option<Claim<Credited>> {
+    let statement = Credited { context: view.context, root, open: vouch.open.digest() };
+    view.claim(NodeId(u32::from(vouch.member)), statement, vouch.signature)
+}
+
+/// Whether no payment stands twice among the dependencies of an entry.
+pub(crate) fn are_distinct(with: &[Dependency]) -> bool {
+    let all: BTreeSet<EntryId> = with.iter().map(|one| one.entry.id).collect();
+    all.len() == with.len()
+}
