@@ -220,7 +220,7 @@ pub(in crate::http) async fn transfers(
 fn put_paid(results: &mut Results, id: &str, known: &Paid) {
     let Paid { place, digest, level, position } = known;
     let (state, n) = (word(*level), place.n);
-    let position = (*position > 0).then(|| format!(",\"position\":\"{position}\"")).unwrap_or_default();
+    let position = if *position > 0 { format!(",\"position\":\"{position}\"") } else { String::new() };
     results.push(format_args!(
         "{{\"id\":\"{id}\",\"state\":\"{state}\",\"n\":\"{n}\",\"digest\":\"{digest}\"{position}}}"
     ));
