@@ -14,7 +14,7 @@ use synod_machine::planted;
 use synod_wire::{Bytes, Draw, Drawn, Limits, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::config::Profile;
-use crate::dependency::{BackedBatch, Backing, Dependency, With, backed, root_of_with};
+use crate::dependency::{BackedBatch, Backing, With, backed, root_of_with};
 
 /// Most openings of one batch.
 pub const OPENINGS_MAX: usize = 1_024;
@@ -231,7 +231,7 @@ impl Opened {
         lot: Lot,
         prev: Hash,
         openings: Vec<Opening>,
-        (lines, withs): (Vec<Line>, Vec<Option<Arc<Vec<Dependency>>>>),
+        (lines, withs): (Vec<Line>, Vec<Option<With>>),
     ) -> Self {
         let plain = Self::new(shard, lot, prev, openings, lines);
         let withs = (0_u32..).zip(withs).filter_map(|(at, with)| Some((at, with?)));

@@ -120,7 +120,7 @@ pub struct Parameters {
     pub resend: Span,
     /// See there.
     pub resend_max: Span,
-    /// How often a cut is proposed; zero: never.
+    /// How often a cut is proposed; zero: never. The specification has 30 s; nodes make none until their index can go on from one.
     pub checkpoint_every: Span,
 }
 
@@ -141,7 +141,7 @@ impl Default for Parameters {
             pull_max: Span::secs(5),
             resend: Span::millis(500),
             resend_max: Span::secs(10),
-            checkpoint_every: Span::secs(30),
+            checkpoint_every: Span::ZERO,
         }
     }
 }

@@ -365,11 +365,7 @@ impl Work {
             }
             Self::Root { view, me, cut, counted } => rooted(&view, me, &cut, *counted, keys),
             Self::CutSign { view, from, sign } => {
-                let CutSign { number, proposer, root, signature, .. } = sign;
-                let statement = CutSigned { context: view.context, number, proposer, root };
-                let claim = view.claim(from, statement, signature);
-                let is_good = claim.is_some_and(|claim| claim.verify(keys).is_ok());
-                Made::CutSign { from, sign: is_good.then_some(sign) }
+                Made::CutSign { from, sign: is_signed(&view, from, &sign, keys).then_some(sign) }
             }
             Self::CutCertified { view, from, certified } => {
                 let certificate = certified.certificate.clone();
@@ -433,6 +429,13 @@ impl Work {
             Self::Admit { .. } | Self::Build { .. } | Self::Sign { .. } | Self::Vouch { .. } => None,
         }
     }
+}
+
+fn is_signed(view: &View, from: NodeId, sign: &CutSign, keys: &Keys) -> bool {
+    let CutSign { number, proposer, root, signature, .. } = *sign;
+    let statement = CutSigned { context: view.context, number, proposer, root };
+    let claim = view.claim(from, statement, signature);
+    claim.is_some_and(|claim| claim.verify(keys).is_ok())
 }
 
 fn rooted(view: &View, me: NodeId, cut: &Cut, counted: Counted, keys: &Keys) -> Made {

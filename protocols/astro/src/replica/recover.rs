@@ -176,20 +176,11 @@ impl<B: Carrier> Replica<B> {
                     Some((digest, with)) => (digest, Some(with)),
                     None => (Digests::default().entry(&line.entry), None),
                 };
-                let id = line.entry.id;
                 for lot in &lots {
                     self.lane_of(*lot)?.count_open(lot.sequence, 1);
                 }
-                self.ledger.restore(Slot {
-                    line,
-                    digest,
-                    debit,
-                    is_certified,
-                    lots: lots.iter().copied().collect(),
-                });
-                self.ledger.back(id, digest, with.as_ref());
-                // What it waits for, a snapshot does not say.
-                self.settle_again([id.spender]);
+                let lots = lots.iter().copied().collect();
+                self.replay_open(Slot { line, digest, debit, is_certified, lots }, with);
             }
             Promise::Settled(line) => self.keep_descended(line),
             Promise::Kept(position) => {
@@ -227,6 +218,14 @@ impl<B: Carrier> Replica<B> {
             other => self.replay_credits(other, replay)?,
         }
         Ok(())
+    }
+
+    fn replay_open(&mut self, slot: Slot, with: Option<With>) {
+        let (id, digest) = (slot.line.entry.id, slot.digest);
+        self.ledger.restore(slot);
+        self.ledger.back(id, digest, with.as_ref());
+        // What it waits for, a snapshot does not say.
+        self.settle_again([id.spender]);
     }
 
     /// What only profile II keeps.

@@ -18,6 +18,9 @@ use std::time::Duration;
 use synod_chaos::links::Links;
 use synod_config::{Address, Effective, Genesis, Parameters, Service, SynError};
 
+/// What writes the files of a cluster's nodes into a folder.
+type Files<'a> = &'a dyn Fn(&[Seat], &Path) -> Result<Genesis, SynError>;
+
 /// How long the processes may take to become ready.
 const READY: Duration = Duration::from_secs(120);
 
@@ -208,11 +211,7 @@ impl Processes {
         Ok(cluster)
     }
 
-    fn found(
-        with: &Start<'_>,
-        is_wired: bool,
-        files: &dyn Fn(&[Seat], &Path) -> Result<Genesis, SynError>,
-    ) -> Result<Self, SynError> {
+    fn found(with: &Start<'_>, is_wired: bool, files: Files<'_>) -> Result<Self, SynError> {
         let directory = std::env::temp_dir().join(format!("synod-{}-{}", with.name, std::process::id()));
         let mortal = Mortal::get()?;
         let mut making = mortal.alive();

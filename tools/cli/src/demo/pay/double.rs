@@ -50,7 +50,8 @@ pub(super) fn spend(cluster: &Processes, books: &Books) -> Result<(Scene, Paymen
     };
     let other = Payment { to: first_of(books, 3)?, amount: 1, ..*payment };
     let again = results(place, books, &[other, *payment])?;
-    let is_one = again[0]["code"] == "SYN-3116" && again[1]["n"] == n.to_string();
+    let is_one = again[0]["code"] == "SYN-3116"
+        && again[1]["n"].as_str().and_then(|again| again.parse().ok()) == Some(*n);
     let note = format!(
         "all that {} has, spent twice at once: one is paid, one refused (SYN-3115); under its id nothing else (SYN-3116)",
         books.id(from)
