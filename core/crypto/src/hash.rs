@@ -114,3 +114,34 @@ impl Hasher {
         Hash(*self.inner.clone().update(self.staged()).finalize().as_bytes())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Hash, Hasher, STAGED};
+
+    /// Parts below, at and above what is put together, one after the other in every order.
+    #[test]
+    fn parts_of_any_length_are_hashed_as_one_text_of_lengths_and_parts() {
+        let lengths = [0, 1, 8, STAGED - 30, STAGED - 9, STAGED - 8, STAGED - 1, STAGED, STAGED + 1, 5_000];
+        let bytes: Vec<u8> = (0..=250).cycle().take(5_000).collect();
+        for one in lengths {
+            for other in lengths {
+                for count in 0..=3 {
+                    let parts = [one, other, one].into_iter().take(count);
+                    let (mut hasher, mut text) = (Hasher::new("synod test parts"), Vec::new());
+                    let mut put = |part: &[u8]| {
+                        text.extend_from_slice(&(part.len() as u64).to_le_bytes());
+                        text.extend_from_slice(part);
+                    };
+                    put(b"synod test parts");
+                    for length in parts {
+                        hasher.add(&bytes[..length]);
+                        put(&bytes[..length]);
+                    }
+                    assert_eq!(hasher.finish(), Hash::of(&text), "{count} of {one} and {other}");
+                    assert_eq!(hasher.finish(), Hash::of(&text), "asked again");
+                }
+            }
+        }
+    }
+}

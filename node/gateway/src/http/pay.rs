@@ -147,19 +147,30 @@ pub(super) async fn transfer(
     let order = payment.order()?;
     let (until, limit) = (level(payment.until.as_deref())?, deadline(&headers, front.deadline)?);
     link.writes();
-    let what = format!("transfer {}", order.id);
     if order.what.hold().is_some() {
         // A hold that its payer was told of is in the index then; without, the answer is that it may come.
         let _ = timeout(limit / 2, teller.kept()).await;
     }
     let (asked, ordered) = (Arc::clone(teller), order.clone());
     let answer = blocking(move || asked.pay(&ordered, until)).await?;
-    let transfer = answered(&front.shared, answer, limit, &what, |why| denied(why, Some(named_of(&order))))
+    let ids = (order.id, payment.id);
+    carried(&front, &link, (answer, limit), ids, |why| denied(why, Some(named_of(&order)))).await
+}
+
+/// Waits until the order of an id, which the client wrote in its way, is as sure as was asked for, and shows it.
+async fn carried(
+    front: &Front,
+    link: &Link,
+    (answer, limit): (Answer<Transfer>, Duration),
+    (id, written): (u128, String),
+    refused: impl FnOnce(Denied) -> Problem,
+) -> Result<Response, Problem> {
+    let teller = Arc::clone(teller(front)?);
+    let transfer = answered(&front.shared, answer, limit, &format!("transfer {id}"), refused)
         .await
-        .map_err(|problem| problem.of_request(Some(payment.id)))?;
-    let teller = Arc::clone(teller);
+        .map_err(|problem| problem.of_request(Some(written)))?;
     let shown = blocking(move || shown(teller.index(), &transfer)).await?;
-    Ok(reply(&link, &shown))
+    Ok(reply(link, &shown))
 }
 
 /// `GET /v1/pay/transfers/{id}`.

@@ -37,7 +37,7 @@ pub use node::{issuer, view_of};
 pub use orders::{ORDERS_MAX, WAITING_MAX};
 pub use receipt::{KIND, check};
 pub use synod_astro::wallet;
-pub use synod_astro::{Auth, Draft, LOOKED_MAX, Level, Line, PaymentReceipt, Proved, Seen};
+pub use synod_astro::{Auth, Draft, LINE_BYTES_MAX, LOOKED_MAX, Level, Line, PaymentReceipt, Proved, Seen};
 pub use synod_crypto::{PublicKey, Signature};
 pub use synod_ledger::{AccountId, Entry, EntryId, Flags, Kind, Leg, Owner, Units, UserData, genesis};
 pub use teller::{Answer, Teller};

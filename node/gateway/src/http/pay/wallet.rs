@@ -10,18 +10,15 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use synod_config::{hex, unhex};
-use synod_host::pay::{AccountId, Auth, Denied, Entry, Line, Signature, known};
+use synod_host::pay::{AccountId, Auth, Denied, Entry, LINE_BYTES_MAX, Line, Signature, known};
 use synod_wire::{Limits, Wire as _};
 
-use super::show::{reply, shown};
-use super::{account, answered, blocking, busy, denied, key, level, missing, teller};
+use super::show::reply;
+use super::{account, answered, blocking, busy, carried, denied, key, level, missing, teller};
 use crate::http::request::{Query, between, body, deadline, malformed};
 use crate::http::server::Front;
 use crate::problem::Problem;
 use crate::web::Link;
-
-/// Longest entry: 64 holds, and what is posted of each.
-const ENTRY_BYTES_MAX: u32 = 4 << 10;
 
 /// The body of a POST of a check.
 #[derive(Deserialize)]
@@ -42,7 +39,7 @@ struct Signed {
 
 fn entry(text: &str) -> Result<Arc<Entry>, Problem> {
     let bytes = unhex(text).ok_or_else(|| malformed("entry is not hex digits"))?;
-    let read = Entry::decode(bytes.into(), &Limits { frame_max: ENTRY_BYTES_MAX });
+    let read = Entry::decode(bytes.into(), &Limits { frame_max: LINE_BYTES_MAX });
     read.map(Arc::new).map_err(|why| malformed(&format!("entry: {why}")))
 }
 
@@ -95,16 +92,11 @@ pub(in crate::http) async fn submit(
     let (entry, signature) = (entry(&signed.entry)?, signature(&signed.signature)?);
     let (until, limit) = (level(signed.until.as_deref())?, deadline(&headers, front.deadline)?);
     link.writes();
-    let (what, id) = (format!("transfer {}", entry.transfer), entry.transfer.to_string());
     let line = Line { entry: Arc::clone(&entry), auth: Auth::Owner(signature) };
     let asked = Arc::clone(teller);
     let answer = blocking(move || asked.submit(line, until)).await?;
-    let transfer = answered(&front.shared, answer, limit, &what, |why| refused(why, &entry))
-        .await
-        .map_err(|problem| problem.of_request(Some(id)))?;
-    let teller = Arc::clone(teller);
-    let shown = blocking(move || shown(teller.index(), &transfer)).await?;
-    Ok(reply(&link, &shown))
+    let ids = (entry.transfer, entry.transfer.to_string());
+    carried(&front, &link, (answer, limit), ids, |why| refused(why, &entry)).await
 }
 
 /// `GET /v1/pay/accounts/{id}/log`.
