@@ -121,7 +121,7 @@ impl<B: Carrier> Replica<B> {
             self.ledger.let_go(Lot { source: lot.source, sequence });
         }
         let has_credits = self.config.parameters.profile.credits();
-        let (mut unsettled, mut places) = (0, Vec::new());
+        let (mut unsettled, mut places, mut elsewhere) = (0, Vec::new(), Vec::new());
         news.lines.reserve(opened.batch.lines.len());
         news.changed.reserve(opened.batch.lines.len());
         for (place, (at, line, digest)) in opened.lines().enumerate() {
@@ -146,6 +146,9 @@ impl<B: Carrier> Replica<B> {
             self.ledger.back(id, digest, opened.backings.get(&at));
             if has_credits && is_new {
                 places.push((id, at));
+            } else if has_credits && self.is_settled(id) {
+                // Not by this batch: what became of it, the batch that it settled by says.
+                elsewhere.push(at);
             }
             news.changed.push(line.entry.id.spender);
         }
@@ -155,6 +158,9 @@ impl<B: Carrier> Replica<B> {
             let lane = self.lane_mut(lot.source);
             lane.count_open(lot.sequence, unsettled);
             lane.place(lot.sequence, places);
+        }
+        if !elsewhere.is_empty() {
+            self.lane_mut(lot.source).reject(lot.sequence, elsewhere);
         }
         news
     }

@@ -165,11 +165,10 @@ impl Desk {
     }
 
     /// As much as one batch holds, oldest first; what is offered again may have come behind later entries of its log, so they are
-    /// put in order.
-    fn take(&mut self, parameters: &Parameters) -> (Vec<Opening>, Vec<Line>) {
+    /// put in order. `bytes` are taken by something else.
+    fn take(&mut self, parameters: &Parameters, mut bytes: usize) -> (Vec<Opening>, Vec<Line>) {
         let most = usize::try_from(parameters.batch_bytes).unwrap_or(usize::MAX);
         let lines_max = usize::try_from(parameters.batch_max).unwrap_or(usize::MAX);
-        let mut bytes = 0;
         let opened = self.openings.iter().take(OPENINGS_MAX).take_while(|opening| {
             bytes += opening.encode().len();
             bytes <= most
@@ -362,11 +361,11 @@ impl<B: Carrier> Replica<B> {
         if self.is_installing() || self.desk.is_building || self.broadcast.get().room() == 0 {
             return;
         }
-        let imports = self.take_imports();
+        let (imports, bytes) = self.take_imports();
         if self.desk.is_empty() && imports.is_empty() {
             return;
         }
-        let (openings, lines) = self.desk.take(&self.config.parameters);
+        let (openings, lines) = self.desk.take(&self.config.parameters, bytes);
         self.build(Content { openings, lines, imports }, turn);
     }
 

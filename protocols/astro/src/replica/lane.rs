@@ -164,6 +164,13 @@ impl Lane {
         }
     }
 
+    /// Certified entries of a batch that did not settle by it.
+    pub(super) fn reject(&mut self, sequence: u64, elsewhere: Vec<u32>) {
+        if let Some(batch) = self.batches.get_mut(&sequence) {
+            batch.rejected.extend(elsewhere);
+        }
+    }
+
     /// What became of such an entry, whose batch counts it with others.
     pub(super) fn count_outcome(&mut self, sequence: u64, (id, is_paid): (EntryId, bool)) {
         if let Some(batch) = self.batches.get_mut(&sequence) {

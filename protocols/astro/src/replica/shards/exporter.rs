@@ -262,9 +262,11 @@ impl<B: Carrier> Replica<B> {
         turn.arm(Timer::Border, self.config.parameters.resend);
         let now = turn.now();
         let due = self.exporter.parcels.iter_mut();
-        let due = due.filter(|(_, parcel)| parcel.due <= now && !parcel.is_loading).take(LOADS_MAX);
+        let mut due: Vec<_> = due.filter(|(_, parcel)| parcel.due <= now && !parcel.is_loading).collect();
+        // Whichever waited longest: what nobody ever confirms keeps none from its turn.
+        due.sort_unstable_by_key(|(at, parcel)| (parcel.due, **at));
         let mut names = BTreeSet::new();
-        for ((_, name), parcel) in due {
+        for ((_, name), parcel) in due.into_iter().take(LOADS_MAX) {
             parcel.is_loading = true;
             names.insert(*name);
         }

@@ -1,7 +1,7 @@
 //! What comes from other shards, from a proof to a batch to a credit: the member to which a bundle was sent puts its entries into
 //! its next batch; every member looks at the proofs before it endorses that; whoever has the certificate credits them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use synod_crypto::Hash;
@@ -9,6 +9,7 @@ use synod_ledger::{AccountId, Code, Entry, EntryId};
 use synod_machine::Turn;
 use synod_machine::broadcast::Lot;
 use synod_quorum::NodeId;
+use synod_wire::Wire as _;
 
 use super::super::{Carrier, Replica, say};
 use super::imported::Told;
@@ -19,8 +20,13 @@ use crate::words::{Promise, Word};
 
 /// Bytes of bundles in memory above which new ones wait outside.
 pub(super) const HELD_MAX: u64 = 32 << 20;
+/// Credited entries whose digests are remembered.
+const CREDITED_MAX: usize = 65_536;
 /// Bytes that a bundle takes in memory for each that it has on the wire.
 const SPREAD: u64 = 4;
+
+/// Bytes that remembering one of them takes.
+const CREDITED_BYTES: usize = 2 * size_of::<(EntryId, Hash)>() + size_of::<EntryId>();
 
 /// A proven bundle of another shard.
 #[derive(Clone, Debug)]
@@ -70,6 +76,11 @@ pub(in super::super) struct Importer {
     /// Bundles of each peer that are being checked.
     pub(super) checking: BTreeMap<NodeId, u32>,
     pub(super) told: BTreeMap<u16, Told>,
+    /// What was credited last: a batch that imports it again, as another member's may, needs no proof. Of what was credited before,
+    /// the book knows the places alone.
+    credited: BTreeMap<EntryId, Hash>,
+    /// Its places, oldest first.
+    order: VecDeque<EntryId>,
     /// Drawn at each start: what is told is counted anew.
     pub(super) life: u64,
 }
@@ -97,6 +108,18 @@ impl Importer {
 
     pub(super) fn bundle(&self, name: Hash) -> Option<&Arc<Bundle>> {
         self.held.get(&name).map(|held| &held.bundle)
+    }
+
+    /// Remembers what is credited.
+    fn remember(&mut self, place: Place) {
+        if self.credited.insert(place.id, place.digest).is_none() {
+            self.order.push_back(place.id);
+        }
+        if self.order.len() > CREDITED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.credited.remove(&oldest);
+        }
     }
 
     /// Whether there is room for more bundles, once the proofs of what is credited made way.
@@ -132,7 +155,8 @@ impl Importer {
     pub(in super::super) fn bytes(&self) -> u64 {
         let rows = self.inbound.len() * 2 * size_of::<(EntryId, Inbound)>()
             + self.needs.len() * 2 * size_of::<(Need, BTreeSet<u8>)>()
-            + self.checking.len() * 2 * size_of::<(NodeId, u32)>();
+            + self.checking.len() * 2 * size_of::<(NodeId, u32)>()
+            + self.order.len() * CREDITED_BYTES;
         let told: u64 = self.told.values().map(Told::bytes).sum();
         self.held_bytes + rows as u64 + told
     }
@@ -140,7 +164,7 @@ impl Importer {
     /// Bytes that it takes at most, with so many shards, beside one bundle per batch that waits for a proof.
     pub(in super::super) fn bytes_max(shards: u64) -> u64 {
         // An entry has at least 64 bytes on the wire, and a row of it less than eight times that.
-        8 * HELD_MAX + shards * Told::bytes_max()
+        8 * HELD_MAX + shards * Told::bytes_max() + (CREDITED_MAX * CREDITED_BYTES) as u64
     }
 
     pub(super) fn records(&self, put: &mut dyn FnMut(Promise)) {
@@ -166,8 +190,21 @@ impl<B: Carrier> Replica<B> {
     }
 
     /// Entries for the next batch, in the order of their places.
-    pub(in super::super) fn take_imports(&self) -> Vec<Arc<Entry>> {
-        self.importable().take(IMPORTS_MAX).map(|inbound| Arc::clone(&inbound.entry)).collect()
+    ///
+    /// They leave half of a batch to others; the bytes that they take are given as well.
+    pub(in super::super) fn take_imports(&self) -> (Vec<Arc<Entry>>, usize) {
+        let most = usize::try_from(self.config.parameters.batch_bytes / 2).unwrap_or(usize::MAX);
+        let (mut taken, mut bytes) = (Vec::new(), 0_usize);
+        for inbound in self.importable().take(IMPORTS_MAX) {
+            let with = bytes.saturating_add(inbound.entry.encode().len());
+            // One alone may be longer than half: a batch has room for the longest entry.
+            if with > most && !taken.is_empty() {
+                break;
+            }
+            bytes = with;
+            taken.push(Arc::clone(&inbound.entry));
+        }
+        (taken, bytes)
     }
 
     /// One of this member's batches goes out: the proofs of what it imports go beside it.
@@ -196,13 +233,17 @@ impl<B: Carrier> Replica<B> {
             if self.config.shards.get(entry.id.spender.shard).is_none() {
                 return Err(());
             }
+            let credited = self.importer.credited.get(&entry.id);
+            if credited.is_some_and(|credited| *credited != digest) {
+                return Err(());
+            }
             let inbound = self.importer.inbound.get(&entry.id);
-            let is_proven = inbound.is_some_and(|inbound| inbound.digest == digest);
+            let is_proven = credited.is_some() || inbound.is_some_and(|inbound| inbound.digest == digest);
             let need = match self.book().may_import(entry) {
-                // What is credited is credited no more, whatever stands in the batch.
-                Ok(None) => None,
-                Ok(Some(_)) if is_proven => None,
-                Ok(Some(_)) => Some(Need::Proof(entry.id)),
+                // What is credited here is credited no more, but whoever lags credits by the certificate that this endorsement
+                // may be part of: it says that the proof held, of this entry and no other in its place.
+                Ok(_) if is_proven => None,
+                Ok(_) => Some(Need::Proof(entry.id)),
                 Err(Code::UnknownBeneficiary) => self.unopened(entry).map(Need::Opening),
                 Err(_) => return Err(()),
             };
@@ -210,12 +251,26 @@ impl<B: Carrier> Replica<B> {
                 missing = Some((need, Place { id: entry.id, digest }));
             }
         }
-        let Some((need, place)) = missing else { return Ok(true) };
+        let Some((need, place)) = missing else {
+            self.release_used(opened);
+            return Ok(true);
+        };
         self.importer.need(opened.lot().source, need);
         if let Need::Proof(_) = need {
             self.ask_beside(place, opened.lot().source, turn);
         }
         Ok(false)
+    }
+
+    /// Proofs of what was credited before are of no use once a batch that imports it again was looked at.
+    fn release_used(&mut self, opened: &Opened) {
+        for (entry, _) in opened.imports() {
+            if self.book().is_used(entry.id)
+                && let Some(inbound) = self.importer.inbound.remove(&entry.id)
+            {
+                self.importer.release(inbound.name);
+            }
+        }
     }
 
     fn unopened(&self, entry: &Entry) -> Option<AccountId> {
@@ -248,6 +303,7 @@ impl<B: Carrier> Replica<B> {
     /// Entries are credited: their proofs are kept for their shard alone.
     pub(in super::super) fn note_imported(&mut self, places: &[Place]) {
         for place in places {
+            self.importer.remember(*place);
             let name = self.importer.inbound.remove(&place.id).map(|inbound| inbound.name);
             let shard = place.id.spender.shard;
             let Some(neighbour) = self.config.shards.get(shard) else { continue };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use synod_crypto::Hash;
-use synod_ledger::{Digests, Entry, EntryId};
+use synod_ledger::{Code, Digests, Entry, EntryId};
 use synod_machine::{Turn, planted};
 use synod_quorum::NodeId;
 use synod_wire::{List, Wire};
@@ -41,7 +41,7 @@ impl<B: Carrier> Replica<B> {
         } else {
             self.answer_known(from, &bundle, turn);
             let mut into = bundle.paying(own);
-            into.any(|entry| !self.book().is_used(entry.id) && !self.has_taken(from, entry.id))
+            into.any(|entry| self.is_worth_a_look(entry) && !self.has_taken(from, entry.id))
         };
         let checking = self.importer.checking.entry(from).or_default();
         if !is_news || *checking >= CHECKS_MAX {
@@ -49,6 +49,18 @@ impl<B: Carrier> Replica<B> {
         }
         *checking = checking.saturating_add(1);
         compute(turn, Work::Bundle { from, bundle, view, proofs });
+    }
+
+    /// Whether a proof of an entry is of use here: it can be credited now, or a batch waits for the proof. What pays an account that
+    /// is not open comes again, since nobody confirms it; what never can be credited takes no place.
+    fn is_of_use(&self, entry: &Entry) -> bool {
+        self.importer.is_needed(entry.id) || matches!(self.book().may_import(entry), Ok(Some(_)))
+    }
+
+    /// Whether a bundle is checked for an entry: it is of use, or such that no honest member sends it.
+    fn is_worth_a_look(&self, entry: &Entry) -> bool {
+        let can_wait = |why| matches!(why, Code::UnknownBeneficiary | Code::LedgerMismatch);
+        self.is_of_use(entry) || self.book().may_import(entry).is_err_and(|why| !can_wait(why))
     }
 
     /// Whether a bundle from there would say no more of an entry.
@@ -96,7 +108,7 @@ impl<B: Carrier> Replica<B> {
                 if new.is_empty() {
                     return;
                 }
-                if is_sent {
+                if is_sent && new.iter().any(|id| !self.book().is_used(*id)) {
                     keep(turn, Promise::Inbound(Arc::clone(bundle)));
                 }
                 if planted!(A28) {
@@ -123,7 +135,7 @@ impl<B: Carrier> Replica<B> {
         let own = self.book().shard();
         let into = |entry: &Arc<Entry>| entry.legs_into(own).next().is_some();
         let proven = bundle.entries().zip(digests).filter(|(entry, _)| into(entry));
-        let proven = proven.filter(|(entry, _)| !self.book().is_used(entry.id));
+        let proven = proven.filter(|(entry, _)| self.is_of_use(entry));
         let proven: Vec<(Arc<Entry>, Hash)> =
             proven.map(|(entry, digest)| (Arc::clone(entry), *digest)).collect();
         let is_needed = proven.iter().any(|(entry, _)| self.importer.is_needed(entry.id));
@@ -178,7 +190,7 @@ impl<B: Carrier> Replica<B> {
         self.settle(spenders, turn);
     }
 
-    pub(super) fn is_settled(&self, id: EntryId) -> bool {
+    pub(in super::super) fn is_settled(&self, id: EntryId) -> bool {
         self.book().account(id.spender).is_some_and(|account| id.n <= account.sequence())
     }
 }

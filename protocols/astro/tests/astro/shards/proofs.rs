@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use synod_astro::{Auth, Bundle, Content, Line, Opened, Promise, Proven, Word};
+use synod_astro::{Auth, Bundle, Content, Line, Opened, Place, Promise, Proven, Word};
 use synod_broadcast::Lot;
 use synod_broadcast::signed::{self, Ack, Acked, Certificate, Context, Except, Said};
 use synod_crypto::{Hash, Scope};
@@ -94,6 +94,17 @@ impl Side {
     fn imported(&self) -> Vec<EntryId> {
         let runs = self.replica.book().used_runs();
         runs.flat_map(|(spender, run)| (run.first..=run.last).map(move |n| EntryId { spender, n })).collect()
+    }
+
+    /// Its own batches, as it sent them.
+    fn sent(&self) -> Vec<Opened> {
+        let sent = self.did.iter().filter_map(|did| match did {
+            Did::Sent(Message::Broadcast(signed::Message::Prepare { payload, .. })) => {
+                Opened::read(payload.bytes())
+            }
+            _ => None,
+        });
+        sent.collect()
     }
 
     fn acked(&self, by: u8) -> bool {
@@ -189,17 +200,20 @@ fn good() -> Bundle {
     bundle(&opened, certificate(&opened, here(), &QUORUM), vec![(entries, 0)])
 }
 
+/// The others endorse a batch of its own.
+fn certify(side: &mut Side, batch: &Opened) {
+    for by in [1, 2] {
+        let said = said((context(1), EPOCH), ME + by, batch.lot(), batch.digest, &[]);
+        let ack = Ack { lot: batch.lot(), digest: batch.digest, said };
+        side.hear(NodeId(by), Message::Broadcast(signed::Message::Ack(ack)));
+    }
+}
+
 #[test]
 fn what_came_is_recorded_before_the_batch_leaves_and_credited_for_good_before_anybody_is_told() {
     let mut side = Side::new();
     side.hear(abroad(0, 2), shown(good()));
-    let batch = side.did.iter().find_map(|did| match did {
-        Did::Sent(Message::Broadcast(signed::Message::Prepare { payload, .. })) => {
-            Opened::read(payload.bytes())
-        }
-        _ => None,
-    });
-    let batch = batch.expect("its next batch leaves at once");
+    let batch = side.sent().pop().expect("its next batch leaves at once");
     assert_eq!(batch.batch.imports.len(), 1);
     let is_prepare =
         |did: &Did| matches!(did, Did::Sent(Message::Broadcast(signed::Message::Prepare { .. })));
@@ -207,11 +221,7 @@ fn what_came_is_recorded_before_the_batch_leaves_and_credited_for_good_before_an
     assert!(side.first(is_inbound) < side.first(is_prepare), "inbound, then the batch");
     assert!(side.first(is_inbound).is_some() && side.first(is_beside).is_some(), "with its proof beside it");
     assert!(side.imported().is_empty() && side.first(is_imported).is_none());
-    for by in [1, 2] {
-        let said = said((context(1), EPOCH), ME + by, batch.lot(), batch.digest, &[]);
-        let ack = Ack { lot: batch.lot(), digest: batch.digest, said };
-        side.hear(NodeId(by), Message::Broadcast(signed::Message::Ack(ack)));
-    }
+    certify(&mut side, &batch);
     assert_eq!(side.imported(), [EntryId { spender: issuer(0, 2), n: 1 }]);
     let is_certified = |did: &Did| matches!(did, Did::Kept(Record::Own(Promise::Certified { .. })));
     assert!(side.first(is_certified).is_some() && side.first(is_certified) < side.first(is_imported));
@@ -305,7 +315,11 @@ fn an_entry_that_a_later_one_certifies_comes_with_those_between() {
 
 /// Member 1 of shard 1 imports the payment.
 fn importing(side: &mut Side) {
-    let opened = batch(1, 1, &[], payment().1);
+    importing_of(side, payment().1);
+}
+
+fn importing_of(side: &mut Side, imports: Vec<Entry>) {
+    let opened = batch(1, 1, &[], imports);
     let at = (context(1), EPOCH);
     let signature = said(at, ME + 1, opened.lot(), opened.digest, &[]).signature;
     let payload = Blob::try_from(opened.payload()).expect("short");
@@ -334,6 +348,68 @@ fn a_batch_that_imports_is_endorsed_once_its_proof_holds_here_and_a_proof_may_be
     assert!(side.acked(1), "the lane goes on");
     assert!(side.first(is_inbound).is_none(), "whoever imports it answers for it");
     assert!(side.imported().is_empty() && side.blamed.is_empty());
+}
+
+/// A certificate says that its members saw the proof: whoever lags credits by it.
+#[test]
+fn an_entry_is_imported_again_in_another_batch_and_none_but_it_in_its_place() {
+    for is_other in [false, true] {
+        let mut side = Side::new();
+        side.hear(abroad(0, 2), shown(good()));
+        let batch = side.sent().pop().expect("it leaves at once");
+        certify(&mut side, &batch);
+        assert_eq!(side.imported().len(), 1, "credited");
+        let other = chain(issuer(0, 2), vec![pay(customer(1, 0), 1_000_000)]);
+        importing_of(&mut side, if is_other { other } else { payment().1 });
+        assert_eq!(side.acked(1), !is_other);
+        let blamed: Vec<&str> = side.blamed.iter().map(|(_, fault)| *fault).collect();
+        assert_eq!(blamed, if is_other { vec!["bad_import"] } else { Vec::new() });
+    }
+}
+
+#[test]
+fn what_is_imported_fits_into_batches_however_much_came() {
+    let mut side = Side::new();
+    let legs = [(customer(1, 0), 1); 60];
+    let entries = chain(issuer(0, 2), (0..60).map(|_| multi(&legs)).collect());
+    let opened = batch(0, 2, &entries, Vec::new());
+    let chains = entries.iter().cloned().zip(0..).map(|(entry, at)| (vec![entry], at)).collect();
+    side.hear(abroad(0, 2), shown(bundle(&opened, certificate(&opened, here(), &QUORUM), chains)));
+    let all: usize = entries.iter().map(|entry| entry.encode().len()).sum();
+    let payload_max = 8_704;
+    assert!(all > 2 * payload_max, "{all} bytes are more than two batches hold");
+    for number in 0..60 {
+        let sent = side.sent();
+        let Some(batch) = sent.get(number) else { break };
+        assert!(batch.payload().len() <= payload_max && !batch.batch.imports.is_empty());
+        certify(&mut side, batch);
+        side.until(Time(side.now.0 + Span::millis(20).0));
+    }
+    assert_eq!(side.imported().len(), 60, "all of it, batch after batch");
+}
+
+#[test]
+fn what_others_invent_is_asked_for_once_around_and_takes_no_lane_its_proof() {
+    let mut side = Side::new();
+    let invented = |n: u64| Place { id: EntryId { spender: issuer(1, 0), n }, digest: Hash([3; 32]) };
+    for some in 0..10_u64 {
+        let places = (0..500).map(|at| invented(1_000 + 500 * some + at)).collect::<Vec<_>>();
+        let places = List::try_from(places).expect("as one message holds");
+        side.hear(abroad(0, 3), Message::Own(Word::Imported { life: 1, first: 1, places }));
+    }
+    let is_question = |did: &Did| matches!(did, Did::Sent(Message::Own(Word::WantProof(_))));
+    importing(&mut side);
+    side.did.clear();
+    side.until(Time(Span::secs(60).0));
+    let questions = side.did.iter().filter(|did| is_question(did)).count();
+    assert!((512..8 * 512).contains(&questions), "{questions}: what one member named, once around");
+    let imports = payment().1;
+    let is_ours = |did: &Did| matches!(did, Did::Sent(Message::Own(Word::WantProof(place))) if place.id == imports[0].id);
+    assert!(side.first(is_ours).is_some(), "the lane's proof is asked for");
+    side.did.clear();
+    side.until(Time(Span::secs(120).0));
+    let is_invented = |did: &Did| matches!(did, Did::Sent(Message::Own(Word::WantProof(place))) if place.id != imports[0].id);
+    assert!(side.first(is_invented).is_none(), "nobody knows of it");
 }
 
 #[test]
