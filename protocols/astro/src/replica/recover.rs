@@ -58,6 +58,11 @@ impl<B: Carrier> Recover for Replica<B> {
                 (Record::Own(promise), None) => replica.replay(promise, &mut replay)?,
             }
         }
+        if replica.cuts.is_on() && replay.has_book && !replay.has_carried {
+            let why =
+                "cuts are asked for, and the log was written without: what lanes carried before is not known";
+            return Err(Unrecoverable(why.into()));
+        }
         let channel = Arc::clone(&replica.channel);
         let settled = replica.lanes.iter().map(|(lane, known)| (*lane, known.frontier)).collect();
         let log = Log { condition: log.condition, records: &mut below.into_iter() };
@@ -125,6 +130,7 @@ pub(super) fn batch_record(lot: Lot, batch: &Batch) -> Promise {
 #[derive(Default)]
 struct Replay {
     has_book: bool,
+    has_carried: bool,
     /// Of the open entry in the next record: its digest, and what it is backed with.
     backed: Option<(Hash, With)>,
 }
@@ -192,7 +198,10 @@ impl<B: Carrier> Replica<B> {
             Promise::Anew | Promise::Whole => {}
             Promise::CutSigned(sign) => self.replay_cut_signed(sign),
             Promise::CutCertified(certified) => self.replay_cut_certified(*certified),
-            Promise::Carried(end) => self.replay_carried(end)?,
+            Promise::Carried(end) => {
+                replay.has_carried = true;
+                self.replay_carried(end)?;
+            }
             Promise::CarriedTo { account, place } => self.replay_carried_to(account, place),
             Promise::Exported { shard, name, bundle, places } => {
                 self.replay_exported(shard, name, bundle, &places);

@@ -256,7 +256,8 @@ impl<S: Transfer> Reconfig<S> {
             return;
         };
         if way.states.contains_key(&member) {
-            return turn.send(from, Message::Have { view });
+            // Whoever passes it on has no word about its own.
+            return turn.send(NodeId::from(member), Message::Have { view });
         }
         if !way.to().members().contains(self.config.me) {
             return;

@@ -31,8 +31,9 @@ impl<S: Transfer> Reconfig<S> {
         if let Some(why) = refusal {
             return turn.output(Output::Refused { change: Some(change), why });
         }
-        let confirmed = NodeSet::EMPTY;
-        self.asking.get_or_insert(Asking { endorsement, confirmed, is_told: false });
+        // The newest endorsement: the one before may be no good.
+        let confirmed = self.asking.take().map_or(NodeSet::EMPTY, |asking| asking.confirmed);
+        self.asking = Some(Asking { endorsement, confirmed, is_told: false });
         self.ask(turn);
         self.soon(turn);
     }

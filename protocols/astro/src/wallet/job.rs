@@ -70,7 +70,10 @@ impl Run for Job {
                         owner_claim(&view, statement, key, signature).verify(keys);
                     checked.is_ok()
                 };
-                let open: Vec<Line> = log.open.iter().filter(|line| is_signed(line)).cloned().collect();
+                // The key may have other accounts: what it signed for those says nothing of this one.
+                let is_of_it = |line: &&Line| line.entry.id.spender == log.account;
+                let open = log.open.iter().filter(is_of_it).filter(|line| is_signed(line));
+                let open: Vec<Line> = open.cloned().collect();
                 let open = List::try_from(open).expect("a part of such a list");
                 Done::Shown { from, log: Log { open, ..log } }
             }

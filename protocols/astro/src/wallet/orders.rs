@@ -164,6 +164,10 @@ impl Wallet {
         let Some(asked) = self.asked.take_if(|asked| asked.digest == digest && asked.is_signing) else {
             return;
         };
+        // It stopped meanwhile: what is signed has not left this process, and does not.
+        if let Stage::Stopped(why) = self.stage {
+            return refuse(asked.ticket, Refusal::Stopped(why), turn);
+        }
         turn.persist(Record::Signed(line.clone()));
         turn.applied(Rule::Sign);
         let Asked { ticket, until, is_late, .. } = asked;

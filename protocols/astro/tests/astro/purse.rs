@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use synod_astro::wallet::{Answer, Config, Input, Log, Output, Record, Refusal, Timer, Wallet, Word};
+use synod_astro::wallet::{Answer, Config, Input, Job, Log, Output, Record, Refusal, Timer, Wallet, Word};
 use synod_astro::{Draft, Input as Asked, Level, Refusal as Denied};
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, EntryId};
@@ -47,6 +47,9 @@ pub(crate) struct Purse {
     /// What left, by place: whoever signs two entries for one place shows it here.
     pub(crate) left: BTreeMap<u64, BTreeSet<[u8; 32]>>,
     pub(crate) rules: BTreeSet<&'static str>,
+    /// Whether signing takes until [`Purse::sign`].
+    pub(crate) is_slow: bool,
+    signing: Vec<Job>,
 }
 
 impl Purse {
@@ -82,6 +85,8 @@ impl Purse {
             told: Vec::new(),
             left: BTreeMap::new(),
             rules: BTreeSet::new(),
+            is_slow: false,
+            signing: Vec::new(),
         };
         purse.step(Event::Start, now);
         purse
@@ -105,6 +110,23 @@ impl Purse {
         self.step(Event::Input(Input::Pay { ticket, draft, until: Level::Settled, within }), now);
     }
 
+    /// A member says something that it was not asked for.
+    pub(crate) fn hear(&mut self, from: NodeId, message: Word, now: Time) {
+        self.step(Event::Message { from, message }, now);
+    }
+
+    /// What is being signed where that is slow.
+    pub(crate) fn is_signing(&self) -> bool {
+        !self.signing.is_empty()
+    }
+
+    /// It is signed.
+    pub(crate) fn sign(&mut self, now: Time) {
+        for job in std::mem::take(&mut self.signing) {
+            self.step(Event::Done(job.run(&owner(self.config.account))), now);
+        }
+    }
+
     fn step(&mut self, event: Event<Wallet>, now: Time) {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
@@ -121,6 +143,7 @@ impl Purse {
                         self.file.clear();
                         self.wallet.snapshot(&mut |record| self.file.push(record));
                     }
+                    Effect::Compute(job @ Job::Sign { .. }) if self.is_slow => self.signing.push(job),
                     Effect::Compute(job) => events.push(Event::Done(job.run(&owner(self.config.account)))),
                     Effect::Output(output) => self.told.push(output),
                     Effect::Applied(rule) => drop(self.rules.insert(rule.name)),

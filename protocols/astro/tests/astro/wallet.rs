@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use synod_astro::wallet::{Answer, Output, Record, Refusal, Stop, Word};
-use synod_astro::{Input, Level, Rule};
+use synod_astro::wallet::{Answer, Log, Output, Record, Refusal, Stop, Word};
+use synod_astro::{Input, Level, Line, Rule};
 use synod_crypto::Hash;
-use synod_ledger::{AccountId, EntryId};
+use synod_ledger::{AccountId, EntryId, genesis};
 use synod_machine::Span;
 use synod_machine::testing::pick;
 use synod_quorum::NodeId;
-use synod_wire::Drawn;
+use synod_wire::{Drawn, List};
 
 use crate::bank::{
     Bank, World, account, agrees, custodial, digest, draft, equal_books, first, issuer, order, pay, settle,
@@ -248,6 +248,46 @@ fn one_entry_is_signed_per_place_and_settles_whatever_replicas_say_and_whenever_
         unknown > 20 && refused > 50 && signed > 150 && crashed > 20,
         "{unknown} {refused} {signed} {crashed}"
     );
+}
+
+/// What a member shows of the owner's log, in which nothing has settled.
+fn shows(open: Vec<Line>) -> Word {
+    let open = List::try_from(open).expect("few");
+    Word::Here(Box::new(Log { account: OWNER, sequence: 0, head: genesis(OWNER), open }))
+}
+
+#[test]
+fn what_the_owner_signed_for_another_account_stops_no_wallet() {
+    let (mut world, mut purse, mut drawn) = begun(7);
+    assert!(until(&mut world, &mut purse, &mut drawn, |_, purse| purse.told.contains(&Output::Ready(0))));
+    // Keys of the same number in two shards are one.
+    let other = AccountId { shard: 1, ..OWNER };
+    let elsewhere = first(other, pay(custodial(1), 1), 5);
+    let made_up = Line { auth: elsewhere.auth, ..first(OWNER, pay(custodial(1), 2), 6) };
+    for _ in 0..3 {
+        purse.hear(LIAR, shows(vec![made_up.clone(), elsewhere.clone()]), world.now());
+    }
+    assert!(!purse.told.iter().any(|output| matches!(output, Output::Stopped(_))), "{:?}", purse.told);
+    purse.pay(10, payment(10, 60), Span::secs(60), world.now());
+    assert!(until(&mut world, &mut purse, &mut drawn, |world, _| has_settled(world, 1)));
+}
+
+#[test]
+fn what_was_being_signed_when_a_wallet_stopped_goes_nowhere() {
+    let (mut world, mut purse, mut drawn) = begun(8);
+    purse.is_slow = true;
+    purse.pay(10, payment(10, 60), Span::secs(60), world.now());
+    assert!(until(&mut world, &mut purse, &mut drawn, |_, purse| purse.is_signing()));
+    let elsewhere = first(OWNER, pay(custodial(1), 2), 6);
+    purse.hear(LIAR, shows(vec![elsewhere]), world.now());
+    assert_eq!(
+        purse.told.last(),
+        Some(&Output::Stopped(Stop::Foreign(1))),
+        "another wallet signed for its place"
+    );
+    purse.sign(world.now());
+    assert_eq!(purse.refused(), BTreeMap::from([(10, Refusal::Stopped(Stop::Foreign(1)))]));
+    assert!(purse.left.is_empty() && purse.file.len() == 1, "nothing is kept and nothing leaves");
 }
 
 /// Three members hold entry 1 open, and nothing of it gets further.

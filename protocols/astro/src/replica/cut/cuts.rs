@@ -1,6 +1,6 @@
 //! What a replica has of cuts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_crypto::Hash;
@@ -52,6 +52,8 @@ pub(in crate::replica) struct Cuts {
     pub(super) silent: u64,
     /// By proposer.
     pub(super) pending: BTreeMap<u8, Pending>,
+    /// Proposers whose cuts were looked at in this period.
+    pub(super) tried: BTreeSet<u8>,
     /// What this node signed last, by proposer.
     pub(super) signed: BTreeMap<u8, CutSign>,
     /// The states behind these.
@@ -84,6 +86,7 @@ impl Cuts {
             fetch: None,
             silent: 0,
             pending: BTreeMap::new(),
+            tried: BTreeSet::new(),
             signed: BTreeMap::new(),
             states: BTreeMap::new(),
             votes: BTreeMap::new(),

@@ -21,6 +21,7 @@ impl<B: Carrier> Replica<B> {
     /// A period is over: whose turn it is proposes, and whoever heard of no cut asks the next member for one.
     pub(in crate::replica) fn on_cut_due(&mut self, turn: &mut Turn<'_, Self>) {
         turn.arm(Timer::Cut, self.cuts.every);
+        self.cuts.tried.clear();
         let silent = self.cuts.silent;
         self.cuts.silent = silent.saturating_add(1);
         if silent > 0 {
@@ -54,7 +55,10 @@ impl<B: Carrier> Replica<B> {
             return;
         }
         let place = (self.config.view.context, self.config.view.roster.epoch());
-        let Ok(cut) = cut_of(&self.cuts.viewed(self.ledger.book()), place, (number, me)) else { return };
+        let cut = match cut_of(&self.cuts.viewed(self.ledger.book()), place, (number, me)) {
+            Ok(cut) => cut,
+            Err(why) => return self.refuse_cut(me, why, turn),
+        };
         self.cuts.pending.insert(me, Pending { cut: Arc::new(cut), lack: None, is_rooting: false });
         self.try_sign(me, turn);
     }

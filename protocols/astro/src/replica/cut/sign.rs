@@ -30,7 +30,9 @@ impl<B: Carrier> Replica<B> {
             Some(sign) if sign.number > number => return,
             _ => {}
         }
-        if self.cuts.pending.get(&proposer).is_some_and(|one| one.cut.number >= number) {
+        // A look counts every account: one for each proposer in a period, and none while another is under way.
+        let is_known = |one: &Pending| one.cut.number >= number || one.is_rooting;
+        if self.cuts.pending.get(&proposer).is_some_and(is_known) || !self.cuts.tried.insert(proposer) {
             return;
         }
         self.cuts.pending.insert(proposer, Pending { cut: Arc::new(cut), lack: None, is_rooting: false });
@@ -65,7 +67,7 @@ impl<B: Carrier> Replica<B> {
     }
 
     /// A cut that is never signed here.
-    fn refuse_cut(&mut self, proposer: u8, why: NoCut, turn: &mut Turn<'_, Self>) {
+    pub(super) fn refuse_cut(&mut self, proposer: u8, why: NoCut, turn: &mut Turn<'_, Self>) {
         self.cuts.pending.remove(&proposer);
         let from = NodeId(u32::from(proposer));
         match why {
@@ -86,6 +88,10 @@ impl<B: Carrier> Replica<B> {
     ) {
         let pending = self.cuts.pending.get_mut(&proposer).filter(|one| one.cut.number == number);
         let Some(pending) = pending else { return };
+        // Of an earlier life of this number: its root says nothing of this cut.
+        if rooted.as_ref().is_ok_and(|(state, _)| state.cut != *pending.cut) {
+            return;
+        }
         pending.is_rooting = false;
         let cut = Arc::clone(&pending.cut);
         let (state, sign) = match rooted {
