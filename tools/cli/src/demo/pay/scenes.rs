@@ -76,8 +76,10 @@ pub(crate) fn play(
     until(&load, plan.payments)?;
     let again = load.again();
     books.add(load.end()?);
+    // What is paid next is judged by what has settled where it is ordered, so all of it has to be there.
+    let level = pay_audit(&pay_places(cluster), books.clone())?;
     let note = format!("it is back from its journal; {again} requests were sent again with the same ids");
-    add(scene("recover", (again > 0, 0), begun, note));
+    add(scene("recover", (again > 0 && level.ok(), 0), begun, note));
 
     let (shown, payment, n) = double::spend(cluster, &books)?;
     books.paid(&payment, n);

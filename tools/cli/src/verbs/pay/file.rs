@@ -32,11 +32,26 @@ const SHOWN_MAX: usize = 10;
 /// Width of the bar.
 const BAR: u64 = 30;
 
+/// A payment of the file.
+struct Row {
+    line: u64,
+    payment: Value,
+    /// Whether it was sent and not answered: nothing that a later try is told says that it did not happen, but that it did.
+    may_have_happened: bool,
+}
+
+impl Row {
+    /// What a last answer says of it.
+    fn last(&self, result: Value) -> Value {
+        let is_busy = result["code"] == "SYN-3402";
+        if self.may_have_happened && is_busy { Value::Null } else { result }
+    }
+}
+
 /// Payments on their way to one institution.
 #[derive(Default)]
 struct Parcel {
-    /// Each with the line that it stands in.
-    payments: Vec<(u64, Value)>,
+    payments: Vec<Row>,
     bytes: usize,
 }
 
@@ -129,11 +144,17 @@ impl Columns {
             return Err(format!("it has {} columns and the first line {}", cells.len(), self.0.len()));
         }
         let cell = |(name, cell): (&String, &str)| {
-            let is_number = name == "ledger" || name == "code";
-            let number = cell.parse::<u32>().ok().map(Value::from).filter(|_| is_number);
-            (name.clone(), number.unwrap_or_else(|| Value::from(cell)))
+            let value = match name.as_str() {
+                "ledger" => {
+                    cell.parse::<u32>().map(Value::from).map_err(|_| "ledger is no number of 32 bits")?
+                }
+                "code" => cell.parse::<u16>().map(Value::from).map_err(|_| "code is no number of 16 bits")?,
+                _ => Value::from(cell),
+            };
+            Ok((name.clone(), value))
         };
-        Ok(Value::Object(self.0.iter().zip(cells).map(cell).collect::<Map<_, _>>()))
+        let cells: Result<Map<_, _>, &str> = self.0.iter().zip(cells).map(cell).collect();
+        Ok(Value::Object(cells?))
     }
 }
 
@@ -163,7 +184,7 @@ impl Sending<'_> {
     fn put(&mut self, line: u64, payment: Value, bytes: usize) -> Result<(), SynError> {
         let from = payer(&payment).map_err(|why| usage(&format!("line {line}: {why}")))?;
         let parcel = self.parcels.entry(from.registrar).or_default();
-        parcel.payments.push((line, payment));
+        parcel.payments.push(Row { line, payment, may_have_happened: false });
         parcel.bytes += bytes + 1;
         if parcel.payments.len() == GROUP_MAX || parcel.bytes + 4_096 > BODY_BYTES_MAX {
             self.send(from.registrar)?;
@@ -185,35 +206,50 @@ impl Sending<'_> {
     }
 
     /// Sends payments once; gives those that are to be sent again.
-    fn once(
-        &mut self,
-        at: Institution<'_>,
-        payments: Vec<(u64, Value)>,
-    ) -> Result<Vec<(u64, Value)>, SynError> {
-        let body = Value::from(payments.iter().map(|(_, payment)| payment.clone()).collect::<Vec<_>>());
+    fn once(&mut self, at: Institution<'_>, mut payments: Vec<Row>) -> Result<Vec<Row>, SynError> {
+        let body = Value::from(payments.iter().map(|row| row.payment.clone()).collect::<Vec<_>>());
         let path = format!("/v1/pay/create_transfers?until={}", self.until);
         let is_late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let was_sent = payments.iter().any(|row| row.may_have_happened);
         let results = match at.post(&path, (&body, &format!("{} payments", payments.len()))) {
             Ok(told) => told["results"].as_array().cloned().unwrap_or_default(),
-            Err(error) if may_come(&error) && !is_late => return Ok(payments),
+            Err(error) if may_come(&error) && !is_late => {
+                let is_unknown = error.exit_code() == Exit::Unknown;
+                payments.iter_mut().for_each(|row| row.may_have_happened |= is_unknown);
+                return Ok(payments);
+            }
             Err(error) if error.exit_code() == Exit::Unknown => vec![Value::Null; payments.len()],
-            Err(error) => return Err(error.because("what was sent before may be sent again: its ids stand")),
+            // This try did nothing; one before may have.
+            Err(error) if may_come(&error) && was_sent => {
+                let busy = json!({ "code": "SYN-3402", "detail": error.message() });
+                vec![busy; payments.len()]
+            }
+            Err(error) => return Err(self.stopped(error)),
         };
         if results.len() != payments.len() {
             return Err(bug("pay send", &"a node answered another number of payments"));
         }
         let mut again = Vec::new();
-        for ((line, payment), result) in payments.into_iter().zip(results) {
-            let is_temporary = result["code"] == "SYN-3402" || result["outcome"] == "unknown";
+        for (mut row, result) in payments.into_iter().zip(results) {
+            let is_unknown = result["outcome"] == "unknown";
+            let is_temporary = result["code"] == "SYN-3402" || is_unknown;
             if result["state"].is_string() {
                 self.tally.paid += 1;
             } else if is_temporary && !is_late {
-                again.push((line, payment));
+                row.may_have_happened |= is_unknown;
+                again.push(row);
             } else {
-                self.tally.fail(line, &result);
+                self.tally.fail(row.line, &row.last(result));
             }
         }
         Ok(again)
+    }
+
+    /// An error that ends the sending, with what was done before.
+    fn stopped(&self, error: SynError) -> SynError {
+        let Tally { paid, unknown, .. } = self.tally;
+        let before = format!("{paid} payments of the file are paid, the outcome of {unknown} is unknown");
+        error.because(before).because("what was sent before may be sent again: its ids stand")
     }
 }
 
@@ -311,8 +347,26 @@ mod tests {
         assert_eq!(payment, json!({ "amount": "5", "id": "7", "from": "0-0-2", "to": "0-1-2", "code": 3 }));
         assert_eq!(payer(&payment), Ok(AccountId { shard: 0, registrar: 0, local: 2 }));
         assert!(columns.read("5,7,0-0-2,0-1-2").is_err());
+        for code in ["three", "65536", "-1", ""] {
+            let wrong = columns.read(&format!("5,7,0-0-2,0-1-2,{code}"));
+            assert_eq!(wrong, Err("code is no number of 16 bits".to_owned()), "{code}");
+        }
         for head in ["id,from,to", "id,from,to,amount,fee", ""] {
             assert!(Columns::of(head).is_err(), "{head}");
+        }
+    }
+
+    #[test]
+    fn a_payment_that_was_sent_without_an_answer_is_not_called_refused_for_a_busy_node() {
+        let busy = json!({ "code": "SYN-3402", "detail": "busy" });
+        let short = json!({ "code": "SYN-3115", "detail": "no money" });
+        for (may_have_happened, result, unknown) in
+            [(false, &busy, 0), (true, &busy, 1), (false, &short, 0), (true, &short, 0)]
+        {
+            let (row, mut tally) = (Row { line: 1, payment: json!({}), may_have_happened }, Tally::default());
+            tally.fail(row.line, &row.last(result.clone()));
+            let refused: u64 = tally.refused.values().sum();
+            assert_eq!((tally.unknown, refused), (unknown, 1 - unknown), "{may_have_happened} {result}");
         }
     }
 
