@@ -129,7 +129,7 @@ pub const ROUTES: &[Route] = &[
         does: "Tells a wallet how far the log of an account is at this node: the n and digest of its last settled entry, and the open entries behind it, in hex digits.",
         query: &[],
         headers: &[DEADLINE],
-        codes: &[3001, 3132, 3402],
+        codes: &[3001, 3132, 3402, 3501],
     },
     Route {
         method: Method::Post,
@@ -140,7 +140,7 @@ pub const ROUTES: &[Route] = &[
         headers: &[DEADLINE],
         codes: &[
             3001, 3102, 3104, 3105, 3106, 3107, 3108, 3109, 3110, 3112, 3113, 3114, 3115, 3116, 3118, 3119,
-            3123, 3124, 3125, 3126, 3127, 3128, 3129, 3131, 3402,
+            3123, 3124, 3125, 3126, 3127, 3128, 3129, 3131, 3402, 3501,
         ],
     },
     Route {
