@@ -81,6 +81,33 @@ pub(crate) fn ask(address: &Address, request: &Request<'_>) -> Result<Answer, Un
     parse(&bytes).map_err(|why| unanswered(address, &std::io::Error::other(why)))
 }
 
+/// As [`ask`], and again after the pause that the answer names where the node is busy (429), while the patience lasts. A node that
+/// is busy took nothing, so an order may be sent again too. The last such answer is given where the patience ends.
+///
+/// # Errors
+/// As [`ask`].
+pub(crate) fn ask_until_taken(address: &Address, request: &Request<'_>) -> Result<Answer, Unanswered> {
+    let deadline = Instant::now() + request.patience;
+    let mut patience = request.patience;
+    loop {
+        let answer = ask(address, &Request { patience, ..*request })?;
+        let Some(pause) = pause_of(&answer).filter(|pause| Instant::now() + *pause < deadline) else {
+            return Ok(answer);
+        };
+        std::thread::sleep(pause);
+        patience = left(deadline);
+    }
+}
+
+/// How long to wait before the same is asked again, where the answer says so.
+fn pause_of(answer: &Answer) -> Option<Duration> {
+    if answer.status != 429 {
+        return None;
+    }
+    let said: serde_json::Value = serde_json::from_str(&answer.body).ok()?;
+    said["retry_after_ms"].as_u64().map(|ms| Duration::from_millis(ms.max(1)))
+}
+
 fn written(address: &Address, request: &Request<'_>) -> String {
     let Request { line, headers, body, .. } = request;
     let mut head =
@@ -272,6 +299,37 @@ mod tests {
         });
         assert_eq!(fate(work(port, PATIENCE, 100)), Fate::Lost);
         reader.join().expect("it read both");
+    }
+
+    #[test]
+    fn a_busy_node_is_asked_again_until_it_takes_it_or_the_patience_ends() {
+        let busy = |ms: u64| (429, format!("{{\"code\":\"SYN-3402\",\"retry_after_ms\":{ms}}}"));
+        let told = |answers: Vec<(u16, String)>, patience: Duration| {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+            let address = Address::loopback(listener.local_addr().expect("it has an address").port());
+            let server = std::thread::spawn(move || {
+                answers
+                    .into_iter()
+                    .map(|(status, body)| {
+                        let (mut stream, _) = listener.accept().expect("a connection");
+                        let mut request = [0; 1024];
+                        let count = stream.read(&mut request).expect("a request");
+                        write!(stream, "HTTP/1.0 {status} x\r\n\r\n{body}").expect("it listens");
+                        String::from_utf8_lossy(&request[..count]).into_owned()
+                    })
+                    .collect::<Vec<String>>()
+            });
+            let line = "POST /work";
+            let request = Request { line, headers: &[], body: "{\"id\":7}", patience, answer_bytes_max: 1_000 };
+            let answer = ask_until_taken(&address, &request).expect("it answers");
+            (answer.status, server.join().expect("it answered all"))
+        };
+        let (status, asked) = told(vec![busy(1), busy(0), (200, "{}".to_owned())], PATIENCE);
+        assert_eq!((status, asked.len()), (200, 3));
+        assert!(asked.iter().all(|one| *one == asked[0] && one.ends_with("{\"id\":7}")), "{asked:?}");
+        assert_eq!(told(vec![busy(60_000)], PATIENCE).0, 429, "the pause is longer than the patience");
+        assert_eq!(told(vec![(429, "no JSON".to_owned())], PATIENCE).0, 429);
+        assert_eq!(told(vec![(503, busy(1).1)], PATIENCE).0, 503, "only a busy node took nothing for sure");
     }
 
     #[test]

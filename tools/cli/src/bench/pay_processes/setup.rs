@@ -5,7 +5,7 @@ use super::load::AMOUNT_MAX;
 use super::plan::{Fault, ProcessPlan};
 use crate::bench::processes::{Processes, Start};
 use crate::exit::bug;
-use crate::http::{Request, ask};
+use crate::http::{Request, ask_until_taken};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use synod_config::{Address, Service, SynError, code};
@@ -39,12 +39,12 @@ struct Page {
     accounts: Vec<Shown>,
 }
 
-/// Asks a node for something and reads its answer.
+/// Asks a node for something and reads its answer; one that is busy, as after a restart, is asked again.
 pub(crate) fn asked(place: &Address, line: &str, body: &str) -> Result<String, SynError> {
     let headers = [format!("Synod-Deadline-Ms: {}", PATIENCE.as_millis())];
     let patience = PATIENCE + Duration::from_secs(1);
     let request = Request { line, headers: &headers, body, patience, answer_bytes_max: ANSWER_BYTES_MAX };
-    let answer = ask(place, &request).map_err(|unanswered| unanswered.error)?;
+    let answer = ask_until_taken(place, &request).map_err(|unanswered| unanswered.error)?;
     if answer.status == 200 {
         return Ok(answer.body);
     }

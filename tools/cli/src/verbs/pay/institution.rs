@@ -201,7 +201,7 @@ impl<'a> Institution<'a> {
         // The answer that the time is up comes within the time, and a little later over the network.
         let patience = patience + Duration::from_secs(1);
         let request = Request { line, headers: &headers, body, patience, answer_bytes_max: ANSWER_BYTES_MAX };
-        http::ask(self.http, &request)
+        http::ask_until_taken(self.http, &request)
     }
 }
 
