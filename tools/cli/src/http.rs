@@ -320,7 +320,8 @@ mod tests {
                     .collect::<Vec<String>>()
             });
             let line = "POST /work";
-            let request = Request { line, headers: &[], body: "{\"id\":7}", patience, answer_bytes_max: 1_000 };
+            let request =
+                Request { line, headers: &[], body: "{\"id\":7}", patience, answer_bytes_max: 1_000 };
             let answer = ask_until_taken(&address, &request).expect("it answers");
             (answer.status, server.join().expect("it answered all"))
         };
