@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use synod_astro::audit::Item;
 use synod_astro::{
     Authorized, Batches, Draft, EntryProof, Header, Line, Message, Opened, Receipt, Record, Settled,
 };
@@ -28,6 +29,7 @@ wires! {
     "astro-statement" statement Settled;
     "astro-authorization" authorization Authorized;
     "astro-entry-proof" entry_proof EntryProof;
+    "astro-log" log Item;
     and Target::new("astro-batch", Kind::Slow, batch, batches);
     and Target::new("astro-proof", Kind::Slow, proof, claims);
 }

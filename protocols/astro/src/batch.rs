@@ -389,7 +389,7 @@ fn digests(encoded: &[u8], spans: &[Span]) -> Vec<Hash> {
     Digests::default().encoded(&entries)
 }
 
-fn digests_of(entries: &[Arc<Entry>]) -> Vec<Hash> {
+pub(crate) fn digests_of(entries: &[Arc<Entry>]) -> Vec<Hash> {
     Digests::default().entries(entries.iter().map(|entry| &**entry))
 }
 
@@ -438,7 +438,16 @@ pub(crate) fn prove(digests: &[Hash], index: u32) -> Option<EntryProof> {
 }
 
 fn roots(digests: &[Hash], openings: &[Opening], lines: &[Line], imported: &[Hash]) -> (Hash, Hash, Hash) {
-    let auths = lines.iter().map(|line| &line.auth);
+    roots_of(digests, openings, lines.iter().map(|line| &line.auth), imported)
+}
+
+/// What a header commits to: its entries, their authorizations, and what is beside them.
+pub(crate) fn roots_of<'a>(
+    digests: &[Hash],
+    openings: &[Opening],
+    auths: impl Iterator<Item = &'a Auth>,
+    imported: &[Hash],
+) -> (Hash, Hash, Hash) {
     let opened = over("synod astro openings", openings);
     let beside = match imported {
         [] => opened,

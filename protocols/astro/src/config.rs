@@ -122,6 +122,8 @@ pub struct Parameters {
     pub resend_max: Span,
     /// How often a cut is proposed; zero: never. The specification has 30 s; nodes make none until their index can go on from one.
     pub checkpoint_every: Span,
+    /// Whether the user is told of the certificates of all batches, for who audits its log, or only of those of its own accounts.
+    pub shows_all: bool,
 }
 
 impl Default for Parameters {
@@ -142,6 +144,7 @@ impl Default for Parameters {
             resend: Span::millis(500),
             resend_max: Span::secs(10),
             checkpoint_every: Span::ZERO,
+            shows_all: false,
         }
     }
 }

@@ -465,7 +465,7 @@ pub(crate) fn owner_claim(
     Claim { statement, scope: owner_scope(view), signer: NodeId(u32::MAX), key, signature }
 }
 
-fn receipt_claim(view: &View, from: NodeId, receipt: &Receipt) -> Option<Claim<Settled>> {
+pub(crate) fn receipt_claim(view: &View, from: NodeId, receipt: &Receipt) -> Option<Claim<Settled>> {
     let statement = Settled {
         context: view.context,
         lot: receipt.lot,

@@ -26,6 +26,8 @@
 //! *Cuts.* In turn a member names the set of entries that has settled there, a [`Cut`], and members sign the root of the state behind
 //! it. What a quorum signed proves how an account stands, and what all of them are owed: [`verify_proof`].
 //!
+//! *Audits.* Who has the members' keys reads the log of a node and believes none of it: [`audit`].
+//!
 //! *Deviations* from the paper: E1 to E30, E32 and E33 of the specification; docs/papers/astro.md says where.
 //! From the specification: the representative is a part of the replica's machine, since it judges by the same book.
 //!
@@ -47,6 +49,7 @@
 //! each one place per account for what waits; four batches of orders that wait, and one of entries that are offered again. See
 //! [`synod_machine::Bounded`].
 
+pub mod audit;
 mod batch;
 mod borders;
 mod bundle;

@@ -7,6 +7,7 @@
 //!
 //! The index is read beside the tasks of this runtime, and so are orders taken, which look into it.
 
+mod feed;
 mod many;
 mod order;
 mod show;
@@ -28,6 +29,7 @@ use synod_host::pay::{
 };
 use tokio::time::timeout;
 
+pub(super) use feed::{changes, export};
 pub(super) use many::{accounts as create_accounts, transfers as create_transfers};
 use order::{Payment, named};
 use show::{proof, reply, shown, standing};

@@ -143,6 +143,8 @@ fn routes(front: Arc<Front>) -> Router {
         .route("/v1/pay/accounts/{id}", get(pay::show))
         .route("/v1/pay/accounts/{id}/history", get(pay::history))
         .route("/v1/pay/accounts/{id}/log", get(pay::log))
+        .route("/v1/pay/log", get(pay::export))
+        .route("/v1/changes", get(pay::changes))
         .route("/v1/pay/check", post(pay::check))
         .route("/v1/pay/entries", post(pay::submit))
         .route("/v1/pay/transfers", post(pay::transfer))

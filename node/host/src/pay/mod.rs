@@ -13,10 +13,12 @@
 //! *Bounds.* [`ORDERS_MAX`] orders are under way at a node, and [`WAITING_MAX`] callers wait for each. The index is a file; its page
 //! cache is 64 MiB.
 
+mod audit;
 mod claim;
 mod group;
 mod index;
 mod keeper;
+mod log;
 mod many;
 mod node;
 mod orders;
@@ -28,14 +30,18 @@ mod teller;
 mod tests;
 mod words;
 
+pub use audit::audit;
 pub use claim::Claim;
 pub use group::{GROUP_MAX, Gathering, Paid};
 pub use index::{History, Index, Kept, PAGE_MAX};
+pub use log::{Frames, Unreadable, Write};
 pub use many::NewAccount;
 pub(crate) use node::{giver, recover};
 pub use node::{issuer, view_of};
 pub use orders::{ORDERS_MAX, WAITING_MAX};
+pub use proofs::LogPage;
 pub use receipt::{KIND, check};
+pub use synod_astro::audit::{Findings, Format, Head, Violation, compare};
 pub use synod_astro::wallet;
 pub use synod_astro::{Auth, Draft, LINE_BYTES_MAX, LOOKED_MAX, Level, Line, PaymentReceipt, Proved, Seen};
 pub use synod_crypto::{PublicKey, Signature};

@@ -56,15 +56,11 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>) -> Result<Plan, SynErr
 /// What the replica of member `own` needs to know.
 fn config(genesis: &Genesis, own: NodeId) -> Result<Config, SynError> {
     let pay = genesis.pay().ok_or_else(|| invalid("the genesis is not of protocol astro"))?;
-    let registrars = registrars(genesis, pay)?;
     Ok(Config {
         me: own,
         view: Arc::new(view(genesis)),
-        genesis: registrars.iter().map(|(number, ledger, cap)| first(*number, *ledger, *cap)).collect(),
-        caps: registrars
-            .iter()
-            .map(|(number, _, cap)| (u32::from(*number), *cap))
-            .collect::<BTreeMap<_, _>>(),
+        genesis: openings(genesis)?,
+        caps: caps(genesis)?,
         shards: synod_astro::Shards::default(),
         parameters: Parameters {
             batch_max: pay.batch_max,
@@ -72,9 +68,29 @@ fn config(genesis: &Genesis, own: NodeId) -> Result<Config, SynError> {
             window: u64::from(pay.window),
             lane_window: u64::from(pay.lane_window),
             retain: u64::from(pay.retain_batches),
+            // A node's log is audited by itself.
+            shows_all: true,
             ..Parameters::default()
         },
     })
+}
+
+/// The accounts that the genesis opens.
+///
+/// # Errors
+/// SYN-1001 for a genesis of another protocol.
+pub(super) fn openings(genesis: &Genesis) -> Result<Vec<Opening>, SynError> {
+    let pay = genesis.pay().ok_or_else(|| invalid("the genesis is not of protocol astro"))?;
+    Ok(registrars(genesis, pay)?.iter().map(|(number, ledger, cap)| first(*number, *ledger, *cap)).collect())
+}
+
+/// How much the accounts of each registrar may owe in all.
+///
+/// # Errors
+/// As [`openings`].
+pub(super) fn caps(genesis: &Genesis) -> Result<BTreeMap<u32, Units>, SynError> {
+    let pay = genesis.pay().ok_or_else(|| invalid("the genesis is not of protocol astro"))?;
+    Ok(registrars(genesis, pay)?.iter().map(|(number, _, cap)| (u32::from(*number), *cap)).collect())
 }
 
 /// The members that sign for payments.

@@ -1,6 +1,7 @@
-//! What receipts are made from, in the index: batches that concern this institution's accounts, certified and settled.
+//! What receipts and the log are made from, in the index: batches, certified and settled.
 //!
-//! *Rows.* `b` lane, number: header and digests of a batch. `c` lane, number, name: a certificate of it. `w` lane, number, member:
+//! *Rows.* `b` lane, number: header and digests of a batch. `a` lane, number: what it carries beside its entries, if it is more than
+//! the institution's word for all. `c` lane, number, name: a certificate of it. `w` lane, number, member:
 //! a member's word that it has settled there. `l` payer, n, lane, number: nothing; the batch carries the entry. They are written
 //! with the entries that the batch settles or before, so an entry of the index has its batch there unless an earlier release wrote
 //! it.
@@ -10,17 +11,25 @@
 
 use std::sync::Arc;
 
+use synod_astro::audit::{Beside, Carried as Listed, Item};
 use synod_astro::{CHAIN_MAX, Header, Material, Opened, PaymentReceipt, Receipt};
 use synod_broadcast::signed::Certificate;
 use synod_crypto::Hash;
 use synod_ledger::{Entry, EntryId};
 use synod_machine::broadcast::{ITEMS_MAX, Lot, View};
-use synod_wire::{Bytes, Limits, List, Wire};
+use synod_wire::{Blob, Bytes, Limits, List, Wire};
 
-use super::index::{Index, Rows, key, place};
+use super::index::{Index, Rows, key, place, read_place};
 
-/// Longest row: the digests of a batch.
-const ROW_BYTES_MAX: u32 = 1 << 20;
+/// Longest row: what a batch carries beside its entries.
+const ROW_BYTES_MAX: u32 = 4 << 20;
+/// Bytes of records behind which a page of the log takes no more.
+const PAGE_BYTES: usize = 256 << 10;
+/// Rows that are looked at for a page.
+const PAGE_ROWS: usize = 4_096;
+/// Kinds of rows in the order in which the log has them: what is certified was so before it settled, so whoever reads on while things
+/// happen finds the certificate of whatever it has.
+const ORDER: [u8; 4] = *b"pbcw";
 /// Most certificates of a batch, and most of one entry's batches, that are looked at.
 const LOOKED_MAX: usize = 128;
 
@@ -59,6 +68,10 @@ impl Shown {
             let digests = List::try_from(self.opened.digests.clone()).expect("a batch has no more");
             let row: Row = (self.opened.batch.header, digests);
             rows.insert(batch, Some(row.encode()));
+            let beside = Beside::of(&self.opened.batch);
+            if beside != Beside::default() {
+                rows.insert(key(b'a', &[&lot]), Some(beside.encode()));
+            }
             for id in &self.places {
                 rows.insert(key(b'l', &[&place(*id), &lot]), Some(Bytes::new()));
             }
@@ -75,6 +88,15 @@ impl Shown {
 /// A member's word as a row of the index.
 pub(super) fn word(receipt: &Receipt) -> (Bytes, Bytes) {
     (key(b'w', &[&number(receipt.lot), &[receipt.member]]), receipt.encode())
+}
+
+/// Records of the log, one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogPage {
+    /// As bytes of [`Item`]s.
+    pub records: Vec<Bytes>,
+    /// Where the next page begins; `None` behind the last.
+    pub next: Option<Bytes>,
 }
 
 fn number(lot: Lot) -> [u8; 9] {
@@ -98,6 +120,59 @@ struct Carried {
 }
 
 impl Index {
+    /// A page of the log for audits, from where the page before said; of what settled up to this position. At least one record.
+    #[must_use]
+    pub fn log(&self, from: Option<&[u8]>, until: u64) -> LogPage {
+        let mut from = Bytes::copy_from_slice(from.filter(|from| !from.is_empty()).unwrap_or(&ORDER[..1]));
+        let mut page = LogPage::default();
+        let mut bytes = 0;
+        loop {
+            let Some(at) = ORDER.iter().position(|kind| from.first() == Some(kind)) else { return page };
+            let rows = self.read().scan(&from, PAGE_ROWS);
+            let is_last =
+                rows.len() < PAGE_ROWS || rows.last().is_some_and(|(key, _)| key.first() != from.first());
+            let mut last = None;
+            let behind = key(b'p', &[&until.to_be_bytes()]);
+            let of_kind = rows.into_iter().take_while(|(key, _)| key.first() == from.first());
+            for (key, row) in of_kind.take_while(|(key, _)| key.first() != Some(&b'p') || *key <= behind) {
+                if bytes >= PAGE_BYTES {
+                    page.next = Some(key);
+                    return page;
+                }
+                let record = self.record(&key, row);
+                bytes += record.as_ref().map_or(0, Bytes::len);
+                page.records.extend(record);
+                last = Some(key);
+            }
+            from = match last.filter(|_| !is_last) {
+                Some(last) => last.iter().copied().chain([0]).collect(),
+                None => match ORDER.get(at + 1) {
+                    Some(kind) => Bytes::copy_from_slice(&[*kind]),
+                    None => return page,
+                },
+            };
+        }
+    }
+
+    /// A row as a record of the log.
+    fn record(&self, at: &Bytes, row: Bytes) -> Option<Bytes> {
+        let item = match at.split_first()? {
+            (b'p', _) => {
+                let settled = self.entry(read_place(&row)?)?;
+                Item::Settled(Arc::unwrap_or_clone(settled.entry))
+            }
+            (b'b', lot) => {
+                let (header, digests): Row = read(row)?;
+                let beside = self.read().get(&key(b'a', &[lot]));
+                let beside = beside.map_or_else(|| Some(Beside::default()), read)?;
+                Item::Batch(Listed { header, digests, beside })
+            }
+            (b'c', _) => Item::Certificate(Blob::try_from(row).ok()?),
+            _ => Item::Word(read(row)?),
+        };
+        Some(item.encode())
+    }
+
     /// The receipt of a settled entry, at the highest level that a batch with it shows; by a later entry of its log, where only that
     /// one's batch is certified with it; `None` where this node has no certificate of it.
     ///

@@ -2,6 +2,7 @@
 
 mod claims;
 mod holds;
+mod logs;
 mod many;
 mod names;
 mod receipts;

@@ -1,4 +1,4 @@
-//! What receipts are made from, on its way to the user: certificates of batches that concern this node's accounts. They are told
+//! What receipts are made from, on its way to the user: certificates of batches that concern this node's accounts, or of all. They are told
 //! before what they settle, and again after a restart until more than that is kept; the last batches of this node's own lane are
 //! told again always, for their receipts may not have come before.
 
@@ -13,9 +13,10 @@ use crate::batch::Opened;
 use crate::words::Output;
 
 impl<B: Carrier> Replica<B> {
-    /// Whether somebody may ask this node for a receipt of an entry of this batch: its own accounts pay, or are paid.
+    /// Whether the user is told of this batch: somebody may ask this node for a receipt of an entry, for its own accounts pay or are
+    /// paid, or the user keeps all.
     pub(super) fn concerns(&self, opened: &Opened) -> bool {
-        concerns(self.me(), opened)
+        self.config.parameters.shows_all || concerns(self.me(), opened)
     }
 
     /// How many of a lane's last batches are held though all of them is certified.
@@ -63,11 +64,11 @@ impl<B: Carrier> Replica<B> {
 
     /// After a restart: certificates that the user may not have kept are told again.
     pub(super) fn tell_shown(&mut self, turn: &mut Turn<'_, Self>) {
-        let (kept, me) = (self.feed.kept(), self.me());
+        let (kept, me, all) = (self.feed.kept(), self.me(), self.config.parameters.shows_all);
         let mut again: Vec<Arc<Opened>> = Vec::new();
         let batches = self.lanes.values_mut().flat_map(|lane| lane.batches.values_mut());
         for batch in batches.filter(|batch| batch.certified.is_some()) {
-            if let Some(opened) = batch.opened.as_ref().filter(|opened| concerns(me, opened)) {
+            if let Some(opened) = batch.opened.as_ref().filter(|opened| all || concerns(me, opened)) {
                 again.push(Arc::clone(opened));
                 batch.shown = Some(kept);
             }

@@ -187,7 +187,7 @@ pub(crate) struct Told {
     pub(crate) rejected: BTreeSet<EntryId>,
     /// Whether digests cover more than the entries.
     has_backings: bool,
-    order: BTreeMap<u64, EntryId>,
+    pub(crate) order: BTreeMap<u64, EntryId>,
     balances: BTreeMap<AccountId, i128>,
     pub(crate) accepted: BTreeMap<u64, (Entry, Hash)>,
     pub(crate) refused: BTreeMap<u64, Refusal>,

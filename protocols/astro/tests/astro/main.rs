@@ -1,6 +1,7 @@
 //! Payments without consensus, by what they promise.
 
 mod alone;
+mod audit;
 mod bank;
 mod batches;
 mod catching_up;
@@ -24,6 +25,7 @@ mod shards;
 mod waits;
 mod wallet;
 
+use synod_astro::audit::{Beside, Carried, Head, Item};
 use synod_astro::wallet::{Answer, Log, Record as WalletRecord, Word as WalletWord};
 use synod_astro::{
     Adjacent, Auth, Authorized, BackedBatch, Backing, Balance, Batch, Bundle, BundleId, CertifiedCut, Credit,
@@ -47,9 +49,11 @@ synod_wire::conformance!(
     Auth,
     Authorized,
     Balance,
+    Beside,
     Batch,
     Bundle,
     BundleId,
+    Carried,
     CertifiedCut,
     Crossed,
     Cut,
@@ -66,6 +70,8 @@ synod_wire::conformance!(
     EntryProof,
     Exception,
     Format,
+    Head,
+    Item,
     Header,
     Imports,
     LaneEnd,

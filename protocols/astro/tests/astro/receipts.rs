@@ -22,7 +22,7 @@ use crate::bank::{
 use crate::forge::{ALL, batch, carried, prepare, said};
 
 /// The batch of lane 1 whose entries these are.
-fn of_lines(sequence: u64, prev: Hash, entries: &[Entry]) -> Opened {
+pub(crate) fn of_lines(sequence: u64, prev: Hash, entries: &[Entry]) -> Opened {
     let line = |entry: &Entry| synod_astro::Line {
         entry: entry.clone().into(),
         auth: synod_astro::Auth::Institution,
@@ -31,7 +31,7 @@ fn of_lines(sequence: u64, prev: Hash, entries: &[Entry]) -> Opened {
 }
 
 /// Payments of the issuer of lane 1, in their order.
-fn payments(count: u64) -> Vec<Entry> {
+pub(crate) fn payments(count: u64) -> Vec<Entry> {
     let mut prev = genesis(issuer(1));
     let all = (1..=count).map(|n| {
         let line = carried(issuer(1), n, prev, pay(custodial(2), 100 + u128::from(n)), u128::from(n));
@@ -41,13 +41,13 @@ fn payments(count: u64) -> Vec<Entry> {
     all.collect()
 }
 
-fn certificate(opened: &Opened, lists: &[(u32, &[u32])]) -> Certificate {
+pub(crate) fn certificate(opened: &Opened, lists: &[(u32, &[u32])]) -> Certificate {
     let (lot, digest) = (opened.lot(), opened.digest);
     let said: Vec<Said> = lists.iter().map(|(by, except)| said(*by, lot, digest, except)).collect();
     Certificate { context: CONTEXT, epoch: EPOCH, lot, digest, said: said.try_into().expect("few") }
 }
 
-fn word(by: u32, opened: &Opened, open: &[u32]) -> Receipt {
+pub(crate) fn word(by: u32, opened: &Opened, open: &[u32]) -> Receipt {
     let (lot, digest) = (opened.lot(), opened.digest);
     let open = Except::new(open.to_vec()).expect("rising");
     let settled = Settled { context: CONTEXT, lot, digest, open: open.digest() };

@@ -1,5 +1,6 @@
 //! `synod pay`: accounts and payments of a payment system, through the node of the institution that carries the account.
 
+mod audit;
 mod file;
 mod institution;
 mod orders;
@@ -83,6 +84,21 @@ enum Verb {
         #[arg(long)]
         node: Option<String>,
     },
+    /// Lists what settled at a node behind a cursor, in the order in which it settled there, and gives the cursor behind it.
+    #[command(after_help = "Example:\n  synod pay changes --node n0")]
+    Changes {
+        /// The node to follow; by default the first registrar's. Each has an order of its own.
+        #[arg(long)]
+        node: Option<String>,
+        /// Begins behind this position.
+        #[arg(long, default_value_t = 0, value_name = "CURSOR")]
+        from: u64,
+        /// Rows at most.
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        limit: u32,
+    },
+    Export(audit::Export),
+    Audit(audit::Audit),
     /// Gives an account money of its institution's issuer; in drills only.
     #[command(after_help = "Example:\n  synod pay faucet 0-0-2 --amount 1000")]
     Faucet {
@@ -201,8 +217,23 @@ fn fields(report: Report, object: &Value) -> Report {
 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
+        if let Verb::Audit(audit) = self.verb {
+            return audit.run(session);
+        }
         let system = &System::open(session, &self.reach)?;
         let report = match self.verb {
+            Verb::Audit(audit) => return audit.run(session),
+            Verb::Export(export) => export.report(system)?,
+            Verb::Changes { node, from, limit } => {
+                let at = system.named(node.as_deref())?;
+                let found = at.get(&format!("/v1/changes?from={from}&limit={limit}"))?;
+                let rows = found["changes"].as_array().into_iter().flatten();
+                Report::new("synod-pay-changes/1")
+                    .field("node", at.name())
+                    .field("more", found["more"].as_bool().unwrap_or(false))
+                    .field("cursor", found["cursor"].clone())
+                    .list("changes", &TRANSFER, rows.map(|row| columns(row, &TRANSFER)).collect())
+            }
             Verb::Account { verb } => verb.report(system)?,
             Verb::Send(pay) => return pay.send(session, system),
             Verb::Multi(multi) => multi.send(system)?,

@@ -11,6 +11,7 @@ mod exits;
 mod files;
 mod live;
 mod pay;
+mod pay_audit;
 mod pay_many;
 mod recovery;
 mod rig;

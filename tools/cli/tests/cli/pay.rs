@@ -22,6 +22,9 @@ pub(crate) const OF_PAY: &[&str] = &[
     "pay post",
     "pay void",
     "pay history",
+    "pay changes",
+    "pay export",
+    "pay audit",
 ];
 
 /// A payment system that goes with its test.
@@ -77,8 +80,13 @@ impl Deployed {
         told["available"].as_str().expect("a sum").to_owned()
     }
 
+    /// The genesis of the cluster.
+    pub(crate) fn genesis(&self) -> std::path::PathBuf {
+        std::path::Path::new(self.up["directory"].as_str().expect("a path")).join("genesis.toml")
+    }
+
     /// Waits until a node has settled a payment.
-    fn settled_at(&self, id: u32, node: usize) {
+    pub(crate) fn settled_at(&self, id: u32, node: usize) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.rig.run(&format!("pay status {id} --node n{node}")).code != 0 {
             assert!(Instant::now() < deadline, "payment {id} does not settle at n{node}");
@@ -185,9 +193,7 @@ fn a_receipt_is_checked_by_whoever_has_the_genesis_and_nothing_else() {
 
     // An empty folder, and no cluster to ask.
     let away = Rig::new();
-    let genesis =
-        std::path::Path::new(deployed.up["directory"].as_str().expect("a path")).join("genesis.toml");
-    std::fs::copy(genesis, away.path("genesis.toml")).expect("it is there");
+    std::fs::copy(deployed.genesis(), away.path("genesis.toml")).expect("it is there");
     std::fs::copy(rig.path("7.receipt"), away.path("7.receipt")).expect("it was written");
     let checked = away.json("client verify 7.receipt --genesis genesis.toml");
     assert_eq!((said(&checked), &checked["kind"]), (wanted, &"payment".into()), "{checked}");
@@ -349,6 +355,9 @@ fn the_examples_of_payments_run_on_a_cluster_of_payments() {
         let line = example(help);
         if *verb == "pay status" {
             rig.ok("pay send --from 0-0-1 --to 0-1-1 --amount 5 --id 7");
+        }
+        if *verb == "pay audit" {
+            std::fs::copy(rig.path("n0.log"), rig.path("n1.log")).expect("it was exported");
         }
         if *verb == "pay void" {
             rig.ok("pay hold --from 0-0-1 --to 0-1-1 --amount 5 --id 9");

@@ -16,14 +16,14 @@ use crate::pay::proofs::Shown;
 use crate::pay::{Order, Transfer};
 
 /// The batch of this node's own that carries these.
-fn batch(sequence: u64, entries: &[Entry]) -> Arc<Opened> {
+pub(super) fn batch(sequence: u64, entries: &[Entry]) -> Arc<Opened> {
     let line = |entry: &Entry| Line { entry: entry.clone().into(), auth: Auth::Institution };
     let lot = Lot { source: 0, sequence };
     Arc::new(Opened::new(0, lot, Hash::ZERO, Vec::new(), entries.iter().map(line).collect()))
 }
 
 /// Three members endorse a batch but for these entries.
-fn certified(opened: &Arc<Opened>, except: &[u32]) -> Output {
+pub(super) fn certified(opened: &Arc<Opened>, except: &[u32]) -> Output {
     let (view, lot, digest) = (view(), opened.lot(), opened.digest);
     let said = [0_u8, 1, 3].map(|member| {
         let except = Except::new(except.to_vec()).expect("rising");
@@ -36,7 +36,7 @@ fn certified(opened: &Arc<Opened>, except: &[u32]) -> Output {
     Output::Certified { opened: Arc::clone(opened), proofs: vec![certificate.encode()] }
 }
 
-fn word(opened: &Opened, member: u8) -> Output {
+pub(super) fn word(opened: &Opened, member: u8) -> Output {
     let (view, lot, digest) = (view(), opened.lot(), opened.digest);
     let settled = Settled { context: view.context, lot, digest, open: Hash::ZERO };
     let signature = keys(member).sign(view.scope(), NodeId(u32::from(member)), settled).signature;
@@ -52,13 +52,13 @@ impl Counter {
         Some(verify_receipt::<Certificate>(&receipt, &view(), &keys(9)).expect("it is good"))
     }
 
-    fn settled(&self, position: u64, (entry, digest): (Entry, Hash)) {
+    pub(super) fn settled(&self, position: u64, (entry, digest): (Entry, Hash)) {
         self.teller.hear(Output::Settled { position, entry: entry.into(), digest });
     }
 }
 
 /// Two payments of one account.
-fn two() -> [(Entry, Hash); 2] {
+pub(super) fn two() -> [(Entry, Hash); 2] {
     let one = entry(&draft(&order(7, 5)), 1);
     let (mut two, _) = entry(&draft(&order(8, 6)), 2);
     two.prev = one.1;

@@ -174,6 +174,7 @@ impl Plan {
             resend,
             resend_max: Span::millis(of("resend_max_ms", 2_000)).max(resend),
             checkpoint_every: Span::millis(of("checkpoint_ms", 0)),
+            shows_all: of("shows_all", 0) == 1,
         }
     }
 
