@@ -45,7 +45,7 @@ pub use synod_astro::audit::{Findings, Format, Head, Violation, compare};
 pub use synod_astro::wallet;
 pub use synod_astro::{Auth, Draft, LINE_BYTES_MAX, LOOKED_MAX, Level, Line, PaymentReceipt, Proved, Seen};
 pub use synod_crypto::{PublicKey, Signature};
-pub use synod_ledger::{AccountId, Entry, EntryId, Flags, Kind, Leg, Owner, Units, UserData, genesis};
+pub use synod_ledger::{AccountId, Entry, EntryId, Flags, Kind, Leg, Owner, Total, Units, UserData, genesis};
 pub use teller::{Answer, Teller};
 pub use words::{Asked, Denied, Found, Known, Named, Order, Transfer, What, digest, known, level, word};
 

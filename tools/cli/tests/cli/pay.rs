@@ -50,6 +50,14 @@ impl Deployed {
         let pid = self.up["nodes"][node]["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
         let pid = pid.and_then(Pid::from_raw).expect("a process");
         kill_process(pid, Signal::KILL).expect("it runs");
+        // It ends a moment later: until then its sockets answer and its data is locked.
+        let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
+        let is_there = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z"));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while is_there() {
+            assert!(Instant::now() < deadline, "n{node} does not end");
+            std::thread::yield_now();
+        }
     }
 
     /// The accounts as one node states them.

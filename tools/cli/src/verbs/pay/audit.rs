@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use synod_config::{Exit, Genesis, SynError, code, hex, unhex};
-use synod_host::pay::{self, Findings, Format, Head, SHARD, Violation, Write};
+use synod_host::pay::{self, Findings, Format, Head, SHARD, Total, Violation, Write};
 
 /// Writes all that settled at a node to a file, with the batches, certificates and members' words that prove it.
 ///
@@ -45,8 +45,6 @@ pub(super) struct Audit {
 
 /// Columns of a violation.
 const VIOLATION: [&str; 7] = ["what", "log", "record", "batch", "entry", "says", "shown"];
-/// Columns of the money of a ledger.
-const MONEY: [&str; 6] = ["ledger", "accounts", "credits", "debits", "liabilities", "issued"];
 
 impl Export {
     pub(super) fn report(self, system: &System) -> Result<Report, SynError> {
@@ -152,9 +150,15 @@ impl Audit {
         let rows = of_logs.chain(between.iter().map(|violation| columns("", violation))).collect();
         let sum = |of: fn(&Findings) -> u64| all.iter().map(of).sum::<u64>();
         let money = all.first().into_iter().flat_map(|found| &found.money).map(|(ledger, money)| {
-            let sums = [money.credits, money.debits, money.liabilities, money.issued];
-            let sums = sums.iter().map(|sum| Value::from(sum.to_string()));
-            [json!(ledger), json!(money.accounts)].into_iter().chain(sums).collect()
+            let text = |sum: Total| sum.to_string();
+            json!({
+                "ledger": ledger,
+                "accounts": money.accounts,
+                "credits": text(money.credits),
+                "debits": text(money.debits),
+                "liabilities": text(money.liabilities),
+                "issued": text(money.issued),
+            })
         });
         Report::new("synod-pay-audit/1")
             .field("ok", count == 0)
@@ -169,7 +173,7 @@ impl Audit {
             .field("words", sum(|found| found.words))
             .field("beyond", sum(|found| found.beyond))
             .field("imports", sum(Findings::imports))
-            .list("money", &MONEY, money.collect())
+            .field("money", money.collect::<Vec<Value>>())
             .list("violations", &VIOLATION, rows)
     }
 }
