@@ -8,6 +8,7 @@ use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
 use super::roll::Roll;
+use super::trace::Fault;
 use super::words::{Message, Sworn};
 
 /// What only whoever uses the machine knows of the state that is transferred.
@@ -53,8 +54,8 @@ pub enum Done {
     Checked {
         /// Who sent it.
         from: NodeId,
-        /// All that it rests on, if all of it is good.
-        good: Option<Vec<Verified<Claim<Sworn>>>>,
+        /// All that it rests on, or what is wrong with it.
+        good: Result<Vec<Verified<Claim<Sworn>>>, Fault>,
         /// The message.
         message: Box<Message>,
     },
@@ -69,7 +70,9 @@ impl Work for Job {
             Self::Check { from, claims, state, message } => {
                 let is_state = state.is_none_or(|(roll, state, is_state)| is_state(&roll, &state, keys));
                 let good = verify_all(claims, keys).into_iter().collect::<Result<Vec<_>, _>>();
-                Done::Checked { from, good: good.ok().filter(|_| is_state), message }
+                let good = good.map_err(|_| Fault::Forged);
+                let good = good.and_then(|good| if is_state { Ok(good) } else { Err(Fault::BadState) });
+                Done::Checked { from, good, message }
             }
         }
     }

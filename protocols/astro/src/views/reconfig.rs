@@ -132,8 +132,8 @@ pub struct Reconfig<S> {
     /// Messages for a view that is not installed here, by sender and kind.
     pub(super) early: BTreeMap<(u8, u8), (ViewId, Message)>,
     pub(super) asking: Option<Asking>,
-    /// Messages that are checked: one of each kind per sender.
-    pub(super) checking: BTreeSet<(NodeId, u8)>,
+    /// Messages that are checked: one of each kind per sender, of states one per member.
+    pub(super) checking: BTreeSet<(NodeId, u8, u8)>,
     pub(super) wait: Span,
     pub(super) is_state: IsState,
     transfer: PhantomData<S>,
@@ -213,7 +213,7 @@ impl<S: Transfer> Reconfig<S> {
         turn.compute(Job::Sign { scope: self.place(view).0, me: self.config.me, sworn });
     }
 
-    /// Has all that a message rests on checked, unless another of the kind and the sender is.
+    /// Has all that a message rests on checked, unless another of the kind, the sender and the member is.
     pub(super) fn check(
         &mut self,
         from: NodeId,
@@ -221,7 +221,7 @@ impl<S: Transfer> Reconfig<S> {
         message: Message,
         turn: &mut Turn<'_, Self>,
     ) {
-        if self.checking.insert((from, kind(&message))) {
+        if self.checking.insert(checked_as(from, &message)) {
             let state = match &message {
                 Message::State(state) => self
                     .ways
@@ -268,10 +268,10 @@ impl<S: Transfer> Reconfig<S> {
         match done {
             Done::Signed(claim) => self.on_signed(&claim, turn),
             Done::Checked { from, good, message } => {
-                self.checking.remove(&(from, kind(&message)));
+                self.checking.remove(&checked_as(from, &message));
                 match good {
-                    Some(good) => self.on_message(from, *message, Some(good), turn),
-                    None => turn.blame(from, Fault::Forged),
+                    Ok(good) => self.on_message(from, *message, Some(good), turn),
+                    Err(fault) => turn.blame(from, fault),
                 }
             }
         }
@@ -286,6 +286,15 @@ impl<S: Transfer> Reconfig<S> {
             Sworn::Endorsed { .. } => {}
         }
     }
+}
+
+/// Under which name a message of a sender is checked: whoever passes states of several members on has them checked together.
+const fn checked_as(from: NodeId, message: &Message) -> (NodeId, u8, u8) {
+    let member = match message {
+        Message::State(state) => state.member,
+        _ => 0,
+    };
+    (from, kind(message), member)
 }
 
 /// Which kind of message it is: one of each is kept, or checked, per sender.

@@ -147,17 +147,6 @@ impl Verdict {
             }
         }
     }
-
-    /// With a certificate of the older view that came later: it decides where two digests were shown, and confirms what was
-    /// shown alone. `None` where it contradicts what is certified.
-    #[must_use]
-    pub fn decided(self, by: Shown) -> Option<Self> {
-        assert!(by.certificate.is_some(), "a certificate decides");
-        match self.with(by) {
-            Self::Broken(_) => None,
-            verdict => Some(verdict),
-        }
-    }
 }
 
 /// What comes of the states of a quorum.
