@@ -325,8 +325,8 @@ impl<S: Transfer> Reconfig<S> {
         }
         way.is_merging = true;
         let (view, from) = (Arc::clone(way.to()), Arc::clone(way.base()));
-        let states = way.states.values().cloned().collect();
-        turn.output(Output::Merge { view, from, states });
+        let (rolls, states) = (way.rolls.clone(), way.states.values().cloned().collect());
+        turn.output(Output::Merge { view, from, rolls, states });
     }
 
     /// Step 7: the user merged.

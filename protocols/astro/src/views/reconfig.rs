@@ -64,6 +64,11 @@ impl Way {
         before.expect("a way has a link")
     }
 
+    /// The views up to the one that it starts from.
+    fn before(&self) -> &[Arc<Roll>] {
+        self.rolls.split_last().map_or(&[], |(_, before)| before)
+    }
+
     pub(super) fn link(&self) -> &Agreed {
         self.chain.last().expect("a way has a link")
     }
@@ -181,6 +186,12 @@ impl<S: Transfer> Reconfig<S> {
         self.rolls.last().expect("there is a first view")
     }
 
+    /// The views that led to it, the first one and itself included.
+    #[must_use]
+    pub fn rolls(&self) -> &[Arc<Roll>] {
+        &self.rolls
+    }
+
     /// How it came about since the genesis: proof for anybody.
     #[must_use]
     pub fn chain(&self) -> &[Agreed] {
@@ -226,7 +237,7 @@ impl<S: Transfer> Reconfig<S> {
                 Message::State(state) => self
                     .ways
                     .get(&state.view)
-                    .map(|way| (Arc::clone(way.base()), state.state.bytes().clone(), self.is_state)),
+                    .map(|way| (way.before().to_vec(), state.state.bytes().clone(), self.is_state)),
                 _ => None,
             };
             turn.compute(Job::Check { from, claims, state, message: Box::new(message) });

@@ -20,8 +20,8 @@ use super::words::STATE_MAX;
 
 /// Longest certificate in a state, in bytes.
 pub const PROOF_MAX: usize = 64 << 10;
-/// Most lots, and most places, of a state.
-pub const SHOWN_MAX: usize = 8_192;
+/// Most lots, and most places, of a state: two digests of each slot that 128 lanes work on.
+pub const SHOWN_MAX: usize = 32_768;
 
 wire! {
     /// What a member accepted, and perhaps knows to be certified.
@@ -51,15 +51,14 @@ wire! {
         pub shown: Shown,
     }
 
-    /// An entry that no batch up to the tip of its lane certifies.
+    /// An entry that its owner signed, and that no batch up to the tip of its lane certifies. What institutions vouch for stands in
+    /// batches of their own lanes alone.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ShownEntry {
         /// Its place.
         pub id: EntryId,
         /// It.
         pub shown: Shown,
-        /// A batch that carries it, to be had of the member.
-        pub lot: Lot,
     }
 
     /// What a member keeps.
