@@ -85,7 +85,7 @@ impl<B: Carrier, C: Transferable + Clone> Member<B, C> {
     }
 
     /// A replica takes the place of the one before.
-    pub(super) fn take(&mut self, (entered, replica): (Arc<Entered>, Replica<B>)) {
+    pub(super) fn take(&mut self, (entered, replica): Taken<B>) {
         (self.view, self.entered, self.runs) = (entered.number(), entered, false);
         self.replica = Some(Nested::new(replica));
     }
@@ -106,12 +106,15 @@ impl<B: Carrier, C: Transferable + Clone> Member<B, C> {
     }
 }
 
+/// A replica, and how its view began.
+pub(super) type Taken<B> = (Arc<Entered>, Replica<B>);
+
 /// The replica in a view that it enters, from the one that it had.
 pub(super) fn crossed<B: Carrier>(
     config: &Config<B>,
     before: Option<&Replica<B>>,
     entered: Arc<Entered>,
-) -> Result<(Arc<Entered>, Replica<B>), Unrecoverable> {
+) -> Result<Taken<B>, Unrecoverable> {
     let records = before.map(|before| before.crossing(&entered)).unwrap_or_default();
     let replica = replica(config, Arc::clone(&entered), records)?;
     Ok((entered, replica))

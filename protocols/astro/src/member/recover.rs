@@ -5,10 +5,10 @@ use std::sync::Arc;
 use synod_machine::broadcast::Transferable;
 use synod_machine::{Log, Nested, QueueSpec, Recover, Unrecoverable};
 
-use super::enter::replica;
+use super::enter::{Taken, replica};
 use super::machine::{Config, Member};
 use super::words::Record;
-use crate::replica::{Carrier, Replica};
+use crate::replica::Carrier;
 use crate::views::{Entered, Reconfig};
 
 /// How far a replay is.
@@ -19,7 +19,7 @@ struct Replay<B: Carrier> {
 }
 
 impl<B: Carrier> Replay<B> {
-    fn replica(self, config: &Config<B>) -> Result<Option<(Arc<Entered>, Replica<B>)>, Unrecoverable> {
+    fn replica(self, config: &Config<B>) -> Result<Option<Taken<B>>, Unrecoverable> {
         let Some(entered) = self.entered else { return Ok(None) };
         Ok(Some((Arc::clone(&entered), replica(config, entered, self.records)?)))
     }

@@ -275,11 +275,12 @@ impl Town {
         let open = self.open.clone();
         let by = open[pick(&mut self.drawn, open.len())];
         let registrar = u32::from(by);
-        let to = account(self.drawn.below(u64::from(FOUNDERS)) as u32, 2 + self.drawn.below(2));
+        let founder = |drawn: &mut Drawn| u32::try_from(pick(drawn, usize::from(FOUNDERS))).expect("few");
+        let to = account(founder(&mut self.drawn), 2 + self.drawn.below(2));
         let amount = 1 + u128::from(self.drawn.below(9));
         let input = match self.drawn.below(4) {
             0 => {
-                let spender = account(self.drawn.below(u64::from(FOUNDERS)) as u32, 3);
+                let spender = account(founder(&mut self.drawn), 3);
                 let (n, head) = self.logs.get(&spender).copied().unwrap_or((0, genesis(spender)));
                 let draft = pay(spender, to, 1, name);
                 let (line, digest) = signed_by(&owner(spender), EntryId { spender, n: n + 1 }, head, draft);

@@ -75,7 +75,7 @@ impl Lockstep {
                     Effect::Output(Output::Pay(synod_astro::Output::Settled { .. })) => {
                         seat.settled.push(round);
                     }
-                    Effect::Blame { peer, fault } => panic!("{id} blames {peer}: {}", fault.name),
+                    Effect::Blame { peer, fault } => unreachable!("{id} blames {peer}: {}", fault.name),
                     _ => {}
                 }
             }
