@@ -4,7 +4,7 @@ use synod_astro::member::Input;
 use synod_ledger::{Owner, Units};
 use synod_quorum::NodeId;
 
-use crate::crew::{Town, account, join, leave, opening};
+use crate::crew::{Town, account, join, leave, opening, order};
 
 #[test]
 fn payments_settle_in_the_first_view_as_they_do_without_views() {
@@ -104,4 +104,37 @@ fn members_come_one_after_the_other_and_founders_go() {
     town.trade(20);
     assert!(town.until_settled(&all));
     town.assert_equal(&all);
+}
+
+/// T56, 4.12: a batch that members endorsed, and whose source left before anybody certified it, completes in the next view in its place.
+#[test]
+fn a_batch_whose_source_left_before_it_was_certified_completes_in_its_place() {
+    let mut carried = 0;
+    for seed in 0..12 {
+        let mut town = Town::new(4, seed);
+        town.trade(6);
+        let all = [0, 1, 2, 3];
+        assert!(town.until_settled(&all), "seed {seed}");
+        // It hears no endorsement of what it broadcasts.
+        town.deaf = vec![NodeId(1)];
+        let name = 9_000;
+        town.ask(NodeId(1), Input::Pay(order(1, name)));
+        town.go_on(60);
+        let id = town.users.told[1].settled.keys().filter(|id| id.spender == account(1, 1)).count();
+        assert!(!town.users.told[0].names.contains(&name), "seed {seed}: nobody certified it");
+        town.change(0, leave(1));
+        let rest = [0, 2, 3];
+        assert!(town.until_runs(&[leave(1)], &rest), "seed {seed}");
+        let is_settled = |world: &synod_machine::testing::World<_>| {
+            let users: &crate::crew::Crew = &world.users;
+            rest.iter().all(|id| users.told[*id].names.contains(&name))
+        };
+        assert!(town.until(is_settled), "seed {seed}: it is lost");
+        let by_it = town.users.told[0].settled.keys().filter(|id| id.spender == account(1, 1)).count();
+        assert_eq!(by_it, id + 1, "it has its place");
+        carried += town.correct().filter(|(_, seat)| seat.rules.contains("carry")).count();
+        town.open.retain(|open| *open != 1);
+        town.assert_equal(&rest);
+    }
+    assert!(carried > 0, "nobody endorsed anything again");
 }
