@@ -4,6 +4,7 @@ use synod_crypto::Hash;
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes, wire};
 
+pub use crate::begun::Begun;
 pub use crate::items::{
     Context, Except, ITEMS_MAX, Independent, Items, Lot, PAYLOAD_MAX, Read, UNCHECKED, View,
 };
@@ -267,6 +268,12 @@ pub trait ReliableBroadcast: Machine<Input = Offer, Output = Broadcast> {
     /// payload came from the disk.
     fn read(&self, _slot: Slot) -> Option<Read> {
         None
+    }
+
+    /// Records of what stays good in a later view: payloads and certificates, and no endorsements. None where the broadcast does not
+    /// change its view.
+    fn crossing(&self) -> Vec<Self::Record> {
+        Vec::new()
     }
 
     /// The digest under which a slot's proposed payload is judged, where that is not what the user takes for it.

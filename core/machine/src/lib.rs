@@ -35,6 +35,7 @@
 //! assert!(matches!(effects[..], [Effect::Output(7)]));
 //! ```
 
+mod begun;
 pub mod broadcast;
 mod effect;
 mod event;

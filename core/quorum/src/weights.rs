@@ -7,7 +7,9 @@ use crate::{NodeId, NodeSet};
 /// and f + 1 of the Byzantine model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weights {
+    /// By number; 0 where no member has it.
     powers: Vec<u64>,
+    size: u32,
     total: u64,
 }
 
@@ -15,22 +17,29 @@ impl Weights {
     /// Keeps `powers` in member order; `None` if one is 0 or the sum reaches 2^63.
     #[must_use]
     pub fn new(powers: Vec<u64>) -> Option<Self> {
+        if powers.contains(&0) { None } else { Self::with_holes(powers) }
+    }
+
+    /// The same where some numbers have no member, and so no power; `None` if the sum reaches 2^63.
+    #[must_use]
+    pub fn with_holes(powers: Vec<u64>) -> Option<Self> {
         let total: u128 = powers.iter().map(|&p| u128::from(p)).sum();
         let total = u64::try_from(total).ok().filter(|&sum| sum < 1 << 63)?;
-        if powers.contains(&0) { None } else { Some(Self { powers, total }) }
+        let size = powers.iter().filter(|power| **power > 0).count();
+        Some(Self { powers, size: u32::try_from(size).unwrap_or(u32::MAX), total })
     }
 
     /// Equal power 1 for `n` members.
     #[must_use]
     pub fn equal(n: u32) -> Self {
         let powers: Vec<u64> = (0..n).map(|_| 1).collect();
-        Self { powers, total: u64::from(n) }
+        Self { powers, size: n, total: u64::from(n) }
     }
 
     /// Number of members.
     #[must_use]
-    pub fn size(&self) -> u32 {
-        u32::try_from(self.powers.len()).unwrap_or(u32::MAX)
+    pub const fn size(&self) -> u32 {
+        self.size
     }
 
     /// The power of one member; 0 for anybody else.

@@ -5,7 +5,7 @@
 //! ([`Ledger::settle`]). Nothing blocks: whatever has to wait has one place under what can release it ([`Waits`]): a log for its
 //! next entry, and a batch for the first entry of each log that was left out of it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use synod_crypto::{Hash, PublicKey, near};
 use synod_ledger::{
@@ -20,6 +20,7 @@ use crate::bundle::Place;
 use crate::config::Profile;
 use crate::credits::Credits;
 use crate::logs::Logs;
+use crate::views::Pin;
 use crate::waits::{Cause, Waiter, Waits};
 use crate::xlog::{Base, Certified, Lots, Slot, Xlog};
 
@@ -82,13 +83,25 @@ pub(crate) struct Ledger {
     pub(crate) waits: Waits,
     /// What happened and somebody waits for, who was not woken yet.
     stirred: BTreeSet<Cause>,
+    /// Places of which older views tell what may be accepted; empty in the first.
+    pins: BTreeMap<EntryId, Pin>,
 }
 
 impl Ledger {
     pub(crate) fn new(profile: Profile, book: Book, window: u64, shards: BTreeSet<u16>) -> Self {
         let (open, credits) = (Logs::new(book.shard()), profile.credits().then(Box::default));
         let (borders, waits) = (Borders::new(shards), Waits::default());
-        Self { profile, book, window, borders, open, credits, waits, stirred: BTreeSet::new() }
+        Self {
+            profile,
+            book,
+            window,
+            borders,
+            open,
+            credits,
+            waits,
+            stirred: BTreeSet::new(),
+            pins: BTreeMap::new(),
+        }
     }
 
     pub(crate) const fn book(&self) -> &Book {
@@ -271,6 +284,9 @@ impl Ledger {
             } else {
                 Err(Code::SequenceConflict)
             };
+        }
+        if !self.pins.is_empty() && !self.is_free(entry.id, &digest) {
+            return Err(Code::SequenceConflict);
         }
         if entry.prev != head && !planted!(A17) {
             return Err(Code::ChainMismatch);
@@ -515,6 +531,9 @@ impl Ledger {
                 }
             };
             let n = entry.id.n;
+            if !self.pins.is_empty() {
+                self.pins.remove(&EntryId { spender: id, n });
+            }
             let xlog = self.open.get_mut(id).expect("its entry was read above");
             let slot = xlog.settled(n).expect("its entry was read above");
             if xlog.is_empty() {
@@ -558,7 +577,7 @@ impl Ledger {
     pub(crate) fn bytes(&self) -> u64 {
         let slots: usize = self.open.iter().map(|(_, xlog)| xlog.count()).sum();
         let slots = (slots * 2 * (size_of::<Slot>() + size_of::<Entry>())) as u64;
-        let beside = self.waits.bytes() + self.borders.bytes() + self.credit_bytes();
+        let beside = self.waits.bytes() + self.borders.bytes() + self.credit_bytes() + self.pin_bytes();
         self.book.bytes() + self.open.bytes() + slots + beside
     }
 
@@ -574,6 +593,7 @@ impl Ledger {
 
 mod carrier;
 mod money;
+mod pins;
 
 #[cfg(test)]
 mod tests;

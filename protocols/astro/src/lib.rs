@@ -33,7 +33,8 @@
 //!
 //! *Hosted* by nodes of kind astro; docs/adr/open.md lists what is known to be missing.
 //!
-//! *Views* change without consensus by a machine of its own ([`views`]), which the replica does not use yet.
+//! *Views* change without consensus by a machine of its own ([`views`]). A [`member::Member`] hosts it beside a replica whose members come and go
+//! (II-F of one shard, without cuts).
 //!
 //! *Wallets.* An owner who signs has a [`wallet::Wallet`]: one entry per place, checked by f + 1 replicas before it is signed, given to one
 //! replica after another until it settles.
@@ -41,7 +42,7 @@
 //! *Shards.* In profile II-F a payment to an account of another shard is debited here; its entry goes there with its proof ([`Bundle`]), is put
 //! into a batch by one member, and is credited once that batch is certified, once per entry. See [`Shards`].
 //!
-//! *Not built*: distilled authorizations, witnesses, cuts and shards but in II-F and not together, replicas that change their view.
+//! *Not built*: distilled authorizations, witnesses, cuts and shards but in II-F and neither together nor where members come and go.
 //! There is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
 //! the user keeps it, who knows the names of all that did.
 //!
@@ -61,6 +62,7 @@ mod fault;
 mod job;
 mod ledger;
 mod logs;
+pub mod member;
 mod receipt;
 mod replica;
 mod shards;

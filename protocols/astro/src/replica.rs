@@ -16,6 +16,7 @@ mod receipts;
 mod recover;
 mod shards;
 mod show;
+mod views;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use crate::config::{Channel, Config};
 use crate::fault::Fault;
 use crate::job::{Done, Job, Made, Purpose, Work};
 use crate::ledger::Ledger;
+use crate::views::Entered;
 use crate::words::{Input, Message, Output, Promise, Record, Timer, Word};
 use credits::Claims;
 use cut::Cuts;
@@ -82,6 +84,10 @@ pub struct Replica<B: Machine + Recover> {
     exporter: Exporter,
     importer: Importer,
     asking: Asking,
+    /// How its view began, if that is not the first.
+    entered: Arc<Entered>,
+    /// Whether slots are missing here that were certified before it began: nothing is endorsed until they are here.
+    is_behind: bool,
 }
 
 /// The broadcast's words in the replica's.
@@ -110,7 +116,12 @@ impl<B: Carrier> Replica<B> {
     ///
     /// # Errors
     /// [`Unrecoverable`] where the configuration cannot work, with the reason.
-    fn new(config: Config, set_up: Arc<Channel<B>>, channel: B) -> Result<Self, Unrecoverable> {
+    fn new(
+        config: Config,
+        entered: Arc<Entered>,
+        set_up: Arc<Channel<B>>,
+        channel: B,
+    ) -> Result<Self, Unrecoverable> {
         let members = config.view.roster.all();
         let quorums = Quorums::new(Model::Byzantine, members.count())
             .map_err(|_| Unrecoverable("no members".into()))?;
@@ -135,8 +146,12 @@ impl<B: Carrier> Replica<B> {
             let why = format!("batches have up to {longest} bytes, and the broadcast carries {carried}");
             return Err(Unrecoverable(why));
         }
-        let mut lanes: BTreeMap<u8, Lane> =
-            members.iter().filter_map(NodeId::member).map(|lane| (lane, Lane::default())).collect();
+        let mut lanes: BTreeMap<u8, Lane> = entered
+            .sources(members)
+            .iter()
+            .filter_map(NodeId::member)
+            .map(|lane| (lane, Lane::default()))
+            .collect();
         let mut book = Book::new(config.view.context.shard);
         for opening in &config.genesis {
             let why = |code| Unrecoverable(format!("account {} of the genesis: {code:?}", opening.id));
@@ -171,6 +186,8 @@ impl<B: Carrier> Replica<B> {
             exporter: Exporter::default(),
             importer: Importer::default(),
             asking: Asking::default(),
+            is_behind: false,
+            entered,
             config,
         })
     }
@@ -375,6 +392,7 @@ impl<B: Carrier> Machine for Replica<B> {
                 self.vouch(None, turn);
             } else {
                 self.sign_ready(turn);
+                self.catch_up_with_view(turn);
                 return self.consider_install(turn);
             }
         }
@@ -408,12 +426,13 @@ impl<B: Carrier> Bounded for Replica<B> {
             + self.exporter.bytes()
             + self.importer.bytes()
             + self.asking.bytes()
+            + self.entered.bytes()
             + small as u64
     }
 
     fn bytes_max(&self) -> u64 {
         let parameters = &self.config.parameters;
-        let members = u64::from(self.quorums.members());
+        let members = self.lanes.len() as u64;
         let line = 8 * size_of::<Line>() as u64;
         // Batches in memory: those under way in every lane, judged or not, and those certified in part that are kept; this node's
         // own once more, for their receipts. In memory a line with its digest, its key and whoever waits with it takes less than
@@ -428,6 +447,9 @@ impl<B: Carrier> Bounded for Replica<B> {
             // Payments that those who were paid do not spend take memory at every member, as accounts do.
             + self.ledger.credit_bytes()
             + self.claims.bytes()
+            // What states told when the view began.
+            + self.entered.bytes()
+            + self.ledger.pin_bytes()
             + desk::queue_bytes_max(parameters)
             + 8 * feed::UNKEPT_MAX as u64 * size_of::<(u128, EntryId)>() as u64
             + batches * (8 * payload + 4_096)

@@ -57,6 +57,8 @@ names! {
     Export = "export";
     /// Entries of another shard are credited.
     Import = "import";
+    /// All that was certified before a view began is here, and this member endorses in it.
+    CaughtUp = "caught_up";
 }
 
 impl From<Rule> for ErasedRule {

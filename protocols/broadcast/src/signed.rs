@@ -8,6 +8,7 @@
 mod ack;
 mod catch_up;
 mod commit;
+mod crossing;
 mod job;
 mod recover;
 mod rows;
@@ -19,7 +20,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use synod_crypto::{Claim, Hash, Verified};
-use synod_machine::broadcast::{Broadcast, Offer, Refusal, ReliableBroadcast};
+use synod_machine::broadcast::{Begun, Broadcast, Offer, Refusal, ReliableBroadcast};
 use synod_machine::{Bounded, Event, Machine, Turn, Unrecoverable};
 use synod_quorum::{NodeId, NodeSet, Quorums};
 use synod_wire::{Bytes, Wire};
@@ -27,6 +28,7 @@ use synod_wire::{Bytes, Wire};
 use crate::Lot;
 use crate::config::Config;
 use crate::fault::Fault;
+use crossing::Quora;
 pub use job::{CheckedAck, Done, Job, MayExcept, Payload, Read, Reading, View};
 pub use recover::Setup;
 use rows::{ROWS_BYTES_MAX, RowLog};
@@ -48,6 +50,9 @@ pub struct SignedBroadcast<I> {
     config: Config,
     quorums: Quorums,
     view: Arc<View>,
+    /// What of older views is good in this one.
+    begun: Begun,
+    quora: Arc<Quora>,
     lanes: BTreeMap<u8, Lane>,
     /// The last slot of this node's own.
     mine: u64,
@@ -77,21 +82,40 @@ impl<I: Items> SignedBroadcast<I> {
     /// # Errors
     /// [`Unrecoverable`] where the configuration cannot work, or does not name the members of the view.
     pub fn new(config: Config, view: Arc<View>, settled: &BTreeMap<u8, u64>) -> Result<Self, Unrecoverable> {
+        Self::begin(config, view, Begun::default(), settled)
+    }
+
+    /// The same in a view that is not the first.
+    ///
+    /// # Errors
+    /// See there.
+    pub(crate) fn begin(
+        config: Config,
+        view: Arc<View>,
+        begun: Begun,
+        settled: &BTreeMap<u8, u64>,
+    ) -> Result<Self, Unrecoverable> {
         let quorums = config.quorums().map_err(|why| Unrecoverable(format!("{why:?}")))?;
         if view.roster.all() != config.members {
             return Err(Unrecoverable("the members are not those of the view".into()));
         }
-        let sources = config.members.iter().filter_map(NodeId::member);
+        let all = config.members.or(begun.sources);
+        let sources = all.iter().filter_map(NodeId::member);
         let lane = |source| {
             let from = settled.get(&source).copied().unwrap_or_default();
             (source, Lane::new(from, config.bounds.window, config.bounds.retain))
         };
         let lanes: BTreeMap<u8, Lane> = sources.map(lane).collect();
-        let mine = config.me.member().and_then(|me| lanes.get(&me)).map_or(0, |lane| lane.certified);
+        let me = config.me.member();
+        let mine = me.and_then(|me| lanes.get(&me)).map_or(0, |lane| lane.certified);
+        let mine = mine.max(me.map_or(0, |me| begun.tip(me)));
+        let quora = Arc::new(Quora::new(&view, quorums.intersecting(), &begun)?);
         Ok(Self {
             config,
             quorums,
             view,
+            begun,
+            quora,
             lanes,
             mine,
             sealed: mine,
@@ -277,6 +301,10 @@ impl<I: Items> ReliableBroadcast for SignedBroadcast<I> {
         slot.map_or_else(Vec::new, |slot| slot.certificates.iter().map(Wire::encode).collect())
     }
 
+    fn crossing(&self) -> Vec<Record> {
+        self.crossing_records()
+    }
+
     fn read(&self, slot: synod_machine::broadcast::Slot) -> Option<Read> {
         self.slot(Lot::try_from(slot).ok()?)?.payload.as_ref()?.read.clone()
     }
@@ -305,7 +333,9 @@ impl<I: Items> Bounded for SignedBroadcast<I> {
             + 2 * list
             + certificates
             + 2 * members * said;
-        let lanes = members * (2 * self.config.bounds.window + self.config.bounds.retain) * (slot + 200);
-        lanes + ROWS_BYTES_MAX as u64 + members * (members * 32 + 64)
+        let lanes = self.lanes.len() as u64
+            * (2 * self.config.bounds.window + self.config.bounds.retain)
+            * (slot + 200);
+        lanes + ROWS_BYTES_MAX as u64 + members * (self.lanes.len() as u64 * 32 + 64)
     }
 }

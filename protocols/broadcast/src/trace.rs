@@ -33,6 +33,10 @@ names! {
     Successor = "successor";
     /// Others are further: what they know is asked for.
     CatchUp = "catch_up";
+    /// What was endorsed or certified in an older view is endorsed again in this one.
+    Carry = "carry";
+    /// A certificate of an older view decides between two payloads.
+    Decide = "decide";
 }
 
 impl From<Rule> for ErasedRule {

@@ -7,7 +7,7 @@ use synod_broadcast::signed::{Certificate, Independent, Message, Setup};
 use synod_broadcast::{Config, Lot, SignedBroadcast};
 use synod_crypto::{Hash, verify_evidence};
 use synod_machine::Span;
-use synod_machine::broadcast::{Bounds, Broadcast, Offer, Slot};
+use synod_machine::broadcast::{Begun, Bounds, Broadcast, Offer, Slot};
 use synod_machine::host::Host;
 use synod_quorum::NodeSet;
 use synod_wire::{Bytes, Draw, Drawn, Limits, Wire};
@@ -41,7 +41,8 @@ pub(super) fn config(at: usize) -> Config {
 
 fn open(at: usize, settled: BTreeMap<u8, u64>) -> Open<Hosting> {
     opened(at, move |place, log| {
-        let setup = Setup { config: config(at), view: view(), settled: settled.clone() };
+        let setup =
+            Setup { config: config(at), view: view(), begun: Begun::default(), settled: settled.clone() };
         Host::open(place, setup, log)
     })
 }

@@ -249,7 +249,7 @@ impl<B: Carrier> Replica<B> {
         if let Some(known) = self.desk.known(line.entry.transfer) {
             return refuse(ticket, Refusal::Exists(known), turn);
         }
-        if self.feed.is_full() || self.room() == 0 {
+        if self.feed.is_full() || self.room() == 0 || self.is_behind {
             return refuse(ticket, Refusal::Busy(RETRY_MS), turn);
         }
         if is_self_payment(&line.entry) {
@@ -306,7 +306,7 @@ impl<B: Carrier> Replica<B> {
         let (me, shard) = (self.me(), self.config.view.context.shard);
         let cap = self.config.caps.get(&u32::from(me)).copied().unwrap_or(Units(0));
         let accounts_max = self.config.parameters.accounts_max;
-        if self.room() == 0 {
+        if self.room() == 0 || self.is_behind {
             return refuse(ticket, Refusal::Busy(RETRY_MS), turn);
         }
         let lane = self.lane_mut(me);
@@ -358,7 +358,8 @@ impl<B: Carrier> Replica<B> {
     }
 
     fn flush(&mut self, turn: &mut Turn<'_, Self>) {
-        if self.is_installing() || self.desk.is_building || self.broadcast.get().room() == 0 {
+        let must_wait = self.is_installing() || self.is_behind || self.desk.is_building;
+        if must_wait || self.broadcast.get().room() == 0 {
             return;
         }
         let (imports, bytes) = self.take_imports();

@@ -70,6 +70,7 @@ impl<B: Carrier> Replica<B> {
     /// The next batch of a lane that wants judging. Those that others certified before it was its turn are passed over: they
     /// need no endorsement any more.
     fn next_to_judge(&mut self, source: u8, turn: &mut Turn<'_, Self>) -> Option<Arc<Opened>> {
+        let is_behind = self.is_behind;
         let lane = self.lane_mut(source);
         if lane.checking.is_some() {
             return None;
@@ -84,6 +85,9 @@ impl<B: Carrier> Replica<B> {
             }
             lane.waiting.remove(&next);
             (lane.judged, lane.head) = (next, digest);
+        }
+        if is_behind {
+            return None;
         }
         let next = lane.judged.checked_add(1)?;
         if lane.held.is_some_and(|(held, _)| held == next) {

@@ -18,6 +18,7 @@ use crate::credits::{Credits, Unspent};
 use crate::dependency::With;
 use crate::job::Work;
 use crate::ledger::Ledger;
+use crate::views::Entered;
 use crate::words::{LOTS_MAX, Promise, Record, Timer};
 use crate::xlog::Slot;
 
@@ -30,44 +31,7 @@ impl<B: Carrier> Recover for Replica<B> {
     }
 
     fn recover(setup: Setup<B>, log: Log<'_, Record<B::Record>>) -> Result<Self, Unrecoverable> {
-        if log.condition == Condition::Damaged {
-            return Err(Unrecoverable(
-                "promises may be missing: this member can only join again as another".into(),
-            ));
-        }
-        let Setup { config, channel } = setup;
-        let channel = Arc::new(channel);
-        let mut replica = Self::empty(config, channel)?;
-        let mut below = Vec::new();
-        let mut replay = Replay::default();
-        // A snapshot amid the log, until all of it was read.
-        let mut anew: Option<(Self, Replay)> = None;
-        for record in log.records {
-            match (record, &mut anew) {
-                (Record::Broadcast(record), _) => below.push(record),
-                (Record::Own(Promise::Anew), _) => {
-                    let empty = Self::empty(replica.config.clone(), Arc::clone(&replica.channel))?;
-                    anew = Some((empty, Replay::default()));
-                }
-                (Record::Own(Promise::Whole), _) => {
-                    if let Some((whole, read)) = anew.take() {
-                        (replica, replay) = (whole, read);
-                    }
-                }
-                (Record::Own(promise), Some((whole, read))) => whole.replay(promise, read)?,
-                (Record::Own(promise), None) => replica.replay(promise, &mut replay)?,
-            }
-        }
-        if replica.cuts.is_on() && replay.has_book && !replay.has_carried {
-            let why =
-                "cuts are asked for, and the log was written without: what lanes carried before is not known";
-            return Err(Unrecoverable(why.into()));
-        }
-        let channel = Arc::clone(&replica.channel);
-        let settled = replica.lanes.iter().map(|(lane, known)| (*lane, known.frontier)).collect();
-        let log = Log { condition: log.condition, records: &mut below.into_iter() };
-        replica.broadcast = Nested::new(B::recover(channel(settled), log)?);
-        Ok(replica)
+        Self::recover_in(setup, Arc::default(), log)
     }
 
     fn snapshot(&self, put: &mut dyn FnMut(Record<B::Record>)) {
@@ -146,11 +110,67 @@ fn read(profile: Profile, payload: &Bytes) -> Result<Arc<Opened>, Unrecoverable>
 }
 
 impl<B: Carrier> Replica<B> {
+    /// Comes back in a view that it entered.
+    pub(crate) fn recover_in(
+        setup: Setup<B>,
+        entered: Arc<Entered>,
+        log: Log<'_, Record<B::Record>>,
+    ) -> Result<Self, Unrecoverable> {
+        if log.condition == Condition::Damaged {
+            return Err(Unrecoverable(
+                "promises may be missing: this member can only join again as another".into(),
+            ));
+        }
+        let Setup { config, channel } = setup;
+        let channel = Arc::new(channel);
+        let mut replica = Self::empty(config, Arc::clone(&entered), channel)?;
+        let mut below = Vec::new();
+        let mut replay = Replay::default();
+        // A snapshot amid the log, until all of it was read.
+        let mut anew: Option<(Self, Replay)> = None;
+        for record in log.records {
+            match (record, &mut anew) {
+                (Record::Broadcast(record), _) => below.push(record),
+                (Record::Own(Promise::Anew), _) => {
+                    let empty = Self::empty(
+                        replica.config.clone(),
+                        Arc::clone(&entered),
+                        Arc::clone(&replica.channel),
+                    )?;
+                    anew = Some((empty, Replay::default()));
+                }
+                (Record::Own(Promise::Whole), _) => {
+                    if let Some((whole, read)) = anew.take() {
+                        (replica, replay) = (whole, read);
+                    }
+                }
+                (Record::Own(promise), Some((whole, read))) => whole.replay(promise, read)?,
+                (Record::Own(promise), None) => replica.replay(promise, &mut replay)?,
+            }
+        }
+        if replica.cuts.is_on() && replay.has_book && !replay.has_carried {
+            let why =
+                "cuts are asked for, and the log was written without: what lanes carried before is not known";
+            return Err(Unrecoverable(why.into()));
+        }
+        replica.ledger.pin(replica.entered.pins());
+        let channel = Arc::clone(&replica.channel);
+        let settled = replica.lanes.iter().map(|(lane, known)| (*lane, known.frontier)).collect();
+        let log = Log { condition: log.condition, records: &mut below.into_iter() };
+        replica.broadcast = Nested::new(B::recover(channel(settled), log)?);
+        replica.is_behind = replica.is_below_tips();
+        Ok(replica)
+    }
+
     /// A replica that has settled nothing, over a broadcast that has nothing.
-    pub(super) fn empty(config: Config, channel: Arc<Channel<B>>) -> Result<Self, Unrecoverable> {
+    pub(super) fn empty(
+        config: Config,
+        entered: Arc<Entered>,
+        channel: Arc<Channel<B>>,
+    ) -> Result<Self, Unrecoverable> {
         let none = Log { condition: Condition::Clean, records: &mut std::iter::empty() };
         let broadcast = B::recover(channel(BTreeMap::new()), none)?;
-        Self::new(config, channel, broadcast)
+        Self::new(config, entered, channel, broadcast)
     }
 
     /// Replays the replica's own part of a snapshot.

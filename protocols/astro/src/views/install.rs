@@ -59,7 +59,7 @@ impl<S: Transfer> Reconfig<S> {
         if to.id() == self.current().id() {
             return is_smaller(&rest, &self.start);
         }
-        let target = self.ways.values().next().map(Way::to);
+        let target = self.ways.values().map(Way::to).max_by_key(|to| to.id().number);
         let is_above = to.view().is_above(self.current().view());
         let is_way = target.is_none_or(|target| target.view().within(to.view()));
         let same = self.ways.get(&link.base).filter(|way| way.to().id() == to.id());
@@ -122,17 +122,18 @@ impl<S: Transfer> Reconfig<S> {
             return self.start_over(chain, &rolls, turn);
         }
         let me = self.config.me;
-        if !self.current().members().contains(me) && !to.members().contains(me) {
+        let is_member = |roll: &Arc<Roll>| roll.members().contains(me);
+        let is_behind = |roll: &&Arc<Roll>| roll.view().is_above(self.current().view());
+        if !is_member(self.current()) && !rolls.iter().filter(is_behind).any(is_member) {
             return self.look_on(chain, rolls, turn);
         }
-        self.ways.retain(|_, way| way.to().id() == to.id());
-        if self.ways.len() >= WAYS_MAX && !self.ways.contains_key(&link.base) {
+        if !self.has_place(link.base) {
             return;
         }
         let installs = List::try_from(chain.clone()).unwrap_or_default();
         turn.persist(Record::Reached(installs));
         turn.applied(Rule::Install);
-        self.add_way(chain, rolls);
+        self.know(chain, rolls);
         self.stop(turn);
         let endorsements = self.endorsements(&link.views.rest());
         let base = self.ways.get(&link.base).map_or(NodeSet::EMPTY, |way| way.base().members());
@@ -140,7 +141,41 @@ impl<S: Transfer> Reconfig<S> {
         turn.send(others, Message::Install { agreed: link.clone(), endorsements });
         self.give(turn);
         self.soon(turn);
-        self.merge(link.base, turn);
+        self.merge_ways(turn);
+    }
+
+    /// Whether a way from a view is known, or there is place for one more.
+    fn has_place(&self, base: ViewId) -> bool {
+        self.ways.len() < WAYS_MAX || self.ways.contains_key(&base)
+    }
+
+    /// Keeps the way to the last view of a chain, and to those on the way of which this node is a member: their others may need its
+    /// state, so it enters each of them as long as it can, and none has to.
+    pub(super) fn know(&mut self, chain: Vec<Agreed>, rolls: Vec<Arc<Roll>>) {
+        let Some(to) = rolls.last().cloned() else { return };
+        let (me, current) = (self.config.me, self.current().view().clone());
+        self.ways.retain(|_, way| {
+            let is_mine = way.to().members().contains(me) && to.view().is_above(way.to().view());
+            is_mine || way.to().id() == to.id()
+        });
+        for links in 1..chain.len() {
+            let (chain, rolls) = (chain.iter().take(links), rolls.iter().take(links.saturating_add(1)));
+            let (chain, rolls): (Vec<_>, Vec<_>) = (chain.cloned().collect(), rolls.cloned().collect());
+            let Some((at, base)) = rolls.last().zip(chain.last().map(|link| link.base)) else { continue };
+            let is_mine = at.members().contains(me) && at.view().is_above(&current);
+            if is_mine && !self.ways.contains_key(&base) && self.has_place(base) {
+                self.add_way(chain, rolls);
+            }
+        }
+        self.add_way(chain, rolls);
+    }
+
+    /// Has the user merge for every view for which there are states.
+    fn merge_ways(&mut self, turn: &mut Turn<'_, Self>) {
+        let bases: Vec<ViewId> = self.ways.keys().copied().collect();
+        for base in bases {
+            self.merge(base, turn);
+        }
     }
 
     /// Whoever is a member of neither view has nothing to stop or to merge, and only knows of the newer one.
@@ -168,7 +203,7 @@ impl<S: Transfer> Reconfig<S> {
     }
 
     /// Step 6.
-    fn stop(&mut self, turn: &mut Turn<'_, Self>) {
+    pub(super) fn stop(&mut self, turn: &mut Turn<'_, Self>) {
         let current = Arc::clone(self.current());
         if self.stopped.is_none() && current.members().contains(self.config.me) {
             turn.persist(Record::Stopped(current.id()));
@@ -290,8 +325,8 @@ impl<S: Transfer> Reconfig<S> {
         }
         way.is_merging = true;
         let (view, from) = (Arc::clone(way.to()), Arc::clone(way.base()));
-        let states = way.states.values().cloned().collect();
-        turn.output(Output::Merge { view, from, states });
+        let (rolls, states) = (way.rolls.clone(), way.states.values().cloned().collect());
+        turn.output(Output::Merge { view, from, rolls, states });
     }
 
     /// Step 7: the user merged.
@@ -300,7 +335,8 @@ impl<S: Transfer> Reconfig<S> {
         let Some(base) = self.ways.values().find(is_it).map(|way| way.base().id()) else { return };
         // Of all ways the smallest rest counts, in whose place another would start over.
         let Some(way) = self.ways.remove(&base) else { return };
-        let other = self.ways.values().min_by_key(|other| other.link().views.len());
+        let same = self.ways.values().filter(|other| other.to().id() == view);
+        let other = same.min_by_key(|other| other.link().views.len());
         let shortest = other.filter(|other| other.link().views.len() < way.link().views.len());
         let (chain, rolls) = shortest.map_or((&way.chain, &way.rolls), |other| (&other.chain, &other.rolls));
         let installs = List::try_from(chain.clone()).unwrap_or_default();
@@ -309,6 +345,10 @@ impl<S: Transfer> Reconfig<S> {
         self.enter(chain.clone(), rolls.clone(), (state, way.states));
         turn.output(Output::Installed(Arc::clone(self.current())));
         self.resume(turn);
+        if !self.ways.is_empty() {
+            // It is over already: others wait for what this member keeps of it.
+            self.stop(turn);
+        }
         self.again_early(turn);
         turn.compact();
         self.ask(turn);
@@ -331,7 +371,8 @@ impl<S: Transfer> Reconfig<S> {
         self.proposals.clear();
         self.converged.clear();
         (self.numbered, self.mine) = (0, (None, None));
-        self.ways.clear();
+        let current = self.current().view().clone();
+        self.ways.retain(|_, way| way.to().view().is_above(&current));
         if let Some(frozen) = self.stopped.take() {
             self.before = Some(frozen);
         }
@@ -345,7 +386,8 @@ impl<S: Transfer> Reconfig<S> {
 
     /// Step 7: with nothing left over members of the current view go on in it.
     pub(super) fn resume(&self, turn: &mut Turn<'_, Self>) {
-        if self.resumes && self.stopped.is_none() && self.current().members().contains(self.config.me) {
+        let is_next = self.stopped.is_none() && self.ways.is_empty();
+        if self.resumes && is_next && self.current().members().contains(self.config.me) {
             turn.applied(Rule::Resume);
             turn.output(Output::Resume(Arc::clone(self.current())));
         }

@@ -8,16 +8,18 @@ use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
 use super::roll::Roll;
+use super::trace::Fault;
 use super::words::{Message, Sworn};
 
 /// What only whoever uses the machine knows of the state that is transferred.
 pub trait Transfer: Clone {
-    /// Whether these bytes are what a member of this view may keep: its form, and the certificates in it.
-    fn is_state(of: &Roll, state: &Bytes, keys: &Keys) -> bool;
+    /// Whether these bytes are what a member of the last of these views may keep: its form, and the certificates in it, which may be of
+    /// the views before it.
+    fn is_state(of: &[Arc<Roll>], state: &Bytes, keys: &Keys) -> bool;
 }
 
 /// See [`Transfer::is_state`].
-pub type IsState = fn(&Roll, &Bytes, &Keys) -> bool;
+pub type IsState = fn(&[Arc<Roll>], &Bytes, &Keys) -> bool;
 
 /// Work of the machine.
 #[derive(Clone, Debug)]
@@ -38,7 +40,7 @@ pub enum Job {
         /// What it rests on.
         claims: Vec<Claim<Sworn>>,
         /// A state, to be looked at by its user.
-        state: Option<(Arc<Roll>, Bytes, IsState)>,
+        state: Option<(Vec<Arc<Roll>>, Bytes, IsState)>,
         /// The message.
         message: Box<Message>,
     },
@@ -53,8 +55,8 @@ pub enum Done {
     Checked {
         /// Who sent it.
         from: NodeId,
-        /// All that it rests on, if all of it is good.
-        good: Option<Vec<Verified<Claim<Sworn>>>>,
+        /// All that it rests on, or what is wrong with it.
+        good: Result<Vec<Verified<Claim<Sworn>>>, Fault>,
         /// The message.
         message: Box<Message>,
     },
@@ -67,9 +69,11 @@ impl Work for Job {
         match self {
             Self::Sign { scope, me, sworn } => Done::Signed(keys.sign(scope, me, sworn)),
             Self::Check { from, claims, state, message } => {
-                let is_state = state.is_none_or(|(roll, state, is_state)| is_state(&roll, &state, keys));
+                let is_state = state.is_none_or(|(rolls, state, is_state)| is_state(&rolls, &state, keys));
                 let good = verify_all(claims, keys).into_iter().collect::<Result<Vec<_>, _>>();
-                Done::Checked { from, good: good.ok().filter(|_| is_state), message }
+                let good = good.map_err(|_| Fault::Forged);
+                let good = good.and_then(|good| if is_state { Ok(good) } else { Err(Fault::BadState) });
+                Done::Checked { from, good, message }
             }
         }
     }

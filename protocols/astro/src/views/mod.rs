@@ -26,6 +26,7 @@
 
 mod chain;
 mod crossing;
+mod entered;
 mod install;
 mod job;
 mod propose;
@@ -40,6 +41,7 @@ mod words;
 
 pub use chain::{BadChain, Step, claims_of, follow};
 pub use crossing::{Crossing, Use};
+pub use entered::{Entered, Pin, PinnedEntry, PinnedLot};
 pub use job::{Done, IsState, Job, Transfer};
 pub use reconfig::{Config, Reconfig};
 pub use roll::{Founding, OPERATORS_MAX, Roll};

@@ -152,8 +152,11 @@ impl<S: Transfer> Reconfig<S> {
 
     /// Step 2, and step 4 where it may be that the own list is accepted.
     pub(super) fn propose(&mut self, turn: &mut Turn<'_, Self>) {
+        if !self.is_active() {
+            return;
+        }
         let own = self.own_list();
-        if !self.is_active() || own.is_empty() {
+        if own.is_empty() {
             return;
         }
         let is_locked = planted!(A30) && self.mine.0.is_some();

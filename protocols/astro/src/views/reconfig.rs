@@ -64,6 +64,11 @@ impl Way {
         before.expect("a way has a link")
     }
 
+    /// The views up to the one that it starts from.
+    fn before(&self) -> &[Arc<Roll>] {
+        self.rolls.split_last().map_or(&[], |(_, before)| before)
+    }
+
     pub(super) fn link(&self) -> &Agreed {
         self.chain.last().expect("a way has a link")
     }
@@ -132,8 +137,8 @@ pub struct Reconfig<S> {
     /// Messages for a view that is not installed here, by sender and kind.
     pub(super) early: BTreeMap<(u8, u8), (ViewId, Message)>,
     pub(super) asking: Option<Asking>,
-    /// Messages that are checked: one of each kind per sender.
-    pub(super) checking: BTreeSet<(NodeId, u8)>,
+    /// Messages that are checked: one of each kind per sender, of states one per member.
+    pub(super) checking: BTreeSet<(NodeId, u8, u8)>,
     pub(super) wait: Span,
     pub(super) is_state: IsState,
     transfer: PhantomData<S>,
@@ -181,6 +186,12 @@ impl<S: Transfer> Reconfig<S> {
         self.rolls.last().expect("there is a first view")
     }
 
+    /// The views that led to it, the first one and itself included.
+    #[must_use]
+    pub fn rolls(&self) -> &[Arc<Roll>] {
+        &self.rolls
+    }
+
     /// How it came about since the genesis: proof for anybody.
     #[must_use]
     pub fn chain(&self) -> &[Agreed] {
@@ -213,7 +224,7 @@ impl<S: Transfer> Reconfig<S> {
         turn.compute(Job::Sign { scope: self.place(view).0, me: self.config.me, sworn });
     }
 
-    /// Has all that a message rests on checked, unless another of the kind and the sender is.
+    /// Has all that a message rests on checked, unless another of the kind, the sender and the member is.
     pub(super) fn check(
         &mut self,
         from: NodeId,
@@ -221,12 +232,12 @@ impl<S: Transfer> Reconfig<S> {
         message: Message,
         turn: &mut Turn<'_, Self>,
     ) {
-        if self.checking.insert((from, kind(&message))) {
+        if self.checking.insert(checked_as(from, &message)) {
             let state = match &message {
                 Message::State(state) => self
                     .ways
                     .get(&state.view)
-                    .map(|way| (Arc::clone(way.base()), state.state.bytes().clone(), self.is_state)),
+                    .map(|way| (way.before().to_vec(), state.state.bytes().clone(), self.is_state)),
                 _ => None,
             };
             turn.compute(Job::Check { from, claims, state, message: Box::new(message) });
@@ -268,10 +279,10 @@ impl<S: Transfer> Reconfig<S> {
         match done {
             Done::Signed(claim) => self.on_signed(&claim, turn),
             Done::Checked { from, good, message } => {
-                self.checking.remove(&(from, kind(&message)));
+                self.checking.remove(&checked_as(from, &message));
                 match good {
-                    Some(good) => self.on_message(from, *message, Some(good), turn),
-                    None => turn.blame(from, Fault::Forged),
+                    Ok(good) => self.on_message(from, *message, Some(good), turn),
+                    Err(fault) => turn.blame(from, fault),
                 }
             }
         }
@@ -286,6 +297,15 @@ impl<S: Transfer> Reconfig<S> {
             Sworn::Endorsed { .. } => {}
         }
     }
+}
+
+/// Under which name a message of a sender is checked: whoever passes states of several members on has them checked together.
+const fn checked_as(from: NodeId, message: &Message) -> (NodeId, u8, u8) {
+    let member = match message {
+        Message::State(state) => state.member,
+        _ => 0,
+    };
+    (from, kind(message), member)
 }
 
 /// Which kind of message it is: one of each is kept, or checked, per sender.

@@ -120,9 +120,8 @@ impl<S: Transfer> Reconfig<S> {
 
     fn replay_reached(&mut self, chain: Vec<Agreed>) -> Result<(), Unrecoverable> {
         let rolls = self.rolls_of(&chain)?;
-        if let Some(to) = rolls.last().filter(|to| to.view().is_above(self.current().view())).cloned() {
-            self.ways.retain(|_, way| way.to().id() == to.id());
-            self.add_way(chain, rolls);
+        if rolls.last().is_some_and(|to| to.view().is_above(self.current().view())) {
+            self.know(chain, rolls);
         }
         Ok(())
     }

@@ -22,6 +22,9 @@ impl<S: Transfer> Reconfig<S> {
         if let Some(own) = self.stopped.as_ref().filter(|own| own.state.is_none()) {
             turn.output(Output::Stop(own.view));
         }
+        if !self.ways.is_empty() {
+            self.stop(turn);
+        }
         let bases: Vec<ViewId> = self.ways.keys().copied().collect();
         for base in bases {
             self.merge(base, turn);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_crypto::{Claim, Hash, Scope, Signature};
-use synod_machine::broadcast::Context;
-use synod_quorum::{Epoch, Model, NodeId, NodeSet, PublicKey, Quorums};
+use synod_machine::broadcast::{Context, View as BroadcastView};
+use synod_quorum::{Epoch, Member, Model, NodeId, NodeSet, PublicKey, Quorums, Roster};
 
 use super::view::{Change, View, ViewId};
 use super::words::{Endorsement, Sworn};
@@ -150,6 +150,19 @@ impl Roll {
     #[must_use]
     pub const fn quorums(&self) -> &Quorums {
         &self.quorums
+    }
+
+    /// The same for whoever broadcasts in it: numbers of members that left stay holes.
+    ///
+    /// # Panics
+    /// Never: a view has members, each with a key of its own.
+    #[must_use]
+    pub fn broadcasts(&self) -> Arc<BroadcastView> {
+        let members =
+            self.keys.iter().map(|(number, key)| (*number, Member { key: *key, power: 1 })).collect();
+        let roster = Roster::with_holes(Epoch(self.id.number), &members);
+        let roster = Arc::new(roster.expect("checked when the view was made"));
+        Arc::new(BroadcastView { cluster: self.cluster, roster, context: self.context })
     }
 
     /// Where its statements are good.

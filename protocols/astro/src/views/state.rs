@@ -20,8 +20,8 @@ use super::words::STATE_MAX;
 
 /// Longest certificate in a state, in bytes.
 pub const PROOF_MAX: usize = 64 << 10;
-/// Most lots, and most places, of a state.
-pub const SHOWN_MAX: usize = 8_192;
+/// Most lots, and most places, of a state: two digests of each slot that 128 lanes work on.
+pub const SHOWN_MAX: usize = 32_768;
 
 wire! {
     /// What a member accepted, and perhaps knows to be certified.
@@ -51,15 +51,14 @@ wire! {
         pub shown: Shown,
     }
 
-    /// An entry that no batch up to the tip of its lane certifies.
+    /// An entry that its owner signed, and that no batch up to the tip of its lane certifies. What institutions vouch for stands in
+    /// batches of their own lanes alone.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ShownEntry {
         /// Its place.
         pub id: EntryId,
         /// It.
         pub shown: Shown,
-        /// A batch that carries it, to be had of the member.
-        pub lot: Lot,
     }
 
     /// What a member keeps.
@@ -145,17 +144,6 @@ impl Verdict {
                 two.sort_by_key(|shown| shown.digest);
                 two
             }
-        }
-    }
-
-    /// With a certificate of the older view that came later: it decides where two digests were shown, and confirms what was
-    /// shown alone. `None` where it contradicts what is certified.
-    #[must_use]
-    pub fn decided(self, by: Shown) -> Option<Self> {
-        assert!(by.certificate.is_some(), "a certificate decides");
-        match self.with(by) {
-            Self::Broken(_) => None,
-            verdict => Some(verdict),
         }
     }
 }

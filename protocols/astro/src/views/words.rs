@@ -11,7 +11,7 @@ use super::roll::{OPERATORS_MAX, Roll};
 use super::view::{CHANGES_MAX, Change, Sequence, View, ViewId};
 
 /// Longest state of a member, in bytes: states of all members of a view are kept in one log.
-pub const STATE_MAX: usize = 512 << 10;
+pub const STATE_MAX: usize = 6 << 20;
 
 wire! {
     /// What is signed to change a view.
@@ -335,6 +335,8 @@ pub enum Output {
         view: Arc<Roll>,
         /// The older one.
         from: Arc<Roll>,
+        /// All that led to the new view, the first one and itself included.
+        rolls: Vec<Arc<Roll>>,
         /// What its members kept, each checked.
         states: Vec<SignedState>,
     },

@@ -36,14 +36,20 @@ use synod_astro::{
 };
 
 use synod_astro::views::{
-    Agreed, Change, Endorsement, Kept, Message as ViewsMessage, Operator, Proposal, Record as ViewsRecord,
-    Sequence, Shown as ViewsShown, ShownEntry, ShownLot, SignedState, Sworn, Tip, View, ViewId,
+    Agreed, Change, Endorsement, Entered, Kept, Message as ViewsMessage, Operator, Pin, PinnedEntry,
+    PinnedLot, Proposal, Record as ViewsRecord, Sequence, Shown as ViewsShown, ShownEntry, ShownLot,
+    SignedState, Sworn, Tip, View, ViewId,
 };
 
 /// Both vocabularies.
 type Message = bank::Message;
 /// See there.
 type Record = synod_astro::Record<synod_broadcast::signed::Record>;
+
+/// Those of members that come and go.
+type MemberMessage = synod_astro::member::Message<synod_broadcast::signed::Message>;
+/// See there.
+type MemberRecord = synod_astro::member::Record<synod_broadcast::signed::Record>;
 
 synod_wire::conformance!(
     Auth,
@@ -119,4 +125,10 @@ synod_wire::conformance!(
     ViewId,
     ViewsMessage,
     ViewsRecord,
+    Entered,
+    Pin,
+    PinnedEntry,
+    PinnedLot,
+    MemberMessage,
+    MemberRecord,
 );

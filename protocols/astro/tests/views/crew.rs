@@ -22,8 +22,9 @@ const OPERATORS: u8 = 4;
 pub(crate) struct Names;
 
 impl Transfer for Names {
-    fn is_state(of: &Roll, state: &Bytes, _: &Keys) -> bool {
-        state.len() == 5 && state[1..] == of.id().number.to_be_bytes()
+    fn is_state(of: &[Arc<Roll>], state: &Bytes, _: &Keys) -> bool {
+        let number = of.last().map_or(0, |roll| roll.id().number);
+        state.len() == 5 && state[1..] == number.to_be_bytes()
     }
 }
 
@@ -179,7 +180,8 @@ impl Users for Crew {
                 self.told[at].running = None;
                 return vec![Input::Stopped { view, state: state(u8::try_from(id.0).expect("few"), view) }];
             }
-            Output::Merge { view, from, states } => {
+            Output::Merge { view, from, rolls, states } => {
+                assert!(rolls.last() == Some(&view) && rolls.contains(&from));
                 self.on_merge(id, &view, &from, &states);
                 let digest = Hash::of(&[u8::try_from(states.len()).expect("few")]);
                 return vec![Input::Merged { view: view.id(), state: digest }];

@@ -113,7 +113,7 @@ impl Slots {
     fn go_on(&mut self, view: usize, steps: usize) {
         for _ in 0..steps {
             let at = self.pick(self.members.len());
-            let digest = 1 + u8::try_from(self.drawn.below(2)).expect("few");
+            let digest = 1 + u8::try_from(self.drawn.below(3)).expect("few");
             if self.drawn.below(3) > 0 {
                 self.members[at].ack(view, digest);
             } else if self.is_certified(view, digest) {
@@ -137,7 +137,7 @@ impl Slots {
                 .chain([at])
                 .map(|who| match before.get(who) {
                     Some(member) => kept(member.state(from)),
-                    None => match self.drawn.below(3) {
+                    None => match self.drawn.below(4) {
                         0 => kept(Vec::new()),
                         digest => kept(vec![shown(u8::try_from(digest).expect("few"), false)]),
                     },
@@ -165,7 +165,8 @@ fn no_slot_settles_differently_in_two_views() {
         let steps = all.pick(25);
         all.go_on(0, steps);
         let first = all.settled();
-        let formed: BTreeSet<u8> = [1, 2].into_iter().filter(|digest| all.is_certified(0, *digest)).collect();
+        let formed: BTreeSet<u8> =
+            [1, 2, 3].into_iter().filter(|digest| all.is_certified(0, *digest)).collect();
         all.change(0, 1);
         let steps = all.pick(40);
         all.go_on(1, steps);
@@ -193,12 +194,12 @@ fn keys_of_members_that_left_settle_nothing_in_the_new_view() {
         let mut all = Slots::new(seed);
         let steps = all.pick(12);
         all.go_on(0, steps);
-        if [1, 2].into_iter().any(|digest| all.is_certified(0, digest)) {
+        if [1, 2, 3].into_iter().any(|digest| all.is_certified(0, digest)) {
             continue;
         }
         all.change(0, 1);
         for at in 0..all.members.len() {
-            let digest = 1 + u8::try_from(all.drawn.below(2)).expect("few");
+            let digest = 1 + u8::try_from(all.drawn.below(3)).expect("few");
             all.members[at].certified(0, digest);
         }
         assert!(all.settled().is_empty(), "seed {seed}: an old certificate settled something");
@@ -249,4 +250,19 @@ fn a_member_that_stopped_signs_and_settles_nothing_until_it_resumes() {
     assert_eq!(crossing.certified(LOT, second, shown(1, true)), Use::Settle);
     assert_eq!(crossing.certified(LOT, first, shown(1, true)), Use::Collect, "A29");
     assert_eq!(crossing.certified(LOT, third, shown(1, true)), Use::Ignore);
+}
+
+#[test]
+fn a_late_certificate_decides_where_two_were_shown() {
+    let [first, second, _] = views();
+    let mut crossing: Crossing<Lot> = Crossing::first(first);
+    let merged = merge_states([kept(vec![shown(1, false), shown(2, false)]), kept(vec![shown(3, false)])]);
+    crossing.enter(second, merged.lots);
+    crossing.resume();
+    let digests = [1, 2, 3].map(|digest| Hash([digest; 32]));
+    assert!(digests.iter().all(|digest| !crossing.may_sign(&LOT, digest, None)));
+    assert_eq!(crossing.certified(LOT, first, shown(3, true)), Use::Collect);
+    assert_eq!(digests.map(|digest| crossing.may_sign(&LOT, &digest, None)), [false, false, true]);
+    assert_eq!(crossing.certified(LOT, first, shown(1, true)), Use::Collect, "another one contradicts");
+    assert!(!crossing.may_sign(&LOT, &digests[0], None), "what came first stays");
 }

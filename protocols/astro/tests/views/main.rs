@@ -5,3 +5,4 @@ mod crew;
 mod crossings;
 mod joins;
 mod lies;
+mod states;

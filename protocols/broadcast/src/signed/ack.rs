@@ -8,6 +8,7 @@ use synod_machine::broadcast::Broadcast;
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, Wire};
 
+use super::crossing::UNSIGNED;
 use super::job::Payload;
 use super::slot::{Accepted, Collected, Slot};
 use super::words::{Ack, Acked, Except, Message, Record, Said, Timer, TwoPayloads, UNCHECKED};
@@ -55,7 +56,9 @@ impl<I: Items> SignedBroadcast<I> {
     /// PREPARE with the payload in memory, to some.
     pub(super) fn send_payload(&self, lot: Lot, to: NodeSet, turn: &mut Turn<'_, Self>) {
         let slot = self.slot(lot);
-        let Some((digest, signature)) = slot.and_then(|slot| slot.taken) else { return };
+        // Of an older view: whoever may endorse it knows so, and has it brought.
+        let taken = slot.and_then(|slot| slot.taken).filter(|(_, signature)| *signature != UNSIGNED);
+        let Some((digest, signature)) = taken else { return };
         let Some(payload) = slot.and_then(|slot| slot.payload(digest)) else {
             // Of an earlier life: it goes out the next time.
             return slot.and_then(|slot| slot.blob(digest)).into_iter().for_each(|name| turn.load(name));
@@ -124,6 +127,7 @@ impl<I: Items> SignedBroadcast<I> {
             turn.disarm(Timer::Pull(lot));
         }
         self.hold(lot, &payload, turn);
+        self.propose_carried(lot, turn);
         if is_mine && is_open {
             self.send_payload(lot, others, turn);
         }
@@ -137,8 +141,13 @@ impl<I: Items> SignedBroadcast<I> {
         turn: &mut Turn<'_, Self>,
     ) {
         let (source, digest) = (NodeId(u32::from(lot.source)), payload.digest);
+        if !self.begun.allows(lot, &digest) {
+            return;
+        }
         let Some(slot) = self.slot_mut(lot) else { return };
         match slot.taken {
+            Some((first, UNSIGNED)) if first == digest => slot.taken = Some((digest, acked.signature)),
+            Some((_, UNSIGNED)) => {}
             Some((first, _)) if first == digest => {}
             Some((first, signature)) => {
                 let one = Acked { digest: first, ..acked.statement };
@@ -221,15 +230,16 @@ impl<I: Items> SignedBroadcast<I> {
 
     /// What this node says of a slot: certificates of all that it knows to be certified, and its ACK while items are open, now or once it is signed.
     pub(super) fn answer(&mut self, lot: Lot, to: NodeSet, turn: &mut Turn<'_, Self>) {
-        let quorum = self.quorums.intersecting();
+        let (quora, epoch) = (Arc::clone(&self.quora), self.view.roster.epoch());
         let Some(slot) = self.slot_mut(lot) else { return };
-        for certificate in slot.said_of(quorum) {
+        for certificate in slot.said_of(&quora) {
             turn.send(to, Message::Commit(certificate.clone()));
         }
-        if !slot.certificates.is_empty() && slot.open.items().is_empty() {
+        let is_of_this = slot.certificates.iter().any(|certificate| certificate.epoch == epoch);
+        if is_of_this && slot.open.items().is_empty() {
             return;
         }
-        let is_signing = slot.accepted.is_some() && slot.said.is_none();
+        let is_signing = (slot.accepted.is_some() || slot.carried.is_some()) && slot.said.is_none();
         if is_signing {
             slot.askers = slot.askers.or(to);
         }

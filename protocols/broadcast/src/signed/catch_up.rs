@@ -73,7 +73,7 @@ impl<I: Items> SignedBroadcast<I> {
             let Some(slot) = self.slot(lot) else { continue };
             let (is_proven, stored) = (!slot.certificates.is_empty(), slot.stored);
             match stored {
-                Some((_, name)) if is_mine && !is_proven => turn.load(name),
+                Some((_, name)) if (is_mine || slot.carried.is_some()) && !is_proven => turn.load(name),
                 None if !is_proven => self.pull(lot, turn),
                 _ => self.deliver(lot, turn),
             }
@@ -123,6 +123,7 @@ impl<I: Items> SignedBroadcast<I> {
 
     pub(super) fn on_ask(&mut self, from: NodeId, lot: Lot, turn: &mut Turn<'_, Self>) {
         if self.slot(lot).is_some() {
+            self.endorse_again(lot, turn);
             self.answer(lot, NodeSet::only(from), turn);
         }
     }
@@ -162,6 +163,7 @@ impl<I: Items> SignedBroadcast<I> {
             if is_open && lot.source == self.me() {
                 self.send_payload(lot, others, turn);
             }
+            self.propose_carried(lot, turn);
             self.deliver(lot, turn);
             self.collect(lot, false, turn);
         }
@@ -221,14 +223,19 @@ impl<I: Items> SignedBroadcast<I> {
     /// Asks the next of the certificate's signers for its payload; of a slot without one, the next member.
     pub(super) fn on_pull_due(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
         let (me, longest) = (self.me(), self.config.bounds.pull_max);
-        let members = self.config.members.iter().filter_map(NodeId::member).collect();
+        let members: Vec<u8> = self.config.members.iter().filter_map(NodeId::member).collect();
         let Some(slot) = self.slot_mut(lot) else { return };
         let (Some((wait, asked)), Some(digest)) = (slot.pull, slot.wants()) else { return };
-        let signers: Vec<u8> = match slot.certificates.first() {
-            Some(certificate) => certificate.said.iter().map(|said| said.member).collect(),
-            None => members,
+        let signed = |member: &u8| {
+            let mut certificate = slot.certificates.first().into_iter().flat_map(|one| one.said.iter());
+            slot.certificates.is_empty() || certificate.any(|said| said.member == *member)
         };
-        let signers: Vec<u8> = signers.into_iter().filter(|member| *member != me).collect();
+        // Signers of an older view may be gone, and all of them together.
+        let others = || members.iter().copied().filter(|member| *member != me);
+        let mut signers: Vec<u8> = others().filter(signed).collect();
+        if signers.is_empty() {
+            signers = others().collect();
+        }
         slot.pull = Some((doubled(wait, longest), asked.wrapping_add(1)));
         turn.arm(Timer::Pull(lot), wait);
         let nth = usize::try_from(asked).unwrap_or_default().checked_rem(signers.len()).unwrap_or_default();

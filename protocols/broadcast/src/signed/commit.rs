@@ -128,17 +128,23 @@ impl<I: Items> SignedBroadcast<I> {
 
     /// A certificate, unchecked.
     pub(super) fn on_commit(&mut self, from: NodeId, certificate: Certificate, turn: &mut Turn<'_, Self>) {
-        if (certificate.context, certificate.epoch) != (self.view.context, self.view.roster.epoch()) {
-            return turn.blame(from, Fault::OtherView);
-        }
-        let open = certificate.open(self.quorums.intersecting());
+        let here = (self.view.context, self.view.roster.epoch());
+        let view = if (certificate.context, certificate.epoch) == here {
+            Arc::clone(&self.view)
+        } else {
+            match self.older(from, &certificate, turn) {
+                Some(view) => view,
+                None => return,
+            }
+        };
+        let open = self.quora.open(&certificate);
         let Some(slot) = self.slot_mut(certificate.lot) else { return };
         let is_news = match slot.certified() {
             Some(digest) if digest != certificate.digest => !slot.is_disputed,
             _ => slot.with(&open).is_some(),
         };
         if is_news {
-            turn.compute(Job::Certify { view: Arc::clone(&self.view), from, certificate });
+            turn.compute(Job::Certify { view, from, certificate });
         }
     }
 
@@ -149,6 +155,7 @@ impl<I: Items> SignedBroadcast<I> {
         turn: &mut Turn<'_, Self>,
     ) {
         match certificate {
+            Ok(certificate) if self.decide(&certificate, turn) => {}
             Ok(certificate) => self.certify(certificate.into_inner(), turn),
             Err(_) => turn.blame(from, Fault::BadCertificate),
         }
@@ -156,8 +163,8 @@ impl<I: Items> SignedBroadcast<I> {
 
     /// A certificate that was checked, or put together here: recorded, then acted upon.
     pub(super) fn certify(&mut self, certificate: Certificate, turn: &mut Turn<'_, Self>) {
-        let quorum = self.quorums.intersecting();
-        let (lot, open) = (certificate.lot, certificate.open(quorum));
+        let quora = Arc::clone(&self.quora);
+        let (lot, open) = (certificate.lot, quora.open(&certificate));
         let Some(slot) = self.slot_mut(lot) else { return };
         if let Some(one) = slot.certificates.first().filter(|one| one.digest != certificate.digest) {
             // Over the budget: two quorums share a correct member else.
@@ -171,7 +178,7 @@ impl<I: Items> SignedBroadcast<I> {
         let Some(open) = slot.with(&open) else { return };
         let is_first = slot.certificates.is_empty();
         slot.certificates.push(certificate.clone());
-        if !slot.shed(quorum) {
+        if !slot.shed(&quora) {
             slot.certificates.pop();
             return;
         }
@@ -199,7 +206,7 @@ impl<I: Items> SignedBroadcast<I> {
 
     /// Tells the user of certificates it was not told of, if the payload is here; has it brought otherwise.
     pub(super) fn deliver(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let quorum = self.quorums.intersecting();
+        let quora = Arc::clone(&self.quora);
         let Some(slot) = self.slot_mut(lot) else { return };
         let Some(digest) = slot.certified().filter(|_| slot.told < slot.certificates.len()) else { return };
         let is_its = |payload: &&Payload| payload.digest == digest || planted!(A4);
@@ -219,7 +226,7 @@ impl<I: Items> SignedBroadcast<I> {
         self.hold(lot, &payload, turn);
         for certificate in news {
             let (payload, proof) = (payload.bytes.clone(), Some(certificate.encode()));
-            let open = certificate.open(quorum);
+            let open = quora.open(&certificate);
             turn.output(Broadcast::Delivered { slot: lot.into(), payload, open, proof });
         }
         self.advance(lot.source, turn);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use synod_machine::broadcast::Bounds;
+use synod_machine::broadcast::{Begun, Bounds};
 use synod_machine::{Condition, Log, QueueSpec, Recover, Unrecoverable};
 use synod_quorum::NodeId;
 
@@ -21,6 +21,8 @@ pub struct Setup {
     pub config: Config,
     /// See there.
     pub view: Arc<View>,
+    /// What of older views is good in this one.
+    pub begun: Begun,
     /// How far each source's slots were taken care of, as the user's own records say.
     pub settled: BTreeMap<u8, u64>,
 }
@@ -28,8 +30,18 @@ pub struct Setup {
 impl Setup {
     /// What a member of a view starts from in each of its lives, by how far the user's records say it took care of each source.
     pub fn under(me: NodeId, view: Arc<View>, bounds: Bounds) -> impl Fn(BTreeMap<u8, u64>) -> Self {
+        Self::begun(me, view, Begun::default(), bounds)
+    }
+
+    /// The same in a view that is not the first.
+    pub fn begun(
+        me: NodeId,
+        view: Arc<View>,
+        begun: Begun,
+        bounds: Bounds,
+    ) -> impl Fn(BTreeMap<u8, u64>) -> Self {
         let config = Config { me, members: view.roster.all(), bounds };
-        move |settled| Self { config: config.clone(), view: Arc::clone(&view), settled }
+        move |settled| Self { config: config.clone(), view: Arc::clone(&view), begun: begun.clone(), settled }
     }
 }
 
@@ -46,7 +58,7 @@ impl<I: Items> Recover for SignedBroadcast<I> {
                 "promises may be missing: this member can only join again as another".into(),
             ));
         }
-        let mut broadcast = Self::new(setup.config, setup.view, &setup.settled)?;
+        let mut broadcast = Self::begin(setup.config, setup.view, setup.begun, &setup.settled)?;
         for record in log.records {
             broadcast.replay(record)?;
         }
@@ -59,6 +71,7 @@ impl<I: Items> Recover for SignedBroadcast<I> {
             let gone = lane.advance();
             assert!(gone.is_empty(), "nobody was told of a slot above what the user settled");
         }
+        broadcast.carry();
         broadcast.stored.retain(|_, slots| *slots > 0);
         Ok(broadcast)
     }
@@ -127,10 +140,12 @@ impl<I: Items> SignedBroadcast<I> {
 
     fn replay_committed(&mut self, certificate: Certificate) -> Result<(), Unrecoverable> {
         let (lot, digest) = (certificate.lot, certificate.digest);
-        let quorum = self.quorums.intersecting();
-        let open = certificate.open(quorum);
+        let quora = Arc::clone(&self.quora);
+        let open = quora.open(&certificate);
         let is_settled = lot.sequence <= self.lanes.get(&lot.source).map_or(0, |lane| lane.certified);
-        self.skip(lot);
+        if certificate.epoch == self.view.roster.epoch() {
+            self.skip(lot);
+        }
         let slot = self.lanes.get_mut(&lot.source).and_then(|lane| lane.again(lot.sequence));
         let Some(slot) = slot else { return Ok(()) };
         if slot.certified().is_some_and(|known| known != digest) {
@@ -138,7 +153,7 @@ impl<I: Items> SignedBroadcast<I> {
         }
         let Some(open) = slot.with(&open) else { return Ok(()) };
         slot.certificates.push(certificate);
-        if !slot.shed(quorum) {
+        if !slot.shed(&quora) {
             slot.certificates.pop();
             return Ok(());
         }

@@ -7,6 +7,7 @@ use synod_machine::Span;
 use synod_quorum::NodeSet;
 
 use super::CERTIFICATES_MAX;
+use super::crossing::Quora;
 use super::job::Payload;
 use super::words::{Certificate, Except, Said};
 
@@ -59,6 +60,8 @@ pub(super) struct Slot {
     /// A payload on the disk: its digest, and the name of its blob.
     pub(super) stored: Option<(Hash, Hash)>,
     pub(super) accepted: Option<Accepted>,
+    /// The payload that members of older views endorsed, while its source has not signed it in this one.
+    pub(super) carried: Option<Hash>,
     /// The ACK of what was accepted, once it is signed.
     pub(super) said: Option<Said>,
     /// Members who asked for the ACK before it was signed.
@@ -88,7 +91,7 @@ impl Slot {
     pub(super) fn wants(&self) -> Option<Hash> {
         match self.certified() {
             Some(digest) => (self.told < self.certificates.len() || self.has_lists()).then_some(digest),
-            None => self.accepted.as_ref().map(|accepted| accepted.digest),
+            None => self.accepted.as_ref().map(|accepted| accepted.digest).or(self.carried),
         }
     }
 
@@ -135,11 +138,11 @@ impl Slot {
     /// Lets go of the oldest certificates all of whose items others certify, as long as there are more than are kept; false where
     /// there is none, which comes of a liar who signs another list for each. Of the others even those stay that say nothing more: a
     /// slot with several is told again after a restart, for the user may have taken care of the first alone.
-    pub(super) fn shed(&mut self, quorum: u32) -> bool {
+    pub(super) fn shed(&mut self, quora: &Quora) -> bool {
         if self.certificates.len() <= CERTIFICATES_MAX {
             return true;
         }
-        let lists: Vec<Except> = self.certificates.iter().map(|one| one.open(quorum)).collect();
+        let lists: Vec<Except> = self.certificates.iter().map(|one| quora.open(one)).collect();
         let others =
             |at: usize| lists.iter().enumerate().filter(move |(other, _)| *other != at).map(|(_, list)| list);
         let Some(covered) = (0..lists.len()).find(|at| is_covered(&lists[*at], others(*at))) else {
@@ -151,8 +154,8 @@ impl Slot {
     }
 
     /// Certificates that together certify what all of them do: one where one says as much.
-    pub(super) fn said_of(&self, quorum: u32) -> &[Certificate] {
-        let whole = self.certificates.iter().position(|one| one.open(quorum) == self.open);
+    pub(super) fn said_of(&self, quora: &Quora) -> &[Certificate] {
+        let whole = self.certificates.iter().position(|one| quora.open(one) == self.open);
         whole.map_or(&self.certificates, |at| &self.certificates[at..=at])
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use synod_broadcast::Lot;
 use synod_broadcast::signed::{Certificate, Except, Message, Row, Setup};
-use synod_machine::broadcast::ReliableBroadcast;
+use synod_machine::broadcast::{Begun, ReliableBroadcast};
 use synod_machine::{Condition, Effect, Event, Link, Log, Recover, Time, testing};
 use synod_quorum::NodeId;
 use synod_wire::{Limits, Wire};
@@ -62,7 +62,12 @@ fn a_fuller_certificate_is_told_again_after_a_restart_though_the_first_was_taken
     assert_eq!(open(&machine).len(), 2, "the first one stays, though it says nothing more");
     let mut records = Vec::new();
     machine.snapshot(&mut |record| records.push(record));
-    let setup = Setup { config: config(4, 0), view: view(4), settled: BTreeMap::from([(1, 1)]) };
+    let setup = Setup {
+        config: config(4, 0),
+        view: view(4),
+        begun: Begun::default(),
+        settled: BTreeMap::from([(1, 1)]),
+    };
     let log = Log { condition: Condition::Clean, records: &mut records.into_iter() };
     let mut again = Signed::recover(setup, log).expect("its own records");
     let effects = testing::effects(&mut again, Event::Start, Time::ZERO);

@@ -10,7 +10,7 @@ use synod_broadcast::signed::{
 };
 use synod_broadcast::{Config, Lot, Rule, SignedBroadcast};
 use synod_crypto::{Hash, Scope, Signature, verify_evidence};
-use synod_machine::broadcast::{Bounds, Broadcast, Offer};
+use synod_machine::broadcast::{Begun, Bounds, Broadcast, Offer};
 use synod_machine::{Effect, Event, Time, testing};
 use synod_quorum::{Epoch, Member, NodeId, NodeSet, Roster};
 use synod_wire::{Blob, Bytes, Drawn, Limits, Wire};
@@ -61,7 +61,7 @@ pub(crate) fn view(n: u32) -> Arc<View> {
 impl Seated for Signed {
     const ORDERED: bool = false;
     fn setup(n: u32, me: u32, settled: BTreeMap<u8, u64>) -> Setup {
-        Setup { config: config(n, me), view: view(n), settled }
+        Setup { config: config(n, me), view: view(n), begun: Begun::default(), settled }
     }
 
     fn mine(&self) -> u64 {

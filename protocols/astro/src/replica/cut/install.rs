@@ -49,7 +49,7 @@ impl<B: Carrier> Replica<B> {
 
     fn begin_anew(&mut self, records: Vec<Promise>, kept: Arc<Kept>, turn: &mut Turn<'_, Self>) {
         let (number, position) = (kept.certified.cut.number, self.feed.last());
-        let mut anew = Self::empty(self.config.clone(), Arc::clone(&self.channel))
+        let mut anew = Self::empty(self.config.clone(), Arc::clone(&self.entered), Arc::clone(&self.channel))
             .expect("it was set up like this before");
         anew.replay_all(records).expect("records that were made just now");
         let mut below = Vec::new();

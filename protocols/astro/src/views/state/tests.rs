@@ -58,14 +58,6 @@ fn a_certificate_wins_one_digest_may_be_accepted_and_of_two_neither() {
 }
 
 #[test]
-fn a_late_certificate_decides_where_two_were_shown() {
-    let two = Verdict::Neither([Hash([1; 32]), Hash([2; 32])]);
-    let decided = two.decided(shown(2, true)).expect("nothing else is certified");
-    assert!(decided.allows(&Hash([2; 32])) && !decided.allows(&Hash([1; 32])));
-    assert_eq!(decided.decided(shown(1, true)), None, "two certificates contradict each other");
-}
-
-#[test]
 fn lots_up_to_the_highest_tip_are_what_its_chain_names() {
     let above = Lot { source: LOT.source, sequence: 9 };
     let states = [kept(&[(LOT, shown(1, false)), (above, shown(3, false))], &[(6, 8)]), kept(&[], &[(8, 9)])];

@@ -1,0 +1,9 @@
+//! Members that come and go while payments go on, by what they promise.
+
+mod alone;
+mod books;
+mod crashes;
+mod crew;
+mod joins;
+mod pause;
+mod refused;
