@@ -5,6 +5,7 @@ mod institution;
 mod orders;
 mod reach;
 mod receipt;
+mod wallet;
 
 use crate::exit::Done;
 use crate::output::Report;
@@ -14,6 +15,7 @@ use institution::System;
 use reach::Reach;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 use synod_config::{Exit, Retry, SynError};
 use synod_host::pay::AccountId;
 
@@ -35,6 +37,7 @@ enum Verb {
         #[command(subcommand)]
         verb: AccountVerb,
     },
+    Wallet(wallet::Arguments),
     Send(orders::Pay),
     Multi(orders::Multi),
     Hold(orders::Hold),
@@ -201,8 +204,9 @@ fn fields(report: Report, object: &Value) -> Report {
 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
-        let system = &System::open(session, &self.reach)?;
+        let system = &Arc::new(System::open(session, &self.reach)?);
         let report = match self.verb {
+            Verb::Wallet(wallet) => return wallet.run(session, system),
             Verb::Account { verb } => verb.report(system)?,
             Verb::Send(pay) => return pay.send(session, system),
             Verb::Multi(multi) => multi.send(system)?,

@@ -17,3 +17,4 @@ mod rig;
 mod score;
 mod scrape;
 mod surface;
+mod wallet;

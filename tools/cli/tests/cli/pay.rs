@@ -22,12 +22,18 @@ pub(crate) const OF_PAY: &[&str] = &[
     "pay post",
     "pay void",
     "pay history",
+    "pay wallet new",
+    "pay wallet",
+    "pay wallet show",
+    "pay wallet send",
+    "pay wallet status",
+    "pay wallet recover",
 ];
 
 /// A payment system that goes with its test.
 pub(crate) struct Deployed {
     pub(crate) rig: Rig,
-    up: Value,
+    pub(crate) up: Value,
 }
 
 impl Drop for Deployed {
@@ -43,7 +49,7 @@ impl Deployed {
         Self { rig, up }
     }
 
-    fn kill(&self, node: usize) {
+    pub(crate) fn kill(&self, node: usize) {
         let pid = self.up["nodes"][node]["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
         let pid = pid.and_then(Pid::from_raw).expect("a process");
         kill_process(pid, Signal::KILL).expect("it runs");
@@ -78,7 +84,7 @@ impl Deployed {
     }
 
     /// Waits until a node has settled a payment.
-    fn settled_at(&self, id: u32, node: usize) {
+    pub(crate) fn settled_at(&self, id: u32, node: usize) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.rig.run(&format!("pay status {id} --node n{node}")).code != 0 {
             assert!(Instant::now() < deadline, "payment {id} does not settle at n{node}");
@@ -349,6 +355,10 @@ fn the_examples_of_payments_run_on_a_cluster_of_payments() {
         let line = example(help);
         if *verb == "pay status" {
             rig.ok("pay send --from 0-0-1 --to 0-1-1 --amount 5 --id 7");
+        }
+        if *verb == "pay wallet send" {
+            let account = rig.json("pay wallet show alice")["account"].clone();
+            rig.ok(&format!("pay faucet {} --amount 10", account.as_str().expect("an account")));
         }
         if *verb == "pay void" {
             rig.ok("pay hold --from 0-0-1 --to 0-1-1 --amount 5 --id 9");
