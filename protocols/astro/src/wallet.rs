@@ -69,6 +69,14 @@ struct Signed {
     level: Level,
     /// Why a replica did not take it.
     why: Option<u16>,
+    /// Whether whoever was given it last said that it took it.
+    is_taken: bool,
+}
+
+impl Signed {
+    const fn new(line: Line, digest: Hash, caller: Option<(u64, Level)>) -> Self {
+        Self { line, digest, caller, level: Level::Accepted, why: None, is_taken: false }
+    }
 }
 
 /// What it may do now.
@@ -100,6 +108,8 @@ pub struct Wallet {
     stated: BTreeMap<NodeId, Place>,
     /// The logs that replicas showed to a wallet without its file; signatures are checked.
     shown: BTreeMap<NodeId, Log>,
+    /// Whether the logs of a quorum had a gap, so that all were asked again.
+    has_doubted: bool,
     /// Replicas whose last word is being checked.
     checking: NodeSet,
     /// To whom entries go: so many members behind the representative.

@@ -29,6 +29,10 @@ super::rows! { STATE;
         "{file} cannot be used: {problem}"
         ["the index of payments was removed, damaged, or put back from an older copy", "it is of another node or cluster"]
         "put back the node's whole data directory as it was when the node stopped: without this file ids of payments are forgotten, and could be paid twice";
+    5008 WALLET_LOG "wallet_log" (Damaged, None, Permanent)
+        "the wallet's log {file} cannot be used: {problem}"
+        ["it was removed or damaged", "taking the account over was interrupted"]
+        "put the newest copy of the wallet's directory back; where there is none, `synod pay wallet recover WALLET --accept-lock-risk`";
 
     6001 REPLIES_DISAGREE "replies_disagree" (Unsafe, Some(500), Permanent)
         "no f+1 nodes gave the same reply to {id}"

@@ -4,7 +4,7 @@ use synod_crypto::Hash;
 use synod_machine::Turn;
 use synod_quorum::NodeId;
 
-use super::{Answer, Timer, Wallet, Word};
+use super::{Answer, Signed, Timer, Wallet, Word};
 use crate::trace::Rule;
 use crate::words::Level;
 
@@ -18,7 +18,9 @@ impl Wallet {
 
     /// Gives an entry to a replica.
     pub(super) fn submit(&mut self, n: u64, turn: &mut Turn<'_, Self>) {
-        if let (Some(signed), Some(to)) = (self.open.get(&n), self.carrier()) {
+        let to = self.carrier();
+        if let (Some(signed), Some(to)) = (self.open.get_mut(&n), to) {
+            signed.is_taken = false;
             turn.send(to, Word::Submit(signed.line.clone()));
         }
         self.wait = self.config.resend;
@@ -28,8 +30,12 @@ impl Wallet {
 
     /// Entries that have not settled go to the next replica, in their order.
     pub(super) fn on_resend(&mut self, turn: &mut Turn<'_, Self>) {
-        let unsettled = self.open.values().filter(|signed| signed.level < Level::Settled);
-        let lines: Vec<_> = unsettled.map(|signed| signed.line.clone()).collect();
+        let unsettled = self.open.values_mut().filter(|signed| signed.level < Level::Settled);
+        let given = |signed: &mut Signed| {
+            signed.is_taken = false;
+            signed.line.clone()
+        };
+        let lines: Vec<_> = unsettled.map(given).collect();
         if lines.is_empty() {
             return;
         }
@@ -44,7 +50,8 @@ impl Wallet {
         turn.arm(Timer::Resend, self.wait);
     }
 
-    /// What a replica says of an entry that it was given. A refusal changes nothing: the entry keeps its place.
+    /// What a replica says of an entry that it was given. A refusal changes nothing: the entry keeps its place. That it was taken is a
+    /// reason to read once each time that it is given: who says so again makes nobody ask all members again.
     pub(super) fn on_submitted(
         &mut self,
         from: NodeId,
@@ -56,7 +63,10 @@ impl Wallet {
         let Some(signed) = self.open.values_mut().find(|signed| signed.digest == digest) else { return };
         match answer {
             Answer::No(code) => signed.why = Some(code),
-            Answer::Yes if is_asked => self.read(turn),
+            Answer::Yes if is_asked && !signed.is_taken => {
+                signed.is_taken = true;
+                self.read(turn);
+            }
             Answer::Yes | Answer::Busy(_) => {}
         }
     }

@@ -161,8 +161,10 @@ impl Wallet {
                 return self.stop(Stop::Conflicted(*n), turn);
             };
             if last.n.checked_add(1) != Some(*n) || line.entry.prev != last.head {
-                // What stands between is not here yet: some replica has it, for it endorsed this one behind it.
-                return;
+                if !self.has_doubted {
+                    return self.doubt(turn);
+                }
+                break;
             }
             last = Place { n: *n, head: Hash(*digest) };
             adopted.push(((*line).clone(), last.head));
@@ -174,9 +176,20 @@ impl Wallet {
         for (line, digest) in adopted {
             turn.persist(Record::Signed(line.clone()));
             let n = line.entry.id.n;
-            self.open.insert(n, Signed { line, digest, caller: None, level: Level::Accepted, why: None });
+            self.open.insert(n, Signed::new(line, digest, None));
             self.submit(n, turn);
         }
+    }
+
+    /// Asks all replicas again, once, where the logs of a quorum show an entry and not what stands before it.
+    ///
+    /// If the entry is certified, a quorum accepted it and all before it, and so did a correct replica of any quorum that answers later.
+    /// What is still behind a gap then is on its way at most, which is the risk that was accepted, or one liar shows it.
+    fn doubt(&mut self, turn: &mut Turn<'_, Self>) {
+        self.has_doubted = true;
+        self.stated.clear();
+        self.shown.clear();
+        self.read(turn);
     }
 
     /// What its file says of what is done with.

@@ -177,8 +177,7 @@ impl Wallet {
             turn.output(Output::Unknown { ticket, line: line.clone(), why: None });
         }
         let n = line.entry.id.n;
-        let signed = Signed { line, digest, caller, level: Level::Accepted, why: None };
-        let before = self.open.insert(n, signed);
+        let before = self.open.insert(n, Signed::new(line, digest, caller));
         assert!(before.is_none() || planted!(A32), "a place has one entry");
         self.submit(n, turn);
         self.next_order(turn);

@@ -8,7 +8,6 @@ use synod_quorum::{Model, NodeSet, Quorums};
 
 use super::logs::Place;
 use super::{Config, Record, Signed, Stage, Stop, Timer, Wallet};
-use crate::words::Level;
 
 /// Messages that wait for one replica: all open entries, and questions.
 const DEPTH: u32 = 256;
@@ -41,6 +40,7 @@ impl Recover for Wallet {
             asked: None,
             stated: BTreeMap::new(),
             shown: BTreeMap::new(),
+            has_doubted: false,
             checking: NodeSet::default(),
             turn: 0,
             wait: config.resend,
@@ -81,8 +81,7 @@ impl Wallet {
                     )));
                 }
                 let digest = Digests::default().entry(&line.entry);
-                let signed = Signed { line, digest, caller: None, level: Level::Accepted, why: None };
-                self.open.insert(id.n, signed);
+                self.open.insert(id.n, Signed::new(line, digest, None));
             }
         }
         Ok(())

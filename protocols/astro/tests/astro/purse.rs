@@ -47,6 +47,8 @@ pub(crate) struct Purse {
     /// What left, by place: whoever signs two entries for one place shows it here.
     pub(crate) left: BTreeMap<u64, BTreeSet<[u8; 32]>>,
     pub(crate) rules: BTreeSet<&'static str>,
+    /// How often a member was asked how far the log is.
+    pub(crate) reads: u64,
     /// Whether signing takes until [`Purse::sign`].
     pub(crate) is_slow: bool,
     signing: Vec<Job>,
@@ -85,6 +87,7 @@ impl Purse {
             told: Vec::new(),
             left: BTreeMap::new(),
             rules: BTreeSet::new(),
+            reads: 0,
             is_slow: false,
             signing: Vec::new(),
         };
@@ -162,6 +165,7 @@ impl Purse {
             assert!(is_kept, "what is signed is kept before it is given away");
             self.left.entry(line.entry.id.n).or_default().insert(digest(&line.entry).0);
         }
+        self.reads += u64::from(matches!(word, Word::Read(_)));
         self.out.push((to, word));
     }
 

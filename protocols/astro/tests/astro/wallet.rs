@@ -13,7 +13,7 @@ use synod_wire::{Drawn, List};
 
 use crate::bank::{
     Bank, World, account, agrees, custodial, digest, draft, equal_books, first, issuer, order, pay, settle,
-    signing, told,
+    signed, signing, told,
 };
 use crate::forge::LIAR;
 use crate::purse::{Purse, live, until};
@@ -327,6 +327,65 @@ fn without_its_file_a_wallet_takes_over_what_a_quorum_shows_if_somebody_accepts_
         assert!(until(&mut world, &mut purse, &mut drawn, |world, _| has_settled(world, 2)), "seed {seed}");
         assert!(agrees(&world));
     }
+}
+
+/// Three members hold nothing open, and one shows what the owner signed long ago behind a place that nobody shows.
+#[test]
+fn one_member_that_shows_an_entry_behind_a_gap_keeps_no_wallet_without_its_file_reading() {
+    for seed in 0..10 {
+        let (mut world, _, mut drawn) = begun(seed);
+        world.liar = Some(LIAR);
+        let mut purse = Purse::new(4, OWNER, Vec::new(), true, world.now());
+        // The quorum has the liar in it.
+        purse.silent.insert(NodeId(0));
+        purse.lies = |_, word| match word {
+            Word::Read(_) => {
+                let behind = EntryId { spender: OWNER, n: 2 };
+                vec![shows(vec![signed(behind, Hash([9; 32]), pay(custodial(1), 1), 5)])]
+            }
+            _ => Vec::new(),
+        };
+        let is_ready = |_: &World, purse: &Purse| purse.told.contains(&Output::Ready(0));
+        assert!(until(&mut world, &mut purse, &mut drawn, is_ready), "seed {seed}: {:?}", purse.told);
+        assert!(purse.reads >= 8, "all were asked again before it was let go of");
+    }
+}
+
+/// Who shows the entry behind a gap is not alone here: what stands between comes with the second look.
+#[test]
+fn an_entry_behind_a_gap_is_adopted_where_the_second_look_shows_what_stands_between() {
+    let (world, _, _) = begun(5);
+    let one = first(OWNER, pay(custodial(1), 1), 5);
+    let two = signed(EntryId { spender: OWNER, n: 2 }, digest(&one.entry), pay(custodial(1), 2), 6);
+    let mut purse = Purse::new(4, OWNER, Vec::new(), true, world.now());
+    for member in 0..3 {
+        purse.hear(NodeId(member), shows(vec![two.clone()]), world.now());
+    }
+    assert_eq!(purse.told, [], "it asks again");
+    for member in 0..2 {
+        purse.hear(NodeId(member), shows(vec![two.clone()]), world.now());
+    }
+    purse.hear(NodeId(2), shows(vec![one.clone(), two.clone()]), world.now());
+    assert_eq!(purse.told, [Output::Ready(2)]);
+    assert_eq!(purse.file[1..], [Record::Signed(one), Record::Signed(two)]);
+}
+
+#[test]
+fn who_says_again_and_again_that_it_took_an_entry_makes_nobody_ask_all_members_again() {
+    let (mut world, mut purse, mut drawn) = begun(6);
+    assert!(until(&mut world, &mut purse, &mut drawn, |_, purse| !purse.told.is_empty()));
+    purse.pay(10, payment(10, 60), Span::secs(60), world.now());
+    assert!((0..1_000).any(|_| purse.file.len() == 2 || {
+        purse.happen(&mut world, &mut drawn);
+        false
+    }));
+    let Some(Record::Signed(line)) = purse.file.last().cloned() else { unreachable!("signed") };
+    let yes = Word::Submitted { digest: digest(&line.entry), answer: Answer::Yes };
+    let before = purse.reads;
+    for _ in 0..100 {
+        purse.hear(NodeId(0), yes.clone(), world.now());
+    }
+    assert_eq!(purse.reads, before + 4, "each of four is asked once");
 }
 
 #[test]

@@ -11,17 +11,18 @@ use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 use synod_config::{Exit, SynError, code};
-use synod_load::pay::{Bank, Paid, PayPlan, reference, run as run_replicas};
+use synod_load::pay::{Bank, Ownership, Paid, PayPlan, Prices, reference, run as run_replicas};
 
 /// Payments of the reference ledger.
 const REFERENCE: u64 = 300_000;
 
 /// Why figures that other benchmarks have are not here.
-const UNAVAILABLE: [(&str, &str); 5] = [
+const UNAVAILABLE: [(&str, &str); 6] = [
     ("offered_per_s", "customers keep a number of payments on their way"),
     ("held", "no rate is offered that could be held"),
     ("latency_us", "no customer waits for an answer"),
     ("fsync_us", "nothing is stored"),
+    ("bls", "no owner has a key for multi-signatures"),
     ("peer", "no other system is run beside this one"),
 ];
 
@@ -43,6 +44,8 @@ pub(crate) fn run(session: &Session, bench: &PayBench) -> Done {
     let bank = Bank::new(bench.plan).ok_or_else(|| usage("--nodes: no roster has so many members"))?;
     session.watched("measuring the ledger alone");
     let alone = reference(&bank, REFERENCE).ok_or_else(|| bug("bench", &"a payment that does not fit"))?;
+    session.watched("measuring single signatures");
+    let prices = Prices::measure(&bank);
     let mut all = Vec::new();
     for _ in 0..bench.repeat {
         session.watched("measuring the replicas");
@@ -51,7 +54,7 @@ pub(crate) fn run(session: &Session, bench: &PayBench) -> Done {
         sound(&paid)?;
         all.push(paid);
     }
-    let report = report(bench, alone, &all);
+    let report = report(bench, (alone, prices), &all);
     if let Some(file) = &bench.out {
         std::fs::write(file, report.to_json()).map_err(|e| crate::cluster::unwritable(file, &e))?;
     }
@@ -91,6 +94,10 @@ fn one(paid: &Paid) -> Value {
             "stable": rounded(per_s(paid.stable, paid.wall)),
         },
         "cpu_us_per_payment": each(cpu.as_secs_f64() * 1e6, paid.payments),
+        // Of customers who sign: the load's, which replicas have no part in.
+        "owners_cpu_us_per_payment": each(paid.owners.as_secs_f64() * 1e6, paid.payments),
+        "signatures_per_payment": each(float(paid.signed), paid.payments),
+        "verifications_per_payment": each(float(paid.checked), paid.payments),
         "bytes_per_payment": each(float(paid.bytes), paid.payments),
         "measured_s": rounded(paid.wall.as_secs_f64()),
         "accepted": paid.accepted,
@@ -98,7 +105,30 @@ fn one(paid: &Paid) -> Value {
     })
 }
 
-fn report(bench: &PayBench, alone: (u64, Duration), all: &[Paid]) -> Report {
+/// The word of who signs.
+const fn ownership(plan: &PayPlan) -> &'static str {
+    match plan.ownership {
+        Ownership::Custodial => "custodial",
+        Ownership::SelfSigned => "self",
+    }
+}
+
+fn micros(span: Duration) -> Value {
+    rounded(span.as_secs_f64() * 1e6)
+}
+
+/// Payments a second that the cores of this machine could do, at these prices, if replicas did nothing but check what owners sign, as many
+/// at once as a batch has, and keep books, and the load nothing but sign.
+fn model(plan: &PayPlan, reference: f64, prices: Option<Prices>) -> f64 {
+    let cores = float(std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64));
+    let nodes = float(u64::from(plan.nodes));
+    let crypto =
+        prices.map_or(0.0, |prices| prices.sign.as_secs_f64() + nodes * prices.batch_verify.as_secs_f64());
+    let each = crypto + if reference > 0.0 { nodes / reference } else { 0.0 };
+    if each > 0.0 { cores / each } else { 0.0 }
+}
+
+fn report(bench: &PayBench, (alone, prices): ((u64, Duration), Option<Prices>), all: &[Paid]) -> Report {
     let mut sorted: Vec<&Paid> = all.iter().collect();
     sorted.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
     let middle = sorted.get(sorted.len() / 2).map(|one| (*one).clone()).unwrap_or_default();
@@ -106,7 +136,7 @@ fn report(bench: &PayBench, alone: (u64, Duration), all: &[Paid]) -> Report {
     let mut header = common();
     for (key, value) in [
         ("transport", "none: in one process"),
-        ("auth", "custodial"),
+        ("auth", ownership(&bench.plan)),
         ("durability", "none"),
         ("loop", "closed"),
     ] {
@@ -120,8 +150,19 @@ fn report(bench: &PayBench, alone: (u64, Duration), all: &[Paid]) -> Report {
     });
     let reference = per_s(alone.0, alone.1);
     let plan = bench.plan;
-    let reasons: Map<String, Value> =
+    let (achieved, model) = (rate(&middle), model(&plan, reference, prices));
+    let over = |whole: f64| rounded(if whole > 0.0 { achieved / whole } else { 0.0 });
+    let costs = prices.map_or(Value::Null, |prices| {
+        json!({
+            "sign_us": micros(prices.sign), "verify_us": micros(prices.verify),
+            "batch_verify_us": micros(prices.batch_verify), "hash64_us": micros(prices.hash64),
+        })
+    });
+    let mut reasons: Map<String, Value> =
         UNAVAILABLE.iter().map(|(key, why)| ((*key).to_owned(), json!(why))).collect();
+    if costs.is_null() {
+        reasons.insert("unit_costs".to_owned(), json!("no customer signs"));
+    }
     Report::new("synod-bench/1")
         .field("header", Value::Object(header))
         .field("achieved_per_s", rounded(rate(&middle)))
@@ -137,14 +178,16 @@ fn report(bench: &PayBench, alone: (u64, Duration), all: &[Paid]) -> Report {
             json!({
                 "part": "replicas", "process": "one: no socket, no disk",
                 "config": {
-                    "profile": "II-F", "ownership": "custodial", "nodes": plan.nodes, "shards": 1,
+                    "profile": "II-F", "ownership": ownership(&plan), "nodes": plan.nodes, "shards": 1,
                     "accounts": plan.accounts, "batch": plan.batch, "inflight": plan.inflight,
                     "dist": "uniform", "workload": "pay",
                 },
                 "runs": all.iter().map(one).collect::<Vec<_>>(),
                 "pps_spread": spread,
                 "reference_pps": rounded(reference),
-                "ratio": { "reference": rounded(if reference > 0.0 { rate(&middle) / reference } else { 0.0 }) },
+                "unit_costs": costs,
+                "model_pps": rounded(model),
+                "ratio": { "reference": over(reference), "model": over(model) },
                 "semantics": "f liars of 3f + 1, every signature checked, no total order, nothing is kept",
                 "unavailable": reasons,
             }),

@@ -6,6 +6,7 @@ mod institution;
 mod orders;
 mod reach;
 mod receipt;
+mod wallet;
 
 use crate::exit::Done;
 use crate::output::Report;
@@ -15,6 +16,7 @@ use institution::System;
 use reach::Reach;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 use synod_config::{Exit, Retry, SynError};
 use synod_host::pay::AccountId;
 
@@ -36,6 +38,7 @@ enum Verb {
         #[command(subcommand)]
         verb: AccountVerb,
     },
+    Wallet(wallet::Arguments),
     Send(orders::Pay),
     Multi(orders::Multi),
     Hold(orders::Hold),
@@ -215,25 +218,29 @@ fn fields(report: Report, object: &Value) -> Report {
     fields.fold(report, |report, (name, value)| report.field(name.clone(), value.clone()))
 }
 
+/// What settled at a node behind a cursor.
+fn changes(system: &System, node: Option<&str>, (from, limit): (u64, u32)) -> Result<Report, SynError> {
+    let at = system.named(node)?;
+    let found = at.get(&format!("/v1/changes?from={from}&limit={limit}"))?;
+    let rows = found["changes"].as_array().into_iter().flatten();
+    Ok(Report::new("synod-pay-changes/1")
+        .field("node", at.name())
+        .field("more", found["more"].as_bool().unwrap_or(false))
+        .field("cursor", found["cursor"].clone())
+        .list("changes", &TRANSFER, rows.map(|row| columns(row, &TRANSFER)).collect()))
+}
+
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         if let Verb::Audit(audit) = self.verb {
             return audit.run(session);
         }
-        let system = &System::open(session, &self.reach)?;
+        let system = &Arc::new(System::open(session, &self.reach)?);
         let report = match self.verb {
             Verb::Audit(audit) => return audit.run(session),
             Verb::Export(export) => export.report(system)?,
-            Verb::Changes { node, from, limit } => {
-                let at = system.named(node.as_deref())?;
-                let found = at.get(&format!("/v1/changes?from={from}&limit={limit}"))?;
-                let rows = found["changes"].as_array().into_iter().flatten();
-                Report::new("synod-pay-changes/1")
-                    .field("node", at.name())
-                    .field("more", found["more"].as_bool().unwrap_or(false))
-                    .field("cursor", found["cursor"].clone())
-                    .list("changes", &TRANSFER, rows.map(|row| columns(row, &TRANSFER)).collect())
-            }
+            Verb::Changes { node, from, limit } => changes(system, node.as_deref(), (from, limit))?,
+            Verb::Wallet(wallet) => return wallet.run(session, system),
             Verb::Account { verb } => verb.report(system)?,
             Verb::Send(pay) => return pay.send(session, system),
             Verb::Multi(multi) => multi.send(system)?,

@@ -134,6 +134,26 @@ fn payments_are_counted_once_everywhere_beside_the_ledger_alone() {
     rig.refused("bench pay --accounts 3", "SYN-1001", 2);
 }
 
+#[test]
+fn payments_that_owners_sign_tell_what_signing_costs_them_and_what_members_check() {
+    let small = "--accounts 40 --batch 64 --inflight 256 --for 1s --warmup 50ms --repeat 1";
+    let (told, own) = ran(&format!("pay --ownership self {small}"));
+    assert_eq!((&own["config"]["ownership"], &told["header"]["auth"]), (&"self".into(), &"self".into()));
+    let run = &own["runs"][0];
+    for key in ["pps", "owners_cpu_us_per_payment", "signatures_per_payment"] {
+        assert!(run[key].as_f64() > Some(0.0), "{key}: {own}");
+    }
+    // Its representative checks each, and so do the three others.
+    assert!(run["verifications_per_payment"].as_f64() >= Some(4.0), "{own}");
+    for price in ["sign_us", "verify_us", "batch_verify_us", "hash64_us"] {
+        assert!(own["unit_costs"][price].as_f64() > Some(0.0), "{price}: {own}");
+    }
+    assert!(own["model_pps"].as_f64() > Some(0.0) && own["ratio"]["model"].as_f64() > Some(0.0), "{own}");
+    let rig = Rig::new();
+    rig.refused("bench pay --ownership self --part processes", "SYN-1001", 2);
+    rig.refused("bench pay --ownership distilled", "SYN-1001", 2);
+}
+
 const CHOP: &str = "chop --clients 2048 --batch 512 --pool 4 --for 100ms --warmup 0s --repeat 2";
 
 #[test]

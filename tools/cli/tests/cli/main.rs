@@ -18,3 +18,4 @@ mod rig;
 mod score;
 mod scrape;
 mod surface;
+mod wallet;

@@ -25,12 +25,18 @@ pub(crate) const OF_PAY: &[&str] = &[
     "pay changes",
     "pay export",
     "pay audit",
+    "pay wallet new",
+    "pay wallet",
+    "pay wallet show",
+    "pay wallet send",
+    "pay wallet status",
+    "pay wallet recover",
 ];
 
 /// A payment system that goes with its test.
 pub(crate) struct Deployed {
     pub(crate) rig: Rig,
-    up: Value,
+    pub(crate) up: Value,
 }
 
 impl Drop for Deployed {
@@ -46,7 +52,7 @@ impl Deployed {
         Self { rig, up }
     }
 
-    fn kill(&self, node: usize) {
+    pub(crate) fn kill(&self, node: usize) {
         let pid = self.up["nodes"][node]["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
         let pid = pid.and_then(Pid::from_raw).expect("a process");
         kill_process(pid, Signal::KILL).expect("it runs");
@@ -364,8 +370,9 @@ fn the_examples_of_payments_run_on_a_cluster_of_payments() {
         if *verb == "pay status" {
             rig.ok("pay send --from 0-0-1 --to 0-1-1 --amount 5 --id 7");
         }
-        if *verb == "pay audit" {
-            std::fs::copy(rig.path("n0.log"), rig.path("n1.log")).expect("it was exported");
+        if *verb == "pay wallet send" {
+            let account = rig.json("pay wallet show alice")["account"].clone();
+            rig.ok(&format!("pay faucet {} --amount 10", account.as_str().expect("an account")));
         }
         if *verb == "pay void" {
             rig.ok("pay hold --from 0-0-1 --to 0-1-1 --amount 5 --id 9");

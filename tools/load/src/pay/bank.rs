@@ -16,6 +16,15 @@ use synod_quorum::{Epoch, Member, NodeId, Roster};
 pub(super) const FUNDS: u64 = 1 << 40;
 const LEDGER: u32 = 978;
 
+/// Who signs for customers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// Their institution: a batch is its word.
+    Custodial,
+    /// They themselves, each payment.
+    SelfSigned,
+}
+
 /// How payments are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PayPlan {
@@ -23,6 +32,8 @@ pub struct PayPlan {
     pub nodes: u8,
     /// Customers of all institutions.
     pub accounts: u32,
+    /// Who signs for them.
+    pub ownership: Ownership,
     /// Most payments of a batch.
     pub batch: u32,
     /// Payments on their way at each replica.
@@ -72,6 +83,11 @@ impl Bank {
         Keys::ed25519(&seed(id), [9; 32])
     }
 
+    /// The keys of a customer who signs.
+    pub(super) fn owner(id: AccountId) -> Keys {
+        Keys::ed25519(&Seed::new(Hash::of_value("synod bench owner", &id).0), [9; 32])
+    }
+
     pub(super) fn genesis(&self) -> &[Opening] {
         &self.genesis
     }
@@ -79,8 +95,9 @@ impl Bank {
     /// What the replica of a member starts from.
     pub(super) fn setup(&self, me: u8) -> Setup<SignedBroadcast<Batches>> {
         let usual = Parameters::default();
-        // A payment and its authorization take less than 160 bytes.
-        let batch_bytes = self.plan.batch.saturating_mul(160).max(usual.batch_bytes);
+        // A payment and its authorization take less than so many bytes.
+        let line = if self.plan.ownership == Ownership::SelfSigned { 240 } else { 160 };
+        let batch_bytes = self.plan.batch.saturating_mul(line).max(usual.batch_bytes);
         let (batch_max, window) = (self.plan.batch, self.window);
         let parameters = Parameters { batch_max, batch_bytes, window, ..usual };
         let cap = Units(u128::from(FUNDS) * u128::from(self.customers()));
@@ -140,13 +157,17 @@ fn customers(plan: &PayPlan) -> u64 {
 
 /// The issuer of an institution and its customers.
 fn openings(plan: &PayPlan, registrar: u8) -> impl Iterator<Item = Opening> + use<> {
+    let ownership = plan.ownership;
     let customers = customers(plan);
     let cap = Units(u128::from(FUNDS) * u128::from(customers));
     (1..customers + 2).map(move |local| {
         let limit = if local == 1 { cap } else { Units(0) };
-        let owner = Owner::Custodial(registrar);
-        let terms = Terms { owner, recovery: None, limit, code: 0, user_data: UserData::default() };
         let id = account(registrar, local);
+        let owner = match ownership {
+            Ownership::SelfSigned if local > 1 => Owner::SelfSigned(Bank::owner(id).public()),
+            Ownership::SelfSigned | Ownership::Custodial => Owner::Custodial(registrar),
+        };
+        let terms = Terms { owner, recovery: None, limit, code: 0, user_data: UserData::default() };
         Opening { id, ledger: LEDGER, terms, limit_max: limit, representative: registrar }
     })
 }

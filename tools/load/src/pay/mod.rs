@@ -5,7 +5,8 @@
 //! socket, no TLS and no disk: records are dropped, batches are kept in memory. So figures made here are of the replicas' own
 //! work, and are to be named so.
 //!
-//! *Threads.* A replica has one for its machine, its jobs and its customers. Each has a name, so that `/proc` tells what it used.
+//! *Threads.* A replica has one for its machine, its jobs and its customers; customers who sign have one of their own, beside that of
+//! their institution. Each has a name, so that `/proc` tells what it used.
 //!
 //! *Audit.* After the clock everything on its way settles: every payment that was taken, once, at every replica, with equal books
 //! in which as much was paid as was received.
@@ -13,11 +14,14 @@
 //! *Bounds.* Payments on their way, per replica.
 
 mod bank;
+mod owners;
+mod prices;
 mod reference;
 mod replicas;
 mod seat;
 pub mod smallbank;
 
-pub use bank::{Bank, PayPlan};
+pub use bank::{Bank, Ownership, PayPlan};
+pub use prices::Prices;
 pub use reference::reference;
 pub use replicas::{Paid, run};

@@ -1,10 +1,12 @@
 //! All replicas of a plan, each on its thread, and the audit of what they did.
 
 use super::bank::Bank;
+use super::bank::Ownership;
+use super::owners::{AHEAD, Owners};
 use super::seat::{Left, Phase, Seat, Shown};
 use crate::usage::cpu_of_threads;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{channel, sync_channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 use synod_ledger::Total;
@@ -29,8 +31,14 @@ pub struct Paid {
     pub wall: Duration,
     /// Processor time meanwhile, of each replica with its customers.
     pub cpu: Vec<Duration>,
+    /// Processor time meanwhile of customers who sign: the load's, and no replica's.
+    pub owners: Duration,
     /// Bytes sent meanwhile.
     pub bytes: u64,
+    /// Signatures that replicas made meanwhile.
+    pub signed: u64,
+    /// Signatures that they checked meanwhile.
+    pub checked: u64,
     /// Orders that were taken while the clock ran.
     pub accepted: u64,
     /// Orders that found no place meanwhile and were given up.
@@ -78,7 +86,7 @@ impl Paid {
 struct Sight {
     at: Instant,
     cpu: Vec<Duration>,
-    counts: [u64; 7],
+    counts: [u64; 9],
 }
 
 /// Lets the customers of a bank pay each other, and measures it; what went wrong in words if a replica cannot be opened or nothing
@@ -89,12 +97,18 @@ struct Sight {
 pub fn run(bank: &Bank) -> Result<Paid, String> {
     let nodes = bank.plan.nodes;
     let shown: Vec<Shown> = (0..nodes).map(|_| Shown::default()).collect();
-    let names: Vec<String> = (0..nodes).map(|id| format!("pay-{id}")).collect();
+    let names: Vec<String> =
+        (0..nodes).map(|id| format!("pay-{id}")).chain((0..nodes).map(|id| format!("own-{id}"))).collect();
     let phase = AtomicU8::new(Phase::Fund as u8);
     let (links, inboxes): (Vec<_>, Vec<_>) = (0..nodes).map(|_| channel()).unzip();
-    let seat = |((id, inbox), shown)| Seat::new(bank, id, (links.clone(), inbox), shown);
+    let (signers, signed): (Vec<_>, Vec<_>) = (0..nodes).map(|_| sync_channel(AHEAD)).unzip();
+    let is_signed = bank.plan.ownership == Ownership::SelfSigned;
+    let seat = |(((id, inbox), shown), lines)| {
+        Seat::new(bank, id, (links.clone(), inbox), (shown, is_signed.then_some(lines)))
+    };
     // Whoever cannot be opened is known before anybody runs.
-    let seats: Result<Vec<Seat<'_>>, _> = (0..nodes).zip(inboxes).zip(&shown).map(seat).collect();
+    let seats = (0..nodes).zip(inboxes).zip(&shown).zip(signed);
+    let seats: Result<Vec<Seat<'_>>, _> = seats.map(seat).collect();
     let seats = seats.map_err(|why| why.0)?;
     std::thread::scope(|scope| {
         let phase = &phase;
@@ -103,6 +117,18 @@ pub fn run(bank: &Bank) -> Result<Paid, String> {
             let spawned = Builder::new().name(name.clone()).spawn_scoped(scope, move || seat.run(phase));
             spawned.map(|thread| running.push(thread)).map_err(|why| why.to_string())
         });
+        // They end with the replicas that take what they sign.
+        let sign = |((id, lines), name): ((u8, _), &String)| {
+            let owners = is_signed.then(|| Owners::new(bank, id));
+            let run = move || owners.into_iter().for_each(|owners| owners.run(&lines));
+            Builder::new()
+                .name(name.clone())
+                .spawn_scoped(scope, run)
+                .map(drop)
+                .map_err(|why| why.to_string())
+        };
+        let own = names.iter().skip(usize::from(nodes));
+        let spawned = spawned.and_then(|()| (0..nodes).zip(signers).zip(own).try_for_each(sign));
         let measured = spawned.and_then(|()| measure(bank, &shown, &names, phase));
         // Threads that run end only by this word, and the scope ends with the last of them.
         phase.store(Phase::Stop as u8, Ordering::Release);
@@ -118,7 +144,7 @@ fn sum(shown: &[Shown], of: fn(&Shown) -> &AtomicU64) -> u64 {
 }
 
 fn sight(shown: &[Shown], names: &[String]) -> Sight {
-    let counts: [fn(&Shown) -> &AtomicU64; 7] = [
+    let counts: [fn(&Shown) -> &AtomicU64; 9] = [
         |one| &one.own,
         |one| &one.certified,
         |one| &one.settled,
@@ -126,6 +152,8 @@ fn sight(shown: &[Shown], names: &[String]) -> Sight {
         |one| &one.bytes,
         |one| &one.accepted,
         |one| &one.busy,
+        |one| &one.signed,
+        |one| &one.checked,
     ];
     Sight { at: Instant::now(), cpu: cpu_of_threads(names), counts: counts.map(|of| sum(shown, of)) }
 }
@@ -149,9 +177,11 @@ fn measure(bank: &Bank, shown: &[Shown], names: &[String], phase: &AtomicU8) -> 
     }
     let taken = sum(shown, |one| &one.accepted);
     everywhere(shown, taken)?;
-    let [payments, certified, settled, stable, bytes, accepted, busy] =
+    let [payments, certified, settled, stable, bytes, accepted, busy, signed, checked] =
         std::array::from_fn(|at| after.counts[at].saturating_sub(before.counts[at]));
     let cpu = after.cpu.iter().zip(&before.cpu).map(|(after, before)| after.saturating_sub(*before));
+    let mut cpu: Vec<Duration> = cpu.collect();
+    let owners = cpu.split_off(usize::from(bank.plan.nodes)).iter().sum();
     Ok(Paid {
         payments,
         certified,
@@ -159,7 +189,10 @@ fn measure(bank: &Bank, shown: &[Shown], names: &[String], phase: &AtomicU8) -> 
         stable,
         bytes,
         wall: after.at.duration_since(before.at),
-        cpu: cpu.collect(),
+        cpu,
+        owners,
+        signed,
+        checked,
         accepted,
         busy,
         taken,
@@ -213,7 +246,7 @@ fn audited(paid: Paid, shown: &[Shown], left: &[Left]) -> Paid {
 #[cfg(test)]
 mod tests {
     use super::{Bank, Paid, run};
-    use crate::pay::{PayPlan, reference};
+    use crate::pay::{Ownership, PayPlan, reference};
     use std::time::Duration;
 
     #[test]
@@ -230,7 +263,15 @@ mod tests {
     #[test]
     fn orders_that_find_no_place_are_counted_while_the_clock_runs() {
         let span = Duration::from_millis(200);
-        let plan = PayPlan { nodes: 4, accounts: 8, batch: 64, inflight: 256, warmup: Duration::ZERO, span };
+        let plan = PayPlan {
+            nodes: 4,
+            accounts: 8,
+            ownership: Ownership::Custodial,
+            batch: 64,
+            inflight: 256,
+            warmup: Duration::ZERO,
+            span,
+        };
         let mut bank = Bank::new(plan).expect("four members");
         // Two customers of each institution, each with one payment under way at most.
         bank.window = 1;
@@ -241,7 +282,15 @@ mod tests {
     #[test]
     fn replicas_that_cannot_be_opened_are_an_error_and_nothing_runs() {
         let span = Duration::from_millis(1);
-        let plan = PayPlan { nodes: 4, accounts: 8, batch: 64, inflight: 8, warmup: Duration::ZERO, span };
+        let plan = PayPlan {
+            nodes: 4,
+            accounts: 8,
+            ownership: Ownership::Custodial,
+            batch: 64,
+            inflight: 8,
+            warmup: Duration::ZERO,
+            span,
+        };
         let mut bank = Bank::new(plan).expect("four members");
         bank.window = 0;
         assert!(run(&bank).is_err(), "a window of nothing is refused");
@@ -250,8 +299,15 @@ mod tests {
     #[test]
     fn customers_get_their_money_although_their_issuer_may_pay_few_at_a_time() {
         let span = Duration::from_millis(50);
-        let plan =
-            PayPlan { nodes: 4, accounts: 2_048, batch: 64, inflight: 256, warmup: Duration::ZERO, span };
+        let plan = PayPlan {
+            nodes: 4,
+            accounts: 2_048,
+            ownership: Ownership::Custodial,
+            batch: 64,
+            inflight: 256,
+            warmup: Duration::ZERO,
+            span,
+        };
         let mut bank = Bank::new(plan).expect("four members");
         // Eight orders of 64 customers each, of which two may be under way.
         bank.window = 2;
@@ -263,7 +319,15 @@ mod tests {
     #[test]
     fn every_payment_settles_once_at_every_replica_and_no_unit_is_made_or_lost() {
         let (warmup, span) = (Duration::from_millis(20), Duration::from_millis(200));
-        let plan = PayPlan { nodes: 4, accounts: 400, batch: 64, inflight: 256, warmup, span };
+        let plan = PayPlan {
+            nodes: 4,
+            accounts: 400,
+            ownership: Ownership::Custodial,
+            batch: 64,
+            inflight: 256,
+            warmup,
+            span,
+        };
         let bank = Bank::new(plan).expect("four members");
         let paid = run(&bank).expect("settles");
         assert!(paid.sound(), "{paid:?}");
@@ -275,5 +339,29 @@ mod tests {
         );
         assert_eq!((paid.least, paid.most), (paid.taken, paid.taken), "{paid:?}");
         assert!(reference(&bank, 1_000).is_some_and(|(paid, wall)| paid == 1_000 && !wall.is_zero()));
+    }
+
+    #[test]
+    fn what_owners_sign_settles_once_and_is_checked_by_members_and_paid_for_by_the_load() {
+        let (warmup, span, ownership) =
+            (Duration::from_millis(20), Duration::from_millis(400), Ownership::SelfSigned);
+        let plan = PayPlan { nodes: 4, accounts: 40, ownership, batch: 64, inflight: 256, warmup, span };
+        let bank = Bank::new(plan).expect("four members");
+        let paid = run(&bank).expect("settles");
+        assert!(paid.sound() && paid.payments > 0, "{paid:?}");
+        assert_eq!((paid.least, paid.most), (paid.taken, paid.taken), "{paid:?}");
+        assert!(paid.checked > paid.payments && paid.signed > 0, "{paid:?}");
+        assert_eq!(paid.cpu.len(), 4);
+        assert!(reference(&bank, 1_000).is_some_and(|(paid, _)| paid == 1_000));
+    }
+
+    #[test]
+    fn what_an_owner_signed_and_found_no_place_is_given_again_before_what_is_behind_it() {
+        let (warmup, span, ownership) = (Duration::ZERO, Duration::from_millis(200), Ownership::SelfSigned);
+        let plan = PayPlan { nodes: 4, accounts: 8, ownership, batch: 64, inflight: 256, warmup, span };
+        let mut bank = Bank::new(plan).expect("four members");
+        bank.window = 1;
+        let paid = run(&bank).expect("settles");
+        assert!(paid.sound() && paid.busy > 0, "{paid:?}");
     }
 }

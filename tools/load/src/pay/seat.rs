@@ -1,15 +1,16 @@
 //! One replica with its customers, on a thread of its own.
 
 use super::bank::{Bank, Draw, payment};
+use super::owners::AHEAD;
 use crate::host::{Host, Said};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
-use synod_astro::{Batches, Draft, Input, Level, Output, Refusal};
+use synod_astro::{Batches, Draft, Input, Level, Line, Output, Refusal};
 use synod_broadcast::{SignedBroadcast, signed};
 use synod_crypto::Keys;
-use synod_ledger::{Account, AccountId};
+use synod_ledger::{Account, AccountId, Code, EntryId};
 use synod_machine::{Event, Job as _, Machine as _, To, Unrecoverable};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Bytes, Limits, Wire as _};
@@ -68,6 +69,33 @@ pub(super) struct Shown {
     pub(super) stable: AtomicU64,
     /// Bytes of the frames sent.
     pub(super) bytes: AtomicU64,
+    /// Signatures made.
+    pub(super) signed: AtomicU64,
+    /// Signatures checked, one by one or many at once.
+    pub(super) checked: AtomicU64,
+}
+
+/// Where orders of customers come from.
+enum Customers {
+    /// Their institution draws them.
+    Custodial(Draw),
+    /// They sign them.
+    Signing(Signing),
+}
+
+/// What customers signed.
+struct Signing {
+    lines: Receiver<Line>,
+    /// Given and not answered, by ticket.
+    asked: BTreeMap<u64, Line>,
+    /// Refused for now: they go first, and those before them in their logs before them.
+    again: BTreeMap<EntryId, Line>,
+}
+
+impl Signing {
+    fn next(&mut self) -> Option<Line> {
+        self.again.pop_first().map(|(_, line)| line).or_else(|| self.lines.try_recv().ok())
+    }
 }
 
 /// What is left of a replica.
@@ -90,7 +118,7 @@ pub(super) struct Seat<'a> {
     funding: VecDeque<Draft>,
     /// Funding orders without an answer, by ticket.
     funding_asked: BTreeMap<u64, Draft>,
-    draw: Draw,
+    customers: Customers,
     transfer: u128,
     ticket: u64,
     /// Orders that were given and not refused.
@@ -109,8 +137,14 @@ impl<'a> Seat<'a> {
         bank: &'a Bank,
         id: u8,
         (links, inbox): (Vec<Sender<Frame>>, Receiver<Frame>),
-        shown: &'a Shown,
+        (shown, lines): (&'a Shown, Option<Receiver<Line>>),
     ) -> Result<Self, Unrecoverable> {
+        let customers = match lines {
+            Some(lines) => {
+                Customers::Signing(Signing { lines, asked: BTreeMap::new(), again: BTreeMap::new() })
+            }
+            None => Customers::Custodial(Draw::new(u64::from(id))),
+        };
         Ok(Self {
             bank,
             id,
@@ -121,7 +155,7 @@ impl<'a> Seat<'a> {
             shown,
             funding: bank.funding(id).into(),
             funding_asked: BTreeMap::new(),
-            draw: Draw::new(u64::from(id)),
+            customers,
             transfer: 1 << 64,
             ticket: 0,
             given: 0,
@@ -163,24 +197,47 @@ impl<'a> Seat<'a> {
         let places = u64::from(self.host.machine().room().min(ORDERS)).min(places);
         let mut some = false;
         for _ in 0..places {
-            let draft = match phase {
-                FUND => self.funding.pop_front(),
-                PAY => {
-                    self.transfer += 1;
-                    Some(payment(self.bank, self.id, &mut self.draw, self.transfer))
-                }
-                _ => None,
-            };
-            let Some(draft) = draft else { break };
+            let Some(input) = self.order(phase, self.ticket + 1) else { break };
             self.given += 1;
             self.ticket += 1;
             some = true;
-            if phase == FUND {
-                self.funding_asked.insert(self.ticket, draft.clone());
-            }
-            self.host.push(Event::Input(Input::Order { ticket: self.ticket, draft }));
+            self.host.push(Event::Input(input));
         }
         some
+    }
+
+    /// The next order of a phase, if there is one.
+    fn order(&mut self, phase: u8, ticket: u64) -> Option<Input> {
+        match (phase, &mut self.customers) {
+            (FUND, _) => {
+                let draft = self.funding.pop_front()?;
+                self.funding_asked.insert(ticket, draft.clone());
+                Some(Input::Order { ticket, draft })
+            }
+            (PAY, Customers::Custodial(draw)) => {
+                self.transfer += 1;
+                Some(Input::Order { ticket, draft: payment(self.bank, self.id, draw, self.transfer) })
+            }
+            (PAY, Customers::Signing(signing)) => {
+                // As many as are signed ahead: what is behind a refused entry in its log is refused as well, and waits with it.
+                let line =
+                    if signing.again.len() < AHEAD { signing.next()? } else { signing.again.pop_first()?.1 };
+                signing.asked.insert(ticket, line.clone());
+                Some(Input::Signed { ticket, line })
+            }
+            _ => None,
+        }
+    }
+
+    /// An order of a customer who signs was refused; whether it is for now only.
+    fn put_back(&mut self, ticket: u64, why: Refusal) -> bool {
+        let Customers::Signing(signing) = &mut self.customers else { return false };
+        let Some(line) = signing.asked.remove(&ticket) else { return false };
+        let is_for_now = matches!(why, Refusal::Busy(_) | Refusal::Ledger(Code::SequenceGap | Code::Busy));
+        if is_for_now {
+            signing.again.insert(line.entry.id, line);
+        }
+        is_for_now
     }
 
     /// Takes frames that came; waits a moment for one where there is nothing else to do.
@@ -224,6 +281,10 @@ impl<'a> Seat<'a> {
                 return;
             }
             for job in jobs {
+                let cost = job.cost();
+                self.shown.signed.fetch_add(u64::from(cost.sign), Ordering::Relaxed);
+                let checked = u64::from(cost.verify) + u64::from(cost.batch_verify);
+                self.shown.checked.fetch_add(checked, Ordering::Relaxed);
                 self.host.push(Event::Done(job.run(&self.keys)));
             }
         }
@@ -236,13 +297,18 @@ impl<'a> Seat<'a> {
         match output {
             Output::Accepted { ticket, .. } => {
                 self.funding_asked.remove(&ticket);
+                if let Customers::Signing(signing) = &mut self.customers {
+                    signing.asked.remove(&ticket);
+                }
                 count(&self.shown.accepted);
             }
             Output::Refused { ticket, why } => {
                 self.given -= 1;
                 // A payment that finds no place is another customer's turn; money that was not handed out is missed for good.
                 self.funding.extend(self.funding_asked.remove(&ticket));
+                let is_put_back = self.put_back(ticket, why);
                 match why {
+                    _ if is_put_back => count(&self.shown.busy),
                     Refusal::Busy(_) => count(&self.shown.busy),
                     Refusal::Ledger(_) | Refusal::Exists(_) => self.left.faults += 1,
                 }

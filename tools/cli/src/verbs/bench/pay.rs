@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 use synod_config::SynError;
-use synod_load::pay::PayPlan;
+use synod_load::pay::{Ownership, PayPlan};
 
 /// Which part of a payment system is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -16,6 +16,16 @@ enum Part {
     Replicas,
     /// Nodes as processes with journals, over HTTP.
     Processes,
+}
+
+/// Who signs for customers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Owned {
+    /// Their institution.
+    Custodial,
+    /// They themselves, each payment; what that costs them is told apart.
+    #[value(name = "self")]
+    SelfSigned,
 }
 
 /// What is to be measured.
@@ -37,6 +47,9 @@ pub(super) struct PayOptions {
     /// Customers of all institutions together; 100000 of replicas and 1000 of processes unless said otherwise.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     accounts: Option<u32>,
+    /// Who signs for customers; they themselves of replicas alone.
+    #[arg(long, value_enum, default_value = "custodial")]
+    ownership: Owned,
     /// Payments, of processes.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     payments: u64,
@@ -103,6 +116,10 @@ impl PayOptions {
         let plan = PayPlan {
             nodes: self.nodes,
             accounts,
+            ownership: match self.ownership {
+                Owned::Custodial => Ownership::Custodial,
+                Owned::SelfSigned => Ownership::SelfSigned,
+            },
             batch: self.batch,
             inflight: self.inflight,
             warmup: self.warmup,
@@ -113,6 +130,9 @@ impl PayOptions {
 
     fn processes(self) -> Result<ProcessPlan, SynError> {
         let accounts = self.accounts(1_000)?;
+        if self.ownership != Owned::Custodial {
+            return Err(usage("--ownership self goes with --part replicas"));
+        }
         if self.faults.contains(&Fault::Kill) && matches!(self.durability, Durability::Volatile) {
             return Err(usage("--fault kill needs a journal: --durability fsync or nosync"));
         }

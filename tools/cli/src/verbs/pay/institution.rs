@@ -73,6 +73,11 @@ impl System {
         &self.genesis
     }
 
+    /// How long an answer may take.
+    pub(super) const fn patience(&self) -> Duration {
+        self.patience
+    }
+
     pub(super) fn is_drill(&self) -> bool {
         self.genesis.cluster().drill
     }
@@ -150,6 +155,12 @@ fn no_member(name: &str) -> SynError {
 impl<'a> Institution<'a> {
     pub(super) const fn name(&self) -> &'a str {
         self.name
+    }
+
+    /// Its number among the members, which the names of its accounts have.
+    pub(super) fn registrar(&self) -> u32 {
+        let mut names = self.system.genesis.members().iter().map(|member| &member.name).zip(0..);
+        names.find(|(name, _)| *name == self.name).map_or(u32::MAX, |(_, number)| number)
     }
 
     /// The ledger of the institution's money; `None` of a member that is no registrar and has none.

@@ -4,10 +4,11 @@ use super::institution::System;
 use super::orders;
 use crate::output::Report;
 use crate::proof::{Proof, invalid};
-use crate::verbs::client::{payment, shown_payment};
+pub(super) use crate::verbs::client::payment;
+use crate::verbs::client::shown_payment;
 use std::path::Path;
 use synod_config::{SynError, code};
-use synod_host::pay::{AccountId, Proved};
+use synod_host::pay::{AccountId, Entry, Level, Proved};
 
 /// Takes the receipt of a payment of the node that shows the highest level: of one, of the payer's institution, or of all.
 ///
@@ -53,6 +54,33 @@ pub(super) fn receipt(
         }
         None => Ok(report.field("proof", proof.to_line())),
     }
+}
+
+/// The receipt of an entry that its owner signed, of the member that shows the highest level, and that level.
+///
+/// # Errors
+/// SYN-3008 where nobody has a certificate of it, SYN-6002 where a node gives what proves nothing, and those of reaching nodes.
+pub(super) fn of_entry(system: &System, entry: &Entry) -> Result<(Proof, Level), SynError> {
+    let path = orders::path(entry.transfer, Some(entry.id.spender), "/receipt");
+    let mut last = SynError::of(code::NOT_FOUND, &[("what", &format!("transfer {}", entry.transfer))]);
+    let mut best: Option<(Proof, Level)> = None;
+    for at in system.all()? {
+        let found = at.get(&path).and_then(|found| {
+            let proof = Proof::parse(&found.to_string(), Path::new("the receipt"))?;
+            let proved = payment(&proof, system.genesis())?;
+            if proved.entry == *entry {
+                Ok((proof, proved.level))
+            } else {
+                Err(invalid("it is of another entry"))
+            }
+        });
+        match found {
+            Ok(found) if best.as_ref().is_none_or(|(_, level)| *level < found.1) => best = Some(found),
+            Ok(_) => {}
+            Err(error) => last = error,
+        }
+    }
+    best.ok_or(last)
 }
 
 /// A receipt may hold and be of another payment than was asked for.

@@ -1,0 +1,68 @@
+//! Customers who sign: those of one institution, each with its log, on a thread of their own.
+//!
+//! What they cost is the load's and no replica's, so it is counted apart. They sign ahead, as far as the channel to their institution has
+//! room: an entry names the one before it, so an institution gives what it refused again before what comes behind it.
+
+use super::bank::{Bank, Draw, payment};
+use std::sync::mpsc::SyncSender;
+use synod_astro::wallet::{Done, Job};
+use synod_astro::{Draft, Line};
+use synod_crypto::{Hash, Keys};
+use synod_ledger::{Digests, Entry, EntryId, genesis};
+use synod_machine::Job as _;
+
+/// Entries that are signed ahead.
+pub(super) const AHEAD: usize = 4_096;
+
+/// See the module.
+pub(super) struct Owners<'a> {
+    bank: &'a Bank,
+    registrar: u8,
+    /// Of each customer: its keys, its last place, and what stands there.
+    logs: Vec<(Keys, u64, Hash)>,
+    draw: Draw,
+    transfer: u128,
+}
+
+impl<'a> Owners<'a> {
+    pub(super) fn new(bank: &'a Bank, registrar: u8) -> Self {
+        let locals = 2..bank.customers() + 2;
+        let log = |local| {
+            let id = super::bank::account(registrar, local);
+            (Bank::owner(id), 0, genesis(id))
+        };
+        Self {
+            bank,
+            registrar,
+            logs: locals.map(log).collect(),
+            draw: Draw::new(u64::from(registrar)),
+            transfer: 1 << 64,
+        }
+    }
+
+    /// Signs until nobody takes it any more.
+    pub(super) fn run(mut self, lines: &SyncSender<Line>) {
+        while let Some(line) = self.next() {
+            if lines.send(line).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The next payment; none only where a plan names a customer who is none.
+    pub(super) fn next(&mut self) -> Option<Line> {
+        self.transfer += 1;
+        let draft = payment(self.bank, self.registrar, &mut self.draw, self.transfer);
+        let Draft { spender, kind, transfer, ledger, code, user_data, flags } = draft;
+        let at = usize::try_from(spender.local.checked_sub(2)?).ok()?;
+        let (keys, n, head) = self.logs.get_mut(at)?;
+        let id = EntryId { spender, n: *n + 1 };
+        let entry = Entry { id, prev: *head, kind, transfer, ledger, code, user_data, flags };
+        (*n, *head) = (id.n, Digests::default().entry(&entry));
+        let view = std::sync::Arc::clone(&self.bank.view);
+        match (Job::Sign { view, entry: entry.into() }).run(keys) {
+            Done::Signed(line) => Some(line),
+            Done::Shown { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What single pieces of work cost on this machine now: the prices of the model that a run is compared with.
+//!
+//! Each is the very work that a replica or a wallet does, timed on one thread.
+
+use super::bank::{Bank, Ownership};
+use super::owners::Owners;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use synod_astro::{Batches, Content, Job, Line, Made, Work};
+use synod_broadcast::SignedBroadcast;
+use synod_crypto::{Hash, PublicKey};
+use synod_machine::broadcast::Lot;
+use synod_machine::{Job as _, Machine};
+
+type Own = Job<<SignedBroadcast<Batches> as Machine>::Job>;
+
+/// Entries that are signed and checked.
+const COUNT: u32 = 1_024;
+
+/// See the module. Times are of one piece.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prices {
+    /// An owner signs an entry.
+    pub sign: Duration,
+    /// One signature of an owner is checked alone.
+    pub verify: Duration,
+    /// One is checked among those of a batch of 1,024.
+    pub batch_verify: Duration,
+    /// 64 bytes are hashed.
+    pub hash64: Duration,
+}
+
+impl Prices {
+    /// Measures them with the owners of a bank; `None` where nobody in it signs, which is so of custodial plans alone.
+    #[must_use]
+    pub fn measure(bank: &Bank) -> Option<Self> {
+        if bank.plan.ownership != Ownership::SelfSigned {
+            return None;
+        }
+        let mut owners = Owners::new(bank, 0);
+        let (lines, sign) = timed(|| (0..COUNT).map_while(|_| owners.next()).collect::<Vec<Line>>());
+        let keys: Vec<PublicKey> =
+            lines.iter().map(|line| Bank::owner(line.entry.id.spender).public()).collect();
+        let member = Bank::keys(0);
+        let view = || Arc::clone(&bank.view);
+        let admits = lines.iter().zip(&keys).map(|(line, key)| {
+            Own::Own(Work::Admit { ticket: 0, line: line.clone(), view: view(), key: *key })
+        });
+        let admits: Vec<Own> = admits.collect();
+        let (admitted, verify) = timed(|| admits.into_iter().map(|job| job.run(&member)).collect::<Vec<_>>());
+        let is_good = |done: &_| matches!(done, synod_astro::Done::Own(Made::Admitted { key: Some(_), .. }));
+        let content = Content { openings: Vec::new(), lines, imports: Vec::new() };
+        let (lot, prev) = (Lot { source: 0, sequence: 1 }, Hash::ZERO);
+        let build = Work::Build { shard: bank.view.context.shard, lot, prev, content, withs: None };
+        let synod_astro::Done::Own(Made::Built(opened, _)) = Own::Own(build).run(&member) else {
+            return None;
+        };
+        let wanted = keys.into_iter().map(Some).collect();
+        let check = Own::Own(Work::Check { opened, view: view(), keys: wanted });
+        let (checked, batch_verify) = timed(|| check.run(&member));
+        let synod_astro::Done::Own(Made::Checked { keys, .. }) = checked else { return None };
+        let all_good = admitted.iter().all(is_good) && keys.iter().all(Option::is_some);
+        let block = [7; 64];
+        let (_, hash64) =
+            timed(|| (0..COUNT).map(|_| Hash::of(std::hint::black_box(&block))).collect::<Vec<_>>());
+        let each = |all: Duration| all / COUNT;
+        let prices = Self {
+            sign: each(sign),
+            verify: each(verify),
+            batch_verify: each(batch_verify),
+            hash64: each(hash64),
+        };
+        all_good.then_some(prices)
+    }
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let begun = Instant::now();
+    let made = work();
+    (made, begun.elapsed())
+}
