@@ -9,6 +9,7 @@ use synod_machine::{Recover, Span};
 use synod_quorum::NodeId;
 
 use crate::shards::Shards;
+use crate::witness::Verify;
 
 /// What a replica needs to know.
 #[derive(Clone, Debug)]
@@ -122,6 +123,8 @@ pub struct Parameters {
     pub resend_max: Span,
     /// How often a cut is proposed; zero: never. The specification has 30 s; nodes make none until their index can go on from one.
     pub checkpoint_every: Span,
+    /// Whether every member checks every owner's signature (profile II-F).
+    pub verify: Verify,
 }
 
 impl Default for Parameters {
@@ -142,6 +145,7 @@ impl Default for Parameters {
             resend: Span::millis(500),
             resend_max: Span::secs(10),
             checkpoint_every: Span::ZERO,
+            verify: Verify::All,
         }
     }
 }
@@ -190,6 +194,10 @@ impl Parameters {
             (
                 self.profile != Profile::Funded && self.checkpoint_every != Span::ZERO,
                 "profiles I and II make no cuts",
+            ),
+            (
+                self.profile != Profile::Funded && self.verify != Verify::All,
+                "profiles I and II have no witnesses",
             ),
             (self.accounts_max == 0, "registrars open accounts"),
             (self.batch_wait == Span::ZERO, "batches wait some time for entries"),

@@ -355,6 +355,15 @@ impl Teller {
             Output::CutCertified { record, .. } => {
                 tracing::info!(number = record.number, root = %record.digest(), "a cut is certified");
             }
+            Output::FalseWitness { member, lot, .. } => {
+                let (lane, sequence) = (lot.source, lot.sequence);
+                tracing::error!(
+                    member = member.0,
+                    lane,
+                    sequence,
+                    "a member signed of owners' signatures what is not so"
+                );
+            }
             Output::TwoRoots { member, number, .. } => {
                 tracing::error!(member = member.0, number, "a member signed two states behind one cut");
             }
