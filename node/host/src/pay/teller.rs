@@ -356,11 +356,9 @@ impl Teller {
                 tracing::info!(number = record.number, root = %record.digest(), "a cut is certified");
             }
             Output::FalseWitness { member, lot, .. } => {
-                let (lane, sequence) = (lot.source, lot.sequence);
                 tracing::error!(
                     member = member.0,
-                    lane,
-                    sequence,
+                    ?lot,
                     "a member signed of owners' signatures what is not so"
                 );
             }
