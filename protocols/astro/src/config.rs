@@ -9,6 +9,7 @@ use synod_machine::{Recover, Span};
 use synod_quorum::NodeId;
 
 use crate::shards::Shards;
+use crate::witness::Verify;
 
 /// What a replica needs to know.
 #[derive(Clone, Debug)]
@@ -124,6 +125,8 @@ pub struct Parameters {
     pub checkpoint_every: Span,
     /// Whether the user is told of the certificates of all batches, for who audits its log, or only of those of its own accounts.
     pub shows_all: bool,
+    /// Whether every member checks every owner's signature (profile II-F).
+    pub verify: Verify,
 }
 
 impl Default for Parameters {
@@ -145,6 +148,7 @@ impl Default for Parameters {
             resend_max: Span::secs(10),
             checkpoint_every: Span::ZERO,
             shows_all: false,
+            verify: Verify::All,
         }
     }
 }
@@ -193,6 +197,10 @@ impl Parameters {
             (
                 self.profile != Profile::Funded && self.checkpoint_every != Span::ZERO,
                 "profiles I and II make no cuts",
+            ),
+            (
+                self.profile != Profile::Funded && self.verify != Verify::All,
+                "profiles I and II have no witnesses",
             ),
             (self.accounts_max == 0, "registrars open accounts"),
             (self.batch_wait == Span::ZERO, "batches wait some time for entries"),

@@ -19,6 +19,10 @@ synod_machine::faults! {
     TwoRoots = 4_308, "two_roots";
     /// Served a part of a state that is none.
     WrongRange = 4_309, "wrong_range";
+    /// Sent a word on owners' signatures that it did not sign, or that nobody asks for.
+    BadWitness = 4_310, "bad_witness";
+    /// Signed of owners' signatures what is not so.
+    FalseWitness = 4_311, "false_witness";
     /// Vouched for payments where nobody does, in another's name, or with a signature that is not good.
     BadCredit = 4_332, "bad_credit";
     /// Sent entries of a shard with a proof that is none.

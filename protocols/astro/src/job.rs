@@ -16,6 +16,7 @@ use crate::config::Profile;
 use crate::cut::{CertifiedCut, Counted, Cut, CutSign, CutSigned, CutState, NoCut};
 use crate::dependency::{self, Credit, Credited, Sub, Vouch, With, are_distinct};
 use crate::shards::Proofs;
+use crate::witness::{self, Witnessed};
 use crate::words::{Authorized, Receipt, Settled};
 
 /// What a batch is read for.
@@ -49,6 +50,26 @@ pub enum Work {
         view: Arc<View>,
         /// The key that each line's owner has, where it needs one.
         keys: Vec<Option<PublicKey>>,
+    },
+    /// The same, and says what was found.
+    Witness {
+        /// The batch.
+        opened: Arc<Opened>,
+        /// The members.
+        view: Arc<View>,
+        /// This node.
+        me: NodeId,
+        /// See [`Work::Check`].
+        keys: Vec<Option<PublicKey>>,
+    },
+    /// Checks a member's word on owners' signatures.
+    Look {
+        /// The members.
+        view: Arc<View>,
+        /// Who sent it.
+        from: NodeId,
+        /// The word.
+        word: Witnessed,
     },
     /// Checks an owner's signature on an order.
     Admit {
@@ -183,6 +204,24 @@ pub enum Made {
         /// Entries that are backed with something that does not pay their spenders.
         forged: BTreeSet<u32>,
     },
+    /// Signatures were checked for others as well.
+    Witnessed {
+        /// The batch.
+        opened: Arc<Opened>,
+        /// The keys that were wanted.
+        wanted: Vec<Option<PublicKey>>,
+        /// The key under which each line's signature is good.
+        keys: Vec<Option<PublicKey>>,
+        /// What is said of it.
+        word: Witnessed,
+    },
+    /// A word on owners' signatures was checked.
+    Looked {
+        /// Who sent it.
+        from: NodeId,
+        /// The word, if it is signed well.
+        word: Option<Witnessed>,
+    },
     /// An order's signature was checked.
     Admitted {
         /// Of the order.
@@ -315,16 +354,17 @@ impl Work {
                 let keys = check(&opened, &view, &owners, keys);
                 Made::Checked { opened, keys, forged }
             }
-            Self::Admit { ticket, line, view, key } => {
-                let digest = Digests::default().entry(&line.entry);
-                let good = match line.auth {
-                    Auth::Owner(signature) => {
-                        owner_claim(&view, Authorized { entry: digest }, key, signature).verify(keys).is_ok()
-                    }
-                    Auth::Institution => false,
-                };
-                Made::Admitted { ticket, line, key: good.then_some(key) }
+            Self::Witness { opened, view, me, keys: wanted } => {
+                let good = check(&opened, &view, &wanted, keys);
+                let word = witness::bear((&view, me), &opened, (&wanted, &good), keys);
+                Made::Witnessed { opened, wanted, keys: good, word }
             }
+            Self::Look { view, from, word } => {
+                let is_good =
+                    witness::claim(&view, from, &word).is_some_and(|claim| claim.verify(keys).is_ok());
+                Made::Looked { from, word: is_good.then_some(word) }
+            }
+            Self::Admit { ticket, line, view, key } => admitted(ticket, line, (&view, key), keys),
             Self::Vouch { view, me, of, ids, digests, open, to } => {
                 let root = root(&digests);
                 let statement = Credited { context: view.context, root, open: open.digest() };
@@ -388,6 +428,10 @@ impl Work {
                 let signed = keys.iter().flatten().count() + words;
                 Cost { batch_verify: u32::try_from(signed).unwrap_or(u32::MAX), ..Cost::default() }
             }
+            Self::Witness { keys, .. } => {
+                let signed = u32::try_from(keys.iter().flatten().count()).unwrap_or(u32::MAX);
+                Cost { sign: 1, batch_verify: signed, ..Cost::default() }
+            }
             Self::Build { content, .. } => {
                 let lines = content.lines.len() + content.imports.len();
                 let bytes = (lines * size_of::<Line>()) as u64;
@@ -397,9 +441,11 @@ impl Work {
                 Cost { sign: 1, hashed: 64 * digests.len() as u64, ..Cost::default() }
             }
             Self::Sign { .. } => Cost { sign: 1, ..Cost::default() },
-            Self::Admit { .. } | Self::Receipt { .. } | Self::Credit { .. } | Self::CutSign { .. } => {
-                Cost { verify: 1, ..Cost::default() }
-            }
+            Self::Admit { .. }
+            | Self::Look { .. }
+            | Self::Receipt { .. }
+            | Self::Credit { .. }
+            | Self::CutSign { .. } => Cost { verify: 1, ..Cost::default() },
             Self::Root { counted, .. } => {
                 // A leaf of some 700 bytes with its salt and its rest, and a node of as many above it.
                 Cost { sign: 1, hashed: 1_400 * counted.accounts.len() as u64, ..Cost::default() }
@@ -419,8 +465,11 @@ impl Work {
     fn peer(&self) -> Option<NodeId> {
         match self {
             Self::Read { lot, .. } => Some(NodeId(u32::from(lot.source))),
-            Self::Check { opened, .. } => Some(NodeId(u32::from(opened.lot().source))),
-            Self::Receipt { from, .. }
+            Self::Check { opened, .. } | Self::Witness { opened, .. } => {
+                Some(NodeId(u32::from(opened.lot().source)))
+            }
+            Self::Look { from, .. }
+            | Self::Receipt { from, .. }
             | Self::Bundle { from, .. }
             | Self::Credit { from, .. }
             | Self::CutSign { from, .. }
@@ -429,6 +478,16 @@ impl Work {
             Self::Admit { .. } | Self::Build { .. } | Self::Sign { .. } | Self::Vouch { .. } => None,
         }
     }
+}
+
+/// Checks an owner's signature on an order.
+fn admitted(ticket: u64, line: Line, (view, key): (&View, PublicKey), keys: &Keys) -> Made {
+    let statement = Authorized { entry: Digests::default().entry(&line.entry) };
+    let is_good = match line.auth {
+        Auth::Owner(signature) => owner_claim(view, statement, key, signature).verify(keys).is_ok(),
+        Auth::Institution => false,
+    };
+    Made::Admitted { ticket, line, key: is_good.then_some(key) }
 }
 
 fn is_signed(view: &View, from: NodeId, sign: &CutSign, keys: &Keys) -> bool {
@@ -475,7 +534,13 @@ pub(crate) fn receipt_claim(view: &View, from: NodeId, receipt: &Receipt) -> Opt
     view.claim(from, statement, receipt.signature)
 }
 
-fn check(opened: &Opened, view: &View, owners: &[Option<PublicKey>], keys: &Keys) -> Vec<Option<PublicKey>> {
+/// The key under which the signature of each line is good, of those that are wanted.
+pub(crate) fn check(
+    opened: &Opened,
+    view: &View,
+    owners: &[Option<PublicKey>],
+    keys: &Keys,
+) -> Vec<Option<PublicKey>> {
     let mut claims = Vec::new();
     let mut at = Vec::new();
     for ((index, line, digest), owner) in opened.lines().zip(owners) {

@@ -70,6 +70,7 @@ mod trace;
 pub mod views;
 mod waits;
 pub mod wallet;
+mod witness;
 mod words;
 mod xlog;
 
@@ -94,6 +95,7 @@ pub use receipt::{
 pub use replica::{Carrier, Replica};
 pub use shards::{Neighbour, Shards};
 pub use trace::Rule;
+pub use witness::{FalseWitness, Looked, Verify, Witnessed};
 pub use words::{
     Authorized, Draft, Input, LOOKED_MAX, Level, Message, Output, Promise, Receipt, Record, Refusal, Seen,
     Settled, Timer, Word,

@@ -17,6 +17,7 @@ mod recover;
 mod shards;
 mod show;
 mod views;
+mod witness;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -250,6 +251,7 @@ impl<B: Carrier> Replica<B> {
             Message::Own(Word::AskReceipts(lots)) => self.on_ask_receipts(from, &lots, turn),
             Message::Own(Word::Want { id, digest }) => self.on_want(from, id, digest, turn),
             Message::Own(Word::Here(line)) => self.on_here(from, line, turn),
+            Message::Own(Word::Witnessed(word)) => self.on_witness(from, word, turn),
             Message::Own(Word::CutPropose(cut)) => self.on_cut_proposed(from, *cut, turn),
             Message::Own(Word::CutSign(sign)) => self.on_cut_sign(from, sign, turn),
             Message::Own(Word::AskCut(above)) => self.on_ask_cut(from, above, turn),
@@ -287,6 +289,10 @@ impl<B: Carrier> Replica<B> {
                 (_, None) => {}
             },
             Made::Checked { opened, keys, forged } => self.on_checked(&opened, keys, forged, turn),
+            Made::Witnessed { opened, wanted, keys, word } => {
+                self.on_witnessed(&opened, (wanted, keys), word, turn);
+            }
+            Made::Looked { from, word } => self.on_looked(from, word, turn),
             Made::Vouched { credit, ids, digests, to } => self.on_vouched(&credit, (ids, digests), to, turn),
             Made::Credit { from, credit } => match credit {
                 Some(credit) => self.count_credit(&credit, turn),
@@ -333,6 +339,7 @@ impl<B: Carrier> Replica<B> {
             Event::Timer(Timer::Fetch) => self.on_fetch_due(turn),
             Event::Timer(Timer::Border) => self.on_border_due(turn),
             Event::Timer(Timer::Proof(id)) => self.on_proof_due(id, turn),
+            Event::Timer(Timer::Witness(lot)) => self.on_witness_due(lot, turn),
             Event::Done(Done::Broadcast(done)) => self.tell(Event::Done(done), turn),
             Event::Done(Done::Own(made)) => self.on_made(made, turn),
             Event::Loaded { name, bytes } => {
@@ -453,6 +460,7 @@ impl<B: Carrier> Bounded for Replica<B> {
             + desk::queue_bytes_max(parameters)
             + 8 * feed::UNKEPT_MAX as u64 * size_of::<(u128, EntryId)>() as u64
             + batches * (8 * payload + 4_096)
+            + members * Lane::looks_max(members, parameters)
             + accounts * parameters.window * line
             + self.shown_max() * size_of::<(u64, Lot)>() as u64
             + pull::DESCENDED_MAX as u64 * 2 * line

@@ -53,6 +53,10 @@ names! {
     Elsewhere = "elsewhere";
     /// A wallet without its file takes its account over.
     TakeOver = "take_over";
+    /// The words of f + 1 members on owners' signatures are taken.
+    Rely = "rely";
+    /// Owners' signatures that witnesses were to check are checked here.
+    CheckAlone = "check_alone";
     /// Certified entries leave for another shard.
     Export = "export";
     /// Entries of another shard are credited.

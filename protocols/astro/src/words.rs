@@ -13,6 +13,7 @@ use crate::bundle::{Bundle, BundleId, PLACES_MAX, Place};
 use crate::cut::{CertifiedCut, Cut, CutCertificate, CutSign, LaneEnd, Piece, Proof, RootRecord, Served};
 use crate::dependency::{Credit, DEPENDENCIES_MAX, Dependency};
 use crate::wallet::Log;
+use crate::witness::Witnessed;
 
 /// Receipts asked for at once.
 pub(crate) const ASKED_MAX: usize = 64;
@@ -71,6 +72,8 @@ wire! {
         },
         /// Here it is.
         3 = Here(Line),
+        /// What a member found of owners' signatures.
+        4 = Witnessed(Witnessed),
         /// This is what has settled here: sign the state behind it, please.
         16 = CutPropose(Box<Cut>),
         /// A member's signature on the state behind a cut.
@@ -419,6 +422,8 @@ pub enum Timer<T> {
     Border,
     /// Ask the next peer for the proof of an entry that crosses.
     Proof(EntryId),
+    /// Check the owners' signatures of this batch, for witnesses are silent.
+    Witness(Lot),
 }
 
 /// What the local user asks.
@@ -651,6 +656,15 @@ pub enum Output {
         record: Box<RootRecord>,
         /// The proof.
         certificate: Box<CutCertificate>,
+    },
+    /// A member signed of owners' signatures what is not so.
+    FalseWitness {
+        /// Who.
+        member: synod_quorum::NodeId,
+        /// Of which batch.
+        lot: Lot,
+        /// A [`crate::FalseWitness`].
+        evidence: Bytes,
     },
     /// A member signed two states behind one cut.
     TwoRoots {

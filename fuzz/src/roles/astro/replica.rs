@@ -313,6 +313,7 @@ impl Play for World {
             | Output::Proof { .. }
             | Output::Conflict { .. } => {}
             Output::CaughtUp { number, .. } => unreachable!("cut {number}, and nobody falls that far behind"),
+            Output::FalseWitness { member, .. } => unreachable!("{member} is no witness: everybody checks"),
             Output::TwoRoots { member, .. } => assert_eq!(member, LIAR, "an honest member is shown with two"),
         }
     }

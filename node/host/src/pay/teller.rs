@@ -355,6 +355,13 @@ impl Teller {
             Output::CutCertified { record, .. } => {
                 tracing::info!(number = record.number, root = %record.digest(), "a cut is certified");
             }
+            Output::FalseWitness { member, lot, .. } => {
+                tracing::error!(
+                    member = member.0,
+                    ?lot,
+                    "a member signed of owners' signatures what is not so"
+                );
+            }
             Output::TwoRoots { member, number, .. } => {
                 tracing::error!(member = member.0, number, "a member signed two states behind one cut");
             }

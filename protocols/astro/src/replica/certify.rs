@@ -74,6 +74,7 @@ impl<B: Carrier> Replica<B> {
             self.contradict(opened, at, turn);
         }
         self.uncarry(lot);
+        self.rely_no_more(lot, turn);
         self.on_imported_here(&news.imported, turn);
         self.settle(news.changed, turn);
         self.vouch(Some(opened), turn);

@@ -62,8 +62,7 @@ impl<B: Carrier> Replica<B> {
                 self.judge(&opened, keys, BTreeSet::new(), turn);
                 continue;
             }
-            self.lane_mut(lane).checking = Some(opened.lot().sequence);
-            compute(turn, Work::Check { opened, view: Arc::clone(&self.config.view), keys });
+            self.check_owners(opened, keys, turn);
         }
     }
 

@@ -8,6 +8,8 @@ use synod_ledger::{EntryId, Opening, Units};
 use synod_machine::broadcast::Except;
 
 use crate::batch::Opened;
+use crate::config::Parameters;
+use crate::witness::Witnessed;
 use crate::words::Receipt;
 
 /// One batch of a lane.
@@ -87,6 +89,25 @@ impl Batch {
     }
 }
 
+/// A batch whose owners' signatures witnesses check, and the keys that this node would check them under.
+#[derive(Clone, Debug)]
+pub(super) struct Reliance {
+    pub(super) opened: Arc<Opened>,
+    pub(super) keys: Vec<Option<PublicKey>>,
+}
+
+/// What was found of the owners' signatures of a batch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Looks {
+    /// By others.
+    pub(super) words: BTreeMap<u8, Witnessed>,
+    /// By this node, with the batch and the keys that it checked under.
+    pub(super) own: Option<(Witnessed, Arc<Opened>, Vec<Option<PublicKey>>)>,
+}
+
+/// Batches that are judged, and whose words are kept: who lies about them is convicted as long as they are.
+const LOOKED: u64 = 2;
+
 /// One representative's lane.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
@@ -100,6 +121,10 @@ pub(super) struct Lane {
     pub(super) waiting: BTreeMap<u64, Arc<Opened>>,
     /// The batch whose signatures are being checked.
     pub(super) checking: Option<u64>,
+    /// The same one, where others check them.
+    pub(super) reliance: Option<Reliance>,
+    /// What was found of owners' signatures, by batch.
+    pub(super) looks: BTreeMap<u64, Looks>,
     pub(super) batches: BTreeMap<u64, Batch>,
     /// The accounts of all batches up to this one are open.
     pub(super) opened: u64,
@@ -114,6 +139,38 @@ pub(super) struct Lane {
 }
 
 impl Lane {
+    /// What is found of batches up to this one is forgotten.
+    pub(super) const fn looked_from(&self) -> u64 {
+        self.judged.saturating_sub(LOOKED)
+    }
+
+    /// What was found of a batch.
+    pub(super) fn looks(&mut self, sequence: u64) -> &mut Looks {
+        let from = self.looked_from();
+        self.looks.retain(|at, _| *at > from);
+        self.looks.entry(sequence).or_default()
+    }
+
+    /// Bytes that words on owners' signatures take, of so many members.
+    pub(super) fn looks_max(members: u64, parameters: &Parameters) -> u64 {
+        let words =
+            (parameters.lane_window + LOOKED) * (members + 1) * 2 * size_of::<(u8, Witnessed)>() as u64;
+        let batch = u64::from(parameters.payload_max())
+            + u64::from(parameters.batch_max) * size_of::<Option<PublicKey>>() as u64;
+        words + (LOOKED + 2) * 8 * batch
+    }
+
+    fn looks_bytes(&self) -> u64 {
+        let own = self.looks.values().filter_map(|looks| looks.own.as_ref());
+        let own = own.map(|(_, opened, keys)| (opened, keys));
+        let waits = self.reliance.iter().map(|reliance| (&reliance.opened, &reliance.keys));
+        let batches = own
+            .chain(waits)
+            .map(|(opened, keys)| opened.bytes() + (keys.len() * size_of::<Option<PublicKey>>()) as u64);
+        let words: usize = self.looks.values().map(|looks| looks.words.len() + 1).sum();
+        batches.sum::<u64>() + (words * 2 * size_of::<(u8, Witnessed)>()) as u64
+    }
+
     /// Counts accounts as opened, each once.
     pub(super) fn grant(&mut self, openings: &[Opening]) {
         for opening in openings.iter().filter(|opening| opening.id.local > self.locals).collect::<Vec<_>>() {
@@ -219,6 +276,6 @@ impl Lane {
                     as u64
         });
         let waiting = self.waiting.values().map(|opened| opened.bytes());
-        batches.chain(waiting).sum()
+        batches.chain(waiting).sum::<u64>() + self.looks_bytes()
     }
 }

@@ -9,7 +9,7 @@ use synod_machine::{Condition, Effect, Event, Job as _, Log, Recover as _, Span,
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
-use crate::bank::{Message, Replica, config, cutting, keys};
+use crate::bank::{Message, Replica, config, cutting, keys, witnessing};
 use crate::forge::{ALL, commit, prepare, said};
 
 pub(crate) type Record = synod_astro::Record<signed::Record>;
@@ -41,6 +41,12 @@ impl Alone {
     /// The same where cuts are proposed.
     pub(crate) fn cutting() -> Self {
         Self::with(cutting(4, NodeId(0), Span::secs(1)).config.parameters, Vec::new(), BTreeMap::new())
+    }
+
+    /// The same where witnesses check owners' signatures.
+    pub(crate) fn witnessing(margin: u8) -> Self {
+        let parameters = witnessing(4, NodeId(0), margin).config.parameters;
+        Self::with(parameters, Vec::new(), BTreeMap::new())
     }
 
     fn with(parameters: Parameters, records: Vec<Record>, blobs: BTreeMap<Hash, Bytes>) -> Self {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use synod_astro::wallet::Log;
 use synod_astro::{
     Auth, Authorized, Batches, Config, CutCertificate, Draft, Input, Level, Line, Opened, Output, Parameters,
-    Proof, Receipt, Refusal, RootRecord, Seen, Setup,
+    Proof, Receipt, Refusal, RootRecord, Seen, Setup, Verify,
 };
 use synod_broadcast::signed::{self, Context, View};
 use synod_broadcast::{Lot, SignedBroadcast};
@@ -91,6 +91,13 @@ pub(crate) fn cutting(n: u32, me: NodeId, checkpoint_every: Span) -> Setup<Signe
     config.parameters.checkpoint_every = checkpoint_every;
     let channel = signed::Setup::under(me, view(n), config.parameters.bounds());
     Setup { config, channel: Box::new(channel) }
+}
+
+/// The same where witnesses check owners' signatures, so many beyond those that are needed.
+pub(crate) fn witnessing(n: u32, me: NodeId, margin: u8) -> Setup<SignedBroadcast<Batches>> {
+    let mut setup = config(n, me);
+    setup.config.parameters.verify = Verify::Witness { margin };
+    setup
 }
 
 /// What a member knows, whatever it broadcasts with: no cuts are proposed.
@@ -187,6 +194,8 @@ pub(crate) struct Told {
     pub(crate) rejected: BTreeSet<EntryId>,
     /// Whether digests cover more than the entries.
     has_backings: bool,
+    /// Members that were shown with a word on signatures which is not so.
+    pub(crate) false_witnesses: BTreeSet<NodeId>,
     pub(crate) order: BTreeMap<u64, EntryId>,
     balances: BTreeMap<AccountId, i128>,
     pub(crate) accepted: BTreeMap<u64, (Entry, Hash)>,
@@ -295,6 +304,7 @@ impl Told {
             }
             Output::Proof { ticket, proof } => drop(self.proofs.insert(ticket, proof.map(|proof| *proof))),
             Output::CaughtUp { .. } => self.caught_up += 1,
+            Output::FalseWitness { member, .. } => drop(self.false_witnesses.insert(member)),
             Output::TwoRoots { member, .. } => unreachable!("{member} signs two roots, and nobody lies"),
             Output::Numbered { ticket, account } => drop(self.numbered.insert(ticket, account)),
             Output::Opened(account) => self.opened.push(account),
@@ -317,6 +327,8 @@ pub(crate) struct Bank {
     n: u32,
     /// How often cuts are proposed.
     cuts: Span,
+    /// Witnesses beyond those that are needed, where there are witnesses.
+    margin: Option<u8>,
     pub(crate) told: Vec<Told>,
 }
 
@@ -327,7 +339,13 @@ impl Bank {
 
     /// The same where cuts are proposed.
     pub(crate) fn cutting(n: u32, seed: u64, cuts: Span) -> World {
-        Members::new(n, seed, Self { n, cuts, told: (0..n).map(|_| Told::default()).collect() })
+        Members::new(n, seed, Self { n, cuts, margin: None, told: (0..n).map(|_| Told::default()).collect() })
+    }
+
+    /// The same without cuts, where witnesses check owners' signatures.
+    pub(crate) fn witnessing(n: u32, seed: u64, margin: u8) -> World {
+        let told = (0..n).map(|_| Told::default()).collect();
+        Members::new(n, seed, Self { n, cuts: Span::ZERO, margin: Some(margin), told })
     }
 }
 
@@ -335,7 +353,10 @@ impl Users for Bank {
     type Machine = Replica;
 
     fn config(&self, id: NodeId) -> Setup<SignedBroadcast<Batches>> {
-        cutting(self.n, id, self.cuts)
+        match self.margin {
+            Some(margin) => witnessing(self.n, id, margin),
+            None => cutting(self.n, id, self.cuts),
+        }
     }
 
     fn keys(&self, id: NodeId) -> Keys {

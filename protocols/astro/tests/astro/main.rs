@@ -24,15 +24,16 @@ mod restarts;
 mod shards;
 mod waits;
 mod wallet;
+mod witnesses;
 
 use synod_astro::audit::{Beside, Carried, Head, Item};
 use synod_astro::wallet::{Answer, Log, Record as WalletRecord, Word as WalletWord};
 use synod_astro::{
     Adjacent, Auth, Authorized, BackedBatch, Backing, Balance, Batch, Bundle, BundleId, CertifiedCut, Credit,
     Credited, Crossed, Cut, CutCertificate, CutSign, CutSigned, CutSignedBy, Dependency, Draft, EntryProof,
-    Exception, Format, Header, Imports, LaneEnd, LedgerRoot, Line, OpenHold, PaymentReceipt, Piece, Place,
-    Promise, Proof, Proven, Range, Receipt, RootRecord, Served, Settled, SettledBy, Shown, StoodAt, Sub,
-    Vouch, Word,
+    Exception, FalseWitness, Format, Header, Imports, LaneEnd, LedgerRoot, Line, Looked, OpenHold,
+    PaymentReceipt, Piece, Place, Promise, Proof, Proven, Range, Receipt, RootRecord, Served, Settled,
+    SettledBy, Shown, StoodAt, Sub, Vouch, Witnessed, Word,
 };
 
 use synod_astro::views::{
@@ -101,6 +102,9 @@ synod_wire::conformance!(
     Shown,
     Sub,
     Vouch,
+    Looked,
+    Witnessed,
+    FalseWitness,
     Word,
     Message,
     Record,

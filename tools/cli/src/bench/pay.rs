@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 use synod_config::{Exit, SynError, code};
-use synod_load::pay::{Bank, Ownership, Paid, PayPlan, Prices, reference, run as run_replicas};
+use synod_load::pay::{Bank, Ownership, Paid, PayPlan, Prices, Verify, reference, run as run_replicas};
 
 /// Payments of the reference ledger.
 const REFERENCE: u64 = 300_000;
@@ -117,13 +117,24 @@ fn micros(span: Duration) -> Value {
     rounded(span.as_secs_f64() * 1e6)
 }
 
+/// The word of who checks, and how many members that are: with witnesses f of them and the representative.
+fn verify(plan: &PayPlan) -> (&'static str, u8) {
+    match plan.verify {
+        Verify::All => ("all", plan.nodes),
+        Verify::Witness { margin } => {
+            ("witness", (plan.nodes.saturating_sub(1) / 3).saturating_add(margin) + 1)
+        }
+    }
+}
+
 /// Payments a second that the cores of this machine could do, at these prices, if replicas did nothing but check what owners sign, as many
 /// at once as a batch has, and keep books, and the load nothing but sign.
 fn model(plan: &PayPlan, reference: f64, prices: Option<Prices>) -> f64 {
     let cores = float(std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64));
     let nodes = float(u64::from(plan.nodes));
-    let crypto =
-        prices.map_or(0.0, |prices| prices.sign.as_secs_f64() + nodes * prices.batch_verify.as_secs_f64());
+    let crypto = prices.map_or(0.0, |prices| {
+        prices.sign.as_secs_f64() + float(u64::from(verify(plan).1)) * prices.batch_verify.as_secs_f64()
+    });
     let each = crypto + if reference > 0.0 { nodes / reference } else { 0.0 };
     if each > 0.0 { cores / each } else { 0.0 }
 }
@@ -178,7 +189,7 @@ fn report(bench: &PayBench, (alone, prices): ((u64, Duration), Option<Prices>), 
             json!({
                 "part": "replicas", "process": "one: no socket, no disk",
                 "config": {
-                    "profile": "II-F", "ownership": ownership(&plan), "nodes": plan.nodes, "shards": 1,
+                    "profile": "II-F", "ownership": ownership(&plan), "verify": verify(&plan).0, "nodes": plan.nodes, "shards": 1,
                     "accounts": plan.accounts, "batch": plan.batch, "inflight": plan.inflight,
                     "dist": "uniform", "workload": "pay",
                 },
@@ -188,7 +199,10 @@ fn report(bench: &PayBench, (alone, prices): ((u64, Duration), Option<Prices>), 
                 "unit_costs": costs,
                 "model_pps": rounded(model),
                 "ratio": { "reference": over(reference), "model": over(model) },
-                "semantics": "f liars of 3f + 1, every signature checked, no total order, nothing is kept",
+                "semantics": format!(
+                    "f liars of 3f + 1, owners' signatures checked by {} members, all others by all, no total order, nothing is kept",
+                    verify(&plan).1
+                ),
                 "unavailable": reasons,
             }),
         )

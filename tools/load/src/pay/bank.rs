@@ -4,7 +4,7 @@ use crate::workload::mix;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use synod_astro::{Batches, Config, Draft, Parameters, Setup};
+use synod_astro::{Batches, Config, Draft, Parameters, Setup, Verify};
 use synod_broadcast::{SignedBroadcast, signed};
 use synod_crypto::{Hash, Keys, Seed};
 use synod_host::pay::view_of;
@@ -34,6 +34,8 @@ pub struct PayPlan {
     pub accounts: u32,
     /// Who signs for them.
     pub ownership: Ownership,
+    /// Who checks what they sign.
+    pub verify: Verify,
     /// Most payments of a batch.
     pub batch: u32,
     /// Payments on their way at each replica.
@@ -99,7 +101,7 @@ impl Bank {
         let line = if self.plan.ownership == Ownership::SelfSigned { 240 } else { 160 };
         let batch_bytes = self.plan.batch.saturating_mul(line).max(usual.batch_bytes);
         let (batch_max, window) = (self.plan.batch, self.window);
-        let parameters = Parameters { batch_max, batch_bytes, window, ..usual };
+        let parameters = Parameters { batch_max, batch_bytes, window, verify: self.plan.verify, ..usual };
         let cap = Units(u128::from(FUNDS) * u128::from(self.customers()));
         let me = NodeId(u32::from(me));
         let config = Config {

@@ -25,3 +25,4 @@ pub use bank::{Bank, Ownership, PayPlan};
 pub use prices::Prices;
 pub use reference::reference;
 pub use replicas::{Paid, run};
+pub use synod_astro::Verify;

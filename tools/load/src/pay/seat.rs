@@ -88,7 +88,7 @@ struct Signing {
     lines: Receiver<Line>,
     /// Given and not answered, by ticket.
     asked: BTreeMap<u64, Line>,
-    /// Refused for now: they go first, and those before them in their logs before them.
+    /// Found no place: they go first, and those before them in their logs before them.
     again: BTreeMap<EntryId, Line>,
 }
 
@@ -229,15 +229,15 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// An order of a customer who signs was refused; whether it is for now only.
+    /// An order of a customer who signs was refused; whether it is given again.
     fn put_back(&mut self, ticket: u64, why: Refusal) -> bool {
         let Customers::Signing(signing) = &mut self.customers else { return false };
         let Some(line) = signing.asked.remove(&ticket) else { return false };
-        let is_for_now = matches!(why, Refusal::Busy(_) | Refusal::Ledger(Code::SequenceGap | Code::Busy));
-        if is_for_now {
+        let is_again = matches!(why, Refusal::Busy(_) | Refusal::Ledger(Code::SequenceGap | Code::Busy));
+        if is_again {
             signing.again.insert(line.entry.id, line);
         }
-        is_for_now
+        is_again
     }
 
     /// Takes frames that came; waits a moment for one where there is nothing else to do.
@@ -340,6 +340,7 @@ impl<'a> Seat<'a> {
             Output::TwoBatches { .. }
             | Output::CaughtUp { .. }
             | Output::TwoRoots { .. }
+            | Output::FalseWitness { .. }
             | Output::Contradiction { .. }
             | Output::Conflict { .. } => {
                 self.left.faults += 1;

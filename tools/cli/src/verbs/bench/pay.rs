@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 use synod_config::SynError;
-use synod_load::pay::{Ownership, PayPlan};
+use synod_load::pay::{Ownership, PayPlan, Verify};
 
 /// Which part of a payment system is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -26,6 +26,15 @@ enum Owned {
     /// They themselves, each payment; what that costs them is told apart.
     #[value(name = "self")]
     SelfSigned,
+}
+
+/// Who checks what customers sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Verified {
+    /// Every member.
+    All,
+    /// The representative and f witnesses, whose word the others take.
+    Witness,
 }
 
 /// What is to be measured.
@@ -50,6 +59,9 @@ pub(super) struct PayOptions {
     /// Who signs for customers; they themselves of replicas alone.
     #[arg(long, value_enum, default_value = "custodial")]
     ownership: Owned,
+    /// Who checks what customers sign, with --ownership self.
+    #[arg(long, value_enum)]
+    verify: Option<Verified>,
     /// Payments, of processes.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     payments: u64,
@@ -113,12 +125,19 @@ impl PayOptions {
         if !self.faults.is_empty() {
             return Err(usage("--fault goes with --part processes"));
         }
+        if self.verify.is_some() && self.ownership == Owned::Custodial {
+            return Err(usage("--verify goes with --ownership self: customers of institutions sign nothing"));
+        }
         let plan = PayPlan {
             nodes: self.nodes,
             accounts,
             ownership: match self.ownership {
                 Owned::Custodial => Ownership::Custodial,
                 Owned::SelfSigned => Ownership::SelfSigned,
+            },
+            verify: match self.verify {
+                Some(Verified::Witness) => Verify::Witness { margin: 0 },
+                Some(Verified::All) | None => Verify::All,
             },
             batch: self.batch,
             inflight: self.inflight,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use synod_astro::{Batches, Config, Parameters, Profile, Replica, Setup};
+use synod_astro::{Batches, Config, Parameters, Profile, Replica, Setup, Verify};
 use synod_broadcast::SignedBroadcast;
 use synod_broadcast::signed::{self, Context, View};
 use synod_crypto::{Hash, Keys};
@@ -175,6 +175,11 @@ impl Plan {
             resend_max: Span::millis(of("resend_max_ms", 2_000)).max(resend),
             checkpoint_every: Span::millis(of("checkpoint_ms", 0)),
             shows_all: of("shows_all", 0) == 1,
+            // One more than the witnesses beyond those that are needed; 0 where everybody checks.
+            verify: match u8::try_from(of("witness", 0)).ok().and_then(|witness| witness.checked_sub(1)) {
+                Some(margin) => Verify::Witness { margin },
+                None => Verify::All,
+            },
         }
     }
 

@@ -205,6 +205,8 @@ fn rule(protocol: &str, name: &'static str) -> Option<&'static str> {
         ("broadcast", "successor") => None,
         // Of profiles I and II, which no system here runs.
         ("astro", "hold" | "queue" | "L9.49_reject" | "L9.57_credit" | "L10.72_depend") => None,
+        // Of witnesses, whom no draw sets.
+        ("astro", "rely" | "check_alone") => None,
         ("broadcast", name) if name.starts_with("L5") => None,
         ("astro" | "broadcast", name) => Some(name),
         _ => None,

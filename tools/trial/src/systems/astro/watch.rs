@@ -370,6 +370,7 @@ impl Watch {
             Output::TwoBatches { .. }
             | Output::CaughtUp { .. }
             | Output::TwoRoots { .. }
+            | Output::FalseWitness { .. }
             | Output::Contradiction { .. } => self.shown(node, output),
             Output::Refused { .. }
             | Output::Queued { .. }
@@ -401,6 +402,13 @@ impl Watch {
             }
             Output::TwoRoots { .. } => {
                 self.book.borrow_mut().add("two_roots", 1);
+                Ok(())
+            }
+            Output::FalseWitness { member, .. } if self.acks.honest(member.0) => {
+                breach("X6", format!("member {} is shown with a false word on signatures", member.0))
+            }
+            Output::FalseWitness { .. } => {
+                self.book.borrow_mut().add("false_witnesses", 1);
                 Ok(())
             }
             // It takes more liars than there may be.

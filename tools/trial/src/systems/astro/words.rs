@@ -43,6 +43,7 @@ pub fn kind(body: &Bytes) -> Option<&'static str> {
             Word::AskReceipts(_) => "ask_receipts",
             Word::Want { .. } => "want",
             Word::Here(_) => "here",
+            Word::Witnessed(_) => "witnessed",
             Word::CutPropose(_) => "cut_propose",
             Word::CutSign(_) => "cut_sign",
             Word::AskCut(_) => "ask_cut",
@@ -99,6 +100,10 @@ impl Words for AstroWords {
             Message::Own(Word::Here(line)) => {
                 let id = line.entry.id;
                 Said::plain(format!("HERE {}/{}", id.spender, id.n))
+            }
+            Message::Own(Word::Witnessed(word)) => {
+                let found = if word.is_good { "good" } else { "bad" };
+                Said::marked(format!("WITNESS {} {found}", place(word.lot)), Mark::Promise)
             }
             Message::Own(Word::CutPropose(cut)) => {
                 Said::plain(format!("CUT {} but {}", cut.number, cut.exceptions.len()))
@@ -194,6 +199,10 @@ impl Words for AstroWords {
                 let root = short(&record.digest());
                 Said::marked(format!("has cut {} certified: {root}", record.number), Mark::Commit)
             }
+            Output::FalseWitness { member, lot, .. } => Said::marked(
+                format!("shows a false word of n{} on {}", member.0, place(*lot)),
+                Mark::Certificate,
+            ),
             Output::TwoRoots { member, number, .. } => Said::marked(
                 format!("shows two states of n{} behind cut {number}", member.0),
                 Mark::Certificate,
