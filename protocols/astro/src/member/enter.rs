@@ -68,8 +68,8 @@ impl<B: Carrier, C: Transferable + Clone> Member<B, C> {
     ) -> Option<views::Input> {
         let view = rolls.last().map(|roll| roll.id())?;
         if self.replica.is_none() || self.entered.views.last().map_or(0, View::number) != view.number {
-            let kept = states.iter().filter_map(|state| Kept::of(state.state.bytes()));
-            let mut entered = Entered::merged(rolls, kept);
+            let kept = |state: &SignedState| Some((state.member, Kept::of(state.state.bytes())?));
+            let mut entered = Entered::merged(rolls, states.iter().filter_map(kept).collect());
             if let Some(replica) = self.replica() {
                 entered.keep_own(replica.own_slots(&entered));
             }

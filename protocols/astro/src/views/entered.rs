@@ -16,6 +16,9 @@ use super::view::{CHANGES_MAX, Change, View};
 /// Most slots, and most places, that states of a quorum tell of.
 const PINNED_MAX: usize = 128 * SHOWN_MAX;
 
+/// Slots below a tip of a member that leaves which are open again, at most: as many as are worked on, twice.
+const GONE_MAX: u64 = 128;
+
 wire! {
     /// What was shown in a place, or in a slot.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,9 +59,30 @@ wire! {
     }
 }
 
+/// Slots between the tip of a member that stays and a higher one that a member which leaves showed are open again: whoever has their
+/// certificates may be gone. Of the last of them the payload is known, and what nobody else shows of the others an older certificate decides.
+fn lower(state: &mut Kept, here: &BTreeMap<u8, u64>, gone: &mut BTreeMap<Lot, Option<Hash>>) {
+    let mut tips = std::mem::take(&mut state.tips).into_vec();
+    tips.retain(|tip| {
+        let Lot { source, sequence } = tip.lot;
+        let stays = here.get(&source).copied().unwrap_or_default();
+        let is_known = sequence <= stays;
+        if !is_known {
+            let first = stays.max(sequence.saturating_sub(GONE_MAX)).saturating_add(1);
+            for between in first..sequence {
+                gone.entry(Lot { source, sequence: between }).or_insert(None);
+            }
+            gone.insert(tip.lot, Some(tip.shown.digest));
+        }
+        is_known
+    });
+    state.tips = tips.try_into().unwrap_or_default();
+}
+
 impl Pin {
     fn of(verdict: &Verdict) -> Self {
-        let digests: Vec<Hash> = verdict.shown().into_iter().map(|shown| shown.digest).collect();
+        let mut digests: Vec<Hash> = verdict.shown().into_iter().map(|shown| shown.digest).collect();
+        digests.retain(|digest| *digest != Hash::ZERO);
         Self { digests: digests.try_into().unwrap_or_default() }
     }
 
@@ -80,10 +104,30 @@ impl Pin {
 }
 
 impl Entered {
-    /// What states of a quorum come to for a member of the last of these views.
+    /// What states of a quorum, each with its member, come to for a member of the last of these views.
     #[must_use]
-    pub fn merged(rolls: &[Arc<Roll>], states: impl IntoIterator<Item = Kept>) -> Self {
-        let merged = merge_states(states);
+    pub fn merged(rolls: &[Arc<Roll>], states: Vec<(u8, Kept)>) -> Self {
+        let stays = |member: u8| rolls.last().is_some_and(|to| to.members().contains(NodeId::from(member)));
+        let mut here: BTreeMap<u8, u64> = BTreeMap::new();
+        for tip in states.iter().filter(|(member, _)| stays(*member)).flat_map(|(_, kept)| kept.tips.iter()) {
+            let known = here.entry(tip.lot.source).or_default();
+            *known = tip.lot.sequence.max(*known);
+        }
+        let (mut gone, mut kept) = (BTreeMap::new(), Vec::new());
+        for (member, mut state) in states {
+            if !stays(member) {
+                lower(&mut state, &here, &mut gone);
+            }
+            kept.push(state);
+        }
+        let mut merged = merge_states(kept);
+        for (lot, digest) in gone {
+            match digest {
+                // Its certificate was shown.
+                Some(digest) => drop(merged.lots.insert(lot, Verdict::May(digest))),
+                None => drop(merged.lots.entry(lot).or_insert(Verdict::Neither([Hash::ZERO; 2]))),
+            }
+        }
         let views: Vec<View> = rolls.iter().map(|roll| roll.view().clone()).collect();
         let tips: Vec<Lot> = merged.tips.values().map(|tip| tip.lot).collect();
         let lots: Vec<PinnedLot> =

@@ -138,3 +138,24 @@ fn a_batch_whose_source_left_before_it_was_certified_completes_in_its_place() {
     }
     assert!(carried > 0, "nobody endorsed anything again");
 }
+
+/// One of four is silent from the beginning: f, in each of the views.
+#[test]
+fn a_silent_member_holds_up_neither_joins_nor_leaves_nor_payments() {
+    for seed in 0..6 {
+        let mut town = Town::new(5, seed);
+        town.liar = Some(NodeId(3));
+        town.open.retain(|open| *open != 3);
+        town.trade(15);
+        town.change(4, join(4));
+        town.trade(10);
+        assert!(town.until_runs(&[join(4)], &[0, 1, 2, 4]), "seed {seed}");
+        town.open.retain(|open| *open != 1);
+        town.change(1, leave(1));
+        town.trade(10);
+        let all = [0, 2, 4];
+        assert!(town.until_runs(&[join(4), leave(1)], &all), "seed {seed}");
+        assert!(town.until_settled(&all), "seed {seed}");
+        town.assert_equal(&all);
+    }
+}
