@@ -371,7 +371,10 @@ impl<B: Carrier> Replica<B> {
         let most = usize::try_from(self.config.parameters.batch_bytes / 2).unwrap_or(usize::MAX);
         let (mut with, mut bytes) = (Vec::new(), 0);
         let free = self.claims.ready.range(all_of(id.spender)).filter(|(_, ready)| ready.entry.is_none());
-        for (_, ready) in free.take(DEPENDENCIES_MAX) {
+        let mut free: Vec<&Ready> = free.map(|(_, ready)| ready).collect();
+        // The largest first: whatever comes beside them, an entry that they pay for is paid.
+        free.sort_by_key(|ready| core::cmp::Reverse(paid_to(&ready.dependency.entry, id.spender)));
+        for ready in free.into_iter().take(DEPENDENCIES_MAX) {
             bytes += ready.dependency.encode().len();
             if bytes > most {
                 break;
