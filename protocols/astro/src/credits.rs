@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Book, Code, Entry, EntryId, Promised, judge};
+use synod_machine::planted;
 
 use crate::dependency::{With, paid_to, payees};
 use crate::words::Promise;
@@ -74,13 +75,14 @@ impl Credits {
             let is_settled = owed.1.n <= Base::of(book, owed.1.spender).sequence;
             let is_new =
                 if is_settled { self.unspent.remove(&owed).is_some() } else { self.ahead.insert(owed) };
-            if is_new {
+            if is_new || planted!(A20) {
                 let sum = paid_to(&dependency.entry, spender);
                 book.collect(spender, sum)
                     .expect("an account that spends is open, and 2^96 payments are none");
             }
         }
-        let is_paid = book.spend(entry, digest)?;
+        let is_poor = planted!(A8) && judge(book, entry, &Promised::default()).is_err();
+        let is_paid = if is_poor { Err(Code::InsufficientFunds) } else { book.spend(entry, digest) }?;
         if is_paid {
             let with = with.map_or(Hash::ZERO, |with| crate::dependency::root_of_with(&with));
             for to in payees(entry) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use synod_crypto::{Claim, Hash, Signature, Statement};
 use synod_ledger::{AccountId, Entry, EntryId, Kind, Leg, Total};
 use synod_machine::broadcast::{Context, Except, ITEMS_MAX, Lot, View};
+use synod_machine::planted;
 use synod_quorum::{Model, NodeId, Quorums};
 use synod_wire::{List, wire};
 
@@ -168,10 +169,11 @@ impl Dependency {
         let quorums = Quorums::new(Model::Byzantine, view.roster.all().count()).ok()?;
         let is_enough = members.len() == self.said.len()
             && u32::try_from(members.len()).is_ok_and(|count| count >= quorums.one_correct());
-        if !is_paid || !is_here || !is_enough || self.said.iter().any(is_open) {
+        let is_wrong = !is_paid || !is_here || !is_enough || self.said.iter().any(is_open);
+        if is_wrong && !planted!(A21) {
             return None;
         }
-        if !shows(&self.proof, self.digest(), &self.root) {
+        if !shows(&self.proof, self.digest(), &self.root) && !planted!(A21) {
             return None;
         }
         self.said.iter().map(|vouch| claim(view, self.root, vouch)).collect()

@@ -68,9 +68,7 @@ pub fn run_scenario(scenario: &Scenario, token: &str, manner: Manner) -> Result<
         return Ok(journal::run(scenario, token));
     }
     if astro::is(&scenario.system) {
-        let started = Instant::now();
-        let (trial, violation) = astro::run::play(scenario, token, manner)?;
-        return Ok(astro::run::report(&trial, scenario, token, (violation, started)));
+        return astro::playing::play(scenario, token, manner).map(|(_, report, _)| report);
     }
     if chopchop::is(&scenario.system) {
         let started = Instant::now();

@@ -211,7 +211,10 @@ fn covered(options: &SoakOptions, applied: &[&str]) -> crate::report::Coverage {
     let mut sum = rules::coverage(&options.systems, applied);
     let others = [
         any(chopchop::is).then(|| chopchop::run::coverage(applied)),
-        any(astro::is).then(|| astro::run::coverage(applied)),
+        any(astro::is).then(|| {
+            let known = options.systems.iter().map(String::as_str).filter(|system| astro::is(system));
+            astro::run::coverage(&known.collect::<Vec<_>>(), applied)
+        }),
     ];
     for other in others.into_iter().flatten() {
         (sum.hit, sum.of) = (sum.hit + other.hit, sum.of + other.of);

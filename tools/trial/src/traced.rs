@@ -44,10 +44,10 @@ pub fn traced(scenario: &Scenario, token: &str, manner: Manner) -> Result<Traced
     }
     let started = std::time::Instant::now();
     if astro::is(&scenario.system) {
-        let (trial, violation) = astro::run::play(scenario, token, Manner { trace: true, ..manner })?;
-        let trace = trial.world.trace();
+        let manner = Manner { trace: true, ..manner };
+        let (world, report, violation) = astro::playing::play(scenario, token, manner)?;
+        let trace = world.trace();
         let (steps, asides) = (trace.steps().cloned().collect(), trace.asides().cloned().collect());
-        let report = astro::run::report(&trial, scenario, token, (violation.clone(), started));
         return Ok(Traced { report, scenario: scenario.clone(), violation, steps, asides });
     }
     if chopchop::is(&scenario.system) {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Entry, EntryId, Kind, Total};
-use synod_machine::Turn;
 use synod_machine::broadcast::{Except, Lot};
+use synod_machine::{Turn, planted};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{List, Wire};
 
@@ -214,6 +214,7 @@ impl<B: Carrier> Replica<B> {
         if to.contains(self.config.me) {
             self.claims.signing.insert((opened.lot(), registrar));
         }
+        let open = if planted!(A23) { Vec::new() } else { open };
         let open = Except::new(open).expect("indexes rise");
         let (view, of) = (Arc::clone(&self.config.view), Sub::Batch { lot: opened.lot(), registrar });
         compute(turn, Work::Vouch { view, me: self.config.me, of, ids, digests, open, to });
@@ -330,10 +331,9 @@ impl<B: Carrier> Replica<B> {
         }
         for (at, proof) in proofs(&group.digests, &formed) {
             let id = usize::try_from(at).ok().and_then(|at| group.ids.get(at).copied());
-            let Some((id, collect)) = id.and_then(|id| Some((id, self.claims.collecting.remove(&id)?)))
-            else {
-                continue;
-            };
+            let all = &mut self.claims.collecting;
+            let mut taken = |id| if planted!(A22) { all.get(&id).cloned() } else { all.remove(&id) };
+            let Some((id, collect)) = id.and_then(|id| Some((id, taken(id)?))) else { continue };
             let said = collect.said.get(&root).into_iter().flat_map(BTreeMap::values).cloned();
             let Some(unspent) = self.ledger.unspent((collect.to, id)) else { continue };
             let (entry, with) = (Arc::clone(&unspent.entry), unspent.with);
@@ -350,11 +350,16 @@ impl<B: Carrier> Replica<B> {
     /// A payment can be spent by those whom it paid.
     pub(super) fn take_dependency(&mut self, dependency: Arc<Dependency>) {
         let id = dependency.entry.id;
-        self.claims.collecting.remove(&id);
+        if !planted!(A22) {
+            self.claims.collecting.remove(&id);
+        }
         for to in payees(&dependency.entry) {
             if self.ledger.unspent((to, id)).is_some() && self.represents(to) {
                 let ready = Ready { dependency: Arc::clone(&dependency), entry: None };
-                self.claims.ready.entry((to, id)).or_insert(ready);
+                let known = self.claims.ready.entry((to, id));
+                known
+                    .and_modify(|known| known.entry = known.entry.filter(|_| !planted!(A22)))
+                    .or_insert(ready);
             }
         }
     }
@@ -371,7 +376,10 @@ impl<B: Carrier> Replica<B> {
         let most = usize::try_from(self.config.parameters.batch_bytes / 2).unwrap_or(usize::MAX);
         let (mut with, mut bytes) = (Vec::new(), 0);
         let free = self.claims.ready.range(all_of(id.spender)).filter(|(_, ready)| ready.entry.is_none());
-        for (_, ready) in free.take(DEPENDENCIES_MAX) {
+        let mut free: Vec<&Ready> = free.map(|(_, ready)| ready).collect();
+        // The largest first: whatever comes beside them, an entry that they pay for is paid.
+        free.sort_by_key(|ready| core::cmp::Reverse(paid_to(&ready.dependency.entry, id.spender)));
+        for ready in free.into_iter().take(DEPENDENCIES_MAX) {
             bytes += ready.dependency.encode().len();
             if bytes > most {
                 break;

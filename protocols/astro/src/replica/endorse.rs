@@ -20,11 +20,17 @@ use crate::trace::Rule;
 use crate::words::{Output, Promise};
 
 impl<B: Carrier> Replica<B> {
-    /// A batch with its representative's signature. One that was judged before is answered as before.
+    /// A batch with its representative's signature. One that was judged before is answered as before, and no other in its slot.
     pub(super) fn on_proposed(&mut self, lot: Lot, payload: Bytes, turn: &mut Turn<'_, Self>) {
+        let is_whole = self.config.parameters.profile.is_whole();
         let known = self.lane_mut(lot.source).batches.get(&lot.sequence);
-        let said = known
-            .and_then(|batch| batch.endorsed.as_ref().map(|except| (batch.digest, except.items().to_vec())));
+        let said = known.and_then(|batch| Some((batch, batch.endorsed.as_ref()?)));
+        // Where a broadcast calls payloads by names of its own, another one for the slot has one as well.
+        let is_other = |batch: &Batch| batch.opened.as_ref().is_some_and(|opened| !opened.is(&payload));
+        if is_whole && said.is_some_and(|(batch, _)| is_other(batch)) {
+            return;
+        }
+        let said = said.map(|(batch, except)| (batch.digest, except.items().to_vec()));
         match said {
             Some((digest, except)) => self.judge_slot(lot, digest, except, turn),
             None => {

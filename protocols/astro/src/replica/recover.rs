@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use synod_crypto::Hash;
-use synod_ledger::{Applied, Book, Digests, Part};
+use synod_ledger::{Applied, Book, Digests, Entry, Part};
 use synod_machine::broadcast::{Except, Lot, Offer};
 use synod_machine::{Condition, Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable};
 use synod_wire::{Blob, Bytes, List};
@@ -381,6 +381,7 @@ impl<B: Carrier> Replica<B> {
         for entry in self.feed.unkept().filter(|entry| entry.id.spender.registrar == own) {
             self.desk.name(entry);
         }
+        self.name_certified();
         self.queue_again();
         self.claim_again();
         self.tell(Event::Start, turn);
@@ -394,6 +395,15 @@ impl<B: Carrier> Replica<B> {
             self.doubt_again(lane, turn);
             self.go_on(lane, turn);
         }
+    }
+
+    /// What is certified and waits in its log for money may be in no batch that is kept: whoever orders it again is told its place.
+    fn name_certified(&mut self) {
+        let own = u32::from(self.me());
+        let slots = self.ledger.open().flat_map(|(_, xlog)| xlog.slots());
+        let certified = slots.filter(|slot| slot.is_certified && slot.line.entry.id.spender.registrar == own);
+        let entries: Vec<Arc<Entry>> = certified.map(|slot| Arc::clone(&slot.line.entry)).collect();
+        entries.iter().for_each(|entry| self.desk.name(entry));
     }
 
     /// This node's own batches that are under way, those that never left among them, and the last ones behind them: what became

@@ -390,3 +390,19 @@ fn one_entry_without_money_among_two_hundred_keeps_no_other_from_being_spent() {
     assert!((0..3).all(|member| conserved(&mut world, member)));
     equal_books(&world);
 }
+
+/// Found by `astro/ii`: of more payments than go with one entry the first ones went, whatever they were worth.
+#[test]
+fn many_small_payments_keep_no_entry_from_being_paid_by_a_large_one() {
+    let mut world = world(4, 9);
+    for ticket in 1..=70 {
+        order(&mut world, ticket, issuer(0), custodial(1), 1);
+    }
+    order(&mut world, 71, issuer(3), custodial(1), 500);
+    assert!(settle(&mut world, 71));
+    assert!(insist(&mut world, 72, custodial(1), custodial(2), 500));
+    assert!(settle(&mut world, 72));
+    assert!(told(&world).all(|told| told.rejected.is_empty()));
+    assert!((0..4).all(|member| conserved(&mut world, member)));
+    equal_books(&world);
+}

@@ -1,10 +1,11 @@
 //! Profile I: whole batches from registered representatives alone, over Bracha's broadcast; what is not funded waits in its log.
 
-use synod_astro::{Config, Input, Line, Opened, Output, Profile, Refusal, Rule, Setup};
+use synod_astro::{Config, Input, Level, Line, Opened, Output, Profile, Promise, Refusal, Rule, Setup};
 use synod_broadcast::{Bracha, Lot, bracha};
 use synod_crypto::{Hash, Keys};
 use synod_ledger::{AccountId, Book, Code, EntryId, Flags, Kind, genesis};
-use synod_machine::testing::{Users, World as Members, pick};
+use synod_machine::testing::{self, Users, World as Members, pick};
+use synod_machine::{Condition, Effect, Event, Job as _, Log, Recover as _, Time};
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Drawn};
 
@@ -16,6 +17,7 @@ use crate::forge::carried;
 
 type Replica = synod_astro::Replica<Bracha>;
 type World = Members<Tills>;
+type Kept = synod_astro::Record<bracha::Record>;
 
 /// The users of all members.
 struct Tills {
@@ -352,4 +354,73 @@ fn an_account_that_moves_is_carried_by_its_new_representative_once_that_has_sett
         assert!(settle(&mut world, 3), "seed {seed}");
         equal_books(&world);
     }
+}
+
+/// A-S10: found by `astro/i`. Behind a snapshot the batch is gone that carried what waits.
+#[test]
+fn an_order_that_waits_for_money_has_its_place_after_a_restart_too() {
+    let mut world = Tills::world(4, 6, usual);
+    order(&mut world, 1, custodial(0), custodial(1), 60);
+    let id = EntryId { spender: custodial(0), n: 1 };
+    let is_certified = |world: &World| {
+        world.users.told[0].levels.get(&id).is_some_and(|levels| levels.contains(&Level::Certified))
+    };
+    assert!(world.until(is_certified));
+    world.go_on(3_000);
+    for _ in 0..2 {
+        world.restart(NodeId(0), true);
+        order(&mut world, 2, custodial(0), custodial(1), 1);
+        world
+            .ask(NodeId(0), Input::Order { ticket: 3, draft: draft(custodial(0), pay(custodial(1), 60), 1) });
+        assert_eq!(world.users.told[0].refused.get(&3), Some(&Refusal::Exists(id)), "it has its place");
+    }
+    order(&mut world, 4, issuer(0), custodial(0), 61);
+    assert!(settle(&mut world, 3));
+    equal_books(&world);
+}
+
+/// Member 0 with this log hears a liar's batch; what it echoes, and what it writes.
+fn echoed(log: Vec<Kept>, batch: &Opened) -> (Vec<bracha::Vote>, Vec<Kept>) {
+    let users = Tills { n: 4, change: usual, told: Vec::new() };
+    let mut records = log.into_iter();
+    let log = Log { condition: Condition::Clean, records: &mut records };
+    let mut replica = Replica::recover(users.config(NodeId(0)), log).expect("its own records");
+    let payload = Blob::try_from(batch.payload()).expect("short");
+    let prepare = bracha::Message::Prepare { sequence: batch.lot().sequence, payload };
+    let message = synod_astro::Message::Broadcast(prepare);
+    let mut events = vec![Event::Message { from: NodeId(3), message }, Event::Start];
+    let (mut votes, mut kept) = (Vec::new(), Vec::new());
+    while let Some(event) = events.pop() {
+        for effect in testing::effects(&mut replica, event, Time::ZERO) {
+            match effect {
+                Effect::Compute(job) => events.push(Event::Done(job.run(&keys(0)))),
+                Effect::Persist(record) => kept.push(record),
+                Effect::Send { message: synod_astro::Message::Broadcast(message), .. } => {
+                    votes.extend(match message {
+                        bracha::Message::Echo(vote) => Some(vote),
+                        _ => None,
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+    (votes, kept)
+}
+
+/// X3: found by `astro/i`. The crash took the echo from the disk and left what the ledger had endorsed.
+#[test]
+fn behind_a_crash_no_other_batch_is_echoed_than_was_endorsed_in_its_slot() {
+    let batch = |amount| {
+        let line = carried(issuer(3), 1, genesis(issuer(3)), pay(custodial(1), amount), amount);
+        Opened::new(0, Lot { source: 3, sequence: 1 }, Hash::ZERO, Vec::new(), vec![line])
+    };
+    let (one, other) = (batch(1), batch(2));
+    let (votes, kept) = echoed(Vec::new(), &one);
+    assert_eq!(votes.len(), 1);
+    let endorsed = kept.into_iter().filter(|record| matches!(record, Kept::Own(Promise::Endorsed { .. })));
+    let endorsed: Vec<Kept> = endorsed.collect();
+    assert_eq!(endorsed.len(), 1);
+    assert_eq!(echoed(endorsed.clone(), &one).0, votes, "the same one is echoed");
+    assert_eq!(echoed(endorsed, &other).0, []);
 }

@@ -91,9 +91,16 @@ impl Bracha {
     }
 
     fn replay_open(&mut self, lot: Lot, digest: Hash, record: &Record) -> Result<(), Unrecoverable> {
+        let me = self.config.me;
         let Some(slot) = self.lane(lot.source).and_then(|lane| lane.slot(lot.sequence)) else {
             return Ok(());
         };
+        // Nobody else says this node's own votes to it. What they decide is seen when another one comes.
+        match record {
+            Record::Mine { .. } => {}
+            Record::Echoed(_) => drop(slot.echoes.add(me, digest)),
+            Record::Readied(_) => drop(slot.readies.add(me, digest)),
+        }
         let promise = match record {
             Record::Mine { .. } => &mut slot.stored,
             Record::Echoed(_) => &mut slot.echoed,

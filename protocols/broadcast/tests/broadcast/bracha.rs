@@ -287,3 +287,26 @@ fn a_configuration_that_cannot_work_is_refused() {
         assert_eq!(unsound.quorums(), Err(why));
     }
 }
+
+/// Found by `astro/i`: who started again counted everybody but itself.
+#[test]
+fn members_that_all_started_again_deliver_what_they_echoed_though_one_more_is_gone() {
+    let mut early = 0;
+    for seed in 0..40 {
+        let mut world = World::<Bracha>::new(4, seed);
+        world.liar = Some(NodeId(3));
+        world.broadcast(0, "payload");
+        while world.seats[0].log_len() == 0 {
+            assert!(world.happen());
+        }
+        let mut drawn = Drawn::new(seed);
+        (0..drawn.below(20)).for_each(|_| assert!(world.happen()));
+        early += u32::from(world.told().all(|told| told.delivered.is_empty()));
+        for member in 0..3 {
+            world.restart(NodeId(member), seed % 2 == 0);
+        }
+        assert!(world.settle(1), "seed {seed}");
+        assert!(world.correct().all(|(_, seat)| seat.blamed.is_empty()));
+    }
+    assert!(early >= 30, "{early} started again before they delivered");
+}

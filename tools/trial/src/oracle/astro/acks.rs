@@ -48,6 +48,8 @@ pub struct Acks {
     /// Entries that each member had in their place, by an order or a record.
     held: BTreeMap<u32, BTreeSet<Hash>>,
     certified: BTreeMap<EntryId, Hash>,
+    /// Entries that a batch of their own certifies; `None` where a later entry's certificate is as good.
+    alone: Option<BTreeSet<Hash>>,
 }
 
 impl Acks {
@@ -64,7 +66,14 @@ impl Acks {
             fresh: BTreeMap::new(),
             held: BTreeMap::new(),
             certified: BTreeMap::new(),
+            alone: None,
         }
+    }
+
+    /// Of members who settle an entry by a certificate of its own alone.
+    #[must_use]
+    pub fn one_by_one(members: u32) -> Self {
+        Self { alone: Some(BTreeSet::new()), ..Self::new(members) }
     }
 
     /// A member need not follow the protocol, from now on: it may have signed anything.
@@ -108,10 +117,11 @@ impl Acks {
         self.supporters(batch.slot, digest, item) + liars >= quorum(self.members)
     }
 
-    /// Whether an entry is certified, by a batch or by a later entry of its chain.
+    /// Whether an entry is certified, by a batch or, where that is enough, by a later entry of its chain.
     #[must_use]
     pub fn is_certified(&self, id: EntryId, digest: &Hash) -> bool {
-        self.certified.get(&id) == Some(digest)
+        let is_own = self.alone.as_ref().is_none_or(|alone| alone.contains(digest));
+        is_own && self.certified.get(&id) == Some(digest)
     }
 
     /// An honest member signs that a payload has a slot, and that it endorses all of it but some entries.
@@ -248,7 +258,8 @@ impl Acks {
     }
 
     fn has(&self, node: u32, id: EntryId, digest: &Hash) -> bool {
-        self.is_certified(id, digest) || self.held.get(&node).is_some_and(|held| held.contains(digest))
+        self.certified.get(&id) == Some(digest)
+            || self.held.get(&node).is_some_and(|held| held.contains(digest))
     }
 
     /// Whether a certificate put `new` in the place of `old`: their chains part at an entry of the new one that is certified.
@@ -256,7 +267,7 @@ impl Acks {
         let (mut old, mut new) = (old, new);
         while old != new {
             let (Some(one), Some(other)) = (texts.get(&old), texts.get(&new)) else { return false };
-            if self.is_certified(other.id, &new) {
+            if self.certified.get(&other.id) == Some(&new) {
                 return true;
             }
             (old, new) = (one.prev, other.prev);
@@ -272,6 +283,9 @@ impl Acks {
             let Some(batch) = texts.batch(&digest) else { continue };
             for (at, (_, line)) in (0_u32..).zip(&batch.lines) {
                 if self.certifiable(batch, &digest, Some(at)) {
+                    if let Some(alone) = &mut self.alone {
+                        alone.insert(*line);
+                    }
                     self.certify(texts, *line)?;
                 }
             }

@@ -23,9 +23,17 @@ pub struct Facts {
     served: BTreeMap<(AccountId, u128), BTreeSet<Hash>>,
     /// Accounts that institutions were asked to open.
     wanted: BTreeSet<AccountId>,
+    /// Whether what an owner signs is carried by its representative alone.
+    registers: bool,
 }
 
 impl Facts {
+    /// Of a system in which nobody but its representative carries what an owner signs.
+    #[must_use]
+    pub fn registering() -> Self {
+        Self { registers: true, ..Self::default() }
+    }
+
     /// An account that there is from the beginning, or that opened.
     pub fn open(&mut self, opening: Opening) {
         self.openings.insert(opening.id, opening);
@@ -111,17 +119,20 @@ impl Facts {
         Ok(())
     }
 
-    /// An entry settles somewhere.
+    /// An entry settles somewhere, under a digest; its owner would have signed another.
     ///
     /// # Errors
     /// A-S2: nobody who may authorized it, it came in the wrong lane, or it settles more often than it was ordered.
-    pub fn settled(&mut self, texts: &Texts, entry: &Entry, digest: Hash) -> Verdict {
+    pub fn settled(&mut self, texts: &Texts, entry: &Entry, (digest, signed): (Hash, Hash)) -> Verdict {
         let spender = entry.id.spender;
         let Some(opening) = self.openings.get(&spender) else {
             return breach("A-S2", format!("an entry of {spender} settles, which is not open"));
         };
         let Owner::Custodial(institution) = opening.terms.owner else {
-            return match self.signed.contains(&digest) {
+            if self.registers && !texts.carries(opening.representative, &digest) {
+                return breach("A-S2", format!("{:?} settles, carried by another", entry.id));
+            }
+            return match self.signed.contains(&signed) {
                 true => Ok(()),
                 false => breach("A-S2", format!("{:?} settles, and its owner never signed it", entry.id)),
             };

@@ -6,6 +6,7 @@ use synod_crypto::Hash;
 use synod_ledger::{AccountId, Entry, EntryId, Kind, Leg, Opening, Units, Verdict as Decision, genesis};
 
 use super::Texts;
+use super::claiming::Claims;
 use crate::oracle::{Breach, Verdict, breach};
 
 /// One account, by hand.
@@ -115,22 +116,37 @@ pub struct StateSeen {
     pub accounts: BTreeMap<AccountId, StandingSeen>,
     /// Open holds.
     pub holds: BTreeMap<EntryId, HeldSeen>,
+    /// Payments that nobody collected, with what each pays, and those that were collected before they settled; `None` where they
+    /// are not shown.
+    pub under_way: Option<(BTreeMap<Owed, u128>, BTreeSet<Owed>)>,
 }
+
+/// A beneficiary and a payment.
+pub type Owed = (AccountId, EntryId);
 
 /// The accounts of one member, by hand.
 #[derive(Clone, Debug, Default)]
 pub struct Reckoning {
-    purses: BTreeMap<AccountId, Purse>,
+    pub(super) purses: BTreeMap<AccountId, Purse>,
     holds: BTreeMap<EntryId, HeldSeen>,
     /// What was told, in its order.
     order: Vec<(EntryId, Hash)>,
     told: BTreeSet<EntryId>,
     /// What a start showed in the accounts before it was told.
     shown: BTreeSet<EntryId>,
+    /// Money on its way to those who collect it; `None` where what settles is credited at once.
+    pub(super) claims: Option<Claims>,
+}
+
+/// What was paid an account by an entry.
+#[must_use]
+pub fn paid_to(entry: &Entry, to: AccountId) -> u128 {
+    let own = legs(&entry.kind).iter().filter(|leg| leg.to == to);
+    own.fold(0, |sum: u128, leg| sum.saturating_add(leg.amount.0))
 }
 
 /// What an entry moves: debits of its spender, set-asides, and credits.
-fn legs(kind: &Kind) -> &[Leg] {
+pub(super) fn legs(kind: &Kind) -> &[Leg] {
     match kind {
         Kind::Pay(leg) => std::slice::from_ref(leg),
         Kind::MultiPay(legs) => legs,
@@ -171,31 +187,46 @@ impl Reckoning {
     }
 
     /// Whether the next entry of a log may settle.
-    fn check(&self, entry: &Entry) -> Verdict {
+    ///
+    /// # Errors
+    /// What it breaks.
+    pub fn check(&self, entry: &Entry) -> Verdict {
+        let purse = self.check_place(entry)?;
         let id = entry.id;
-        let Some(purse) = self.purses.get(&id.spender) else {
-            return breach("A-S2", format!("an entry of {} settles, which is not open", id.spender));
-        };
-        if id.n <= purse.sequence {
-            return breach("A-S2", format!("{id:?} settles again"));
-        }
-        if id.n != purse.sequence + 1 || entry.prev != purse.head {
-            return breach("A-S4", format!("{id:?} settles behind entry {}", purse.sequence));
-        }
-        let known = |to: &AccountId| self.purses.get(to).is_some_and(|to| to.ledger == purse.ledger);
-        let paid = legs(&entry.kind).iter().map(|leg| leg.to);
-        if let Some(to) = paid.into_iter().find(|to| !known(to)) {
-            return breach("A-S7", format!("{id:?} pays {to}, which is not open"));
-        }
         if Self::taken(&entry.kind) > purse.available() {
             let what = format!("{id:?} takes {} of {}", Self::taken(&entry.kind), purse.available());
             return breach("A-S6", what);
         }
+        let known = |to: &AccountId| self.purses.get(to).is_some_and(|to| to.ledger == purse.ledger);
         match &entry.kind {
             Kind::Hold { to, .. } if !known(to) => breach("A-S7", format!("{id:?} is for {to}, not open")),
             Kind::Resolve { holds, verdict } => self.check_resolve(id, holds, verdict),
             _ => Ok(()),
         }
+    }
+
+    /// Whether an entry is the next of its log, and pays accounts that are open.
+    ///
+    /// # Errors
+    /// What it breaks.
+    pub fn check_place(&self, entry: &Entry) -> Result<&Purse, Breach> {
+        let id = entry.id;
+        let broken = |checker, what: String| Err(Breach { checker, what });
+        let Some(purse) = self.purses.get(&id.spender) else {
+            return broken("A-S2", format!("an entry of {} settles, which is not open", id.spender));
+        };
+        if id.n <= purse.sequence {
+            return broken("A-S2", format!("{id:?} settles again"));
+        }
+        if id.n != purse.sequence + 1 || entry.prev != purse.head {
+            return broken("A-S4", format!("{id:?} settles behind entry {}", purse.sequence));
+        }
+        let known = |to: &AccountId| self.purses.get(to).is_some_and(|to| to.ledger == purse.ledger);
+        let paid = legs(&entry.kind).iter().map(|leg| leg.to);
+        if let Some(to) = paid.into_iter().find(|to| !known(to)) {
+            return broken("A-S7", format!("{id:?} pays {to}, which is not open"));
+        }
+        Ok(purse)
     }
 
     fn check_resolve(&self, id: EntryId, holds: &[EntryId], verdict: &Decision) -> Verdict {
@@ -225,7 +256,7 @@ impl Reckoning {
             && legs(&entry.kind).iter().all(is_sound)
             && !legs(&entry.kind).is_empty()
             && (entry.id.n, entry.prev, entry.ledger) == (purse.sequence + 1, purse.head, purse.ledger)
-            && Self::taken(&entry.kind) <= purse.available()
+            && (self.claims.is_some() || Self::taken(&entry.kind) <= purse.available())
     }
 
     /// An entry settles.
@@ -287,6 +318,10 @@ impl Reckoning {
     /// A-S4: the book is behind what was told, or its logs are no chains; A-S5, A-S7: its sums are others; what the entries break.
     pub fn meet(&mut self, texts: &Texts, state: &StateSeen) -> Result<Vec<(Entry, Hash)>, Breach> {
         let new = self.untold(texts, state)?;
+        if self.claims.is_some() && new.values().any(|log| !log.is_empty()) {
+            // Which of these were paid only their order says, in which they are told.
+            return Ok(Vec::new());
+        }
         let settled = self.settle_all(new)?;
         self.shown.extend(settled.iter().map(|(entry, _)| entry.id));
         let (mut credits, mut debits) = (0_u128, 0_u128);
@@ -308,8 +343,10 @@ impl Reckoning {
             let what = format!("holds {:?}, and entries make {:?}", state.holds, self.holds);
             return Err(Breach { checker: "A-S7", what });
         }
-        if credits != debits {
-            return Err(Breach { checker: "A-S5", what: format!("{credits} came and {debits} went") });
+        let (owed, ahead) = self.under_way(state)?;
+        if credits + owed != debits + ahead {
+            let what = format!("{credits} came and {owed} will, {debits} went and {ahead} will");
+            return Err(Breach { checker: "A-S5", what });
         }
         Ok(settled)
     }

@@ -47,7 +47,7 @@ fn shown(lines: &[Shown<'_>]) -> Texts {
     for (batch, sequence, lines) in lines {
         lines.iter().for_each(|(entry, digest)| texts.entry(*digest, entry));
         let lines = lines.iter().map(|(entry, digest)| (entry.id, *digest)).collect();
-        texts.show(*batch, BatchSeen { slot: (0, *sequence), lines, openings: Vec::new() });
+        texts.show(*batch, BatchSeen { slot: (0, *sequence), lines, ..BatchSeen::default() });
     }
     texts
 }
@@ -276,21 +276,21 @@ fn an_entry_of_a_customer_was_ordered_and_broadcast_and_settles_as_often_as_that
     let (one, two) = (first(60), pays(2, first(60).1, 60));
     let mut texts = shown(&[(BATCH, 1, &[one.clone(), two.clone()])]);
     let mut facts = Facts::default();
-    assert_eq!(fired(facts.clone().settled(&texts, &one.0, one.1)), "A-S2", "it is not open");
+    assert_eq!(fired(facts.clone().settled(&texts, &one.0, (one.1, one.1))), "A-S2", "it is not open");
     facts.open(opening(1, 100));
-    assert_eq!(fired(facts.clone().settled(&texts, &one.0, one.1)), "A-S2", "nobody broadcast it");
+    assert_eq!(fired(facts.clone().settled(&texts, &one.0, (one.1, one.1))), "A-S2", "nobody broadcast it");
     texts.broadcast(&BATCH);
-    assert_eq!(fired(facts.clone().settled(&texts, &one.0, one.1)), "A-S2", "nobody ordered it");
+    assert_eq!(fired(facts.clone().settled(&texts, &one.0, (one.1, one.1))), "A-S2", "nobody ordered it");
     facts.order(account(1), 60, &one.0.kind);
-    assert_eq!(fired(facts.settled(&texts, &one.0, one.1)), "");
-    assert_eq!(fired(facts.settled(&texts, &one.0, one.1)), "", "at another member");
+    assert_eq!(fired(facts.settled(&texts, &one.0, (one.1, one.1))), "");
+    assert_eq!(fired(facts.settled(&texts, &one.0, (one.1, one.1))), "", "at another member");
     let again = Hash([8; 32]);
     texts.entry(again, &two.0);
-    texts.show(OTHER, BatchSeen { slot: (0, 2), lines: vec![(two.0.id, again)], openings: Vec::new() });
+    texts.show(OTHER, BatchSeen { slot: (0, 2), lines: vec![(two.0.id, again)], ..BatchSeen::default() });
     texts.broadcast(&OTHER);
-    assert_eq!(fired(facts.clone().settled(&texts, &two.0, again)), "A-S10");
+    assert_eq!(fired(facts.clone().settled(&texts, &two.0, (again, again))), "A-S10");
     facts.fault(0);
-    assert_eq!(fired(facts.settled(&texts, &two.0, again)), "", "its institution may do anything");
+    assert_eq!(fired(facts.settled(&texts, &two.0, (again, again))), "", "its institution may do anything");
 }
 
 #[test]
@@ -301,9 +301,9 @@ fn an_owner_signed_what_settles_and_an_account_was_asked_for() {
     let mut own = opening(1, 100);
     own.terms.owner = Owner::SelfSigned(synod_crypto::PublicKey([3; 32]));
     facts.open(own);
-    assert_eq!(fired(facts.clone().settled(&texts, &one.0, one.1)), "A-S2");
+    assert_eq!(fired(facts.clone().settled(&texts, &one.0, (one.1, one.1))), "A-S2");
     facts.sign(one.1);
-    assert_eq!(fired(facts.clone().settled(&texts, &one.0, one.1)), "");
+    assert_eq!(fired(facts.clone().settled(&texts, &one.0, (one.1, one.1))), "");
     assert!(facts.is_sound(account(1)));
     facts.lie(account(1));
     assert!(!facts.is_sound(account(1)));

@@ -6,9 +6,19 @@ use synod_crypto::Hash;
 use synod_ledger::{Entry, EntryId, Opening};
 
 use super::Slot;
+use super::reckoning::legs;
+
+/// A payment that an entry says it spends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backed {
+    /// Its place.
+    pub id: EntryId,
+    /// Its digest.
+    pub digest: Hash,
+}
 
 /// A batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchSeen {
     /// Its lane and number.
     pub slot: Slot,
@@ -16,6 +26,8 @@ pub struct BatchSeen {
     pub lines: Vec<(EntryId, Hash)>,
     /// Accounts that it opens.
     pub openings: Vec<Opening>,
+    /// What its entries spend, by index.
+    pub backed: BTreeMap<u32, Vec<Backed>>,
 }
 
 /// What is known by its digest.
@@ -27,6 +39,8 @@ pub struct Texts {
     carriers: BTreeMap<Hash, Vec<(Hash, u32)>>,
     /// Lanes whose own member sent a batch with an entry.
     lanes: BTreeMap<Hash, Vec<u8>>,
+    /// What entries spend.
+    backed: BTreeMap<Hash, Vec<Backed>>,
 }
 
 impl Texts {
@@ -48,6 +62,9 @@ impl Texts {
         }
         for (at, (_, line)) in (0_u32..).zip(&batch.lines) {
             self.carriers.entry(*line).or_default().push((digest, at));
+            if let Some(with) = batch.backed.get(&at) {
+                self.backed.insert(*line, with.clone());
+            }
         }
         self.batches.insert(digest, batch);
     }
@@ -73,6 +90,22 @@ impl Texts {
     #[must_use]
     pub fn get(&self, digest: &Hash) -> Option<&Entry> {
         self.entries.get(digest)
+    }
+
+    /// The payments that an entry spends, as its digest covers them.
+    #[must_use]
+    pub fn backed(&self, line: &Hash) -> &[Backed] {
+        self.backed.get(line).map_or(&[], Vec::as_slice)
+    }
+
+    /// The payments of a batch to accounts of a registrar, in its order.
+    #[must_use]
+    pub fn paying(&self, batch: &BatchSeen, registrar: u32) -> Vec<(EntryId, Hash)> {
+        let pays = |line: &&(EntryId, Hash)| {
+            let entry = self.entries.get(&line.1);
+            entry.is_some_and(|entry| legs(&entry.kind).iter().any(|leg| leg.to.registrar == registrar))
+        };
+        batch.lines.iter().filter(pays).copied().collect()
     }
 
     /// A batch.

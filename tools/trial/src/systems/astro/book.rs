@@ -49,6 +49,10 @@ pub struct Book {
     pub orders: Vec<Order>,
     /// What settled anywhere, by place.
     pub agreed: BTreeMap<EntryId, Hash>,
+    /// Of those, whether each was paid or rejected (profile II).
+    pub paid: BTreeMap<EntryId, (Hash, bool)>,
+    /// Entries whose certificate each member has.
+    pub delivered: BTreeMap<u32, BTreeMap<EntryId, Hash>>,
     /// The accounts of each member, by hand.
     pub reckonings: BTreeMap<u32, Reckoning>,
     /// Lives of members.
@@ -90,7 +94,7 @@ impl Book {
     /// What so many members at least have for an account to spend.
     #[must_use]
     pub fn available(&self, id: AccountId, members: usize) -> u128 {
-        let of = |reckoning: &Reckoning| reckoning.purse(id).map(|purse| purse.available());
+        let of = |reckoning: &Reckoning| reckoning.purse(id).map(|_| reckoning.spendable(id));
         let mut all: Vec<u128> = self.reckonings.values().filter_map(of).collect();
         all.sort_unstable_by(|one, other| other.cmp(one));
         members.checked_sub(1).and_then(|at| all.get(at)).copied().unwrap_or(0)

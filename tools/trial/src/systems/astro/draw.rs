@@ -50,6 +50,17 @@ const FAMILIES: &[Family] = &[
     Family::ByzSync,
 ];
 
+/// Lies in the words of the protocol.
+const OWN: &[Family] = &[
+    Family::ByzEquivocate,
+    Family::ByzAcks,
+    Family::ByzForge,
+    Family::ByzShave,
+    Family::ByzCollude,
+    Family::ByzBatches,
+    Family::ByzSync,
+];
+
 /// Families that only a disk of blocks knows.
 const BLOCKS: &[Family] = &[Family::DiskFull, Family::DiskMisdirect];
 
@@ -70,7 +81,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     let draws = Draws::new(seed);
     let mut stream = draws.stream("astro", 0);
     let drawn = *stream.pick(&[4, 4, 4, 5, 7]).unwrap_or(&4);
-    let nodes = options.nodes.unwrap_or(drawn).clamp(2, 12);
+    let members = options.nodes.unwrap_or(drawn).clamp(2, 12);
+    let shards = shards(system, &mut draws.stream("astro", 6));
+    let nodes = members * shards;
     let drawn = if draws.stream("astro", 1).chance(100_000) { Disk::Blocks } else { Disk::Records };
     let blocks = options.disk.unwrap_or(drawn) == Disk::Blocks;
     let mode = if stream.chance(250_000) { Mode::Datagram } else { Mode::Connection };
@@ -78,12 +91,14 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     let mut families = FAMILIES.to_vec();
     families.extend(if blocks { BLOCKS } else { &[] });
     families.extend(if mode == Mode::Datagram { DATAGRAMS } else { &[] });
+    // Lies of its own need a member's view of one shard.
+    families.retain(|family| shards == 1 || !OWN.contains(family));
     let swarm = Swarm {
         system: system.to_owned(),
         nodes,
         guests: 0,
         requests: u32::try_from(stream.log_uniform(20, 160)).unwrap_or(20),
-        faulty_max: faults(nodes) + u32::from(options.over_budget),
+        faulty_max: faults(members) + u32::from(options.over_budget),
         horizon,
         mode,
         families,
@@ -100,6 +115,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     let mut set = |key: &str, value: u64| {
         scenario.options.insert(key.to_owned(), i64::try_from(value).unwrap_or(i64::MAX));
     };
+    if shards > 1 {
+        set("shards", u64::from(shards));
+    }
     set("blocks", u64::from(blocks));
     set("safety_only", u64::from(options.safety_only));
     set("over", u64::from(options.over_budget));
@@ -108,8 +126,17 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     // Cuts in most runs, often enough that some count what is under way.
     let mut cuts = draws.stream("astro", 5);
     let every = if cuts.chance(800_000) { cuts.log_uniform(100, 3_000) } else { 0 };
+    let every = if system == "astro/ii-f" { every } else { 0 };
     scenario.options.insert("checkpoint_ms".to_owned(), i64::try_from(every).unwrap_or(0));
     Ok(scenario)
+}
+
+/// Shards of a system.
+fn shards(system: &str, stream: &mut Stream) -> u32 {
+    match system == names::SHARDS {
+        true => *stream.pick(&[2, 2, 2, 3, 4]).unwrap_or(&2),
+        false => 1,
+    }
 }
 
 /// Draws parameters and workload.
@@ -118,6 +145,9 @@ fn numbers(scenario: &mut Scenario, stream: &mut Stream) {
     let mut set = |key: &str, value: u64| {
         scenario.options.insert(key.to_owned(), i64::try_from(value).unwrap_or(i64::MAX));
     };
+    if scenario.system == "astro/i" {
+        set("unfunded_max", stream.log_uniform(4, 64));
+    }
     set("customers", stream.between(1, 3));
     set("owners", stream.between(1, 3));
     set("burst", stream.log_uniform(1, 16));

@@ -1,5 +1,5 @@
-//! Astro in profile II-F: members host a replica over the signed broadcast (machine 0), whose users are institutions, their
-//! customers, and owners who sign for themselves.
+//! Astro in its three profiles: members host a replica (machine 0) over Bracha's broadcast (I) or the signed one (II, II-F), whose
+//! users are institutions, their customers, and owners who sign for themselves; and several shards of II-F that pay each other.
 
 pub mod book;
 pub(crate) mod cells;
@@ -7,7 +7,9 @@ pub mod cuts;
 pub mod draw;
 mod names;
 pub mod plan;
+pub mod playing;
 pub mod run;
+pub mod shards;
 pub mod sight;
 mod strategy;
 pub mod users;
@@ -17,4 +19,4 @@ pub mod words;
 pub mod workload;
 pub mod world;
 
-pub use names::{SYSTEMS, is};
+pub use names::{SHARDS, SYSTEMS, is, profile};

@@ -1,10 +1,25 @@
-//! The systems by name.
+//! The systems by name, and what each runs.
+
+use synod_astro::Profile;
 
 /// The systems.
-pub const SYSTEMS: [&str; 1] = ["astro/ii-f"];
+pub const SYSTEMS: [&str; 4] = ["astro/ii-f", "astro/i", "astro/ii", SHARDS];
+
+/// The system of several shards.
+pub const SHARDS: &str = "astro/shards";
 
 /// Whether a system is one of them.
 #[must_use]
 pub fn is(system: &str) -> bool {
     SYSTEMS.contains(&system)
+}
+
+/// The payment system that a system runs.
+#[must_use]
+pub fn profile(system: &str) -> Profile {
+    match system {
+        "astro/i" => Profile::I,
+        "astro/ii" => Profile::II,
+        _ => Profile::Funded,
+    }
 }

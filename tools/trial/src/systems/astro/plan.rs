@@ -5,17 +5,20 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use synod_astro::{Batches, Config, Parameters, Profile, Replica, Setup, Verify};
-use synod_broadcast::SignedBroadcast;
+use synod_astro::{
+    BackedBatches, Batches, Carrier, Channel, Config, Parameters, Profile, Replica, Setup, Verify,
+};
 use synod_broadcast::signed::{self, Context, View};
+use synod_broadcast::{Bracha, SignedBroadcast, bracha};
 use synod_crypto::{Hash, Keys};
 use synod_ledger::{AccountId, Opening, Owner, Part, Terms, Units, UserData};
+use synod_machine::broadcast::Items;
 use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
 use synod_machine::{Span, Unrecoverable};
 use synod_quorum::{Epoch, Member, NodeId, Roster};
 use synod_sim::{Keyring, Scenario};
 
-use super::sight;
+use super::{names, sight};
 use crate::oracle::astro::StateSeen;
 use crate::params::number;
 use crate::systems::hotstuff::cluster;
@@ -29,9 +32,6 @@ pub const LIMIT: u128 = 1_000_000;
 /// The view's number.
 pub const EPOCH: Epoch = Epoch(0);
 
-/// A replica.
-pub type Astro = Replica<SignedBroadcast<Batches>>;
-
 /// Books that members recovered, by node.
 pub type Recovered = Rc<RefCell<BTreeMap<u32, StateSeen>>>;
 
@@ -44,6 +44,8 @@ pub struct People {
     owners: u64,
     /// Institutions whose last owner lies, one bit each.
     lying: u64,
+    /// What they pay each other by.
+    pub profile: Profile,
     keyring: Keyring,
 }
 
@@ -62,8 +64,15 @@ impl People {
             customers: number(scenario, "customers", 2).clamp(1, 16),
             owners: number(scenario, "owners", 2).clamp(1, 16),
             lying: number(scenario, "lying", 0),
+            profile: names::profile(&scenario.system),
             keyring: Keyring::new(scenario.crypto, scenario.seed),
         }
+    }
+
+    /// Whether nobody but its representative carries what an owner signs.
+    #[must_use]
+    pub const fn registers(&self) -> bool {
+        matches!(self.profile, Profile::I | Profile::II)
     }
 
     /// The issuer of an institution.
@@ -155,47 +164,28 @@ impl Plan {
     }
 
     fn parameters(&self) -> Parameters {
-        let of = |key: &str, default: u64| number(&self.scenario, key, default);
-        let small = |key: &str, default: u64| u32::try_from(of(key, default)).unwrap_or(1);
-        let (pull, resend) = (Span::millis(of("pull_ms", 100)), Span::millis(of("resend_ms", 500)));
-        Parameters {
-            profile: Profile::Funded,
-            unfunded_max: small("unfunded_max", 64),
-            batch_max: small("batch_max", 8),
-            batch_bytes: small("batch_bytes", 8 << 10),
-            batch_wait: Span::millis(of("batch_wait_ms", 5)),
-            window: of("window", 16),
-            accounts_max: of("accounts_max", 1 << 12),
-            lane_window: of("lane_window", 8),
-            retain: of("retain", 512),
-            frontier_every: Span::millis(of("frontier_ms", 50)),
-            pull,
-            pull_max: Span::millis(of("pull_max_ms", 1_000)).max(pull),
-            resend,
-            resend_max: Span::millis(of("resend_max_ms", 2_000)).max(resend),
-            checkpoint_every: Span::millis(of("checkpoint_ms", 0)),
-            shows_all: of("shows_all", 0) == 1,
-            // One more than the witnesses beyond those that are needed; 0 where everybody checks.
-            verify: match u8::try_from(of("witness", 0)).ok().and_then(|witness| witness.checked_sub(1)) {
-                Some(margin) => Verify::Witness { margin },
-                None => Verify::All,
-            },
-        }
+        parameters(&self.scenario, self.people.profile)
     }
 
-    /// What a member starts from.
-    #[must_use]
-    pub fn setup(&self, me: NodeId) -> Setup<SignedBroadcast<Batches>> {
-        let config = Config {
+    fn config(&self, me: NodeId) -> Config {
+        Config {
             me,
             view: Arc::clone(&self.view),
             genesis: self.people.genesis(),
             caps: (0..self.people.members).map(|registrar| (registrar, Units(2 * LIMIT))).collect(),
             shards: synod_astro::Shards::default(),
             parameters: self.parameters(),
-        };
-        let channel = signed::Setup::under(me, Arc::clone(&self.view), config.parameters.bounds());
-        Setup { config, channel: Box::new(channel) }
+        }
+    }
+
+    fn over_signed<I: Items>(&self, me: NodeId) -> Channel<SignedBroadcast<I>> {
+        Box::new(signed::Setup::under(me, Arc::clone(&self.view), self.parameters().bounds()))
+    }
+
+    fn over_bracha(&self, me: NodeId) -> Channel<Bracha> {
+        let (members, bounds) = (self.view.roster.all(), self.parameters().bounds());
+        let own = synod_broadcast::Config { me, members, bounds };
+        Box::new(move |delivered| bracha::Setup { config: own.clone(), delivered })
     }
 
     /// Builds a member's machine from its lane.
@@ -208,10 +198,66 @@ impl Plan {
     ) -> Result<Box<dyn Hosted>, Unrecoverable> {
         let seed = self.scenario.seed ^ u64::from(life) << 48;
         let config = HostConfig { own: node, machine, seed, jobs_max: 4_096, checked: true };
-        let host = Host::<Astro>::open(config, self.setup(node), log)?;
+        match self.people.profile {
+            Profile::I => self.hosted::<Bracha>(config, self.over_bracha(node), log),
+            Profile::II => self.hosted::<SignedBroadcast<BackedBatches>>(
+                config,
+                self.over_signed::<BackedBatches>(node),
+                log,
+            ),
+            Profile::Funded => {
+                self.hosted::<SignedBroadcast<Batches>>(config, self.over_signed::<Batches>(node), log)
+            }
+        }
+    }
+
+    fn hosted<B>(
+        &self,
+        config: HostConfig,
+        channel: Channel<B>,
+        log: LaneLog,
+    ) -> Result<Box<dyn Hosted>, Unrecoverable>
+    where
+        B: Carrier + Send + 'static,
+        B::Message: Send,
+        B::Timer: Send,
+    {
+        let node = config.own;
+        let setup = Setup { config: self.config(node), channel };
+        let host = Host::<Replica<B>>::open(config, setup, log)?;
         let mut parts: Vec<Part> = Vec::new();
         host.machine().book().parts(&mut |part| parts.push(part));
         self.recovered.borrow_mut().insert(node.0, sight::state(parts));
         Ok(Box::new(host))
+    }
+}
+
+/// The parameters of a scenario.
+pub(super) fn parameters(scenario: &Scenario, profile: Profile) -> Parameters {
+    let of = |key: &str, default: u64| number(scenario, key, default);
+    let small = |key: &str, default: u64| u32::try_from(of(key, default)).unwrap_or(1);
+    let (pull, resend) = (Span::millis(of("pull_ms", 100)), Span::millis(of("resend_ms", 500)));
+    Parameters {
+        profile,
+        unfunded_max: small("unfunded_max", 64),
+        batch_max: small("batch_max", 8),
+        batch_bytes: small("batch_bytes", 8 << 10),
+        batch_wait: Span::millis(of("batch_wait_ms", 5)),
+        window: of("window", 16),
+        accounts_max: of("accounts_max", 1 << 12),
+        lane_window: of("lane_window", 8),
+        retain: of("retain", 512),
+        frontier_every: Span::millis(of("frontier_ms", 50)),
+        pull,
+        pull_max: Span::millis(of("pull_max_ms", 1_000)).max(pull),
+        resend,
+        resend_max: Span::millis(of("resend_max_ms", 2_000)).max(resend),
+        checkpoint_every: Span::millis(of("checkpoint_ms", 0)),
+        shows_all: of("shows_all", 0) == 1,
+        // One more than the witnesses beyond those that are needed; 0 where everybody checks.
+        verify: match u8::try_from(of("witness", 0)).ok().and_then(|witness| witness.checked_sub(1)) {
+            Some(margin) => Verify::Witness { margin },
+            None => Verify::All,
+        },
     }
 }

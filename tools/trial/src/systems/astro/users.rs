@@ -1,6 +1,7 @@
 //! What people want: payments to one and to several, to themselves, to nobody, of nothing, of all, of too much; money set aside and
 //! decided over; accounts.
 
+use synod_astro::Profile;
 use synod_ledger::{AccountId, EntryId, Kind, Leg, Owner, Units, Verdict};
 use synod_sim::Stream;
 
@@ -60,7 +61,8 @@ impl Crowd<'_> {
             70..80 if spender.local > 1 => has,
             80..88 => has.saturating_add(1),
             88..90 => 0,
-            90 => (1 << 96) - 1,
+            // What no money ever comes for would keep its log up for good where it waits.
+            90 if self.people.profile != Profile::I => (1 << 96) - 1,
             91 => 1 << 96,
             92 => 1 << 127,
             93 => u128::MAX,
@@ -142,8 +144,10 @@ impl Crowd<'_> {
         match stream.below(100) {
             0..56 => self.by(spender, self.pay(spender, stream)),
             56..68 => self.by(spender, self.several(spender, stream)),
-            68..80 => self.by(spender, self.hold(spender, stream)),
-            80..91 => match self.resolve(stream) {
+            68..80 if self.people.profile != Profile::II || stream.chance(100_000) => {
+                self.by(spender, self.hold(spender, stream))
+            }
+            68..91 => match self.resolve(stream) {
                 Some((resolver, kind)) => self.by(resolver, kind),
                 None => self.by(spender, self.pay(spender, stream)),
             },

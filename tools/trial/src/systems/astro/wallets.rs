@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use synod_astro::{Auth, Authorized, Line};
+use synod_astro::{Auth, Authorized, Line, Profile};
 use synod_crypto::{Hash, Keys, Scope};
 use synod_ledger::{AccountId, Entry, EntryId, Flags, Kind, UserData, genesis};
 use synod_quorum::{Epoch, NodeId};
@@ -78,15 +78,23 @@ impl Wallets {
             let promised: u128 = open.map(|line| Reckoning::taken(&line.entry.kind)).sum();
             taken.saturating_add(promised) <= purse.available()
         };
-        let purses = book.reckonings.values().filter_map(|reckoning| reckoning.purse(spender));
-        let paid = purses.filter(|purse| has(purse)).count() >= members;
+        // Where its representative adds what an entry spends, an owner knows what to go on from once all before it has settled.
+        let can = |reckoning: &&Reckoning| {
+            reckoning.purse(spender).is_some_and(|purse| match self.people.registers() {
+                true => purse.sequence == lines.len() as u64 && taken <= reckoning.spendable_at_once(spender),
+                false => has(purse),
+            })
+        };
+        let paid = book.reckonings.values().filter(can).count() >= members;
         let most = (1_u128 << 96) - 1;
         let sound = |amount: u128| amount > 0 && amount <= most;
         let open = |to: &AccountId| book.is_open(*to, members);
         paid && match kind {
             Kind::Pay(leg) => sound(leg.amount.0) && open(&leg.to),
             Kind::MultiPay(legs) => legs.iter().all(|leg| sound(leg.amount.0) && open(&leg.to)),
-            Kind::Hold { to, amount, .. } => sound(amount.0) && open(to),
+            Kind::Hold { to, amount, .. } => {
+                self.people.profile != Profile::II && sound(amount.0) && open(to)
+            }
             Kind::Resolve { holds, .. } => {
                 holds.iter().all(|hold| {
                     let decided = wallet.is_some_and(|wallet| wallet.decided.contains(hold));
@@ -106,7 +114,9 @@ impl Wallets {
         if let Kind::Resolve { holds, .. } = &kind {
             wallet.decided.extend(holds.iter().copied());
         }
-        let prev = wallet.head.unwrap_or_else(|| genesis(spender));
+        let last = EntryId { spender, n: wallet.lines.len() as u64 };
+        let head = book.agreed.get(&last).copied().filter(|_| self.people.registers()).or(wallet.head);
+        let prev = head.unwrap_or_else(|| genesis(spender));
         let (line, digest) = signed(&keys, id, prev, kind, self.names);
         wallet.head = Some(digest);
         wallet.lines.push(line.clone());
@@ -157,7 +167,7 @@ impl Wallets {
         let Some(wallet) = self.all.get_mut(&spender) else { return (Vec::new(), 0) };
         let lines = wallet.lines.iter().filter(|line| !book.agreed.contains_key(&line.entry.id));
         let lines: Vec<Line> = lines.take(3).cloned().collect();
-        wallet.asked = wallet.asked.wrapping_add(1);
+        wallet.asked = wallet.asked.wrapping_add(u32::from(!self.people.registers()));
         (lines, (spender.registrar + wallet.asked) % self.people.members)
     }
 }

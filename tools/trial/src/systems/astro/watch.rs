@@ -1,9 +1,12 @@
 //! The checker of a run: shows every moment to every oracle, and keeps the books of all members by hand.
 
+mod saying;
+mod telling;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use synod_astro::{Level, Line, Message, Output, Promise, Record, Refusal, Word};
-use synod_broadcast::signed::{self, Certificate};
+use synod_astro::{Line, Output, Profile, Promise};
+use synod_broadcast::bracha;
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Entry, EntryId};
 use synod_machine::Time;
@@ -14,9 +17,9 @@ use synod_wire::{Blob, Bytes};
 use super::book::Shared;
 use super::cuts::Cutting;
 use super::plan::{People, Recovered};
-use super::sight;
-use crate::oracle::astro::{Acks, Keeping, Promised, Reckoning, StateSeen, Texts, quorum};
-use crate::oracle::{Breach, Verdict, breach, weak};
+use super::sight::{self, Heard, Kept};
+use crate::oracle::astro::{Acks, Facts, Keeping, Promised, Reckoning, StateSeen, Texts, Vote, Votes};
+use crate::oracle::{Breach, Verdict, breach};
 
 /// What still holds when more members are faulty than allowed: what each honest member promises by itself.
 const KEPT: [&str; 1] = ["X3"];
@@ -24,8 +27,12 @@ const KEPT: [&str; 1] = ["X3"];
 /// All oracles of one run.
 pub struct Watch {
     members: u32,
+    profile: Profile,
     texts: Texts,
     acks: Acks,
+    votes: Votes,
+    /// Batches by the digest of their payload.
+    payloads: BTreeMap<Hash, Hash>,
     keeping: Keeping,
     recovered: Recovered,
     /// Certificates that reached members, as they travel.
@@ -41,9 +48,15 @@ impl Watch {
     /// Watches the members of a view, whose accounts these are at the beginning.
     #[must_use]
     pub fn new(people: &People, recovered: Recovered, book: Shared, over_budget: bool) -> Self {
-        let mut first = Reckoning::default();
+        let mut first = match people.profile {
+            Profile::II => Reckoning::claiming(),
+            Profile::I | Profile::Funded => Reckoning::default(),
+        };
         {
             let mut book = book.borrow_mut();
+            if people.registers() {
+                book.facts = Facts::registering();
+            }
             for opening in people.genesis() {
                 first.open(&opening);
                 book.facts.open(opening);
@@ -53,8 +66,14 @@ impl Watch {
         }
         Self {
             members: people.members,
+            profile: people.profile,
             texts: Texts::default(),
-            acks: Acks::new(people.members),
+            acks: match people.profile {
+                Profile::Funded => Acks::new(people.members),
+                Profile::I | Profile::II => Acks::one_by_one(people.members),
+            },
+            votes: Votes::new(people.members),
+            payloads: BTreeMap::new(),
             keeping: Keeping::default(),
             recovered,
             reached: BTreeSet::new(),
@@ -66,21 +85,30 @@ impl Watch {
     }
 
     fn learn_line(&mut self, line: &Line) -> Hash {
-        let (entry, digest) = (&line.entry, sight::digest(&line.entry));
+        let digest = sight::digest(&line.entry);
+        self.learn_entry(digest, &line.entry);
+        digest
+    }
+
+    fn learn_entry(&mut self, digest: Hash, entry: &Entry) {
         if self.texts.get(&digest).is_none() {
             self.texts.entry(digest, entry);
             let named = self.named.entry((entry.id.spender, entry.transfer)).or_default();
             named.push((entry.id, digest));
         }
-        digest
     }
 
     /// A payload that somebody showed; its digest, if it is a batch.
     fn learn<const MAX: usize>(&mut self, payload: &Blob<MAX>) -> Option<Hash> {
+        let name = Hash::of(payload.bytes());
+        if let Some(known) = self.payloads.get(&name) {
+            return Some(*known);
+        }
         let batch = sight::batch(payload.bytes())?;
+        self.payloads.insert(name, batch.digest);
         if !self.texts.has(&batch.digest) {
-            for line in &batch.batch.lines {
-                self.learn_line(line);
+            for (_, line, digest) in batch.lines() {
+                self.learn_entry(digest, &line.entry);
             }
             self.texts.show(batch.digest, sight::seen(&batch));
         }
@@ -88,9 +116,12 @@ impl Watch {
     }
 
     fn opened(&mut self, node: u32, honest: bool, records: &[Bytes]) -> Verdict {
-        let records: Vec<_> = records.iter().filter_map(sight::record).collect();
+        let records = records.iter().filter_map(|record| sight::record(self.profile, record));
+        let records: Vec<Kept> = records.collect();
         records.iter().for_each(|record| self.recall(node, record));
-        self.keeping.open(node, records.iter().filter_map(|record| sight::promised(node, record)));
+        let promised: Vec<Promised> =
+            records.iter().filter_map(|record| self.promised(node, record)).collect();
+        self.keeping.open(node, promised.into_iter());
         self.acks.open(node, &self.keeping.endorsed(node));
         let state = self.recovered.borrow().get(&node).cloned();
         match state.filter(|_| honest) {
@@ -100,9 +131,10 @@ impl Watch {
     }
 
     /// What a record of a member shows: batches, and entries that it has in their places.
-    fn recall(&mut self, node: u32, record: &sight::Kept) {
-        let Record::Own(promise) = record else { return };
+    fn recall(&mut self, node: u32, record: &Kept) {
+        let Kept::Own(promise) = record else { return };
         match promise {
+            Promise::Backed { digest, .. } => self.acks.hold(node, *digest),
             Promise::Endorsed { batch: Some(payload), .. }
             | Promise::Certified { batch: Some(payload), .. }
             | Promise::Batch { batch: Some(payload), .. } => drop(self.learn(payload)),
@@ -160,7 +192,7 @@ impl Watch {
 
     /// A-S1, and A-S2: what settles is the same everywhere, certified, and somebody's who may.
     fn agree(&mut self, node: u32, entry: &Entry, digest: Hash) -> Verdict {
-        if sight::digest(entry) != digest {
+        if self.profile != Profile::II && sight::digest(entry) != digest {
             return breach("A-S2", format!("{:?} settles under another digest", entry.id));
         }
         if !self.acks.is_certified(entry.id, &digest) {
@@ -175,7 +207,7 @@ impl Watch {
             Some(_) => {}
             None => book.add("settled", 1),
         }
-        book.facts.settled(&self.texts, entry, digest)?;
+        book.facts.settled(&self.texts, entry, (digest, sight::digest(entry)))?;
         if let Some(order) = u64::try_from(entry.transfer).ok().and_then(|ticket| book.get_mut(ticket))
             && order.spender == entry.id.spender
         {
@@ -184,299 +216,74 @@ impl Watch {
         Ok(())
     }
 
+    /// What a record promises, of a batch under its own name.
+    fn promised(&self, node: u32, record: &Kept) -> Option<Promised> {
+        let promised = sight::promised(node, record)?;
+        Some(match (record, promised) {
+            (Kept::Votes(_), Promised::Accepted(slot, digest, except)) => {
+                Promised::Accepted(slot, self.payloads.get(&digest).copied()?, except)
+            }
+            (_, promised) => promised,
+        })
+    }
+
+    /// A member has the certificate of a batch.
+    fn delivered<const MAX: usize>(
+        &mut self,
+        node: u32,
+        lot: synod_broadcast::Lot,
+        open: &[u32],
+        payload: Option<&Blob<MAX>>,
+    ) -> Verdict {
+        let slot = sight::slot(lot);
+        if self.profile == Profile::I {
+            self.votes.deliver(node, slot)?;
+        }
+        let digest =
+            payload.and_then(|payload| self.learn(payload)).or_else(|| self.keeping.batch(node, slot));
+        let Some(batch) = digest.and_then(|digest| self.texts.batch(&digest)) else { return Ok(()) };
+        let lines = (0_u32..).zip(&batch.lines).filter(|(at, _)| !open.contains(at));
+        let mut book = self.book.borrow_mut();
+        book.delivered.entry(node).or_default().extend(lines.map(|(_, line)| *line));
+        Ok(())
+    }
+
     fn record(&mut self, (node, honest): (u32, bool), lsn: u64, bytes: &Bytes) -> Verdict {
-        let Some(record) = sight::record(bytes) else { return Ok(()) };
+        let Some(record) = sight::record(self.profile, bytes) else { return Ok(()) };
         self.recall(node, &record);
-        let Some(promised) = sight::promised(node, &record) else { return Ok(()) };
+        if let Kept::Votes(bracha::Record::Echoed(vote)) = &record {
+            self.votes.hear(node, node, (Vote::Echo, sight::slot(vote.lot), vote.digest));
+        }
+        if let Kept::Votes(bracha::Record::Readied(vote)) = &record {
+            self.votes.hear(node, node, (Vote::Ready, sight::slot(vote.lot), vote.digest));
+        }
+        if honest && let Kept::Own(Promise::Certified { lot, open, batch }) = &record {
+            self.delivered(node, *lot, open.items(), batch.as_ref())?;
+        }
+        let Some(promised) = self.promised(node, &record) else { return Ok(()) };
         self.keeping.write(node, lsn, promised.clone());
         let Promised::Endorsed(slot, digest, except) = promised else { return Ok(()) };
         let batch = digest.or_else(|| self.keeping.batch(node, slot));
         let Some(batch) = batch.filter(|_| honest) else { return Ok(()) };
+        self.backed(node, batch, &except)?;
         let book = self.book.borrow();
         self.acks.endorse(&self.texts, (node, lsn), (slot, batch), &except, book.reckonings.get(&node))
     }
 
-    fn said(&mut self, node: u32, honest: bool, body: &Bytes) -> Verdict {
-        let message = match sight::opened(body) {
-            Some(Message::Broadcast(message)) => message,
-            Some(Message::Own(Word::Here(line))) => {
-                self.learn_line(&line);
-                return Ok(());
+    /// A frame reaches a member.
+    fn reaches(&mut self, (node, from): (u32, u32), body: &Bytes) {
+        match sight::heard(self.profile, body) {
+            Some(Heard::Signed(synod_broadcast::signed::Message::Commit(_))) => {
+                self.reached.insert((node, Hash::of(body)));
             }
-            Some(Message::Own(Word::CutSign(sign))) if honest && u32::from(sign.member) == node => {
-                let truth = self.acks.honest(u32::from(sign.proposer)) && !self.over_budget;
-                return if truth { self.cuts.sign(node, &sign) } else { Ok(()) };
+            Some(Heard::Votes(bracha::Message::Echo(vote))) => {
+                self.votes.hear(node, from, (Vote::Echo, sight::slot(vote.lot), vote.digest));
             }
-            Some(Message::Own(Word::Receipt(receipt))) if honest => {
-                return self.receipted(node, receipt.digest, receipt.open.items());
+            Some(Heard::Votes(bracha::Message::Ready(vote))) => {
+                self.votes.hear(node, from, (Vote::Ready, sight::slot(vote.lot), vote.digest));
             }
-            _ => return Ok(()),
-        };
-        match message {
-            signed::Message::Prepare { lot, payload, .. } => {
-                let digest = self.learn(&payload);
-                let Some(digest) = digest.filter(|_| u32::from(lot.source) == node) else { return Ok(()) };
-                self.texts.broadcast(&digest);
-                if honest { self.acked(node, (lot, digest), &[]) } else { Ok(()) }
-            }
-            signed::Message::Pulled { payload, .. } => {
-                self.learn(&payload);
-                Ok(())
-            }
-            signed::Message::Ack(ack) if honest && u32::from(ack.said.member) == node => {
-                self.acked(node, (ack.lot, ack.digest), ack.said.except.items())
-            }
-            signed::Message::Commit(certificate) if honest => {
-                self.certified(node, &certificate)?;
-                if self.reached.contains(&(node, Hash::of(body))) {
-                    return Ok(());
-                }
-                let lists = certificate.said.iter().map(|said| said.except.items());
-                self.acks.gather(&self.texts, (node, certificate.digest), lists)
-            }
-            _ => Ok(()),
+            _ => {}
         }
-    }
-
-    fn acked(&mut self, node: u32, (lot, digest): (synod_broadcast::Lot, Hash), except: &[u32]) -> Verdict {
-        let slot = sight::slot(lot);
-        self.keeping.said((node, slot), digest, except)?;
-        self.funded(node, digest, except)?;
-        self.reasoned((node, slot), digest, except)?;
-        self.acks.say(&self.texts, (node, slot), (digest, except))
-    }
-
-    /// A-S6 and A-S7 of endorsements: behind what settled at a member, all it endorses of a log is paid for by what settled there.
-    fn funded(&self, node: u32, digest: Hash, except: &[u32]) -> Verdict {
-        let book = self.book.borrow();
-        let (Some(batch), Some(reckoning)) = (self.texts.batch(&digest), book.reckonings.get(&node)) else {
-            return Ok(());
-        };
-        for (at, (id, line)) in (0_u32..).zip(&batch.lines) {
-            let Some(purse) = reckoning.purse(id.spender) else { continue };
-            // A certificate says that members who tell the truth have the money.
-            if except.contains(&at) || id.n <= purse.sequence || self.acks.is_certified(*id, line) {
-                continue;
-            }
-            let told =
-                |breach: Breach| Breach { what: format!("by member {node}: {}", breach.what), ..breach };
-            purse.pays(&self.texts, *id, *line).map_err(told)?;
-        }
-        Ok(())
-    }
-
-    /// A-L4: of a batch of an institution that never lied, a member leaves no entry out that nothing speaks against.
-    fn reasoned(&self, (node, slot): (u32, (u8, u64)), digest: Hash, except: &[u32]) -> Verdict {
-        let book = self.book.borrow();
-        let (Some(batch), Some(reckoning)) = (self.texts.batch(&digest), book.reckonings.get(&node)) else {
-            return Ok(());
-        };
-        let mut before = BTreeSet::new();
-        for (at, (id, line)) in (0_u32..).zip(&batch.lines) {
-            let is_first = before.insert(id.spender) && book.facts.is_customer(id.spender, slot.0);
-            let is_left = except.contains(&at) && self.acks.leaves_out(node, slot, at);
-            let is_open = is_first && is_left && !self.acks.is_any_certified(*id);
-            if is_open && self.texts.get(line).is_some_and(|entry| reckoning.welcomes(entry)) {
-                return breach("A-L4", format!("member {node} leaves {id:?} out of {slot:?} for no reason"));
-            }
-        }
-        Ok(())
-    }
-
-    /// A certificate that an honest member sends has a quorum of members, and those of them that never lied signed it.
-    fn certified(&self, node: u32, certificate: &Certificate) -> Verdict {
-        let mut members: Vec<u8> = certificate.said.iter().map(|said| said.member).collect();
-        members.sort_unstable();
-        members.dedup();
-        let count = u32::try_from(members.len()).unwrap_or(u32::MAX);
-        if count < quorum(self.members) || members.iter().any(|member| u32::from(*member) >= self.members) {
-            let what = format!("member {node} sends a certificate of {count} for {:?}", certificate.lot);
-            return breach("A-S2", what);
-        }
-        let slot = sight::slot(certificate.lot);
-        let liar = |said: &&signed::Said| self.acks.honest(u32::from(said.member));
-        for said in certificate.said.iter().filter(liar) {
-            if !self.acks.has_said(u32::from(said.member), slot, &certificate.digest) {
-                let what = format!("member {} never signed what is certified in {slot:?}", said.member);
-                return breach("A-S2", what);
-            }
-        }
-        Ok(())
-    }
-
-    /// X3 of receipts: all that is receipted has settled for good.
-    fn receipted(&self, node: u32, digest: Hash, open: &[u32]) -> Verdict {
-        let book = self.book.borrow();
-        let (Some(batch), Some(reckoning)) = (self.texts.batch(&digest), book.reckonings.get(&node)) else {
-            return Ok(());
-        };
-        for (at, (id, line)) in (0_u32..).zip(&batch.lines) {
-            let settled = reckoning.purse(id.spender).is_some_and(|purse| purse.sequence >= id.n);
-            if !open.contains(&at) && !(settled && book.agreed.get(id) == Some(line)) {
-                return breach("X3", format!("member {node} receipts {id:?}, which has not settled there"));
-            }
-        }
-        Ok(())
-    }
-
-    fn told(&mut self, node: u32, output: &Output) -> Verdict {
-        match output {
-            Output::Settled { position, entry, digest } => {
-                let mut book = self.book.borrow_mut();
-                let known = book.reckonings.get_mut(&node);
-                let is_news = known.map_or(Ok(true), |known| known.is_news(*position, entry.id, *digest))?;
-                drop(book);
-                if !is_news {
-                    return Ok(());
-                }
-                self.texts.entry(*digest, entry);
-                self.agree(node, entry, *digest)?;
-                let mut book = self.book.borrow_mut();
-                book.reckonings.get_mut(&node).map_or(Ok(()), |reckoning| reckoning.settle(entry, *digest))
-            }
-            Output::Accepted { entry, digest, .. } => {
-                self.accepted(node, entry)?;
-                let line = Line { entry: entry.clone(), auth: synod_astro::Auth::Institution };
-                self.learn_line(&line);
-                self.acks.hold(node, *digest);
-                Ok(())
-            }
-            Output::Opened(id) => {
-                let opening = self.opening(*id)?;
-                let mut book = self.book.borrow_mut();
-                if let Some(reckoning) = book.reckonings.get_mut(&node) {
-                    if reckoning.purse(*id).is_some() {
-                        return breach("A-S2", format!("{id} opens twice at member {node}"));
-                    }
-                    reckoning.open(&opening);
-                }
-                book.opened.entry(*id).or_default().insert(node);
-                Ok(())
-            }
-            Output::Progress { id, level, .. } => self.progress(*id, *level),
-            Output::Conflict { id, .. } => self.blamed(id.spender),
-            Output::Refused { why: Refusal::Exists(id), .. } => self.exists(*id),
-            Output::CutCertified { record, .. } => {
-                let is_first = self.cuts.certify(record)?;
-                self.book.borrow_mut().add("cuts", u64::from(is_first));
-                Ok(())
-            }
-            Output::Proof { proof, .. } => {
-                proof.as_ref().map_or(Ok(()), |proof| self.cuts.prove(node, proof))
-            }
-            Output::Rejected { entry, .. } => {
-                breach("A-S2", format!("{:?} is rejected at member {node}, in profile II-F", entry.id))
-            }
-            Output::TwoBatches { .. }
-            | Output::CaughtUp { .. }
-            | Output::TwoRoots { .. }
-            | Output::FalseWitness { .. }
-            | Output::Contradiction { .. } => self.shown(node, output),
-            Output::Refused { .. }
-            | Output::Queued { .. }
-            | Output::Numbered { .. }
-            | Output::Looked { .. }
-            | Output::Checked { .. }
-            | Output::Log { .. }
-            | Output::Certified { .. }
-            | Output::Receipted(_) => Ok(()),
-        }
-    }
-
-    /// What somebody is shown to have done, or went without.
-    fn shown(&self, node: u32, output: &Output) -> Verdict {
-        match output {
-            Output::TwoBatches { lane, .. } if self.acks.honest(lane.0) => {
-                breach("X6", format!("member {} is shown with two batches", lane.0))
-            }
-            Output::TwoBatches { .. } => {
-                self.book.borrow_mut().add("two_batches", 1);
-                Ok(())
-            }
-            // Runs are too short to let members fall so far behind that nobody keeps what they lack.
-            Output::CaughtUp { number, .. } => {
-                breach("A-L2", format!("member {node} goes on from cut {number}"))
-            }
-            Output::TwoRoots { member, .. } if self.acks.honest(member.0) => {
-                breach("X6", format!("member {} is shown with two states behind a cut", member.0))
-            }
-            Output::TwoRoots { .. } => {
-                self.book.borrow_mut().add("two_roots", 1);
-                Ok(())
-            }
-            Output::FalseWitness { member, .. } if self.acks.honest(member.0) => {
-                breach("X6", format!("member {} is shown with a false word on signatures", member.0))
-            }
-            Output::FalseWitness { .. } => {
-                self.book.borrow_mut().add("false_witnesses", 1);
-                Ok(())
-            }
-            // It takes more liars than there may be.
-            Output::Contradiction { id, .. } if !self.over_budget => {
-                breach("A-S1", format!("certificates contradict each other at {id:?}"))
-            }
-            Output::Contradiction { .. } => {
-                self.book.borrow_mut().add("contradictions", 1);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// A-S10: an order that has its place, and has not settled, gets no other.
-    fn accepted(&self, node: u32, entry: &Entry) -> Verdict {
-        let book = self.book.borrow();
-        let Some(purse) = book.reckonings.get(&node).and_then(|of| of.purse(entry.id.spender)) else {
-            return Ok(());
-        };
-        let lane = u8::try_from(node).unwrap_or(u8::MAX);
-        let named = self.named.get(&(entry.id.spender, entry.transfer)).into_iter().flatten();
-        let mut open = named.filter(|(id, digest)| {
-            id.n > purse.sequence && *id != entry.id && self.texts.carries(lane, digest)
-        });
-        match open.next() {
-            Some((id, _)) => breach("A-S10", format!("an order that has {id:?} gets {:?} as well", entry.id)),
-            None => Ok(()),
-        }
-    }
-
-    /// What a representative says of an entry is so at members that never lied.
-    fn progress(&self, id: EntryId, level: Level) -> Verdict {
-        let book = self.book.borrow();
-        let settled = |node: u32| {
-            let purse = book.reckonings.get(&node).and_then(|of| of.purse(id.spender));
-            self.acks.honest(node) && purse.is_some_and(|purse| purse.sequence >= id.n)
-        };
-        let count = (0..self.members).filter(|node| settled(*node)).count();
-        let liars = (0..self.members).filter(|node| !self.acks.honest(*node)).count();
-        let wanted = match level {
-            Level::Accepted => return Ok(()),
-            Level::Certified if self.acks.is_any_certified(id) => return Ok(()),
-            Level::Certified => 1,
-            Level::Settled => weak(self.members) as usize,
-            Level::Stable => quorum(self.members) as usize,
-        };
-        if level == Level::Certified || count + liars < wanted {
-            return breach("A-S2", format!("{id:?} is told to be {level:?}, settled at {count} members"));
-        }
-        Ok(())
-    }
-
-    /// X6 of owners: who never signed two entries for one place is not shown to have.
-    fn blamed(&self, account: AccountId) -> Verdict {
-        let mut book = self.book.borrow_mut();
-        if book.facts.is_sound(account) {
-            return breach("X6", format!("{account} is shown with two entries for one place"));
-        }
-        book.add("conflicts", 1);
-        Ok(())
-    }
-
-    fn exists(&self, id: EntryId) -> Verdict {
-        if self.named.values().flatten().any(|(known, _)| *known == id) {
-            return Ok(());
-        }
-        breach("A-S10", format!("an order is said to have {id:?}, which nobody has"))
     }
 
     fn moment(&mut self, moment: &Moment<'_>) -> Verdict {
@@ -494,9 +301,7 @@ impl Watch {
                 self.keeping.durable(node, *lsn);
                 self.acks.durable(node, *lsn);
             }
-            Seen::Frame(frame) if honest && sight::is_certificate(&frame.body) => {
-                self.reached.insert((node, Hash::of(&frame.body)));
-            }
+            Seen::Frame(frame) if honest => self.reaches((node, frame.from.0), &frame.body),
             _ => {}
         }
         for deed in moment.deeds {
@@ -519,7 +324,7 @@ impl Watch {
     /// # Errors
     /// What [`Reckoning::meet`] finds.
     pub fn compare(&mut self, node: NodeId, snapshot: &[Bytes]) -> Result<(), Violation> {
-        let state = sight::state(sight::book(snapshot));
+        let state = sight::whole_state(self.profile, snapshot);
         self.judged(|watch| watch.meet(node.0, &state, false))
     }
 
@@ -531,6 +336,26 @@ impl Watch {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What a member has the certificate of, that comes next in its log and has not settled, though nothing keeps it: A-L1, and
+    /// A-L5 where what is not paid for is rejected.
+    #[must_use]
+    pub fn stuck(&self, node: u32) -> Option<(&'static str, String)> {
+        let book = self.book.borrow();
+        let (reckoning, delivered) = (book.reckonings.get(&node)?, book.delivered.get(&node)?);
+        let is_due = |id: &EntryId, digest: &Hash| {
+            let purse = reckoning.purse(id.spender)?;
+            let entry = self.texts.get(digest).filter(|_| id.n == purse.sequence + 1)?;
+            let ready = match self.profile {
+                Profile::II => reckoning.check_place(entry).is_ok(),
+                Profile::I | Profile::Funded => reckoning.check(entry).is_ok(),
+            };
+            ready.then_some(())
+        };
+        let mut all = delivered.iter().filter(|(id, digest)| is_due(id, digest).is_some());
+        let checker = if self.profile == Profile::II { "A-L5" } else { "A-L1" };
+        all.next().map(|(id, _)| (checker, format!("{id:?} is certified at member {node} and waits")))
     }
 
     /// Entries that can be certified so far.

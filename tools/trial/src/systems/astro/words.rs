@@ -2,18 +2,21 @@
 
 use core::any::Any;
 
-use synod_astro::{Message, Output, Promise, Record, Word};
+use synod_astro::{Output, Profile, Promise, Word};
 use synod_broadcast::Lot;
-use synod_broadcast::signed;
+use synod_broadcast::{bracha, signed};
 use synod_crypto::Hash;
 use synod_sim::{Mark, Said, Words};
 use synod_wire::Bytes;
 
-use super::sight;
+use super::sight::{self, Heard, Kept};
 
 /// Names everything of a run.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AstroWords;
+#[derive(Clone, Copy, Debug)]
+pub struct AstroWords {
+    /// Of which payment system.
+    pub profile: Profile,
+}
 
 fn short(digest: &Hash) -> String {
     format!("{digest:?}").chars().take(4).collect()
@@ -25,9 +28,18 @@ fn place(lot: Lot) -> String {
 
 /// The kind of message in a frame.
 #[must_use]
-pub fn kind(body: &Bytes) -> Option<&'static str> {
-    Some(match sight::opened(body)? {
-        Message::Broadcast(message) => match message {
+pub fn kind(profile: Profile, body: &Bytes) -> Option<&'static str> {
+    Some(match sight::heard(profile, body)? {
+        Heard::Votes(message) => match message {
+            bracha::Message::Prepare { .. } => "prepare",
+            bracha::Message::Echo(_) => "echo",
+            bracha::Message::Ready(_) => "ready",
+            bracha::Message::Ask(_) => "ask",
+            bracha::Message::Pull(_) => "pull",
+            bracha::Message::Pulled { .. } => "pulled",
+            bracha::Message::Frontier(_) => "frontier",
+        },
+        Heard::Signed(message) => match message {
             signed::Message::Prepare { .. } => "prepare",
             signed::Message::Ack(_) => "ack",
             signed::Message::Commit(_) => "commit",
@@ -38,7 +50,7 @@ pub fn kind(body: &Bytes) -> Option<&'static str> {
             signed::Message::AskRows(_) => "ask_rows",
             signed::Message::Rows { .. } => "rows",
         },
-        Message::Own(word) => match word {
+        Heard::Own(word) => match word {
             Word::Receipt(_) => "receipt",
             Word::AskReceipts(_) => "ask_receipts",
             Word::Want { .. } => "want",
@@ -88,74 +100,98 @@ fn broadcast(message: &signed::Message) -> Said {
     }
 }
 
+/// What is said in Bracha's broadcast.
+fn votes(message: &bracha::Message) -> Said {
+    let vote =
+        |name: &str, vote: &bracha::Vote| format!("{name} {} {}", place(vote.lot), short(&vote.digest));
+    match message {
+        bracha::Message::Prepare { sequence, payload } => {
+            Said::plain(format!("PREPARE {sequence} of {} bytes", payload.bytes().len()))
+        }
+        bracha::Message::Echo(said) => Said::marked(vote("ECHO", said), Mark::Promise),
+        bracha::Message::Ready(said) => Said::marked(vote("READY", said), Mark::Promise),
+        bracha::Message::Ask(lot) => Said::plain(format!("ASK {}", place(*lot))),
+        bracha::Message::Pull(said) => Said::plain(vote("PULL", said)),
+        bracha::Message::Pulled { lot, .. } => Said::plain(format!("PULLED {}", place(*lot))),
+        bracha::Message::Frontier(lots) => {
+            let all: Vec<String> = lots.iter().map(|lot| place(*lot)).collect();
+            Said::plain(format!("FRONTIER {}", all.join(" ")))
+        }
+    }
+}
+
+/// What is said beside the broadcast.
+fn beside(word: &Word) -> Said {
+    match word {
+        Word::Receipt(receipt) => Said::marked(format!("RECEIPT {}", place(receipt.lot)), Mark::Promise),
+        Word::AskReceipts(lots) => Said::plain(format!("RECEIPTS? of {}", lots.len())),
+        Word::Want { id, .. } => Said::plain(format!("WANT {}/{}", id.spender, id.n)),
+        Word::Here(line) => {
+            let id = line.entry.id;
+            Said::plain(format!("HERE {}/{}", id.spender, id.n))
+        }
+        Word::Witnessed(word) => {
+            let found = if word.is_good { "good" } else { "bad" };
+            Said::marked(format!("WITNESS {} {found}", place(word.lot)), Mark::Promise)
+        }
+        Word::CutPropose(cut) => Said::plain(format!("CUT {} but {}", cut.number, cut.exceptions.len())),
+        Word::CutSign(sign) => {
+            Said::marked(format!("SIGN {} {}", sign.number, short(&sign.root)), Mark::Promise)
+        }
+        Word::AskCut(above) => Said::plain(format!("CUT? above {above}")),
+        Word::AskRange { number, piece } => Said::plain(format!("RANGE? {number} {piece:?}")),
+        Word::Range(served) => Said::plain(format!("RANGE {} {:?}", served.number, served.piece)),
+        Word::CutCertified(certified) => {
+            Said::marked(format!("CUT {} certified", certified.cut.number), Mark::Certificate)
+        }
+        Word::Credit(credit) => Said::marked(format!("CREDIT {:?}", credit.of), Mark::Promise),
+        Word::AskCredits(owed) => Said::plain(format!("CREDITS? of {}", owed.len())),
+        Word::Bundle(bundle) => Said::plain(format!("BUNDLE of {}", bundle.proven.len())),
+        Word::WantProof(of) => Said::plain(format!("PROOF? {}/{}", of.id.spender, of.id.n)),
+        Word::Imported { places, .. } => Said::plain(format!("IMPORTED {}", places.len())),
+        Word::Heard { upto, .. } => Said::plain(format!("HEARD {upto}")),
+    }
+}
+
 impl Words for AstroWords {
     fn frame(&self, _: u8, body: &Bytes) -> Option<Said> {
-        Some(match sight::opened(body)? {
-            Message::Broadcast(message) => broadcast(&message),
-            Message::Own(Word::Receipt(receipt)) => {
-                Said::marked(format!("RECEIPT {}", place(receipt.lot)), Mark::Promise)
-            }
-            Message::Own(Word::AskReceipts(lots)) => Said::plain(format!("RECEIPTS? of {}", lots.len())),
-            Message::Own(Word::Want { id, .. }) => Said::plain(format!("WANT {}/{}", id.spender, id.n)),
-            Message::Own(Word::Here(line)) => {
-                let id = line.entry.id;
-                Said::plain(format!("HERE {}/{}", id.spender, id.n))
-            }
-            Message::Own(Word::Witnessed(word)) => {
-                let found = if word.is_good { "good" } else { "bad" };
-                Said::marked(format!("WITNESS {} {found}", place(word.lot)), Mark::Promise)
-            }
-            Message::Own(Word::CutPropose(cut)) => {
-                Said::plain(format!("CUT {} but {}", cut.number, cut.exceptions.len()))
-            }
-            Message::Own(Word::CutSign(sign)) => {
-                Said::marked(format!("SIGN {} {}", sign.number, short(&sign.root)), Mark::Promise)
-            }
-            Message::Own(Word::AskCut(above)) => Said::plain(format!("CUT? above {above}")),
-            Message::Own(Word::AskRange { number, piece }) => {
-                Said::plain(format!("RANGE? {number} {piece:?}"))
-            }
-            Message::Own(Word::Range(served)) => {
-                Said::plain(format!("RANGE {} {:?}", served.number, served.piece))
-            }
-            Message::Own(Word::CutCertified(certified)) => {
-                Said::marked(format!("CUT {} certified", certified.cut.number), Mark::Certificate)
-            }
-            Message::Own(Word::Credit(credit)) => {
-                Said::marked(format!("CREDIT {:?}", credit.of), Mark::Promise)
-            }
-            Message::Own(Word::AskCredits(owed)) => Said::plain(format!("CREDITS? of {}", owed.len())),
-            Message::Own(Word::Bundle(bundle)) => Said::plain(format!("BUNDLE of {}", bundle.proven.len())),
-            Message::Own(Word::WantProof(of)) => Said::plain(format!("PROOF? {}/{}", of.id.spender, of.id.n)),
-            Message::Own(Word::Imported { places, .. }) => Said::plain(format!("IMPORTED {}", places.len())),
-            Message::Own(Word::Heard { upto, .. }) => Said::plain(format!("HEARD {upto}")),
+        Some(match sight::heard(self.profile, body)? {
+            Heard::Signed(message) => broadcast(&message),
+            Heard::Votes(message) => votes(&message),
+            Heard::Own(word) => beside(&word),
         })
     }
 
     fn record(&self, _: u8, record: &Bytes) -> Option<Said> {
-        Some(match sight::record(record)? {
-            Record::Own(Promise::Endorsed { lot, except, .. }) => {
+        Some(match sight::record(self.profile, record)? {
+            Kept::Own(Promise::Endorsed { lot, except, .. }) => {
                 let but = except.items().len();
                 Said::marked(format!("Endorsed({} but {but})", place(lot)), Mark::Promise)
             }
-            Record::Own(Promise::Certified { lot, open, .. }) => {
+            Kept::Own(Promise::Certified { lot, open, .. }) => {
                 let but = open.items().len();
                 Said::marked(format!("Certified({} but {but})", place(lot)), Mark::Certificate)
             }
-            Record::Own(Promise::Descended(line)) => {
+            Kept::Own(Promise::Descended(line)) => {
                 Said::plain(format!("Descended({}/{})", line.entry.id.spender, line.entry.id.n))
             }
-            Record::Broadcast(signed::Record::Mine { sequence, .. }) => {
+            Kept::Signed(signed::Record::Mine { sequence, .. }) => {
                 Said::marked(format!("Mine({sequence})"), Mark::Promise)
             }
-            Record::Broadcast(signed::Record::Accepted { lot, except, .. }) => {
+            Kept::Signed(signed::Record::Accepted { lot, except, .. }) => {
                 let but = except.items().len();
                 Said::marked(format!("Accepted({} but {but})", place(lot)), Mark::Promise)
             }
-            Record::Broadcast(signed::Record::Committed(certificate)) => {
+            Kept::Signed(signed::Record::Committed(certificate)) => {
                 Said::marked(format!("Committed({})", place(certificate.lot)), Mark::Certificate)
             }
-            Record::Own(_) | Record::Broadcast(_) => return None,
+            Kept::Votes(bracha::Record::Echoed(vote)) => {
+                Said::marked(format!("Echoed({})", place(vote.lot)), Mark::Promise)
+            }
+            Kept::Votes(bracha::Record::Readied(vote)) => {
+                Said::marked(format!("Readied({})", place(vote.lot)), Mark::Promise)
+            }
+            Kept::Own(_) | Kept::Signed(_) | Kept::Votes(_) => return None,
         })
     }
 

@@ -97,6 +97,8 @@ impl Workload {
                 self.book.borrow_mut().add("doubles", 1);
                 for (line, nth) in lines.into_iter().zip([1, 2, 2]) {
                     let to = u32::try_from(choice / 7 * nth % u64::from(self.people.members)).unwrap_or(0);
+                    let is_known = self.people.registers() && !choice.is_multiple_of(5);
+                    let to = if is_known { spender.registrar } else { to };
                     hand(desk, to, line);
                 }
             }
@@ -135,7 +137,8 @@ impl Workload {
         let line = self.wallets.sign(&mut self.book.borrow_mut(), spender, kind);
         let members = u64::from(self.people.members);
         let other = u32::try_from(choice % members).unwrap_or(0);
-        let to = if choice.is_multiple_of(3) { other } else { spender.registrar };
+        let elsewhere = choice.is_multiple_of(3) && !self.people.registers();
+        let to = if elsewhere { other } else { spender.registrar };
         hand(desk, to, line.clone());
         if choice % 5 < 2 {
             // The same entry at another member changes nothing.

@@ -34,12 +34,12 @@ fn disk(blocks: bool, node: NodeId, lanes: usize) -> Box<dyn Storage> {
 }
 
 /// The disks of a scenario.
-pub(crate) fn disk_of(scenario: &Scenario) -> Box<Disks> {
+pub(super) fn disk_of(scenario: &Scenario) -> Box<Disks> {
     let blocks = number(scenario, "blocks", 0) == 1;
     Box::new(move |node, lanes| disk(blocks, node, lanes))
 }
 
-fn options(scenario: &Scenario, token: &str, trace: bool) -> Options {
+pub(super) fn options(scenario: &Scenario, token: &str, trace: bool) -> Options {
     let micros = |key: &str, default: u64| Span::micros(number(scenario, key, default));
     Options {
         sync_floor: micros("sync_floor_us", 1_500),
@@ -62,7 +62,7 @@ pub fn build(scenario: &Scenario, token: &str, trace: bool) -> Result<Trial, Str
     let over_budget = number(scenario, "over", 0) == 1;
     let watch = Watch::new(&people, recovered, book.clone(), over_budget);
     let watch = Rc::new(RefCell::new(watch));
-    let mode = scenario.mode;
+    let (mode, profile) = (scenario.mode, people.profile);
     let corrupted = Rc::new(Corrupted { view, people: people.clone(), book: book.clone() });
     let setup = Setup {
         connector: Box::new(|_, _, output| vec![Routed::Harness(output)]),
@@ -70,8 +70,8 @@ pub fn build(scenario: &Scenario, token: &str, trace: bool) -> Result<Trial, Str
         checkers: vec![Box::new(Watching(watch.clone()))],
         strategies: Box::new(move |incident| strategy::of(incident, &corrupted)),
         disks: disk_of(scenario),
-        words: Box::new(AstroWords),
-        kinds: Box::new(|_, body| super::words::kind(body)),
+        words: Box::new(AstroWords { profile }),
+        kinds: Box::new(move |_, body| super::words::kind(profile, body)),
         options: options(scenario, token, trace),
         ..Setup::new(
             (0..scenario.nodes).map(|id| Seat::new(NodeId(id), &[REPLICA])).collect(),

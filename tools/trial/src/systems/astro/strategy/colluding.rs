@@ -31,8 +31,10 @@ pub(super) fn collude(lie: &mut Lie<'_, '_>, amount: u64) -> bool {
 /// A batch of entries that its owners sign, for some.
 fn propose(lie: &mut Lie<'_, '_>) -> bool {
     let members = lie.known.people.members;
-    let owners: Vec<AccountId> =
-        (0..members).filter_map(|registrar| lie.known.people.liar(registrar)).collect();
+    // Where owners are registered, those of others come to nothing.
+    let is_near = |of: &u32| !lie.known.people.registers() || *of == lie.hand.me.0;
+    let near = (0..members).filter(is_near);
+    let owners: Vec<AccountId> = near.filter_map(|of| lie.known.people.liar(of)).collect();
     if owners.is_empty() {
         return false;
     }
@@ -44,9 +46,9 @@ fn propose(lie: &mut Lie<'_, '_>) -> bool {
     }
     let at = place(lie);
     let batch = lie.hand.batch(at, Vec::new(), lines);
-    let Some(message) = lie.hand.prepare(&batch) else { return false };
+    let Some(message) = lie.hand.propose(&batch) else { return false };
     for to in lie.some(660_000) {
-        say(lie.act, to, &message);
+        message.say(lie.act, to);
     }
     lie.memory.lane.push((batch.lot().sequence, batch.digest));
     lie.memory.made.push(batch);

@@ -1,29 +1,55 @@
 //! Messages as a member can make them that keeps to no rule but those of form, signed with its own key.
 
-use synod_astro::{CutSign, CutSigned, Line, Opened, Receipt, Settled};
+use std::sync::Arc;
+
+use synod_astro::{Credited, CutSign, CutSigned, Dependency, Line, Opened, Profile, Receipt, Settled, Vouch};
 use synod_broadcast::Lot;
+use synod_broadcast::bracha;
 use synod_broadcast::signed::{Acked, Certificate, Except, Message, Said, View};
 use synod_crypto::{Hash, Keys, Signature};
 use synod_ledger::Opening;
-use synod_machine::Message as _;
 use synod_quorum::NodeId;
 use synod_sim::Act;
-use synod_wire::{Blob, Bytes, Wire, Writer};
+use synod_wire::{Blob, Bytes, Writer};
 
-use super::super::sight::Spoken;
+use super::super::sight::{Spoken, Voted};
 
 /// A frame as it travels: the version, then the message.
-pub(super) fn sealed(message: &Spoken) -> Bytes {
+pub(super) fn sealed<M: Sent>(message: &M) -> Bytes {
     let mut out = Writer::with_capacity(1 + message.size_hint());
-    out.byte(Spoken::VERSION);
+    out.byte(M::VERSION);
     message.write(&mut out);
     out.freeze()
 }
 
+/// What members of one profile or another say.
+pub(super) trait Sent: synod_machine::Message {}
+impl Sent for Spoken {}
+impl Sent for Voted {}
+
 /// Says something to a peer.
-pub(super) fn say(act: &mut Act<'_>, to: NodeId, message: &Spoken) {
+pub(super) fn say<M: Sent>(act: &mut Act<'_>, to: NodeId, message: &M) {
     act.inject(to, message.queue(), sealed(message));
 }
+
+/// A batch that a lying member proposes, in the words of its profile.
+pub(super) enum Proposal {
+    Signed(Spoken),
+    Votes(Voted),
+}
+
+impl Proposal {
+    /// Says it to a peer.
+    pub(super) fn say(&self, act: &mut Act<'_>, to: NodeId) {
+        match self {
+            Self::Signed(message) => say(act, to, message),
+            Self::Votes(message) => say(act, to, message),
+        }
+    }
+}
+
+/// What an entry is backed with.
+type With = Arc<Vec<Dependency>>;
 
 /// A member with its key.
 #[derive(Clone, Copy)]
@@ -31,6 +57,7 @@ pub(super) struct Hand<'a> {
     pub(super) view: &'a View,
     pub(super) me: NodeId,
     pub(super) keys: &'a Keys,
+    pub(super) profile: Profile,
 }
 
 impl Hand<'_> {
@@ -52,8 +79,40 @@ impl Hand<'_> {
 
     /// A batch in its lane.
     pub(super) fn batch(&self, at: (u64, Hash), openings: Vec<Opening>, lines: Vec<Line>) -> Opened {
+        let withs = lines.iter().map(|_| None).collect();
+        self.backed_batch(at, openings, (lines, withs))
+    }
+
+    /// A batch in its lane of entries that spend what they are backed with, where that is how money is spent.
+    pub(super) fn backed_batch(
+        &self,
+        at: (u64, Hash),
+        openings: Vec<Opening>,
+        (lines, withs): (Vec<Line>, Vec<Option<With>>),
+    ) -> Opened {
         let lot = Lot { source: self.lane(), sequence: at.0 };
-        Opened::new(self.view.context.shard, lot, at.1, openings, lines)
+        let shard = self.view.context.shard;
+        match self.profile {
+            Profile::II => Opened::new_backed(shard, lot, at.1, openings, (lines, withs)),
+            Profile::I | Profile::Funded => Opened::new(shard, lot, at.1, openings, lines),
+        }
+    }
+
+    /// A batch as it is broadcast, in either broadcast.
+    pub(super) fn propose(&self, batch: &Opened) -> Option<Proposal> {
+        if self.profile != Profile::I {
+            return self.prepare(batch).map(Proposal::Signed);
+        }
+        let payload = Blob::try_from(batch.payload()).ok()?;
+        let sequence = batch.lot().sequence;
+        Some(Proposal::Votes(Voted::Broadcast(bracha::Message::Prepare { sequence, payload })))
+    }
+
+    /// Its word on payments.
+    pub(super) fn vouch(&self, root: Hash, open: Except) -> Vouch {
+        let statement = Credited { context: self.view.context, root, open: open.digest() };
+        let signature = self.keys.sign(self.view.scope(), self.me, statement).signature;
+        Vouch { member: self.lane(), open, signature }
     }
 
     /// A batch as it is broadcast.

@@ -9,7 +9,6 @@ use synod_ledger::{AccountId, Entry, EntryId, Flags, Kind, Leg, Opening, Units, 
 
 use super::super::plan::{EURO, People, account};
 use super::super::sight;
-use super::craft::say;
 use super::liar::{BATCHES_MAX, Edited, HALF, Lie};
 
 /// An entry without an owner's signature.
@@ -42,7 +41,7 @@ pub(super) fn equivocate(lie: &mut Lie<'_, '_>) -> bool {
 }
 
 /// Another batch for the same slot, sometimes none.
-fn other(lie: &mut Lie<'_, '_>, batch: &Opened) -> Option<Opened> {
+pub(super) fn other(lie: &mut Lie<'_, '_>, batch: &Opened) -> Option<Opened> {
     let mut lines = batch.batch.lines.to_vec();
     let openings = batch.batch.openings.to_vec();
     match lie.act.draws.below(4) {
@@ -93,10 +92,10 @@ pub(super) fn invent(lie: &mut Lie<'_, '_>) -> bool {
     let openings = if lie.act.draws.chance(150_000) { opening(lie, own) } else { Vec::new() };
     let at = place(lie);
     let batch = lie.hand.batch(at, openings, lines);
-    let Some(message) = lie.hand.prepare(&batch) else { return false };
+    let Some(message) = lie.hand.propose(&batch) else { return false };
     let share = if lie.act.draws.chance(HALF) { 1_000_000 } else { 600_000 };
     for to in lie.some(share) {
-        say(lie.act, to, &message);
+        message.say(lie.act, to);
     }
     lie.memory.lane.push((batch.lot().sequence, batch.digest));
     lie.memory.made.push(batch);

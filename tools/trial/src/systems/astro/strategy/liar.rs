@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use synod_astro::{Message, Opened};
+use synod_astro::{Dependency, Message, Opened, Profile, Vouch, Word};
 use synod_broadcast::Lot;
 use synod_broadcast::signed::{self, Said, View};
 use synod_crypto::Hash;
 use synod_quorum::NodeId;
 use synod_sim::{Act, Deed, Family, Incident, PPM, Seen, Strategy, generic};
+use synod_wire::Bytes;
 
 use super::super::book::Shared;
 use super::super::plan::People;
 use super::super::sight::{self, Spoken};
 use super::craft::{Hand, sealed};
-use super::{colluding, inventing, saying};
+use super::voting::Ballots;
+use super::{backing, colluding, inventing, saying};
 
 /// What whoever is corrupted knows.
 pub(crate) struct Corrupted {
@@ -48,22 +50,43 @@ pub(super) struct Memory {
     pub(super) chains: BTreeMap<synod_ledger::AccountId, Vec<(u64, Hash)>>,
     /// What it shows to some of its peers in the place of its own batch.
     pub(super) instead: BTreeMap<Lot, Option<Opened>>,
+    /// Payments that anybody showed to have settled, the newest.
+    pub(super) shown: Vec<Dependency>,
+    /// Members' words by what they are on.
+    pub(super) vouched: BTreeMap<Hash, BTreeMap<u8, Vouch>>,
 }
 
 impl Memory {
-    fn learn(&mut self, me: u8, message: &Spoken) {
-        let Message::Broadcast(message) = message else { return };
-        match message {
-            signed::Message::Prepare { lot, payload, .. } => {
-                let Some(batch) = sight::batch(payload.bytes()) else { return };
-                let at = (lot.sequence, batch.digest);
-                if lot.source == me && !self.lane.contains(&at) {
-                    self.lane.push(at);
-                } else if lot.source != me {
-                    self.heard.push((*lot, batch.digest, batch.digests.len()));
-                    self.heard.drain(..self.heard.len().saturating_sub(HEARD_MAX));
-                }
+    /// A batch that somebody broadcasts.
+    pub(super) fn proposed(&mut self, me: u8, lot: Lot, payload: &Bytes) {
+        let Some(batch) = sight::batch(payload) else { return };
+        let at = (lot.sequence, batch.digest);
+        if lot.source == me && !self.lane.contains(&at) {
+            self.lane.push(at);
+        } else if lot.source != me {
+            self.heard.push((lot, batch.digest, batch.digests.len()));
+            self.heard.drain(..self.heard.len().saturating_sub(HEARD_MAX));
+        }
+        for dependency in sight::backings(&batch).into_values().flatten() {
+            if !self.shown.contains(&dependency) {
+                self.shown.push(dependency);
             }
+        }
+        self.shown.drain(..self.shown.len().saturating_sub(HEARD_MAX));
+    }
+
+    fn learn(&mut self, me: u8, message: &Spoken) {
+        let message = match message {
+            Message::Broadcast(message) => message,
+            Message::Own(Word::Credit(credit)) => {
+                let said = self.vouched.entry(credit.root).or_default();
+                said.insert(credit.vouch.member, credit.vouch.clone());
+                return;
+            }
+            Message::Own(_) => return,
+        };
+        match message {
+            signed::Message::Prepare { lot, payload, .. } => self.proposed(me, *lot, payload.bytes()),
             signed::Message::Ack(ack) if ack.lot.source == me => {
                 let all = self.acks.entry((ack.lot, ack.digest)).or_default();
                 all.insert(ack.said.member, ack.said.clone());
@@ -143,7 +166,7 @@ impl Strategy for Liar {
     fn act(&mut self, act: &mut Act<'_>) -> bool {
         let (all, me) = (act.keys, act.node);
         let Some(keys) = all.get(&me) else { return false };
-        let hand = Hand { view: &self.known.view, me, keys };
+        let hand = Hand { view: &self.known.view, me, keys, profile: self.known.people.profile };
         if let Seen::Frame(frame) = act.seen
             && let Some(message) = sight::opened(&frame.body)
         {
@@ -162,7 +185,7 @@ impl Strategy for Liar {
             Family::ByzSilent => saying::withhold(&mut lie, amount),
             Family::ByzEquivocate => inventing::equivocate(&mut lie),
             Family::ByzAcks => saying::false_acks(&mut lie, amount),
-            Family::ByzForge => saying::forge(&mut lie),
+            Family::ByzForge => backing::spend(&mut lie) | saying::forge(&mut lie),
             Family::ByzShave => saying::shave(&mut lie, amount),
             Family::ByzCollude => colluding::collude(&mut lie, amount),
             Family::ByzBatches => inventing::invent(&mut lie),
@@ -189,7 +212,10 @@ pub(crate) fn of(incident: &Incident, known: &Rc<Corrupted>) -> Option<Box<dyn S
         return generic(incident);
     }
     let (family, known, memory) = (incident.family, Rc::clone(known), Memory::default());
-    Some(Box::new(Liar { family, amount, known, memory }))
+    Some(match known.people.profile {
+        Profile::I => Box::new(Ballots { family, amount, known, memory }),
+        Profile::II | Profile::Funded => Box::new(Liar { family, amount, known, memory }),
+    })
 }
 
 /// Half of all.

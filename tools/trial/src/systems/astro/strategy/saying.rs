@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use synod_astro::{Cut, Message, Word};
+use synod_astro::{Credit, Cut, Message, Word};
 use synod_broadcast::signed::{self, Ack, Except, Said};
 use synod_crypto::{Hash, Signature};
 use synod_quorum::NodeId;
@@ -69,6 +69,11 @@ pub(super) fn false_acks(lie: &mut Lie<'_, '_>, amount: u64) -> bool {
             let digest = if amount.is_multiple_of(3) { Hash::of(b"another") } else { receipt.digest };
             let open = list(lie, 4);
             Edited::Other(Message::Own(Word::Receipt(lie.hand.receipt(receipt.lot, digest, open))))
+        }
+        Message::Own(Word::Credit(credit)) if lie.act.draws.chance(HALF) => {
+            let open = list(lie, 4);
+            let vouch = lie.hand.vouch(credit.root, open);
+            Edited::Other(Message::Own(Word::Credit(Credit { vouch, ..credit })))
         }
         Message::Own(Word::CutSign(sign)) if lie.act.draws.chance(HALF) => {
             let root = Hash::of(&amount.to_le_bytes());
