@@ -183,7 +183,7 @@ impl Replay<'_> {
             // The ledger refuses it, and says why.
             None => return Ordered::Yes,
             Some(Owner::Custodial(institution)) => {
-                let is_carried = carriage.by.iter().any(|by| *by == (institution, Auth::Institution));
+                let is_carried = carriage.by.contains(&(institution, Auth::Institution));
                 return if is_carried { Ordered::Yes } else { Ordered::No };
             }
             Some(Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }) => key,
