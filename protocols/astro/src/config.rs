@@ -125,6 +125,8 @@ pub struct Parameters {
     pub checkpoint_every: Span,
     /// Whether the user is told of the certificates of all batches, for who audits its log, or only of those of its own accounts.
     pub shows_all: bool,
+    /// Whether accounts may have owners who sign; else institutions vouch for all (SYN-3102).
+    pub owners_sign: bool,
     /// Whether every member checks every owner's signature (profile II-F).
     pub verify: Verify,
 }
@@ -148,6 +150,7 @@ impl Default for Parameters {
             resend_max: Span::secs(10),
             checkpoint_every: Span::ZERO,
             shows_all: false,
+            owners_sign: true,
             verify: Verify::All,
         }
     }

@@ -83,6 +83,8 @@ pub(crate) struct Ledger {
     pub(crate) waits: Waits,
     /// What happened and somebody waits for, who was not woken yet.
     stirred: BTreeSet<Cause>,
+    /// Whether owners may sign for their accounts.
+    owners_sign: bool,
     /// Places of which older views tell what may be accepted; empty in the first.
     pins: BTreeMap<EntryId, Pin>,
 }
@@ -100,8 +102,14 @@ impl Ledger {
             credits,
             waits,
             stirred: BTreeSet::new(),
+            owners_sign: true,
             pins: BTreeMap::new(),
         }
+    }
+
+    /// With accounts of owners who sign, or those of institutions alone.
+    pub(crate) fn of_owners(self, owners_sign: bool) -> Self {
+        Self { owners_sign, ..self }
     }
 
     pub(crate) const fn book(&self) -> &Book {
@@ -238,6 +246,9 @@ impl Ledger {
     /// # Errors
     /// [`Code::UnknownAccount`], [`Code::Unauthorized`], and [`Code::LimitNotCosigned`] for what owners do not decide.
     pub(crate) fn signs(&self, entry: &Entry, key: PublicKey) -> Result<(), Code> {
+        if !self.owners_sign {
+            return Err(Code::Unsupported);
+        }
         match self.owner(entry.id).ok_or(Code::UnknownAccount)? {
             _ if matches!(entry.kind, Kind::SetLimit(_)) => Err(Code::LimitNotCosigned),
             Owner::SelfSigned(own) | Owner::Distilled { single: own, .. } if own == key => Ok(()),
@@ -275,7 +286,9 @@ impl Ledger {
         }
         authorize()?;
         self.may_leave(entry)?;
-        if !self.profile.has_holds() && matches!(entry.kind, Kind::Hold { .. } | Kind::Resolve { .. }) {
+        let is_hold = matches!(entry.kind, Kind::Hold { .. } | Kind::Resolve { .. });
+        let frees = matches!(entry.kind, Kind::Rekey(owner) if !matches!(owner, Owner::Custodial(_)));
+        if is_hold && !self.profile.has_holds() || frees && !self.owners_sign {
             return Err(Code::Unsupported);
         }
         if let Some(slot) = xlog.slot(n) {
@@ -314,6 +327,9 @@ impl Ledger {
     /// Whether the account's owner, as of this entry, vouches for it (4.5).
     fn authorize(&self, line: &Line, by: Authority) -> Result<(), Code> {
         let owner = self.owner(line.entry.id).ok_or(Code::UnknownAccount)?;
+        if !self.owners_sign && matches!(line.auth, Auth::Owner(_)) {
+            return Err(Code::Unsupported);
+        }
         let is_vouched = match (owner, line.auth) {
             (Owner::Custodial(institution), Auth::Institution) => by.lane == institution || planted!(A2),
             (Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }, Auth::Owner(_)) => {

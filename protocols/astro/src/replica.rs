@@ -172,7 +172,8 @@ impl<B: Carrier> Replica<B> {
                 book,
                 config.parameters.window,
                 config.shards.numbers(),
-            ),
+            )
+            .of_owners(config.parameters.owners_sign),
             digests: Digests::default(),
             quorums,
             broadcast: Nested::new(channel),

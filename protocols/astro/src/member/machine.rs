@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use synod_ledger::{Opening, Units};
+use synod_ledger::{Opening, Owner, Units};
 use synod_machine::broadcast::{Begun, Bounds, Transferable, View as BroadcastView};
 use synod_machine::{Bounded, Event, Lift, Machine, Nested, Span, Turn, planted};
 use synod_quorum::NodeId;
@@ -31,8 +31,11 @@ pub struct Config<B: Carrier> {
     pub genesis: Vec<Opening>,
     /// See [`crate::Config::caps`].
     pub caps: BTreeMap<u32, Units>,
-    /// Those of payments.
+    /// Those of payments. Owners may not sign ([`Parameters::owners_sign`]), unless they are trusted.
     pub parameters: Parameters,
+    /// Whether no owner signs two entries for one place. One that does could, with a lying member and a view in which few of those who
+    /// settled the one are left, have the other settle too: a state does not tell of what it settled by a certificate that others lack.
+    pub trusts_owners: bool,
     /// See there.
     pub network: Arc<Network<B>>,
 }
@@ -56,9 +59,19 @@ impl<B: Carrier> Config<B> {
         let checks = [
             (!self.parameters.profile.funds_first(), "views change in profile II-F alone"),
             (self.parameters.checkpoint_every != Span::ZERO, "members that change make no cuts"),
+            (
+                self.is_of_owners(),
+                "what owners sign is not carried from view to view: owners_sign has to be off",
+            ),
             (self.parameters.lane_window > 64, "a state has place for 64 batches of each lane"),
         ];
         checks.into_iter().find(|(is_wrong, _)| *is_wrong).map(|(_, why)| why)
+    }
+
+    /// Whether somebody might sign who is not trusted.
+    fn is_of_owners(&self) -> bool {
+        let is_own = |opening: &Opening| !matches!(opening.terms.owner, Owner::Custodial(_));
+        !self.trusts_owners && (self.parameters.owners_sign || self.genesis.iter().any(is_own))
     }
 
     pub(super) fn views(&self) -> views::Config {

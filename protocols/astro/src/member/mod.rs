@@ -15,7 +15,7 @@
 //! *Deviations.* While a member catches up to the tips that states name, certificates of older views settle what is below them. Above, they
 //! decide between two payloads and settle nothing.
 //!
-//! *Not built*: profiles but II-F, cuts and other shards beside views that change: such a configuration is refused.
+//! *Not built*: accounts whose owners sign, unless they are trusted ([`Config::trusts_owners`]), profiles but II-F, cuts and other shards beside views that change: such a configuration is refused.
 //!
 //! *Bounds.* Those of the replica and of the machine of views, and what the last states told.
 

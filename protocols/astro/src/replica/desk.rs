@@ -309,6 +309,9 @@ impl<B: Carrier> Replica<B> {
         if self.room() == 0 || self.is_behind {
             return refuse(ticket, Refusal::Busy(RETRY_MS), turn);
         }
+        if !self.has_owner(&opening) {
+            return refuse(ticket, Refusal::Ledger(Code::Unsupported), turn);
+        }
         let lane = self.lane_mut(me);
         let next = lane.locals.saturating_add(1);
         if opening.id.local == 0 {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use synod_crypto::PublicKey;
-use synod_ledger::{AccountId, Code, Owner, Units};
+use synod_ledger::{AccountId, Code, Opening, Owner, Units};
 use synod_machine::broadcast::{Except, Lot};
 use synod_machine::{Turn, planted};
 use synod_quorum::NodeId;
@@ -210,13 +210,20 @@ impl<B: Carrier> Replica<B> {
         self.judge_slot(lot, digest, items, turn);
     }
 
+    /// Whether accounts may have such an owner.
+    pub(super) fn has_owner(&self, opening: &Opening) -> bool {
+        self.config.parameters.owners_sign || matches!(opening.terms.owner, Owner::Custodial(_))
+    }
+
     fn may_open(&self, source: u8, opened: &Opened) -> bool {
         let cap = self.config.caps.get(&u32::from(source)).copied().unwrap_or(Units(0));
         let shard = self.config.view.context.shard;
         let bounds = (cap, self.config.parameters.accounts_max);
-        self.lanes
-            .get(&source)
-            .is_some_and(|lane| lane.may_open((shard, source), &opened.batch.openings, bounds))
+        opened.batch.openings.iter().all(|opening| self.has_owner(opening))
+            && self
+                .lanes
+                .get(&source)
+                .is_some_and(|lane| lane.may_open((shard, source), &opened.batch.openings, bounds))
     }
 
     /// Accepts what may be endorsed of a batch, or of those entries that were left out before; gives what is left out, and has

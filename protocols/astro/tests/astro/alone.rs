@@ -49,6 +49,12 @@ impl Alone {
         Self::with(parameters, Vec::new(), BTreeMap::new())
     }
 
+    /// The same where institutions vouch for all.
+    pub(crate) fn custodians() -> Self {
+        let parameters = Parameters { owners_sign: false, ..config(4, NodeId(0)).config.parameters };
+        Self::with(parameters, Vec::new(), BTreeMap::new())
+    }
+
     fn with(parameters: Parameters, records: Vec<Record>, blobs: BTreeMap<Hash, Bytes>) -> Self {
         let kept = records.clone();
         let mut records = records.into_iter();

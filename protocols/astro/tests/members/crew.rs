@@ -107,6 +107,7 @@ pub(crate) fn config(me: NodeId, retain: u64) -> Config {
             retain,
             ..Parameters::default()
         },
+        trusts_owners: true,
         network,
     }
 }

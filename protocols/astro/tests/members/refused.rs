@@ -1,6 +1,7 @@
 //! What cannot change its members says so.
 
 use synod_astro::{Parameters, Profile};
+use synod_ledger::Owner;
 use synod_machine::{Condition, Log, Recover as _, Span};
 use synod_quorum::NodeId;
 
@@ -22,6 +23,20 @@ fn profiles_and_cuts_that_views_do_not_go_with_are_refused_by_name() {
     assert!(cuts.contains("no cuts"), "{cuts}");
     let wide = refused(|parameters| parameters.lane_window = 65).expect("refused");
     assert!(wide.contains("64 batches"), "{wide}");
+}
+
+#[test]
+fn owners_who_sign_are_refused_unless_they_are_trusted() {
+    let fault = |trusts_owners: bool, owners_sign: bool| {
+        let mut config = Config { trusts_owners, ..config(NodeId(0), 64) };
+        config.parameters.owners_sign = owners_sign;
+        let with_owners = config.fault();
+        config.genesis.retain(|opening| matches!(opening.terms.owner, Owner::Custodial(_)));
+        (with_owners.is_some(), config.fault().is_some())
+    };
+    assert_eq!(fault(true, true), (false, false));
+    assert_eq!(fault(false, true), (true, true), "accounts could be opened that owners sign for");
+    assert_eq!(fault(false, false), (true, false), "the genesis has such accounts");
 }
 
 #[test]
