@@ -17,7 +17,7 @@ pub(crate) type Timer = synod_astro::Timer<signed::Timer>;
 
 /// Member 0 of four, and what it did.
 pub(crate) struct Alone {
-    parameters: Parameters,
+    pub(crate) parameters: Parameters,
     pub(crate) replica: Replica,
     pub(crate) now: Time,
     /// Its log.
