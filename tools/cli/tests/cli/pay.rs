@@ -370,6 +370,9 @@ fn the_examples_of_payments_run_on_a_cluster_of_payments() {
         if *verb == "pay status" {
             rig.ok("pay send --from 0-0-1 --to 0-1-1 --amount 5 --id 7");
         }
+        if *verb == "pay audit" {
+            rig.ok("pay export --node n1 --out n1.log");
+        }
         if *verb == "pay wallet send" {
             let account = rig.json("pay wallet show alice")["account"].clone();
             rig.ok(&format!("pay faucet {} --amount 10", account.as_str().expect("an account")));
