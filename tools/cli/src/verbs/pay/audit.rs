@@ -55,7 +55,7 @@ impl Export {
         let head = Head { format: Format::First, cluster: genesis.id(), shard: SHARD, member };
         let failed = |error: &dyn std::fmt::Display| unwritable(&self.out, error);
         let file = File::create_new(&self.out).map_err(|error| failed(&error))?;
-        let written = copy(&at, file, &head).and_then(|(file, records, position)| {
+        let written = copy(&at, (&self.out, file), &head).and_then(|(file, records, position)| {
             file.sync_all().map_err(|error| failed(&error))?;
             Ok((records, position))
         });
@@ -76,8 +76,8 @@ fn unwritable(file: &Path, error: &dyn std::fmt::Display) -> SynError {
 }
 
 /// Copies the log of a node, as far as it was when the first page came.
-fn copy(at: &Institution<'_>, file: File, head: &Head) -> Result<(File, u64, u64), SynError> {
-    let failed = |error: std::io::Error| bug("the log could not be written", &error);
+fn copy(at: &Institution<'_>, (out, file): (&Path, File), head: &Head) -> Result<(File, u64, u64), SynError> {
+    let failed = |error: std::io::Error| unwritable(out, &error);
     let mut log = Write::begin(BufWriter::new(file), head).map_err(failed)?;
     let (mut from, mut until): (Option<String>, Option<u64>) = (None, None);
     let mut count = 0_u64;
