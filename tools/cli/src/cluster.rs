@@ -325,7 +325,7 @@ fn write_new(path: &Path, text: &str) -> Result<(), SynError> {
     written.map_err(|error| unwritable(path, &error))
 }
 
-/// A directory or file that the system does not let us write.
+/// A directory or file that the system does not let us read or write.
 pub(crate) fn unwritable(path: &Path, error: &io::Error) -> SynError {
     SynError::of(code::CONFIG_UNREADABLE, &[("file", &path.display().to_string())]).because(error)
 }

@@ -1,7 +1,8 @@
 //! Reaching the cluster of a context.
 
 use crate::output::progress;
-use crate::session::Session;
+use crate::session::{Session, usage};
+use std::path::Path;
 use synod_config::{Context, Contexts, Genesis, SynError};
 use synod_quorum::NodeId;
 
@@ -18,6 +19,17 @@ pub(crate) fn client_addresses(genesis: &Genesis) -> Vec<(NodeId, String)> {
 pub(crate) fn genesis(session: &Session) -> Result<Option<Genesis>, SynError> {
     let Some(context) = session.chosen()? else { return Ok(None) };
     Genesis::read(&context.genesis).map(Some)
+}
+
+/// The genesis in a file, or else that of the context.
+///
+/// # Errors
+/// Those of [`genesis`] and of the file; SYN-1001 without either.
+pub(crate) fn genesis_of(session: &Session, file: Option<&Path>) -> Result<Genesis, SynError> {
+    match file {
+        Some(file) => Genesis::read(file),
+        None => genesis(session)?.ok_or_else(|| usage("which cluster? give --genesis, or select a context")),
+    }
 }
 
 /// Adds a context and selects it.

@@ -3,12 +3,12 @@
 use crate::deployment::Running;
 use crate::exit::{Done, bug};
 use crate::serve::{BUILD, client_setup};
-use crate::session::{Session, usage};
+use crate::session::Session;
 use crate::signals::Signals;
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
-use synod_config::{Address, Exit, Genesis, SynError};
+use synod_config::{Address, Exit};
 use synod_gateway::{HttpServer, HttpSettings, RespServer, RespSettings, Shared, Stopper};
 use synod_host::{Backend, ClientSetup, ClusterClient, Mode};
 use synod_quorum::NodeId;
@@ -66,16 +66,8 @@ impl Arguments {
         runtime.map_err(|error| bug("runtime", &error))?.block_on(self.serve(session))
     }
 
-    fn genesis(&self, session: &Session) -> Result<Genesis, SynError> {
-        match &self.genesis {
-            Some(file) => Genesis::read(file),
-            None => crate::context::genesis(session)?
-                .ok_or_else(|| usage("which cluster? give --genesis, or select a context")),
-        }
-    }
-
     async fn serve(self, session: &Session) -> Done {
-        let genesis = self.genesis(session)?;
+        let genesis = crate::context::genesis_of(session, self.genesis.as_deref())?;
         let setup = ClientSetup {
             send_all: self.send == Send::All,
             ..client_setup(&genesis, "verified", NodeId(0), usize::from(self.sessions))

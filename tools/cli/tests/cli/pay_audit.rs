@@ -21,7 +21,7 @@ fn the_log_of_any_node_is_audited_with_the_genesis_alone_and_a_changed_one_is_to
         let told = rig.json(&format!("pay export --node n{node} --out {file}"));
         assert_eq!((&told["payments"], &told["node"]), (&8.into(), &format!("n{node}").into()), "{told}");
     }
-    rig.refused("pay export --out n0.log", "SYN-1001", 2);
+    rig.refused("pay export --out n0.log", "SYN-1101", 3);
 
     let away = Rig::new();
     std::fs::copy(deployed.genesis(), away.path("genesis.toml")).expect("it is there");
@@ -61,7 +61,7 @@ fn changed(away: &Rig) {
     audit("other.log", "SYN-6002", 8);
     write("none.log", b"nothing of the kind");
     audit("none.log", "SYN-6002", 8);
-    audit("missing.log", "SYN-1001", 2);
+    audit("missing.log", "SYN-1101", 3);
     away.ok("init --name other --kind astro --nodes 4 --out other");
     away.refused("pay audit n3.log --genesis other/genesis.toml", "SYN-6003", 8);
     // Whoever exports may write a sound file of false records: without the second payment the next ones hang in the air.

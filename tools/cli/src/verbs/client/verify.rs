@@ -4,7 +4,7 @@ use super::receipts::{self, Checked, Checker};
 use crate::exit::Done;
 use crate::output::Report;
 use crate::proof::{Proof, RECEIPT, invalid};
-use crate::session::{Session, usage};
+use crate::session::Session;
 use clap::Args;
 use std::path::PathBuf;
 use synod_config::{Exit, Genesis, Rules, SynError, code};
@@ -38,11 +38,7 @@ struct Proved {
 
 impl Arguments {
     pub(super) fn run(self, session: &Session) -> Done {
-        let genesis = match &self.genesis {
-            Some(file) => Genesis::read(file)?,
-            None => crate::context::genesis(session)?
-                .ok_or_else(|| usage("which cluster? give --genesis, or select a context"))?,
-        };
+        let genesis = crate::context::genesis_of(session, self.genesis.as_deref())?;
         if self.file.extension().is_some_and(|ending| ending == receipts::MANY) {
             let cluster = synod_host::chop::cluster(&genesis)?;
             let checked = Checker::new(&cluster).check_lines(&self.file, &genesis)?;

@@ -2,15 +2,16 @@
 //! believes no node.
 
 use super::institution::{Institution, System};
+use crate::cluster::unwritable;
 use crate::exit::{Done, bug};
 use crate::output::Report;
-use crate::session::{Session, usage};
+use crate::session::Session;
 use clap::Args;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, IsTerminal as _};
 use std::path::{Path, PathBuf};
-use synod_config::{Exit, Genesis, SynError, code, hex, unhex};
+use synod_config::{Exit, SynError, code, hex, unhex};
 use synod_host::pay::{self, Findings, Format, Head, SHARD, Total, Violation, Write};
 
 /// Writes all that settled at a node to a file, with the batches, certificates and members' words that prove it.
@@ -53,10 +54,10 @@ impl Export {
         let member = genesis.members().iter().position(|member| member.name == at.name());
         let member = member.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX);
         let head = Head { format: Format::First, cluster: genesis.id(), shard: SHARD, member };
-        let failed = |error: &dyn std::fmt::Display| unwritable(&self.out, error);
-        let file = File::create_new(&self.out).map_err(|error| failed(&error))?;
+        let failed = |error| unwritable(&self.out, &error);
+        let file = File::create_new(&self.out).map_err(failed)?;
         let written = copy(&at, (&self.out, file), &head).and_then(|(file, records, position)| {
-            file.sync_all().map_err(|error| failed(&error))?;
+            file.sync_all().map_err(failed)?;
             Ok((records, position))
         });
         let (records, position) = written.inspect_err(|_| {
@@ -69,10 +70,6 @@ impl Export {
             .field("payments", position)
             .field("records", records))
     }
-}
-
-fn unwritable(file: &Path, error: &dyn std::fmt::Display) -> SynError {
-    usage(&format!("{} could not be written", file.display())).because(error)
 }
 
 /// Copies the log of a node, as far as it was when the first page came.
@@ -98,6 +95,8 @@ fn copy(at: &Institution<'_>, (out, file): (&Path, File), head: &Head) -> Result
         }
         tell(count, "records", false);
         match page["next"].as_str() {
+            // It would be asked for ever.
+            Some(_) if page["records"].as_array().is_some_and(Vec::is_empty) => return Err(strange()),
             Some(next) => from = Some(next.to_owned()),
             None => {
                 tell(count, "records", true);
@@ -118,16 +117,11 @@ fn tell(count: u64, what: &str, is_last: bool) {
 
 impl Audit {
     pub(super) fn run(self, session: &Session) -> Done {
-        let genesis = match &self.genesis {
-            Some(file) => Genesis::read(file)?,
-            None => crate::context::genesis(session)?
-                .ok_or_else(|| usage("which cluster? give --genesis, or select a context"))?,
-        };
+        let genesis = crate::context::genesis_of(session, self.genesis.as_deref())?;
         let mut all: Vec<Findings> = Vec::new();
         for file in &self.logs {
             let name = file.display().to_string();
-            let opened =
-                File::open(file).map_err(|error| usage(&format!("{name} cannot be read")).because(error))?;
+            let opened = File::open(file).map_err(|error| unwritable(file, &error))?;
             let mut done = |records| tell(records, &format!("records of {name}"), false);
             all.push(pay::audit(&name, BufReader::new(opened), &genesis, &mut done)?);
         }
