@@ -44,18 +44,6 @@ impl Keeping {
         own.map(|((_, slot), kept)| (*slot, kept.clone())).collect()
     }
 
-    /// The batch that a member endorses in a slot, on the disk or not.
-    #[must_use]
-    pub fn batch(&self, node: u32, slot: Slot) -> Option<Hash> {
-        let written = self.written.get(&node).into_iter().flatten().rev();
-        let digest = |promised: &Promised| match promised {
-            Promised::Endorsed(of, digest, _) if *of == slot => *digest,
-            _ => None,
-        };
-        let fresh = written.map(|(_, promised)| digest(promised)).find_map(|digest| digest);
-        fresh.or_else(|| self.endorsed.get(&(node, slot)).map(|(digest, _)| *digest))
-    }
-
     fn keep(&mut self, node: u32, promised: Promised) {
         match promised {
             Promised::Endorsed(slot, digest, except) => {

@@ -18,7 +18,7 @@ use super::book::Shared;
 use super::cuts::Cutting;
 use super::plan::{People, Recovered};
 use super::sight::{self, Heard, Kept};
-use crate::oracle::astro::{Acks, Facts, Keeping, Promised, Reckoning, StateSeen, Texts, Vote, Votes};
+use crate::oracle::astro::{Acks, Facts, Keeping, Promised, Reckoning, Slot, StateSeen, Texts, Vote, Votes};
 use crate::oracle::{Breach, Verdict, breach};
 
 /// What still holds when more members are faulty than allowed: what each honest member promises by itself.
@@ -33,6 +33,8 @@ pub struct Watch {
     votes: Votes,
     /// Batches by the digest of their payload.
     payloads: BTreeMap<Hash, Hash>,
+    /// The batch of a slot that the last record of a member which holds one has: what later records leave out.
+    written: BTreeMap<(u32, Slot), Hash>,
     keeping: Keeping,
     recovered: Recovered,
     /// Certificates that reached members, as they travel.
@@ -74,6 +76,7 @@ impl Watch {
             },
             votes: Votes::new(people.members),
             payloads: BTreeMap::new(),
+            written: BTreeMap::new(),
             keeping: Keeping::default(),
             recovered,
             reached: BTreeSet::new(),
@@ -119,8 +122,12 @@ impl Watch {
         let records = records.iter().filter_map(|record| sight::record(self.profile, record));
         let records: Vec<Kept> = records.collect();
         records.iter().for_each(|record| self.recall(node, record));
-        let promised: Vec<Promised> =
-            records.iter().filter_map(|record| self.promised(node, record)).collect();
+        self.written.retain(|(of, _), _| *of != node);
+        let promised = |record| {
+            self.write(node, record);
+            self.promised(node, record)
+        };
+        let promised: Vec<Promised> = records.iter().filter_map(promised).collect();
         self.keeping.open(node, promised.into_iter());
         self.acks.open(node, &self.keeping.endorsed(node));
         let state = self.recovered.borrow().get(&node).cloned();
@@ -143,6 +150,21 @@ impl Watch {
                 self.acks.hold(node, digest);
             }
             _ => {}
+        }
+    }
+
+    /// Which batch a slot has in the log of a member from this record on.
+    fn write(&mut self, node: u32, record: &Kept) {
+        let (lot, digest) = match record {
+            Kept::Own(
+                Promise::Endorsed { lot, batch: Some(payload), .. }
+                | Promise::Certified { lot, batch: Some(payload), .. },
+            ) => (lot, self.learn(payload)),
+            Kept::Own(Promise::Batch { lot, digest, .. }) => (lot, Some(*digest)),
+            _ => return,
+        };
+        if let Some(digest) = digest {
+            self.written.insert((node, sight::slot(*lot)), digest);
         }
     }
 
@@ -223,25 +245,21 @@ impl Watch {
             (Kept::Votes(_), Promised::Accepted(slot, digest, except)) => {
                 Promised::Accepted(slot, self.payloads.get(&digest).copied()?, except)
             }
+            (_, Promised::Endorsed(slot, None, except)) => {
+                Promised::Endorsed(slot, self.written.get(&(node, slot)).copied(), except)
+            }
             (_, promised) => promised,
         })
     }
 
     /// A member has the certificate of a batch.
-    fn delivered<const MAX: usize>(
-        &mut self,
-        node: u32,
-        lot: synod_broadcast::Lot,
-        open: &[u32],
-        payload: Option<&Blob<MAX>>,
-    ) -> Verdict {
+    fn delivered(&mut self, node: u32, lot: synod_broadcast::Lot, open: &[u32]) -> Verdict {
         let slot = sight::slot(lot);
         if self.profile == Profile::I {
             self.votes.deliver(node, slot)?;
         }
-        let digest =
-            payload.and_then(|payload| self.learn(payload)).or_else(|| self.keeping.batch(node, slot));
-        let Some(batch) = digest.and_then(|digest| self.texts.batch(&digest)) else { return Ok(()) };
+        let digest = self.written.get(&(node, slot));
+        let Some(batch) = digest.and_then(|digest| self.texts.batch(digest)) else { return Ok(()) };
         let lines = (0_u32..).zip(&batch.lines).filter(|(at, _)| !open.contains(at));
         let mut book = self.book.borrow_mut();
         book.delivered.entry(node).or_default().extend(lines.map(|(_, line)| *line));
@@ -251,19 +269,19 @@ impl Watch {
     fn record(&mut self, (node, honest): (u32, bool), lsn: u64, bytes: &Bytes) -> Verdict {
         let Some(record) = sight::record(self.profile, bytes) else { return Ok(()) };
         self.recall(node, &record);
+        self.write(node, &record);
         if let Kept::Votes(bracha::Record::Echoed(vote)) = &record {
             self.votes.hear(node, node, (Vote::Echo, sight::slot(vote.lot), vote.digest));
         }
         if let Kept::Votes(bracha::Record::Readied(vote)) = &record {
             self.votes.hear(node, node, (Vote::Ready, sight::slot(vote.lot), vote.digest));
         }
-        if honest && let Kept::Own(Promise::Certified { lot, open, batch }) = &record {
-            self.delivered(node, *lot, open.items(), batch.as_ref())?;
+        if honest && let Kept::Own(Promise::Certified { lot, open, .. }) = &record {
+            self.delivered(node, *lot, open.items())?;
         }
         let Some(promised) = self.promised(node, &record) else { return Ok(()) };
         self.keeping.write(node, lsn, promised.clone());
-        let Promised::Endorsed(slot, digest, except) = promised else { return Ok(()) };
-        let batch = digest.or_else(|| self.keeping.batch(node, slot));
+        let Promised::Endorsed(slot, batch, except) = promised else { return Ok(()) };
         let Some(batch) = batch.filter(|_| honest) else { return Ok(()) };
         self.backed(node, batch, &except)?;
         let book = self.book.borrow();
