@@ -208,7 +208,8 @@ impl Ledger {
     pub(crate) fn accept(&mut self, line: &Line, digest: Hash, by: Authority) -> Result<(), Code> {
         let Some(debit) = self.may_accept(line, digest, by)? else { return Ok(()) };
         let spender = line.entry.id.spender;
-        let slot = Slot { line: line.clone(), digest, debit, is_certified: false, lots: Lots::default() };
+        let line = line.alone();
+        let slot = Slot { line, digest, debit, is_certified: false, lots: Lots::default() };
         self.put(slot);
         self.stir_next(spender);
         Ok(())
@@ -276,7 +277,10 @@ impl Ledger {
         let none = Xlog::default();
         let xlog = self.open.get(spender).unwrap_or(&none);
         let (tip, head) = xlog.tip(base);
-        let is_next = tip.checked_add(1) == Some(n) && xlog.last().is_none_or(|last| last <= n);
+        // Where certificates do not descend, an entry below a certified one needs its own endorsements as before.
+        let is_last = xlog.last().is_none_or(|last| last <= n);
+        let is_below = !self.profile.descends() && xlog.precedes(n, digest);
+        let is_next = tip.checked_add(1) == Some(n) && (is_last || is_below);
         if !is_next && xlog.slot(n).is_none() {
             // The entries before it may change the owner: whether it is authorized is seen once they are here.
             return Err(Code::SequenceGap);
@@ -288,7 +292,9 @@ impl Ledger {
         self.may_leave(entry)?;
         let is_hold = matches!(entry.kind, Kind::Hold { .. } | Kind::Resolve { .. });
         let frees = matches!(entry.kind, Kind::Rekey(owner) if !matches!(owner, Owner::Custodial(_)));
-        if is_hold && !self.profile.has_holds() || frees && !self.owners_sign {
+        // Nothing would show that the owner has the secret of such a key.
+        let is_unproven = matches!(entry.kind, Kind::Rekey(Owner::Distilled { .. }));
+        if is_hold && !self.profile.has_holds() || frees && !self.owners_sign || is_unproven {
             return Err(Code::Unsupported);
         }
         if let Some(slot) = xlog.slot(n) {
@@ -327,15 +333,18 @@ impl Ledger {
     /// Whether the account's owner, as of this entry, vouches for it (4.5).
     fn authorize(&self, line: &Line, by: Authority) -> Result<(), Code> {
         let owner = self.owner(line.entry.id).ok_or(Code::UnknownAccount)?;
-        if !self.owners_sign && matches!(line.auth, Auth::Owner(_)) {
+        if !self.owners_sign && line.auth != Auth::Institution {
             return Err(Code::Unsupported);
         }
         let is_vouched = match (owner, line.auth) {
             (Owner::Custodial(institution), Auth::Institution) => by.lane == institution || planted!(A2),
-            (Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }, Auth::Owner(_)) => {
+            (Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }, Auth::Owner(_))
+            | (Owner::Distilled { single: key, .. }, Auth::Together | Auth::Straggler(_)) => {
                 by.key == Some(key)
             }
-            (Owner::Custodial(_), Auth::Owner(_)) | (_, Auth::Institution) => false,
+            (Owner::SelfSigned(_), Auth::Together | Auth::Straggler(_))
+            | (Owner::Custodial(_), Auth::Owner(_) | Auth::Together | Auth::Straggler(_))
+            | (_, Auth::Institution) => false,
         };
         let needs_registrar = matches!(line.entry.kind, Kind::SetLimit(_));
         match (is_vouched && self.may_carry(line.entry.id, owner, by.lane), needs_registrar) {

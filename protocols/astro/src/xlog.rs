@@ -294,7 +294,7 @@ impl Xlog {
     }
 
     /// Whether the entry behind a place, if there is one, names this digest.
-    fn precedes(&self, n: u64, digest: Hash) -> bool {
+    pub(crate) fn precedes(&self, n: u64, digest: Hash) -> bool {
         let next = n.checked_add(1).and_then(|next| self.slot(next));
         next.is_none_or(|next| next.line.entry.prev == digest)
     }

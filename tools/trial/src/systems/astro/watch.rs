@@ -37,6 +37,8 @@ pub struct Watch {
     written: BTreeMap<(u32, Slot), Hash>,
     keeping: Keeping,
     recovered: Recovered,
+    /// What members endorsed in records that are not durable yet: member, record, batch, exceptions.
+    endorsing: Vec<(u32, u64, Hash, Vec<u32>)>,
     /// Certificates that reached members, as they travel.
     reached: BTreeSet<(u32, Hash)>,
     /// Entries by what customers call them.
@@ -77,6 +79,7 @@ impl Watch {
             votes: Votes::new(people.members),
             payloads: BTreeMap::new(),
             written: BTreeMap::new(),
+            endorsing: Vec::new(),
             keeping: Keeping::default(),
             recovered,
             reached: BTreeSet::new(),
@@ -123,6 +126,7 @@ impl Watch {
         let records: Vec<Kept> = records.collect();
         records.iter().for_each(|record| self.recall(node, record));
         self.written.retain(|(of, _), _| *of != node);
+        self.endorsing.retain(|(of, ..)| *of != node);
         let promised = |record| {
             self.write(node, record);
             self.promised(node, record)
@@ -283,7 +287,7 @@ impl Watch {
         self.keeping.write(node, lsn, promised.clone());
         let Promised::Endorsed(slot, batch, except) = promised else { return Ok(()) };
         let Some(batch) = batch.filter(|_| honest) else { return Ok(()) };
-        self.backed(node, batch, &except)?;
+        self.endorsing.push((node, lsn, batch, except.clone()));
         let book = self.book.borrow();
         self.acks.endorse(&self.texts, (node, lsn), (slot, batch), &except, book.reckonings.get(&node))
     }
@@ -334,7 +338,17 @@ impl Watch {
                 _ => {}
             }
         }
-        Ok(())
+        match moment.seen {
+            Seen::Durable(lsn) => self.endorsed(node, *lsn),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a member endorsed may leave it now: what it told of the same records was heard.
+    fn endorsed(&mut self, node: u32, until: u64) -> Verdict {
+        let is_due = |(of, lsn, ..): &mut (u32, u64, Hash, Vec<u32>)| *of == node && *lsn <= until;
+        let due: Vec<_> = self.endorsing.extract_if(.., is_due).collect();
+        due.iter().try_for_each(|(_, _, batch, except)| self.backed(node, *batch, except))
     }
 
     /// Compares the book in a snapshot of a member that runs with its reckoning.
