@@ -15,6 +15,7 @@ use synod_wire::{Bytes, Draw, Drawn, Limits, List, Malformed, Reader, Why, Wire,
 
 use crate::config::Profile;
 use crate::dependency::{BackedBatch, Backing, With, backed, root_of_with};
+use crate::together::Shared;
 
 /// Most openings of one batch.
 pub const OPENINGS_MAX: usize = 1_024;
@@ -33,6 +34,10 @@ wire! {
         0 = Institution,
         /// The owner, over [`crate::Authorized`].
         1 = Owner(Signature),
+        /// The owner, with others of the batch: its part of [`Shared`].
+        2 = Together,
+        /// The owner alone, as [`Self::Owner`], though its entry is one of those that others signed together.
+        3 = Straggler(Signature),
     }
 
     /// An entry with its authorization.
@@ -70,8 +75,8 @@ wire! {
         pub openings: List<Opening, OPENINGS_MAX>,
         /// Entries; those of one log in its order.
         pub lines: List<Line, ITEMS_MAX>,
-        /// Entries of other shards that are credited with this batch, in the order of their places. Their proofs travel beside it.
-        pub imports: Imports,
+        /// See there.
+        pub beside: Beside,
     }
 
     /// An entry of a batch, to whoever has the header.
@@ -86,24 +91,23 @@ wire! {
     }
 }
 
-/// Entries of other shards. They stand last in a batch and take no byte where there are none, so that batches of a network of one
-/// shard are written as before there were others.
+/// What few batches have. It stands last and takes no byte where there is nothing of it, so that batches are written as before there
+/// was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Imports(List<Arc<Entry>, IMPORTS_MAX>);
-
-impl core::ops::Deref for Imports {
-    type Target = [Arc<Entry>];
-
-    fn deref(&self) -> &[Arc<Entry>] {
-        &self.0
-    }
+pub struct Beside {
+    /// Entries of other shards that are credited with this batch, in the order of their places. Their proofs travel beside it.
+    pub imports: List<Arc<Entry>, IMPORTS_MAX>,
+    /// What owners signed together, if some did.
+    pub together: Option<Shared>,
 }
 
-impl Wire for Imports {
+impl Wire for Beside {
     fn write(&self, out: &mut Writer) {
-        if !self.is_empty() {
-            self.0.write(out);
+        if *self == Self::default() {
+            return;
         }
+        self.imports.write(out);
+        self.together.iter().for_each(|together| together.write(out));
     }
 
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
@@ -111,18 +115,35 @@ impl Wire for Imports {
         if input.remaining() == 0 {
             return Ok(Self::default());
         }
-        let entries: List<Arc<Entry>, IMPORTS_MAX> = List::read(input)?;
-        if entries.is_empty() { Err(refusal) } else { Ok(Self(entries)) }
+        let imports: List<Arc<Entry>, IMPORTS_MAX> = List::read(input)?;
+        let together = if input.remaining() == 0 { None } else { Some(Shared::read(input)?) };
+        let read = Self { imports, together };
+        if read == Self::default() { Err(refusal) } else { Ok(read) }
     }
 
     fn size_hint(&self) -> usize {
-        if self.is_empty() { 0 } else { self.0.size_hint() }
+        if *self == Self::default() {
+            0
+        } else {
+            self.imports.size_hint() + self.together.map_or(0, |_| size_of::<Shared>())
+        }
     }
 }
 
-impl Draw for Imports {
+impl Draw for Beside {
     fn draw(from: &mut Drawn) -> Self {
-        Self(List::draw(from))
+        Self { imports: List::draw(from), together: Option::draw(from) }
+    }
+}
+
+impl Line {
+    /// As it is outside of its batch: whose owner signed it alone needs no tree.
+    pub(crate) fn alone(&self) -> Self {
+        let auth = match self.auth {
+            Auth::Straggler(signature) => Auth::Owner(signature),
+            auth => auth,
+        };
+        Self { entry: Arc::clone(&self.entry), auth }
     }
 }
 
@@ -181,8 +202,10 @@ pub struct Content {
     pub openings: Vec<Opening>,
     /// See [`Batch::lines`].
     pub lines: Vec<Line>,
-    /// See [`Batch::imports`].
+    /// See [`Beside::imports`].
     pub imports: Vec<Arc<Entry>>,
+    /// See [`Beside::together`].
+    pub together: Option<Shared>,
 }
 
 impl Opened {
@@ -192,7 +215,7 @@ impl Opened {
     /// Above [`ITEMS_MAX`] lines or [`OPENINGS_MAX`] openings.
     #[must_use]
     pub fn new(shard: u16, lot: Lot, prev: Hash, openings: Vec<Opening>, lines: Vec<Line>) -> Self {
-        Self::of(shard, lot, prev, Content { openings, lines, imports: Vec::new() })
+        Self::of(shard, lot, prev, Content { openings, lines, ..Content::default() })
     }
 
     /// Puts a batch together.
@@ -201,22 +224,22 @@ impl Opened {
     /// Above [`ITEMS_MAX`] lines, [`OPENINGS_MAX`] openings or [`IMPORTS_MAX`] imports.
     #[must_use]
     pub fn of(shard: u16, lot: Lot, prev: Hash, content: Content) -> Self {
-        let Content { openings, lines, imports } = content;
+        let Content { openings, lines, imports, together } = content;
         let (written, spans) = write_lines(&lines);
         let (digests, imported) = (digests(written.as_slice(), &spans), digests_of(&imports));
-        let (entries, auths, opened) = roots(&digests, &openings, &lines, &imported);
+        let (entries, auths, opened) = roots(&digests, &openings, &lines, (&imported, together.as_ref()));
         let header = Header { shard, lot, prev, entries, auths, openings: opened };
         let openings = List::try_from(openings).expect("the representative counts openings");
         let lines = List::try_from(lines).expect("the representative counts lines");
-        let imports = Imports(List::try_from(imports).expect("the representative counts imports"));
-        let batch = Batch { header, openings, lines, imports };
-        let beside = header.size_hint() + batch.openings.size_hint() + batch.imports.size_hint();
+        let imports = List::try_from(imports).expect("the representative counts imports");
+        let batch = Batch { header, openings, lines, beside: Beside { imports, together } };
+        let beside = header.size_hint() + batch.openings.size_hint() + batch.beside.size_hint();
         let mut payload = Writer::with_capacity(beside + written.len());
         batch.header.write(&mut payload);
         batch.openings.write(&mut payload);
         payload.count(batch.lines.len());
         payload.bytes(written.as_slice());
-        batch.imports.write(&mut payload);
+        batch.beside.write(&mut payload);
         let (payload, backings) = (payload.freeze(), BTreeMap::new());
         Self { digest: header.digest(), payload, batch, digests, backings, imported }
     }
@@ -238,7 +261,7 @@ impl Opened {
         let backings: BTreeMap<u32, With> = withs.collect();
         let digests = back_all(plain.digests, &backings);
         let mut batch = plain.batch;
-        (batch.header.entries, ..) = roots(&digests, &batch.openings, &batch.lines, &[]);
+        (batch.header.entries, ..) = roots(&digests, &batch.openings, &batch.lines, (&[], None));
         let all = backings.iter().map(|(at, with)| {
             let with = List::try_from(with.to_vec()).expect("the representative counts dependencies");
             Backing { at: *at, with }
@@ -255,7 +278,7 @@ impl Opened {
         if profile.credits() { Self::read_backed(payload) } else { Self::read(payload) }
     }
 
-    /// A batch of profile II, which imports nothing.
+    /// A batch of profile II, which imports nothing, and of which nothing is signed together.
     fn read_backed(payload: &Bytes) -> Option<Self> {
         let limits = Limits { frame_max: PAYLOAD_MAX };
         let BackedBatch { backings, batch } = BackedBatch::decode(payload.clone(), &limits).ok()?;
@@ -264,7 +287,7 @@ impl Opened {
         if !backings.is_sorted_by(|one, next| one.at < next.at) || !backings.iter().all(is_sound) {
             return None;
         }
-        if batch.openings.is_empty() && batch.lines.is_empty() || !batch.imports.is_empty() {
+        if batch.openings.is_empty() && batch.lines.is_empty() || batch.beside != Beside::default() {
             return None;
         }
         let backings: BTreeMap<u32, With> = backings
@@ -274,7 +297,7 @@ impl Opened {
             .collect();
         let plain = Digests::default().entries(batch.lines.iter().map(|line| &*line.entry));
         let (digests, header) = (back_all(plain, &backings), &batch.header);
-        let fits = roots(&digests, &batch.openings, &batch.lines, &[])
+        let fits = roots(&digests, &batch.openings, &batch.lines, (&[], None))
             == (header.entries, header.auths, header.openings);
         let (digest, imported) = (header.digest(), Vec::new());
         fits.then(|| Self { digest, batch, digests, backings, imported, payload: payload.clone() })
@@ -284,13 +307,14 @@ impl Opened {
     #[must_use]
     pub fn read(payload: &Bytes) -> Option<Self> {
         let (batch, spans) = decode(payload).ok()?;
-        let is_in_order = batch.imports.is_sorted_by(|one, next| one.id < next.id);
-        if batch.openings.is_empty() && batch.lines.is_empty() && batch.imports.is_empty() || !is_in_order {
+        let Beside { imports, together } = &batch.beside;
+        let is_in_order = imports.is_sorted_by(|one, next| one.id < next.id);
+        if batch.openings.is_empty() && batch.lines.is_empty() && imports.is_empty() || !is_in_order {
             return None;
         }
-        let (digests, imported) = (digests(payload, &spans), digests_of(&batch.imports));
+        let (digests, imported) = (digests(payload, &spans), digests_of(imports));
         let header = &batch.header;
-        let fits = roots(&digests, &batch.openings, &batch.lines, &imported)
+        let fits = roots(&digests, &batch.openings, &batch.lines, (&imported, together.as_ref()))
             == (header.entries, header.auths, header.openings);
         let (digest, backings) = (header.digest(), BTreeMap::new());
         fits.then(|| Self { digest, batch, digests, backings, imported, payload: payload.clone() })
@@ -325,7 +349,7 @@ impl Opened {
 
     /// The entries of other shards that it imports, with their digests.
     pub(crate) fn imports(&self) -> impl Iterator<Item = (&Arc<Entry>, Hash)> {
-        self.batch.imports.iter().zip(self.imported.iter().copied())
+        self.batch.beside.imports.iter().zip(self.imported.iter().copied())
     }
 
     /// Proves one entry; `None` beyond the last.
@@ -340,7 +364,7 @@ impl Opened {
         let lines = self.batch.lines.len() * (size_of::<Line>() + size_of::<Hash>());
         let openings = self.batch.openings.len() * size_of::<Opening>();
         let backings = self.backings.values().flat_map(|with| with.iter()).map(|one| one.bytes());
-        let imports = self.batch.imports.len() * 2 * (size_of::<Entry>() + size_of::<Hash>());
+        let imports = self.batch.beside.imports.len() * 2 * (size_of::<Entry>() + size_of::<Hash>());
         (size_of::<Self>() + lines + openings + imports + self.payload.len()) as u64 + backings.sum::<u64>()
     }
 }
@@ -377,10 +401,10 @@ fn decode(payload: &Bytes) -> Result<(Batch, Vec<Span>), Malformed> {
         spans.push(start..input.at());
         lines.push(Line { entry, auth: Auth::read(&mut input)? });
     }
-    let imports = Imports::read(&mut input)?;
+    let beside = Beside::read(&mut input)?;
     input.finish()?;
     let lines = List::try_from(lines).map_err(|_| refusal)?;
-    Ok((Batch { header, openings, lines, imports }, spans))
+    Ok((Batch { header, openings, lines, beside }, spans))
 }
 
 fn digests(encoded: &[u8], spans: &[Span]) -> Vec<Hash> {
@@ -437,8 +461,13 @@ pub(crate) fn prove(digests: &[Hash], index: u32) -> Option<EntryProof> {
     Some(EntryProof { index, count: tree.count(), path })
 }
 
-fn roots(digests: &[Hash], openings: &[Opening], lines: &[Line], imported: &[Hash]) -> (Hash, Hash, Hash) {
-    roots_of(digests, openings, lines.iter().map(|line| &line.auth), imported)
+fn roots(
+    digests: &[Hash],
+    openings: &[Opening],
+    lines: &[Line],
+    beside: (&[Hash], Option<&Shared>),
+) -> (Hash, Hash, Hash) {
+    roots_of(digests, openings, lines.iter().map(|line| &line.auth), beside)
 }
 
 /// What a header commits to: its entries, their authorizations, and what is beside them.
@@ -446,14 +475,17 @@ pub(crate) fn roots_of<'a>(
     digests: &[Hash],
     openings: &[Opening],
     auths: impl Iterator<Item = &'a Auth>,
-    imported: &[Hash],
+    (imported, together): (&[Hash], Option<&Shared>),
 ) -> (Hash, Hash, Hash) {
     let opened = over("synod astro openings", openings);
     let beside = match imported {
         [] => opened,
         imported => over("synod astro imports", core::iter::once(&opened).chain(imported)),
     };
-    (tree(digests).root(), over("synod astro authorizations", auths), beside)
+    let auths = over("synod astro authorizations", auths);
+    let auths =
+        together.map_or(auths, |together| Hash::of_value("synod astro together", &(auths, *together)));
+    (tree(digests).root(), auths, beside)
 }
 
 /// Batches as payloads of a broadcast.
@@ -559,11 +591,13 @@ mod tests {
     fn a_batch_that_is_put_together_is_read_as_it_was() {
         let mut drawn = Drawn::new(4);
         for _ in 0..50 {
-            let Batch { header, openings, lines, imports } = Batch::draw(&mut drawn);
-            let mut imports = imports.0.into_vec();
+            let Batch { header, openings, lines, beside } = Batch::draw(&mut drawn);
+            let Beside { imports, together } = beside;
+            let mut imports = imports.into_vec();
             imports.sort_by_key(|entry| entry.id);
             imports.dedup_by_key(|entry| entry.id);
-            let content = Content { openings: openings.into_vec(), lines: lines.into_vec(), imports };
+            let content =
+                Content { openings: openings.into_vec(), lines: lines.into_vec(), imports, together };
             let is_empty =
                 content.lines.is_empty() && content.openings.is_empty() && content.imports.is_empty();
             let opened = Opened::of(header.shard, header.lot, header.prev, content);

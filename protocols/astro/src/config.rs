@@ -129,6 +129,9 @@ pub struct Parameters {
     pub owners_sign: bool,
     /// Whether every member checks every owner's signature (profile II-F).
     pub verify: Verify,
+    /// How long a representative waits for owners of one batch to sign together (profile II-F); zero: each signs alone, and nothing that
+    /// owners sign together is good. The specification has 100 ms.
+    pub distil: Span,
 }
 
 impl Default for Parameters {
@@ -152,6 +155,7 @@ impl Default for Parameters {
             shows_all: false,
             owners_sign: true,
             verify: Verify::All,
+            distil: Span::ZERO,
         }
     }
 }
@@ -204,6 +208,10 @@ impl Parameters {
             (
                 self.profile != Profile::Funded && self.verify != Verify::All,
                 "profiles I and II have no witnesses",
+            ),
+            (
+                self.profile != Profile::Funded && self.distil != Span::ZERO,
+                "owners sign together in profile II-F alone",
             ),
             (self.accounts_max == 0, "registrars open accounts"),
             (self.batch_wait == Span::ZERO, "batches wait some time for entries"),

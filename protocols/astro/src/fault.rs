@@ -23,6 +23,8 @@ synod_machine::faults! {
     BadWitness = 4_310, "bad_witness";
     /// Signed of owners' signatures what is not so.
     FalseWitness = 4_311, "false_witness";
+    /// Asked an owner to sign a tree that does not show what it signed alone.
+    BadTree = 4_312, "bad_tree";
     /// Vouched for payments where nobody does, in another's name, or with a signature that is not good.
     BadCredit = 4_332, "bad_credit";
     /// Sent entries of a shard with a proof that is none.

@@ -1,10 +1,11 @@
 //! What is read, hashed, signed and checked beside the handlers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use synod_crypto::bls::StoredKey;
 use synod_crypto::{Claim, Keys, PublicKey, Scope, Signature, Verified, verify_all, verify_evidence};
-use synod_ledger::{Digests, EntryId};
+use synod_ledger::{AccountId, Digests, EntryId};
 use synod_machine::broadcast::{Except, Lot, View};
 use synod_machine::{Cost, Job as Run};
 use synod_quorum::{Epoch, NodeId, NodeSet};
@@ -16,6 +17,7 @@ use crate::config::Profile;
 use crate::cut::{CertifiedCut, Counted, Cut, CutSign, CutSigned, CutState, NoCut};
 use crate::dependency::{self, Credit, Credited, Sub, Vouch, With, are_distinct};
 use crate::shards::Proofs;
+use crate::together::{self, Invitation, Points, Shared, Signer};
 use crate::witness::{self, Witnessed};
 use crate::words::{Authorized, Receipt, Settled};
 
@@ -48,8 +50,10 @@ pub enum Work {
         opened: Arc<Opened>,
         /// The cluster.
         view: Arc<View>,
-        /// The key that each line's owner has, where it needs one.
-        keys: Vec<Option<PublicKey>>,
+        /// The keys that each line's owner has, where it needs one.
+        keys: Vec<Option<Signer>>,
+        /// Keys that were read.
+        points: Points,
     },
     /// The same, and says what was found.
     Witness {
@@ -60,7 +64,38 @@ pub enum Work {
         /// This node.
         me: NodeId,
         /// See [`Work::Check`].
-        keys: Vec<Option<PublicKey>>,
+        keys: Vec<Option<Signer>>,
+        /// See [`Work::Check`].
+        points: Points,
+    },
+    /// Reads keys of accounts for sums.
+    Points {
+        /// Whose accounts.
+        registrar: u32,
+        /// The first, counted from 0.
+        from: usize,
+        /// Their keys; none of an account that signs with nobody.
+        keys: Vec<Option<[u8; 48]>>,
+    },
+    /// Makes the tree that owners are asked to sign.
+    Invite {
+        /// Its number.
+        number: u64,
+        /// Its leaves.
+        leaves: BTreeMap<AccountId, synod_crypto::Hash>,
+    },
+    /// Adds up what owners signed.
+    AddUp {
+        /// The number of the tree.
+        number: u64,
+        /// The cluster.
+        view: Arc<View>,
+        /// The root.
+        root: synod_crypto::Hash,
+        /// Of each owner, its key and what it gave.
+        shares: BTreeMap<AccountId, ([u8; 48], [u8; 192])>,
+        /// Keys that were read.
+        points: Points,
     },
     /// Checks a member's word on owners' signatures.
     Look {
@@ -209,7 +244,7 @@ pub enum Made {
         /// The batch.
         opened: Arc<Opened>,
         /// The keys that were wanted.
-        wanted: Vec<Option<PublicKey>>,
+        wanted: Vec<Option<Signer>>,
         /// The key under which each line's signature is good.
         keys: Vec<Option<PublicKey>>,
         /// What is said of it.
@@ -230,6 +265,26 @@ pub enum Made {
         line: Line,
         /// The key under which its signature is good.
         key: Option<PublicKey>,
+    },
+    /// Keys were read: those that are none are absent.
+    Points {
+        /// Whose accounts.
+        registrar: u32,
+        /// The first, counted from 0.
+        from: usize,
+        /// Their keys.
+        keys: Vec<StoredKey>,
+    },
+    /// What each owner of a tree is asked.
+    Invited(Vec<Invitation>),
+    /// What owners signed of a tree is added up.
+    AddedUp {
+        /// The number of the tree.
+        number: u64,
+        /// Whose signatures are in it.
+        owners: Vec<AccountId>,
+        /// The signature, if there is any.
+        signature: Option<Shared>,
     },
     /// A batch is ready to go out.
     Built(Arc<Opened>, Bytes),
@@ -349,13 +404,21 @@ impl Work {
             Self::Read { lot, payload, profile, purpose } => {
                 Made::Read { lot, purpose, opened: Opened::read_as(profile, &payload).map(Arc::new) }
             }
-            Self::Check { opened, view, keys: owners } => {
+            Self::Check { opened, view, keys: owners, points } => {
                 let forged = forged(&opened, &view, keys);
-                let keys = check(&opened, &view, &owners, keys);
+                let keys = check(&opened, &view, (&owners, &points), keys);
                 Made::Checked { opened, keys, forged }
             }
-            Self::Witness { opened, view, me, keys: wanted } => {
-                let good = check(&opened, &view, &wanted, keys);
+            Self::Points { registrar, from, keys: wanted } => {
+                Made::Points { registrar, from, keys: points(&wanted, keys) }
+            }
+            Self::Invite { number, leaves } => Made::Invited(together::invite(number, &leaves)),
+            Self::AddUp { number, view, root, shares, points } => {
+                let (owners, signature) = together::add_up((&view, root), &shares, &points, keys);
+                Made::AddedUp { number, owners, signature }
+            }
+            Self::Witness { opened, view, me, keys: wanted, points } => {
+                let good = check(&opened, &view, (&wanted, &points), keys);
                 let word = witness::bear((&view, me), &opened, (&wanted, &good), keys);
                 Made::Witnessed { opened, wanted, keys: good, word }
             }
@@ -422,15 +485,25 @@ impl Work {
                 let bytes = payload.len() as u64;
                 Cost { hashed: 2 * bytes, coded: bytes, ..Cost::default() }
             }
-            Self::Check { opened, keys, .. } => {
+            Self::Check { opened, .. } => {
                 let backings = opened.backings.values().flat_map(|with| with.iter());
                 let words: usize = backings.map(|dependency| dependency.said.len()).sum();
-                let signed = keys.iter().flatten().count() + words;
-                Cost { batch_verify: u32::try_from(signed).unwrap_or(u32::MAX), ..Cost::default() }
+                let batch_verify = u32::try_from(words).unwrap_or(u32::MAX);
+                signed_cost(opened) + Cost { batch_verify, ..Cost::default() }
             }
-            Self::Witness { keys, .. } => {
-                let signed = u32::try_from(keys.iter().flatten().count()).unwrap_or(u32::MAX);
-                Cost { sign: 1, batch_verify: signed, ..Cost::default() }
+            Self::Witness { opened, .. } => signed_cost(opened) + Cost { sign: 1, ..Cost::default() },
+            Self::Points { keys, .. } => {
+                let keys = u32::try_from(keys.iter().flatten().count()).unwrap_or(u32::MAX);
+                Cost { subgroup: keys, ..Cost::default() }
+            }
+            Self::Invite { leaves, .. } => Cost {
+                hashed: 256 * leaves.len() as u64,
+                coded: 512 * leaves.len() as u64,
+                ..Cost::default()
+            },
+            Self::AddUp { shares, .. } => {
+                let shares = u32::try_from(shares.len()).unwrap_or(u32::MAX);
+                Cost { pairing: 2, hash_to_curve: 1, key_add: shares.saturating_mul(4), ..Cost::default() }
             }
             Self::Build { content, .. } => {
                 let lines = content.lines.len() + content.imports.len();
@@ -475,7 +548,13 @@ impl Work {
             | Self::CutSign { from, .. }
             | Self::CutCertified { from, .. } => Some(*from),
             Self::Root { cut, .. } => Some(NodeId(u32::from(cut.proposer))),
-            Self::Admit { .. } | Self::Build { .. } | Self::Sign { .. } | Self::Vouch { .. } => None,
+            Self::Admit { .. }
+            | Self::Build { .. }
+            | Self::Sign { .. }
+            | Self::Vouch { .. }
+            | Self::Points { .. }
+            | Self::Invite { .. }
+            | Self::AddUp { .. } => None,
         }
     }
 }
@@ -485,7 +564,7 @@ fn admitted(ticket: u64, line: Line, (view, key): (&View, PublicKey), keys: &Key
     let statement = Authorized { entry: Digests::default().entry(&line.entry) };
     let is_good = match line.auth {
         Auth::Owner(signature) => owner_claim(view, statement, key, signature).verify(keys).is_ok(),
-        Auth::Institution => false,
+        Auth::Institution | Auth::Together | Auth::Straggler(_) => false,
     };
     Made::Admitted { ticket, line, key: is_good.then_some(key) }
 }
@@ -538,13 +617,15 @@ pub(crate) fn receipt_claim(view: &View, from: NodeId, receipt: &Receipt) -> Opt
 pub(crate) fn check(
     opened: &Opened,
     view: &View,
-    owners: &[Option<PublicKey>],
+    (owners, points): (&[Option<Signer>], &Points),
     keys: &Keys,
 ) -> Vec<Option<PublicKey>> {
     let mut claims = Vec::new();
     let mut at = Vec::new();
     for ((index, line, digest), owner) in opened.lines().zip(owners) {
-        if let (Some(key), Auth::Owner(signature)) = (owner, line.auth) {
+        if let (Some(Signer { single: key, .. }), Auth::Owner(signature) | Auth::Straggler(signature)) =
+            (owner, line.auth)
+        {
             // An owner signs its entry; what that is backed with, its representative adds (4.6).
             let is_backed = opened.backings.contains_key(&index);
             let entry = if is_backed { digest_of(&line.entry) } else { digest };
@@ -560,7 +641,36 @@ pub(crate) fn check(
             *place = Some(key);
         }
     }
+    for index in together::check(opened, view, owners, points, keys) {
+        let at = usize::try_from(index).unwrap_or(usize::MAX);
+        if let (Some(place), Some(Some(owner))) = (good.get_mut(at), owners.get(at)) {
+            *place = Some(owner.single);
+        }
+    }
     good
+}
+
+/// Reads keys that the genesis vouches for.
+fn points(wanted: &[Option<[u8; 48]>], keys: &Keys) -> Vec<StoredKey> {
+    let there: Vec<[u8; 48]> = wanted.iter().flatten().copied().collect();
+    let mut read = keys.vouched_keys(&there).into_iter().map(|key| key.unwrap_or(StoredKey::ABSENT));
+    wanted.iter().map(|key| key.and_then(|_| read.next()).unwrap_or(StoredKey::ABSENT)).collect()
+}
+
+/// What it costs to check what owners signed of a batch.
+fn signed_cost(opened: &Opened) -> Cost {
+    let count = |is_counted: fn(&Auth) -> bool| {
+        let lines = opened.batch.lines.iter().filter(|line| is_counted(&line.auth));
+        u32::try_from(lines.count()).unwrap_or(u32::MAX)
+    };
+    let alone = count(|auth| matches!(auth, Auth::Owner(_) | Auth::Straggler(_)));
+    let plain = Cost { batch_verify: alone, ..Cost::default() };
+    match count(|auth| *auth == Auth::Together) {
+        0 => plain,
+        owners => {
+            plain + Cost { pairing: 2, hash_to_curve: 1, subgroup: 1, key_add: owners, ..Cost::default() }
+        }
+    }
 }
 
 /// Entries that are backed with something that does not pay their spenders, or twice with the same payment (4.6, rule 4).

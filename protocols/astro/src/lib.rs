@@ -66,6 +66,7 @@ pub mod member;
 mod receipt;
 mod replica;
 mod shards;
+mod together;
 mod trace;
 pub mod views;
 mod waits;
@@ -75,7 +76,7 @@ mod words;
 mod xlog;
 
 pub use batch::{
-    Auth, BackedBatches, Batch, Batches, Content, EntryProof, Header, IMPORTS_MAX, Imports, Line,
+    Auth, BackedBatches, Batch, Batches, Beside, Content, EntryProof, Header, IMPORTS_MAX, Line,
     OPENINGS_MAX, Opened,
 };
 pub use bundle::{Bundle, BundleId, Place, Proven, Unproven};
@@ -94,6 +95,7 @@ pub use receipt::{
 };
 pub use replica::{Carrier, Replica};
 pub use shards::{Neighbour, Shards};
+pub use together::{Invitation, Leaf, Shared, SignedTogether, Signer};
 pub use trace::Rule;
 pub use witness::{FalseWitness, Looked, Verify, Witnessed};
 pub use words::{

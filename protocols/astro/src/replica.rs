@@ -7,6 +7,7 @@ mod check;
 mod credits;
 mod cut;
 mod desk;
+mod distil;
 mod endorse;
 mod feed;
 mod lane;
@@ -33,11 +34,13 @@ use crate::config::{Channel, Config};
 use crate::fault::Fault;
 use crate::job::{Done, Job, Made, Purpose, Work};
 use crate::ledger::Ledger;
+use crate::together::Points;
 use crate::views::Entered;
 use crate::words::{Input, Message, Output, Promise, Record, Timer, Word};
 use credits::Claims;
 use cut::Cuts;
 use desk::Desk;
+use distil::Distillery;
 use feed::Feed;
 use lane::Lane;
 use pull::Wanted;
@@ -70,6 +73,9 @@ pub struct Replica<B: Machine + Recover> {
     ledger: Ledger,
     lanes: BTreeMap<u8, Lane>,
     desk: Desk,
+    distillery: Distillery,
+    /// Keys of those who may sign together.
+    points: Points,
     /// What it collects for those it represents (profile II).
     claims: Claims,
     feed: Feed,
@@ -180,6 +186,8 @@ impl<B: Carrier> Replica<B> {
             heard: VecDeque::new(),
             lanes,
             desk: Desk::of(me),
+            distillery: Distillery::default(),
+            points: Self::vouched(&config),
             claims: Claims::default(),
             feed: Feed::default(),
             shown: VecDeque::new(),
@@ -300,6 +308,11 @@ impl<B: Carrier> Replica<B> {
                 None => turn.blame(from, Fault::BadCredit),
             },
             Made::Admitted { ticket, line, key } => self.on_admitted(ticket, line, key, turn),
+            Made::Points { registrar, from, keys } => self.on_points(registrar, from, &keys),
+            Made::Invited(invited) => self.on_invited(invited, turn),
+            Made::AddedUp { number, owners, signature } => {
+                self.on_added_up(number, owners, signature, turn);
+            }
             Made::Built(opened, payload) => self.on_built(&opened, payload, turn),
             Made::Signed(receipt) => self.on_receipt_signed(receipt, turn),
             Made::Receipt { from, receipt } => match receipt {
@@ -325,6 +338,7 @@ impl<B: Carrier> Replica<B> {
             Event::Input(Input::Signed { ticket, line }) => self.on_signed_order(ticket, line, turn),
             Event::Input(Input::Open { ticket, opening }) => self.on_open(ticket, opening, turn),
             Event::Input(Input::Kept(position)) => self.on_kept(position, turn),
+            Event::Input(Input::Share { number, owner, share }) => self.on_share(number, owner, share, turn),
             Event::Input(Input::Look { ticket, from, count }) => self.on_look(ticket, from, count, turn),
             Event::Input(Input::Prove { ticket, ledger, account }) => {
                 self.on_prove(ticket, (ledger, account), turn);
@@ -334,6 +348,7 @@ impl<B: Carrier> Replica<B> {
             Event::Message { from, message } => self.on_message(from, message, turn),
             Event::Timer(Timer::Broadcast(timer)) => self.tell(Event::Timer(timer), turn),
             Event::Timer(Timer::Flush) => self.on_flush_due(turn),
+            Event::Timer(Timer::Distil(number)) => self.on_distil_due(number, turn),
             Event::Timer(Timer::Want(id)) => self.on_want_due(id, turn),
             Event::Timer(Timer::Receipts) => self.on_receipts_due(turn),
             Event::Timer(Timer::Cut) => self.on_cut_due(turn),
@@ -407,7 +422,8 @@ impl<B: Carrier> Machine for Replica<B> {
     }
 
     fn room(&self) -> u32 {
-        self.desk.room(&self.config.parameters)
+        let waiting = u32::try_from(self.distillery.waiting()).unwrap_or(u32::MAX);
+        self.desk.room(&self.config.parameters).saturating_sub(waiting)
     }
 
     fn invariants(&self) {
@@ -428,6 +444,8 @@ impl<B: Carrier> Bounded for Replica<B> {
             + self.ledger.bytes()
             + lanes
             + self.desk.bytes()
+            + self.distillery.bytes()
+            + self.points_bytes()
             + self.claims.bytes()
             + self.feed.bytes()
             + self.cuts.bytes()
@@ -459,6 +477,8 @@ impl<B: Carrier> Bounded for Replica<B> {
             + self.entered.bytes()
             + self.ledger.pin_bytes()
             + desk::queue_bytes_max(parameters)
+            + Distillery::bytes_max(parameters.batch_max)
+            + self.points_bytes()
             + 8 * feed::UNKEPT_MAX as u64 * size_of::<(u128, EntryId)>() as u64
             + batches * (8 * payload + 4_096)
             + members * Lane::looks_max(members, parameters)

@@ -57,6 +57,8 @@ names! {
     Rely = "rely";
     /// Owners' signatures that witnesses were to check are checked here.
     CheckAlone = "check_alone";
+    /// Owners signed entries of a batch together.
+    Distil = "distil";
     /// Certified entries leave for another shard.
     Export = "export";
     /// Entries of another shard are credited.

@@ -31,6 +31,7 @@ use synod_machine::{Bounded, Event, Machine, Span, Turn};
 use synod_quorum::{NodeId, NodeSet, Quorums};
 
 use crate::batch::Line;
+use crate::together::Invitation;
 use crate::words::{Draft, Level};
 pub use job::{Done, Job};
 use logs::Place;
@@ -172,8 +173,29 @@ impl Wallet {
             Word::Checked { digest, answer } => self.on_answer(from, digest, answer, turn),
             Word::Submitted { digest, answer } => self.on_submitted(from, digest, answer, turn),
             Word::Here(log) => self.on_log(from, *log, turn),
+            Word::Distil(invited) => self.on_invited(from, &invited, turn),
             // What wallets say.
-            Word::Check { .. } | Word::Submit(_) | Word::Read(_) => turn.blame(from, crate::Fault::Stranger),
+            Word::Check { .. } | Word::Submit(_) | Word::Read(_) | Word::Share { .. } => {
+                turn.blame(from, crate::Fault::Stranger);
+            }
+        }
+    }
+
+    /// Whoever was given an entry asks for a signature with others: over a tree in which this wallet's leaf is what it signed alone, so that it
+    /// authorizes nothing that it had not.
+    fn on_invited(&mut self, from: NodeId, invited: &Invitation, turn: &mut Turn<'_, Self>) {
+        let is_mine = invited.leaf.spender == self.config.account
+            && self.open.values().any(|signed| signed.digest == invited.leaf.entry);
+        if !is_mine || !invited.holds() {
+            return turn.blame(from, crate::Fault::BadTree);
+        }
+        let view = Arc::clone(&self.config.view);
+        turn.compute(Job::Share { view, to: from, number: invited.number, root: invited.root });
+    }
+
+    fn on_shared(&self, to: NodeId, number: u64, share: Option<[u8; 192]>, turn: &mut Turn<'_, Self>) {
+        if let Some(share) = share {
+            turn.send(to, Word::Share { number, account: self.config.account, share });
         }
     }
 }
@@ -199,6 +221,7 @@ impl Machine for Wallet {
             Event::Timer(Timer::Deadline(ticket)) => self.on_deadline(ticket, turn),
             Event::Done(Done::Signed(line)) => self.on_signed(line, turn),
             Event::Done(Done::Shown { from, log }) => self.on_shown(from, log, turn),
+            Event::Done(Done::Shared { to, number, share }) => self.on_shared(to, number, share, turn),
             // It stores nothing, and a link is no answer.
             Event::Loaded { .. } | Event::Link { .. } => {}
         }

@@ -12,6 +12,7 @@ use synod_wire::{Blob, List, wire};
 use crate::batch::{Auth, Opened, over};
 use crate::config::Profile;
 use crate::job::check;
+use crate::together::{Points, Signer};
 
 /// Whether every member checks every owner's signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -65,7 +66,7 @@ wire! {
         /// The word.
         pub word: Witnessed,
         /// The keys that it names.
-        pub keys: List<Option<PublicKey>, ITEMS_MAX>,
+        pub keys: List<Option<Signer>, ITEMS_MAX>,
         /// The batch.
         pub payload: Blob<{ PAYLOAD_MAX as usize }>,
     }
@@ -83,7 +84,7 @@ impl Statement for Looked {
 impl Looked {
     /// What stands for the keys under which signatures are checked.
     #[must_use]
-    pub fn over_keys(keys: &[Option<PublicKey>]) -> Hash {
+    pub fn over_keys(keys: &[Option<Signer>]) -> Hash {
         over("synod astro owners", keys)
     }
 }
@@ -99,7 +100,7 @@ pub(crate) fn claim(view: &View, from: NodeId, word: &Witnessed) -> Option<Claim
 pub(crate) fn bear(
     (view, me): (&View, NodeId),
     opened: &Opened,
-    (wanted, good): (&[Option<PublicKey>], &[Option<PublicKey>]),
+    (wanted, good): (&[Option<Signer>], &[Option<PublicKey>]),
     keys: &Keys,
 ) -> Witnessed {
     let (lot, digest) = (opened.lot(), opened.digest);
@@ -113,7 +114,7 @@ pub(crate) fn bear(
 /// Whether each entry that its owner signed is signed well.
 fn are_good(opened: &Opened, good: &[Option<PublicKey>]) -> bool {
     let mut lines = opened.batch.lines.iter().zip(good);
-    lines.all(|(line, key)| key.is_some() || !matches!(line.auth, Auth::Owner(_)))
+    lines.all(|(line, key)| key.is_some() || line.auth == Auth::Institution)
 }
 
 impl FalseWitness {
@@ -129,7 +130,7 @@ impl FalseWitness {
         if !(is_said && is_of_it && is_under) {
             return false;
         }
-        let good = check(&opened, view, wanted, keys);
+        let good = check(&opened, view, (wanted, &Points::new()), keys);
         are_good(&opened, &good) != word.is_good
     }
 }

@@ -12,6 +12,7 @@ use crate::batch::{Line, Opened};
 use crate::bundle::{Bundle, BundleId, PLACES_MAX, Place};
 use crate::cut::{CertifiedCut, Cut, CutCertificate, CutSign, LaneEnd, Piece, Proof, RootRecord, Served};
 use crate::dependency::{Credit, DEPENDENCIES_MAX, Dependency};
+use crate::together::Invitation;
 use crate::wallet::Log;
 use crate::witness::Witnessed;
 
@@ -424,6 +425,8 @@ pub enum Timer<T> {
     Proof(EntryId),
     /// Check the owners' signatures of this batch, for witnesses are silent.
     Witness(Lot),
+    /// Wait no longer for owners to sign this tree.
+    Distil(u64),
 }
 
 /// What the local user asks.
@@ -469,6 +472,15 @@ pub enum Input {
         entry: Arc<Entry>,
         /// The key.
         key: PublicKey,
+    },
+    /// An owner signed the tree that it was asked to sign.
+    Share {
+        /// See [`Invitation::number`].
+        number: u64,
+        /// Who.
+        owner: AccountId,
+        /// Over [`crate::SignedTogether`], uncompressed.
+        share: [u8; 192],
     },
     /// How far is the log of this account?
     ReadLog {
@@ -622,6 +634,9 @@ pub enum Output {
     /// A member's word that a batch of this node's own has settled there, or more of it than by its last word. Its signature was
     /// checked.
     Receipted(Receipt),
+    /// Owners are asked to sign together what they signed alone; those who do not within [`crate::Parameters::distil`] are left as they
+    /// are. All of them are of one tree.
+    Invited(Vec<Invitation>),
     /// An account is open.
     Opened(AccountId),
     /// A representative signed two batches for one place.

@@ -312,6 +312,7 @@ impl Play for World {
             | Output::CutCertified { .. }
             | Output::Proof { .. }
             | Output::Conflict { .. } => {}
+            Output::Invited(_) => unreachable!("owners sign alone"),
             Output::CaughtUp { number, .. } => unreachable!("cut {number}, and nobody falls that far behind"),
             Output::FalseWitness { member, .. } => unreachable!("{member} is no witness: everybody checks"),
             Output::TwoRoots { member, .. } => assert_eq!(member, LIAR, "an honest member is shown with two"),

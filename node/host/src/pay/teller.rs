@@ -342,8 +342,10 @@ impl Teller {
                     let _ = reply.send(Ok(log));
                 }
             }
-            Output::Queued { .. } | Output::Rejected { .. } => {
-                unreachable!("nodes run profile II-F, in which nothing is endorsed without its money")
+            Output::Queued { .. } | Output::Rejected { .. } | Output::Invited(_) => {
+                unreachable!(
+                    "nodes run profile II-F, in which nothing is endorsed without its money, and owners sign alone"
+                )
             }
             Output::TwoBatches { lane, sequence, .. } => {
                 tracing::error!(lane = lane.0, sequence, "a representative signed two batches for one place");

@@ -156,7 +156,8 @@ impl<C: Transferable + Clone> Audit<C> {
         }
         self.open(&mut book);
         let carriage = self.carriage();
-        let imports = self.certified().flat_map(|(_, known)| known.carried.beside.imports.iter().cloned());
+        let imports =
+            self.certified().flat_map(|(_, known)| known.carried.beside.rest.imports.iter().cloned());
         let imports = imports.collect();
         let lots = self.certified().map(|(lot, known)| (lot, known.carried.header)).collect();
         let batches = self.lots.values().map(|of| of.len() as u64).sum();
@@ -294,8 +295,8 @@ fn is_whole(carried: &Carried) -> bool {
     let Carried { header, digests, beside } = carried;
     let usual = vec![Auth::Institution; digests.len()];
     let auths = if beside.auths.is_empty() { &usual[..] } else { &beside.auths[..] };
-    let imported = digests_of(&beside.imports);
+    let imported = digests_of(&beside.rest.imports);
     auths.len() == digests.len()
-        && roots_of(digests, &beside.openings, auths.iter(), &imported)
+        && roots_of(digests, &beside.openings, auths.iter(), (&imported, beside.rest.together.as_ref()))
             == (header.entries, header.auths, header.openings)
 }

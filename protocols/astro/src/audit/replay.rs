@@ -189,8 +189,9 @@ impl Replay<'_> {
             Some(Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }) => key,
         };
         let signatures = carriage.by.iter().filter_map(|(_, auth)| match auth {
-            Auth::Owner(signature) => Some(*signature),
-            Auth::Institution => None,
+            Auth::Owner(signature) | Auth::Straggler(signature) => Some(*signature),
+            // What owners signed together is shown by a whole batch, and not read here yet.
+            Auth::Institution | Auth::Together => None,
         });
         let mut signatures: Vec<Signature> = signatures.collect();
         signatures.sort_unstable_by_key(|signature| signature.0);

@@ -5,7 +5,7 @@ use synod_ledger::{Entry, Opening};
 use synod_machine::broadcast::ITEMS_MAX;
 use synod_wire::{Blob, List, wire};
 
-use crate::batch::{Auth, Header, Imports, OPENINGS_MAX};
+use crate::batch::{Auth, Header, OPENINGS_MAX};
 use crate::receipt::CERTIFICATE_MAX;
 use crate::words::Receipt;
 
@@ -37,8 +37,8 @@ wire! {
         pub openings: List<Opening, OPENINGS_MAX>,
         /// Who vouches for each entry; empty where the institution does for all.
         pub auths: List<Auth, ITEMS_MAX>,
-        /// Entries of other shards that it credits.
-        pub imports: Imports,
+        /// See there.
+        pub rest: crate::Beside,
     }
 
     /// A batch without its entries.
@@ -80,6 +80,6 @@ impl Beside {
         let is_signed = batch.lines.iter().any(|line| line.auth != Auth::Institution);
         let auths = batch.lines.iter().filter(|_| is_signed).map(|line| line.auth);
         let auths = List::try_from(auths.collect::<Vec<_>>()).expect("one for each line");
-        Self { openings: batch.openings.clone(), auths, imports: batch.imports.clone() }
+        Self { openings: batch.openings.clone(), auths, rest: batch.beside.clone() }
     }
 }

@@ -92,6 +92,11 @@ impl<B: Carrier> Replica<B> {
                 self.desk.offers.remove(id);
                 continue;
             };
+            if slot.line.auth == Auth::Together {
+                // Good beside the others alone: the owner has its own signature, and gives it again.
+                self.desk.offers.remove(id);
+                continue;
+            }
             let line = slot.line.clone();
             let carrier = self.lanes.get(&source).and_then(|lane| lane.batches.get(&carrier));
             let is_under_way = carrier.is_some_and(|batch| batch.certified.is_none());
@@ -130,9 +135,9 @@ impl<B: Carrier> Replica<B> {
                     self.desk.name(&slot.line.entry);
                     now
                 }
-                Auth::Institution => continue,
-                Auth::Owner(_) if carried.contains(&id) => now,
-                Auth::Owner(_) => later,
+                Auth::Institution | Auth::Together => continue,
+                Auth::Owner(_) | Auth::Straggler(_) if carried.contains(&id) => now,
+                Auth::Owner(_) | Auth::Straggler(_) => later,
             };
             self.desk.offers.add(id, due, wait);
         }

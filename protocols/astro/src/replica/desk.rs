@@ -280,8 +280,10 @@ impl<B: Carrier> Replica<B> {
                 self.desk.fresh.insert(id);
                 self.desk.name(&line.entry);
                 self.commit_backing(id, digest, with.as_ref());
-                self.put_in_queue(line);
-                self.consider_flush(turn);
+                if !self.distils(&line, digest, turn) {
+                    self.put_in_queue(line);
+                    self.consider_flush(turn);
+                }
             }
             Err(Code::SequenceGap) if key.is_none() => refuse(ticket, Refusal::Busy(RETRY_MS), turn),
             Err(code) => refuse(ticket, Refusal::Ledger(code), turn),
@@ -339,6 +341,9 @@ impl<B: Carrier> Replica<B> {
 
     /// Sends what waits: at once while few batches are under way or a batch is full, and else after a while.
     pub(super) fn consider_flush(&mut self, turn: &mut Turn<'_, Self>) {
+        if self.distillery.is_ready() {
+            self.flush(turn);
+        }
         if self.desk.is_empty() && !self.has_imports() {
             return;
         }
@@ -365,12 +370,15 @@ impl<B: Carrier> Replica<B> {
         if must_wait || self.broadcast.get().room() == 0 {
             return;
         }
+        if let Some(content) = self.take_distilled(turn) {
+            return self.build(content, turn);
+        }
         let (imports, bytes) = self.take_imports();
         if self.desk.is_empty() && imports.is_empty() {
             return;
         }
         let (openings, lines) = self.desk.take(&self.config.parameters, bytes);
-        self.build(Content { openings, lines, imports }, turn);
+        self.build(Content { openings, lines, imports, together: None }, turn);
     }
 
     fn build(&mut self, content: Content, turn: &mut Turn<'_, Self>) {
@@ -386,20 +394,20 @@ impl<B: Carrier> Replica<B> {
     /// A batch is put together. What a certificate of another entry displaced meanwhile stays out.
     pub(super) fn on_built(&mut self, opened: &Arc<Opened>, payload: Bytes, turn: &mut Turn<'_, Self>) {
         self.desk.is_building = false;
-        let held: Vec<Line> = opened
-            .lines()
-            .filter(|(_, line, digest)| self.holds(line, *digest))
-            .map(|(_, line, _)| line.clone())
-            .collect();
+        // As they were admitted: what owners signed together of all of them is good for none of a part.
+        let slot = |(_, line, digest): (u32, &Line, Hash)| {
+            self.ledger.slot(line.entry.id).filter(|slot| slot.digest == digest).map(|slot| slot.line.clone())
+        };
+        let held: Vec<Line> = opened.lines().filter_map(slot).collect();
         if held.len() < opened.batch.lines.len() {
             let gone = |(_, line, digest): &(u32, &Line, Hash)| !self.holds(line, *digest);
             let gone: Vec<EntryId> = opened.lines().filter(gone).map(|(_, line, _)| line.entry.id).collect();
             gone.into_iter().for_each(|id| self.desk.offers.carry(id, None));
-            let (openings, imports) = (opened.batch.openings.to_vec(), opened.batch.imports.to_vec());
+            let (openings, imports) = (opened.batch.openings.to_vec(), opened.batch.beside.imports.to_vec());
             if held.is_empty() && openings.is_empty() && imports.is_empty() {
                 return self.consider_flush(turn);
             }
-            return self.build(Content { openings, lines: held, imports }, turn);
+            return self.build(Content { openings, lines: held, imports, together: None }, turn);
         }
         let (lot, digest) = (opened.lot(), opened.digest);
         let blob = Blob::try_from(payload.clone()).expect("a batch is cut to the configured size");
@@ -421,7 +429,7 @@ impl<B: Carrier> Replica<B> {
     }
 
     /// Whether an entry that was accepted is still: one that settled meanwhile by another's batch needs no batch any more.
-    fn holds(&self, line: &Line, digest: Hash) -> bool {
+    pub(super) fn holds(&self, line: &Line, digest: Hash) -> bool {
         self.ledger.slot(line.entry.id).is_some_and(|slot| slot.digest == digest)
     }
 }

@@ -16,6 +16,7 @@ use crate::batch::{Auth, Line, Opened};
 use crate::fault::Fault;
 use crate::job::{Purpose, Work};
 use crate::ledger::{Authority, Left};
+use crate::together::Signer;
 use crate::trace::Rule;
 use crate::words::{Output, Promise};
 
@@ -65,7 +66,8 @@ impl<B: Carrier> Replica<B> {
         while let Some(opened) = self.next_to_judge(lane, turn) {
             let keys = self.owners(&opened, |_| true);
             if keys.iter().all(Option::is_none) && opened.backings.is_empty() {
-                self.judge(&opened, keys, BTreeSet::new(), turn);
+                let none = vec![None; keys.len()];
+                self.judge(&opened, none, BTreeSet::new(), turn);
                 continue;
             }
             self.check_owners(opened, keys, turn);
@@ -116,16 +118,16 @@ impl<B: Carrier> Replica<B> {
         }
     }
 
-    /// The key that the owner of each line has, where it takes one and its account is wanted.
+    /// The keys that the owner of each line has, where it takes one and its account is wanted.
     pub(super) fn owners(
         &self,
         opened: &Opened,
         is_wanted: impl Fn(AccountId) -> bool,
-    ) -> Vec<Option<PublicKey>> {
+    ) -> Vec<Option<Signer>> {
         let mut renamed: BTreeMap<AccountId, Owner> = BTreeMap::new();
         let lines = opened.batch.lines.iter().map(|line| {
             let spender = line.entry.id.spender;
-            let is_signed = matches!(line.auth, Auth::Owner(_));
+            let is_signed = line.auth != Auth::Institution;
             if !(is_signed || matches!(line.entry.kind, synod_ledger::Kind::Rekey(_))) || !is_wanted(spender)
             {
                 return None;
@@ -134,12 +136,7 @@ impl<B: Carrier> Replica<B> {
             if let synod_ledger::Kind::Rekey(owner) = line.entry.kind {
                 renamed.insert(spender, owner);
             }
-            match (owner, line.auth) {
-                (Some(Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }), Auth::Owner(_)) => {
-                    Some(key)
-                }
-                _ => None,
-            }
+            owner.filter(|_| is_signed).and_then(|owner| self.signer(spender, owner))
         });
         lines.collect()
     }
@@ -328,7 +325,7 @@ impl<B: Carrier> Replica<B> {
             let by = Authority { lane: left.lot.source, key: batch.keys.get(at).copied().flatten() };
             match self.ledger.may_accept(line, *digest, by) {
                 Ok(_) => drop(lots.insert(left.lot)),
-                Err(Code::Unauthorized) if matches!(line.auth, Auth::Owner(_)) => {
+                Err(Code::Unauthorized) if line.auth != Auth::Institution => {
                     self.check_again(&opened, left.spender, turn);
                 }
                 Err(code) => {
@@ -348,10 +345,13 @@ impl<B: Carrier> Replica<B> {
 
     /// Has an owner's signatures checked again: it was not known when the batch came, or was another.
     fn check_again(&self, opened: &Arc<Opened>, spender: AccountId, turn: &mut Turn<'_, Self>) {
-        let keys = self.owners(opened, |account| account == spender);
+        // What is signed together is good for all who signed it, or for nobody.
+        let is_shared = opened.batch.beside.together.is_some();
+        let keys = self.owners(opened, |account| is_shared || account == spender);
         if keys.iter().any(Option::is_some) {
-            let (opened, view) = (Arc::clone(opened), Arc::clone(&self.config.view));
-            compute(turn, Work::Check { opened, view, keys });
+            let (opened, view, points) =
+                (Arc::clone(opened), Arc::clone(&self.config.view), self.points.clone());
+            compute(turn, Work::Check { opened, view, keys, points });
         }
     }
 

@@ -9,6 +9,7 @@ use synod_machine::broadcast::Except;
 
 use crate::batch::Opened;
 use crate::config::Parameters;
+use crate::together::Signer;
 use crate::witness::Witnessed;
 use crate::words::Receipt;
 
@@ -93,7 +94,7 @@ impl Batch {
 #[derive(Clone, Debug)]
 pub(super) struct Reliance {
     pub(super) opened: Arc<Opened>,
-    pub(super) keys: Vec<Option<PublicKey>>,
+    pub(super) keys: Vec<Option<Signer>>,
 }
 
 /// What was found of the owners' signatures of a batch.
@@ -102,7 +103,7 @@ pub(super) struct Looks {
     /// By others.
     pub(super) words: BTreeMap<u8, Witnessed>,
     /// By this node, with the batch and the keys that it checked under.
-    pub(super) own: Option<(Witnessed, Arc<Opened>, Vec<Option<PublicKey>>)>,
+    pub(super) own: Option<(Witnessed, Arc<Opened>, Vec<Option<Signer>>)>,
 }
 
 /// Batches that are judged, and whose words are kept: who lies about them is convicted as long as they are.
@@ -156,7 +157,7 @@ impl Lane {
         let words =
             (parameters.lane_window + LOOKED) * (members + 1) * 2 * size_of::<(u8, Witnessed)>() as u64;
         let batch = u64::from(parameters.payload_max())
-            + u64::from(parameters.batch_max) * size_of::<Option<PublicKey>>() as u64;
+            + u64::from(parameters.batch_max) * size_of::<Option<Signer>>() as u64;
         words + (LOOKED + 2) * 8 * batch
     }
 
@@ -166,7 +167,7 @@ impl Lane {
         let waits = self.reliance.iter().map(|reliance| (&reliance.opened, &reliance.keys));
         let batches = own
             .chain(waits)
-            .map(|(opened, keys)| opened.bytes() + (keys.len() * size_of::<Option<PublicKey>>()) as u64);
+            .map(|(opened, keys)| opened.bytes() + (keys.len() * size_of::<Option<Signer>>()) as u64);
         let words: usize = self.looks.values().map(|looks| looks.words.len() + 1).sum();
         batches.sum::<u64>() + (words * 2 * size_of::<(u8, Witnessed)>()) as u64
     }

@@ -373,6 +373,7 @@ impl<B: Carrier> Replica<B> {
     /// A start, first or again: what was endorsed goes out, what is missing is asked for.
     pub(super) fn on_start(&mut self, turn: &mut Turn<'_, Self>) {
         turn.arm(Timer::Receipts, self.receipts_every());
+        self.read_points(turn);
         self.start_border(turn);
         self.start_cuts(turn);
         self.tell_shown(turn);
@@ -443,7 +444,8 @@ impl<B: Carrier> Replica<B> {
         for (sequence, opened) in doubtful {
             let keys = self.owners(&opened, |_| true);
             if keys.iter().any(Option::is_some) || !opened.backings.is_empty() {
-                compute(turn, Work::Check { opened, view: Arc::clone(&self.config.view), keys });
+                let (view, points) = (Arc::clone(&self.config.view), self.points.clone());
+                compute(turn, Work::Check { opened, view, keys, points });
             } else {
                 self.judge_again(Lot { source, sequence }, turn);
             }

@@ -17,6 +17,7 @@ use super::{Carrier, Replica, compute, say};
 use crate::batch::Opened;
 use crate::fault::Fault;
 use crate::job::Work;
+use crate::together::Signer;
 use crate::trace::Rule;
 use crate::witness::{FalseWitness, Looked, Verify, Witnessed};
 use crate::words::{Output, Timer, Word};
@@ -36,13 +37,16 @@ impl<B: Carrier> Replica<B> {
     pub(super) fn check_owners(
         &mut self,
         opened: Arc<Opened>,
-        keys: Vec<Option<PublicKey>>,
+        keys: Vec<Option<Signer>>,
         turn: &mut Turn<'_, Self>,
     ) {
         let (lot, view) = (opened.lot(), Arc::clone(&self.config.view));
         self.lane_mut(lot.source).checking = Some(lot.sequence);
         match self.config.parameters.verify {
-            Verify::All => compute(turn, Work::Check { opened, view, keys }),
+            Verify::All => {
+                let points = self.points.clone();
+                compute(turn, Work::Check { opened, view, keys, points });
+            }
             Verify::Witness { margin } if self.witnesses(lot, margin).contains(self.config.me) => {
                 self.bear_witness(opened, keys, turn);
             }
@@ -55,16 +59,17 @@ impl<B: Carrier> Replica<B> {
         }
     }
 
-    fn bear_witness(&self, opened: Arc<Opened>, keys: Vec<Option<PublicKey>>, turn: &mut Turn<'_, Self>) {
+    fn bear_witness(&self, opened: Arc<Opened>, keys: Vec<Option<Signer>>, turn: &mut Turn<'_, Self>) {
         let (view, me) = (Arc::clone(&self.config.view), self.config.me);
-        compute(turn, Work::Witness { opened, view, me, keys });
+        let points = self.points.clone();
+        compute(turn, Work::Witness { opened, view, me, keys, points });
     }
 
     /// This node checked a batch's signatures: `wanted` are the keys that it checked under, `good` those under which signatures are good.
     pub(super) fn on_witnessed(
         &mut self,
         opened: &Arc<Opened>,
-        (wanted, good): (Vec<Option<PublicKey>>, Vec<Option<PublicKey>>),
+        (wanted, good): (Vec<Option<Signer>>, Vec<Option<PublicKey>>),
         word: Witnessed,
         turn: &mut Turn<'_, Self>,
     ) {
@@ -128,6 +133,7 @@ impl<B: Carrier> Replica<B> {
         let Some(Reliance { opened, keys }) = taken else { unreachable!("it was there") };
         turn.disarm(Timer::Witness(lot));
         turn.applied(Rule::Rely);
+        let keys = keys.into_iter().map(|key| key.map(|signer| signer.single)).collect();
         self.on_checked(&opened, keys, std::collections::BTreeSet::new(), turn);
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use synod_crypto::{Keys, PublicKey, Verified};
+use synod_crypto::{Hash, Keys, PublicKey, Verified};
 use synod_ledger::{Digests, Entry};
 use synod_machine::broadcast::View;
 use synod_machine::{Cost, Job as Run};
@@ -12,6 +12,7 @@ use synod_wire::List;
 use super::Log;
 use crate::batch::{Auth, Line};
 use crate::job::owner_claim;
+use crate::together::SignedTogether;
 use crate::words::Authorized;
 
 /// Work of a wallet.
@@ -23,6 +24,17 @@ pub enum Job {
         view: Arc<View>,
         /// The entry.
         entry: Arc<Entry>,
+    },
+    /// Signs with others.
+    Share {
+        /// The cluster.
+        view: Arc<View>,
+        /// Whoever asks.
+        to: NodeId,
+        /// See [`crate::Asked::number`].
+        number: u64,
+        /// See [`crate::Asked::root`].
+        root: Hash,
     },
     /// Looks which entries of a log the owner signed.
     Show {
@@ -42,6 +54,15 @@ pub enum Job {
 pub enum Done {
     /// An entry is signed.
     Signed(Line),
+    /// What is signed with others.
+    Shared {
+        /// For whom.
+        to: NodeId,
+        /// See [`crate::Asked::number`].
+        number: u64,
+        /// The signature; none where this wallet's keys have no secret for it.
+        share: Option<[u8; 192]>,
+    },
     /// A log, with the entries alone that the owner signed.
     Shown {
         /// Who shows it.
@@ -61,6 +82,11 @@ impl Run for Job {
                 let scope = crate::job::owner_scope(&view);
                 let claim = keys.sign(scope, NodeId(u32::MAX), statement);
                 Done::Signed(Line { entry, auth: Auth::Owner(claim.signature) })
+            }
+            Self::Share { view, to, number, root } => {
+                let scope = crate::job::owner_scope(&view);
+                let share = keys.sign_bls(&scope, &SignedTogether { root });
+                Done::Shared { to, number, share: share.map(|share| share.to_share()) }
             }
             Self::Show { view, key, from, log } => {
                 let is_signed = |line: &Line| {
@@ -83,6 +109,7 @@ impl Run for Job {
     fn cost(&self) -> Cost {
         match self {
             Self::Sign { .. } => Cost { sign: 1, ..Cost::default() },
+            Self::Share { .. } => Cost { hash_to_curve: 1, ..Cost::default() },
             Self::Show { log, .. } => {
                 Cost { verify: u32::try_from(log.open.len()).unwrap_or(u32::MAX), ..Cost::default() }
             }
@@ -92,6 +119,7 @@ impl Run for Job {
     fn peer(&self) -> Option<NodeId> {
         match self {
             Self::Sign { .. } => None,
+            Self::Share { to, .. } => Some(*to),
             Self::Show { from, .. } => Some(*from),
         }
     }

@@ -8,6 +8,7 @@ use synod_machine::{Message, Queue, Record as Kept, Span};
 use synod_wire::{List, wire};
 
 use crate::batch::Line;
+use crate::together::Invitation;
 use crate::words::{Draft, Level};
 
 /// Most open entries that one [`Log`] shows, and most that a wallet has.
@@ -68,6 +69,17 @@ wire! {
         4 = Read(AccountId),
         /// To a wallet.
         5 = Here(Box<Log>),
+        /// To a wallet: sign with others what you signed alone.
+        6 = Distil(Box<Invitation>),
+        /// To a replica.
+        7 = Share {
+            /// See [`Invitation::number`].
+            number: u64,
+            /// Whose.
+            account: AccountId,
+            /// Over [`crate::SignedTogether`], uncompressed.
+            share: [u8; 192],
+        },
     }
 
     /// What a wallet keeps.
@@ -91,11 +103,12 @@ impl Message for Word {
     fn queue(&self) -> Queue {
         match self {
             // Open entries can be long.
-            Self::Here(_) => Queue::PROPOSAL,
+            Self::Here(_) | Self::Distil(_) => Queue::PROPOSAL,
             Self::Check { .. }
             | Self::Checked { .. }
             | Self::Submit(_)
             | Self::Submitted { .. }
+            | Self::Share { .. }
             | Self::Read(_) => Queue::CONTROL,
         }
     }

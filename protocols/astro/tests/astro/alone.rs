@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use synod_astro::{Input, Job, Line, Opened, Output, Parameters, Promise, Work};
-use synod_broadcast::signed;
+use synod_astro::{Batches, Input, Job, Line, Opened, Output, Parameters, Promise, Setup, Work};
+use synod_broadcast::{SignedBroadcast, signed};
 use synod_crypto::Hash;
+use synod_ledger::{AccountId, Owner};
 use synod_machine::{Condition, Effect, Event, Job as _, Log, Recover as _, Span, Time, testing};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
-use crate::bank::{Message, Replica, config, cutting, keys, witnessing};
+use crate::bank::{Message, Replica, config, cutting, distilled, distilling, keys, owner, witnessing};
 use crate::forge::{ALL, commit, prepare, said};
 
 pub(crate) type Record = synod_astro::Record<signed::Record>;
@@ -55,12 +56,38 @@ impl Alone {
         Self::with(parameters, Vec::new(), BTreeMap::new())
     }
 
-    fn with(parameters: Parameters, records: Vec<Record>, blobs: BTreeMap<Hash, Bytes>) -> Self {
-        let kept = records.clone();
+    /// The same where owners are asked to sign together.
+    pub(crate) fn distilling() -> Self {
+        Self::with(distilling(4, NodeId(0)).config.parameters, Vec::new(), BTreeMap::new())
+    }
+
+    pub(crate) fn with(parameters: Parameters, records: Vec<Record>, blobs: BTreeMap<Hash, Bytes>) -> Self {
+        let is_plain = parameters.distil == Span::ZERO;
+        let mut setup = if is_plain { config(4, NodeId(0)) } else { distilling(4, NodeId(0)) };
+        setup.config.parameters = parameters;
+        Self::from(setup, records, blobs)
+    }
+
+    /// The same where two owners have one key for what they sign with others.
+    pub(crate) fn twins(one: AccountId, other: AccountId) -> Self {
+        let mut setup = distilling(4, NodeId(0));
+        for opening in setup.config.genesis.iter_mut().filter(|opening| opening.id == other) {
+            let (Owner::Distilled { multi, .. }, single) = (distilled(one), owner(other).public()) else {
+                unreachable!("it signs with others")
+            };
+            opening.terms.owner = Owner::Distilled { single, multi };
+        }
+        Self::from(setup, Vec::new(), BTreeMap::new())
+    }
+
+    fn from(
+        setup: Setup<SignedBroadcast<Batches>>,
+        records: Vec<Record>,
+        blobs: BTreeMap<Hash, Bytes>,
+    ) -> Self {
+        let (parameters, kept) = (setup.config.parameters, records.clone());
         let mut records = records.into_iter();
         let log = Log { condition: Condition::Clean, records: &mut records };
-        let mut setup = config(4, NodeId(0));
-        setup.config.parameters = parameters;
         let replica = Replica::recover(setup, log).expect("its own records are in order");
         let mut alone = Self {
             parameters,

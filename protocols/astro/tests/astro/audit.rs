@@ -51,7 +51,7 @@ fn whole(opened: &Opened) -> Vec<Item> {
 
 /// The batch of a lane with these.
 fn lot(source: u8, sequence: u64, prev: Hash, openings: Vec<Opening>, lines: Vec<Line>) -> Opened {
-    let content = Content { openings, lines, imports: Vec::new() };
+    let content = Content { openings, lines, ..Content::default() };
     Opened::of(0, Lot { source, sequence }, prev, content)
 }
 

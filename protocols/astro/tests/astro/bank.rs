@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use synod_astro::wallet::Log;
 use synod_astro::{
-    Auth, Authorized, Batches, Config, CutCertificate, Draft, Input, Level, Line, Opened, Output, Parameters,
-    Proof, Receipt, Refusal, RootRecord, Seen, Setup, Verify,
+    Auth, Authorized, Batches, Config, CutCertificate, Draft, Input, Invitation, Level, Line, Opened, Output,
+    Parameters, Proof, Receipt, Refusal, RootRecord, Seen, Setup, SignedTogether, Verify,
 };
 use synod_broadcast::signed::{self, Context, View};
 use synod_broadcast::{Lot, SignedBroadcast};
+use synod_crypto::bls::BlsSecret;
 use synod_crypto::{Hash, Keys, Scope, Seed};
 use synod_ledger::{
     AccountId, Book, Digests, Entry, EntryId, Flags, Kind, Leg, Opening, Owner, Part, Terms, Units, UserData,
@@ -48,6 +49,18 @@ pub(crate) fn owner(id: AccountId) -> Keys {
     let mut secret = [77; 32];
     (secret[0], secret[1]) = (low, lane);
     Keys::ed25519(&Seed::new(secret), [9; 32])
+}
+
+/// The same with a secret for what it signs with others.
+pub(crate) fn sharing(id: AccountId) -> Keys {
+    let secret = Hash::of_value("a secret of the test", &id);
+    owner(id).with_bls(BlsSecret::new(&Seed::new(secret.0)))
+}
+
+/// What stands for an owner who may sign with others.
+pub(crate) fn distilled(id: AccountId) -> Owner {
+    let keys = sharing(id);
+    Owner::Distilled { single: keys.public(), multi: keys.bls_public().expect("it has one").to_bytes() }
 }
 
 /// The issuer of an institution.
@@ -98,6 +111,29 @@ pub(crate) fn witnessing(n: u32, me: NodeId, margin: u8) -> Setup<SignedBroadcas
     let mut setup = config(n, me);
     setup.config.parameters.verify = Verify::Witness { margin };
     setup
+}
+
+/// The same where owners are waited for to sign together: customers 3 to 8 of each institution.
+pub(crate) fn distilling(n: u32, me: NodeId) -> Setup<SignedBroadcast<Batches>> {
+    let mut setup = config(n, me);
+    let institution = |registrar: u32| Owner::Custodial(u8::try_from(registrar).expect("few"));
+    let genesis = (0..n).flat_map(|registrar| {
+        let first = [(issuer(registrar), LIMIT), (custodial(registrar), 0)];
+        let first = first.map(|(id, limit)| opening(id, institution(registrar), limit));
+        let together = (3..=8).map(move |local| account(registrar, local));
+        first.into_iter().chain(together.map(|id| opening(id, distilled(id), 0)))
+    });
+    setup.config.genesis = genesis.collect();
+    setup.config.parameters.distil = Span::millis(100);
+    setup
+}
+
+/// What an owner gives who is asked to sign with others.
+pub(crate) fn share(invited: &Invitation) -> Input {
+    let (number, owner) = (invited.number, invited.leaf.spender);
+    let scope = Scope { cluster: CLUSTER, epoch: Epoch(0) };
+    let signed = sharing(owner).sign_bls(&scope, &SignedTogether { root: invited.root });
+    Input::Share { number, owner, share: signed.expect("it has a secret").to_share() }
 }
 
 /// What a member knows, whatever it broadcasts with: no cuts are proposed.
@@ -316,6 +352,7 @@ impl Told {
             }
             Output::Conflict { id, .. } => drop(self.conflicts.insert(id)),
             Output::TwoBatches { .. } => self.doubled += 1,
+            Output::Invited(_) => {}
             Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and one member lies"),
         }
         Vec::new()
@@ -329,6 +366,8 @@ pub(crate) struct Bank {
     cuts: Span,
     /// Witnesses beyond those that are needed, where there are witnesses.
     margin: Option<u8>,
+    /// Whether owners are asked to sign together; a third of them does not answer.
+    distils: bool,
     pub(crate) told: Vec<Told>,
 }
 
@@ -339,13 +378,22 @@ impl Bank {
 
     /// The same where cuts are proposed.
     pub(crate) fn cutting(n: u32, seed: u64, cuts: Span) -> World {
-        Members::new(n, seed, Self { n, cuts, margin: None, told: (0..n).map(|_| Told::default()).collect() })
+        Members::new(n, seed, Self::of(n, cuts))
     }
 
     /// The same without cuts, where witnesses check owners' signatures.
     pub(crate) fn witnessing(n: u32, seed: u64, margin: u8) -> World {
+        Members::new(n, seed, Self { margin: Some(margin), ..Self::of(n, Span::ZERO) })
+    }
+
+    /// The same where owners are asked to sign together.
+    pub(crate) fn distilling(n: u32, seed: u64) -> World {
+        Members::new(n, seed, Self { distils: true, ..Self::of(n, Span::ZERO) })
+    }
+
+    fn of(n: u32, cuts: Span) -> Self {
         let told = (0..n).map(|_| Told::default()).collect();
-        Members::new(n, seed, Self { n, cuts: Span::ZERO, margin: Some(margin), told })
+        Self { n, cuts, margin: None, distils: false, told }
     }
 }
 
@@ -355,6 +403,7 @@ impl Users for Bank {
     fn config(&self, id: NodeId) -> Setup<SignedBroadcast<Batches>> {
         match self.margin {
             Some(margin) => witnessing(self.n, id, margin),
+            None if self.distils => distilling(self.n, id),
             None => cutting(self.n, id, self.cuts),
         }
     }
@@ -364,7 +413,15 @@ impl Users for Bank {
     }
 
     fn told(&mut self, id: NodeId, output: Output) -> Vec<Input> {
-        self.told[id.0 as usize].hear(output)
+        match output {
+            Output::Invited(invited) => {
+                let answer = invited
+                    .iter()
+                    .filter(|invited| (invited.number + u64::from(invited.proof.index)) % 3 != 2);
+                answer.map(share).collect()
+            }
+            output => self.told[id.0 as usize].hear(output),
+        }
     }
 }
 

@@ -23,18 +23,20 @@ mod reading;
 mod receipts;
 mod restarts;
 mod shards;
+mod together;
 mod waits;
 mod wallet;
 mod witnesses;
 
+use synod_astro::Beside as BatchBeside;
 use synod_astro::audit::{Beside, Carried, Head, Item};
 use synod_astro::wallet::{Answer, Log, Record as WalletRecord, Word as WalletWord};
 use synod_astro::{
     Adjacent, Auth, Authorized, BackedBatch, Backing, Balance, Batch, Bundle, BundleId, CertifiedCut, Credit,
     Credited, Crossed, Cut, CutCertificate, CutSign, CutSigned, CutSignedBy, Dependency, Draft, EntryProof,
-    Exception, FalseWitness, Format, Header, Imports, LaneEnd, LedgerRoot, Line, Looked, OpenHold,
+    Exception, FalseWitness, Format, Header, Invitation, LaneEnd, Leaf, LedgerRoot, Line, Looked, OpenHold,
     PaymentReceipt, Piece, Place, Promise, Proof, Proven, Range, Receipt, RootRecord, Served, Settled,
-    SettledBy, Shown, StoodAt, Sub, Vouch, Witnessed, Word,
+    SettledBy, Shown, SignedTogether, Signer, StoodAt, Sub, Vouch, Witnessed, Word,
 };
 
 use synod_astro::views::{
@@ -81,7 +83,11 @@ synod_wire::conformance!(
     Head,
     Item,
     Header,
-    Imports,
+    Invitation,
+    Leaf,
+    SignedTogether,
+    Signer,
+    BatchBeside,
     LaneEnd,
     LedgerRoot,
     Line,

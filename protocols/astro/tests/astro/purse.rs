@@ -211,7 +211,12 @@ impl Purse {
                 (Question::Submit(digest(&line.entry), line.entry.id), Asked::Signed { ticket, line })
             }
             Word::Read(account) => (Question::Read, Asked::ReadLog { ticket, account }),
-            Word::Checked { .. } | Word::Submitted { .. } | Word::Here(_) => unreachable!("a wallet asks"),
+            Word::Share { number, account, share } => {
+                return world.ask(to, Asked::Share { number, owner: account, share });
+            }
+            Word::Checked { .. } | Word::Submitted { .. } | Word::Here(_) | Word::Distil(_) => {
+                unreachable!("a wallet asks")
+            }
         };
         self.asked.push((to, ticket, question));
         world.ask(to, input);

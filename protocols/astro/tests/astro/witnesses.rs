@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use synod_astro::{Auth, FalseWitness, Input, Line, Looked, Opened, Output, Profile, Witnessed, Word, Work};
-use synod_crypto::{Hash, PublicKey, Scope, Signature};
+use synod_astro::{
+    Auth, FalseWitness, Input, Line, Looked, Opened, Output, Profile, Signer, Witnessed, Word, Work,
+};
+use synod_crypto::{Hash, Scope, Signature};
 use synod_ledger::{EntryId, genesis};
 use synod_machine::Event;
 use synod_quorum::NodeId;
@@ -17,14 +19,17 @@ use crate::bank::{
 use crate::forge::{LIAR, ack, batch, carried, prepare};
 
 /// The keys of a batch's owners, as every member knows them.
-fn wanted(opened: &Opened) -> Vec<Option<PublicKey>> {
+fn wanted(opened: &Opened) -> Vec<Option<Signer>> {
     let lines = opened.batch.lines.iter();
-    let of = |line: &Line| matches!(line.auth, Auth::Owner(_)).then(|| owner(line.entry.id.spender).public());
+    let of = |line: &Line| {
+        let single = owner(line.entry.id.spender).public();
+        matches!(line.auth, Auth::Owner(_)).then_some(Signer { single, multi: None })
+    };
     lines.map(of).collect()
 }
 
 /// What a member says of a batch's signatures under these keys.
-fn word(by: u32, opened: &Opened, of: &[Option<PublicKey>], is_good: bool) -> Witnessed {
+fn word(by: u32, opened: &Opened, of: &[Option<Signer>], is_good: bool) -> Witnessed {
     let (lot, digest, of) = (opened.lot(), opened.digest, Looked::over_keys(of));
     let statement = Looked { context: CONTEXT, lot, digest, keys: of, is_good };
     let signature = keys(by).sign(Scope { cluster: CLUSTER, epoch: EPOCH }, NodeId(by), statement).signature;
@@ -123,7 +128,7 @@ fn a_witness_checks_and_says_what_it_found() {
 fn a_word_that_finds_something_bad_or_speaks_of_other_keys_has_it_checked_here() {
     let (_, head) = relying(2);
     let opened = batch(2, head, Vec::new(), vec![first(signing(3), pay(custodial(1), 60), 7)]);
-    let others = [Some(owner(signing(1)).public())];
+    let others = [Some(Signer { single: owner(signing(1)).public(), multi: None })];
     for (said_of, is_good, shown) in [
         (wanted(&opened), false, vec![(NodeId(2), true)]),
         (others.to_vec(), true, Vec::new()),

@@ -62,7 +62,7 @@ impl<'a> Owners<'a> {
         let view = std::sync::Arc::clone(&self.bank.view);
         match (Job::Sign { view, entry: entry.into() }).run(keys) {
             Done::Signed(line) => Some(line),
-            Done::Shown { .. } => None,
+            Done::Shown { .. } | Done::Shared { .. } => None,
         }
     }
 }

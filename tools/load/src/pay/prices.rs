@@ -4,9 +4,10 @@
 
 use super::bank::{Bank, Ownership};
 use super::owners::Owners;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use synod_astro::{Batches, Content, Job, Line, Made, Work};
+use synod_astro::{Batches, Content, Job, Line, Made, Signer, Work};
 use synod_broadcast::SignedBroadcast;
 use synod_crypto::{Hash, PublicKey};
 use synod_machine::broadcast::Lot;
@@ -49,14 +50,15 @@ impl Prices {
         let admits: Vec<Own> = admits.collect();
         let (admitted, verify) = timed(|| admits.into_iter().map(|job| job.run(&member)).collect::<Vec<_>>());
         let is_good = |done: &_| matches!(done, synod_astro::Done::Own(Made::Admitted { key: Some(_), .. }));
-        let content = Content { openings: Vec::new(), lines, imports: Vec::new() };
+        let content = Content { lines, ..Content::default() };
         let (lot, prev) = (Lot { source: 0, sequence: 1 }, Hash::ZERO);
         let build = Work::Build { shard: bank.view.context.shard, lot, prev, content, withs: None };
         let synod_astro::Done::Own(Made::Built(opened, _)) = Own::Own(build).run(&member) else {
             return None;
         };
-        let wanted = keys.into_iter().map(Some).collect();
-        let check = Own::Own(Work::Check { opened, view: view(), keys: wanted });
+        let wanted = keys.into_iter().map(|single| Some(Signer { single, multi: None })).collect();
+        let points = BTreeMap::new();
+        let check = Own::Own(Work::Check { opened, view: view(), keys: wanted, points });
         let (checked, batch_verify) = timed(|| check.run(&member));
         let synod_astro::Done::Own(Made::Checked { keys, .. }) = checked else { return None };
         let all_good = admitted.iter().all(is_good) && keys.iter().all(Option::is_some);

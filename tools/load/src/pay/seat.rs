@@ -331,6 +331,7 @@ impl<'a> Seat<'a> {
             | Output::Looked { .. }
             | Output::Checked { .. }
             | Output::Log { .. }
+            | Output::Invited(_)
             | Output::Certified { .. }
             | Output::Receipted(_)
             | Output::CutCertified { .. }

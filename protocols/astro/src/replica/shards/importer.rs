@@ -210,7 +210,7 @@ impl<B: Carrier> Replica<B> {
     /// One of this member's batches goes out: the proofs of what it imports go beside it.
     pub(in super::super) fn carry_imports(&mut self, opened: &Opened, turn: &mut Turn<'_, Self>) {
         let mut names = BTreeSet::new();
-        for entry in opened.batch.imports.iter() {
+        for entry in opened.batch.beside.imports.iter() {
             if let Some(inbound) = self.importer.inbound.get_mut(&entry.id) {
                 inbound.carrier = Some(opened.lot().sequence);
                 names.insert(inbound.name);

@@ -88,7 +88,7 @@ impl<B: Carrier> Replica<B> {
     fn kept_entries(&self) -> BTreeMap<EntryId, Vec<Shown>> {
         let mut entries = BTreeMap::new();
         let open = self.ledger.open().flat_map(|(_, xlog)| xlog.slots());
-        for slot in open.filter(|slot| matches!(slot.line.auth, Auth::Owner(_))) {
+        for slot in open.filter(|slot| slot.line.auth != Auth::Institution) {
             add(&mut entries, slot.line.entry.id, bare(slot.digest));
         }
         // What settled by slots above a gap.
@@ -99,7 +99,7 @@ impl<B: Carrier> Replica<B> {
             {
                 for (at, line, digest) in opened.lines() {
                     let is_certified = open.items().binary_search(&at).is_err();
-                    if is_certified && matches!(line.auth, Auth::Owner(_)) {
+                    if is_certified && line.auth != Auth::Institution {
                         add(&mut entries, line.entry.id, bare(digest));
                     }
                 }

@@ -149,7 +149,7 @@ fn chain(spender: AccountId, kinds: Vec<Kind>) -> Vec<Entry> {
 fn batch(shard: u32, source: u8, entries: &[Entry], imports: Vec<Entry>) -> Opened {
     let lines = entries.iter().map(|entry| Line { entry: Arc::new(entry.clone()), auth: Auth::Institution });
     let imports = imports.into_iter().map(Arc::new).collect();
-    let content = Content { openings: Vec::new(), lines: lines.collect(), imports };
+    let content = Content { lines: lines.collect(), imports, ..Content::default() };
     Opened::of(context(shard).shard, Lot { source, sequence: 1 }, Hash::ZERO, content)
 }
 
@@ -214,7 +214,7 @@ fn what_came_is_recorded_before_the_batch_leaves_and_credited_for_good_before_an
     let mut side = Side::new();
     side.hear(abroad(0, 2), shown(good()));
     let batch = side.sent().pop().expect("its next batch leaves at once");
-    assert_eq!(batch.batch.imports.len(), 1);
+    assert_eq!(batch.batch.beside.imports.len(), 1);
     let is_prepare =
         |did: &Did| matches!(did, Did::Sent(Message::Broadcast(signed::Message::Prepare { .. })));
     let is_beside = |did: &Did| matches!(did, Did::Sent(Message::Own(Word::Bundle(_))));
@@ -309,7 +309,8 @@ fn an_entry_that_a_later_one_certifies_comes_with_those_between() {
         }
         _ => None,
     });
-    let places: Vec<u64> = batch.expect("it leaves").batch.imports.iter().map(|entry| entry.id.n).collect();
+    let places: Vec<u64> =
+        batch.expect("it leaves").batch.beside.imports.iter().map(|entry| entry.id.n).collect();
     assert_eq!(places, [1, 3], "those that pay this shard");
 }
 
@@ -381,7 +382,7 @@ fn what_is_imported_fits_into_batches_however_much_came() {
     for number in 0..60 {
         let sent = side.sent();
         let Some(batch) = sent.get(number) else { break };
-        assert!(batch.payload().len() <= payload_max && !batch.batch.imports.is_empty());
+        assert!(batch.payload().len() <= payload_max && !batch.batch.beside.imports.is_empty());
         certify(&mut side, batch);
         side.until(Time(side.now.0 + Span::millis(20).0));
     }
@@ -452,7 +453,7 @@ fn batches_that_import_are_in_order_and_those_that_do_not_are_written_as_ever() 
     assert!(Opened::read(&twice.payload()).is_none(), "each once");
     // What a batch imports is part of what its digest stands for.
     let mut other = opened.batch.clone();
-    other.imports = batch(1, 1, &[], two[..1].to_vec()).batch.imports;
+    other.beside = batch(1, 1, &[], two[..1].to_vec()).batch.beside;
     assert!(Opened::read(&other.encode()).is_none());
     let plain = batch(1, 1, &two, Vec::new());
     let bytes = ((plain.batch.header, plain.batch.openings.clone()), plain.batch.lines.clone()).encode();

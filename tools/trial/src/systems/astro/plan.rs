@@ -260,5 +260,6 @@ pub(super) fn parameters(scenario: &Scenario, profile: Profile) -> Parameters {
             Some(margin) => Verify::Witness { margin },
             None => Verify::All,
         },
+        distil: Span::millis(of("distil_ms", 0)),
     }
 }

@@ -224,6 +224,9 @@ impl Words for AstroWords {
             Output::Receipted(receipt) => {
                 Said::plain(format!("shows the receipt of n{} for {}", receipt.member, place(receipt.lot)))
             }
+            Output::Invited(invited) => {
+                Said::plain(format!("asks {} owners to sign together", invited.len()))
+            }
             Output::Opened(id) => Said::marked(format!("opens {id}"), Mark::Commit),
             Output::TwoBatches { lane, sequence, .. } => {
                 Said::marked(format!("shows two batches of n{}/{sequence}", lane.0), Mark::Certificate)

@@ -124,7 +124,12 @@ fn answer(system: &System, name: &str, word: &Word) -> Result<Word, SynError> {
             let strange = || SynError::with_message(code::BUG, "the answer is not that of a node");
             log(*account, &shown).map(|log| Word::Here(Box::new(log))).ok_or_else(strange)
         }
-        Word::Submit(_) | Word::Checked { .. } | Word::Submitted { .. } | Word::Here(_) => {
+        Word::Submit(_)
+        | Word::Checked { .. }
+        | Word::Submitted { .. }
+        | Word::Here(_)
+        | Word::Distil(_)
+        | Word::Share { .. } => {
             unreachable!("a wallet asks, and carries what its owner signed")
         }
     }

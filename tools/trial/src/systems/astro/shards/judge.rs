@@ -100,7 +100,7 @@ impl Judge {
 
     fn carry<const MAX: usize>(&mut self, node: u32, lot: Lot, payload: &Blob<MAX>) {
         if let Some(batch) = sight::batch(payload.bytes()) {
-            let ids = batch.batch.imports.iter().map(|entry| entry.id).collect();
+            let ids = batch.batch.beside.imports.iter().map(|entry| entry.id).collect();
             self.imports.carry(node, sight::slot(lot), ids);
         }
     }

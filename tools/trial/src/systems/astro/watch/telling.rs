@@ -58,6 +58,7 @@ impl Watch {
             | Output::Checked { .. }
             | Output::Log { .. }
             | Output::Certified { .. }
+            | Output::Invited(_)
             | Output::Receipted(_) => Ok(()),
         }
     }
