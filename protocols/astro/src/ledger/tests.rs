@@ -147,3 +147,45 @@ fn what_gives_way_to_a_certificate_wakes_whoever_wants_its_place_or_its_money() 
     assert_eq!(ledger.certify(&certified, other), Certified::Whole);
     assert_eq!(ledger.settle(None).again.len(), 2, "one wants its money, one its place");
 }
+
+/// The first places of Anna's log: `count` payments of one unit, named after `which` from place `fork` on.
+fn log_of_anna(count: u64, fork: u64, which: u128) -> Vec<(Line, Hash)> {
+    let mut prev = synod_ledger::genesis(ANNA);
+    let lines = (1..=count).map(|n| {
+        let (id, transfer) = (EntryId { spender: ANNA, n }, if n < fork { 0 } else { which });
+        let (kind, user_data, flags) = (pay(BERT, 1), UserData::default(), Flags::default());
+        let entry = Entry { id, prev, kind, transfer, ledger: 1, code: 0, user_data, flags };
+        prev = Digests::default().entry(&entry);
+        (Line { entry: entry.into(), auth: Auth::Institution }, prev)
+    });
+    lines.collect()
+}
+
+/// In profile II the certificate of an entry says nothing of those before it: without their own they never settle.
+#[test]
+fn where_certificates_do_not_descend_an_entry_below_a_certified_one_is_endorsed_if_that_one_names_it() {
+    let (log, other) = (log_of_anna(4, 1, 1), log_of_anna(2, 2, 9));
+    for profile in [Profile::II, Profile::Funded] {
+        let book = ledger().book().clone();
+        let mut ledger = Ledger::new(profile, book, 16, BTreeSet::new());
+        let by = Authority { lane: 1, key: None };
+        ledger.open_account(&opening(CARL, 0)).expect("the next account");
+        let accept = |ledger: &mut Ledger, at: &(Line, Hash)| ledger.accept(&at.0, at.1, by);
+        if profile == Profile::Funded {
+            // There, what is below a certified entry comes by that one's chain and is not endorsed by anybody.
+            let whole = ledger.certify(&log[2].0, log[2].1);
+            assert_eq!(whole, Certified::Missing(log[1].0.entry.id, log[1].1));
+            assert_eq!(accept(&mut ledger, &log[0]), Err(Code::SequenceGap));
+            continue;
+        }
+        assert_eq!(accept(&mut ledger, &log[0]), Ok(()));
+        for above in &log[2..] {
+            assert_eq!(ledger.certify(&above.0, above.1), Certified::Whole);
+        }
+        assert_eq!(accept(&mut ledger, &other[1]), Err(Code::SequenceGap), "the third place names another");
+        assert_eq!(accept(&mut ledger, &log[1]), Ok(()));
+        ledger.assert_sound();
+        assert_eq!(ledger.tip(ANNA), Some((4, log[3].1)), "the log is whole");
+        drop(ledger.settle(None));
+    }
+}
