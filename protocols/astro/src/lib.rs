@@ -42,7 +42,10 @@
 //! *Shards.* In profile II-F a payment to an account of another shard is debited here; its entry goes there with its proof ([`Bundle`]), is put
 //! into a batch by one member, and is credited once that batch is certified, once per entry. See [`Shards`].
 //!
-//! *Not built*: distilled authorizations, witnesses, cuts and shards but in II-F and neither together nor where members come and go.
+//! *Ownership.* Institutions vouch, owners sign alone, or owners of one batch sign together ([`Parameters::distil`]); all members check what
+//! owners sign, or witnesses do for the others ([`Parameters::verify`]).
+//!
+//! *Not built*: cuts and shards but in II-F and neither together nor where members come and go.
 //! There is no way to ask for them. Duplicates of orders are known here while they are unsettled; what settled is told in one order until
 //! the user keeps it, who knows the names of all that did.
 //!
