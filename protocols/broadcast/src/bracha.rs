@@ -124,11 +124,15 @@ impl Bracha {
 
     /// Listing 5, line 2.
     fn on_broadcast(&mut self, sequence: u64, payload: Bytes, turn: &mut Turn<'_, Self>) {
-        if sequence <= self.mine {
+        if sequence <= self.mine && !self.is_missing(sequence) {
             return;
         }
         if u32::try_from(payload.len()).is_ok_and(|long| long > self.config.bounds.payload_max) {
             return turn.output(Broadcast::Refused { why: Refusal::TooLarge });
+        }
+        if sequence <= self.mine {
+            let lot = Lot { source: self.me(), sequence };
+            return turn.compute(Job { from: self.config.me, lot, payload });
         }
         if self.room() == 0 {
             return turn.output(Broadcast::Refused { why: Refusal::Busy { retry_ms: RETRY_MS } });
@@ -139,6 +143,17 @@ impl Bracha {
         self.mine = sequence;
         let lot = Lot { source: self.me(), sequence: self.mine };
         turn.compute(Job { from: self.config.me, lot, payload });
+    }
+
+    /// Whether nothing is known of a slot of this node's own behind which there are others: it was being hashed when this node crashed, and
+    /// they were done before it.
+    fn is_missing(&self, sequence: u64) -> bool {
+        let lane = self.lanes.get(&self.me());
+        let knows_nothing =
+            |slot: &Open| slot.stored.is_none() && slot.echoed.is_none() && slot.proposed.is_none();
+        lane.is_some_and(|lane| {
+            lane.place(sequence) == Where::Within && lane.get(sequence).is_none_or(knows_nothing)
+        })
     }
 
     fn on_message(&mut self, from: NodeId, message: Message, turn: &mut Turn<'_, Self>) {
@@ -225,11 +240,12 @@ impl Bounded for Bracha {
     }
 
     fn bytes_max(&self) -> u64 {
-        let (members, window) = (u64::from(self.quorums.members()), self.config.bounds.window);
+        let members = u64::from(self.quorums.members());
+        let slots: u64 = self.lanes.values().map(Lane::span).sum();
         let votes = members * 2 * size_of::<(Hash, NodeSet)>() as u64 * 2;
         let slot = size_of::<Open>() as u64 + 2 * u64::from(self.config.bounds.payload_max) + votes;
         let kept =
             members * self.config.bounds.retain * (5 * size_of::<Hash>() + 5 * size_of::<Lot>()) as u64;
-        members * window * slot + kept + members * members * size_of::<Lot>() as u64
+        slots * slot + kept + members * members * size_of::<Lot>() as u64
     }
 }

@@ -51,6 +51,9 @@ impl Tally {
 pub(crate) struct Lane<T> {
     delivered: u64,
     window: u64,
+    /// The last slot in which something was promised in an earlier life: what that one had delivered, and its user had not taken care
+    /// of, is open again, so that this can lie beyond the window.
+    promised: u64,
     open: BTreeMap<u64, T>,
 }
 
@@ -67,7 +70,7 @@ pub(crate) enum Where {
 
 impl<T: Default> Lane<T> {
     pub(crate) const fn new(delivered: u64, window: u64) -> Self {
-        Self { delivered, window, open: BTreeMap::new() }
+        Self { delivered, window, promised: 0, open: BTreeMap::new() }
     }
 
     /// The last slot delivered; all before it are.
@@ -75,14 +78,24 @@ impl<T: Default> Lane<T> {
         self.delivered
     }
 
-    pub(crate) const fn place(&self, sequence: u64) -> Where {
+    pub(crate) fn place(&self, sequence: u64) -> Where {
         if sequence <= self.delivered {
             Where::Behind
-        } else if sequence - self.delivered <= self.window {
+        } else if sequence - self.delivered <= self.span() {
             Where::Within
         } else {
             Where::Beyond
         }
+    }
+
+    /// How many slots behind the delivered ones are worked on.
+    pub(crate) fn span(&self) -> u64 {
+        self.window.max(self.promised.saturating_sub(self.delivered))
+    }
+
+    /// Something was promised in a slot in an earlier life.
+    pub(crate) fn promise(&mut self, sequence: u64) {
+        self.promised = self.promised.max(sequence);
     }
 
     pub(crate) fn get(&self, sequence: u64) -> Option<&T> {
@@ -112,7 +125,7 @@ impl<T: Default> Lane<T> {
     }
 
     pub(crate) fn assert_bounds(&self) {
-        assert!(self.open.len() as u64 <= self.window, "slots beyond the window");
+        assert!(self.open.len() as u64 <= self.span(), "slots beyond the window");
         assert!(
             self.open.keys().all(|sequence| self.place(*sequence) == Where::Within),
             "a slot outside the window"

@@ -34,13 +34,27 @@ impl Recover for Bracha {
             ));
         }
         let mut bracha = Self::new(setup.config, &setup.delivered)?;
+        let mut reached: BTreeMap<u8, u64> = BTreeMap::new();
         for record in log.records {
-            bracha.replay(&record)?;
+            match record {
+                Record::Delivered(lot) => {
+                    let far = reached.entry(lot.source).or_default();
+                    *far = lot.sequence.max(*far);
+                }
+                record => bracha.replay(&record)?,
+            }
         }
+        bracha.forget_erased(&reached);
         Ok(bracha)
     }
 
     fn snapshot(&self, put: &mut dyn FnMut(Record)) {
+        for (source, lane) in &self.lanes {
+            let sequence = lane.delivered();
+            if sequence > 0 {
+                put(Record::Delivered(Lot { source: *source, sequence }));
+            }
+        }
         for (lot, digest) in &self.kept {
             put(Record::Readied(Vote { lot: *lot, digest: *digest }));
         }
@@ -62,19 +76,40 @@ impl Recover for Bracha {
 }
 
 impl Bracha {
+    /// An earlier life delivered slots up to these, and erased what it kept no longer.
+    fn forget_erased(&mut self, reached: &BTreeMap<u8, u64>) {
+        let retain = self.config.bounds.retain;
+        let is_erased = |lot: &Lot| {
+            let far = reached.get(&lot.source).copied().unwrap_or_default();
+            far.saturating_sub(lot.sequence) >= retain
+        };
+        let gone: Vec<Lot> = self.kept.keys().copied().filter(is_erased).collect();
+        for digest in gone.iter().filter_map(|lot| self.kept.remove(lot)).collect::<Vec<Hash>>() {
+            let Some(slots) = self.stored.get_mut(&digest) else { continue };
+            *slots -= 1;
+            if *slots == 0 {
+                self.stored.remove(&digest);
+            }
+        }
+    }
+
     /// A promise of an earlier life.
     fn replay(&mut self, record: &Record) -> Result<(), Unrecoverable> {
         let me = self.me();
         let (lot, digest) = match record {
             Record::Mine { sequence, digest } => (Lot { source: me, sequence: *sequence }, *digest),
             Record::Echoed(vote) | Record::Readied(vote) => (vote.lot, vote.digest),
+            Record::Delivered(_) => return Ok(()),
         };
         if lot.source == me {
             self.mine = self.mine.max(lot.sequence);
         }
+        if let Some(lane) = self.lanes.get_mut(&lot.source) {
+            lane.promise(lot.sequence);
+        }
         match self.place(lot) {
             None | Some(Where::Beyond) => {
-                Err(Unrecoverable(format!("a promise for {lot:?}, which is in no window")))
+                Err(Unrecoverable(format!("a promise for {lot:?}, whose source is no member")))
             }
             Some(Where::Within) => self.replay_open(lot, digest, record),
             Some(Where::Behind) => {
@@ -97,14 +132,14 @@ impl Bracha {
         };
         // Nobody else says this node's own votes to it. What they decide is seen when another one comes.
         match record {
-            Record::Mine { .. } => {}
+            Record::Mine { .. } | Record::Delivered(_) => {}
             Record::Echoed(_) => drop(slot.echoes.add(me, digest)),
             Record::Readied(_) => drop(slot.readies.add(me, digest)),
         }
         let promise = match record {
             Record::Mine { .. } => &mut slot.stored,
             Record::Echoed(_) => &mut slot.echoed,
-            Record::Readied(_) => &mut slot.readied,
+            Record::Readied(_) | Record::Delivered(_) => &mut slot.readied,
         };
         if promise.is_some_and(|said| said != digest) {
             return Err(Unrecoverable(format!("two promises for {lot:?}")));

@@ -199,6 +199,7 @@ impl Bracha {
             turn.disarm(Timer::Resend(lot));
             turn.disarm(Timer::Pull(lot));
             turn.applied(if delivered == 0 { Rule::L5Deliver } else { Rule::Successor });
+            turn.persist(Record::Delivered(lot));
             self.keep(lot, digest, retain, turn);
             turn.output(Broadcast::Delivered {
                 slot: lot.into(),

@@ -64,6 +64,8 @@ wire! {
         1 = Echoed(Vote),
         /// Before READY: ready for no other payload.
         2 = Readied(Vote),
+        /// A source's slots are delivered up to this one, and payloads of old ones are erased: no promise.
+        3 = Delivered(Lot),
     }
 }
 

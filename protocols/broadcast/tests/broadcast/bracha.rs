@@ -6,7 +6,7 @@ use synod_broadcast::bracha::{Message, Record, Setup, Vote};
 use synod_broadcast::{Bracha, Config, Lot, PAYLOAD_MAX, Rule, Unsound};
 use synod_crypto::Hash;
 use synod_machine::broadcast::{Bounds, Broadcast, Offer};
-use synod_machine::{Effect, Event, Span, Time, testing};
+use synod_machine::{Condition, Effect, Event, Log, Recover as _, Span, Time, testing};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, Drawn};
 
@@ -309,4 +309,61 @@ fn members_that_all_started_again_deliver_what_they_echoed_though_one_more_is_go
         assert!(world.correct().all(|(_, seat)| seat.blamed.is_empty()));
     }
     assert!(early >= 30, "{early} started again before they delivered");
+}
+
+/// Found by `astro/i:146`: no start was possible where a window had passed between what was delivered and what the user had recorded.
+#[test]
+fn a_user_that_recorded_less_than_it_was_told_starts_again_and_is_told_again() {
+    for (seed, lag) in (0..12).zip([1, 7, 8, 20].into_iter().cycle()) {
+        let mut world = World::<Bracha>::new(4, seed);
+        for at in 0..40 {
+            while world.room(NodeId(0)) == 0 {
+                assert!(world.happen());
+            }
+            world.broadcast(0, &format!("payload {at}"));
+        }
+        assert!(world.settle(40));
+        world.users.lag = lag;
+        [0, 1, 2].into_iter().for_each(|id| world.restart(NodeId(id), id == 2));
+        world.go_on(500);
+        world.broadcast(0, "after it");
+        assert!(world.settle(41), "seed {seed}, {lag} behind");
+        assert!(world.correct().all(|(_, seat)| seat.blamed.is_empty()));
+    }
+}
+
+/// Found by `astro/i:172`: the lane stood still, for its source had the second payload and was never given the first one again.
+#[test]
+fn a_payload_that_was_not_hashed_when_its_source_crashed_is_taken_though_a_later_one_was() {
+    let offer =
+        |sequence: u64| Event::Input(Offer::Broadcast { sequence, payload: format!("{sequence}").into() });
+    let mut machine = alone();
+    let mut jobs = Vec::new();
+    for sequence in 1..=3 {
+        for effect in testing::effects(&mut machine, offer(sequence), Time::ZERO) {
+            if let Effect::Compute(job) = effect {
+                jobs.push(job);
+            }
+        }
+    }
+    // The last one is done first, and then the node is gone.
+    let job = jobs.pop().expect("three payloads are hashed");
+    let keys = crate::world::keys(0);
+    let done = Event::Done(synod_machine::Job::run(job, &keys));
+    let kept =
+        testing::effects(&mut machine, done, Time::ZERO).into_iter().filter_map(|effect| match effect {
+            Effect::Persist(record) => Some(record),
+            _ => None,
+        });
+    let kept: Vec<Record> = kept.collect();
+    assert!(matches!(kept[..], [Record::Mine { sequence: 3, .. }]), "{kept:?}");
+    let mut records = kept.into_iter();
+    let log = Log { condition: Condition::Clean, records: &mut records };
+    let setup = Setup { config: config(4, 0), delivered: BTreeMap::new() };
+    let mut machine = Bracha::recover(setup, log).expect("its own records");
+    for (sequence, is_taken) in [(1, true), (2, true), (3, false), (4, true)] {
+        let effects = testing::effects(&mut machine, offer(sequence), Time::ZERO);
+        let hashes = effects.iter().any(|effect| matches!(effect, Effect::Compute(_)));
+        assert_eq!(hashes, is_taken, "payload {sequence}");
+    }
 }

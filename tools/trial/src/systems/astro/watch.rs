@@ -265,8 +265,10 @@ impl Watch {
         let digest = self.written.get(&(node, slot));
         let Some(batch) = digest.and_then(|digest| self.texts.batch(digest)) else { return Ok(()) };
         let lines = (0_u32..).zip(&batch.lines).filter(|(at, _)| !open.contains(at));
-        let mut book = self.book.borrow_mut();
-        book.delivered.entry(node).or_default().extend(lines.map(|(_, line)| *line));
+        let lines: Vec<(EntryId, Hash)> = lines.map(|(_, line)| *line).collect();
+        // What is delivered is there, whoever endorsed it, before its user is told that it settled.
+        lines.iter().for_each(|(_, digest)| self.acks.hold(node, *digest));
+        self.book.borrow_mut().delivered.entry(node).or_default().extend(lines);
         Ok(())
     }
 
