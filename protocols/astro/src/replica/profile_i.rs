@@ -71,13 +71,14 @@ impl<B: Carrier> Replica<B> {
         is_full && !self.ledger.is_funded(entry)
     }
 
-    /// After a restart: what waits for money is counted again.
+    /// After a restart: what may wait for money is counted again. What is on its way counts, whether it is funded or not: more than that
+    /// at the others would hold the lane up, with all of it that is funded.
     pub(super) fn queue_again(&mut self) {
         if !self.config.parameters.profile.is_whole() {
             return;
         }
         let source = self.me();
-        let own = self.ledger.open().flat_map(|(_, xlog)| xlog.slots()).filter(|slot| slot.is_certified);
+        let own = self.ledger.open().flat_map(|(_, xlog)| xlog.slots());
         let own = own.map(|slot| slot.line.entry.id).filter(|id| self.ledger.is_carried_by(*id, source));
         let own: Vec<EntryId> = own.collect();
         self.desk.queue(own);

@@ -39,6 +39,8 @@ pub struct Watch {
     recovered: Recovered,
     /// What members endorsed in records that are not durable yet: member, record, batch, exceptions.
     endorsing: Vec<(u32, u64, Hash, Vec<u32>)>,
+    /// What members have the certificates of in records that are not durable yet: member, record, entries.
+    delivering: Vec<(u32, u64, Vec<(EntryId, Hash)>)>,
     /// Certificates that reached members, as they travel.
     reached: BTreeSet<(u32, Hash)>,
     /// Entries by what customers call them.
@@ -80,6 +82,7 @@ impl Watch {
             payloads: BTreeMap::new(),
             written: BTreeMap::new(),
             endorsing: Vec::new(),
+            delivering: Vec::new(),
             keeping: Keeping::default(),
             recovered,
             reached: BTreeSet::new(),
@@ -127,8 +130,13 @@ impl Watch {
         records.iter().for_each(|record| self.recall(node, record));
         self.written.retain(|(of, _), _| *of != node);
         self.endorsing.retain(|(of, ..)| *of != node);
+        self.delivering.retain(|(of, ..)| *of != node);
         let promised = |record| {
             self.write(node, record);
+            if let Kept::Own(Promise::Certified { lot, open, .. }) = record {
+                let lines = self.certified(node, *lot, open.items());
+                self.book.borrow_mut().delivered.entry(node).or_default().extend(lines);
+            }
             self.promised(node, record)
         };
         let promised: Vec<Promised> = records.iter().filter_map(promised).collect();
@@ -256,19 +264,23 @@ impl Watch {
         })
     }
 
-    /// A member has the certificate of a batch.
-    fn delivered(&mut self, node: u32, lot: synod_broadcast::Lot, open: &[u32]) -> Verdict {
-        let slot = sight::slot(lot);
-        if self.profile == Profile::I {
-            self.votes.deliver(node, slot)?;
-        }
-        let digest = self.written.get(&(node, slot));
-        let Some(batch) = digest.and_then(|digest| self.texts.batch(digest)) else { return Ok(()) };
+    /// The entries of a batch that its certificate is of.
+    fn certified(&self, node: u32, lot: synod_broadcast::Lot, open: &[u32]) -> Vec<(EntryId, Hash)> {
+        let digest = self.written.get(&(node, sight::slot(lot)));
+        let Some(batch) = digest.and_then(|digest| self.texts.batch(digest)) else { return Vec::new() };
         let lines = (0_u32..).zip(&batch.lines).filter(|(at, _)| !open.contains(at));
-        let lines: Vec<(EntryId, Hash)> = lines.map(|(_, line)| *line).collect();
+        lines.map(|(_, line)| *line).collect()
+    }
+
+    /// A member has the certificate of a batch.
+    fn delivered(&mut self, (node, lsn): (u32, u64), lot: synod_broadcast::Lot, open: &[u32]) -> Verdict {
+        if self.profile == Profile::I {
+            self.votes.deliver(node, sight::slot(lot))?;
+        }
+        let lines = self.certified(node, lot, open);
         // What is delivered is there, whoever endorsed it, before its user is told that it settled.
         lines.iter().for_each(|(_, digest)| self.acks.hold(node, *digest));
-        self.book.borrow_mut().delivered.entry(node).or_default().extend(lines);
+        self.delivering.push((node, lsn, lines));
         Ok(())
     }
 
@@ -283,7 +295,7 @@ impl Watch {
             self.votes.hear(node, node, (Vote::Ready, sight::slot(vote.lot), vote.digest));
         }
         if honest && let Kept::Own(Promise::Certified { lot, open, .. }) = &record {
-            self.delivered(node, *lot, open.items())?;
+            self.delivered((node, lsn), *lot, open.items())?;
         }
         let Some(promised) = self.promised(node, &record) else { return Ok(()) };
         self.keeping.write(node, lsn, promised.clone());
@@ -341,7 +353,15 @@ impl Watch {
             }
         }
         match moment.seen {
-            Seen::Durable(lsn) => self.endorsed(node, *lsn),
+            Seen::Durable(lsn) => {
+                let is_due = |(of, at, _): &mut (u32, u64, Vec<_>)| *of == node && at <= lsn;
+                let due: Vec<_> = self.delivering.extract_if(.., is_due).collect();
+                let mut book = self.book.borrow_mut();
+                let delivered = book.delivered.entry(node).or_default();
+                due.into_iter().for_each(|(.., lines)| delivered.extend(lines));
+                drop(book);
+                self.endorsed(node, *lsn)
+            }
             _ => Ok(()),
         }
     }
