@@ -145,14 +145,13 @@ impl Bracha {
         turn.compute(Job { from: self.config.me, lot, payload });
     }
 
-    /// Whether nothing is known of a slot of this node's own behind which there are others: it was being hashed when this node crashed, and
-    /// they were done before it.
+    /// Whether the payload of a slot of this node's own is not here, though the slot was given before: it was being hashed when this node
+    /// crashed and later ones were done first, or the disk has it no more.
     fn is_missing(&self, sequence: u64) -> bool {
         let lane = self.lanes.get(&self.me());
-        let knows_nothing =
-            |slot: &Open| slot.stored.is_none() && slot.echoed.is_none() && slot.proposed.is_none();
         lane.is_some_and(|lane| {
-            lane.place(sequence) == Where::Within && lane.get(sequence).is_none_or(knows_nothing)
+            lane.place(sequence) == Where::Within
+                && lane.get(sequence).is_none_or(|slot| slot.proposed.is_none())
         })
     }
 

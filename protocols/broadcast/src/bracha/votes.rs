@@ -58,6 +58,10 @@ impl Bracha {
         if u32::from(lot.source) != from.0 {
             return;
         }
+        let stored = slot.stored;
+        if is_mine && stored.is_some_and(|stored| stored != digest) {
+            return;
+        }
         match &slot.proposed {
             Some((first, _)) if *first == digest => return,
             Some(_) => return turn.blame(from, Fault::TwoPayloads),
@@ -65,8 +69,14 @@ impl Bracha {
         }
         if is_mine {
             // Listing 5, lines 3 and 4.
-            self.store(lot, digest, &payload, turn);
-            turn.persist(Record::Mine { sequence: lot.sequence, digest });
+            match stored {
+                // An earlier life promised it, and its disk may have lost it.
+                Some(_) => turn.store(digest, payload.clone()),
+                None => {
+                    self.store(lot, digest, &payload, turn);
+                    turn.persist(Record::Mine { sequence: lot.sequence, digest });
+                }
+            }
             turn.applied(Rule::L5Prepare);
             self.send_payload(lot, &payload, turn);
         }

@@ -361,9 +361,34 @@ fn a_payload_that_was_not_hashed_when_its_source_crashed_is_taken_though_a_later
     let log = Log { condition: Condition::Clean, records: &mut records };
     let setup = Setup { config: config(4, 0), delivered: BTreeMap::new() };
     let mut machine = Bracha::recover(setup, log).expect("its own records");
-    for (sequence, is_taken) in [(1, true), (2, true), (3, false), (4, true)] {
+    for sequence in [1, 2, 3, 4] {
         let effects = testing::effects(&mut machine, offer(sequence), Time::ZERO);
-        let hashes = effects.iter().any(|effect| matches!(effect, Effect::Compute(_)));
-        assert_eq!(hashes, is_taken, "payload {sequence}");
+        let mut jobs = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Compute(job) => Some(job),
+            _ => None,
+        });
+        let job = jobs.next().expect("its payload is not here");
+        let done = Event::Done(synod_machine::Job::run(job, &keys));
+        let effects = testing::effects(&mut machine, done, Time::ZERO);
+        let promises = effects.iter().filter(|effect| matches!(effect, Effect::Persist(_))).count();
+        assert_eq!(promises, usize::from(sequence != 3), "one promise for each slot");
+        assert!(testing::effects(&mut machine, offer(sequence), Time::ZERO).is_empty(), "once is enough");
     }
+}
+
+/// Found by `astro/i:2cd`: of four members one was silent and one had never heard the payload, so that nothing was delivered for ever.
+#[test]
+fn a_payload_that_its_source_lost_is_taken_from_the_user_again() {
+    let mut world = World::<Bracha>::new(4, 5);
+    world.deaf = vec![NodeId(1), NodeId(2), NodeId(3)];
+    world.broadcast(0, "alone");
+    world.go_on(60);
+    world.damage(NodeId(0));
+    world.restart(NodeId(0), true);
+    world.deaf.clear();
+    world.go_on(300);
+    assert!(world.told().all(|seat| seat.delivered.is_empty()), "nobody has it");
+    world.ask(NodeId(0), Offer::Broadcast { sequence: 1, payload: "alone".into() });
+    assert!(world.settle(1));
+    assert!(world.correct().all(|(_, seat)| seat.blamed.is_empty()));
 }
