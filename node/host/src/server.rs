@@ -171,7 +171,7 @@ impl Server {
         }
         let node = builder.start().map_err(|e| network(&e))?;
         let handle = node.handle().clone();
-        plan.teller.iter().for_each(|teller| teller.begin(pay::giver(handle.clone())));
+        plan.teller.iter().for_each(|teller| pay::begin(teller, &handle));
         let lost = numbers.iter().zip(damaged).filter(|(_, damaged)| *damaged).map(|(number, _)| *number);
         lost.filter(|number| plan.readmitted.contains(number)).for_each(|number| handle.readmit(number));
         let readmitting = handle.clone();

@@ -9,7 +9,7 @@ mod chop;
 mod pay;
 
 pub(crate) use chop::{ChopPlan, chop_genesis, found_chop, join_chop};
-pub(crate) use pay::{found_pay, pay_genesis};
+pub(crate) use pay::{Membership, found_pay, pay_genesis};
 
 use crate::layout::{self, DATA_DIRECTORY, DATA_FORMAT, GENESIS_FILE, KEY_FILE, NODE_FILE, VERSION_FILE};
 use std::fs::{self, File};
@@ -131,19 +131,21 @@ pub(crate) fn found_with(
     out: &Path,
     adjust: &dyn Fn(&mut Parameters),
 ) -> Result<Genesis, SynError> {
-    found_as(seats, out, &|members| genesis_with(name, purpose, members, adjust))
+    found_as(seats, out, &|members| genesis_with(name, purpose, members, adjust), &|_| Ok(()))
 }
 
-/// Builds a whole cluster at `out` whose genesis `genesis` makes of the members, with new keys.
+/// Builds a whole cluster at `out` whose genesis `genesis` makes of the members, with new keys; `beside` puts more files there.
 fn found_as(
     seats: &[Seat],
     out: &Path,
     genesis: &dyn Fn(Vec<Member>) -> Result<Genesis, SynError>,
+    beside: &dyn Fn(&Path) -> Result<(), SynError>,
 ) -> Result<Genesis, SynError> {
     let staged = Staged::new(out)?;
     let keys = seats.iter().map(|_| NodeKey::generate()).collect::<Result<Vec<_>, _>>()?;
     let genesis = genesis(seats.iter().zip(&keys).map(|(seat, key)| seat.member(key)).collect())?;
     genesis.write_new(&staged.path.join(GENESIS_FILE))?;
+    beside(&staged.path)?;
     for (seat, key) in seats.iter().zip(&keys) {
         furnish(&staged.path.join(&seat.name), seat, &genesis, key)?;
     }

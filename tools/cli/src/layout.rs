@@ -11,6 +11,8 @@ use synod_config::{SynError, code};
 pub(crate) const NODE_FILE: &str = "node.toml";
 /// File that all members share.
 pub(crate) const GENESIS_FILE: &str = "genesis.toml";
+/// The key of the one operator of a cluster that was made without named ones, beside the genesis.
+pub(crate) const OPERATOR_FILE: &str = "operator.key";
 /// File with the ports a deployment really uses.
 pub(crate) const PORTS_FILE: &str = "ports.json";
 /// The private key, below the node directory.

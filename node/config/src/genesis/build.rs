@@ -135,7 +135,7 @@ impl Genesis {
             Special::Hotstuff(parameters) => (parameters, None, None),
             Special::Chopchop(parameters, chop) => (parameters, Some(chop), None),
             Special::Astro(pay) => {
-                pay.check(&cluster, &members)?;
+                pay.check(&cluster, &members, &operators)?;
                 // Nothing is ordered by them, and no file states them.
                 let unused = Parameters::defaults(Rules::Chain2Order, 4);
                 (unused, None, Some(pay))

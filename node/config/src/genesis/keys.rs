@@ -224,6 +224,12 @@ pub const GENESIS_KEYS: &[Key] = &[
         "1024",
         "Committed batches of each representative kept for whoever is behind, with astro; at least lane_window.",
     ),
+    Key::new(
+        "protocol.founders",
+        Kind::Count(0, 128),
+        "0",
+        "Members, the first ones, that begin, with astro: the others stand in reserve until operators let them join. 0: all, for good.",
+    ),
     Key::new("registrar.member", Kind::Name(63), "", "Member that issues money, with astro. Required."),
     Key::new(
         "registrar.ledger",

@@ -2,11 +2,14 @@
 //!
 //! Each registrar is a member. Its first account, number 1, is there from the start and issues the registrar's money: its
 //! balance may go below 0 by the cap. All other accounts of the registrar are opened while the cluster runs, without limits.
+//!
+//! Where a number of founders is said, members come and go: the founders make the first view, and the others stand in reserve with
+//! their keys and addresses until operators let them join.
 
 use std::collections::BTreeSet;
 
 use super::build::Cluster;
-use super::member::Member;
+use super::member::{Member, Operator};
 use crate::choice::choices;
 use crate::errors::SynError;
 use crate::node::broken;
@@ -47,6 +50,9 @@ pub struct Pay {
     pub lane_window: u32,
     /// Committed batches of each representative that are kept for whoever is behind.
     pub retain_batches: u32,
+    /// How many members, the first ones, make the first view; the others stand in reserve, and operators let them join and let members
+    /// leave. 0: all members are there for good.
+    pub founders: u32,
     /// Who issues money; no member twice.
     pub registrars: Vec<Registrar>,
 }
@@ -54,9 +60,14 @@ pub struct Pay {
 /// Most entries of a batch of payments.
 const BATCH_MAX: u32 = 16_384;
 /// Keys of `[protocol]` that this protocol has.
-const OWN: [&str; 6] = ["profile", "batch_max", "batch_bytes", "window", "lane_window", "retain_batches"];
+const OWN: [&str; 7] =
+    ["profile", "batch_max", "batch_bytes", "window", "lane_window", "retain_batches", "founders"];
 /// Those of them that no other protocol has.
-const ONLY: [&str; 5] = ["profile", "batch_bytes", "window", "lane_window", "retain_batches"];
+const ONLY: [&str; 6] = ["profile", "batch_bytes", "window", "lane_window", "retain_batches", "founders"];
+/// Most uncommitted batches of a representative where members come and go: what a member tells of a view has place for so many.
+const LANE_WINDOW_MAX: u32 = 64;
+/// Most operators whose quorum endorses a change.
+const OPERATORS_MAX: usize = 16;
 
 impl Default for Pay {
     fn default() -> Self {
@@ -67,6 +78,7 @@ impl Default for Pay {
             window: 1_024,
             lane_window: 64,
             retain_batches: 1_024,
+            founders: 0,
             registrars: Vec::new(),
         }
     }
@@ -88,6 +100,12 @@ impl Pay {
     #[must_use]
     pub fn number(registrar: &Registrar, members: &[Member]) -> Option<u32> {
         (0_u32..).zip(members).find(|(_, member)| member.name == registrar.member).map(|(id, _)| id)
+    }
+
+    /// Whether members come and go.
+    #[must_use]
+    pub const fn has_views(&self) -> bool {
+        self.founders > 0
     }
 
     /// Refuses what only this protocol has, for a genesis of another one.
@@ -129,13 +147,20 @@ impl Pay {
             window: number("window", default.window)?,
             lane_window: number("lane_window", default.lane_window)?,
             retain_batches: number("retain_batches", default.retain_batches)?,
+            founders: number("founders", default.founders)?,
             registrars: registrars.iter().map(registrar).collect::<Result<_, _>>()?,
         })
     }
 
     /// Checks relations.
-    pub(super) fn check(&self, cluster: &Cluster, members: &[Member]) -> Result<(), SynError> {
+    pub(super) fn check(
+        &self,
+        cluster: &Cluster,
+        members: &[Member],
+        operators: &[Operator],
+    ) -> Result<(), SynError> {
         let refused = |first: &str, second: &str, found: String| Err(broken(first, second, &found));
+        self.check_views(members, operators)?;
         if self.batch_max > BATCH_MAX {
             let found = format!("{} entries; batches of astro have {BATCH_MAX} at most", self.batch_max);
             return refused("protocol.batch_max", "cluster.protocol", found);
@@ -166,10 +191,32 @@ impl Pay {
         Ok(())
     }
 
-    /// Writes every value in the order of the fields.
+    /// Checks what members that come and go need.
+    fn check_views(&self, members: &[Member], operators: &[Operator]) -> Result<(), SynError> {
+        if !self.has_views() {
+            return Ok(());
+        }
+        let founders = usize::try_from(self.founders).unwrap_or(usize::MAX);
+        let (there, known) = (members.len(), operators.len());
+        let checks = [
+            (founders > there, "member.name", format!("{founders} founders of {there} members")),
+            (known == 0, "operator.name", "nobody endorses that members join or leave".to_owned()),
+            (known > OPERATORS_MAX, "operator.name", format!("{known} operators; {OPERATORS_MAX} at most")),
+            (
+                self.lane_window > LANE_WINDOW_MAX,
+                "protocol.lane_window",
+                format!("{} batches under way; {LANE_WINDOW_MAX} at most", self.lane_window),
+            ),
+        ];
+        let wrong = checks.into_iter().find(|(is_wrong, ..)| *is_wrong);
+        wrong.map_or(Ok(()), |(_, key, found)| Err(broken("protocol.founders", key, &found)))
+    }
+
+    /// Writes every value in the order of the fields; the number of founders stands behind the rest where the first byte says so.
     pub(super) fn encode(&self, out: &mut Writer) {
-        out.byte(match self.profile {
-            Profile::Funded => 1,
+        out.byte(match (self.profile, self.has_views()) {
+            (Profile::Funded, false) => 1,
+            (Profile::Funded, true) => 2,
         });
         for number in [self.batch_max, self.batch_bytes, self.window, self.lane_window, self.retain_batches] {
             out.varint(u64::from(number));
@@ -180,6 +227,9 @@ impl Pay {
             out.bytes(registrar.member.as_bytes());
             out.varint(u64::from(registrar.ledger));
             out.varint(registrar.cap);
+        }
+        if self.has_views() {
+            out.varint(u64::from(self.founders));
         }
     }
 }

@@ -15,9 +15,18 @@ fn members() -> Vec<Member> {
 }
 
 fn build(pay: Pay) -> Result<Genesis, SynError> {
+    build_with(pay, Vec::new())
+}
+
+fn operators(count: u8) -> Vec<Operator> {
+    let key = |at: u8| NodeKey::from_seed(Seed::new([at + 100; 32])).public();
+    (0..count).map(|at| Operator { name: format!("o{at}"), ed25519: key(at) }).collect()
+}
+
+fn build_with(pay: Pay, operators: Vec<Operator>) -> Result<Genesis, SynError> {
     let app = "ledger".to_owned();
     let cluster = Cluster { name: "main".to_owned(), protocol: Protocol::Astro, app, drill: false };
-    Genesis::build_pay(cluster, pay, members(), Vec::new())
+    Genesis::build_pay(cluster, pay, members(), operators)
 }
 
 fn genesis() -> Genesis {
@@ -32,7 +41,7 @@ fn a_pay_genesis_is_read_back_as_written_and_states_nothing_of_an_order() {
     let again = Genesis::parse("genesis.toml", &text).expect("what is written is valid");
     assert_eq!((&again, again.id()), (&genesis, genesis.id()));
     assert_eq!(again.pay(), Some(&Pay::of(&members())));
-    let defaults = ["profile", "batch", "window", "lane", "retain", "app", "ledger"];
+    let defaults = ["profile", "batch", "window", "lane", "retain", "founders", "app", "ledger"];
     let short: String = text
         .lines()
         .filter(|line| !defaults.iter().any(|key| line.starts_with(key)))
@@ -85,6 +94,30 @@ fn what_does_not_fit_together_is_refused_by_its_key() {
         assert_eq!(error.code(), code::RELATION_BROKEN, "{error}");
         assert!(error.message().contains(text), "{error}");
     }
+}
+
+#[test]
+fn members_come_and_go_where_founders_and_operators_are_said() {
+    let pay = |founders| Pay { founders, ..Pay::of(&members()) };
+    let genesis = build_with(pay(3), operators(1)).expect("it is valid");
+    let again = Genesis::parse("genesis.toml", &genesis.to_toml()).expect("what is written is valid");
+    assert_eq!((&again, again.id()), (&genesis, genesis.id()));
+    assert!(genesis.pay().is_some_and(Pay::has_views));
+    let ids: Vec<_> = [0, 3, 4].map(|founders| build_with(pay(founders), operators(1))).into();
+    let mut ids: Vec<_> = ids.into_iter().map(|genesis| genesis.expect("it is valid").id()).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), 3, "how many begin is part of the id");
+    for (pay, count, text) in [
+        (pay(5), 1, "5 founders of 4 members"),
+        (pay(3), 0, "nobody endorses"),
+        (pay(3), 17, "17 operators; 16 at most"),
+        (Pay { lane_window: 65, ..pay(3) }, 1, "65 batches under way; 64 at most"),
+    ] {
+        let error = build_with(pay, operators(count)).expect_err("it is refused");
+        assert_eq!(error.code(), code::RELATION_BROKEN, "{error}");
+        assert!(error.message().contains(text), "{error}");
+    }
+    build_with(Pay { lane_window: 65, ..pay(0) }, operators(0)).expect("members that stay need none of it");
 }
 
 #[test]

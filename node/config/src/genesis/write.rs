@@ -70,6 +70,7 @@ fn pay_protocol(pay: &Pay) -> Vec<Field> {
         ("window", pay.window.to_string()),
         ("lane_window", pay.lane_window.to_string()),
         ("retain_batches", pay.retain_batches.to_string()),
+        ("founders", pay.founders.to_string()),
     ];
     fields.map(|(key, value)| ("protocol".to_owned(), key, value)).into()
 }

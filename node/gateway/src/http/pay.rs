@@ -9,6 +9,7 @@
 
 mod feed;
 mod many;
+mod members;
 mod order;
 mod show;
 mod wallet;
@@ -31,6 +32,7 @@ use tokio::time::timeout;
 
 pub(super) use feed::{changes, export};
 pub(super) use many::{accounts as create_accounts, transfers as create_transfers};
+pub(super) use members::{change, members};
 use order::{Payment, named};
 use show::{proof, reply, shown, standing};
 pub(super) use wallet::{check, log, submit};
@@ -92,8 +94,14 @@ fn denied(why: Denied, order: Option<Said>) -> Problem {
     let (of, id) =
         named.payer.map_or_else(Default::default, |payer| (payer.to_string(), named.id.to_string()));
     let with = |number: Code, client: &str, field: &str| {
-        let values =
-            [("client", client), ("account", &*of), ("amount", &amount), ("id", &id), ("field", field)];
+        let values = [
+            ("client", client),
+            ("account", &*of),
+            ("amount", &amount),
+            ("id", &id),
+            ("field", field),
+            ("verb", "this kind of account or payment"),
+        ];
         SynError::of(number, &values)
     };
     match why {
@@ -110,6 +118,13 @@ fn denied(why: Denied, order: Option<Said>) -> Problem {
             SynError::of(code::NAME_AMBIGUOUS, &[("what", &format!("a payment {id}"))]).into()
         }
         Denied::Busy(ms) => busy(ms),
+        Denied::NotMember => {
+            SynError::of(code::UNKNOWN_MEMBER, &[("name", "this node, or that number,")]).into()
+        }
+        Denied::Unendorsed => {
+            let values = [("have", "too few"), ("need", "the needed")];
+            SynError::of(code::ENDORSEMENTS_MISSING, &values).into()
+        }
     }
 }
 
@@ -216,16 +231,22 @@ pub(super) async fn receipt(
     let proof = blocking(move || {
         let transfer = found(&teller, &named)?;
         let receipt = teller.receipt(&transfer);
-        receipt.map(|receipt| proof(&receipt, &teller)).ok_or_else(|| uncertified(&transfer))
+        receipt
+            .map(|receipt| proof(&receipt, &teller))
+            .ok_or_else(|| uncertified(&transfer, teller.has_views()))
     });
     Ok(reply(&link, &proof.await??))
 }
 
 /// The refusal where nothing here certifies a payment.
-fn uncertified(transfer: &Transfer) -> Problem {
+fn uncertified(transfer: &Transfer, has_views: bool) -> Problem {
     let what = format!("transfer {}", transfer.entry.transfer);
     let error = SynError::of(code::PROOF_UNAVAILABLE, &[("what", &what)]);
     let payer = transfer.entry.id.spender;
+    if has_views {
+        let why = "where members come and go, payments that a later view certified have no receipts";
+        return error.because(why).into();
+    }
     let error = error.because(format!(
         "this node keeps certificates of payments of and to its own accounts; the institution of {payer} may have it"
     ));
@@ -365,5 +386,7 @@ mod tests {
         assert_eq!(code_of(Denied::Ambiguous(7)), code::NAME_AMBIGUOUS);
         assert_eq!(code_of(Denied::Different("payer")), code::EXISTS_DIFFERENT);
         assert_eq!(code_of(Denied::Busy(50)), code::BUSY);
+        assert_eq!(code_of(Denied::NotMember), code::UNKNOWN_MEMBER);
+        assert_eq!(code_of(Denied::Unendorsed), code::ENDORSEMENTS_MISSING);
     }
 }

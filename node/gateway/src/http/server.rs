@@ -143,6 +143,7 @@ fn routes(front: Arc<Front>) -> Router {
         .route("/v1/pay/accounts/{id}", get(pay::show))
         .route("/v1/pay/accounts/{id}/history", get(pay::history))
         .route("/v1/pay/accounts/{id}/log", get(pay::log))
+        .route("/v1/pay/members", get(pay::members).post(pay::change))
         .route("/v1/pay/log", get(pay::export))
         .route("/v1/changes", get(pay::changes))
         .route("/v1/pay/check", post(pay::check))

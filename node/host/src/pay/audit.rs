@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use synod_astro::audit::{Audit, ENTRIES_MAX, Findings};
 use synod_broadcast::signed::Certificate;
-use synod_config::{Genesis, SynError, code};
+use synod_config::{Genesis, Pay, SynError, code};
 use synod_crypto::{Keys, Seed};
 
 use super::log::{Frames, Unreadable};
@@ -24,8 +24,12 @@ pub fn audit(
     genesis: &Genesis,
     done: &mut dyn FnMut(u64),
 ) -> Result<Findings, SynError> {
+    if genesis.pay().is_some_and(Pay::has_views) {
+        return Err(SynError::of(code::UNSUPPORTED, &[("verb", "an audit where members come and go")])
+            .because("a log does not show who the members of later views were"));
+    }
     let mut frames = Frames::open(from).map_err(|why| unreadable(name, &why))?;
-    let view = view(genesis);
+    let view = view(genesis)?;
     let head = *frames.head();
     if (head.cluster, head.shard) != (view.cluster, view.context.shard) {
         let error = SynError::of(code::EPOCH_UNKNOWN, &[("epoch", "of the log")]);

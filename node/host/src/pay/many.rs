@@ -30,7 +30,7 @@ impl Teller {
         let (group, gathering) = Group::new(orders.len());
         if !self.is_ready() {
             self.knock();
-            (0..orders.len()).for_each(|at| group.tell(at, Err(Denied::Busy(RETRY_MS))));
+            (0..orders.len()).for_each(|at| group.tell(at, Err(self.unready())));
             return gathering;
         }
         let wanted = orders.iter().enumerate().map(|(at, (order, until))| (at, self.wanted(order), *until));
@@ -86,6 +86,10 @@ impl Teller {
     /// Opens many accounts of this institution; each is answered in its place, once it is certified.
     pub fn open_all(&self, accounts: &[NewAccount]) -> Gathering<AccountId> {
         let (group, gathering) = Group::new(accounts.len());
+        if self.has_nobody() {
+            (0..accounts.len()).for_each(|at| group.tell(at, Err(Denied::NotMember)));
+            return gathering;
+        }
         let mut state = self.state();
         if state.queue.len() >= ORDERS_MAX {
             (0..accounts.len()).for_each(|at| group.tell(at, Err(Denied::Busy(RETRY_MS))));
@@ -100,10 +104,11 @@ impl Teller {
         gathering
     }
 
-    /// Gives the replica what waits for it, as far as it has room.
+    /// Gives the replica what waits for it, as far as it has room. With the lock held: what settles meanwhile is heard behind.
     pub(super) fn give_queued(&self) {
+        let mut state = self.state();
         loop {
-            let next = self.state().give_next();
+            let next = state.give_next();
             if next.is_empty() {
                 return;
             }
@@ -116,7 +121,7 @@ impl Teller {
                 // Its next word comes with room.
                 let input = again.unwrap_or(Input::Kept(0));
                 let refused = std::iter::once((ticket, input)).chain(next).collect();
-                return self.state().take_back(refused);
+                return state.take_back(refused);
             }
         }
     }

@@ -28,6 +28,7 @@ mod receipt;
 mod teller;
 #[cfg(test)]
 mod tests;
+mod views;
 mod words;
 
 pub use audit::audit;
@@ -36,17 +37,19 @@ pub use group::{GROUP_MAX, Gathering, Paid};
 pub use index::{History, Index, Kept, PAGE_MAX};
 pub use log::{Frames, Unreadable, Write};
 pub use many::NewAccount;
-pub(crate) use node::{giver, recover};
+pub(crate) use node::{begin, recover};
 pub use node::{issuer, view_of};
 pub use orders::{ORDERS_MAX, WAITING_MAX};
 pub use proofs::LogPage;
 pub use receipt::{KIND, check};
 pub use synod_astro::audit::{Findings, Format, Head, Violation, compare};
+pub use synod_astro::views::{Change, Founding};
 pub use synod_astro::wallet;
 pub use synod_astro::{Auth, Draft, LINE_BYTES_MAX, LOOKED_MAX, Level, Line, PaymentReceipt, Proved, Seen};
 pub use synod_crypto::{PublicKey, Signature};
 pub use synod_ledger::{AccountId, Entry, EntryId, Flags, Kind, Leg, Owner, Total, Units, UserData, genesis};
 pub use teller::{Answer, Teller};
+pub use views::{Members, Standing, change, endorse, founding};
 pub use words::{Asked, Denied, Found, Known, Named, Order, Transfer, What, digest, known, level, word};
 
 /// Lanes of the journal.

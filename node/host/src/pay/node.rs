@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use synod_astro::member;
 use synod_astro::{Batches, Config, Parameters, Replica};
 use synod_broadcast::{SignedBroadcast, signed};
 use synod_config::{Genesis, Pay, SynError};
@@ -13,8 +14,7 @@ use synod_machine::host::{Host, LaneLog};
 use synod_net::Handle;
 use synod_quorum::{NodeId, Roster};
 
-use super::teller::Give;
-use super::{AccountId, Claim, Owner, SHARD, Teller};
+use super::{AccountId, Claim, Owner, SHARD, Teller, views};
 use crate::error::invalid;
 use crate::plan::{Connect, Part, Plan, REPLICA, damaged, host};
 use crate::server::Setup;
@@ -33,6 +33,10 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>) -> Result<Plan, SynErr
     let Ok::<[LaneLog; 1], _>([log]) = lanes.try_into() else {
         return Err(invalid("the journal has another number of lanes than the plan"));
     };
+    if setup.genesis.pay().is_some_and(Pay::has_views) {
+        let (hosted, teller) = views::recover(setup, log)?;
+        return Ok(plan(hosted, views::connect(&teller), teller));
+    }
     let config = config(&setup.genesis, setup.own)?;
     let view = Arc::clone(&config.view);
     let channel = signed::Setup::under(setup.own, Arc::clone(&view), config.parameters.bounds());
@@ -41,37 +45,50 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>) -> Result<Plan, SynErr
     let log = replica.machine();
     let claim = Claim { cluster: view.cluster, member: setup.own.0, kept: log.kept(), last: log.last() };
     let teller = Teller::open(&setup.data, &claim, view)?;
-    Ok(Plan {
-        parts: vec![Part { number: REPLICA, hosted: Box::new(replica), reactor: 0, routes: Vec::new() }],
-        connector: connect(&teller),
+    Ok(plan(Box::new(replica), connect(&teller), teller))
+}
+
+/// The plan of one machine and its teller.
+fn plan(hosted: Box<dyn synod_machine::host::Hosted>, connector: Connect, teller: Arc<Teller>) -> Plan {
+    Plan {
+        parts: vec![Part { number: REPLICA, hosted, reactor: 0, routes: Vec::new() }],
+        connector,
         guests: Vec::new(),
         named: Vec::new(),
         keys: None,
         readmitted: Vec::new(),
         signer: None,
         teller: Some(teller),
-    })
+    }
 }
 
 /// What the replica of member `own` needs to know.
 fn config(genesis: &Genesis, own: NodeId) -> Result<Config, SynError> {
-    let pay = genesis.pay().ok_or_else(|| invalid("the genesis is not of protocol astro"))?;
     Ok(Config {
         me: own,
-        view: Arc::new(view(genesis)),
+        view: Arc::new(view(genesis)?),
         genesis: openings(genesis)?,
         caps: caps(genesis)?,
         shards: synod_astro::Shards::default(),
-        parameters: Parameters {
-            batch_max: pay.batch_max,
-            batch_bytes: pay.batch_bytes,
-            window: u64::from(pay.window),
-            lane_window: u64::from(pay.lane_window),
-            retain: u64::from(pay.retain_batches),
-            // A node's log is audited by itself.
-            shows_all: true,
-            ..Parameters::default()
-        },
+        parameters: parameters(genesis)?,
+    })
+}
+
+/// The bounds of payments as a genesis says them.
+///
+/// # Errors
+/// SYN-1001 for a genesis of another protocol.
+pub(super) fn parameters(genesis: &Genesis) -> Result<Parameters, SynError> {
+    let pay = genesis.pay().ok_or_else(|| invalid("the genesis is not of protocol astro"))?;
+    Ok(Parameters {
+        batch_max: pay.batch_max,
+        batch_bytes: pay.batch_bytes,
+        window: u64::from(pay.window),
+        lane_window: u64::from(pay.lane_window),
+        retain: u64::from(pay.retain_batches),
+        // A node's log is audited by itself.
+        shows_all: true,
+        ..Parameters::default()
     })
 }
 
@@ -93,9 +110,16 @@ pub(super) fn caps(genesis: &Genesis) -> Result<BTreeMap<u32, Units>, SynError> 
     Ok(registrars(genesis, pay)?.iter().map(|(number, _, cap)| (u32::from(*number), *cap)).collect())
 }
 
-/// The members that sign for payments.
-pub(super) fn view(genesis: &Genesis) -> View {
-    view_of(genesis.id(), genesis.roster().clone())
+/// The members that sign for payments; where members come and go, the first ones.
+///
+/// # Errors
+/// SYN-1001 for founders that make no view.
+pub(super) fn view(genesis: &Genesis) -> Result<View, SynError> {
+    if genesis.pay().is_some_and(Pay::has_views) {
+        let first = views::first(&views::founding(genesis)?)?;
+        return Ok(Arc::unwrap_or_clone(first.broadcasts()));
+    }
+    Ok(view_of(genesis.id(), genesis.roster().clone()))
 }
 
 /// The only view of a cluster of this id: what its members sign is signed under this name.
@@ -124,9 +148,16 @@ fn first(number: u8, ledger: u32, cap: Units) -> Opening {
     Opening { id: issuer(u32::from(number)), ledger, terms, limit_max: cap, representative: number }
 }
 
-/// What hands inputs of a teller to the running replica.
-pub(crate) fn giver(handle: Handle) -> Give {
-    Box::new(move |input| handle.input(REPLICA, input).is_ok())
+/// Has a teller speak with the running machine.
+pub(crate) fn begin(teller: &Teller, handle: &Handle) {
+    let inputs = handle.clone();
+    if !teller.has_views() {
+        return teller.begin(Box::new(move |input| inputs.input(REPLICA, input).is_ok()));
+    }
+    let changes = handle.clone();
+    teller
+        .begin_changes(Box::new(move |change| changes.input(REPLICA, member::Input::Change(change)).is_ok()));
+    teller.begin(Box::new(move |input| inputs.input(REPLICA, member::Input::Pay(input)).is_ok()));
 }
 
 /// Where outputs go: all to the teller.

@@ -3,7 +3,7 @@
 //! Orders of one request of many wait in [`State::queue`] until the replica takes them, at most [`GIVEN_MAX`] at a time, and in
 //! [`State::held`] where their payer has as many open entries as an account may have.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use synod_astro::wallet::Log;
@@ -83,6 +83,8 @@ pub(super) struct Under {
     pub(super) order: Wanted,
     /// Whether it waits to be given to the replica.
     is_queued: bool,
+    /// Whether the replica of a view before may have it: then nothing says that it did not happen.
+    is_again: bool,
     /// Its place in the payer's log, once it has one.
     pub(super) place: Option<EntryId>,
     /// Its entry, once that is known.
@@ -104,6 +106,11 @@ pub(super) enum Open {
 }
 
 impl Open {
+    /// The order that it is about.
+    const fn name(&self) -> Option<Name> {
+        if let Self::Order(name) = self { Some(*name) } else { None }
+    }
+
     /// Whether the replica is to take something.
     const fn is_order(&self) -> bool {
         matches!(self, Self::Order(_) | Self::Account(_))
@@ -184,6 +191,10 @@ impl State {
                         continue;
                     };
                     under.is_queued = false;
+                    if under.position > 0 {
+                        // It settled meanwhile.
+                        continue;
+                    }
                     under.drop_closed();
                     if under.waiting.is_empty() {
                         self.orders.remove(&name);
@@ -201,6 +212,30 @@ impl State {
             }
         }
         next
+    }
+
+    /// A view began, which is to the replica as a restart: what has not settled and is not on its way to it is ordered again under its
+    /// name. Nothing is known of its place: it may have another one now.
+    pub(super) fn again(&mut self) {
+        let given: BTreeSet<Name> = self.asked.values().filter_map(Open::name).collect();
+        self.orders.retain(|name, under| {
+            under.drop_closed();
+            under.position > 0 || given.contains(name) || !under.waiting.is_empty()
+        });
+        let is_open = |(name, under): &(&Name, &mut Under)| {
+            under.position == 0 && !under.is_queued && !given.contains(name)
+        };
+        for (name, under) in self.orders.iter_mut().filter(is_open) {
+            (under.place, under.known, under.sure) = (None, None, None);
+            (under.is_queued, under.is_again) = (true, true);
+            self.queue.push_back(Queued::Order(*name));
+        }
+        self.release_each();
+    }
+
+    /// Whether something waits for the replica, which was given nothing that it would answer.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.given == 0 && !self.queue.is_empty()
     }
 
     /// The replica had no room for these: they are first again.
@@ -227,7 +262,8 @@ impl State {
         let name = *name;
         let is_of_many =
             |under: &&mut Under| under.waiting.iter().all(|(_, waiter)| matches!(waiter, Waiter::Of(..)));
-        let Some(under) = self.orders.get_mut(&name).filter(is_of_many) else { return false };
+        let may_wait = |under: &&mut Under| under.is_again || is_of_many(under);
+        let Some(under) = self.orders.get_mut(&name).filter(may_wait) else { return false };
         under.is_queued = true;
         self.answered(ticket);
         self.held.entry(name.1).or_default().push_back(name);
@@ -316,7 +352,16 @@ impl State {
 impl Under {
     pub(super) fn new(order: Wanted, until: Level, waiter: Waiter) -> Self {
         let waiting = vec![(until, waiter)];
-        Self { order, is_queued: false, place: None, known: None, sure: None, position: 0, waiting }
+        Self {
+            order,
+            is_queued: false,
+            is_again: false,
+            place: None,
+            known: None,
+            sure: None,
+            position: 0,
+            waiting,
+        }
     }
 
     /// Whether it was not given to the replica, and nobody waits for it.

@@ -19,7 +19,7 @@ impl Teller {
         let (reply, answer) = oneshot::channel();
         if !self.is_ready() {
             self.knock();
-            let _ = reply.send(Err(Denied::Busy(RETRY_MS)));
+            let _ = reply.send(Err(self.unready()));
             return answer;
         }
         let wanted = Wanted::from(&*entry);
@@ -58,7 +58,7 @@ impl Teller {
             self.take(order, |ticket| Input::Signed { ticket, line }, (until, reply));
         } else {
             self.knock();
-            let _ = reply.send(Err(Denied::Busy(RETRY_MS)));
+            let _ = reply.send(Err(self.unready()));
         }
         answer
     }
@@ -66,6 +66,11 @@ impl Teller {
     /// How far the log of an account is at this node; none of an account that is not open here.
     pub fn log(&self, account: AccountId) -> Answer<Option<Log>> {
         let (reply, answer) = oneshot::channel();
+        if self.has_nobody() {
+            // Who asked may have gone.
+            let _ = reply.send(Err(Denied::NotMember));
+            return answer;
+        }
         let ticket = self.state().next(Open::Log(reply));
         if !self.give(Input::ReadLog { ticket, account }) {
             self.refuse(ticket, Denied::Busy(RETRY_MS));

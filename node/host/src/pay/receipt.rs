@@ -27,7 +27,7 @@ pub fn check(bytes: Bytes, genesis: &Genesis) -> Result<Proved, SynError> {
         .map_err(|malformed| invalid(&format!("its bytes are no receipt: {malformed}")))?;
     // Only public keys are used: the secret is one that nobody has.
     let keys = Keys::ed25519(&Seed::new([0; 32]), [0; 32]);
-    verify_receipt::<Certificate>(&receipt, &view(genesis), &keys).map_err(|why| match why {
+    verify_receipt::<Certificate>(&receipt, &view(genesis)?, &keys).map_err(|why| match why {
         NoReceipt::OtherView => {
             let epoch = genesis.roster().epoch().0.to_string();
             SynError::of(code::EPOCH_UNKNOWN, &[("epoch", "of the receipt")])

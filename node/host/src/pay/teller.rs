@@ -20,6 +20,7 @@ use super::index::{Index, Kept};
 use super::keeper::{News, keep};
 use super::orders::{Open, Opener, State, Under, Waiter};
 use super::proofs::Shown;
+use super::views::{Views, is_of_founders};
 use super::words::{Asked, Denied, Found, Name, Named, Order, Transfer, Wanted};
 use super::{Claim, SHARD, issuer};
 use crate::error::invalid;
@@ -39,6 +40,8 @@ pub(crate) type Give = Box<dyn Fn(Input) -> bool + Send + Sync>;
 pub struct Teller {
     own: u32,
     view: Arc<View>,
+    /// Where members come and go.
+    pub(super) views: Option<Views>,
     state: Mutex<State>,
     replica: OnceLock<Give>,
     index: Arc<Index>,
@@ -52,11 +55,22 @@ impl Teller {
     /// # Errors
     /// Those of [`Index::open`].
     pub(crate) fn open(data: &Path, claim: &Claim, view: Arc<View>) -> Result<Arc<Self>, SynError> {
+        Self::open_in(data, claim, view, None)
+    }
+
+    /// The same, where members may come and go; `view` is that of the founders then.
+    pub(super) fn open_in(
+        data: &Path,
+        claim: &Claim,
+        view: Arc<View>,
+        views: Option<Views>,
+    ) -> Result<Arc<Self>, SynError> {
         let index = Arc::new(Index::open(data, claim)?);
         let (news, heard) = channel();
         let teller = Arc::new(Self {
             own: claim.member,
             view,
+            views,
             state: Mutex::default(),
             replica: OnceLock::new(),
             index,
@@ -80,7 +94,14 @@ impl Teller {
 
     /// Asks something that the replica answers behind all that it tells at its start.
     pub(super) fn knock(&self) {
-        self.give(Input::Look { ticket: KNOCK, from: issuer(self.own), count: 0 });
+        if !self.has_nobody() {
+            self.give(self.knocking());
+        }
+    }
+
+    /// That question.
+    pub(super) const fn knocking(&self) -> Input {
+        Input::Look { ticket: KNOCK, from: issuer(self.own), count: 0 }
     }
 
     /// Whether orders are taken.
@@ -116,10 +137,12 @@ impl Teller {
         &self.view
     }
 
-    /// See [`Index::receipt`]. [`Self::kept`] makes sure that all is looked at that the node was told.
+    /// See [`Index::receipt`]. [`Self::kept`] makes sure that all is looked at that the node was told. Where members come and go there
+    /// is one of what the founders' view certified alone: no receipt shows who the members of a later view are.
     #[must_use]
     pub fn receipt(&self, transfer: &Transfer) -> Option<PaymentReceipt> {
-        self.index.receipt(transfer.place(), &self.view)
+        let receipt = self.index.receipt(transfer.place(), &self.view);
+        receipt.filter(|receipt| !self.has_views() || is_of_founders(receipt, &self.view))
     }
 
     /// Answers once the index has everything that was told so far.
@@ -140,7 +163,7 @@ impl Teller {
         let (reply, answer) = oneshot::channel();
         if !self.is_ready() {
             self.knock();
-            let _ = reply.send(Err(Denied::Busy(RETRY_MS)));
+            let _ = reply.send(Err(self.unready()));
             return answer;
         }
         match self.wanted(order) {
@@ -169,8 +192,16 @@ impl Teller {
         if let Some(known) = self.index.named(name) {
             return self.state().meet(known);
         }
-        let ticket = self.state().next(Open::Order(name));
-        if !self.give(input(ticket)) {
+        let mut state = self.state();
+        if state.orders.get(&name).is_none_or(|under| under.position > 0) {
+            // It settled meanwhile, and whoever waits was told.
+            return;
+        }
+        // With the lock held: the word that lets the replica forget the name comes behind this.
+        let ticket = state.next(Open::Order(name));
+        let has_room = self.give(input(ticket));
+        drop(state);
+        if !has_room {
             self.refuse(ticket, Denied::Busy(RETRY_MS));
         }
     }
@@ -261,6 +292,11 @@ impl Teller {
     /// Opens an account of this institution; the answer comes once it is certified. Others hear of it a moment later.
     pub fn open_account(&self, owner: Option<Owner>, ledger: u32, code: u16) -> Answer<AccountId> {
         let (reply, answer) = oneshot::channel();
+        if self.has_nobody() {
+            // Who asked may have gone.
+            let _ = reply.send(Err(Denied::NotMember));
+            return answer;
+        }
         let opening = self.opening(owner, ledger, code);
         let ticket = self.state().next(Open::Account(Opener::One(reply)));
         if !self.give(Input::Open { ticket, opening }) {
@@ -281,6 +317,11 @@ impl Teller {
     /// How accounts stand at this node, from this one on.
     pub fn look(&self, from: AccountId, count: u32) -> Answer<Vec<Seen>> {
         let (reply, answer) = oneshot::channel();
+        if self.has_nobody() {
+            // Who asked may have gone.
+            let _ = reply.send(Err(Denied::NotMember));
+            return answer;
+        }
         let ticket = self.state().next(Open::Look(reply));
         if !self.give(Input::Look { ticket, from, count }) {
             self.refuse(ticket, Denied::Busy(RETRY_MS));
@@ -330,7 +371,7 @@ impl Teller {
                 self.tell_keeper(Kept::Certified(Shown::new(opened, proofs, self.own)));
             }
             Output::Receipted(receipt) => self.tell_keeper(Kept::Word(receipt)),
-            Output::Looked { ticket: KNOCK, .. } => self.state().is_ready = true,
+            Output::Looked { ticket: KNOCK, .. } => self.on_told(),
             Output::Looked { ticket, accounts } => {
                 if let Some(Open::Look(reply)) = self.state().answered(ticket) {
                     let _ = reply.send(Ok(accounts));

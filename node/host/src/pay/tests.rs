@@ -6,6 +6,7 @@ mod logs;
 mod many;
 mod names;
 mod receipts;
+mod views;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -254,6 +254,10 @@ pub enum Denied {
     Ambiguous(u128),
     /// Over a bound: try again after so many milliseconds.
     Busy(u32),
+    /// This node is no member of the current view, or nobody of that number ever can be one.
+    NotMember,
+    /// Too few operators signed the change.
+    Unendorsed,
 }
 
 /// What became of a request.

@@ -1,7 +1,7 @@
 //! A cluster of separate processes for one run, in a directory that goes with it.
 
 use super::wired::Wired;
-use crate::cluster::{self, ChopPlan, Purpose, Seat};
+use crate::cluster::{self, ChopPlan, Membership, Purpose, Seat};
 use crate::deployment::{Claim, Running, await_ready, start, stop};
 use crate::exit::bug;
 use crate::layout::{GENESIS_FILE, NODE_FILE};
@@ -157,7 +157,7 @@ impl Processes {
     /// As [`Self::start`].
     pub(crate) fn start_pay(with: &Start<'_>, is_wired: bool) -> Result<Self, SynError> {
         let found = |seats: &[Seat], directory: &Path| {
-            cluster::found_pay((with.name, Purpose::Drill), seats, directory)
+            cluster::found_pay((with.name, Purpose::Drill), seats, &Membership::default(), directory)
         };
         Self::found(with, is_wired, &found)
     }

@@ -132,9 +132,12 @@ pub(crate) fn await_ready_until(
     stopped: &AtomicBool,
 ) -> Result<(), SynError> {
     let deadline = Instant::now() + patience;
+    let genesis = Genesis::read(&directory.join(GENESIS_FILE))?;
     for node in nodes {
         let Some(metrics) = node_config(directory, &node.name)?.listen.metrics else { continue };
-        while !stopped.load(Ordering::Relaxed) && !is_ready(&metrics) {
+        // Whoever stands in reserve takes requests once it has joined, which is nobody's to wait for here.
+        let page = if is_reserve(&genesis, &node.name) { "/livez" } else { "/readyz" };
+        while !stopped.load(Ordering::Relaxed) && !answers(&metrics, page) {
             if !node.is_alive() {
                 return Err(ended(directory, &node.name));
             }
@@ -152,8 +155,15 @@ pub(crate) fn await_ready_until(
     Ok(())
 }
 
-fn is_ready(metrics: &Address) -> bool {
-    crate::http::get(metrics, "/readyz", PATIENCE).is_ok_and(|answer| answer.status == 200)
+fn answers(metrics: &Address, page: &str) -> bool {
+    crate::http::get(metrics, page, PATIENCE).is_ok_and(|answer| answer.status == 200)
+}
+
+/// Whether a member did not begin, so that it may be none yet.
+fn is_reserve(genesis: &Genesis, name: &str) -> bool {
+    let founders = genesis.pay().filter(|pay| pay.has_views()).map(|pay| pay.founders);
+    let own = genesis.member(name).map(|(id, _)| id.0);
+    founders.zip(own).is_some_and(|(founders, own)| own >= founders)
 }
 
 /// Why a node ended: the last error in its log, under the same code.

@@ -1,6 +1,6 @@
 //! `synod init`: the files of a new cluster.
 
-use crate::cluster::{self, ChopPlan, Purpose, Seat};
+use crate::cluster::{self, ChopPlan, Membership, Purpose, Seat};
 use crate::exit::Done;
 use crate::layout::GENESIS_FILE;
 use crate::output::Report;
@@ -8,11 +8,12 @@ use crate::session::{Session, usage};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::path::PathBuf;
-use synod_config::hex;
 use synod_config::{
-    Address, BASE_PORT, Block, Card, Exit, Genesis, MEMBERS_MAX, Member, NodeKey, Protocol, Service, Subject,
-    SynError,
+    Address, BASE_PORT, Block, Card, Exit, Genesis, MEMBERS_MAX, Member, NodeKey, Operator, Protocol,
+    Service, Subject, SynError,
 };
+use synod_config::{hex, unhex};
+use synod_crypto::PublicKey;
 
 /// Makes genesis.toml and a directory per node: configuration, key, empty journal. Never overwrites.
 #[derive(Debug, Args)]
@@ -59,6 +60,14 @@ pub(crate) struct KindOptions {
     /// Number of brokers of a cluster of chopchop, named b0, b1, ...; 1 if nothing is said.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64))]
     pub(crate) brokers: Option<u16>,
+    /// How many of the members, the last ones, stand in reserve, with --kind astro: members come and go then, by `synod member`.
+    /// Without it all are there for good.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=127))]
+    pub(crate) reserve: Option<u16>,
+    /// Somebody whose signature such a change needs, by the public key; repeat it, more than two thirds of them have to sign. Without
+    /// it there is one, whose new key stands beside the genesis.
+    #[arg(long, value_name = "NAME=HEX", value_parser = operator, requires = "reserve")]
+    pub(crate) operator: Vec<Operator>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -104,6 +113,26 @@ impl KindOptions {
         Ok(is_chop)
     }
 
+    /// Refuses a reserve that is none, or nobody but a reserve.
+    ///
+    /// # Errors
+    /// SYN-1001 for it.
+    pub(crate) fn fits(&self, members: usize) -> Result<(), SynError> {
+        let Some(reserve) = self.reserve.map(usize::from) else { return Ok(()) };
+        if self.kind != Some(Kind::Astro) {
+            return Err(usage("--reserve and --operator need --kind astro"));
+        }
+        if reserve >= members {
+            return Err(usage(&format!("{reserve} of {members} members in reserve leave nobody who begins")));
+        }
+        Ok(())
+    }
+
+    /// Who of the members begins, and who changes that.
+    pub(crate) fn membership(&self) -> Membership {
+        Membership { reserve: self.reserve, operators: self.operator.clone() }
+    }
+
     /// How many brokers.
     pub(crate) fn brokers(&self) -> u16 {
         if self.kind == Some(Kind::Chopchop) { self.brokers.unwrap_or(1) } else { 0 }
@@ -144,6 +173,13 @@ fn member(text: &str) -> Result<(String, Address), String> {
     pair.ok_or_else(|| "not of the form NAME=HOST:PORT".to_owned())
 }
 
+fn operator(text: &str) -> Result<Operator, String> {
+    let (name, key) = text.split_once('=').ok_or_else(|| "not of the form NAME=HEX".to_owned())?;
+    let key = unhex(key).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    let key = key.ok_or_else(|| "the key is not 64 hex digits".to_owned())?;
+    Ok(Operator { name: name.to_owned(), ed25519: PublicKey(key) })
+}
+
 /// The seats of `count` nodes on this machine.
 ///
 /// # Errors
@@ -156,8 +192,10 @@ pub(crate) fn local_seats(count: u16, base: u16) -> Result<Vec<Seat>, SynError> 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         let is_chop = self.kind.is_chop()?;
-        if self.join.is_some() && (is_chop || self.kind.kind.is_some()) {
-            return Err(usage("the genesis says of which kind the cluster is: leave --kind out"));
+        if self.join.is_some() && (is_chop || self.kind.kind.is_some() || self.kind.reserve.is_some()) {
+            return Err(usage(
+                "the genesis says of which kind the cluster is: leave --kind and --reserve out",
+            ));
         }
         if !self.cards.is_empty() && self.kind.brokers.is_some() {
             return Err(usage("brokers come by their cards here: leave --brokers out"));
@@ -183,8 +221,11 @@ impl Arguments {
             Some(count) => local_seats(count, self.base_port)?,
             None => self.member.iter().map(|(name, peer)| Seat::at(name, peer)).collect::<Result<_, _>>()?,
         };
+        self.kind.fits(seats.len())?;
         if self.kind.protocol() == Protocol::Astro {
-            let genesis = cluster::found_pay((self.name(), Purpose::Service), &seats, &self.out)?;
+            let membership = self.kind.membership();
+            let genesis =
+                cluster::found_pay((self.name(), Purpose::Service), &seats, &membership, &self.out)?;
             return Ok(self.described(&genesis));
         }
         let genesis = cluster::found(self.name(), Purpose::Service, &seats, &self.out)?;
@@ -192,6 +233,7 @@ impl Arguments {
     }
 
     fn found_chop(&self) -> Result<Report, SynError> {
+        self.kind.fits(usize::MAX)?;
         let brokers = self.kind.brokers();
         let (seats, brokers) = match self.nodes {
             Some(count) => chop_seats(&local_blocks(count.saturating_add(brokers), self.base_port)?, count)?,
@@ -224,6 +266,7 @@ impl Arguments {
                 self.cards.len()
             )));
         }
+        self.kind.fits(self.cards.len())?;
         let (mut members, mut brokers) = (Vec::new(), Vec::new());
         for file in &self.cards {
             match Card::read(file)?.subject().clone() {
@@ -238,7 +281,7 @@ impl Arguments {
             let plain = |member| Member { bls: None, pop: None, ..member };
             let members = members.into_iter().map(plain).collect();
             if self.kind.protocol() == Protocol::Astro {
-                cluster::pay_genesis(self.name(), Purpose::Service, members)?
+                cluster::pay_genesis(self.name(), Purpose::Service, members, &self.kind.membership())?
             } else {
                 cluster::genesis(self.name(), Purpose::Service, members)?
             }

@@ -19,6 +19,7 @@ mod keys;
 mod kv;
 mod logs;
 mod man;
+mod member;
 mod node;
 mod operation;
 mod pay;
@@ -61,6 +62,7 @@ verbs! {
     Kv kv;
     Client client;
     Pay pay;
+    Member member;
     Payments payments;
     Auction auction;
     Pixel pixel;

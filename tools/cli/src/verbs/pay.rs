@@ -2,9 +2,9 @@
 
 mod audit;
 mod file;
-mod institution;
+pub(in crate::verbs) mod institution;
 mod orders;
-mod reach;
+pub(in crate::verbs) mod reach;
 mod receipt;
 mod wallet;
 

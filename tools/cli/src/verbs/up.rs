@@ -165,6 +165,7 @@ impl Arguments {
         let protocol = self.kind.protocol();
         if !directory.join(GENESIS_FILE).exists() {
             let count = self.nodes.unwrap_or(4);
+            self.kind.fits(usize::from(count))?;
             let base = self.base_port.unwrap_or(BASE_PORT);
             if is_chop {
                 return self.prepare_chop(directory, count, base);
@@ -172,7 +173,7 @@ impl Arguments {
             let claim = (base == 0).then(|| Claim::free(count)).transpose()?;
             let seats = claim.as_ref().map_or_else(|| local_seats(count, base), |c| Ok(c.seats.clone()))?;
             let genesis = if protocol == Protocol::Astro {
-                cluster::found_pay((&self.name, Purpose::Drill), &seats, directory)?
+                cluster::found_pay((&self.name, Purpose::Drill), &seats, &self.kind.membership(), directory)?
             } else {
                 cluster::found(&self.name, Purpose::Drill, &seats, directory)?
             };
@@ -183,12 +184,14 @@ impl Arguments {
         if self.kind.kind.is_some_and(|_| protocol != genesis.cluster().protocol)
             || self.kind.app.is_some()
             || self.kind.brokers.is_some()
+            || self.kind.reserve.is_some()
+            || !self.kind.operator.is_empty()
         {
             let problem =
                 format!("{} holds a cluster of kind {}", directory.display(), genesis.cluster().protocol);
-            return Err(
-                usage(&problem).because("leave --kind, --app and --brokers out, or give another --dir")
-            );
+            return Err(usage(&problem).because(
+                "leave --kind, --app, --brokers, --reserve and --operator out, or give another --dir",
+            ));
         }
         if self.nodes.is_some_and(|wanted| usize::from(wanted) != there) {
             let problem = format!("{} holds a cluster of {there} nodes", directory.display());

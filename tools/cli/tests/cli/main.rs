@@ -10,6 +10,7 @@ mod documents;
 mod exits;
 mod files;
 mod live;
+mod members;
 mod pay;
 mod pay_audit;
 mod pay_many;

@@ -2,6 +2,7 @@
 
 use crate::chop::{OF_AUCTION, OF_CHOP, OF_PIXELS};
 use crate::live::{ATTACKED, ON_A_CLUSTER, RUNS};
+use crate::members::OF_MEMBERS;
 use crate::pay::OF_PAY;
 use crate::rig::{Rig, verbs};
 use serde_json::Value;
@@ -25,7 +26,7 @@ fn outcome(verb: &str) -> i32 {
 
 /// Whether the example of a verb needs a cluster, with which another test runs it.
 fn is_live(verb: &str) -> bool {
-    [ON_A_CLUSTER, RUNS, ATTACKED, OF_CHOP, OF_AUCTION, OF_PIXELS, OF_PAY]
+    [ON_A_CLUSTER, RUNS, ATTACKED, OF_CHOP, OF_AUCTION, OF_PIXELS, OF_PAY, OF_MEMBERS]
         .iter()
         .any(|verbs| verbs.contains(&verb))
 }

@@ -43,7 +43,7 @@ fn entry(text: &str) -> Result<Arc<Entry>, Problem> {
     read.map(Arc::new).map_err(|why| malformed(&format!("entry: {why}")))
 }
 
-fn signature(text: &str) -> Result<Signature, Problem> {
+pub(super) fn signature(text: &str) -> Result<Signature, Problem> {
     let bytes = unhex(text).and_then(|bytes| <[u8; 64]>::try_from(bytes).ok());
     bytes.map(Signature).ok_or_else(|| malformed("signature is not 128 hex digits"))
 }

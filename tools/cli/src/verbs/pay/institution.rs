@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// A payment system as its customer reaches it.
-pub(super) struct System {
+pub(in crate::verbs) struct System {
     genesis: Genesis,
     pay: Pay,
     /// Where members take HTTP, in the order of the members; `None` where nobody says.
@@ -26,7 +26,7 @@ pub(super) struct System {
 
 /// A member whose node takes requests.
 #[derive(Clone, Copy)]
-pub(super) struct Institution<'a> {
+pub(in crate::verbs) struct Institution<'a> {
     system: &'a System,
     name: &'a str,
     http: &'a Address,
@@ -46,7 +46,7 @@ impl System {
     /// # Errors
     /// Those of the context, of the genesis and of the token; SYN-1001 for a cluster of another kind, and for an address of somebody
     /// who is no member.
-    pub(super) fn open(session: &Session, reach: &Reach) -> Result<Self, SynError> {
+    pub(in crate::verbs) fn open(session: &Session, reach: &Reach) -> Result<Self, SynError> {
         let context = session.chosen()?.ok_or_else(no_context)?;
         let genesis = Genesis::read(&context.genesis)?;
         let kind = genesis.cluster().protocol;
@@ -69,12 +69,12 @@ impl System {
         Ok(Self { places, genesis, pay, token, patience: session.timeout.unwrap_or(PATIENCE) })
     }
 
-    pub(super) const fn genesis(&self) -> &Genesis {
+    pub(in crate::verbs) const fn genesis(&self) -> &Genesis {
         &self.genesis
     }
 
     /// How long an answer may take.
-    pub(super) const fn patience(&self) -> Duration {
+    pub(in crate::verbs) const fn patience(&self) -> Duration {
         self.patience
     }
 
@@ -86,7 +86,7 @@ impl System {
     ///
     /// # Errors
     /// SYN-1001 where nobody says so of any.
-    pub(super) fn all(&self) -> Result<Vec<Institution<'_>>, SynError> {
+    pub(in crate::verbs) fn all(&self) -> Result<Vec<Institution<'_>>, SynError> {
         let members = self.genesis.members().iter().zip(&self.places);
         let known = members.filter_map(|(member, place)| Some(self.at(&member.name, place.as_ref()?)));
         let all: Vec<Institution<'_>> = known.collect();
@@ -97,7 +97,7 @@ impl System {
     }
 
     /// The member of this name, by default the first registrar of which somebody says where it takes requests.
-    pub(super) fn named(&self, name: Option<&str>) -> Result<Institution<'_>, SynError> {
+    pub(in crate::verbs) fn named(&self, name: Option<&str>) -> Result<Institution<'_>, SynError> {
         let registrars = || self.pay.registrars.iter().map(|registrar| registrar.member.as_str());
         let reached = || registrars().find(|name| self.known(name).is_ok());
         let name = name.or_else(reached).or_else(|| registrars().next());
@@ -153,7 +153,7 @@ fn no_member(name: &str) -> SynError {
 }
 
 impl<'a> Institution<'a> {
-    pub(super) const fn name(&self) -> &'a str {
+    pub(in crate::verbs) const fn name(&self) -> &'a str {
         self.name
     }
 
@@ -170,7 +170,7 @@ impl<'a> Institution<'a> {
     }
 
     /// Asks; what the node refuses is refused as it says.
-    pub(super) fn get(&self, path: &str) -> Result<Value, SynError> {
+    pub(in crate::verbs) fn get(&self, path: &str) -> Result<Value, SynError> {
         let answer = self.ask(&format!("GET {path}"), "").map_err(|unanswered| unanswered.error)?;
         read(&answer).map_err(|strange| match strange {
             Unread::Refused(error) => error,
@@ -182,7 +182,7 @@ impl<'a> Institution<'a> {
     ///
     /// # Errors
     /// Those of reaching the node: nothing was sent then. SYN-3501 and SYN-3502 where it was and the node told no outcome.
-    pub(super) fn post(&self, path: &str, (body, what): (&Value, &str)) -> Result<Value, SynError> {
+    pub(in crate::verbs) fn post(&self, path: &str, (body, what): (&Value, &str)) -> Result<Value, SynError> {
         let unknown = |number: Code| {
             let deadline = format_duration(self.system.patience);
             SynError::of(number, &[("id", what), ("deadline", &deadline)])

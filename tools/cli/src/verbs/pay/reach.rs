@@ -14,13 +14,13 @@ const TOKEN_BYTES_MAX: u64 = 4 << 10;
 /// Options of every verb of payments.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of every verb of payments")]
-pub(super) struct Reach {
+pub(in crate::verbs) struct Reach {
     /// Where the node of a member takes HTTP; repeat it. By default where the context or the genesis says.
     #[arg(long = "http", global = true, value_name = "NAME=HOST:PORT", value_parser = place)]
-    pub(super) http: Vec<(String, Address)>,
+    pub(in crate::verbs) http: Vec<(String, Address)>,
     /// The file with the token that the node asks for (its access.http_token_file); by default that of the context.
     #[arg(long, global = true, value_name = "FILE")]
-    pub(super) token_file: Option<PathBuf>,
+    pub(in crate::verbs) token_file: Option<PathBuf>,
 }
 
 fn place(text: &str) -> Result<(String, Address), String> {
