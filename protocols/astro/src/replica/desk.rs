@@ -215,7 +215,7 @@ impl<B: Carrier> Replica<B> {
     pub(super) fn on_order(&mut self, ticket: u64, draft: Draft, turn: &mut Turn<'_, Self>) {
         let Draft { spender, kind, transfer, ledger, code, user_data, flags } = draft;
         let Some((n, prev)) = self.ledger.tip(spender) else {
-            return refuse(ticket, Refusal::Ledger(Code::UnknownAccount), turn);
+            return refuse(ticket, Refusal::Ledger(self.ledger.unknown(spender)), turn);
         };
         let id = EntryId { spender, n: n.saturating_add(1) };
         let entry = Entry { id, prev, kind, transfer, ledger, code, user_data, flags };
@@ -229,7 +229,7 @@ impl<B: Carrier> Replica<B> {
                 compute(turn, Work::Admit { ticket, line, view: Arc::clone(&self.config.view), key });
             }
             Some(Owner::Custodial(_)) => refuse(ticket, Refusal::Ledger(Code::Unauthorized), turn),
-            None => refuse(ticket, Refusal::Ledger(Code::UnknownAccount), turn),
+            None => refuse(ticket, Refusal::Ledger(self.ledger.unknown(line.entry.id.spender)), turn),
         }
     }
 
@@ -286,7 +286,12 @@ impl<B: Carrier> Replica<B> {
                 self.consider_flush(turn);
             }
             Err(Code::SequenceGap) if key.is_none() => refuse(ticket, Refusal::Busy(RETRY_MS), turn),
-            Err(code) => refuse(ticket, Refusal::Ledger(code), turn),
+            Err(code) => {
+                if code == Code::SequenceConflict {
+                    self.show(&line, key, turn);
+                }
+                refuse(ticket, Refusal::Ledger(code), turn);
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use synod_machine::{Condition, Effect, Event, Job as _, Log, Recover as _, Span,
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
-use crate::bank::{Message, Replica, config, cutting, keys, witnessing};
+use crate::bank::{Message, Replica, config, cutting, keys, view, witnessing};
 use crate::forge::{ALL, commit, prepare, said};
 
 pub(crate) type Record = synod_astro::Record<signed::Record>;
@@ -55,12 +55,27 @@ impl Alone {
         Self::with(parameters, Vec::new(), BTreeMap::new())
     }
 
+    /// The same with other bounds.
+    pub(crate) fn bounded(change: impl FnOnce(&mut Parameters)) -> Self {
+        let mut parameters = config(4, NodeId(0)).config.parameters;
+        change(&mut parameters);
+        Self::with(parameters, Vec::new(), BTreeMap::new())
+    }
+
+    /// The same member from a snapshot that somebody changed.
+    pub(crate) fn edited(&self, change: impl FnMut(&mut Record)) -> Self {
+        let mut records = self.snapshot();
+        records.iter_mut().for_each(change);
+        Self::with(self.parameters, records, self.blobs.clone())
+    }
+
     fn with(parameters: Parameters, records: Vec<Record>, blobs: BTreeMap<Hash, Bytes>) -> Self {
         let kept = records.clone();
         let mut records = records.into_iter();
         let log = Log { condition: Condition::Clean, records: &mut records };
         let mut setup = config(4, NodeId(0));
         setup.config.parameters = parameters;
+        setup.channel = Box::new(signed::Setup::under(NodeId(0), view(4), parameters.bounds()));
         let replica = Replica::recover(setup, log).expect("its own records are in order");
         let mut alone = Self {
             parameters,
