@@ -27,8 +27,8 @@ const fn row(row: &'static str, play: fn() -> (At, From), at: At, from: From) ->
     Row { row, play, comes_to: (at, from) }
 }
 
-/// Rows 3501 `deadline_passed` and 3132 `not_found` are answers of a node: `node/gateway/tests`. What differs from the specification
-/// is said in docs/papers/astro.md.
+/// Rows 3501 `deadline_passed` and 3132 `not_found` are answers of a node: `node/host/src/pay/tests/codes.rs` and `tools/cli/tests`.
+/// What differs from the specification is said in docs/papers/astro.md.
 const TABLE: [Row; 44] = [
     row("ok", || plain(|who| of(issuer(who), pays(custodial(OTHER), 1))), Taken, Endorsed),
     row("3001 malformed", cases::malformed, Undecoded, Blamed("wrong_payload")),
