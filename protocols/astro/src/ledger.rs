@@ -200,6 +200,11 @@ impl Ledger {
         Some(self.open.get(id.spender).map_or(terms.owner, |xlog| xlog.owner(terms.owner, id.n)))
     }
 
+    /// Why an account has no log here: one of this shard may open yet, and no other ever will.
+    pub(crate) fn unknown(&self, id: AccountId) -> Code {
+        if id.shard == self.book.shard() { Code::UnknownAccount } else { Code::WrongShard }
+    }
+
     /// Accepts an entry if this replica may endorse it: in the window, the slot empty or its own, chained, authorized, and
     /// funded by what has settled here less what was accepted before (acknowledge rule, 4.4).
     ///
@@ -250,7 +255,7 @@ impl Ledger {
         if !self.owners_sign {
             return Err(Code::Unsupported);
         }
-        match self.owner(entry.id).ok_or(Code::UnknownAccount)? {
+        match self.owner(entry.id).ok_or_else(|| self.unknown(entry.id.spender))? {
             _ if matches!(entry.kind, Kind::SetLimit(_)) => Err(Code::LimitNotCosigned),
             Owner::SelfSigned(own) | Owner::Distilled { single: own, .. } if own == key => Ok(()),
             Owner::SelfSigned(_) | Owner::Distilled { .. } | Owner::Custodial(_) => Err(Code::Unauthorized),
@@ -265,7 +270,7 @@ impl Ledger {
         authorize: impl FnOnce() -> Result<(), Code>,
     ) -> Result<Option<Total>, Code> {
         let EntryId { spender, n } = entry.id;
-        let account = self.book.account(spender).ok_or(Code::UnknownAccount)?;
+        let account = self.book.account(spender).ok_or_else(|| self.unknown(spender))?;
         let (base, sn) = (Base::of(&self.book, spender), account.sequence());
         if n <= sn {
             let is_last = n == sn && n > 0 && digest == account.head();

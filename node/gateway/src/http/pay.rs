@@ -384,7 +384,7 @@ mod tests {
     fn what_is_refused_is_said_under_its_code() {
         let code_of = |why| denied(why, None).code();
         assert_eq!(code_of(Denied::Ambiguous(7)), code::NAME_AMBIGUOUS);
-        assert_eq!(code_of(Denied::Different("payer")), code::EXISTS_DIFFERENT);
+        assert_eq!(code_of(Denied::Different("amount")), code::EXISTS_DIFFERENT);
         assert_eq!(code_of(Denied::Busy(50)), code::BUSY);
         assert_eq!(code_of(Denied::NotMember), code::UNKNOWN_MEMBER);
         assert_eq!(code_of(Denied::Unendorsed), code::ENDORSEMENTS_MISSING);

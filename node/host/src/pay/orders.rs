@@ -101,7 +101,7 @@ pub(super) enum Open {
     Order(Name),
     Account(Opener),
     Look(Reply<Vec<Seen>>),
-    Check(Name, Reply<()>),
+    Check(Reply<()>),
     Log(Reply<Option<Log>>),
 }
 

@@ -28,7 +28,7 @@ impl Teller {
             let _ = reply.send(Err(Denied::Different(wanted.differs_from(&known).unwrap_or("n"))));
             return answer;
         }
-        let ticket = self.state().next(Open::Check(wanted.name(), reply));
+        let ticket = self.state().next(Open::Check(reply));
         if !self.give(Input::Check { ticket, entry, key }) {
             self.refuse(ticket, Denied::Busy(RETRY_MS));
         }
@@ -37,14 +37,12 @@ impl Teller {
 
     /// The replica looked at an entry.
     pub(super) fn on_looked_at(&self, ticket: u64, why: Option<Refusal>) {
-        let Some(Open::Check((_, payer), reply)) = self.state().answered(ticket) else { return };
+        let Some(Open::Check(reply)) = self.state().answered(ticket) else { return };
         let answer = match why {
             None => Ok(()),
             Some(Refusal::Ledger(code)) => Err(Denied::Ledger(code)),
             Some(Refusal::Busy(ms)) => Err(Denied::Busy(ms)),
-            Some(Refusal::Exists(at)) => {
-                Err(Denied::Different(if at.spender == payer { "n" } else { "payer" }))
-            }
+            Some(Refusal::Exists(_)) => Err(Denied::Different("n")),
         };
         // Who asked may have gone.
         let _ = reply.send(answer);

@@ -341,7 +341,7 @@ impl Teller {
             }
             Some(Open::Account(opener)) => opener.send(Err(why)),
             Some(Open::Look(reply)) => drop(reply.send(Err(why))),
-            Some(Open::Check(_, reply)) => drop(reply.send(Err(why))),
+            Some(Open::Check(reply)) => drop(reply.send(Err(why))),
             Some(Open::Log(reply)) => drop(reply.send(Err(why))),
             None => {}
         }
@@ -446,29 +446,26 @@ impl Teller {
         self.give_queued();
     }
 
-    /// An order of this name is under way: of this payer it is from before a restart, and what becomes of it is the answer; another
-    /// payer has the name until it has settled.
+    /// Its payer has an order of this name under way, from before a restart: what becomes of that is the answer, unless this one was
+    /// signed for another place.
     fn on_exists(&self, ticket: u64, at: EntryId) {
         let mut state = self.state();
-        match state.asked.get(&ticket) {
-            Some(Open::Order(name)) if name.1 == at.spender => {
-                let name = *name;
-                state.answered(ticket);
-                let under = state.orders.get_mut(&name);
-                let is_elsewhere =
-                    under.as_ref().is_some_and(|under| under.order.place().is_some_and(|place| place != at));
-                if let Some(under) = under.filter(|_| !is_elsewhere) {
-                    under.place = Some(at);
-                } else if let Some(under) = state.orders.remove(&name) {
-                    drop(state);
-                    for (_, waiter) in under.waiting {
-                        waiter.send(Err(Denied::Different("n")));
-                    }
-                }
-            }
-            _ => {
-                drop(state);
-                self.refuse(ticket, Denied::Different("payer"));
+        let Some(Open::Order(name)) = state.asked.get(&ticket) else {
+            drop(state);
+            return self.refuse(ticket, Denied::Different("n"));
+        };
+        let name = *name;
+        assert_eq!(name.1, at.spender, "names of others are theirs");
+        state.answered(ticket);
+        let under = state.orders.get_mut(&name);
+        let is_elsewhere =
+            under.as_ref().is_some_and(|under| under.order.place().is_some_and(|place| place != at));
+        if let Some(under) = under.filter(|_| !is_elsewhere) {
+            under.place = Some(at);
+        } else if let Some(under) = state.orders.remove(&name) {
+            drop(state);
+            for (_, waiter) in under.waiting {
+                waiter.send(Err(Denied::Different("n")));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What a teller promises, with a replica spoken by hand.
 
 mod claims;
+mod codes;
 mod holds;
 mod logs;
 mod many;

@@ -31,7 +31,7 @@ impl<B: Carrier> Replica<B> {
             return Err(Refusal::Ledger(Code::WrongShard));
         }
         self.ledger.signs(entry, key).map_err(Refusal::Ledger)?;
-        if let Some(known) = self.desk.known(entry.transfer) {
+        if let Some(known) = self.desk.known(entry) {
             return Err(Refusal::Exists(known));
         }
         if is_self_payment(entry) {

@@ -43,8 +43,8 @@ pub(super) struct Desk {
     is_armed: bool,
     /// Admitted entries that no record holds yet.
     fresh: BTreeSet<EntryId>,
-    /// Entries that the user does not keep yet, by the callers' names.
-    transfers: BTreeMap<u128, EntryId>,
+    /// Entries that the user does not keep yet, by their payers' names for them.
+    transfers: BTreeMap<(AccountId, u128), EntryId>,
     /// Those names by entry.
     names: BTreeMap<EntryId, u128>,
     /// How many of them are of accounts that other registrars opened.
@@ -75,14 +75,14 @@ impl Desk {
         u32::try_from(self.lines.len() + self.openings.len()).unwrap_or(u32::MAX)
     }
 
-    /// The place of whatever has this name here.
-    pub(super) fn known(&self, name: u128) -> Option<EntryId> {
-        self.transfers.get(&name).copied()
+    /// The place of whatever its payer calls as this entry: a name of one payer is none of another's.
+    pub(super) fn known(&self, entry: &Entry) -> Option<EntryId> {
+        self.transfers.get(&(entry.id.spender, entry.transfer)).copied()
     }
 
-    /// Keeps the caller's name of an entry until the user does, or another entry settles in its place.
+    /// Keeps the payer's name of an entry until the user does, or another entry settles in its place.
     pub(super) fn name(&mut self, entry: &Entry) {
-        self.transfers.insert(entry.transfer, entry.id);
+        self.transfers.insert((entry.id.spender, entry.transfer), entry.id);
         if self.names.insert(entry.id, entry.transfer).is_none() && self.is_strange(entry.id) {
             self.strangers += 1;
         }
@@ -119,6 +119,7 @@ impl Desk {
         let Some(name) = self.names.remove(&id) else { return };
         self.strangers -= usize::from(self.is_strange(id));
         // Another entry may have taken the name since.
+        let name = (id.spender, name);
         if self.transfers.get(&name) == Some(&id) {
             self.transfers.remove(&name);
         }
@@ -189,8 +190,9 @@ impl Desk {
     pub(super) fn bytes(&self) -> u64 {
         let lines =
             self.lines.len() * 2 * size_of::<(Line, usize)>() + self.openings.len() * size_of::<Opening>();
-        let names = 2 * self.names.len() * size_of::<(u128, EntryId)>()
-            + (self.fresh.len() + 2 * self.queued.len()) * size_of::<EntryId>();
+        let named = size_of::<(u128, EntryId)>() + size_of::<((AccountId, u128), EntryId)>();
+        let names =
+            self.names.len() * named + (self.fresh.len() + 2 * self.queued.len()) * size_of::<EntryId>();
         let own = self.own.values().map(Own::bytes).sum::<u64>();
         (lines + 2 * names) as u64 + self.offers.bytes() + own
     }
@@ -213,7 +215,7 @@ impl<B: Carrier> Replica<B> {
     pub(super) fn on_order(&mut self, ticket: u64, draft: Draft, turn: &mut Turn<'_, Self>) {
         let Draft { spender, kind, transfer, ledger, code, user_data, flags } = draft;
         let Some((n, prev)) = self.ledger.tip(spender) else {
-            return refuse(ticket, Refusal::Ledger(Code::UnknownAccount), turn);
+            return refuse(ticket, Refusal::Ledger(self.ledger.unknown(spender)), turn);
         };
         let id = EntryId { spender, n: n.saturating_add(1) };
         let entry = Entry { id, prev, kind, transfer, ledger, code, user_data, flags };
@@ -227,7 +229,7 @@ impl<B: Carrier> Replica<B> {
                 compute(turn, Work::Admit { ticket, line, view: Arc::clone(&self.config.view), key });
             }
             Some(Owner::Custodial(_)) => refuse(ticket, Refusal::Ledger(Code::Unauthorized), turn),
-            None => refuse(ticket, Refusal::Ledger(Code::UnknownAccount), turn),
+            None => refuse(ticket, Refusal::Ledger(self.ledger.unknown(line.entry.id.spender)), turn),
         }
     }
 
@@ -246,7 +248,7 @@ impl<B: Carrier> Replica<B> {
 
     /// Takes an entry, if this replica may endorse it.
     fn admit(&mut self, ticket: u64, line: Line, key: Option<PublicKey>, turn: &mut Turn<'_, Self>) {
-        if let Some(known) = self.desk.known(line.entry.transfer) {
+        if let Some(known) = self.desk.known(&line.entry) {
             return refuse(ticket, Refusal::Exists(known), turn);
         }
         if self.feed.is_full() || self.room() == 0 || self.is_behind {
@@ -286,7 +288,12 @@ impl<B: Carrier> Replica<B> {
                 }
             }
             Err(Code::SequenceGap) if key.is_none() => refuse(ticket, Refusal::Busy(RETRY_MS), turn),
-            Err(code) => refuse(ticket, Refusal::Ledger(code), turn),
+            Err(code) => {
+                if code == Code::SequenceConflict {
+                    self.show(&line, key, turn);
+                }
+                refuse(ticket, Refusal::Ledger(code), turn);
+            }
         }
     }
 

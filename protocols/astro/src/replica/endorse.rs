@@ -299,7 +299,7 @@ impl<B: Carrier> Replica<B> {
     }
 
     /// Shows two entries that an owner authorized for one place.
-    fn show(&self, line: &Line, key: Option<PublicKey>, turn: &mut Turn<'_, Self>) {
+    pub(super) fn show(&self, line: &Line, key: Option<PublicKey>, turn: &mut Turn<'_, Self>) {
         let id = line.entry.id;
         let Some(slot) = self.ledger.slot(id).filter(|slot| slot.line.entry != line.entry) else { return };
         if key.is_some() && matches!(slot.line.auth, Auth::Owner(_)) {

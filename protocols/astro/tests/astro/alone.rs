@@ -10,7 +10,7 @@ use synod_machine::{Condition, Effect, Event, Job as _, Log, Recover as _, Span,
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
-use crate::bank::{Message, Replica, config, cutting, distilled, distilling, keys, owner, witnessing};
+use crate::bank::{Message, Replica, config, cutting, distilled, distilling, keys, owner, view, witnessing};
 use crate::forge::{ALL, commit, prepare, said};
 
 pub(crate) type Record = synod_astro::Record<signed::Record>;
@@ -56,6 +56,20 @@ impl Alone {
         Self::with(parameters, Vec::new(), BTreeMap::new())
     }
 
+    /// The same with other bounds.
+    pub(crate) fn bounded(change: impl FnOnce(&mut Parameters)) -> Self {
+        let mut parameters = config(4, NodeId(0)).config.parameters;
+        change(&mut parameters);
+        Self::with(parameters, Vec::new(), BTreeMap::new())
+    }
+
+    /// The same member from a snapshot that somebody changed.
+    pub(crate) fn edited(&self, change: impl FnMut(&mut Record)) -> Self {
+        let mut records = self.snapshot();
+        records.iter_mut().for_each(change);
+        Self::with(self.parameters, records, self.blobs.clone())
+    }
+
     /// The same where owners are asked to sign together.
     pub(crate) fn distilling() -> Self {
         Self::with(distilling(4, NodeId(0)).config.parameters, Vec::new(), BTreeMap::new())
@@ -65,6 +79,7 @@ impl Alone {
         let is_plain = parameters.distil == Span::ZERO;
         let mut setup = if is_plain { config(4, NodeId(0)) } else { distilling(4, NodeId(0)) };
         setup.config.parameters = parameters;
+        setup.channel = Box::new(signed::Setup::under(NodeId(0), view(4), parameters.bounds()));
         Self::from(setup, records, blobs)
     }
 

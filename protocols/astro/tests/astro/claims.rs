@@ -213,7 +213,7 @@ fn a_whole_balance_that_goes_to_its_owner_comes_back_by_its_own_credit() {
 }
 
 #[test]
-fn money_cannot_be_set_aside() {
+pub(crate) fn money_cannot_be_set_aside() {
     let mut world = world(4, 3);
     let hold = Kind::Hold {
         to: custodial(1),
@@ -309,9 +309,22 @@ fn an_entry_without_money_is_rejected_and_the_next_one_settles() {
     equal_books(&world);
 }
 
+/// What an order without money is told, and whether a liar's entry without money takes its place and moves nothing.
+pub(crate) fn is_rejected_without_money() -> (Refusal, bool) {
+    let (mut world, payment) = paid_to_the_liar(5);
+    order(&mut world, 7, custodial(1), custodial(2), 5);
+    let why = world.users.told[1].refused[&7];
+    let with = vec![dependency(&payment, &[0, 1])];
+    broadcast(&mut world, (1, Hash::ZERO), vec![(custodial(3), custodial(0), 60, with)]);
+    assert!(settle(&mut world, 2));
+    let id = EntryId { spender: custodial(3), n: 1 };
+    let is_rejected = told(&world).all(|told| told.rejected.iter().eq([&id]));
+    (why, is_rejected && look(&mut world, 1, custodial(3)) == (50, 0))
+}
+
 /// T6 (E20): by other signers, in other entries, one payment is credited once.
 #[test]
-fn a_payment_that_is_shown_again_is_credited_once() {
+pub(crate) fn a_payment_that_is_shown_again_is_credited_once() {
     let (mut world, payment) = paid_to_the_liar(6);
     let own = custodial(3);
     let entries = vec![
@@ -331,7 +344,7 @@ fn a_payment_that_is_shown_again_is_credited_once() {
 
 /// T6 to T8 (E21, E22, E24): too few members, another's payment, a word that is not theirs, the same one twice.
 #[test]
-fn a_dependency_that_proves_nothing_is_not_endorsed_and_holds_no_other_entry_up() {
+pub(crate) fn a_dependency_that_proves_nothing_is_not_endorsed_and_holds_no_other_entry_up() {
     let (mut world, payment) = paid_to_the_liar(7);
     let mut never = payment.clone();
     never.kind = pay(custodial(3), 1_000);

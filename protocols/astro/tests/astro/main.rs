@@ -2,6 +2,7 @@
 
 mod alone;
 mod audit;
+mod bad_input;
 mod bank;
 mod batches;
 mod catching_up;

@@ -6,7 +6,7 @@ use synod_ledger::{EntryId, Owner, genesis};
 use synod_machine::{Event, Machine as _};
 
 use crate::alone::{Alone, Timer};
-use crate::bank::{account, custodial, digest, draft, first, issuer, opening, pay, signing};
+use crate::bank::{account, custodial, digest, draft, first, issuer, opening, pay, signed, signing};
 use crate::forge::{ALL, batch, carried, prepare};
 
 /// One of three signers leaves the first entry out, so it is not certified.
@@ -121,18 +121,50 @@ fn a_name_is_free_again_when_another_entry_has_the_place() {
     let mine = first(signing(3), pay(custodial(1), 9), 77);
     alone.ask(Input::Signed { ticket: 2, line: mine.clone() });
     let id = EntryId { spender: signing(3), n: 1 };
-    let order = |alone: &mut Alone, ticket| {
-        alone.ask(Input::Order { ticket, draft: draft(issuer(0), pay(custodial(1), 1), 77) });
-        alone.told.iter().find_map(|output| match output {
-            Output::Refused { ticket: of, why } if *of == ticket => Some(*why),
-            _ => None,
-        })
+    let again = |alone: &mut Alone, ticket, prev| {
+        let line = signed(EntryId { n: 2, ..id }, prev, pay(custodial(1), 1), 77);
+        alone.ask(Input::Signed { ticket, line });
+        refused(alone, ticket)
     };
-    assert_eq!(order(&mut alone, 3), Some(Refusal::Exists(id)));
-    let theirs = batch(1, Hash::ZERO, Vec::new(), vec![first(signing(3), pay(custodial(1), 8), 5)]);
+    assert_eq!(again(&mut alone, 3, digest(&mine.entry)), Some(Refusal::Exists(id)));
+    let displacing = first(signing(3), pay(custodial(1), 8), 5);
+    let head = digest(&displacing.entry);
+    let theirs = batch(1, Hash::ZERO, Vec::new(), vec![displacing]);
     alone.hear(3, prepare(&theirs));
     alone.certify(&theirs, ALL);
-    assert_eq!(order(&mut alone, 4), None);
+    assert_eq!(again(&mut alone, 4, head), None);
+}
+
+fn refused(alone: &Alone, ticket: u64) -> Option<Refusal> {
+    alone.told.iter().find_map(|output| match output {
+        Output::Refused { ticket: of, why } if *of == ticket => Some(*why),
+        _ => None,
+    })
+}
+
+/// Two payers of one institution call their payments the same at one time: both are paid, and each name is kept for its own payer, also
+/// after a restart.
+#[test]
+fn a_name_of_one_payer_is_none_of_anothers() {
+    let mut alone = Alone::new();
+    alone.ask(Input::Order { ticket: 1, draft: draft(issuer(0), pay(custodial(0), 9), 1) });
+    let money = alone.mine();
+    alone.certify(&money, ALL);
+    let payers = [issuer(0), custodial(0)];
+    let order = |alone: &mut Alone, ticket: u64, spender, amount| {
+        alone.ask(Input::Order { ticket, draft: draft(spender, pay(custodial(1), amount), 77) });
+        refused(alone, ticket)
+    };
+    for (ticket, payer) in (2..).zip(payers) {
+        assert_eq!(order(&mut alone, ticket, payer, 5), None);
+    }
+    let places = [2, 1].map(|n| EntryId { spender: payers[usize::from(n == 1)], n });
+    for mut later in [alone.restarted(), alone.compacted(), alone] {
+        for (ticket, (payer, place)) in (10..).zip(payers.into_iter().zip(places)) {
+            // For whatever it is: a name says one thing.
+            assert_eq!(order(&mut later, ticket, payer, 1), Some(Refusal::Exists(place)));
+        }
+    }
 }
 
 #[test]

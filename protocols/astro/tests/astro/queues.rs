@@ -176,6 +176,22 @@ fn an_entry_without_money_waits_and_what_comes_releases_it() {
     equal_books(&world);
 }
 
+/// Whether an order without money has its place and waits, and whether a liar's entry does, each until there is money for it.
+pub(crate) fn waits_for_money() -> (bool, bool) {
+    let mut world = Tills::world(4, 1, usual);
+    order(&mut world, 1, custodial(0), custodial(1), 5);
+    let is_queued = world.users.told[0].queued.contains(&1);
+    world.liar = Some(NodeId(3));
+    let line = carried(custodial(3), 1, genesis(custodial(3)), pay(custodial(1), 5), 9);
+    proposed(&mut world, 3, &[0, 1, 2], (1, Hash::ZERO), vec![line]);
+    world.go_on(3_000);
+    assert!(told(&world).all(|told| told.settled.is_empty()), "there is no money");
+    order(&mut world, 2, issuer(0), custodial(3), 5);
+    let is_released = settle(&mut world, 2) && told(&world).all(|told| told.settled.len() == 2);
+    order(&mut world, 3, issuer(0), custodial(0), 5);
+    (is_queued && settle(&mut world, 4), is_released)
+}
+
 /// T14.
 #[test]
 fn ten_entries_without_money_settle_in_their_order_whatever_comes_first() {

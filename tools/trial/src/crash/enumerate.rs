@@ -20,16 +20,19 @@ use super::tempter::Tempter;
 use crate::params::{pack_of, parameters};
 use crate::run::commit;
 use crate::systems::hotstuff::{Plan, judged};
-use crate::systems::{chopchop, journal};
+use crate::systems::{astro, chopchop, journal};
 
 /// Systems that have an enumeration.
-pub const SYSTEMS: [&str; 7] = [
+pub const SYSTEMS: [&str; 10] = [
     "hotstuff/basic",
     "hotstuff/chain3",
     "hotstuff/chain2",
     "hotstuff/chain2+order",
     "chopchop/ideal",
     "chopchop/hotstuff",
+    "astro/i",
+    "astro/ii",
+    "astro/ii-f",
     journal::SYSTEM,
 ];
 
@@ -83,6 +86,8 @@ pub fn again(point: &Point) -> Result<SystemReport, String> {
         super::journal::enumerate(manner)
     } else if chopchop::is(&point.system) {
         super::chop::again(point, manner)?
+    } else if SYSTEMS.contains(&&*point.system) && astro::is(&point.system) {
+        super::pay::again(point, manner)?
     } else {
         let talk = talk(&point.system)?;
         if point.member >= talk.scenario.nodes {
@@ -107,6 +112,9 @@ pub(super) fn one(system: &str, manner: Manner, jobs: usize) -> Result<SystemRep
     }
     if chopchop::is(system) {
         return super::chop::one(system, manner, jobs);
+    }
+    if SYSTEMS.contains(&system) && astro::is(system) {
+        return super::pay::one(system, manner, jobs);
     }
     let talk = talk(system)?;
     let next = AtomicUsize::new(0);

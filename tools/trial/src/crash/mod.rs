@@ -5,7 +5,8 @@
 //! the disk kept, and lets the tempter offer it contradictions of everything it may have promised. The signature oracle
 //! fails on two statements of one conflict key, on either side of the crash; the promise checker (X3) demands that what
 //! was sent was written before and that what was acknowledged is still there. For the journal alone a start must find
-//! a prefix of what was written. Of Chop Chop servers and clients crash: `chop`.
+//! a prefix of what was written. Of Chop Chop servers and clients crash: `chop`. Of Astro
+//! each member does: `pay`.
 //!
 //! *Tokens.* Each outcome is named `crash:SYSTEM:MEMBER:BOUNDARY:OUTCOME:DISK@COMMIT`; [`again`] repeats it.
 //!
@@ -18,6 +19,7 @@ mod journal;
 mod judge;
 mod lone;
 mod outcomes;
+mod pay;
 mod point;
 mod report;
 mod rig;

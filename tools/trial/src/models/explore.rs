@@ -6,11 +6,11 @@
 use std::time::{Duration, Instant};
 
 use super::report::{ControlReport, InstanceReport, ModelReport};
-use super::{hotstuff, journal};
+use super::{astro, hotstuff, journal};
 use crate::plants;
 
 /// The models, by name.
-pub const MODELS: [&str; 2] = ["hotstuff", "journal"];
+pub const MODELS: [&str; 3] = ["hotstuff", "astro", "journal"];
 
 /// How long a model is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,7 @@ impl Plan {
 
 #[derive(Clone, Copy)]
 enum Instance {
+    Astro(astro::Instance),
     Hotstuff(hotstuff::Instance),
     Journal(journal::Instance),
 }
@@ -44,6 +45,7 @@ enum Instance {
 impl Instance {
     fn explore(self, deadline: Instant) -> InstanceReport {
         match self {
+            Self::Astro(instance) => astro::explore(instance, deadline),
             Self::Hotstuff(instance) => hotstuff::explore(instance, deadline),
             Self::Journal(instance) => journal::explore(instance, deadline),
         }
@@ -53,14 +55,16 @@ impl Instance {
 /// The instances of a level, from 0.
 fn level(model: &str, level: u8) -> Result<Vec<Instance>, String> {
     match model {
+        "astro" => Ok(astro::standard(2 + level).into_iter().map(Instance::Astro).collect()),
         "hotstuff" => Ok(hotstuff::standard(1 + level).into_iter().map(Instance::Hotstuff).collect()),
         "journal" => Ok(journal::standard(4 + level).into_iter().map(Instance::Journal).collect()),
-        _ => Err(format!("no model is called {model}: there are {}", MODELS.join(" and "))),
+        _ => Err(format!("no model is called {model}: there are {}", MODELS.join(", "))),
     }
 }
 
 fn controls(model: &str) -> Vec<(&'static str, Instance)> {
     match model {
+        "astro" => astro::CONTROLS.map(|(id, instance)| (id, Instance::Astro(instance))).to_vec(),
         "hotstuff" => hotstuff::CONTROLS.map(|(id, instance)| (id, Instance::Hotstuff(instance))).to_vec(),
         _ => journal::CONTROLS.map(|(id, instance)| (id, Instance::Journal(instance))).to_vec(),
     }

@@ -220,6 +220,8 @@ fn inputs_and_models(programs: &Programs, long: bool, commit: &str) -> Group {
         explore,
         step("crash points", 300, &crash).or_missing(),
         step("crash points, blocks", 300, &[crash.as_slice(), &["--blocks"]].concat()).or_missing(),
+        step("crash points, payments", 300, &[synod, "sim", "crash", "--system", "astro", "--stride", "24"])
+            .or_missing(),
         step("amnesia", 200, &[synod, "sim", "amnesia"]).or_missing(),
         // The stored replays fail with their planted bugs alone.
         step("shrink", 600, &[planted, "sim", "shrink", "--all", "--budget-s", "10"]).or_missing(),

@@ -51,19 +51,25 @@ fn what_another_payer_calls_so_answers_no_order_after_a_restart() {
 }
 
 #[test]
-fn a_name_that_another_payer_has_under_way_is_refused_before_anything_happens() {
+fn two_payers_who_use_one_name_at_one_time_are_both_paid() {
     let counter = Counter::new();
-    let _first = counter.teller.pay(&order(7, 5), Level::Certified);
-    let mut second = counter.teller.pay(&theirs(7, 5), Level::Certified);
-    let (ticket, _) = counter.orders()[1].clone();
-    let place = EntryId { spender: account(0, 1), n: 1 };
-    counter.teller.hear(Output::Refused { ticket, why: Refusal::Exists(place) });
-    assert_eq!(told(&mut second), Err(Denied::Different("payer")));
-    let accepted = counter.accept(0);
-    counter.settle(1, accepted, Level::Certified);
-    // The name is one of each payer's own.
-    let _third = counter.teller.pay(&theirs(7, 5), Level::Certified);
-    assert_eq!(counter.orders().len(), 3);
+    let mut answers = [order(7, 5), theirs(7, 5)].map(|order| counter.teller.pay(&order, Level::Certified));
+    let accepted = [counter.accept(0), counter.accept(1)];
+    assert_ne!(accepted[0].0.id.spender, accepted[1].0.id.spender);
+    // In the other order than they came.
+    counter.settle(1, accepted[1].clone(), Level::Certified);
+    assert!(answers[0].try_recv().is_err(), "nothing is said of the other's");
+    assert_eq!(told(&mut answers[1]).expect("it is paid").digest, accepted[1].1);
+    counter.settle(2, accepted[0].clone(), Level::Certified);
+    assert_eq!(told(&mut answers[0]).expect("it is paid").digest, accepted[0].1);
+    // Each has its own answer again, before and after a restart.
+    counter.kept();
+    let counter = counter.again();
+    for (order, (_, digest)) in [order(7, 5), theirs(7, 5)].iter().zip(&accepted) {
+        let mut again = counter.teller.pay(order, Level::Certified);
+        assert_eq!(told(&mut again).expect("it was paid").digest, *digest);
+    }
+    assert!(counter.orders().is_empty(), "nothing is paid again");
 }
 
 #[test]

@@ -3,4 +3,4 @@
 mod country;
 mod crossing;
 mod placed;
-mod proofs;
+pub(crate) mod proofs;

@@ -240,7 +240,7 @@ fn what_came_is_recorded_before_the_batch_leaves_and_credited_for_good_before_an
 }
 
 #[test]
-fn a_bundle_that_proves_nothing_is_blamed_and_changes_nothing() {
+pub(crate) fn a_bundle_that_proves_nothing_is_blamed_and_changes_nothing() {
     let (opened, entries) = payment();
     let whole = || vec![(entries.clone(), 0)];
     let by = |by: &[(u32, &[u32])]| certificate(&opened, here(), by);
@@ -353,7 +353,7 @@ fn a_batch_that_imports_is_endorsed_once_its_proof_holds_here_and_a_proof_may_be
 
 /// A certificate says that its members saw the proof: whoever lags credits by it.
 #[test]
-fn an_entry_is_imported_again_in_another_batch_and_none_but_it_in_its_place() {
+pub(crate) fn an_entry_is_imported_again_in_another_batch_and_none_but_it_in_its_place() {
     for is_other in [false, true] {
         let mut side = Side::new();
         side.hear(abroad(0, 2), shown(good()));
@@ -425,7 +425,7 @@ fn a_proof_that_is_here_before_the_batch_is_not_asked_for() {
 }
 
 #[test]
-fn a_batch_that_imports_what_cannot_be_credited_is_blamed() {
+pub(crate) fn a_batch_that_imports_what_cannot_be_credited_is_blamed() {
     let elsewhere = chain(issuer(0, 2), vec![pay(customer(0, 0), 7)]);
     let own = chain(issuer(1, 2), vec![pay(customer(1, 0), 7)]);
     let unknown = chain(AccountId { shard: 5, registrar: 0, local: 1 }, vec![pay(customer(1, 0), 7)]);

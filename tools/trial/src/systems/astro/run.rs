@@ -63,6 +63,11 @@ fn phases(trial: &mut Trial, scenario: &Scenario) -> Result<(), Violation> {
     if number(scenario, "safety_only", 0) == 1 || number(scenario, "over", 0) == 1 {
         return Ok(());
     }
+    settle(trial, scenario)
+}
+
+/// Heals a core, and waits until all that is due has happened there.
+pub(crate) fn settle(trial: &mut Trial, scenario: &Scenario) -> Result<(), Violation> {
     let Some(core) = core(trial, scenario) else { return Ok(()) };
     trial.world.heal(&core);
     liveness(trial, scenario, &core)

@@ -210,6 +210,38 @@ impl Workload {
         inputs
     }
 
+    /// What would have a member take back what it promised: other orders under names that have their places, and entries of owners
+    /// who lie.
+    pub(crate) fn tempt(&mut self, node: NodeId) -> Vec<Input> {
+        let mut inputs = Vec::new();
+        let life = self.book.borrow().lives.get(&node.0).copied().unwrap_or(0);
+        {
+            let book = self.book.borrow();
+            let taken = |order: &super::book::Order| {
+                let is_placed = matches!(order.stage, Stage::Accepted(_, of) if of == life);
+                order.node == node.0 && is_placed && !order.settled
+            };
+            for (ticket, order) in (1_u64..).zip(&book.orders).filter(|(_, order)| taken(order)) {
+                let to = account((node.0 + 1) % self.people.members, 1);
+                let kind = Kind::Pay(synod_ledger::Leg { to, amount: synod_ledger::Units(1) });
+                if kind != order.kind {
+                    let draft = draft(order.spender, kind, u128::from(ticket));
+                    inputs.push(Input::Order { ticket: SIGNED | ticket, draft });
+                }
+            }
+        }
+        for registrar in 0..self.people.members {
+            let Some(liar) = self.people.liar(registrar) else { continue };
+            let kinds = [1, 2].map(|amount| {
+                let to = account((registrar + 1) % self.people.members, 1);
+                Kind::Pay(synod_ledger::Leg { to, amount: synod_ledger::Units(amount) })
+            });
+            let lines = self.wallets.double(&mut self.book.borrow_mut(), liar, kinds, u64::from(life));
+            inputs.extend(lines.into_iter().map(|line| Input::Signed { ticket: SIGNED, line }));
+        }
+        inputs
+    }
+
     fn answered(&self, ticket: u64, stage: Stage) {
         if let Some(order) = self.book.borrow_mut().get_mut(ticket).filter(|_| ticket < SIGNED) {
             order.stage = stage;

@@ -34,7 +34,7 @@ fn disk(blocks: bool, node: NodeId, lanes: usize) -> Box<dyn Storage> {
 }
 
 /// The disks of a scenario.
-pub(super) fn disk_of(scenario: &Scenario) -> Box<Disks> {
+pub(crate) fn disk_of(scenario: &Scenario) -> Box<Disks> {
     let blocks = number(scenario, "blocks", 0) == 1;
     Box::new(move |node, lanes| disk(blocks, node, lanes))
 }
@@ -56,6 +56,19 @@ pub(super) fn options(scenario: &Scenario, token: &str, trace: bool) -> Options 
 /// # Errors
 /// The scenario is none of this system.
 pub fn build(scenario: &Scenario, token: &str, trace: bool) -> Result<Trial, String> {
+    build_on(scenario, token, trace, disk_of(scenario))
+}
+
+/// The same on disks of somebody's choice.
+///
+/// # Errors
+/// Those of [`build`].
+pub(crate) fn build_on(
+    scenario: &Scenario,
+    token: &str,
+    trace: bool,
+    disks: Box<Disks>,
+) -> Result<Trial, String> {
     let plan = Plan::new(scenario)?;
     let (people, view, recovered) = (plan.people.clone(), plan.view.clone(), plan.recovered.clone());
     let book: Shared = Rc::new(RefCell::new(Book::default()));
@@ -69,7 +82,7 @@ pub fn build(scenario: &Scenario, token: &str, trace: bool) -> Result<Trial, Str
         links: Box::new(move |_, _| Some(mode)),
         checkers: vec![Box::new(Watching(watch.clone()))],
         strategies: Box::new(move |incident| strategy::of(incident, &corrupted)),
-        disks: disk_of(scenario),
+        disks,
         words: Box::new(AstroWords { profile }),
         kinds: Box::new(move |_, body| super::words::kind(profile, body)),
         options: options(scenario, token, trace),
