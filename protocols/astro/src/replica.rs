@@ -10,6 +10,7 @@ mod desk;
 mod endorse;
 mod feed;
 mod lane;
+mod patience;
 mod profile_i;
 mod pull;
 mod receipts;
@@ -299,7 +300,7 @@ impl<B: Carrier> Replica<B> {
                 Some(credit) => self.count_credit(&credit, turn),
                 None => turn.blame(from, Fault::BadCredit),
             },
-            Made::Admitted { ticket, line, key } => self.on_admitted(ticket, line, key, turn),
+            Made::Admitted { orders } => self.on_admitted(orders, turn),
             Made::Built(opened, payload) => self.on_built(&opened, payload, turn),
             Made::Signed(receipt) => self.on_receipt_signed(receipt, turn),
             Made::Receipt { from, receipt } => match receipt {
