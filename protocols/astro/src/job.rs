@@ -106,16 +106,12 @@ pub enum Work {
         /// The word.
         word: Witnessed,
     },
-    /// Checks an owner's signature on an order.
+    /// Checks owners' signatures on orders, all at once.
     Admit {
-        /// Of the order.
-        ticket: u64,
-        /// The entry.
-        line: Line,
         /// The cluster.
         view: Arc<View>,
-        /// The owner's.
-        key: PublicKey,
+        /// Tickets, entries, and the keys of their owners.
+        orders: Vec<(u64, Line, PublicKey)>,
     },
     /// Puts this node's next batch together.
     Build {
@@ -257,14 +253,10 @@ pub enum Made {
         /// The word, if it is signed well.
         word: Option<Witnessed>,
     },
-    /// An order's signature was checked.
+    /// Orders' signatures were checked.
     Admitted {
-        /// Of the order.
-        ticket: u64,
-        /// The entry.
-        line: Line,
-        /// The key under which its signature is good.
-        key: Option<PublicKey>,
+        /// Tickets, entries, and the keys under which their signatures are good.
+        orders: Vec<(u64, Line, Option<PublicKey>)>,
     },
     /// Keys were read: those that are none are absent.
     Points {
@@ -427,7 +419,7 @@ impl Work {
                     witness::claim(&view, from, &word).is_some_and(|claim| claim.verify(keys).is_ok());
                 Made::Looked { from, word: is_good.then_some(word) }
             }
-            Self::Admit { ticket, line, view, key } => admitted(ticket, line, (&view, key), keys),
+            Self::Admit { view, orders } => Made::Admitted { orders: admitted(orders, &view, keys) },
             Self::Vouch { view, me, of, ids, digests, open, to } => {
                 let root = root(&digests);
                 let statement = Credited { context: view.context, root, open: open.digest() };
@@ -514,11 +506,12 @@ impl Work {
                 Cost { sign: 1, hashed: 64 * digests.len() as u64, ..Cost::default() }
             }
             Self::Sign { .. } => Cost { sign: 1, ..Cost::default() },
-            Self::Admit { .. }
-            | Self::Look { .. }
-            | Self::Receipt { .. }
-            | Self::Credit { .. }
-            | Self::CutSign { .. } => Cost { verify: 1, ..Cost::default() },
+            Self::Admit { orders, .. } => {
+                Cost { batch_verify: u32::try_from(orders.len()).unwrap_or(u32::MAX), ..Cost::default() }
+            }
+            Self::Look { .. } | Self::Receipt { .. } | Self::Credit { .. } | Self::CutSign { .. } => {
+                Cost { verify: 1, ..Cost::default() }
+            }
             Self::Root { counted, .. } => {
                 // A leaf of some 700 bytes with its salt and its rest, and a node of as many above it.
                 Cost { sign: 1, hashed: 1_400 * counted.accounts.len() as u64, ..Cost::default() }
@@ -559,14 +552,27 @@ impl Work {
     }
 }
 
-/// Checks an owner's signature on an order.
-fn admitted(ticket: u64, line: Line, (view, key): (&View, PublicKey), keys: &Keys) -> Made {
-    let statement = Authorized { entry: Digests::default().entry(&line.entry) };
-    let is_good = match line.auth {
-        Auth::Owner(signature) => owner_claim(view, statement, key, signature).verify(keys).is_ok(),
-        Auth::Institution | Auth::Together | Auth::Straggler(_) => false,
+/// Checks owners' signatures on orders; who vouches for nobody's has none.
+fn admitted(
+    orders: Vec<(u64, Line, PublicKey)>,
+    view: &View,
+    keys: &Keys,
+) -> Vec<(u64, Line, Option<PublicKey>)> {
+    let digests = Digests::default();
+    let claim = |(_, line, key): &(u64, Line, PublicKey)| match line.auth {
+        Auth::Owner(signature) => {
+            Some(owner_claim(view, Authorized { entry: digests.entry(&line.entry) }, *key, signature))
+        }
+        Auth::Institution | Auth::Together | Auth::Straggler(_) => None,
     };
-    Made::Admitted { ticket, line, key: is_good.then_some(key) }
+    let claims: Vec<Option<Claim<Authorized>>> = orders.iter().map(claim).collect();
+    let is_signed: Vec<bool> = claims.iter().map(Option::is_some).collect();
+    let mut checked = verify_all(claims.into_iter().flatten().collect(), keys).into_iter();
+    let judged = orders.into_iter().zip(is_signed).map(|((ticket, line, key), is_signed)| {
+        let is_good = is_signed && checked.next().is_some_and(|checked| checked.is_ok());
+        (ticket, line, is_good.then_some(key))
+    });
+    judged.collect()
 }
 
 fn is_signed(view: &View, from: NodeId, sign: &CutSign, keys: &Keys) -> bool {

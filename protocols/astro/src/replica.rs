@@ -11,6 +11,7 @@ mod distil;
 mod endorse;
 mod feed;
 mod lane;
+mod patience;
 mod profile_i;
 mod pull;
 mod receipts;
@@ -307,7 +308,7 @@ impl<B: Carrier> Replica<B> {
                 Some(credit) => self.count_credit(&credit, turn),
                 None => turn.blame(from, Fault::BadCredit),
             },
-            Made::Admitted { ticket, line, key } => self.on_admitted(ticket, line, key, turn),
+            Made::Admitted { orders } => self.on_admitted(orders, turn),
             Made::Points { registrar, from, keys } => self.on_points(registrar, from, &keys),
             Made::Invited(invited) => self.on_invited(invited, turn),
             Made::AddedUp { number, owners, signature } => {

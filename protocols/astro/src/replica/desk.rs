@@ -27,6 +27,8 @@ pub(super) const RETRY_MS: u32 = 50;
 const WAITING_BATCHES: u32 = 4;
 /// Bytes that what an entry is backed with takes in a batch beside the dependencies.
 const BACKING_BYTES: usize = 16;
+/// Owners' signatures on orders that are checked at once.
+const CHECKED_MAX: usize = 1_024;
 /// Batches under way while which an entry waits for others.
 const FLIGHTS: u64 = 2;
 
@@ -38,6 +40,10 @@ pub(super) struct Desk {
     /// Oldest first, each with the bytes that it takes.
     lines: VecDeque<(Line, usize)>,
     bytes: usize,
+    /// What owners signed and nobody has checked, oldest first, with its ticket and the owner's key.
+    unchecked: VecDeque<(u64, Line, PublicKey)>,
+    /// How many of those that came before it are being checked.
+    checking: usize,
     openings: Vec<Opening>,
     is_building: bool,
     is_armed: bool,
@@ -72,7 +78,17 @@ impl Desk {
     }
 
     fn count(&self) -> u32 {
-        u32::try_from(self.lines.len() + self.openings.len()).unwrap_or(u32::MAX)
+        let unchecked = self.unchecked.len() + self.checking;
+        u32::try_from(self.lines.len() + self.openings.len() + unchecked).unwrap_or(u32::MAX)
+    }
+
+    /// What is to be checked next, once what was is.
+    fn next_unchecked(&mut self) -> Option<Vec<(u64, Line, PublicKey)>> {
+        if self.checking > 0 || self.unchecked.is_empty() {
+            return None;
+        }
+        self.checking = self.unchecked.len().min(CHECKED_MAX);
+        Some(self.unchecked.drain(..self.checking).collect())
     }
 
     /// The place of whatever its payer calls as this entry: a name of one payer is none of another's.
@@ -190,11 +206,12 @@ impl Desk {
     pub(super) fn bytes(&self) -> u64 {
         let lines =
             self.lines.len() * 2 * size_of::<(Line, usize)>() + self.openings.len() * size_of::<Opening>();
+        let unchecked = (self.unchecked.len() + self.checking) * 2 * size_of::<(u64, Line, PublicKey)>();
         let named = size_of::<(u128, EntryId)>() + size_of::<((AccountId, u128), EntryId)>();
         let names =
             self.names.len() * named + (self.fresh.len() + 2 * self.queued.len()) * size_of::<EntryId>();
         let own = self.own.values().map(Own::bytes).sum::<u64>();
-        (lines + 2 * names) as u64 + self.offers.bytes() + own
+        (lines + unchecked + 2 * names) as u64 + self.offers.bytes() + own
     }
 }
 
@@ -222,28 +239,40 @@ impl<B: Carrier> Replica<B> {
         self.admit(ticket, Line { entry: entry.into(), auth: Auth::Institution }, None, turn);
     }
 
-    /// An entry that its owner signed.
+    /// An entry that its owner signed. Its signature is checked with those of all that came while others' were.
     pub(super) fn on_signed_order(&mut self, ticket: u64, line: Line, turn: &mut Turn<'_, Self>) {
         match self.ledger.owner(line.entry.id) {
+            Some(Owner::SelfSigned(_) | Owner::Distilled { .. }) if self.room() == 0 => {
+                refuse(ticket, Refusal::Busy(RETRY_MS), turn);
+            }
             Some(Owner::SelfSigned(key) | Owner::Distilled { single: key, .. }) => {
-                compute(turn, Work::Admit { ticket, line, view: Arc::clone(&self.config.view), key });
+                self.desk.unchecked.push_back((ticket, line, key));
+                self.check_orders(turn);
             }
             Some(Owner::Custodial(_)) => refuse(ticket, Refusal::Ledger(Code::Unauthorized), turn),
             None => refuse(ticket, Refusal::Ledger(self.ledger.unknown(line.entry.id.spender)), turn),
         }
     }
 
+    fn check_orders(&mut self, turn: &mut Turn<'_, Self>) {
+        if let Some(orders) = self.desk.next_unchecked() {
+            compute(turn, Work::Admit { view: Arc::clone(&self.config.view), orders });
+        }
+    }
+
     pub(super) fn on_admitted(
         &mut self,
-        ticket: u64,
-        line: Line,
-        key: Option<PublicKey>,
+        orders: Vec<(u64, Line, Option<PublicKey>)>,
         turn: &mut Turn<'_, Self>,
     ) {
-        match key {
-            Some(_) => self.admit(ticket, line, key, turn),
-            None => refuse(ticket, Refusal::Ledger(Code::Unauthorized), turn),
+        self.desk.checking = 0;
+        for (ticket, line, key) in orders {
+            match key {
+                Some(_) => self.admit(ticket, line, key, turn),
+                None => refuse(ticket, Refusal::Ledger(Code::Unauthorized), turn),
+            }
         }
+        self.check_orders(turn);
     }
 
     /// Takes an entry, if this replica may endorse it.

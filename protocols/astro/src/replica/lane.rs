@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use synod_crypto::{Hash, PublicKey};
 use synod_ledger::{EntryId, Opening, Units};
+use synod_machine::Time;
 use synod_machine::broadcast::Except;
+use synod_quorum::NodeId;
 
+use super::patience::Patience;
 use crate::batch::Opened;
 use crate::config::Parameters;
 use crate::together::Signer;
@@ -95,6 +98,8 @@ impl Batch {
 pub(super) struct Reliance {
     pub(super) opened: Arc<Opened>,
     pub(super) keys: Vec<Option<Signer>>,
+    /// Since when it waits.
+    pub(super) since: Time,
 }
 
 /// What was found of the owners' signatures of a batch.
@@ -126,6 +131,8 @@ pub(super) struct Lane {
     pub(super) reliance: Option<Reliance>,
     /// What was found of owners' signatures, by batch.
     pub(super) looks: BTreeMap<u64, Looks>,
+    /// How long others are waited for who check them.
+    pub(super) patience: Patience,
     pub(super) batches: BTreeMap<u64, Batch>,
     /// The accounts of all batches up to this one are open.
     pub(super) opened: u64,
@@ -152,13 +159,21 @@ impl Lane {
         self.looks.entry(sequence).or_default()
     }
 
+    /// A member speaks of a batch, which may wait for that.
+    pub(super) fn hear(&mut self, from: NodeId, sequence: u64, now: Time) {
+        let waits = self.reliance.as_ref().filter(|reliance| reliance.opened.lot().sequence == sequence);
+        if let Some(member) = from.member() {
+            self.patience.hear(member, sequence, waits.map(|reliance| reliance.since), now);
+        }
+    }
+
     /// Bytes that words on owners' signatures take, of so many members.
     pub(super) fn looks_max(members: u64, parameters: &Parameters) -> u64 {
         let words =
             (parameters.lane_window + LOOKED) * (members + 1) * 2 * size_of::<(u8, Witnessed)>() as u64;
         let batch = u64::from(parameters.payload_max())
             + u64::from(parameters.batch_max) * size_of::<Option<Signer>>() as u64;
-        words + (LOOKED + 2) * 8 * batch
+        words + (LOOKED + 2) * 8 * batch + Patience::bytes_max(members)
     }
 
     fn looks_bytes(&self) -> u64 {
@@ -169,7 +184,7 @@ impl Lane {
             .chain(waits)
             .map(|(opened, keys)| opened.bytes() + (keys.len() * size_of::<Option<Signer>>()) as u64);
         let words: usize = self.looks.values().map(|looks| looks.words.len() + 1).sum();
-        batches.sum::<u64>() + (words * 2 * size_of::<(u8, Witnessed)>()) as u64
+        batches.sum::<u64>() + (words * 2 * size_of::<(u8, Witnessed)>()) as u64 + self.patience.bytes()
     }
 
     /// Counts accounts as opened, each once.

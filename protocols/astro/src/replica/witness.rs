@@ -2,7 +2,7 @@
 //!
 //! Who is no witness of a batch waits for the words of f members beside the representative, and checks by itself where one of them finds
 //! something bad or speaks of other keys, or where too few speak in time: relying saves work, and is never needed. Whoever
-//! checks says what it found, as a witness does.
+//! checks says what it found, as a witness does. How long is in time: [`super::patience`].
 
 use std::sync::Arc;
 
@@ -50,10 +50,12 @@ impl<B: Carrier> Replica<B> {
             Verify::Witness { margin } if self.witnesses(lot, margin).contains(self.config.me) => {
                 self.bear_witness(opened, keys, turn);
             }
-            Verify::Witness { .. } => {
-                let resend = self.config.parameters.resend;
-                self.lane_mut(lot.source).reliance = Some(Reliance { opened, keys });
-                turn.arm(Timer::Witness(lot), resend);
+            Verify::Witness { margin } => {
+                let (usual, since) = (self.config.parameters.resend, turn.now());
+                let (witnesses, wanted) = (self.witnesses(lot, margin), self.quorums.faulty());
+                let lane = self.lane_mut(lot.source);
+                lane.reliance = Some(Reliance { opened, keys, since });
+                turn.arm(Timer::Witness(lot), lane.patience.span(witnesses, wanted, usual));
                 self.rely(lot.source, turn);
             }
         }
@@ -91,6 +93,7 @@ impl<B: Carrier> Replica<B> {
         let Some(lane) = self.lanes.get_mut(&word.lot.source).filter(|_| is_told) else {
             return turn.blame(from, Fault::BadWitness);
         };
+        lane.hear(from, word.lot.sequence, turn.now());
         let is_near =
             word.lot.sequence > lane.looked_from() && word.lot.sequence <= lane.judged.saturating_add(window);
         let is_new =
@@ -115,7 +118,7 @@ impl<B: Carrier> Replica<B> {
     /// Takes the word of others on the batch that waits for it, once enough have said that it is good; checks where one says otherwise.
     fn rely(&mut self, source: u8, turn: &mut Turn<'_, Self>) {
         let lane = self.lane_mut(source);
-        let Some(Reliance { opened, keys }) = &lane.reliance else { return };
+        let Some(Reliance { opened, keys, .. }) = &lane.reliance else { return };
         let (lot, digest, of) = (opened.lot(), opened.digest, Looked::over_keys(keys));
         let none = Looks::default();
         let words = lane.looks.get(&lot.sequence).unwrap_or(&none).words.values();
@@ -130,7 +133,7 @@ impl<B: Carrier> Replica<B> {
             return;
         }
         let taken = self.lane_mut(source).reliance.take();
-        let Some(Reliance { opened, keys }) = taken else { unreachable!("it was there") };
+        let Some(Reliance { opened, keys, .. }) = taken else { unreachable!("it was there") };
         turn.disarm(Timer::Witness(lot));
         turn.applied(Rule::Rely);
         let keys = keys.into_iter().map(|key| key.map(|signer| signer.single)).collect();
@@ -139,7 +142,7 @@ impl<B: Carrier> Replica<B> {
 
     /// Checks the batch that waits for others' words by itself.
     fn check_alone(&mut self, source: u8, turn: &mut Turn<'_, Self>) {
-        if let Some(Reliance { opened, keys }) = self.lane_mut(source).reliance.take() {
+        if let Some(Reliance { opened, keys, .. }) = self.lane_mut(source).reliance.take() {
             turn.disarm(Timer::Witness(opened.lot()));
             turn.applied(Rule::CheckAlone);
             self.bear_witness(opened, keys, turn);
@@ -149,9 +152,17 @@ impl<B: Carrier> Replica<B> {
     /// Too few spoke in time.
     pub(super) fn on_witness_due(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
         let reliance = self.lanes.get(&lot.source).and_then(|lane| lane.reliance.as_ref());
-        if reliance.is_some_and(|reliance| reliance.opened.lot() == lot) {
-            self.check_alone(lot.source, turn);
-        }
+        let Some(since) = reliance.filter(|reliance| reliance.opened.lot() == lot).map(|one| one.since)
+        else {
+            return;
+        };
+        let Verify::Witness { margin } = self.config.parameters.verify else { return };
+        let mut silent = self.witnesses(lot, margin);
+        let lane = self.lane_mut(lot.source);
+        let spoke = lane.looks.get(&lot.sequence).into_iter().flat_map(|looks| looks.words.keys());
+        spoke.for_each(|member| silent = silent.without(NodeId(u32::from(*member))));
+        lane.patience.give_up(silent, (lot.sequence, since));
+        self.check_alone(lot.source, turn);
     }
 
     /// A batch is certified: its endorsement waits for no words any more.

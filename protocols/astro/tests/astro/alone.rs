@@ -28,6 +28,8 @@ pub(crate) struct Alone {
     pub(crate) blamed: Vec<&'static str>,
     /// What it had done beside its handlers, but for the broadcast.
     pub(crate) works: Vec<Work>,
+    /// Its timers, and after how long they were to fire when they were armed.
+    pub(crate) armed: BTreeMap<Timer, Span>,
     blobs: BTreeMap<Hash, Bytes>,
     /// Whether its batches are put together.
     pub(crate) builds: bool,
@@ -113,6 +115,7 @@ impl Alone {
             told: Vec::new(),
             blamed: Vec::new(),
             works: Vec::new(),
+            armed: BTreeMap::new(),
             blobs,
             builds: true,
         };
@@ -156,6 +159,8 @@ impl Alone {
                         }
                         events.push(Event::Done(job.run(&keys(0))));
                     }
+                    Effect::Arm { timer, after } => drop(self.armed.insert(timer, after)),
+                    Effect::Disarm(timer) => drop(self.armed.remove(&timer)),
                     Effect::Persist(record) => self.kept.push(record),
                     Effect::Send { message, .. } => self.sent.push(message),
                     Effect::Output(output) => self.told.push(output),

@@ -15,6 +15,7 @@ mod golden;
 mod keeping;
 mod lies;
 mod offers;
+mod orders;
 mod owners;
 mod payments;
 mod proofs;

@@ -197,6 +197,39 @@ fn behind_silent_witnesses_a_member_checks_by_itself() {
     assert_eq!(checks(&alone), 1, "once");
 }
 
+/// Batches 2, 5, 8 and 11 of lane 3 have member 2 as their witness, which is late, late again, silent, and silent.
+#[test]
+fn a_witness_that_comes_late_is_waited_for_longer_and_a_silent_one_is_not() {
+    let (mut alone, mut last) = relying(2);
+    let (usual, mut head, mut waits) = (alone.parameters.resend, genesis(signing(3)), Vec::new());
+    for (n, late) in (1..=10).zip([3, 0, 0, 90, 0, 0, 0, 0, 0, 0]) {
+        let line = signed(EntryId { spender: signing(3), n }, head, pay(custodial(1), 1), u128::from(n));
+        head = digest(&line.entry);
+        let opened = batch(n + 1, last, Vec::new(), vec![line]);
+        last = opened.digest;
+        alone.hear(3, prepare(&opened));
+        let timer = Timer::Witness(opened.lot());
+        // Of the others member 0 is a witness itself, and member 1 speaks at once.
+        match (n + 1) % 3 {
+            0 => assert!(!alone.armed.contains_key(&timer)),
+            1 => alone.hear(1, said(word(1, &opened, &wanted(&opened), true))),
+            _ => {
+                waits.push(alone.armed[&timer]);
+                alone.now = alone.now + alone.armed[&timer];
+                alone.run(Event::Timer(timer));
+                alone.now = alone.now + usual.times(late);
+                if late > 0 {
+                    alone.hear(2, said(word(2, &opened, &wanted(&opened), true)));
+                }
+            }
+        }
+        assert_eq!(alone.lists(&opened), [vec![]], "batch {} is endorsed", n + 1);
+        alone.certify(&opened, crate::forge::ALL);
+    }
+    assert_eq!(waits, [usual, usual.times(8), usual.times(8), usual]);
+    assert_eq!(checks(&alone), 4 + 3, "four alone, three as a witness");
+}
+
 #[test]
 fn a_batch_that_others_certified_meanwhile_waits_for_no_witness() {
     let (mut alone, head) = relying(2);

@@ -44,12 +44,16 @@ impl Prices {
             lines.iter().map(|line| Bank::owner(line.entry.id.spender).public()).collect();
         let member = Bank::keys(0);
         let view = || Arc::clone(&bank.view);
-        let admits = lines.iter().zip(&keys).map(|(line, key)| {
-            Own::Own(Work::Admit { ticket: 0, line: line.clone(), view: view(), key: *key })
-        });
+        let admits = lines
+            .iter()
+            .zip(&keys)
+            .map(|(line, key)| Own::Own(Work::Admit { view: view(), orders: vec![(0, line.clone(), *key)] }));
         let admits: Vec<Own> = admits.collect();
         let (admitted, verify) = timed(|| admits.into_iter().map(|job| job.run(&member)).collect::<Vec<_>>());
-        let is_good = |done: &_| matches!(done, synod_astro::Done::Own(Made::Admitted { key: Some(_), .. }));
+        let is_good = |done: &_| match done {
+            synod_astro::Done::Own(Made::Admitted { orders }) => orders.iter().all(|(.., key)| key.is_some()),
+            _ => false,
+        };
         let content = Content { lines, ..Content::default() };
         let (lot, prev) = (Lot { source: 0, sequence: 1 }, Hash::ZERO);
         let build = Work::Build { shard: bank.view.context.shard, lot, prev, content, withs: None };
