@@ -53,6 +53,15 @@ pub enum Profile {
 }
 
 impl Profile {
+    /// The usual most entries of one batch.
+    #[must_use]
+    pub const fn batch_max(self) -> u32 {
+        match self {
+            Self::I | Self::II => 256,
+            Self::Funded => 4_096,
+        }
+    }
+
     /// Whether an entry is endorsed only where it is funded.
     #[must_use]
     pub const fn funds_first(self) -> bool {
@@ -138,7 +147,7 @@ impl Default for Parameters {
     fn default() -> Self {
         Self {
             profile: Profile::Funded,
-            batch_max: 4_096,
+            batch_max: Profile::Funded.batch_max(),
             batch_bytes: 256 << 10,
             batch_wait: Span::millis(5),
             window: 1_024,
@@ -164,11 +173,7 @@ impl Parameters {
     /// The usual ones of a profile.
     #[must_use]
     pub fn of(profile: Profile) -> Self {
-        let usual = Self { profile, ..Self::default() };
-        match profile {
-            Profile::I | Profile::II => Self { batch_max: 256, ..usual },
-            Profile::Funded => usual,
-        }
+        Self { profile, batch_max: profile.batch_max(), ..Self::default() }
     }
 
     /// Longest payload that the broadcast has to carry, in bytes.

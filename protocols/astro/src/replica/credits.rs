@@ -104,6 +104,14 @@ impl Claims {
 }
 
 impl<B: Carrier> Replica<B> {
+    /// What has settled and was not collected by those who were paid, all of it together; nothing but in profile II.
+    #[must_use]
+    pub fn unspent(&self) -> Total {
+        let each = self.ledger.all_unspent();
+        let sums = each.map(|((to, _), unspent)| crate::dependency::paid_to(&unspent.entry, to));
+        sums.fold(Total::ZERO, |all, sum| all.checked_add(sum).expect("2^96 payments are none"))
+    }
+
     fn has_credits(&self) -> bool {
         self.config.parameters.profile.credits()
     }

@@ -156,6 +156,58 @@ fn payments_that_owners_sign_tell_what_signing_costs_them_and_what_members_check
     rig.refused("bench pay --ownership distilled", "SYN-1001", 2);
 }
 
+#[test]
+fn each_profile_of_payments_is_measured_and_told_beside_its_own_model() {
+    let small = "--accounts 40 --inflight 256 --for 1s --warmup 0s --repeat 1";
+    for (profile, batch) in [("I", 256), ("II", 256), ("II-F", 4_096)] {
+        let (told, own) = ran(&format!("pay --profile {profile} {small}"));
+        let config = &own["config"];
+        assert_eq!((&config["profile"], &config["batch"]), (&profile.into(), &batch.into()));
+        assert!(own["model_pps"].as_f64() > Some(0.0) && own["ratio"].get("model").is_some(), "{own}");
+        assert!(own["unit_costs"]["sign_us"].as_f64() > Some(0.0), "{own}");
+        assert_eq!(
+            (&told["audit"]["books_equal"], &told["audit"]["conserved"]),
+            (&true.into(), &true.into())
+        );
+    }
+    let rig = Rig::new();
+    for line in ["--profile III", "--profile II --shards 2", "--profile I --workload smallbank"] {
+        rig.refused(&format!("bench pay {line}"), "SYN-1001", 2);
+    }
+    rig.refused("bench pay --profile II --ownership self --verify witness", "SYN-1001", 2);
+    rig.refused("bench pay --profile I --part processes", "SYN-1001", 2);
+}
+
+#[test]
+fn shards_that_pay_each_other_tell_how_much_crosses_and_lose_nothing() {
+    let small = "pay --shards 2 --accounts 160 --batch 64 --inflight 256 --for 1s --warmup 0s --repeat 1";
+    let (told, own) = ran(&format!("{small} --workload smallbank --cross-shard 0.125"));
+    let config = &own["config"];
+    assert_eq!((&config["shards"], &config["workload"]), (&2.into(), &"smallbank".into()));
+    assert_eq!(config["cross_shard"], 0.125);
+    let run = &own["runs"][0];
+    // As drawn: some 12 of a hundred, of however many there were.
+    let share = run["cross_shard_share"].as_f64().expect("transactions");
+    assert!(share > 0.0 && share < 0.4, "{run}");
+    assert!(run["transactions"].as_u64() > Some(0), "{run}");
+    assert_eq!((&told["audit"]["books_equal"], &told["audit"]["conserved"]), (&true.into(), &true.into()));
+    let rig = Rig::new();
+    assert!(rig.refused(&format!("bench {small} --i-am-a-test"), "SYN-6009", 8).contains("1 lost"));
+    for line in [
+        "--cross-shard 0.1",
+        "--shards 2 --cross-shard 1.5",
+        "--shards 2 --workload smallbank --cross-shard 0.5",
+        "--shards 0",
+        "--shards 2 --accounts 7",
+        "--workload smallbank --ownership self",
+        "--workload auction",
+        "--shards 2 --part processes",
+        "--workload smallbank --part processes",
+    ] {
+        rig.refused(&format!("bench pay {line}"), "SYN-1001", 2);
+    }
+}
+
 const CHOP: &str = "chop --clients 2048 --batch 512 --pool 4 --for 100ms --warmup 0s --repeat 2";
 
 #[test]

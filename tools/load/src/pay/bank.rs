@@ -1,88 +1,138 @@
-//! Institutions, their customers, and what they order.
+//! Institutions in their shards, their customers' accounts, and what a replica starts from.
 
-use crate::workload::mix;
+use super::channel::Carries;
+use super::orders::draft;
+use super::plan::{Ownership, PayPlan, Workload};
+use super::smallbank::Smallbank;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-use synod_astro::{Batches, Config, Draft, Parameters, Setup, Verify};
-use synod_broadcast::{SignedBroadcast, signed};
+use synod_astro::{Config, Draft, Neighbour, Parameters, Profile, Setup, Shards, WINDOW_MAX};
+use synod_broadcast::signed::Certificate;
+use synod_crypto::bls::BenchFamily;
 use synod_crypto::{Hash, Keys, Seed};
 use synod_host::pay::view_of;
-use synod_ledger::{AccountId, Flags, Kind, LEGS_MAX, Leg, Opening, Owner, Terms, Units, UserData};
+use synod_ledger::{AccountId, Kind, LEGS_MAX, Leg, Opening, Owner, Terms, Units, UserData};
+use synod_machine::Span;
 use synod_machine::broadcast::View;
 use synod_quorum::{Epoch, Member, NodeId, Roster};
 
-/// What every customer has at first.
+/// What every account has at first.
 pub(super) const FUNDS: u64 = 1 << 40;
-const LEDGER: u32 = 978;
+pub(super) const LEDGER: u32 = 978;
+/// The number of an institution's first account that is given money.
+pub(super) const FIRST: u64 = 2;
 
-/// Who signs for customers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ownership {
-    /// Their institution: a batch is its word.
-    Custodial,
-    /// They themselves, each payment.
-    SelfSigned,
-}
-
-/// How payments are measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PayPlan {
-    /// Replicas, 3f + 1.
-    pub nodes: u8,
-    /// Customers of all institutions.
-    pub accounts: u32,
-    /// Who signs for them.
-    pub ownership: Ownership,
-    /// Who checks what they sign.
-    pub verify: Verify,
-    /// Most payments of a batch.
-    pub batch: u32,
-    /// Payments on their way at each replica.
-    pub inflight: u32,
-    /// Time before measuring.
-    pub warmup: Duration,
-    /// Time measured.
-    pub span: Duration,
+/// Where an institution is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) shard: u16,
+    pub(super) id: u8,
 }
 
 /// The institutions of a plan.
 #[derive(Clone, Debug)]
 pub struct Bank {
     pub(super) plan: PayPlan,
-    pub(super) view: Arc<View>,
+    /// By shard.
+    views: Vec<Arc<View>>,
     /// Unsettled entries per account.
     pub(super) window: u64,
-    genesis: Vec<Opening>,
+    /// What its customers do, in Smallbank.
+    pub(super) smallbank: Option<Smallbank>,
 }
 
-fn seed(id: u8) -> Seed {
+fn seed(Place { shard, id }: Place) -> Seed {
     let mut secret = [0x70; 32];
-    secret[0] = id;
+    let [low, high] = shard.to_le_bytes();
+    (secret[0], secret[1], secret[2]) = (id, low, high);
     Seed::new(secret)
 }
 
 impl Bank {
-    /// The institutions of a plan; `None` where no roster has so many members.
-    #[must_use]
-    pub fn new(plan: PayPlan) -> Option<Self> {
-        let members = (0..plan.nodes).map(|id| Member { key: seed(id).public(), power: 1 });
-        let roster = Roster::new(Epoch(1), members.collect()).ok()?;
-        let cluster = Hash::of(b"synod bench pay");
-        let view = Arc::new(view_of(cluster, roster));
-        let genesis = (0..plan.nodes).flat_map(|registrar| openings(&plan, registrar)).collect();
-        let window = Parameters::default().window;
-        Some(Self { plan, view, window, genesis })
+    /// The institutions of a plan.
+    ///
+    /// # Errors
+    /// The plan is of no system, in words.
+    pub fn new(plan: PayPlan) -> Result<Self, &'static str> {
+        if let Some(fault) = plan.fault() {
+            return Err(fault);
+        }
+        let view = |shard: u16| {
+            let member = |id| Member { key: seed(Place { shard, id }).public(), power: 1 };
+            let roster = Roster::new(Epoch(1), (0..plan.nodes).map(member).collect()).ok()?;
+            let cluster = Hash::of(b"synod bench pay");
+            let View { cluster, roster, mut context } = view_of(cluster, roster);
+            context.shard = shard;
+            Some(Arc::new(View { cluster, roster, context }))
+        };
+        let views: Option<Vec<_>> = (0..plan.shards).map(view).collect();
+        let views = views.ok_or("no roster has so many members")?;
+        let clients = plan.customers() * u64::from(plan.nodes) * u64::from(plan.shards);
+        let smallbank =
+            match plan.workload {
+                Workload::Pay => None,
+                Workload::Smallbank => {
+                    let drawn = Smallbank::new(7, clients, plan.shards, plan.cross);
+                    Some(drawn.map_err(
+                        |_| "each shard has two customers, and 40 of 100 transactions have a partner",
+                    )?)
+                }
+            };
+        // A till pays a fifth of all that its institution's customers do.
+        let window = if smallbank.is_some() { WINDOW_MAX } else { Parameters::default().window };
+        Ok(Self { plan, views, window, smallbank })
+    }
+
+    /// All institutions.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<> {
+        let nodes = self.plan.nodes;
+        (0..self.plan.shards).flat_map(move |shard| (0..nodes).map(move |id| Place { shard, id }))
+    }
+
+    /// An institution's number among all.
+    pub(super) fn number(&self, Place { shard, id }: Place) -> usize {
+        usize::from(shard) * usize::from(self.plan.nodes) + usize::from(id)
+    }
+
+    /// How a member of `shard` calls an institution: members of other shards are its guests.
+    pub(super) fn node(&self, shard: u16, of: Place) -> NodeId {
+        if of.shard == shard {
+            return NodeId(u32::from(of.id));
+        }
+        let number = u32::try_from(self.number(of)).unwrap_or(u32::MAX);
+        NodeId(NodeId::GUESTS.0.saturating_add(number))
+    }
+
+    /// Whom a member of `shard` calls so, among all.
+    pub(super) fn number_of(&self, shard: u16, node: NodeId) -> usize {
+        let id = match node.0.checked_sub(NodeId::GUESTS.0) {
+            None => u32::from(shard) * u32::from(self.plan.nodes) + node.0,
+            Some(number) => number,
+        };
+        usize::try_from(id).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn view(&self, shard: u16) -> Option<&Arc<View>> {
+        self.views.get(usize::from(shard))
     }
 
     /// Customers of each institution.
     pub(super) fn customers(&self) -> u64 {
-        customers(&self.plan)
+        self.plan.customers()
+    }
+
+    /// Accounts of each institution that are given money.
+    fn funded(&self) -> u64 {
+        match self.plan.workload {
+            Workload::Pay => self.customers(),
+            // A till, and two of each.
+            Workload::Smallbank => 1 + 2 * self.customers(),
+        }
     }
 
     /// The keys of a member.
-    pub(super) fn keys(id: u8) -> Keys {
-        Keys::ed25519(&seed(id), [9; 32])
+    pub(super) fn keys(of: Place) -> Keys {
+        Keys::ed25519(&seed(of), [9; 32])
     }
 
     /// The keys of a customer who signs.
@@ -90,106 +140,155 @@ impl Bank {
         Keys::ed25519(&Seed::new(Hash::of_value("synod bench owner", &id).0), [9; 32])
     }
 
-    pub(super) fn genesis(&self) -> &[Opening] {
-        &self.genesis
+    /// The accounts of a shard.
+    pub(super) fn genesis(&self, shard: u16) -> Vec<Opening> {
+        (0..self.plan.nodes).flat_map(|id| self.openings(Place { shard, id })).collect()
     }
 
-    /// What the replica of a member starts from.
-    pub(super) fn setup(&self, me: u8) -> Setup<SignedBroadcast<Batches>> {
-        let usual = Parameters::default();
+    /// The issuer of an institution and its customers.
+    fn openings(&self, of: Place) -> impl Iterator<Item = Opening> + use<> {
+        let (ownership, funded, cap) = (self.plan.ownership, self.funded(), self.cap());
+        let multi = if ownership == Ownership::Distilled { self.multi(of) } else { Vec::new() };
+        (1..funded + FIRST).map(move |local| {
+            let limit = if local == 1 { cap } else { Units(0) };
+            let id = account(of, local);
+            let owner = match ownership {
+                Ownership::SelfSigned if local > 1 => Owner::SelfSigned(Self::owner(id).public()),
+                Ownership::Distilled if local > 1 => {
+                    let at = usize::try_from(local - FIRST).unwrap_or(usize::MAX);
+                    let multi = multi.get(at).copied().unwrap_or([0; 48]);
+                    Owner::Distilled { single: Self::owner(id).public(), multi }
+                }
+                _ => Owner::Custodial(of.id),
+            };
+            let terms = Terms { owner, recovery: None, limit, code: 0, user_data: UserData::default() };
+            Opening { id, ledger: LEDGER, terms, limit_max: limit, representative: of.id }
+        })
+    }
+
+    /// The keys that customers sign with together: one family, so that what many sign is made by an addition each.
+    pub(super) fn family() -> BenchFamily {
+        BenchFamily::new(&Seed::new([0x71; 32]))
+    }
+
+    /// The place of a customer in the family.
+    pub(super) fn relative(&self, of: Place, local: u64) -> u32 {
+        let before = self.number(of) as u64 * self.customers();
+        u32::try_from(before + local.saturating_sub(FIRST)).unwrap_or(u32::MAX)
+    }
+
+    fn multi(&self, of: Place) -> Vec<[u8; 48]> {
+        let count = u32::try_from(self.customers()).unwrap_or(u32::MAX);
+        let keys = Self::family().keys(self.relative(of, FIRST), count);
+        keys.iter().map(synod_crypto::bls::BlsPublicKey::to_bytes).collect()
+    }
+
+    /// What the issuer of an institution may owe.
+    fn cap(&self) -> Units {
+        Units(u128::from(FUNDS) * u128::from(self.funded()))
+    }
+
+    fn parameters(&self, profile: Profile) -> Parameters {
+        let usual = Parameters::of(profile);
         // A payment and its authorization take less than so many bytes.
-        let line = if self.plan.ownership == Ownership::SelfSigned { 240 } else { 160 };
+        let line = if self.plan.ownership.signs() { 240 } else { 160 };
         let batch_bytes = self.plan.batch.saturating_mul(line).max(usual.batch_bytes);
         let (batch_max, window) = (self.plan.batch, self.window);
-        let parameters = Parameters { batch_max, batch_bytes, window, verify: self.plan.verify, ..usual };
-        let cap = Units(u128::from(FUNDS) * u128::from(self.customers()));
-        let me = NodeId(u32::from(me));
+        let is_distilled = self.plan.ownership == Ownership::Distilled;
+        let distil = if is_distilled { Span::millis(100) } else { Span::ZERO };
+        Parameters { batch_max, batch_bytes, window, verify: self.plan.verify, distil, ..usual }
+    }
+
+    /// The other shards, as members of one know them.
+    fn neighbours(&self, own: u16) -> Shards {
+        if self.plan.shards == 1 {
+            return Shards::default();
+        }
+        let others = (0_u16..).zip(&self.views).filter(|(shard, _)| *shard != own).map(|(shard, view)| {
+            let nodes = (0..self.plan.nodes).map(|id| self.node(own, Place { shard, id })).collect();
+            (shard, Neighbour { view: Arc::clone(view), nodes })
+        });
+        Shards::new::<Certificate>(others.collect())
+    }
+
+    /// What the replica of an institution starts from; `None` of one that is in no shard of the plan.
+    pub(super) fn setup<B: Carries>(&self, of: Place) -> Option<Setup<B>> {
+        let (me, view) = (NodeId(u32::from(of.id)), self.view(of.shard)?);
+        let parameters = self.parameters(B::PROFILE);
+        let channel = B::channel(view, me, &parameters);
         let config = Config {
             me,
-            view: Arc::clone(&self.view),
-            genesis: self.genesis.clone(),
-            caps: (0..self.plan.nodes).map(|id| (u32::from(id), cap)).collect::<BTreeMap<_, _>>(),
-            shards: synod_astro::Shards::default(),
+            view: Arc::clone(view),
+            genesis: self.genesis(of.shard),
+            caps: (0..self.plan.nodes).map(|id| (u32::from(id), self.cap())).collect::<BTreeMap<_, _>>(),
+            shards: self.neighbours(of.shard),
             parameters,
         };
-        let channel = signed::Setup::under(me, Arc::clone(&self.view), config.parameters.bounds());
-        Setup { config, channel: Box::new(channel) }
+        Some(Setup { config, channel })
     }
 
     /// Orders by which the issuer of an institution gives its customers their money.
-    pub(super) fn funding(&self, registrar: u8) -> Vec<Draft> {
-        let locals: Vec<u64> = (2..self.customers() + 2).collect();
+    pub(super) fn funding(&self, of: Place) -> Vec<Draft> {
+        let locals: Vec<u64> = (FIRST..self.funded() + FIRST).collect();
         let legs = |some: &[u64]| {
-            let leg = |local: &u64| Leg { to: account(registrar, *local), amount: Units(u128::from(FUNDS)) };
+            let leg = |local: &u64| Leg { to: account(of, *local), amount: Units(u128::from(FUNDS)) };
             some.iter().map(leg).collect::<Vec<_>>()
         };
         let chunks = locals.chunks(LEGS_MAX).zip(1_u128..);
         let order = |(some, transfer): (&[u64], u128)| {
             let legs = legs(some).try_into().ok()?;
-            Some(draft(account(registrar, 1), Kind::MultiPay(legs), transfer))
+            Some(draft(account(of, 1), Kind::MultiPay(legs), transfer))
         };
         chunks.filter_map(order).collect()
     }
 }
 
-/// An order of one unit, from a customer of `registrar` to anybody: both drawn from `draw`.
-pub(super) fn payment(bank: &Bank, registrar: u8, draw: &mut Draw, transfer: u128) -> Draft {
-    let customers = bank.customers();
-    let spender = account(registrar, 2 + draw.below(customers));
-    let registrar = u8::try_from(draw.below(u64::from(bank.plan.nodes))).unwrap_or(0);
-    let to = account(registrar, 2 + draw.below(customers));
-    // Nobody pays itself: who would pays its issuer.
-    let to = if to == spender { account(registrar, 1) } else { to };
-    draft(spender, Kind::Pay(Leg { to, amount: Units(1) }), transfer)
+pub(super) fn account(of: Place, local: u64) -> AccountId {
+    AccountId { shard: of.shard, registrar: u32::from(of.id), local }
 }
 
-/// A draft that says nothing but who pays whom.
-pub(super) fn draft(spender: AccountId, kind: Kind, transfer: u128) -> Draft {
-    let (user_data, flags) = (UserData::default(), Flags::default());
-    Draft { spender, kind, transfer, ledger: LEDGER, code: 0, user_data, flags }
-}
+#[cfg(test)]
+mod tests {
+    use super::{Bank, Place};
+    use crate::pay::tests::plan;
+    use crate::pay::{Ownership, PayPlan, Profile, Verify, Workload, smallbank::Share};
 
-pub(super) fn account(registrar: u8, local: u64) -> AccountId {
-    AccountId { shard: 0, registrar: u32::from(registrar), local }
-}
-
-fn customers(plan: &PayPlan) -> u64 {
-    u64::from(plan.accounts / u32::from(plan.nodes.max(1))).max(1)
-}
-
-/// The issuer of an institution and its customers.
-fn openings(plan: &PayPlan, registrar: u8) -> impl Iterator<Item = Opening> + use<> {
-    let ownership = plan.ownership;
-    let customers = customers(plan);
-    let cap = Units(u128::from(FUNDS) * u128::from(customers));
-    (1..customers + 2).map(move |local| {
-        let limit = if local == 1 { cap } else { Units(0) };
-        let id = account(registrar, local);
-        let owner = match ownership {
-            Ownership::SelfSigned if local > 1 => Owner::SelfSigned(Bank::owner(id).public()),
-            Ownership::SelfSigned | Ownership::Custodial => Owner::Custodial(registrar),
-        };
-        let terms = Terms { owner, recovery: None, limit, code: 0, user_data: UserData::default() };
-        Opening { id, ledger: LEDGER, terms, limit_max: limit, representative: registrar }
-    })
-}
-
-/// Numbers that spread evenly and are the same in each run.
-#[derive(Clone, Debug)]
-pub(super) struct Draw {
-    seed: u64,
-    drawn: u64,
-}
-
-impl Draw {
-    pub(super) const fn new(seed: u64) -> Self {
-        Self { seed, drawn: 0 }
+    #[test]
+    fn members_of_other_shards_have_names_of_their_own_that_lead_back_to_them() {
+        let bank = Bank::new(PayPlan { shards: 3, ..plan() }).expect("a plan");
+        for shard in 0..3 {
+            let mut names: Vec<_> = bank.places().map(|place| bank.node(shard, place)).collect();
+            for (place, name) in bank.places().zip(&names) {
+                assert_eq!(bank.number_of(shard, *name), bank.number(place));
+                assert_eq!(name.is_member(), place.shard == shard);
+            }
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), 12);
+        }
+        assert!(bank.places().all(|place| bank.funding(place).len() == 1));
+        let keys = [Place { shard: 0, id: 1 }, Place { shard: 1, id: 0 }].map(|of| Bank::keys(of).public());
+        assert_ne!(keys[0], keys[1]);
     }
 
-    /// A number below `bound`, which is not 0.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.drawn = self.drawn.wrapping_add(1);
-        let wide = u128::from(mix(self.drawn, self.seed)) * u128::from(bound);
-        u64::try_from(wide >> 64).unwrap_or(0)
+    #[test]
+    fn plans_of_no_system_are_refused() {
+        let is_refused = |plan: PayPlan| Bank::new(plan).is_err();
+        assert!(!is_refused(plan()));
+        for profile in [Profile::I, Profile::II] {
+            let plan = PayPlan { profile, ..plan() };
+            assert!(!is_refused(plan));
+            assert!(is_refused(PayPlan { shards: 2, ..plan }));
+            assert!(is_refused(PayPlan { workload: Workload::Smallbank, ..plan }));
+            let (verify, ownership) = (Verify::Witness { margin: 0 }, Ownership::SelfSigned);
+            assert!(is_refused(PayPlan { verify, ownership, ..plan }));
+        }
+        assert!(is_refused(PayPlan { shards: 0, ..plan() }));
+        assert!(is_refused(PayPlan { cross: Some(Share(1)), ..plan() }));
+        let smallbank = PayPlan { workload: Workload::Smallbank, shards: 2, ..plan() };
+        assert!(!is_refused(smallbank));
+        assert!(is_refused(PayPlan { ownership: Ownership::SelfSigned, ..smallbank }));
+        assert!(!is_refused(PayPlan { cross: Some(Share(4_000)), ..smallbank }));
+        assert!(is_refused(PayPlan { cross: Some(Share(4_001)), ..smallbank }));
     }
 }

@@ -1,6 +1,6 @@
 //! The replicas of a payment system in this process, with customers who pay each other as fast as they are let.
 //!
-//! *What is real.* `Replica` of profile II-F over `SignedBroadcast` as nodes run them, every job they ask for with real keys,
+//! *What is real.* `Replica` of profile II-F over `SignedBroadcast` as nodes run them, or of profile I over `Bracha` or II, every job they ask for with real keys,
 //! frames encoded for each peer and decoded by it, customers of all institutions, orders judged and settled. *What is not.* No
 //! socket, no TLS and no disk: records are dropped, batches are kept in memory. So figures made here are of the replicas' own
 //! work, and are to be named so.
@@ -8,21 +8,33 @@
 //! *Threads.* A replica has one for its machine, its jobs and its customers; customers who sign have one of their own, beside that of
 //! their institution. Each has a name, so that `/proc` tells what it used.
 //!
-//! *Audit.* After the clock everything on its way settles: every payment that was taken, once, at every replica, with equal books
-//! in which as much was paid as was received.
+//! *Shards* are side by side in this process, each with its institutions, and their members know each other as guests.
+//!
+//! *Audit.* After the clock everything on its way settles: every payment that was taken, once, at every replica of its shard, with equal
+//! books in which as much was paid as was received, left for other shards or waits for who was paid; what left came.
 //!
 //! *Bounds.* Payments on their way, per replica.
 
+mod audit;
 mod bank;
+mod channel;
+mod model;
+mod orders;
 mod owners;
+mod plan;
 mod prices;
 mod reference;
 mod replicas;
 mod seat;
 pub mod smallbank;
+#[cfg(test)]
+mod tests;
 
-pub use bank::{Bank, Ownership, PayPlan};
+pub use audit::Kept;
+pub use bank::Bank;
+pub use model::{Counts, model};
+pub use plan::{Ownership, PayPlan, Workload};
 pub use prices::Prices;
 pub use reference::reference;
 pub use replicas::{Paid, run};
-pub use synod_astro::Verify;
+pub use synod_astro::{Profile, Verify};

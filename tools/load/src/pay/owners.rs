@@ -3,7 +3,8 @@
 //! What they cost is the load's and no replica's, so it is counted apart. They sign ahead, as far as the channel to their institution has
 //! room: an entry names the one before it, so an institution gives what it refused again before what comes behind it.
 
-use super::bank::{Bank, Draw, payment};
+use super::bank::{Bank, FIRST, Place};
+use super::orders::{Draw, draw_of, payment};
 use std::sync::mpsc::SyncSender;
 use synod_astro::wallet::{Done, Job};
 use synod_astro::{Draft, Line};
@@ -17,7 +18,7 @@ pub(super) const AHEAD: usize = 4_096;
 /// See the module.
 pub(super) struct Owners<'a> {
     bank: &'a Bank,
-    registrar: u8,
+    at: Place,
     /// Of each customer: its keys, its last place, and what stands there.
     logs: Vec<(Keys, u64, Hash)>,
     draw: Draw,
@@ -25,19 +26,13 @@ pub(super) struct Owners<'a> {
 }
 
 impl<'a> Owners<'a> {
-    pub(super) fn new(bank: &'a Bank, registrar: u8) -> Self {
-        let locals = 2..bank.customers() + 2;
+    pub(super) fn new(bank: &'a Bank, at: Place) -> Self {
+        let locals = FIRST..bank.customers() + FIRST;
         let log = |local| {
-            let id = super::bank::account(registrar, local);
+            let id = super::bank::account(at, local);
             (Bank::owner(id), 0, genesis(id))
         };
-        Self {
-            bank,
-            registrar,
-            logs: locals.map(log).collect(),
-            draw: Draw::new(u64::from(registrar)),
-            transfer: 1 << 64,
-        }
+        Self { bank, at, logs: locals.map(log).collect(), draw: draw_of(bank, at), transfer: 1 << 64 }
     }
 
     /// Signs until nobody takes it any more.
@@ -52,14 +47,14 @@ impl<'a> Owners<'a> {
     /// The next payment; none only where a plan names a customer who is none.
     pub(super) fn next(&mut self) -> Option<Line> {
         self.transfer += 1;
-        let draft = payment(self.bank, self.registrar, &mut self.draw, self.transfer);
+        let draft = payment(self.bank, self.at, &mut self.draw, self.transfer);
         let Draft { spender, kind, transfer, ledger, code, user_data, flags } = draft;
-        let at = usize::try_from(spender.local.checked_sub(2)?).ok()?;
+        let at = usize::try_from(spender.local.checked_sub(FIRST)?).ok()?;
         let (keys, n, head) = self.logs.get_mut(at)?;
         let id = EntryId { spender, n: *n + 1 };
         let entry = Entry { id, prev: *head, kind, transfer, ledger, code, user_data, flags };
         (*n, *head) = (id.n, Digests::default().entry(&entry));
-        let view = std::sync::Arc::clone(&self.bank.view);
+        let view = std::sync::Arc::clone(self.bank.view(self.at.shard)?);
         match (Job::Sign { view, entry: entry.into() }).run(keys) {
             Done::Signed(line) => Some(line),
             Done::Shown { .. } | Done::Shared { .. } => None,

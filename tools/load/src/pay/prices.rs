@@ -2,12 +2,13 @@
 //!
 //! Each is the very work that a replica or a wallet does, timed on one thread.
 
-use super::bank::{Bank, Ownership};
+use super::bank::{Bank, Place};
 use super::owners::Owners;
+use super::plan::{Ownership, PayPlan, Workload};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use synod_astro::{Batches, Content, Job, Line, Made, Signer, Work};
+use synod_astro::{Batches, Content, Job, Line, Made, Profile, Signer, Verify, Work};
 use synod_broadcast::SignedBroadcast;
 use synod_crypto::{Hash, PublicKey};
 use synod_machine::broadcast::Lot;
@@ -17,6 +18,8 @@ type Own = Job<<SignedBroadcast<Batches> as Machine>::Job>;
 
 /// Entries that are signed and checked.
 const COUNT: u32 = 1_024;
+/// Who signs them.
+const OWNERS: u32 = 64;
 
 /// See the module. Times are of one piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,18 +35,31 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// Measures them with the owners of a bank; `None` where nobody in it signs, which is so of custodial plans alone.
+    /// Measures them with a few owners, who sign as all do and as members do; `None` where a signature is found bad, which none is.
     #[must_use]
-    pub fn measure(bank: &Bank) -> Option<Self> {
-        if bank.plan.ownership != Ownership::SelfSigned {
-            return None;
-        }
-        let mut owners = Owners::new(bank, 0);
+    pub fn measure() -> Option<Self> {
+        let plan = PayPlan {
+            profile: Profile::Funded,
+            shards: 1,
+            nodes: 1,
+            accounts: OWNERS,
+            ownership: Ownership::SelfSigned,
+            verify: Verify::All,
+            workload: Workload::Pay,
+            cross: None,
+            batch: COUNT,
+            inflight: COUNT,
+            warmup: Duration::ZERO,
+            span: Duration::ZERO,
+        };
+        let (bank, at) = (Bank::new(plan).ok()?, Place { shard: 0, id: 0 });
+        let shared = Arc::clone(bank.view(0)?);
+        let mut owners = Owners::new(&bank, at);
         let (lines, sign) = timed(|| (0..COUNT).map_while(|_| owners.next()).collect::<Vec<Line>>());
         let keys: Vec<PublicKey> =
             lines.iter().map(|line| Bank::owner(line.entry.id.spender).public()).collect();
-        let member = Bank::keys(0);
-        let view = || Arc::clone(&bank.view);
+        let member = Bank::keys(at);
+        let view = || Arc::clone(&shared);
         let admits = lines
             .iter()
             .zip(&keys)
@@ -56,7 +72,7 @@ impl Prices {
         };
         let content = Content { lines, ..Content::default() };
         let (lot, prev) = (Lot { source: 0, sequence: 1 }, Hash::ZERO);
-        let build = Work::Build { shard: bank.view.context.shard, lot, prev, content, withs: None };
+        let build = Work::Build { shard: at.shard, lot, prev, content, withs: None };
         let synod_astro::Done::Own(Made::Built(opened, _)) = Own::Own(build).run(&member) else {
             return None;
         };

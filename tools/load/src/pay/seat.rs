@@ -1,26 +1,27 @@
 //! One replica with its customers, on a thread of its own.
 
-use super::bank::{Bank, Draw, payment};
+use super::audit::{Books, number};
+use super::bank::{Bank, Place};
+use super::channel::Carries;
+use super::orders::{Drawn, Orders, crosses};
 use super::owners::AHEAD;
+use super::reference::available;
 use crate::host::{Host, Said};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
-use synod_astro::{Batches, Draft, Input, Level, Line, Output, Refusal};
-use synod_broadcast::{SignedBroadcast, signed};
-use synod_crypto::Keys;
-use synod_ledger::{Account, AccountId, Code, EntryId};
-use synod_machine::{Event, Job as _, Machine as _, To, Unrecoverable};
-use synod_quorum::{NodeId, NodeSet};
+use synod_astro::{Draft, Input, Invitation, Level, Line, Message, Output, Refusal, Replica, SignedTogether};
+use synod_crypto::{Keys, Scope};
+use synod_ledger::{Code, EntryId};
+use synod_machine::{Event, Job as _, Machine, To, Unrecoverable};
+use synod_quorum::{Epoch, NodeId, NodeSet};
 use synod_wire::{Bytes, Limits, Wire as _};
 
-type Replica = synod_astro::Replica<SignedBroadcast<Batches>>;
-type Message = synod_astro::Message<signed::Message>;
-type Job = <Replica as synod_machine::Machine>::Job;
+type Job<B> = <Replica<B> as Machine>::Job;
 
-/// A frame and its sender.
-pub(super) type Frame = (NodeId, Bytes);
+/// A frame and its sender's number.
+pub(super) type Frame = (usize, Bytes);
 
 /// Orders given between two looks at what came.
 const ORDERS: u32 = 512;
@@ -73,12 +74,24 @@ pub(super) struct Shown {
     pub(super) signed: AtomicU64,
     /// Signatures checked, one by one or many at once.
     pub(super) checked: AtomicU64,
+    /// Transactions of its own customers that were begun.
+    pub(super) transactions: AtomicU64,
+    /// Those that pay somebody in another shard.
+    pub(super) crossing: AtomicU64,
+    /// Orders refused because there was too little money.
+    pub(super) poor: AtomicU64,
+    /// Entries whose arrival in other shards nobody confirmed; told once the clock has stopped, as the next two are.
+    pub(super) away: AtomicU64,
+    /// Units that left for other shards.
+    pub(super) left: AtomicU64,
+    /// Units that came from them.
+    pub(super) came: AtomicU64,
 }
 
 /// Where orders of customers come from.
 enum Customers {
     /// Their institution draws them.
-    Custodial(Draw),
+    Custodial(Orders),
     /// They sign them.
     Signing(Signing),
 }
@@ -93,25 +106,34 @@ struct Signing {
 }
 
 impl Signing {
-    fn next(&mut self) -> Option<Line> {
-        self.again.pop_first().map(|(_, line)| line).or_else(|| self.lines.try_recv().ok())
+    fn next(&mut self, shown: &Shown) -> Option<Line> {
+        self.again.pop_first().map(|(_, line)| line).or_else(|| {
+            let line = self.lines.try_recv().ok()?;
+            let is_crossing = crosses(line.entry.id.spender.shard, &line.entry.kind);
+            shown.transactions.fetch_add(1, Ordering::Release);
+            shown.crossing.fetch_add(u64::from(is_crossing), Ordering::Release);
+            Some(line)
+        })
     }
 }
 
 /// What is left of a replica.
 #[derive(Debug, Default)]
 pub(super) struct Left {
-    pub(super) accounts: Vec<(AccountId, Account)>,
+    pub(super) books: Books,
     /// Orders refused for another reason, peers blamed, evidence shown: none in a sound run.
     pub(super) faults: u64,
 }
 
 /// A replica, its customers, its links.
-pub(super) struct Seat<'a> {
+pub(super) struct Seat<'a, B: Carries> {
     bank: &'a Bank,
-    id: u8,
-    host: Host<Replica>,
+    at: Place,
+    number: usize,
+    host: Host<Replica<B>>,
     keys: Keys,
+    /// How this member calls all of them, by number.
+    names: Vec<NodeId>,
     links: Vec<Sender<Frame>>,
     inbox: Receiver<Frame>,
     shown: &'a Shown,
@@ -132,10 +154,10 @@ pub(super) struct Seat<'a> {
     left: Left,
 }
 
-impl<'a> Seat<'a> {
+impl<'a, B: Carries> Seat<'a, B> {
     pub(super) fn new(
         bank: &'a Bank,
-        id: u8,
+        at: Place,
         (links, inbox): (Vec<Sender<Frame>>, Receiver<Frame>),
         (shown, lines): (&'a Shown, Option<Receiver<Line>>),
     ) -> Result<Self, Unrecoverable> {
@@ -143,17 +165,20 @@ impl<'a> Seat<'a> {
             Some(lines) => {
                 Customers::Signing(Signing { lines, asked: BTreeMap::new(), again: BTreeMap::new() })
             }
-            None => Customers::Custodial(Draw::new(u64::from(id))),
+            None => Customers::Custodial(Orders::of(bank, at)),
         };
+        let setup = bank.setup::<B>(at).ok_or_else(|| Unrecoverable("a member of no shard".to_owned()))?;
         Ok(Self {
             bank,
-            id,
-            host: Host::open(NodeId(u32::from(id)), bank.setup(id), true)?,
-            keys: Bank::keys(id),
+            at,
+            number: bank.number(at),
+            host: Host::open(NodeId(u32::from(at.id)), setup, true)?,
+            keys: Bank::keys(at),
+            names: bank.places().map(|of| bank.node(at.shard, of)).collect(),
             links,
             inbox,
             shown,
-            funding: bank.funding(id).into(),
+            funding: bank.funding(at).into(),
             funding_asked: BTreeMap::new(),
             customers,
             transfer: 1 << 64,
@@ -182,12 +207,32 @@ impl<'a> Seat<'a> {
                 self.host.fire();
             }
             self.settle();
+            if now == Phase::Drain as u8 {
+                self.show_borders();
+            }
             self.shown.phase.store(now, Ordering::Release);
         }
         self.left.faults += self.host.blamed;
-        let book = self.host.machine().book();
-        self.left.accounts = book.accounts().map(|(id, account)| (id, account.clone())).collect();
+        let machine = self.host.machine();
+        self.left.books = Books::of(machine.book(), machine.unspent());
         self.left
+    }
+
+    /// Tells what is between shards.
+    fn show_borders(&self) {
+        if self.bank.plan.shards == 1 {
+            return;
+        }
+        let machine = self.host.machine();
+        let sum = |totals: &mut dyn Iterator<Item = &synod_ledger::Total>| {
+            u64::try_from(totals.map(|total| number(*total)).sum::<u128>()).unwrap_or(u64::MAX)
+        };
+        let left = sum(&mut machine.book().exported().map(|(_, total)| total));
+        let came = sum(&mut machine.book().imported().map(|(_, total)| total));
+        let away = u64::try_from(machine.unconfirmed()).unwrap_or(u64::MAX);
+        for (shown, told) in [(&self.shown.left, left), (&self.shown.came, came), (&self.shown.away, away)] {
+            shown.store(told, Ordering::Release);
+        }
     }
 
     /// Orders while there is room; whether there were any.
@@ -214,14 +259,23 @@ impl<'a> Seat<'a> {
                 self.funding_asked.insert(ticket, draft.clone());
                 Some(Input::Order { ticket, draft })
             }
-            (PAY, Customers::Custodial(draw)) => {
+            (PAY, Customers::Custodial(orders)) => {
+                let mut drawn = Drawn::default();
+                let book = self.host.machine().book();
+                let has = |id| available(book, id);
+                let draft = orders.next((self.bank, self.at), self.transfer + 1, &mut drawn, has);
+                self.shown.transactions.fetch_add(drawn.transactions, Ordering::Release);
+                self.shown.crossing.fetch_add(drawn.crossing, Ordering::Release);
                 self.transfer += 1;
-                Some(Input::Order { ticket, draft: payment(self.bank, self.id, draw, self.transfer) })
+                Some(Input::Order { ticket, draft: draft? })
             }
             (PAY, Customers::Signing(signing)) => {
                 // As many as are signed ahead: what is behind a refused entry in its log is refused as well, and waits with it.
-                let line =
-                    if signing.again.len() < AHEAD { signing.next()? } else { signing.again.pop_first()?.1 };
+                let line = if signing.again.len() < AHEAD {
+                    signing.next(self.shown)?
+                } else {
+                    signing.again.pop_first()?.1
+                };
                 signing.asked.insert(ticket, line.clone());
                 Some(Input::Signed { ticket, line })
             }
@@ -244,9 +298,10 @@ impl<'a> Seat<'a> {
     fn hear(&mut self, may_wait: bool) {
         let first = if may_wait { self.inbox.recv_timeout(IDLE).ok() } else { None };
         for (from, frame) in first.into_iter().chain(self.inbox.try_iter()).take(FRAMES) {
-            match Message::decode(frame, &Limits::default()) {
-                Ok(message) => self.host.push(Event::Message { from, message }),
-                Err(_) => self.left.faults += 1,
+            let message = Message::<B::Message>::decode(frame, &Limits::default());
+            match (self.names.get(from), message) {
+                (Some(from), Ok(message)) => self.host.push(Event::Message { from: *from, message }),
+                _ => self.left.faults += 1,
             }
         }
     }
@@ -254,8 +309,9 @@ impl<'a> Seat<'a> {
     /// Steps the machine and does its jobs until there is nothing to do.
     fn settle(&mut self) {
         loop {
-            let (mut jobs, mut outputs) = (Vec::<Job>::new(), std::mem::take(&mut self.outputs));
-            let (links, me, shown) = (&self.links, NodeId(u32::from(self.id)), self.shown);
+            let (mut jobs, mut outputs) = (Vec::<Job<B>>::new(), std::mem::take(&mut self.outputs));
+            let (links, me, shown) = (&self.links, self.number, self.shown);
+            let (bank, shard) = (self.bank, self.at.shard);
             self.host.run(|said| match said {
                 Said::Send(to, message) => {
                     let frame = message.encode();
@@ -265,7 +321,7 @@ impl<'a> Seat<'a> {
                     };
                     for node in to.iter() {
                         shown.bytes.fetch_add(frame.len() as u64, Ordering::Relaxed);
-                        let link = links.get(usize::try_from(node.0).unwrap_or(usize::MAX));
+                        let link = links.get(bank.number_of(shard, node));
                         link.into_iter().for_each(|link| drop(link.send((me, frame.clone()))));
                     }
                 }
@@ -290,6 +346,19 @@ impl<'a> Seat<'a> {
         }
     }
 
+    /// All customers who are asked sign: that is the load's, as their other signatures are, and costs an addition each.
+    fn sign_together(&mut self, invited: &[Invitation]) {
+        let (Some(first), Some(view)) = (invited.first(), self.bank.view(self.at.shard)) else { return };
+        let scope = Scope { cluster: view.cluster, epoch: Epoch(0) };
+        let shares = Bank::family().under(&scope, &SignedTogether { root: first.root });
+        let who: Vec<u32> =
+            invited.iter().map(|one| self.bank.relative(self.at, one.leaf.spender.local)).collect();
+        for (one, share) in invited.iter().zip(shares.of(&who)) {
+            let (number, owner, share) = (one.number, one.leaf.spender, share.to_share());
+            self.host.push(Event::Input(Input::Share { number, owner, share }));
+        }
+    }
+
     fn on_output(&mut self, output: Output) {
         let count = |counter: &AtomicU64| {
             counter.fetch_add(1, Ordering::Release);
@@ -310,28 +379,36 @@ impl<'a> Seat<'a> {
                 match why {
                     _ if is_put_back => count(&self.shown.busy),
                     Refusal::Busy(_) => count(&self.shown.busy),
+                    // Who has paid it meanwhile, or never had it.
+                    Refusal::Ledger(Code::InsufficientFunds) if self.bank.smallbank.is_some() => {
+                        count(&self.shown.poor);
+                    }
                     Refusal::Ledger(_) | Refusal::Exists(_) => self.left.faults += 1,
                 }
             }
             Output::Settled { position, entry, .. } => {
                 self.position = position;
-                if entry.id.spender.registrar == u32::from(self.id) {
+                if entry.id.spender.registrar == u32::from(self.at.id) {
                     self.answered += 1;
                     count(&self.shown.own);
                 }
                 count(&self.shown.all);
             }
+            Output::Invited(invited) => self.sign_together(&invited),
             Output::Progress { level: Level::Certified, .. } => count(&self.shown.certified),
             Output::Progress { level: Level::Settled, .. } => count(&self.shown.settled),
             Output::Progress { level: Level::Stable, .. } => count(&self.shown.stable),
+            // Its representative saw that it is funded.
+            Output::Rejected { position, .. } => {
+                self.position = position;
+                self.left.faults += 1;
+            }
             Output::Progress { .. }
             | Output::Queued { .. }
-            | Output::Rejected { .. }
             | Output::Numbered { .. }
             | Output::Looked { .. }
             | Output::Checked { .. }
             | Output::Log { .. }
-            | Output::Invited(_)
             | Output::Certified { .. }
             | Output::Receipted(_)
             | Output::CutCertified { .. }

@@ -154,6 +154,12 @@ impl Smallbank {
         payment.legs.iter().any(|(to, _)| self.shard(*to) != self.shard(payment.from))
     }
 
+    /// Who does the n-th transaction.
+    #[must_use]
+    pub fn client(&self, n: u64) -> u64 {
+        Draws { lane: mix(self.seed, n), next: 0 }.below(self.clients)
+    }
+
     /// The n-th transaction.
     #[must_use]
     pub fn transaction(&self, n: u64) -> Transaction {
@@ -257,6 +263,7 @@ mod tests {
         let mut clients = BTreeSet::new();
         for n in 0..MANY {
             let Transaction { kind, client, payments } = bank.transaction(n);
+            assert_eq!(bank.client(n), client);
             clients.insert(client);
             let (entries, legs) = match kind {
                 Kind::Amalgamate => (2, 1),

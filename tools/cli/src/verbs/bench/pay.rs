@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 use synod_config::SynError;
-use synod_load::pay::{Ownership, PayPlan, Verify};
+use synod_load::pay::smallbank::Share;
+use synod_load::pay::{Ownership, PayPlan, Profile, Verify, Workload};
 
 /// Which part of a payment system is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -18,6 +19,41 @@ enum Part {
     Processes,
 }
 
+/// Which payment system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Profiled {
+    /// Over Bracha's broadcast, which signs nothing.
+    #[value(name = "I")]
+    I,
+    /// What was paid is spent once f + 1 members vouch for it.
+    #[value(name = "II")]
+    II,
+    /// What is endorsed is funded.
+    #[value(name = "II-F")]
+    Funded,
+}
+
+/// What customers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Worked {
+    /// Each pays anybody one unit at a time.
+    Pay,
+    /// They save and pay from two accounts each, as in the Smallbank benchmark.
+    Smallbank,
+}
+
+/// A share of one, in parts of ten thousand.
+fn share(text: &str) -> Result<Share, String> {
+    let share: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    if !(0.0..=1.0).contains(&share) {
+        return Err("a share is between 0 and 1".to_owned());
+    }
+    // Exact: the largest is 10,000.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 10,000")]
+    let parts = (share * 1e4).round() as u32;
+    Ok(Share(parts))
+}
+
 /// Who signs for customers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Owned {
@@ -26,6 +62,8 @@ enum Owned {
     /// They themselves, each payment; what that costs them is told apart.
     #[value(name = "self")]
     SelfSigned,
+    /// They themselves: each payment alone, and the payments of a batch together.
+    Distilled,
 }
 
 /// Who checks what customers sign.
@@ -50,16 +88,28 @@ pub(super) struct PayOptions {
     /// Which part is measured.
     #[arg(long, value_enum, default_value = "replicas")]
     part: Part,
-    /// Replicas; 3f + 1 of them tolerate f faulty ones. Each is an institution.
+    /// Which payment system; of processes II-F.
+    #[arg(long, value_enum, default_value = "II-F")]
+    profile: Profiled,
+    /// Replicas of each shard; 3f + 1 of them tolerate f faulty ones. Each is an institution.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
     nodes: u8,
+    /// Shards, of replicas in profile II-F.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=8))]
+    shards: u16,
+    /// What customers do, of replicas.
+    #[arg(long, value_enum, default_value = "pay")]
+    workload: Worked,
+    /// The share of transactions that pay somebody in another shard; as it comes unless said otherwise.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    cross_shard: Option<Share>,
     /// Customers of all institutions together; 100000 of replicas and 1000 of processes unless said otherwise.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     accounts: Option<u32>,
     /// Who signs for customers; they themselves of replicas alone.
     #[arg(long, value_enum, default_value = "custodial")]
     ownership: Owned,
-    /// Who checks what customers sign, with --ownership self.
+    /// Who checks what customers sign, with --ownership self or distilled.
     #[arg(long, value_enum)]
     verify: Option<Verified>,
     /// Payments, of processes.
@@ -77,9 +127,9 @@ pub(super) struct PayOptions {
     /// Whether promises are synced to disk, written, or only remembered, of processes.
     #[arg(long, default_value = "fsync", value_enum)]
     durability: Durability,
-    /// Most payments of a batch.
-    #[arg(long, default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(1..=16_384))]
-    batch: u32,
+    /// Most payments of a batch; 4096 in profile II-F and 256 in the others unless said otherwise.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    batch: Option<u32>,
     /// Payments on their way at each replica.
     #[arg(long, default_value_t = 32_768, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     inflight: u32,
@@ -114,8 +164,10 @@ impl PayOptions {
 
     fn accounts(&self, usual: u32) -> Result<u32, SynError> {
         let accounts = self.accounts.unwrap_or(usual);
-        if accounts < u32::from(self.nodes) {
-            return Err(usage("--accounts is below --nodes, and each institution has a customer"));
+        if accounts < u32::from(self.nodes) * u32::from(self.shards) {
+            return Err(usage(
+                "--accounts is below --nodes times --shards, and each institution has a customer",
+            ));
         }
         Ok(accounts)
     }
@@ -126,31 +178,60 @@ impl PayOptions {
             return Err(usage("--fault goes with --part processes"));
         }
         if self.verify.is_some() && self.ownership == Owned::Custodial {
-            return Err(usage("--verify goes with --ownership self: customers of institutions sign nothing"));
+            return Err(usage(
+                "--verify goes with --ownership self or distilled: customers of institutions sign nothing",
+            ));
         }
+        if self.cross_shard.is_some() && self.shards == 1 {
+            return Err(usage("--cross-shard goes with --shards of two or more"));
+        }
+        let profile = match self.profile {
+            Profiled::I => Profile::I,
+            Profiled::II => Profile::II,
+            Profiled::Funded => Profile::Funded,
+        };
         let plan = PayPlan {
+            profile,
+            shards: self.shards,
             nodes: self.nodes,
             accounts,
+            workload: match self.workload {
+                Worked::Pay => Workload::Pay,
+                Worked::Smallbank => Workload::Smallbank,
+            },
+            cross: self.cross_shard,
             ownership: match self.ownership {
                 Owned::Custodial => Ownership::Custodial,
                 Owned::SelfSigned => Ownership::SelfSigned,
+                Owned::Distilled => Ownership::Distilled,
             },
             verify: match self.verify {
                 Some(Verified::Witness) => Verify::Witness { margin: 0 },
                 Some(Verified::All) | None => Verify::All,
             },
-            batch: self.batch,
+            batch: self.batch.unwrap_or_else(|| profile.batch_max()),
             inflight: self.inflight,
             warmup: self.warmup,
             span: self.span,
         };
+        if let Some(fault) = plan.fault() {
+            return Err(usage(fault));
+        }
         Ok(PayBench { plan, repeat: self.repeat, out: self.out, planted: self.i_am_a_test })
     }
 
     fn processes(self) -> Result<ProcessPlan, SynError> {
         let accounts = self.accounts(1_000)?;
         if self.ownership != Owned::Custodial {
-            return Err(usage("--ownership self goes with --part replicas"));
+            return Err(usage("--ownership self and distilled go with --part replicas"));
+        }
+        if self.profile != Profiled::Funded || self.shards != 1 {
+            return Err(usage(
+                "--profile I and II and --shards go with --part replicas: nodes run II-F in one shard",
+            ));
+        }
+        if self.workload != Worked::Pay || self.cross_shard.is_some() {
+            return Err(usage("--workload and --cross-shard go with --part replicas"));
         }
         if self.faults.contains(&Fault::Kill) && matches!(self.durability, Durability::Volatile) {
             return Err(usage("--fault kill needs a journal: --durability fsync or nosync"));

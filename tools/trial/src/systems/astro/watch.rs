@@ -134,7 +134,7 @@ impl Watch {
         let promised = |record| {
             self.write(node, record);
             if let Kept::Own(Promise::Certified { lot, open, .. }) = record {
-                let lines = self.certified(node, *lot, open.items());
+                let lines = self.certified_of(node, *lot, open.items());
                 self.book.borrow_mut().delivered.entry(node).or_default().extend(lines);
             }
             self.promised(node, record)
@@ -265,7 +265,7 @@ impl Watch {
     }
 
     /// The entries of a batch that its certificate is of.
-    fn certified(&self, node: u32, lot: synod_broadcast::Lot, open: &[u32]) -> Vec<(EntryId, Hash)> {
+    fn certified_of(&self, node: u32, lot: synod_broadcast::Lot, open: &[u32]) -> Vec<(EntryId, Hash)> {
         let digest = self.written.get(&(node, sight::slot(lot)));
         let Some(batch) = digest.and_then(|digest| self.texts.batch(digest)) else { return Vec::new() };
         let lines = (0_u32..).zip(&batch.lines).filter(|(at, _)| !open.contains(at));
@@ -277,7 +277,7 @@ impl Watch {
         if self.profile == Profile::I {
             self.votes.deliver(node, sight::slot(lot))?;
         }
-        let lines = self.certified(node, lot, open);
+        let lines = self.certified_of(node, lot, open);
         // What is delivered is there, whoever endorsed it, before its user is told that it settled.
         lines.iter().for_each(|(_, digest)| self.acks.hold(node, *digest));
         self.delivering.push((node, lsn, lines));
@@ -354,7 +354,7 @@ impl Watch {
         }
         match moment.seen {
             Seen::Durable(lsn) => {
-                let is_due = |(of, at, _): &mut (u32, u64, Vec<_>)| *of == node && at <= lsn;
+                let is_due = |(of, at, _): &mut (u32, u64, Vec<_>)| *of == node && *at <= *lsn;
                 let due: Vec<_> = self.delivering.extract_if(.., is_due).collect();
                 let mut book = self.book.borrow_mut();
                 let delivered = book.delivered.entry(node).or_default();

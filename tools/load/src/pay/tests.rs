@@ -1,0 +1,147 @@
+//! Whole runs: small, short, and judged by counts alone.
+
+use super::{
+    Bank, Kept, Ownership, Paid, PayPlan, Profile, Verify, Workload, reference, run, smallbank::Share,
+};
+use std::time::Duration;
+
+/// Four institutions with sixty customers each, for a fifth of a second.
+pub(crate) fn plan() -> PayPlan {
+    PayPlan {
+        profile: Profile::Funded,
+        shards: 1,
+        nodes: 4,
+        accounts: 240,
+        ownership: Ownership::Custodial,
+        verify: Verify::All,
+        workload: Workload::Pay,
+        cross: None,
+        batch: 64,
+        inflight: 256,
+        warmup: Duration::ZERO,
+        span: Duration::from_millis(200),
+    }
+}
+
+/// A run that was sound, in which something settled at all replicas.
+fn paid(plan: PayPlan) -> Paid {
+    sound(&Bank::new(plan).expect("a plan"))
+}
+
+fn sound(bank: &Bank) -> Paid {
+    let paid = run(bank).expect("settles");
+    assert!(paid.sound(), "{paid:?}");
+    for (shard, kept) in (0_u16..).zip(&paid.kept) {
+        let funding: usize =
+            bank.places().filter(|of| of.shard == shard).map(|of| bank.funding(of).len()).sum();
+        assert!(kept.taken > funding as u64, "somebody paid: {paid:?}");
+        assert_eq!((kept.least, kept.most), (kept.taken, kept.taken), "{paid:?}");
+    }
+    assert_eq!(paid.kept.len(), usize::from(bank.plan.shards));
+    paid
+}
+
+#[test]
+fn an_entry_too_few_or_too_many_at_any_replica_fails_the_audit() {
+    let kept = |all: &[(u64, u64)]| {
+        let kept = all.iter().map(|(least, most)| Kept { taken: 5, least: *least, most: *most });
+        Paid { kept: kept.collect(), equal: true, conserved: true, ..Paid::default() }
+    };
+    assert!(kept(&[(5, 5)]).sound() && kept(&[(5, 5), (5, 5)]).sound());
+    assert_eq!((kept(&[(4, 5)]).lost(), kept(&[(4, 5)]).duplicated()), (1, 0));
+    assert_eq!((kept(&[(5, 7)]).lost(), kept(&[(5, 7)]).duplicated()), (0, 2));
+    // What one shard lacks another does not make up for.
+    assert_eq!((kept(&[(4, 4), (6, 6)]).lost(), kept(&[(4, 4), (6, 6)]).duplicated()), (1, 1));
+    assert!(!kept(&[(4, 5)]).sound() && !kept(&[(5, 7)]).sound() && !kept(&[(5, 5), (4, 6)]).sound());
+    assert!(!Paid { equal: false, ..kept(&[(5, 5)]) }.sound() && !Paid::default().sound());
+    assert!(!Paid { conserved: false, ..kept(&[(5, 5)]) }.sound());
+}
+
+#[test]
+fn orders_that_find_no_place_are_counted_while_the_clock_runs() {
+    let plan = PayPlan { accounts: 8, ..plan() };
+    let mut bank = Bank::new(plan).expect("a plan");
+    // Two customers of each institution, each with one payment under way at most.
+    bank.window = 1;
+    let paid = sound(&bank);
+    assert!(paid.busy > 0, "{paid:?}");
+}
+
+#[test]
+fn replicas_that_cannot_be_opened_are_an_error_and_nothing_runs() {
+    let mut bank = Bank::new(PayPlan { accounts: 8, ..plan() }).expect("a plan");
+    bank.window = 0;
+    assert!(run(&bank).is_err(), "a window of nothing is refused");
+}
+
+#[test]
+fn customers_get_their_money_although_their_issuer_may_pay_few_at_a_time() {
+    let mut bank = Bank::new(PayPlan { accounts: 2_048, ..plan() }).expect("a plan");
+    // Eight orders of 64 customers each, of which two may be under way.
+    bank.window = 2;
+    assert!(bank.places().all(|of| bank.funding(of).len() == 8));
+    sound(&bank);
+}
+
+#[test]
+fn every_payment_settles_once_at_every_replica_and_no_unit_is_made_or_lost() {
+    for profile in [Profile::Funded, Profile::I, Profile::II] {
+        let paid = paid(PayPlan { profile, ..plan() });
+        assert!(paid.bytes > 0 && paid.accepted > 0, "{profile:?}: {paid:?}");
+        assert!(paid.accepted < paid.taken(), "money is handed out before the clock runs: {paid:?}");
+        assert_eq!((paid.crossing, paid.crossed, paid.poor), (0, 0, 0));
+    }
+    let bank = Bank::new(plan()).expect("a plan");
+    assert!(reference(&bank, 1_000).is_some_and(|(paid, wall)| paid == 1_000 && !wall.is_zero()));
+}
+
+#[test]
+fn what_owners_sign_settles_once_at_every_replica() {
+    let (span, ownership) = (Duration::from_millis(400), Ownership::SelfSigned);
+    for profile in [Profile::Funded, Profile::I, Profile::II] {
+        let paid = paid(PayPlan { profile, accounts: 40, span, ownership, ..plan() });
+        assert_eq!(paid.cpu.len(), 4);
+    }
+}
+
+#[test]
+fn what_an_owner_signed_and_found_no_place_is_given_again_before_what_is_behind_it() {
+    let ownership = Ownership::SelfSigned;
+    let mut bank = Bank::new(PayPlan { accounts: 8, ownership, ..plan() }).expect("a plan");
+    bank.window = 1;
+    let paid = sound(&bank);
+    assert!(paid.busy > 0, "{paid:?}");
+}
+
+#[test]
+fn with_witnesses_what_owners_sign_settles_once_at_every_replica_too() {
+    let (verify, ownership) = (Verify::Witness { margin: 0 }, Ownership::SelfSigned);
+    paid(PayPlan { accounts: 40, ownership, verify, ..plan() });
+}
+
+#[test]
+fn what_customers_of_two_shards_pay_each_other_comes_where_it_went() {
+    for workload in [Workload::Pay, Workload::Smallbank] {
+        for cross in [None, Some(Share(1_250))] {
+            let plan = PayPlan { shards: 2, workload, cross, accounts: 160, ..plan() };
+            let paid = paid(plan);
+            assert!(paid.crossed > 0 && paid.crossing <= paid.transactions, "{paid:?}");
+            assert_eq!(paid.cpu.len(), 8);
+            let bank = Bank::new(plan).expect("a plan");
+            assert!(reference(&bank, 2_000).is_some_and(|(paid, _)| paid > 0));
+        }
+    }
+}
+
+#[test]
+fn customers_of_smallbank_save_and_pay_in_one_shard() {
+    let paid = paid(PayPlan { workload: Workload::Smallbank, accounts: 160, ..plan() });
+    assert_eq!((paid.crossing, paid.crossed), (0, 0), "{paid:?}");
+}
+
+#[test]
+fn owners_of_two_shards_sign_what_they_pay_each_other() {
+    let (shards, ownership, span) = (2, Ownership::SelfSigned, Duration::from_millis(400));
+    let paid = paid(PayPlan { shards, ownership, span, accounts: 40, ..plan() });
+    assert!(paid.crossed > 0, "{paid:?}");
+}
