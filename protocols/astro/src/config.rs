@@ -28,6 +28,24 @@ pub struct Config {
     pub parameters: Parameters,
 }
 
+impl Config {
+    /// What cannot work, in words.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let checks = [
+            (
+                !self.shards.is_alone() && self.parameters.checkpoint_every != Span::ZERO,
+                "networks of several shards make no cuts",
+            ),
+            (
+                !self.parameters.profile.funds_first() && !self.shards.numbers().is_empty(),
+                "shards pay each other in profile II-F alone",
+            ),
+        ];
+        let own = self.parameters.fault().or_else(|| self.shards.fault(self.view.context.shard));
+        own.or_else(|| checks.into_iter().find(|(is_wrong, _)| *is_wrong).map(|(_, why)| why))
+    }
+}
+
 /// How a broadcast is set up whose user took care of each lane's slots up to a number.
 pub type Channel<B> = Box<dyn Fn(BTreeMap<u8, u64>) -> <B as Recover>::Config + Send + Sync>;
 

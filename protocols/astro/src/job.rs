@@ -433,22 +433,8 @@ impl Work {
                 let is_good = claim.is_some_and(|claim| claim.verify(keys).is_ok());
                 Made::Credit { from, credit: is_good.then_some(credit) }
             }
-            Self::Build { shard, lot, prev, content, withs } => {
-                let opened = match withs {
-                    Some(withs) => {
-                        Opened::new_backed(shard, lot, prev, content.openings, (content.lines, withs))
-                    }
-                    None => Opened::of(shard, lot, prev, content),
-                };
-                let payload = opened.payload();
-                Made::Built(Arc::new(opened), payload)
-            }
-            Self::Sign { view, me, settled, open } => {
-                let Settled { lot, digest, .. } = settled;
-                let signature = keys.sign(view.scope(), me, settled).signature;
-                let member = me.member().expect("a replica is a member");
-                Made::Signed(Receipt { lot, digest, open, member, signature })
-            }
+            Self::Build { shard, lot, prev, content, withs } => built((shard, lot, prev), content, withs),
+            Self::Sign { view, me, settled, open } => Made::Signed(receipt((&view, me), settled, open, keys)),
             Self::Receipt { view, from, receipt } => {
                 let is_good =
                     receipt_claim(&view, from, &receipt).is_some_and(|claim| claim.verify(keys).is_ok());
@@ -550,6 +536,28 @@ impl Work {
             | Self::AddUp { .. } => None,
         }
     }
+}
+
+/// Puts a batch together.
+fn built(
+    (shard, lot, prev): (u16, Lot, synod_crypto::Hash),
+    content: Content,
+    withs: Option<Vec<Option<With>>>,
+) -> Made {
+    let opened = match withs {
+        Some(withs) => Opened::new_backed(shard, lot, prev, content.openings, (content.lines, withs)),
+        None => Opened::of(shard, lot, prev, content),
+    };
+    let payload = opened.payload();
+    Made::Built(Arc::new(opened), payload)
+}
+
+/// Signs that a batch has settled, but for what is open.
+fn receipt((view, me): (&View, NodeId), settled: Settled, open: Except, keys: &Keys) -> Receipt {
+    let Settled { lot, digest, .. } = settled;
+    let signature = keys.sign(view.scope(), me, settled).signature;
+    let member = me.member().expect("a replica is a member");
+    Receipt { lot, digest, open, member, signature }
 }
 
 /// Checks owners' signatures on orders; who vouches for nobody's has none.

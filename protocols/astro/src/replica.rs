@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use synod_ledger::{Book, Digests, EntryId};
 use synod_machine::broadcast::{Broadcast, Lot, Offer, ReliableBroadcast};
-use synod_machine::{Bounded, Event, Lift, Machine, Nested, Recover, Span, To, Turn, Unrecoverable};
+use synod_machine::{Bounded, Event, Lift, Machine, Nested, Recover, To, Turn, Unrecoverable};
 use synod_quorum::{Model, NodeId, NodeSet, Quorums};
 
 use crate::batch::{IMPORTS_MAX, Line};
@@ -137,17 +137,8 @@ impl<B: Carrier> Replica<B> {
         let Some(me) = me.map(u32::from) else {
             return Err(Unrecoverable("this node is no member of the view".into()));
         };
-        if let Some(fault) = config.parameters.fault() {
+        if let Some(fault) = config.fault() {
             return Err(Unrecoverable(fault.into()));
-        }
-        if let Some(fault) = config.shards.fault(config.view.context.shard) {
-            return Err(Unrecoverable(fault.into()));
-        }
-        if !config.shards.is_alone() && config.parameters.checkpoint_every != Span::ZERO {
-            return Err(Unrecoverable("networks of several shards make no cuts".into()));
-        }
-        if !config.parameters.profile.funds_first() && !config.shards.numbers().is_empty() {
-            return Err(Unrecoverable("shards pay each other in profile II-F alone".into()));
         }
         let (carried, longest) = (channel.payload_max(), config.parameters.payload_max());
         if carried < longest {

@@ -388,38 +388,7 @@ impl Teller {
                     "nodes run profile II-F, in which nothing is endorsed without its money, and owners sign alone"
                 )
             }
-            Output::TwoBatches { lane, sequence, .. } => {
-                tracing::error!(lane = lane.0, sequence, "a representative signed two batches for one place");
-            }
-            Output::Contradiction { id, .. } => {
-                let place = (id.spender, id.n);
-                tracing::error!(?place, "certificates contradict each other: more members lie than may");
-            }
-            Output::CutCertified { record, .. } => {
-                tracing::info!(number = record.number, root = %record.digest(), "a cut is certified");
-            }
-            Output::FalseWitness { member, lot, .. } => {
-                tracing::error!(
-                    member = member.0,
-                    ?lot,
-                    "a member signed of owners' signatures what is not so"
-                );
-            }
-            Output::TwoRoots { member, number, .. } => {
-                tracing::error!(member = member.0, number, "a member signed two states behind one cut");
-            }
-            Output::CaughtUp { number, position } => {
-                tracing::warn!(
-                    number,
-                    position,
-                    "went on from a certified cut: what settled in between is in no index"
-                );
-            }
-            // Nobody asks here yet.
-            Output::Proof { .. } => {}
-            Output::Conflict { id, .. } => {
-                tracing::error!(account = %id.spender, n = id.n, "an owner signed two entries for one place");
-            }
+            other => log(&other),
         }
     }
 
@@ -526,4 +495,38 @@ impl Teller {
 fn amount(hold: &Transfer) -> Option<(EntryId, u128)> {
     let Kind::Hold { amount, .. } = &hold.entry.kind else { return None };
     Some((hold.entry.id, amount.0))
+}
+
+/// What a node tells nobody but its log.
+fn log(output: &Output) {
+    match output {
+        Output::TwoBatches { lane, sequence, .. } => {
+            tracing::error!(lane = lane.0, sequence, "a representative signed two batches for one place");
+        }
+        Output::Contradiction { id, .. } => {
+            let place = (id.spender, id.n);
+            tracing::error!(?place, "certificates contradict each other: more members lie than may");
+        }
+        Output::CutCertified { record, .. } => {
+            tracing::info!(number = record.number, root = %record.digest(), "a cut is certified");
+        }
+        Output::FalseWitness { member, lot, .. } => {
+            tracing::error!(member = member.0, ?lot, "a member signed of owners' signatures what is not so");
+        }
+        Output::TwoRoots { member, number, .. } => {
+            tracing::error!(member = member.0, number, "a member signed two states behind one cut");
+        }
+        Output::CaughtUp { number, position } => {
+            tracing::warn!(
+                number,
+                position,
+                "went on from a certified cut: what settled in between is in no index"
+            );
+        }
+        Output::Conflict { id, .. } => {
+            tracing::error!(account = %id.spender, n = id.n, "an owner signed two entries for one place");
+        }
+        // Nobody asks here yet.
+        _ => {}
+    }
 }

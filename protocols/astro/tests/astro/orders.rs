@@ -63,7 +63,7 @@ fn done(seen: &mut Seen) -> Event<Replica> {
 fn orders_that_come_while_others_are_checked_are_checked_at_once_and_taken_in_their_order() {
     let (mut alone, lines) = funded(6);
     let ask = |alone: &mut Alone, ticket: u64| {
-        let line = lines[ticket as usize].clone();
+        let line = lines[usize::try_from(ticket).expect("few")].clone();
         step(alone, Event::Input(Input::Signed { ticket, line }))
     };
     let mut one = ask(&mut alone, 0);

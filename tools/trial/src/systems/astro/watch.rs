@@ -24,6 +24,9 @@ use crate::oracle::{Breach, Verdict, breach};
 /// What still holds when more members are faulty than allowed: what each honest member promises by itself.
 const KEPT: [&str; 1] = ["X3"];
 
+/// Entries of a batch.
+type Lines = Vec<(EntryId, Hash)>;
+
 /// All oracles of one run.
 pub struct Watch {
     members: u32,
@@ -40,7 +43,7 @@ pub struct Watch {
     /// What members endorsed in records that are not durable yet: member, record, batch, exceptions.
     endorsing: Vec<(u32, u64, Hash, Vec<u32>)>,
     /// What members have the certificates of in records that are not durable yet: member, record, entries.
-    delivering: Vec<(u32, u64, Vec<(EntryId, Hash)>)>,
+    delivering: Vec<(u32, u64, Lines)>,
     /// Certificates that reached members, as they travel.
     reached: BTreeSet<(u32, Hash)>,
     /// Entries by what customers call them.
@@ -265,7 +268,7 @@ impl Watch {
     }
 
     /// The entries of a batch that its certificate is of.
-    fn certified_of(&self, node: u32, lot: synod_broadcast::Lot, open: &[u32]) -> Vec<(EntryId, Hash)> {
+    fn certified_of(&self, node: u32, lot: synod_broadcast::Lot, open: &[u32]) -> Lines {
         let digest = self.written.get(&(node, sight::slot(lot)));
         let Some(batch) = digest.and_then(|digest| self.texts.batch(digest)) else { return Vec::new() };
         let lines = (0_u32..).zip(&batch.lines).filter(|(at, _)| !open.contains(at));
