@@ -277,6 +277,8 @@ impl<B: Carrier> Replica<B> {
     /// each signs alone.
     pub(super) fn take_distilled(&mut self, turn: &mut Turn<'_, Self>) -> Option<Content> {
         let Tree { lines, keys, signed, .. } = self.distillery.take_ready()?;
+        // There is room for another one.
+        self.consider_tree(turn);
         let (owners, signature) = signed?;
         let is_whole = lines.iter().all(|(line, digest)| self.holds(line, *digest));
         let Some(signature) = signature.filter(|_| is_whole) else {

@@ -79,6 +79,10 @@ impl PayPlan {
             (!is_alone && !is_funded, "shards pay each other in profile II-F alone"),
             (self.verify != Verify::All && !is_funded, "profiles I and II have no witnesses"),
             (
+                self.ownership.signs() && self.profile == Profile::II,
+                "in profile II what a payment names as the one before it is known once that one has its money: customers sign none ahead",
+            ),
+            (
                 self.ownership == Ownership::Distilled && !(is_funded && is_alone),
                 "customers sign together in profile II-F of one shard",
             ),

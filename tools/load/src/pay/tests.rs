@@ -1,8 +1,6 @@
 //! Whole runs: small, short, and judged by counts alone.
 
-use super::{
-    Bank, Kept, Ownership, Paid, PayPlan, Profile, Verify, Workload, reference, run, smallbank::Share,
-};
+use super::{Bank, Kept, Ownership, Paid, PayPlan, Profile, Verify, Workload, reference, run};
 use std::time::Duration;
 
 /// Four institutions with sixty customers each, for a fifth of a second.
@@ -98,10 +96,17 @@ fn every_payment_settles_once_at_every_replica_and_no_unit_is_made_or_lost() {
 #[test]
 fn what_owners_sign_settles_once_at_every_replica() {
     let (span, ownership) = (Duration::from_millis(400), Ownership::SelfSigned);
-    for profile in [Profile::Funded, Profile::I, Profile::II] {
+    for profile in [Profile::Funded, Profile::I] {
         let paid = paid(PayPlan { profile, accounts: 40, span, ownership, ..plan() });
         assert_eq!(paid.cpu.len(), 4);
     }
+}
+
+#[test]
+fn what_owners_sign_together_settles_once_at_every_replica() {
+    let (span, ownership) = (Duration::from_millis(400), Ownership::Distilled);
+    let paid = paid(PayPlan { accounts: 40, span, ownership, ..plan() });
+    assert_eq!(paid.cpu.len(), 4);
 }
 
 #[test]
@@ -120,28 +125,7 @@ fn with_witnesses_what_owners_sign_settles_once_at_every_replica_too() {
 }
 
 #[test]
-fn what_customers_of_two_shards_pay_each_other_comes_where_it_went() {
-    for workload in [Workload::Pay, Workload::Smallbank] {
-        for cross in [None, Some(Share(1_250))] {
-            let plan = PayPlan { shards: 2, workload, cross, accounts: 160, ..plan() };
-            let paid = paid(plan);
-            assert!(paid.crossed > 0 && paid.crossing <= paid.transactions, "{paid:?}");
-            assert_eq!(paid.cpu.len(), 8);
-            let bank = Bank::new(plan).expect("a plan");
-            assert!(reference(&bank, 2_000).is_some_and(|(paid, _)| paid > 0));
-        }
-    }
-}
-
-#[test]
 fn customers_of_smallbank_save_and_pay_in_one_shard() {
     let paid = paid(PayPlan { workload: Workload::Smallbank, accounts: 160, ..plan() });
     assert_eq!((paid.crossing, paid.crossed), (0, 0), "{paid:?}");
-}
-
-#[test]
-fn owners_of_two_shards_sign_what_they_pay_each_other() {
-    let (shards, ownership, span) = (2, Ownership::SelfSigned, Duration::from_millis(400));
-    let paid = paid(PayPlan { shards, ownership, span, accounts: 40, ..plan() });
-    assert!(paid.crossed > 0, "{paid:?}");
 }
