@@ -31,9 +31,9 @@ pub enum Job {
         view: Arc<View>,
         /// Whoever asks.
         to: NodeId,
-        /// See [`crate::Asked::number`].
+        /// See [`crate::Invitation::number`].
         number: u64,
-        /// See [`crate::Asked::root`].
+        /// See [`crate::Invitation::root`].
         root: Hash,
     },
     /// Looks which entries of a log the owner signed.
@@ -58,7 +58,7 @@ pub enum Done {
     Shared {
         /// For whom.
         to: NodeId,
-        /// See [`crate::Asked::number`].
+        /// See [`crate::Invitation::number`].
         number: u64,
         /// The signature; none where this wallet's keys have no secret for it.
         share: Option<[u8; 192]>,
