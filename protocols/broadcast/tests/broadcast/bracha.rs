@@ -315,19 +315,7 @@ fn members_that_all_started_again_deliver_what_they_echoed_though_one_more_is_go
 #[test]
 fn a_user_that_recorded_less_than_it_was_told_starts_again_and_is_told_again() {
     for (seed, lag) in (0..12).zip([1, 7, 8, 20].into_iter().cycle()) {
-        let mut world = World::<Bracha>::new(4, seed);
-        for at in 0..40 {
-            while world.room(NodeId(0)) == 0 {
-                assert!(world.happen());
-            }
-            world.broadcast(0, &format!("payload {at}"));
-        }
-        assert!(world.settle(40));
-        world.users.lag = lag;
-        [0, 1, 2].into_iter().for_each(|id| world.restart(NodeId(id), id == 2));
-        world.go_on(500);
-        world.broadcast(0, "after it");
-        assert!(world.settle(41), "seed {seed}, {lag} behind");
+        let world = World::<Bracha>::behind(seed, (40, lag));
         assert!(world.correct().all(|(_, seat)| seat.blamed.is_empty()));
     }
 }

@@ -120,19 +120,7 @@ fn payloads_that_are_kept_no_longer_leave_the_disk_after_restarts_too() {
 #[test]
 fn a_user_that_settled_less_than_it_was_told_starts_again_and_is_told_again() {
     for (seed, lag) in (0..12).zip([1, 7, 8].into_iter().cycle()) {
-        let mut world = World::<Signed>::new(4, seed);
-        for at in 0..70 {
-            while world.room(NodeId(0)) == 0 {
-                assert!(world.happen());
-            }
-            world.broadcast(0, &format!("payload {at}"));
-        }
-        assert!(world.settle(70));
-        world.users.lag = lag;
-        [0, 1, 2].into_iter().for_each(|id| world.restart(NodeId(id), id == 2));
-        world.go_on(500);
-        world.broadcast(0, "after it");
-        assert!(world.settle(71), "seed {seed}");
+        let world = World::<Signed>::behind(seed, (70, lag));
         proven(&world, 4);
     }
 }

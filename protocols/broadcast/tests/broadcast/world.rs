@@ -120,6 +120,26 @@ impl<M: Seated> DerefMut for World<M> {
 }
 
 impl<M: Seated> World<M> {
+    /// So many payloads are delivered; then three of four members start again whose users had recorded so many less than they were told, and
+    /// one more payload is.
+    pub(crate) fn behind(seed: u64, (count, lag): (u64, u64)) -> Self {
+        let mut world = Self::new(4, seed);
+        for at in 0..count {
+            while world.room(NodeId(0)) == 0 {
+                assert!(world.happen());
+            }
+            world.broadcast(0, &format!("payload {at}"));
+        }
+        let count = usize::try_from(count).expect("few");
+        assert!(world.settle(count));
+        world.users.lag = lag;
+        [0, 1, 2].into_iter().for_each(|id| world.restart(NodeId(id), id == 2));
+        world.go_on(500);
+        world.broadcast(0, "after it");
+        assert!(world.settle(count + 1), "seed {seed}, {lag} behind");
+        world
+    }
+
     pub(crate) fn new(n: u32, seed: u64) -> Self {
         let told = (0..n).map(|_| Told::default()).collect();
         let judge: Judge = |_, _, _| Vec::new();
