@@ -17,8 +17,8 @@ fn payments_settle_in_the_first_view_as_they_do_without_views() {
 /// T27, T28: one joins and one leaves while payments go on.
 #[test]
 fn a_member_joins_and_another_leaves_under_load_and_no_payment_is_lost() {
-    // Of seed 8 the member that joined lacks a slot for good: docs/adr/open.md.
-    for seed in (0..13).filter(|seed| *seed != 8) {
+    // In 8 and 34 the member that joined enters the third view so far behind that a slot open there lies beyond its window.
+    for seed in (0..13).chain([34]) {
         let mut town = Town::new(5, seed);
         town.trade(30);
         town.change(4, join(4));

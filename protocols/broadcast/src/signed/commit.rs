@@ -236,6 +236,7 @@ impl<I: Items> SignedBroadcast<I> {
     fn advance(&mut self, source: u8, turn: &mut Turn<'_, Self>) {
         let Some(lane) = self.lanes.get_mut(&source) else { return };
         let gone = lane.advance();
+        self.carry_on(source, turn);
         if gone.is_empty() {
             return;
         }

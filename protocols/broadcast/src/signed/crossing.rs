@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use synod_crypto::Signature;
+use synod_crypto::{Hash, Signature};
 use synod_machine::broadcast::{Begun, Broadcast};
 use synod_machine::{Turn, Unrecoverable, planted};
 use synod_quorum::{Epoch, NodeId, Weights};
 
-use super::slot::Accepted;
+use super::slot::{Accepted, Slot};
 use super::words::{Certificate, Except, Record, Said};
 use super::{Items, Job, SignedBroadcast, View};
 use crate::Lot;
@@ -62,9 +62,30 @@ impl<I: Items> SignedBroadcast<I> {
     /// Slots that were open in older views, and of which one payload may be endorsed.
     pub(super) fn carry(&mut self) {
         for (lot, digest) in self.begun.slots.clone() {
-            let Some(slot) = self.slot_mut(lot) else { continue };
-            if slot.certificates.is_empty() && slot.accepted.is_none() {
-                slot.carried = digest;
+            self.carry_one(lot, digest);
+        }
+    }
+
+    /// Whether this slot is worked on from now on as one that was open in older views.
+    fn carry_one(&mut self, lot: Lot, digest: Option<Hash>) -> bool {
+        let is_untouched =
+            |slot: &Slot| slot.certificates.is_empty() && slot.accepted.is_none() && slot.carried.is_none();
+        let Some(slot) = self.slot_mut(lot).filter(|slot| is_untouched(slot)) else { return false };
+        slot.carried = digest;
+        digest.is_some()
+    }
+
+    /// Slots that were open in older views come into the window where a member began far behind.
+    pub(super) fn carry_on(&mut self, source: u8, turn: &mut Turn<'_, Self>) {
+        let Some(lane) = self.lanes.get(&source).filter(|_| !self.begun.slots.is_empty()) else { return };
+        let last = lane.certified.saturating_add(self.config.bounds.window);
+        let within = Lot { source, sequence: lane.certified }..=Lot { source, sequence: last };
+        let open: Vec<(Lot, Option<Hash>)> =
+            self.begun.slots.range(within).map(|(lot, digest)| (*lot, *digest)).collect();
+        for (lot, digest) in open {
+            if self.carry_one(lot, digest) {
+                self.wait(lot, turn);
+                self.pull(lot, turn);
             }
         }
     }
