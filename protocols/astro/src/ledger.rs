@@ -220,6 +220,29 @@ impl Ledger {
         Ok(())
     }
 
+    /// Forgets an entry that was accepted and not promised, with those behind it.
+    pub(crate) fn take_back(&mut self, id: EntryId, digest: Hash) {
+        let base = Base::of(&self.book, id.spender);
+        let Some(xlog) = self.open.get_mut(id.spender) else { return };
+        if xlog.slot(id.n).is_none_or(|slot| slot.is_certified || slot.digest != digest) {
+            return;
+        }
+        xlog.drop_accepted(base, id.n);
+        if xlog.is_empty() {
+            self.open.remove(id.spender);
+        }
+    }
+
+    /// Who may go on and was not woken yet.
+    pub(crate) const fn stirred(&self) -> &BTreeSet<Cause> {
+        &self.stirred
+    }
+
+    /// All that was done since was taken back: nobody else may go on than could then.
+    pub(crate) fn stirred_before(&mut self, stirred: BTreeSet<Cause>) {
+        self.stirred = stirred;
+    }
+
     fn put(&mut self, slot: Slot) {
         let spender = slot.line.entry.id.spender;
         let base = Base::of(&self.book, spender);

@@ -300,7 +300,7 @@ impl Xlog {
     }
 
     /// Forgets what was accepted from a place on and is not certified.
-    fn drop_accepted(&mut self, base: Base, from: u64) {
+    pub(crate) fn drop_accepted(&mut self, base: Base, from: u64) {
         let is_above = |slot: &Slot| slot.place() > from;
         self.slots
             .retain(|slot| slot.place() < from || slot.is_certified || (planted!(A26) && is_above(slot)));

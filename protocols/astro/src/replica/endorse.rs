@@ -190,8 +190,10 @@ impl<B: Carrier> Replica<B> {
         }
         let mut batch =
             Batch { opened: Some(Arc::clone(opened)), keys, forged: Some(forged), ..Batch::new(digest) };
+        let before = self.before(opened);
         let except = self.accept(opened, None, &mut batch, turn);
         if self.config.parameters.profile.is_whole() && !except.items().is_empty() {
+            self.take_back(opened, before);
             return self.hold(opened, false, turn);
         }
         let payload = Blob::try_from(opened.payload()).expect("it came in a payload");

@@ -3,6 +3,7 @@
 //! A batch that may not be endorsed yet holds its lane up, and nobody else's: its representative saw settle what it rests on, so
 //! all others will. What more of a lane waits for money than its representative may let wait holds it up as well.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use synod_ledger::{Entry, EntryId};
@@ -12,6 +13,14 @@ use synod_machine::broadcast::Lot;
 use super::{Carrier, Replica};
 use crate::batch::Opened;
 use crate::trace::Rule;
+use crate::waits::Cause;
+
+/// What stood before a batch was looked at.
+#[derive(Default)]
+pub(super) struct Before {
+    placed: BTreeSet<EntryId>,
+    stirred: BTreeSet<Cause>,
+}
 
 impl<B: Carrier> Replica<B> {
     /// Certified entries of one lane that may wait: what its representative may let wait, and what is under way to a member that is
@@ -28,6 +37,27 @@ impl<B: Carrier> Replica<B> {
         let is_full = |lane: &super::Lane| lane.unsettled.saturating_add(count) > self.waiting_max();
         let lane = self.lanes.get(&opened.lot().source);
         self.config.parameters.profile.is_whole() && lane.is_some_and(is_full)
+    }
+
+    /// What stands as it does while a batch is looked at that may be held: entries of it that have their places here already, by this
+    /// node's desk or an earlier batch.
+    pub(super) fn before(&self, opened: &Opened) -> Before {
+        if !self.config.parameters.profile.is_whole() {
+            return Before::default();
+        }
+        let ids = opened.lines().map(|(_, line, _)| line.entry.id);
+        let placed = ids.filter(|id| self.ledger.slot(*id).is_some()).collect();
+        Before { placed, stirred: self.ledger.stirred().clone() }
+    }
+
+    /// What was accepted of a batch that is held is promised to nobody: nothing may be endorsed behind it, its place is free, and
+    /// nobody was woken by it, or two batches that are held would wake each other for ever.
+    pub(super) fn take_back(&mut self, opened: &Opened, before: Before) {
+        for (_, line, digest) in opened.lines().filter(|(_, line, _)| !before.placed.contains(&line.entry.id))
+        {
+            self.ledger.take_back(line.entry.id, digest);
+        }
+        self.ledger.stirred_before(before.stirred);
     }
 
     /// The next batch of a lane is not endorsed yet.

@@ -284,6 +284,13 @@ fn a_batch_with_one_bad_entry_is_not_endorsed_and_holds_up_its_own_lane_alone() 
     assert!(settle(&mut world, 3));
     world.go_on(3_000);
     assert!(told(&world).all(|told| told.settled.keys().all(|id| id.spender.registrar != 3)));
+    assert_eq!(open_of(&mut world, issuer(3)), 0, "nothing may be endorsed behind what nobody was promised");
+}
+
+/// How many entries of a log member 0 has in their places that have not settled.
+fn open_of(world: &mut World, from: AccountId) -> u32 {
+    world.ask(NodeId(0), Input::Look { ticket: 77, from, count: 1 });
+    world.users.told[0].looked[&77][0].open
 }
 
 /// T2 and A-S1: a liar shows one half this entry and the other half that one.
@@ -336,12 +343,7 @@ fn entries_without_money_are_no_more_than_may_wait() {
         head = proposed(&mut world, 3, &[0, 1, 2], (sequence, head), lines);
         world.go_on(2_000);
     }
-    let open = |world: &mut World| {
-        let look = Input::Look { ticket: 77, from: custodial(3), count: 1 };
-        world.ask(NodeId(0), look);
-        world.users.told[0].looked[&77][0].open
-    };
-    let waiting = open(&mut world);
+    let waiting = open_of(&mut world, custodial(3));
     assert!((12..16).contains(&waiting), "4 and 2 batches of 5 may wait, and {waiting} do");
     order(&mut world, 12, issuer(0), custodial(3), 100);
     assert!(world.until(|world| told(world).all(|told| told.settled.keys().any(|id| id.n == 16))));

@@ -95,7 +95,12 @@ impl Watch {
                 }
             }
             bracha::Message::Ready(vote) if honest => {
-                self.votes.say(node, (Vote::Ready, sight::slot(vote.lot), vote.digest))
+                let slot = sight::slot(vote.lot);
+                self.votes.say(node, (Vote::Ready, slot, vote.digest))?;
+                // Its own echo counts among those that made it ready once that is on its disk, though a crash came before it left.
+                let digest = self.payloads.get(&vote.digest).copied();
+                let own = digest.filter(|digest| self.keeping.said((node, slot), *digest, &[]).is_ok());
+                own.map_or(Ok(()), |digest| self.acked(node, (vote.lot, digest), &[]))
             }
             _ => Ok(()),
         }
