@@ -16,7 +16,7 @@ mod votes;
 pub use acks::{Acks, Slot};
 pub use facts::Facts;
 pub use keeping::{Keeping, Promised};
-pub use reckoning::{HeldSeen, Owed, Purse, Reckoning, StandingSeen, StateSeen, paid_to};
+pub use reckoning::{HeldSeen, Owed, Purse, Reckoning, StandingSeen, StateSeen, legs, paid_to};
 pub use tables::quorum;
 pub use texts::{Backed, BatchSeen, Texts};
 pub use votes::{Vote, Votes};

@@ -146,7 +146,7 @@ pub fn paid_to(entry: &Entry, to: AccountId) -> u128 {
 }
 
 /// What an entry moves: debits of its spender, set-asides, and credits.
-pub(super) fn legs(kind: &Kind) -> &[Leg] {
+pub fn legs(kind: &Kind) -> &[Leg] {
     match kind {
         Kind::Pay(leg) => std::slice::from_ref(leg),
         Kind::MultiPay(legs) => legs,

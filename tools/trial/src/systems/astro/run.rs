@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use synod_astro::Profile;
 use synod_crypto::Hash;
+use synod_ledger::{EntryId, Kind};
 use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
 use synod_sim::{Draws, Family, Scenario, Violation, World};
@@ -14,6 +15,7 @@ use super::names;
 use super::plan::REPLICA;
 use super::sight;
 use super::world::{Trial, build};
+use crate::oracle::astro::{Reckoning, legs};
 use crate::oracle::quorum;
 use crate::params::number;
 use crate::report::{Coverage, EffectiveReport, Outcome, RunReport, ratio};
@@ -184,7 +186,7 @@ fn unsettled(trial: &Trial, core: &[NodeId]) -> Option<String> {
 }
 
 /// Whether an order waits in its log, or for its log, until money comes (profile I): all members of the core have it, or its
-/// institution has no room for it while one before it waits.
+/// institution has no room for what is not paid for while others wait there, or one before it in its log does.
 fn waits_for_money(trial: &Trial, core: &[NodeId], order: &super::book::Order) -> bool {
     if trial.people.profile != Profile::I {
         return false;
@@ -197,11 +199,28 @@ fn waits_for_money(trial: &Trial, core: &[NodeId], order: &super::book::Order) -
             };
             core.iter().all(has)
         }
-        Stage::Open => book.orders.iter().any(|other| {
-            other.spender == order.spender && !other.settled && matches!(other.stage, Stage::Accepted(..))
-        }),
+        Stage::Open => {
+            let waiting = |other: &&super::book::Order| {
+                !other.settled && matches!(other.stage, Stage::Accepted(..)) && other.node == order.node
+            };
+            let mut waiting = book.orders.iter().filter(waiting);
+            let is_paid = book.reckonings.get(&order.node).is_some_and(|own| could_settle(own, order));
+            waiting.any(|other| !is_paid || other.spender == order.spender)
+        }
         Stage::Dropped => true,
     }
+}
+
+/// Whether money, payees and holds are there for an order, as far as a member settled them.
+fn could_settle(own: &Reckoning, order: &super::book::Order) -> bool {
+    let purse = own.purse(order.spender);
+    let is_held = |hold: &EntryId| own.holds().any(|(id, _)| id == *hold);
+    let are_there = match &order.kind {
+        Kind::Resolve { holds, .. } => holds.iter().all(is_held),
+        Kind::Hold { to, .. } => own.purse(*to).is_some(),
+        kind => legs(kind).iter().all(|leg| own.purse(leg.to).is_some()),
+    };
+    are_there && purse.is_some_and(|purse| Reckoning::taken(&order.kind) <= purse.available())
 }
 
 /// A-L3: what was paid to an account can be spent by it: its representative has the proof; and what was spent has settled.
