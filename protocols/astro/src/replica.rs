@@ -379,7 +379,7 @@ impl<B: Carrier> Replica<B> {
         if shards == 0 {
             return 0;
         }
-        // Below twice a window a bundle of a whole batch is taken.
+        // Below a window for each other shard and one more a bundle of a whole batch is taken.
         let rows = 2 * self.config.parameters.window + bundle::PLACES_MAX as u64;
         let members = u64::from(self.quorums.members());
         accounts * shards * rows * Exporter::row_max()

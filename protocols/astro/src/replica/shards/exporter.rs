@@ -2,8 +2,8 @@
 //! next to the next while nobody says that they were imported.
 //!
 //! A bundle is a blob on the disk, and a row per entry is in memory until a quorum of the other shard imported it. An account has
-//! `window` such rows at most before its next entry that leaves is refused; behind twice as many, which others endorsed, a bundle is
-//! left to them.
+//! `window` such rows at most before its next entry that leaves is refused; behind as many for the account and each other shard, which
+//! others endorsed, a bundle is left to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -203,7 +203,7 @@ impl<B: Carrier> Replica<B> {
         let encoded = bundle.encode();
         let (name, id) = (Hash::of(&encoded), bundle.id());
         let digests = synod_ledger::Digests::default();
-        let most = self.config.parameters.window.saturating_mul(2);
+        let most = self.rows_max();
         let places = bundle.paying(shard).filter(|entry| {
             !self.exporter.names.contains_key(&(shard, entry.id))
                 && self.ledger.exports_of(entry.id.spender) < most
@@ -225,6 +225,13 @@ impl<B: Carrier> Replica<B> {
         if distance == 0 {
             self.push((shard, name), bundle, turn);
         }
+    }
+
+    /// Rows of one account behind which a bundle is left to others. Whoever endorsed an entry had less than a window of them, and less
+    /// than a window of its log was open then, each entry of which pays into every shard at most: so those who endorsed it keep it.
+    fn rows_max(&self) -> u64 {
+        let shards = self.config.shards.numbers().len() as u64;
+        self.config.parameters.window.saturating_mul(shards.saturating_add(1))
     }
 
     pub(super) fn take_export(&mut self, at: (u16, Hash), id: BundleId, places: &[Place], due: Time) {

@@ -231,3 +231,21 @@ fn what_was_sent_once_is_imported_after_a_crash_of_whoever_took_it() {
     }
     settle(&mut world);
 }
+
+/// A-L2: found by `astro/shards`. Nobody confirms anything for a while, and each entry pays into three shards.
+#[test]
+fn what_pays_into_many_shards_is_kept_by_whoever_endorsed_it_until_all_of_them_have_it() {
+    let mut world = Country::world(4, 5);
+    *world.users.passes.borrow_mut() =
+        Box::new(|_, _, word: &Message| !matches!(word, Message::Own(Word::Imported { .. })));
+    let legs: Vec<_> = (1..4).map(|shard| (customer(shard, 1), 2)).collect();
+    for ticket in 1..=32 {
+        order(&mut world, ticket, issuer(0, 0), &legs);
+    }
+    world.go_on(20_000);
+    let count = world.users.accepted.len();
+    assert!(count >= 8, "a window of entries is on its way: {count}");
+    *world.users.passes.borrow_mut() = Box::new(|_, _, _| true);
+    settle(&mut world);
+    assert_eq!(credits(&world, member(3, 0), customer(3, 1)), 2 * i128::try_from(count).expect("few"));
+}
