@@ -106,6 +106,9 @@ fn one(paid: &Paid) -> Value {
         "bytes_per_payment": each(float(paid.bytes), paid.payments),
         // Of the transactions that were begun, those that pay somebody in another shard.
         "cross_shard_share": each(float(paid.crossing), paid.transactions),
+        "crossing": paid.crossing,
+        // Of the whole run: as many units left for other shards as came.
+        "crossed_units": u64::try_from(paid.crossed).unwrap_or(u64::MAX),
         "transactions": paid.transactions,
         "poor": paid.poor,
         "measured_s": rounded(paid.wall.as_secs_f64()),

@@ -182,14 +182,25 @@ fn each_profile_of_payments_is_measured_and_told_beside_its_own_model() {
 }
 
 #[test]
-fn smallbank_is_measured_in_one_shard_and_shards_are_refused() {
+fn smallbank_is_measured_in_one_shard_and_between_shards() {
     let small = "pay --accounts 160 --batch 64 --inflight 256 --for 1s --warmup 0s --repeat 1";
-    let (told, own) = ran(&format!("{small} --workload smallbank"));
-    assert_eq!(own["config"]["workload"], "smallbank");
-    assert!(own["runs"][0]["transactions"].as_u64() > Some(0), "{own}");
-    assert_eq!((&told["audit"]["books_equal"], &told["audit"]["conserved"]), (&true.into(), &true.into()));
+    for shards in [1_u64, 2] {
+        let (told, own) = ran(&format!("{small} --workload smallbank --shards {shards}"));
+        assert_eq!(
+            (&own["config"]["workload"], &own["config"]["shards"]),
+            (&"smallbank".into(), &shards.into())
+        );
+        let run = &own["runs"][0];
+        assert!(run["transactions"].as_u64() > Some(0), "{own}");
+        let crossed = ["crossing", "crossed_units"].map(|key| run[key].as_u64() > Some(0));
+        assert_eq!(crossed, [shards > 1; 2], "{own}");
+        let sound = [&told["audit"]["books_equal"], &told["audit"]["conserved"]];
+        assert_eq!(sound, [&serde_json::Value::from(true); 2]);
+    }
     let rig = Rig::new();
-    for line in ["--shards 2", "--shards 0", "--cross-shard 0.1", "--workload smallbank --ownership self"] {
+    for line in
+        ["--shards 2 --profile I", "--shards 0", "--cross-shard 0.1", "--workload smallbank --ownership self"]
+    {
         rig.refused(&format!("bench pay {line}"), "SYN-1001", 2);
     }
 }

@@ -15,7 +15,7 @@ use synod_astro::{Draft, Input, Invitation, Level, Line, Message, Output, Refusa
 use synod_crypto::{Keys, Scope};
 use synod_ledger::{Code, EntryId};
 use synod_machine::{Event, Job as _, Machine, To, Unrecoverable};
-use synod_quorum::{Epoch, NodeId, NodeSet};
+use synod_quorum::{Epoch, NodeId};
 use synod_wire::{Bytes, Limits, Wire as _};
 
 type Job<B> = <Replica<B> as Machine>::Job;
@@ -315,14 +315,15 @@ impl<'a, B: Carries> Seat<'a, B> {
             self.host.run(|said| match said {
                 Said::Send(to, message) => {
                     let frame = message.encode();
-                    let to = match to {
-                        To::Node(node) => NodeSet::only(node),
-                        To::Set(set) => set,
-                    };
-                    for node in to.iter() {
+                    let send = |node| {
                         shown.bytes.fetch_add(frame.len() as u64, Ordering::Relaxed);
                         let link = links.get(bank.number_of(shard, node));
                         link.into_iter().for_each(|link| drop(link.send((me, frame.clone()))));
+                    };
+                    match to {
+                        // Members of other shards are guests, which no set of members holds.
+                        To::Node(node) => send(node),
+                        To::Set(set) => set.iter().for_each(send),
                     }
                 }
                 Said::Output(output) => outputs.push(output),

@@ -1,5 +1,6 @@
 //! Whole runs: small, short, and judged by counts alone.
 
+use super::smallbank::Share;
 use super::{Bank, Kept, Ownership, Paid, PayPlan, Profile, Verify, Workload, reference, run};
 use std::time::Duration;
 
@@ -128,4 +129,17 @@ fn with_witnesses_what_owners_sign_settles_once_at_every_replica_too() {
 fn customers_of_smallbank_save_and_pay_in_one_shard() {
     let paid = paid(PayPlan { workload: Workload::Smallbank, accounts: 160, ..plan() });
     assert_eq!((paid.crossing, paid.crossed), (0, 0), "{paid:?}");
+}
+
+#[test]
+fn what_customers_of_several_shards_pay_each_other_comes() {
+    for (shards, workload, ownership) in [
+        (2, Workload::Smallbank, Ownership::Custodial),
+        (3, Workload::Pay, Ownership::Custodial),
+        (2, Workload::Pay, Ownership::SelfSigned),
+    ] {
+        let (accounts, cross) = (160, Some(Share(2_000)));
+        let paid = paid(PayPlan { shards, workload, ownership, accounts, cross, ..plan() });
+        assert!(paid.crossing > 0 && paid.crossed > 0, "{workload:?}: {paid:?}");
+    }
 }

@@ -94,7 +94,7 @@ pub(super) struct PayOptions {
     /// Replicas of each shard; 3f + 1 of them tolerate f faulty ones. Each is an institution.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
     nodes: u8,
-    /// Shards; more than one are refused yet.
+    /// Shards, which pay each other; of replicas in profile II-F.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=8))]
     shards: u16,
     /// What customers do, of replicas.
@@ -181,9 +181,6 @@ impl PayOptions {
             return Err(usage(
                 "--verify goes with --ownership self or distilled: customers of institutions sign nothing",
             ));
-        }
-        if self.shards > 1 {
-            return Err(usage("--shards: what shards pay each other is not measured yet; one shard is"));
         }
         if self.cross_shard.is_some() && self.shards == 1 {
             return Err(usage("--cross-shard goes with --shards of two or more"));
