@@ -162,10 +162,10 @@ pub const ROUTES: &[Route] = &[
         method: Method::Get,
         path: "/v1/changes",
         name: "pay_changes",
-        does: "Lists what settled behind a cursor (`from`), in the order in which it settled at this node, and gives the cursor behind it. A page of long entries is shorter than asked for; `more` says whether there is more.",
+        does: "Lists what settled behind a cursor (`from`), in the order in which it settled at this node, and gives the cursor behind it. A page of long entries is shorter than asked for; `more` says whether there is more. With `Accept: text/event-stream` each row is an event with its position as its id, now and as more settles; `Last-Event-ID` goes on behind one. 64 such streams at a time find a place.",
         query: &["from", "limit"],
         headers: &[DEADLINE],
-        codes: &[3001, 3002, 3501],
+        codes: &[3001, 3002, 3402, 3501],
     },
     Route {
         method: Method::Post,

@@ -79,6 +79,21 @@ impl Link {
     pub(crate) fn writes(&self) {
         self.wrote.store(true, Ordering::Relaxed);
     }
+
+    /// The response goes on behind its head: as long as this is held, the connection does not count as idle.
+    pub(crate) fn goes_on(&self) -> GoesOn {
+        self.marks.fetch_add(1, Ordering::Relaxed);
+        GoesOn(Arc::clone(&self.marks))
+    }
+}
+
+/// See [`Link::goes_on`].
+pub(crate) struct GoesOn(Arc<AtomicU64>);
+
+impl Drop for GoesOn {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Serves `router` until stop is said and every response is out.

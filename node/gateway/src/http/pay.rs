@@ -8,6 +8,7 @@
 //! The index is read beside the tasks of this runtime, and so are orders taken, which look into it.
 
 mod feed;
+mod follow;
 mod many;
 mod members;
 mod order;

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use synod_config::{Address, NodeConfig, SynError, code};
 use synod_host::Mode;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use crate::{
     access::{Secret, Shown, loopback_only, named, without_tls},
@@ -35,6 +36,8 @@ use crate::{
 
 /// Longest body, when nothing is said.
 const REQUEST_MAX: usize = 768 << 10;
+/// Responses at one time that go on until their client leaves.
+pub(super) const STREAMS_MAX: usize = 64;
 /// Whose word an answer is.
 const TRUST: &str = "synod-trust";
 /// The position at which an answer was given.
@@ -90,6 +93,8 @@ pub(super) struct Front {
     pub(super) build: Build,
     token: Option<Secret>,
     ids: Arc<Ids>,
+    /// Places for responses that go on until their client leaves.
+    pub(super) streams: Arc<Semaphore>,
 }
 
 /// A bound listener.
@@ -117,6 +122,7 @@ impl HttpServer {
             build: settings.build,
             token: settings.token,
             ids: Arc::default(),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         };
         Ok(Self { listener, local, shared, router: routes(Arc::new(front)) })
     }

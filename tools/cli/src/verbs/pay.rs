@@ -7,6 +7,7 @@ mod orders;
 pub(in crate::verbs) mod reach;
 mod receipt;
 mod wallet;
+mod watch;
 
 use crate::exit::Done;
 use crate::output::Report;
@@ -100,6 +101,7 @@ enum Verb {
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
         limit: u32,
     },
+    Watch(watch::Watch),
     Export(audit::Export),
     Audit(audit::Audit),
     /// Gives an account money of its institution's issuer; in drills only.
@@ -241,6 +243,7 @@ impl Arguments {
             Verb::Export(export) => export.report(system)?,
             Verb::Changes { node, from, limit } => changes(system, node.as_deref(), (from, limit))?,
             Verb::Wallet(wallet) => return wallet.run(session, system),
+            Verb::Watch(watch) => return watch.run(session, system),
             Verb::Account { verb } => verb.report(system)?,
             Verb::Send(pay) => return pay.send(session, system),
             Verb::Multi(multi) => multi.send(system)?,

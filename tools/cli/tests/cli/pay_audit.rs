@@ -115,4 +115,61 @@ fn whoever_follows_a_node_sees_each_payment_once_in_its_order() {
     assert_eq!(seen, ["1", "2", "3", "4", "5"]);
     assert_eq!(rig.json(&format!("pay changes --node n2 --from {cursor}"))["changes"], serde_json::json!([]));
     rig.refused("pay changes --from x", "SYN-1001", 2);
+    let lines = rig.ok("pay watch --node n2 --from 1 --count 3 --json");
+    let ids = lines
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a row")["id"].clone());
+    assert_eq!(ids.collect::<Vec<_>>(), ["2", "3", "4"]);
+    rig.ok("pay send --from 0-0-1 --to 0-1-1 --amount 6 --id 6");
+    let watched = rig.ok("pay watch --node n2 --account 0-1-1 --count 1");
+    assert!(watched.starts_with("6  6  "), "{watched}");
+    rig.refused("pay watch --node n9", "SYN-1001", 2);
+}
+
+/// The next events of a stream: their ids and the names of their payments. Comments that keep it alive are passed over.
+fn events(stream: &mut impl std::io::BufRead, count: usize) -> Vec<(String, String)> {
+    let (mut ids, mut names, mut line) = (Vec::new(), Vec::new(), String::new());
+    while names.len() < count {
+        line.clear();
+        assert!(stream.read_line(&mut line).expect("a line") > 0, "the stream ended behind {names:?}");
+        if let Some(id) = line.strip_prefix("id: ") {
+            ids.push(id.trim().to_owned());
+        }
+        if let Some(row) = line.strip_prefix("data: ") {
+            let row: serde_json::Value = serde_json::from_str(row).expect("a row");
+            names.push(row["id"].as_str().expect("a name").to_owned());
+        }
+    }
+    ids.into_iter().zip(names).collect()
+}
+
+#[test]
+fn events_go_on_as_payments_settle_and_behind_the_last_one_seen_and_end_with_the_node() {
+    use std::io::{BufReader, Read as _, Write as _};
+    let deployed = Deployed::new();
+    let rig = &deployed.rig;
+    let follow = |last: &str| {
+        let port = deployed.up["nodes"][2]["http"].as_u64().and_then(|port| u16::try_from(port).ok());
+        let mut stream =
+            std::net::TcpStream::connect(("127.0.0.1", port.expect("a port"))).expect("it listens");
+        let head = "GET /v1/changes HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n";
+        stream.write_all(format!("{head}{last}\r\n").as_bytes()).expect("it is sent");
+        BufReader::new(stream)
+    };
+    let mut first = follow("");
+    for id in 1..=3 {
+        rig.ok(&format!("pay send --from 0-0-1 --to 0-1-1 --amount 5 --id {id}"));
+        let position = id.to_string();
+        assert_eq!(events(&mut first, 1), [(position.clone(), position)]);
+    }
+    let pair = |id: &str| (id.to_owned(), id.to_owned());
+    let mut again = follow("Last-Event-ID: 1\r\n");
+    assert_eq!(events(&mut again, 2), [pair("2"), pair("3")]);
+    let mut wrong = String::new();
+    let mut refused = follow("Last-Event-ID: last\r\nConnection: close\r\n");
+    refused.read_to_string(&mut wrong).expect("an answer");
+    assert!(wrong.starts_with("HTTP/1.1 400") && wrong.contains("Last-Event-ID"), "{wrong}");
+    rig.ok("down");
+    let mut rest = Vec::new();
+    assert!(first.read_to_end(&mut rest).is_ok(), "a node that stops ends its streams");
 }

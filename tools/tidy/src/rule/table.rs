@@ -60,6 +60,7 @@ pub const TABLE: &[Allowed] = &[
     at("prometheus-client", "0.25.2", OBSERVED),
     at("hdrhistogram", "7.6", OBSERVED),
     at("axum", "0.8.9", GATEWAY),
+    at("futures-util", "0.3.31", GATEWAY),
     at("rcgen", "0.14", GATEWAY),
     at("rust-embed", "8", GATEWAY),
     at("tonic", "0.14.9", GRPC),

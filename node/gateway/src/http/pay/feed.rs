@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use synod_config::{hex, unhex};
 use synod_host::pay::PAGE_MAX;
 
+use super::follow;
 use super::show::{reply, shown};
 use super::{LIMIT_USUAL, blocking, caught_up, number, teller};
 use crate::http::request::{Query, malformed};
@@ -28,7 +29,8 @@ fn position(query: &Query, name: &str, usual: u64) -> Result<u64, Problem> {
     }
 }
 
-/// `GET /v1/changes`: a page of what settled behind a cursor, and the cursor behind it.
+/// `GET /v1/changes`: a page of what settled behind a cursor, and the cursor behind it; to who accepts server-sent events, all that
+/// settles behind it as it does.
 pub(in crate::http) async fn changes(
     State(front): State<Arc<Front>>,
     ConnectInfo(link): ConnectInfo<Link>,
@@ -38,6 +40,9 @@ pub(in crate::http) async fn changes(
     let query = Query::read(&uri, &["from", "limit"])?;
     let teller = Arc::clone(teller(&front)?);
     let from = position(&query, "from", 0)?;
+    if follow::is_asked(&headers) {
+        return follow::stream(&front, &link, teller, follow::cursor(&headers, from)?);
+    }
     let most = u32::try_from(PAGE_MAX).unwrap_or(u32::MAX);
     let count = usize::try_from(query.limit(LIMIT_USUAL, most)?).unwrap_or(usize::MAX);
     caught_up(&front, &teller, &headers).await?;
