@@ -63,6 +63,7 @@ impl Watch {
                 self.acked(node, (ack.lot, ack.digest), ack.said.except.items())
             }
             signed::Message::Commit(certificate) if honest => {
+                self.said_in(node, &certificate)?;
                 self.certified(node, &certificate)?;
                 if self.reached.contains(&(node, Hash::of(body))) {
                     return Ok(());
@@ -72,6 +73,17 @@ impl Watch {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Who sends a certificate says what it signed in it, if a crash kept it from saying so before.
+    fn said_in(&mut self, node: u32, certificate: &Certificate) -> Verdict {
+        let slot = sight::slot(certificate.lot);
+        let own = certificate.said.iter().find(|said| u32::from(said.member) == node);
+        let Some(own) = own.filter(|_| !self.acks.has_said(node, slot, &certificate.digest)) else {
+            return Ok(());
+        };
+        self.keeping.said((node, slot), certificate.digest, own.except.items())?;
+        self.acks.say(&self.texts, (node, slot), (certificate.digest, own.except.items()))
     }
 
     fn said_votes(&mut self, (node, honest): (u32, bool), message: bracha::Message) -> Verdict {
