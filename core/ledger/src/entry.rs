@@ -202,6 +202,13 @@ impl Digests {
         self.0.hash(&entry.encode())
     }
 
+    /// The same, and how many bytes the encoding of the entry has.
+    #[must_use]
+    pub fn measured(&self, entry: &Entry) -> (Hash, usize) {
+        let encoded = entry.encode();
+        (self.0.hash(&encoded), encoded.len())
+    }
+
     /// The digests of many entries, as [`Self::entry`] gives each, for less time.
     #[must_use]
     pub fn entries<'a>(&self, entries: impl Iterator<Item = &'a Entry>) -> Vec<Hash> {

@@ -1,7 +1,7 @@
 //! Reading: a cursor over shared bytes that never allocates from a length field.
 
 use bytes::Bytes;
-use commonware_codec::{Error, FixedSize, Read, varint::UInt};
+use commonware_codec::{Error, FixedSize, Read};
 
 use crate::{Malformed, Why};
 
@@ -75,6 +75,19 @@ impl Reader {
         Ok(taken)
     }
 
+    /// Takes `count` bytes where they are: for what is copied anyway.
+    ///
+    /// # Errors
+    /// [`Why::Short`] when fewer remain.
+    pub fn borrow(&mut self, count: usize) -> Result<&[u8], Malformed> {
+        let end = self.at.saturating_add(count);
+        if end > self.frame.len() {
+            return Err(self.refuse(Why::Short));
+        }
+        let start = core::mem::replace(&mut self.at, end);
+        Ok(self.frame.get(start..end).unwrap_or_default())
+    }
+
     /// Takes exactly `N` bytes by value.
     ///
     /// # Errors
@@ -113,11 +126,24 @@ impl Reader {
             self.at = self.at.saturating_add(1);
             return Ok(u64::from(small));
         }
-        let mut rest = self.frame.slice(self.at..);
-        let UInt(value) =
-            UInt::<u64>::read_cfg(&mut rest, &()).map_err(|error| self.refuse(translate(&error)))?;
-        self.at = self.frame.len().saturating_sub(rest.len());
-        Ok(value)
+        let (mut value, mut shift) = (0_u64, 0_u32);
+        for (at, byte) in (1_usize..).zip(self.rest()) {
+            // Of the tenth byte one bit is left.
+            if shift == 63 && *byte > 1 {
+                return Err(self.refuse(Why::BadVarint));
+            }
+            value |= u64::from(*byte & 0x7f) << shift;
+            shift = shift.saturating_add(7);
+            if *byte >= 0x80 {
+                continue;
+            }
+            if *byte == 0 {
+                return Err(self.refuse(Why::BadVarint));
+            }
+            self.at = self.at.saturating_add(at);
+            return Ok(value);
+        }
+        Err(self.refuse(Why::Short))
     }
 
     /// Reads the count of a sequence and checks it against `max` and against what remains, so that it can be

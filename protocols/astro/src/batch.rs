@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use synod_crypto::merkle::{self, Tree};
+use synod_crypto::merkle::{self, DigestTree};
 use synod_crypto::{Hash, Hasher, Signature};
 use synod_ledger::{AccountId, Digests, Entry, Opening};
 use synod_machine::broadcast::{ITEMS_MAX, Items, Lot, PAYLOAD_MAX, Read};
@@ -136,6 +136,16 @@ impl Draw for Beside {
     }
 }
 
+impl Auth {
+    /// Bytes of its encoding.
+    pub(crate) const fn length(&self) -> usize {
+        match self {
+            Self::Institution | Self::Together => 1,
+            Self::Owner(_) | Self::Straggler(_) => 65,
+        }
+    }
+}
+
 impl Line {
     /// As it is outside of its batch: whose owner signed it alone needs no tree.
     pub(crate) fn alone(&self) -> Self {
@@ -165,7 +175,7 @@ impl EntryProof {
 
 /// Whether something with this digest is under a root.
 pub(crate) fn shows(proof: &EntryProof, digest: Hash, root: &Hash) -> bool {
-    merkle::proves(root, proof.count, proof.index, merkle::leaf(&digest.0), &proof.path)
+    merkle::proves_digest(root, proof.count, proof.index, digest, &proof.path)
 }
 
 pub(crate) fn over<'a, T: Wire + 'a>(domain: &'static str, values: impl IntoIterator<Item = &'a T>) -> Hash {
@@ -202,6 +212,8 @@ pub struct Content {
     pub openings: Vec<Opening>,
     /// See [`Batch::lines`].
     pub lines: Vec<Line>,
+    /// The digests of the lines' entries; of none of them where they are not known.
+    pub digests: Vec<Hash>,
     /// See [`Beside::imports`].
     pub imports: Vec<Arc<Entry>>,
     /// See [`Beside::together`].
@@ -224,9 +236,11 @@ impl Opened {
     /// Above [`ITEMS_MAX`] lines, [`OPENINGS_MAX`] openings or [`IMPORTS_MAX`] imports.
     #[must_use]
     pub fn of(shard: u16, lot: Lot, prev: Hash, content: Content) -> Self {
-        let Content { openings, lines, imports, together } = content;
+        let Content { openings, lines, digests: known, imports, together } = content;
         let (written, spans) = write_lines(&lines);
-        let (digests, imported) = (digests(written.as_slice(), &spans), digests_of(&imports));
+        let is_known = known.len() == lines.len();
+        let digests = if is_known { known } else { digests(written.as_slice(), &spans) };
+        let imported = digests_of(&imports);
         let (entries, auths, opened) = roots(&digests, &openings, &lines, (&imported, together.as_ref()));
         let header = Header { shard, lot, prev, entries, auths, openings: opened };
         let openings = List::try_from(openings).expect("the representative counts openings");
@@ -434,7 +448,7 @@ fn back_all(mut digests: Vec<Hash>, backings: &BTreeMap<u32, With>) -> Vec<Hash>
 
 /// The root over digests.
 pub(crate) fn root(digests: &[Hash]) -> Hash {
-    tree(digests).root()
+    DigestTree::new(digests).root()
 }
 
 /// Proves some of these digests under their root.
@@ -442,7 +456,7 @@ pub(crate) fn proofs(digests: &[Hash], of: &[u32]) -> Vec<(u32, EntryProof)> {
     if of.is_empty() {
         return Vec::new();
     }
-    let tree = tree(digests);
+    let tree = DigestTree::new(digests);
     let proof = |at: &u32| {
         let path = List::try_from(tree.path(*at)?).ok()?;
         Some((*at, EntryProof { index: *at, count: tree.count(), path }))
@@ -450,13 +464,9 @@ pub(crate) fn proofs(digests: &[Hash], of: &[u32]) -> Vec<(u32, EntryProof)> {
     of.iter().filter_map(proof).collect()
 }
 
-fn tree(digests: &[Hash]) -> Tree {
-    Tree::new(merkle::leaves(digests))
-}
-
 /// Proves one entry of a batch of these entries; `None` beyond the last.
 pub(crate) fn prove(digests: &[Hash], index: u32) -> Option<EntryProof> {
-    let tree = tree(digests);
+    let tree = DigestTree::new(digests);
     let path = List::try_from(tree.path(index)?).ok()?;
     Some(EntryProof { index, count: tree.count(), path })
 }
@@ -485,7 +495,7 @@ pub(crate) fn roots_of<'a>(
     let auths = over("synod astro authorizations", auths);
     let auths =
         together.map_or(auths, |together| Hash::of_value("synod astro together", &(auths, *together)));
-    (tree(digests).root(), auths, beside)
+    (DigestTree::new(digests).root(), auths, beside)
 }
 
 /// Batches as payloads of a broadcast.
@@ -596,8 +606,10 @@ mod tests {
             let mut imports = imports.into_vec();
             imports.sort_by_key(|entry| entry.id);
             imports.dedup_by_key(|entry| entry.id);
-            let content =
-                Content { openings: openings.into_vec(), lines: lines.into_vec(), imports, together };
+            let (openings, lines) = (openings.into_vec(), lines.into_vec());
+            let digests = lines.iter().filter(|_| drawn.below(40) > 0).map(|line| digest_of(&line.entry));
+            let digests = digests.collect();
+            let content = Content { openings, lines, digests, imports, together };
             let is_empty =
                 content.lines.is_empty() && content.openings.is_empty() && content.imports.is_empty();
             let opened = Opened::of(header.shard, header.lot, header.prev, content);

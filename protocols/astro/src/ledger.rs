@@ -212,11 +212,11 @@ impl Ledger {
     /// The first rule that it breaks; nothing has changed then.
     pub(crate) fn accept(&mut self, line: &Line, digest: Hash, by: Authority) -> Result<(), Code> {
         let Some(debit) = self.may_accept(line, digest, by)? else { return Ok(()) };
-        let spender = line.entry.id.spender;
-        let line = line.alone();
-        let slot = Slot { line, digest, debit, is_certified: false, lots: Lots::default() };
-        self.put(slot);
-        self.stir_next(spender);
+        let (spender, line) = (line.entry.id.spender, line.alone());
+        self.put(Slot { line, digest, debit, is_certified: false, lots: Lots::default() });
+        if !self.waits.is_empty() {
+            self.stir_next(spender);
+        }
         Ok(())
     }
 
@@ -271,7 +271,7 @@ impl Ledger {
     ) -> Result<Option<Total>, Code> {
         let EntryId { spender, n } = entry.id;
         let account = self.book.account(spender).ok_or_else(|| self.unknown(spender))?;
-        let (base, sn) = (Base::of(&self.book, spender), account.sequence());
+        let (base, sn) = (Base::behind(account), account.sequence());
         if n <= sn {
             let is_last = n == sn && n > 0 && digest == account.head();
             return if is_last { Ok(None) } else { Err(Code::SequenceConflict) };
@@ -290,7 +290,7 @@ impl Ledger {
             // The entries before it may change the owner: whether it is authorized is seen once they are here.
             return Err(Code::SequenceGap);
         }
-        if self.handover(entry.id).is_some() {
+        if self.profile.registers() && self.handover(entry.id).is_some() {
             return Err(Code::SequenceGap);
         }
         authorize()?;
@@ -435,8 +435,10 @@ impl Ledger {
             // What gave way to it may let others have its money.
             self.stir(Cause::Funds(spender));
         }
-        self.stir(Cause::Place(line.entry.id));
-        self.stir_next(spender);
+        if !self.waits.is_empty() {
+            self.stir(Cause::Place(line.entry.id));
+            self.stir_next(spender);
+        }
         if count == 0 {
             self.open.remove(spender);
         }
@@ -566,13 +568,17 @@ impl Ledger {
             }
             let xlog = self.open.get_mut(id).expect("its entry was read above");
             let slot = xlog.settled(n).expect("its entry was read above");
-            if xlog.is_empty() {
+            let is_last = xlog.is_empty();
+            if is_last {
                 self.open.remove(id);
             }
             causes.into_iter().for_each(|cause| self.stir(cause));
             let by_descent = slot.lots.is_empty();
             let Slot { line, digest, lots, .. } = slot;
             out.entries.push(Settled { line, digest, lots, by_descent, overwrote, is_paid });
+            if is_last {
+                return;
+            }
         }
     }
 

@@ -11,6 +11,7 @@ mod distil;
 mod endorse;
 mod feed;
 mod lane;
+mod names;
 mod patience;
 mod profile_i;
 mod pull;
@@ -177,7 +178,7 @@ impl<B: Carrier> Replica<B> {
             broadcast: Nested::new(channel),
             heard: VecDeque::new(),
             lanes,
-            desk: Desk::of(me),
+            desk: Desk::of(config.view.context.shard, me),
             distillery: Distillery::default(),
             points: Self::vouched(&config),
             claims: Claims::default(),
