@@ -40,23 +40,27 @@ impl Reader {
     }
 
     /// A refusal that names the present position.
+    #[inline]
     #[must_use]
     pub fn refuse(&self, why: Why) -> Malformed {
         Malformed { at: u32::try_from(self.at()).unwrap_or(u32::MAX), why }
     }
 
     /// Bytes read so far.
+    #[inline]
     #[must_use]
     pub const fn at(&self) -> usize {
         self.at
     }
 
     /// Bytes not yet read.
+    #[inline]
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.rest().len()
     }
 
+    #[inline]
     fn rest(&self) -> &[u8] {
         self.frame.get(self.at..).unwrap_or_default()
     }
@@ -79,6 +83,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Why::Short`] when fewer remain.
+    #[inline]
     pub fn borrow(&mut self, count: usize) -> Result<&[u8], Malformed> {
         let end = self.at.saturating_add(count);
         if end > self.frame.len() {
@@ -92,6 +97,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Why::Short`] when fewer remain.
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let Some(out) = self.rest().first_chunk::<N>().copied() else {
             return Err(self.refuse(Why::Short));
@@ -112,6 +118,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Why::Short`] at the end.
+    #[inline]
     pub fn byte(&mut self) -> Result<u8, Malformed> {
         self.array().map(|[byte]| byte)
     }
@@ -120,6 +127,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Why::BadVarint`] when it is padded or too wide, [`Why::Short`] when the input ends in it.
+    #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         // Most fit a byte.
         if let Some(small) = self.rest().first().copied().filter(|first| *first < 0x80) {
@@ -151,6 +159,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Why::TooLong`] above `max`, [`Why::Short`] when even one byte per element is missing.
+    #[inline]
     pub fn count(&mut self, max: usize) -> Result<usize, Malformed> {
         let refusal = self.refuse(Why::TooLong);
         let count = usize::try_from(self.varint()?).map_err(|_| refusal)?;

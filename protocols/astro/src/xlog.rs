@@ -120,6 +120,8 @@ pub(crate) enum Certified {
 }
 
 impl Xlog {
+    /// One in which there is nothing.
+    pub(crate) const NONE: &Self = &Self { slots: VecDeque::new(), promised: Promised::NONE, tip: 0 };
     /// Bytes of one in which there is nothing, for memory accounting.
     pub(crate) const EMPTY_BYTES_MAX: usize = size_of::<Self>() + SLOTS_KEPT * size_of::<Slot>();
 
@@ -222,8 +224,11 @@ impl Xlog {
     /// Puts an entry at its place, which is free.
     pub(crate) fn put(&mut self, base: Base, slot: Slot) {
         self.promised.add(&slot.line.entry, slot.debit);
-        if self.slots.is_empty() {
-            self.slots.reserve_exact(1);
+        match self.slots.len() {
+            0 => self.slots.reserve_exact(1),
+            // Whoever has two open soon has more.
+            1 => self.slots.reserve_exact(SLOTS_KEPT),
+            _ => {}
         }
         if self.last().is_none_or(|last| last < slot.place()) {
             let (tip, head) = self.tip(base);

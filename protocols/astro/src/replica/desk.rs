@@ -30,6 +30,8 @@ const WAITING_BATCHES: u32 = 4;
 const BACKING_BYTES: usize = 16;
 /// Owners' signatures on orders that are checked at once.
 const CHECKED_MAX: usize = 1_024;
+/// Entries of a batch, at least, and half of one as well, behind which the next one is not sent at once.
+const BUSY: usize = 1_024;
 /// Batches under way while which an entry waits for others.
 const FLIGHTS: u64 = 2;
 
@@ -55,6 +57,8 @@ pub(super) struct Desk {
     openings: Vec<Opening>,
     is_building: bool,
     is_armed: bool,
+    /// Whether the last batch was of many: the next one waits for others then, as long as [`Parameters::batch_wait`] lets it.
+    is_busy: bool,
     /// Entries that the user does not keep yet, by their payers' names for them, and which of them no record holds.
     names: Names,
     /// Admitted entries that waited for money when they came, and have not settled (profile I).
@@ -169,9 +173,10 @@ impl Desk {
             bytes <= most
         });
         let lines = lines.count();
+        self.is_busy = lines >= BUSY.max(lines_max / 2);
         let gone: usize = self.lines.iter().take(lines).map(|waiting| waiting.bytes).sum();
         let mut taken: Vec<Waiting> = self.lines.drain(..lines).collect();
-        taken.sort_by_key(|waiting| waiting.line.entry.id);
+        taken.sort_unstable_by_key(|waiting| waiting.line.entry.id);
         self.bytes = self.bytes.saturating_sub(gone);
         let openings = self.openings.drain(..opened).collect();
         let (lines, digests) = taken.into_iter().map(|Waiting { line, digest, .. }| (line, digest)).unzip();
@@ -351,7 +356,8 @@ impl<B: Carrier> Replica<B> {
         self.consider_flush(turn);
     }
 
-    /// Sends what waits: at once while few batches are under way or a batch is full, and else after a while.
+    /// Sends what waits: at once while few batches are under way or a batch is full, and else after a while. Behind a batch of many
+    /// the next one waits as well, so that under load a signature is for as many as there can be.
     pub(super) fn consider_flush(&mut self, turn: &mut Turn<'_, Self>) {
         if self.distillery.is_ready() {
             self.flush(turn);
@@ -364,7 +370,7 @@ impl<B: Carrier> Replica<B> {
         let is_full = u32::try_from(self.desk.lines.len())
             .map_or(true, |lines| lines >= parameters.batch_max)
             || u32::try_from(self.desk.bytes).map_or(true, |bytes| bytes >= parameters.batch_bytes);
-        if is_full || flights < FLIGHTS {
+        if is_full || flights < FLIGHTS && !self.desk.is_busy {
             self.flush(turn);
         } else if !self.desk.is_armed {
             self.desk.is_armed = true;
