@@ -26,7 +26,7 @@ struct Named {
 struct Account {
     entries: VecDeque<Named>,
     /// The last place of each name, where there are many.
-    by_name: Option<Box<BTreeMap<u128, u64>>>,
+    by_name: Option<BTreeMap<u128, u64>>,
 }
 
 impl Account {
@@ -78,7 +78,7 @@ impl Account {
     fn index_again(&mut self) {
         let is_many = self.entries.len() > WALKED_MAX;
         let all = || self.entries.iter().map(|named| (named.name, named.n)).collect();
-        self.by_name = is_many.then(|| Box::new(all()));
+        self.by_name = is_many.then(all);
     }
 
     fn remove(&mut self, n: u64) -> Option<Named> {
