@@ -80,6 +80,18 @@ impl Hasher {
         self
     }
 
+    /// Adds one part so many times, as that many calls of [`Self::add`] do.
+    pub fn add_times(&mut self, part: &[u8], times: usize) -> &mut Self {
+        let once = [&(part.len() as u64).to_le_bytes(), part].concat();
+        let together = (STAGED / once.len()).max(1);
+        let many = once.repeat(together.min(times));
+        for _ in 0..times / together {
+            self.put(&many);
+        }
+        self.put(many.get(..once.len().saturating_mul(times % together)).unwrap_or_default());
+        self
+    }
+
     fn put(&mut self, bytes: &[u8]) {
         let end = self.count.saturating_add(bytes.len());
         if let Some(room) = self.staged.get_mut(self.count..end) {
@@ -118,6 +130,22 @@ impl Hasher {
 #[cfg(test)]
 mod tests {
     use super::{Hash, Hasher, STAGED};
+
+    #[test]
+    fn a_part_many_times_is_that_many_parts() {
+        for length in [0, 1, 8, 100, STAGED - 8, STAGED, 700] {
+            for times in [0, 1, 2, 55, 56, 57, 113, 1_000] {
+                let part = vec![7; length];
+                let [mut one, mut other] = [(); 2].map(|()| Hasher::new("synod test parts"));
+                for _ in 0..times {
+                    one.add(&part);
+                }
+                other.add_times(&part, times);
+                assert_eq!(one.finish(), other.finish(), "{times} of {length}");
+                assert_eq!(one.add(&part).finish(), other.add(&part).finish(), "and one more");
+            }
+        }
+    }
 
     /// Parts below, at and above what is put together, one after the other in every order.
     #[test]

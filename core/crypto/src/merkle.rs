@@ -3,7 +3,11 @@
 //! A path proves that a leaf stands at an index of a list of known length; the length is part of the root, so a
 //! tree cannot be passed off as one of another size.
 
-use crate::keyed::digests;
+mod digests;
+
+pub use digests::{DigestTree, proves_digest};
+
+use crate::keyed;
 use crate::{Hash, Hasher};
 
 const LEAF: &str = "synod merkle leaf";
@@ -37,7 +41,7 @@ fn all<'a>(domain: &'static str, each: impl ExactSizeIterator<Item = &'a [Hash]>
         }
     }
     let size = laid_out.len().checked_div(count).unwrap_or(0).max(1);
-    digests(laid_out.chunks(size).map(|input| (None, input)), count).into_iter().map(Hash).collect()
+    keyed::digests(laid_out.chunks(size).map(|input| (None, input)), count).into_iter().map(Hash).collect()
 }
 
 fn bind(count: u32, top: &Hash) -> Hash {

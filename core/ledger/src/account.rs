@@ -81,12 +81,14 @@ impl Account {
     }
 
     /// The n of its last settled entry; 0 before the first.
+    #[inline]
     #[must_use]
     pub const fn sequence(&self) -> u64 {
         self.sn
     }
 
     /// The digest that its next entry names.
+    #[inline]
     #[must_use]
     pub const fn head(&self) -> Hash {
         self.head
@@ -111,12 +113,14 @@ impl Account {
     }
 
     /// Its ledger.
+    #[inline]
     #[must_use]
     pub const fn ledger(&self) -> u32 {
         self.ledger
     }
 
     /// The member that carries its entries.
+    #[inline]
     #[must_use]
     pub const fn representative(&self) -> u8 {
         self.representative
@@ -129,18 +133,21 @@ impl Account {
     }
 
     /// Whether it takes no entries but those that decide over holds or empty it.
+    #[inline]
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.marks & CLOSED != 0
     }
 
     /// Whether operators want no new entries endorsed. Certified ones settle.
+    #[inline]
     #[must_use]
     pub const fn is_frozen(&self) -> bool {
         self.marks & FROZEN != 0
     }
 
     /// What it can spend under `limit`: credits and limit, less debits and what is set aside.
+    #[inline]
     #[must_use]
     pub fn available(&self, limit: Units) -> Total {
         let has = self.credits.checked_add(Total::of(limit.0));

@@ -23,7 +23,7 @@ impl Book {
         if entry.prev != account.head && !again {
             return Err(Code::ChainMismatch);
         }
-        let debit = judge(self, entry, &Promised::default())?;
+        let debit = judge(self, entry, &Promised::NONE)?;
         self.settle(entry, debit);
         let account = self.account_mut(entry.id.spender).expect("the spender was read above");
         account.sn = entry.id.n;
@@ -46,7 +46,7 @@ impl Book {
         if entry.prev != account.head {
             return Err(Code::ChainMismatch);
         }
-        let judged = match judge(self, entry, &Promised::default()) {
+        let judged = match judge(self, entry, &Promised::NONE) {
             Err(Code::InsufficientFunds | Code::LimitBelowUse) => None,
             debit => Some(debit?),
         };

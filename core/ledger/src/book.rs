@@ -111,17 +111,39 @@ impl Book {
         Ok(())
     }
 
-    fn opened(&self, registrar: u32) -> Option<&Opened> {
-        let at = self.registrars.binary_search_by_key(&registrar, |(id, _)| *id).ok()?;
-        self.registrars.get(at).map(|(_, opened)| opened)
+    /// Where a registrar stands. Members are numbered 0, 1, 2 and so on, so nearly all stand where their number says.
+    #[inline]
+    fn standing_at(&self, registrar: u32) -> Option<usize> {
+        let guess = usize::try_from(registrar).ok()?;
+        if self.registrars.get(guess).is_some_and(|(id, _)| *id == registrar) {
+            return Some(guess);
+        }
+        self.registrars.binary_search_by_key(&registrar, |(id, _)| *id).ok()
     }
 
+    #[inline]
+    fn opened(&self, registrar: u32) -> Option<&Opened> {
+        self.registrars.get(self.standing_at(registrar)?).map(|(_, opened)| opened)
+    }
+
+    #[inline]
     fn opened_mut(&mut self, registrar: u32) -> Option<&mut Opened> {
-        let at = self.registrars.binary_search_by_key(&registrar, |(id, _)| *id).ok()?;
+        let at = self.standing_at(registrar)?;
         self.registrars.get_mut(at).map(|(_, opened)| opened)
     }
 
+    /// An account with its terms and the most that its limit can be raised to.
+    #[inline]
+    #[must_use]
+    pub fn account_and_terms(&self, id: AccountId) -> Option<(&Account, &Terms, Units)> {
+        let opened = self.opened(id.registrar)?;
+        let account = opened.accounts.get(place(id, self.shard)?)?;
+        let shared = opened.terms.get(usize::try_from(account.terms).ok()?)?;
+        Some((account, &shared.terms, shared.limit_max))
+    }
+
     /// An account of this shard; `None` before it is opened.
+    #[inline]
     #[must_use]
     pub fn account(&self, id: AccountId) -> Option<&Account> {
         let at = place(id, self.shard)?;
@@ -129,6 +151,7 @@ impl Book {
     }
 
     /// Has an account brought nearer that is read soon. Changes nothing.
+    #[inline]
     pub fn near(&self, id: AccountId) {
         if let Some(account) = self.account(id) {
             // Whichever way the fields stand, one of them is in each of the two lines.
@@ -138,6 +161,7 @@ impl Book {
         }
     }
 
+    #[inline]
     pub(crate) fn account_mut(&mut self, id: AccountId) -> Option<&mut Account> {
         let at = place(id, self.shard)?;
         self.opened_mut(id.registrar)?.accounts.get_mut(at)
@@ -146,9 +170,7 @@ impl Book {
     /// The terms of an account, and the most its limit can be raised to.
     #[must_use]
     pub fn terms(&self, id: AccountId) -> Option<(&Terms, Units)> {
-        let account = self.account(id)?;
-        let shared = self.opened(id.registrar)?.terms.get(usize::try_from(account.terms).ok()?)?;
-        Some((&shared.terms, shared.limit_max))
+        self.account_and_terms(id).map(|(_, terms, limit_max)| (terms, limit_max))
     }
 
     /// Changes the terms of one account, which may have shared them.
@@ -173,8 +195,7 @@ impl Book {
     /// What an account can spend.
     #[must_use]
     pub fn available(&self, id: AccountId) -> Option<Total> {
-        let limit = self.terms(id)?.0.limit;
-        Some(self.account(id)?.available(limit))
+        self.account_and_terms(id).map(|(account, terms, _)| account.available(terms.limit))
     }
 
     /// Stops endorsements for an account, or lets them go on.
@@ -280,6 +301,7 @@ impl Book {
 }
 
 /// The index of an account among those of its registrar.
+#[inline]
 fn place(id: AccountId, shard: u16) -> Option<usize> {
     let at = usize::try_from(id.local.checked_sub(1)?).ok()?;
     (id.shard == shard).then_some(at)

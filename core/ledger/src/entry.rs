@@ -1,7 +1,7 @@
 //! Entries of exclusive logs (paper, section III: xlogs).
 
 use synod_crypto::{Hash, HashKey, PublicKey};
-use synod_wire::{Bytes, List, Wire, wire};
+use synod_wire::{Bytes, List, Wire, Writer, wire};
 
 use crate::{AccountId, Total, Units};
 
@@ -185,6 +185,9 @@ impl Flags {
     }
 }
 
+/// Bytes that the encoding of a payment has at most; others may have more.
+const ENTRY_BYTES: usize = 192;
+
 /// Hashes entries: BLAKE3 under the key of the kind of object.
 #[derive(Clone)]
 pub struct Digests(HashKey);
@@ -199,7 +202,15 @@ impl Digests {
     /// The digest of an entry, which the next one of its log names.
     #[must_use]
     pub fn entry(&self, entry: &Entry) -> Hash {
-        self.0.hash(&entry.encode())
+        self.measured(entry).0
+    }
+
+    /// The same, and how many bytes the encoding of the entry has.
+    #[must_use]
+    pub fn measured(&self, entry: &Entry) -> (Hash, usize) {
+        let mut encoded = Writer::with_capacity(ENTRY_BYTES);
+        entry.write(&mut encoded);
+        (self.0.hash(encoded.as_slice()), encoded.len())
     }
 
     /// The digests of many entries, as [`Self::entry`] gives each, for less time.

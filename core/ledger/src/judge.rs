@@ -17,6 +17,13 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Promised {
     debits: Total,
+    /// What few of them do beside; none once nothing of it is left.
+    rare: Option<Box<Rare>>,
+}
+
+/// What entries promise that do more than pay.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+struct Rare {
     holds: u16,
     closed: bool,
     /// Owners that were endorsed, by place: each stands behind its own.
@@ -27,22 +34,73 @@ pub struct Promised {
 }
 
 impl Promised {
+    /// Nothing.
+    pub const NONE: Self = Self { debits: Total::ZERO, rare: None };
+
     /// Counts an entry that [`judge`] let pass and that was endorsed, with what that call returned.
     pub fn add(&mut self, entry: &Entry, debit: Total) {
         self.debits = self.debits.checked_add(debit).unwrap_or(Total::MAX);
         match &entry.kind {
-            Kind::Hold { .. } => self.holds = self.holds.saturating_add(1),
-            Kind::Resolve { holds, .. } => self.resolved.extend(holds.iter().copied()),
-            Kind::Close(_) => self.closed = true,
-            Kind::Rekey(owner) => drop(self.owners.insert(entry.id.n, *owner)),
-            Kind::SetLimit(limit) => drop(self.limits.insert(entry.id.n, *limit)),
             Kind::Pay(_) | Kind::MultiPay(_) | Kind::Move(_) => {}
+            kind => self.rare.get_or_insert_default().add(entry.id.n, kind),
         }
     }
 
     /// Takes the first of the counted entries out again, since it has settled.
     pub fn settled(&mut self, entry: &Entry, debit: Total) {
         self.debits = self.debits.saturating_sub(debit);
+        if let Some(rare) = &mut self.rare {
+            rare.settled(entry);
+            self.rare.take_if(|rare| **rare == Rare::default());
+        }
+    }
+
+    /// Whoever owns the account at a place, if one of these entries before it changes that.
+    #[inline]
+    #[must_use]
+    pub fn owner_at(&self, n: u64) -> Option<Owner> {
+        self.rare.as_ref()?.owners.range(..n).next_back().map(|(_, owner)| *owner)
+    }
+
+    /// The largest limit that an entry behind these may find, where `settled` is the one that stands: what a lower one takes
+    /// away is counted from there.
+    #[must_use]
+    pub fn limit(&self, settled: Units) -> Units {
+        self.rare.iter().flat_map(|rare| rare.limits.values()).copied().fold(settled, Units::max)
+    }
+
+    /// What they debit together.
+    #[must_use]
+    pub const fn debits(&self) -> Total {
+        self.debits
+    }
+
+    fn holds(&self) -> u16 {
+        self.rare.as_ref().map_or(0, |rare| rare.holds)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.closed)
+    }
+
+    fn resolves(&self, hold: &EntryId) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.resolved.contains(hold))
+    }
+}
+
+impl Rare {
+    fn add(&mut self, n: u64, kind: &Kind) {
+        match kind {
+            Kind::Hold { .. } => self.holds = self.holds.saturating_add(1),
+            Kind::Resolve { holds, .. } => self.resolved.extend(holds.iter().copied()),
+            Kind::Close(_) => self.closed = true,
+            Kind::Rekey(owner) => drop(self.owners.insert(n, *owner)),
+            Kind::SetLimit(limit) => drop(self.limits.insert(n, *limit)),
+            Kind::Pay(_) | Kind::MultiPay(_) | Kind::Move(_) => {}
+        }
+    }
+
+    fn settled(&mut self, entry: &Entry) {
         match &entry.kind {
             Kind::Hold { .. } => self.holds = self.holds.saturating_sub(1),
             Kind::Resolve { holds, .. } => self.resolved.retain(|hold| !holds.contains(hold)),
@@ -51,25 +109,6 @@ impl Promised {
             // A closed account stays closed, so whether this closed it again is all the same.
             Kind::Close(_) | Kind::Pay(_) | Kind::MultiPay(_) | Kind::Move(_) => {}
         }
-    }
-
-    /// Whoever owns the account at a place, if one of these entries before it changes that.
-    #[must_use]
-    pub fn owner_at(&self, n: u64) -> Option<Owner> {
-        self.owners.range(..n).next_back().map(|(_, owner)| *owner)
-    }
-
-    /// The largest limit that an entry behind these may find, where `settled` is the one that stands: what a lower one takes
-    /// away is counted from there.
-    #[must_use]
-    pub fn limit(&self, settled: Units) -> Units {
-        self.limits.values().copied().fold(settled, Units::max)
-    }
-
-    /// What they debit together.
-    #[must_use]
-    pub const fn debits(&self) -> Total {
-        self.debits
     }
 }
 
@@ -80,12 +119,11 @@ impl Promised {
 /// The first rule that it breaks.
 pub fn judge(book: &Book, entry: &Entry, promised: &Promised) -> Result<Total, Code> {
     let spender = entry.id.spender;
-    let account = book.account(spender).ok_or(Code::UnknownAccount)?;
-    let (terms, limit_max) = book.terms(spender).ok_or(Code::UnknownAccount)?;
+    let (account, terms, limit_max) = book.account_and_terms(spender).ok_or(Code::UnknownAccount)?;
     if entry.ledger != account.ledger {
         return Err(Code::LedgerMismatch);
     }
-    let is_closed = account.is_closed() || promised.closed;
+    let is_closed = account.is_closed() || promised.is_closed();
     if is_closed && !matches!(entry.kind, Kind::Resolve { .. } | Kind::Close(_)) {
         return Err(Code::AccountClosed);
     }
@@ -160,14 +198,14 @@ impl Case<'_> {
             return Err(Code::WrongShard);
         }
         self.beneficiary(to, amount.into())?;
-        if self.account.holds.saturating_add(self.promised.holds) >= HOLDS_OPEN_MAX {
+        if self.account.holds.saturating_add(self.promised.holds()) >= HOLDS_OPEN_MAX {
             return Err(Code::Busy);
         }
         Ok(amount.into())
     }
 
     fn close(&self, leg: &Leg) -> Result<Total, Code> {
-        if self.account.holds > 0 || self.promised.holds > 0 {
+        if self.account.holds > 0 || self.promised.holds() > 0 {
             return Err(Code::CloseNotEmpty);
         }
         match Amount::new(leg.amount) {
@@ -209,7 +247,7 @@ impl Case<'_> {
         if id.spender.shard != self.book.shard() {
             return Err(Code::WrongShard);
         }
-        if ahead.contains(&id) || (self.promised.resolved.contains(&id) && !planted!(A34)) {
+        if ahead.contains(&id) || (self.promised.resolves(&id) && !planted!(A34)) {
             return Err(Code::HoldResolved);
         }
         let Some(hold) = self.book.hold(id) else {

@@ -27,6 +27,7 @@ impl Amount {
     }
 
     /// Its units.
+    #[inline]
     #[must_use]
     pub const fn units(self) -> u128 {
         self.0
@@ -49,7 +50,7 @@ impl Wire for Units {
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         let refusal = input.refuse(Why::NotCanonical);
         let long = u8::read(input)?;
-        let taken = if long > 16 { return Err(refusal) } else { input.take(usize::from(long))? };
+        let taken = if long > 16 { return Err(refusal) } else { input.borrow(usize::from(long))? };
         if taken.last() == Some(&0) {
             return Err(refusal);
         }
@@ -80,6 +81,7 @@ impl Total {
     pub const MAX: Self = Self([u64::MAX; 3]);
 
     /// The total of so many units.
+    #[inline]
     #[must_use]
     pub const fn of(units: u128) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = units.to_be_bytes();
@@ -87,6 +89,7 @@ impl Total {
     }
 
     /// The sum; `None` above [`Total::MAX`].
+    #[inline]
     #[must_use]
     pub const fn checked_add(self, other: Self) -> Option<Self> {
         let (low, carry) = self.low().overflowing_add(other.low());
@@ -98,6 +101,7 @@ impl Total {
     }
 
     /// The difference; `None` below 0.
+    #[inline]
     #[must_use]
     pub const fn checked_sub(self, other: Self) -> Option<Self> {
         let (low, borrow) = self.low().overflowing_sub(other.low());
@@ -109,6 +113,7 @@ impl Total {
     }
 
     /// The difference, or nothing below 0.
+    #[inline]
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         match self.checked_sub(other) {
@@ -118,10 +123,12 @@ impl Total {
     }
 
     /// The lower 128 bits.
+    #[inline]
     const fn low(self) -> u128 {
         (self.0[1] as u128) << 64 | self.0[2] as u128
     }
 
+    #[inline]
     const fn joined(high: u64, low: u128) -> Self {
         let Self([_, middle, last]) = Self::of(low);
         Self([high, middle, last])

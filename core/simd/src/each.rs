@@ -63,9 +63,8 @@ impl Chains {
 
     fn digest(&self, lane: usize) -> [u8; DIGEST] {
         let mut digest = [0; DIGEST];
-        for (out, row) in digest.chunks_exact_mut(4).zip(&self.chain) {
-            out.copy_from_slice(&row[lane].to_le_bytes());
-        }
+        let (words, _) = digest.as_chunks_mut::<4>();
+        words.iter_mut().zip(&self.chain).for_each(|(out, row)| *out = row[lane].to_le_bytes());
         digest
     }
 }

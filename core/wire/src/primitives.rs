@@ -8,9 +8,11 @@ use std::sync::Arc;
 use crate::{Draw, Drawn, Malformed, Reader, Why, Wire, Writer};
 
 impl Wire for u8 {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         out.byte(*self);
     }
+    #[inline]
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         input.byte()
     }
@@ -20,9 +22,11 @@ impl Wire for u8 {
 }
 
 impl Wire for bool {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         out.fixed(self);
     }
+    #[inline]
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         input.fixed()
     }
@@ -32,9 +36,11 @@ impl Wire for bool {
 }
 
 impl Wire for u64 {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         out.varint(*self);
     }
+    #[inline]
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         input.varint()
     }
@@ -46,9 +52,11 @@ impl Wire for u64 {
 macro_rules! narrow_varint {
     ($($type:ty),*) => {$(
         impl Wire for $type {
+            #[inline]
             fn write(&self, out: &mut Writer) {
                 out.varint(u64::from(*self));
             }
+            #[inline]
             fn read(input: &mut Reader) -> Result<Self, Malformed> {
                 let refusal = input.refuse(Why::BadVarint);
                 Self::try_from(input.varint()?).map_err(|_| refusal)
@@ -62,9 +70,11 @@ macro_rules! narrow_varint {
 narrow_varint!(u16, u32);
 
 impl Wire for u128 {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         out.bytes(&self.to_be_bytes());
     }
+    #[inline]
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         input.array().map(Self::from_be_bytes)
     }
@@ -74,9 +84,11 @@ impl Wire for u128 {
 }
 
 impl<const N: usize> Wire for [u8; N] {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         out.bytes(self);
     }
+    #[inline]
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         input.array()
     }
@@ -86,12 +98,14 @@ impl<const N: usize> Wire for [u8; N] {
 }
 
 impl<T: Wire> Wire for Option<T> {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         self.is_some().write(out);
         if let Some(value) = self {
             value.write(out);
         }
     }
+    #[inline]
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         if bool::read(input)? { Ok(Some(T::read(input)?)) } else { Ok(None) }
     }
@@ -101,9 +115,11 @@ impl<T: Wire> Wire for Option<T> {
 }
 
 impl<T: Wire> Wire for Box<T> {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         T::write(self, out);
     }
+    #[inline]
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         Ok(Self::new(T::read(input)?))
     }
@@ -113,9 +129,11 @@ impl<T: Wire> Wire for Box<T> {
 }
 
 impl<T: Wire> Wire for Arc<T> {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         T::write(self, out);
     }
+    #[inline]
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         Ok(Self::new(T::read(input)?))
     }
@@ -125,10 +143,12 @@ impl<T: Wire> Wire for Arc<T> {
 }
 
 impl<A: Wire, B: Wire> Wire for (A, B) {
+    #[inline]
     fn write(&self, out: &mut Writer) {
         self.0.write(out);
         self.1.write(out);
     }
+    #[inline]
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         Ok((A::read(input)?, B::read(input)?))
     }
@@ -138,7 +158,9 @@ impl<A: Wire, B: Wire> Wire for (A, B) {
 }
 
 impl Wire for () {
+    #[inline]
     fn write(&self, _: &mut Writer) {}
+    #[inline]
     fn read(_: &mut Reader) -> Result<Self, Malformed> {
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Reading: a cursor over shared bytes that never allocates from a length field.
 
 use bytes::Bytes;
-use commonware_codec::{Error, FixedSize, Read, varint::UInt};
+use commonware_codec::{Error, FixedSize, Read};
 
 use crate::{Malformed, Why};
 
@@ -40,23 +40,27 @@ impl Reader {
     }
 
     /// A refusal that names the present position.
+    #[inline]
     #[must_use]
     pub fn refuse(&self, why: Why) -> Malformed {
         Malformed { at: u32::try_from(self.at()).unwrap_or(u32::MAX), why }
     }
 
     /// Bytes read so far.
+    #[inline]
     #[must_use]
     pub const fn at(&self) -> usize {
         self.at
     }
 
     /// Bytes not yet read.
+    #[inline]
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.rest().len()
     }
 
+    #[inline]
     fn rest(&self) -> &[u8] {
         self.frame.get(self.at..).unwrap_or_default()
     }
@@ -75,10 +79,25 @@ impl Reader {
         Ok(taken)
     }
 
+    /// Takes `count` bytes where they are: for what is copied anyway.
+    ///
+    /// # Errors
+    /// [`Why::Short`] when fewer remain.
+    #[inline]
+    pub fn borrow(&mut self, count: usize) -> Result<&[u8], Malformed> {
+        let end = self.at.saturating_add(count);
+        if end > self.frame.len() {
+            return Err(self.refuse(Why::Short));
+        }
+        let start = core::mem::replace(&mut self.at, end);
+        Ok(self.frame.get(start..end).unwrap_or_default())
+    }
+
     /// Takes exactly `N` bytes by value.
     ///
     /// # Errors
     /// [`Why::Short`] when fewer remain.
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let Some(out) = self.rest().first_chunk::<N>().copied() else {
             return Err(self.refuse(Why::Short));
@@ -99,6 +118,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Why::Short`] at the end.
+    #[inline]
     pub fn byte(&mut self) -> Result<u8, Malformed> {
         self.array().map(|[byte]| byte)
     }
@@ -107,17 +127,31 @@ impl Reader {
     ///
     /// # Errors
     /// [`Why::BadVarint`] when it is padded or too wide, [`Why::Short`] when the input ends in it.
+    #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         // Most fit a byte.
         if let Some(small) = self.rest().first().copied().filter(|first| *first < 0x80) {
             self.at = self.at.saturating_add(1);
             return Ok(u64::from(small));
         }
-        let mut rest = self.frame.slice(self.at..);
-        let UInt(value) =
-            UInt::<u64>::read_cfg(&mut rest, &()).map_err(|error| self.refuse(translate(&error)))?;
-        self.at = self.frame.len().saturating_sub(rest.len());
-        Ok(value)
+        let (mut value, mut shift) = (0_u64, 0_u32);
+        for (at, byte) in (1_usize..).zip(self.rest()) {
+            // Of the tenth byte one bit is left.
+            if shift == 63 && *byte > 1 {
+                return Err(self.refuse(Why::BadVarint));
+            }
+            value |= u64::from(*byte & 0x7f) << shift;
+            shift = shift.saturating_add(7);
+            if *byte >= 0x80 {
+                continue;
+            }
+            if *byte == 0 {
+                return Err(self.refuse(Why::BadVarint));
+            }
+            self.at = self.at.saturating_add(at);
+            return Ok(value);
+        }
+        Err(self.refuse(Why::Short))
     }
 
     /// Reads the count of a sequence and checks it against `max` and against what remains, so that it can be
@@ -125,6 +159,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Why::TooLong`] above `max`, [`Why::Short`] when even one byte per element is missing.
+    #[inline]
     pub fn count(&mut self, max: usize) -> Result<usize, Malformed> {
         let refusal = self.refuse(Why::TooLong);
         let count = usize::try_from(self.varint()?).map_err(|_| refusal)?;

@@ -54,16 +54,19 @@ impl Writer {
     }
 
     /// Appends raw bytes.
+    #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
     /// Appends one byte.
+    #[inline]
     pub fn byte(&mut self, byte: u8) {
         self.out.push(byte);
     }
 
     /// Appends a minimal varint: seven bits a byte, the least first, the highest bit set in all but the last.
+    #[inline]
     pub fn varint(&mut self, value: u64) {
         let mut rest = value;
         while rest >= 0x80 {
@@ -74,6 +77,7 @@ impl Writer {
     }
 
     /// Appends the count of a sequence.
+    #[inline]
     pub fn count(&mut self, count: usize) {
         self.varint(count as u64);
     }
@@ -84,6 +88,7 @@ impl Writer {
     }
 
     /// Bytes written so far.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.out.len()
@@ -96,6 +101,7 @@ impl Writer {
     }
 
     /// What was written, without ending the writing.
+    #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.out

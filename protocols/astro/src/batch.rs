@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use synod_crypto::merkle::{self, Tree};
+use synod_crypto::merkle;
 use synod_crypto::{Hash, Hasher, Signature};
 use synod_ledger::{AccountId, Digests, Entry, Opening};
 use synod_machine::broadcast::{ITEMS_MAX, Items, Lot, PAYLOAD_MAX, Read};
@@ -14,8 +14,13 @@ use synod_machine::planted;
 use synod_wire::{Bytes, Draw, Drawn, Limits, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::config::Profile;
-use crate::dependency::{BackedBatch, Backing, With, backed, root_of_with};
+use crate::dependency::{BackedBatch, Backing, With};
 use crate::together::Shared;
+use roots::{back_all, decode, digests, roots, write_lines};
+
+pub(crate) use roots::{digest_of, digests_of, proofs, prove, root, roots_of};
+
+mod roots;
 
 /// Most openings of one batch.
 pub const OPENINGS_MAX: usize = 1_024;
@@ -136,6 +141,16 @@ impl Draw for Beside {
     }
 }
 
+impl Auth {
+    /// Bytes of its encoding.
+    pub(crate) const fn length(&self) -> usize {
+        match self {
+            Self::Institution | Self::Together => 1,
+            Self::Owner(_) | Self::Straggler(_) => 65,
+        }
+    }
+}
+
 impl Line {
     /// As it is outside of its batch: whose owner signed it alone needs no tree.
     pub(crate) fn alone(&self) -> Self {
@@ -165,7 +180,7 @@ impl EntryProof {
 
 /// Whether something with this digest is under a root.
 pub(crate) fn shows(proof: &EntryProof, digest: Hash, root: &Hash) -> bool {
-    merkle::proves(root, proof.count, proof.index, merkle::leaf(&digest.0), &proof.path)
+    merkle::proves_digest(root, proof.count, proof.index, digest, &proof.path)
 }
 
 pub(crate) fn over<'a, T: Wire + 'a>(domain: &'static str, values: impl IntoIterator<Item = &'a T>) -> Hash {
@@ -202,6 +217,8 @@ pub struct Content {
     pub openings: Vec<Opening>,
     /// See [`Batch::lines`].
     pub lines: Vec<Line>,
+    /// The digests of the lines' entries; of none of them where they are not known.
+    pub digests: Vec<Hash>,
     /// See [`Beside::imports`].
     pub imports: Vec<Arc<Entry>>,
     /// See [`Beside::together`].
@@ -224,9 +241,11 @@ impl Opened {
     /// Above [`ITEMS_MAX`] lines, [`OPENINGS_MAX`] openings or [`IMPORTS_MAX`] imports.
     #[must_use]
     pub fn of(shard: u16, lot: Lot, prev: Hash, content: Content) -> Self {
-        let Content { openings, lines, imports, together } = content;
+        let Content { openings, lines, digests: known, imports, together } = content;
         let (written, spans) = write_lines(&lines);
-        let (digests, imported) = (digests(written.as_slice(), &spans), digests_of(&imports));
+        let is_known = known.len() == lines.len();
+        let digests = if is_known { known } else { digests(written.as_slice(), &spans) };
+        let imported = digests_of(&imports);
         let (entries, auths, opened) = roots(&digests, &openings, &lines, (&imported, together.as_ref()));
         let header = Header { shard, lot, prev, entries, auths, openings: opened };
         let openings = List::try_from(openings).expect("the representative counts openings");
@@ -369,125 +388,6 @@ impl Opened {
     }
 }
 
-/// Where an entry stands in an encoding.
-type Span = core::ops::Range<usize>;
-
-/// The lines of a batch one after the other, and where their entries stand there.
-fn write_lines(lines: &[Line]) -> (Writer, Vec<Span>) {
-    let mut out = Writer::with_capacity(lines.iter().map(Wire::size_hint).sum());
-    let spans = lines.iter().map(|line| {
-        let start = out.len();
-        line.entry.write(&mut out);
-        let span = start..out.len();
-        line.auth.write(&mut out);
-        span
-    });
-    let spans = spans.collect();
-    (out, spans)
-}
-
-/// What [`Batch::decode`] gives, and where the entries stand in the payload: their bytes are what their digests are of.
-fn decode(payload: &Bytes) -> Result<(Batch, Vec<Span>), Malformed> {
-    let mut input = Reader::new(payload.clone(), &Limits { frame_max: PAYLOAD_MAX })?;
-    let (header, openings) = (Header::read(&mut input)?, List::read(&mut input)?);
-    let refusal = input.refuse(Why::TooLong);
-    let count = input.count(ITEMS_MAX)?;
-    // No line is shorter than this: a short input that claims many reserves little and then ends.
-    let room = count.min(input.remaining() / LINE_BYTES_MIN + 1);
-    let (mut lines, mut spans) = (Vec::with_capacity(room), Vec::with_capacity(room));
-    for _ in 0..count {
-        let start = input.at();
-        let entry = Arc::<Entry>::read(&mut input)?;
-        spans.push(start..input.at());
-        lines.push(Line { entry, auth: Auth::read(&mut input)? });
-    }
-    let beside = Beside::read(&mut input)?;
-    input.finish()?;
-    let lines = List::try_from(lines).map_err(|_| refusal)?;
-    Ok((Batch { header, openings, lines, beside }, spans))
-}
-
-fn digests(encoded: &[u8], spans: &[Span]) -> Vec<Hash> {
-    let entries: Vec<&[u8]> =
-        spans.iter().map(|span| encoded.get(span.clone()).unwrap_or_default()).collect();
-    Digests::default().encoded(&entries)
-}
-
-pub(crate) fn digests_of(entries: &[Arc<Entry>]) -> Vec<Hash> {
-    Digests::default().entries(entries.iter().map(|entry| &**entry))
-}
-
-/// The digest of one entry, without what it is backed with.
-pub(crate) fn digest_of(entry: &Entry) -> Hash {
-    Digests::default().entry(entry)
-}
-
-/// The digests of entries with what they are backed with.
-fn back_all(mut digests: Vec<Hash>, backings: &BTreeMap<u32, With>) -> Vec<Hash> {
-    for (at, with) in backings {
-        if let Some(digest) = usize::try_from(*at).ok().and_then(|at| digests.get_mut(at)) {
-            *digest = backed(*digest, root_of_with(with));
-        }
-    }
-    digests
-}
-
-/// The root over digests.
-pub(crate) fn root(digests: &[Hash]) -> Hash {
-    tree(digests).root()
-}
-
-/// Proves some of these digests under their root.
-pub(crate) fn proofs(digests: &[Hash], of: &[u32]) -> Vec<(u32, EntryProof)> {
-    if of.is_empty() {
-        return Vec::new();
-    }
-    let tree = tree(digests);
-    let proof = |at: &u32| {
-        let path = List::try_from(tree.path(*at)?).ok()?;
-        Some((*at, EntryProof { index: *at, count: tree.count(), path }))
-    };
-    of.iter().filter_map(proof).collect()
-}
-
-fn tree(digests: &[Hash]) -> Tree {
-    Tree::new(merkle::leaves(digests))
-}
-
-/// Proves one entry of a batch of these entries; `None` beyond the last.
-pub(crate) fn prove(digests: &[Hash], index: u32) -> Option<EntryProof> {
-    let tree = tree(digests);
-    let path = List::try_from(tree.path(index)?).ok()?;
-    Some(EntryProof { index, count: tree.count(), path })
-}
-
-fn roots(
-    digests: &[Hash],
-    openings: &[Opening],
-    lines: &[Line],
-    beside: (&[Hash], Option<&Shared>),
-) -> (Hash, Hash, Hash) {
-    roots_of(digests, openings, lines.iter().map(|line| &line.auth), beside)
-}
-
-/// What a header commits to: its entries, their authorizations, and what is beside them.
-pub(crate) fn roots_of<'a>(
-    digests: &[Hash],
-    openings: &[Opening],
-    auths: impl Iterator<Item = &'a Auth>,
-    (imported, together): (&[Hash], Option<&Shared>),
-) -> (Hash, Hash, Hash) {
-    let opened = over("synod astro openings", openings);
-    let beside = match imported {
-        [] => opened,
-        imported => over("synod astro imports", core::iter::once(&opened).chain(imported)),
-    };
-    let auths = over("synod astro authorizations", auths);
-    let auths =
-        together.map_or(auths, |together| Hash::of_value("synod astro together", &(auths, *together)));
-    (tree(digests).root(), auths, beside)
-}
-
 /// Batches as payloads of a broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batches;
@@ -544,65 +444,4 @@ fn is_closed(opened: &Opened, items: &[u32]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use synod_machine::testing::pick;
-    use synod_wire::{Draw, Drawn};
-
-    use super::*;
-
-    /// Batches of all kinds, whole, cut short, prolonged and with bytes changed.
-    #[test]
-    fn a_batch_that_is_read_with_the_places_of_its_entries_is_the_one_that_its_encoding_says() {
-        let (mut drawn, mut read, mut refused) = (Drawn::new(3), 0, 0);
-        let limits = Limits { frame_max: PAYLOAD_MAX };
-        for _ in 0..300 {
-            let whole = Batch::draw(&mut drawn).encode();
-            for _ in 0..8 {
-                let mut bytes = whole.to_vec();
-                match drawn.below(4) {
-                    0 => bytes.truncate(pick(&mut drawn, whole.len())),
-                    1 => bytes.push(0),
-                    2 => {
-                        let at = pick(&mut drawn, bytes.len());
-                        bytes[at] ^= 1 << drawn.below(8);
-                    }
-                    _ => {}
-                }
-                let payload = Bytes::from(bytes);
-                let (placed, plain) = (decode(&payload), Batch::decode(payload.clone(), &limits));
-                assert_eq!(placed.as_ref().map(|(batch, _)| batch).ok(), plain.as_ref().ok());
-                let Ok((batch, spans)) = placed else {
-                    refused += 1;
-                    continue;
-                };
-                read += 1;
-                assert_eq!(spans.len(), batch.lines.len());
-                for (line, span) in batch.lines.iter().zip(&spans) {
-                    assert_eq!(payload.slice(span.clone()), line.entry.encode());
-                }
-                let alone = batch.lines.iter().map(|line| Digests::default().entry(&line.entry));
-                assert_eq!(digests(&payload, &spans), alone.collect::<Vec<Hash>>());
-            }
-        }
-        assert!(read > 600 && refused > 600, "{read} read, {refused} refused");
-    }
-
-    #[test]
-    fn a_batch_that_is_put_together_is_read_as_it_was() {
-        let mut drawn = Drawn::new(4);
-        for _ in 0..50 {
-            let Batch { header, openings, lines, beside } = Batch::draw(&mut drawn);
-            let Beside { imports, together } = beside;
-            let mut imports = imports.into_vec();
-            imports.sort_by_key(|entry| entry.id);
-            imports.dedup_by_key(|entry| entry.id);
-            let content =
-                Content { openings: openings.into_vec(), lines: lines.into_vec(), imports, together };
-            let is_empty =
-                content.lines.is_empty() && content.openings.is_empty() && content.imports.is_empty();
-            let opened = Opened::of(header.shard, header.lot, header.prev, content);
-            assert_eq!(opened.payload(), opened.batch.encode());
-            assert_eq!(Opened::read(&opened.payload()), (!is_empty).then_some(opened));
-        }
-    }
-}
+mod tests;

@@ -64,7 +64,7 @@ impl Credits {
     /// # Errors
     /// It has to wait; nothing has changed then.
     pub(crate) fn spend(&mut self, book: &mut Book, entry: &Arc<Entry>, digest: Hash) -> Result<bool, Code> {
-        match judge(book, entry, &Promised::default()) {
+        match judge(book, entry, &Promised::NONE) {
             Ok(_) | Err(Code::InsufficientFunds | Code::LimitBelowUse) => {}
             Err(code) => return Err(code),
         }
@@ -81,7 +81,7 @@ impl Credits {
                     .expect("an account that spends is open, and 2^96 payments are none");
             }
         }
-        let is_poor = planted!(A8) && judge(book, entry, &Promised::default()).is_err();
+        let is_poor = planted!(A8) && judge(book, entry, &Promised::NONE).is_err();
         let is_paid = if is_poor { Err(Code::InsufficientFunds) } else { book.spend(entry, digest) }?;
         if is_paid {
             let with = with.map_or(Hash::ZERO, |with| crate::dependency::root_of_with(&with));

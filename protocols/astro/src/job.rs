@@ -346,8 +346,8 @@ pub enum Made {
 pub enum Job<J> {
     /// Of the broadcast.
     Broadcast(J),
-    /// Beside it.
-    Own(Work),
+    /// Beside it. Boxed: queues of events and effects hold many that are small.
+    Own(Box<Work>),
 }
 
 /// What came of it; `D` is what came of the broadcast's.
@@ -356,12 +356,12 @@ pub enum Done<D> {
     /// Of the broadcast.
     Broadcast(D),
     /// Beside it.
-    Own(Made),
+    Own(Box<Made>),
 }
 
 impl<J> From<Work> for Job<J> {
     fn from(own: Work) -> Self {
-        Self::Own(own)
+        Self::Own(Box::new(own))
     }
 }
 
@@ -371,7 +371,7 @@ impl<J: Run> Run for Job<J> {
     fn run(self, keys: &Keys) -> Self::Done {
         match self {
             Self::Broadcast(job) => Done::Broadcast(job.run(keys)),
-            Self::Own(work) => Done::Own(work.run(keys)),
+            Self::Own(work) => Done::Own(Box::new(work.run(keys))),
         }
     }
 

@@ -5,7 +5,7 @@
 //! ([`Ledger::settle`]). Nothing blocks: whatever has to wait has one place under what can release it ([`Waits`]): a log for its
 //! next entry, and a batch for the first entry of each log that was left out of it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use synod_crypto::{Hash, PublicKey, near};
 use synod_ledger::{
@@ -22,7 +22,7 @@ use crate::credits::Credits;
 use crate::logs::Logs;
 use crate::views::Pin;
 use crate::waits::{Cause, Waiter, Waits};
-use crate::xlog::{Base, Certified, Lots, Slot, Xlog};
+use crate::xlog::{Base, Lots, Slot, Xlog};
 
 /// How many entries before it is needed a thing is asked for: so many take the time that memory takes.
 const AHEAD: usize = 4;
@@ -87,6 +87,8 @@ pub(crate) struct Ledger {
     owners_sign: bool,
     /// Places of which older views tell what may be accepted; empty in the first.
     pins: BTreeMap<EntryId, Pin>,
+    /// Empty: its memory is used again.
+    spare: Vec<Settled>,
 }
 
 impl Ledger {
@@ -104,6 +106,7 @@ impl Ledger {
             stirred: BTreeSet::new(),
             owners_sign: true,
             pins: BTreeMap::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -157,17 +160,6 @@ impl Ledger {
         id.and_then(|id| self.open.get(id)).into_iter().for_each(Xlog::near_first);
     }
 
-    /// The same for logs in which something may settle.
-    fn near_settling(&self, work: &VecDeque<AccountId>) {
-        let ahead = |steps: usize| work.get(steps).copied();
-        ahead(5 * AHEAD).into_iter().for_each(|id| self.open.near_place(id));
-        ahead(4 * AHEAD).into_iter().for_each(|id| self.open.near_log(id));
-        self.near_slot(ahead(3 * AHEAD));
-        let first = |id: AccountId| self.open.get(id)?.slots().next();
-        ahead(2 * AHEAD).and_then(first).into_iter().for_each(|slot| near(&slot.line.entry.id));
-        ahead(AHEAD).and_then(first).into_iter().for_each(|slot| self.near_accounts(&slot.line.entry));
-    }
-
     /// The open ends of all logs that have one.
     pub(crate) fn open(&self) -> impl Iterator<Item = (AccountId, &Xlog)> {
         self.open.iter()
@@ -212,11 +204,11 @@ impl Ledger {
     /// The first rule that it breaks; nothing has changed then.
     pub(crate) fn accept(&mut self, line: &Line, digest: Hash, by: Authority) -> Result<(), Code> {
         let Some(debit) = self.may_accept(line, digest, by)? else { return Ok(()) };
-        let spender = line.entry.id.spender;
-        let line = line.alone();
-        let slot = Slot { line, digest, debit, is_certified: false, lots: Lots::default() };
-        self.put(slot);
-        self.stir_next(spender);
+        let (spender, line) = (line.entry.id.spender, line.alone());
+        self.put(Slot { line, digest, debit, is_certified: false, lots: Lots::default() });
+        if !self.waits.is_empty() {
+            self.stir_next(spender);
+        }
         Ok(())
     }
 
@@ -254,7 +246,7 @@ impl Ledger {
     /// # Errors
     /// See [`Self::accept`].
     pub(crate) fn may_accept(&self, line: &Line, digest: Hash, by: Authority) -> Result<Option<Total>, Code> {
-        self.place(&line.entry, digest, || self.authorize(line, by))
+        self.place(&line.entry, digest, |owner| self.authorize(owner, line, by))
     }
 
     /// What an entry takes that could be accepted once the holder of this key signed it.
@@ -267,7 +259,7 @@ impl Ledger {
         digest: Hash,
         key: PublicKey,
     ) -> Result<Option<Total>, Code> {
-        self.place(entry, digest, || self.signs(entry, key))
+        self.place(entry, digest, |owner| self.is_signers(owner, entry, key))
     }
 
     /// Whether it is for the holder of this key to sign an entry.
@@ -278,7 +270,15 @@ impl Ledger {
         if !self.owners_sign {
             return Err(Code::Unsupported);
         }
-        match self.owner(entry.id).ok_or_else(|| self.unknown(entry.id.spender))? {
+        let owner = self.owner(entry.id).ok_or_else(|| self.unknown(entry.id.spender))?;
+        self.is_signers(owner, entry, key)
+    }
+
+    fn is_signers(&self, owner: Owner, entry: &Entry, key: PublicKey) -> Result<(), Code> {
+        if !self.owners_sign {
+            return Err(Code::Unsupported);
+        }
+        match owner {
             _ if matches!(entry.kind, Kind::SetLimit(_)) => Err(Code::LimitNotCosigned),
             Owner::SelfSigned(own) | Owner::Distilled { single: own, .. } if own == key => Ok(()),
             Owner::SelfSigned(_) | Owner::Distilled { .. } | Owner::Custodial(_) => Err(Code::Unauthorized),
@@ -290,11 +290,12 @@ impl Ledger {
         &self,
         entry: &Entry,
         digest: Hash,
-        authorize: impl FnOnce() -> Result<(), Code>,
+        authorize: impl FnOnce(Owner) -> Result<(), Code>,
     ) -> Result<Option<Total>, Code> {
         let EntryId { spender, n } = entry.id;
-        let account = self.book.account(spender).ok_or_else(|| self.unknown(spender))?;
-        let (base, sn) = (Base::of(&self.book, spender), account.sequence());
+        let (account, terms, _) =
+            self.book.account_and_terms(spender).ok_or_else(|| self.unknown(spender))?;
+        let (base, sn) = (Base::behind(account), account.sequence());
         if n <= sn {
             let is_last = n == sn && n > 0 && digest == account.head();
             return if is_last { Ok(None) } else { Err(Code::SequenceConflict) };
@@ -302,8 +303,7 @@ impl Ledger {
         if n - sn > self.window {
             return Err(Code::SequenceGap);
         }
-        let none = Xlog::default();
-        let xlog = self.open.get(spender).unwrap_or(&none);
+        let xlog = self.open.get(spender).unwrap_or(Xlog::NONE);
         let (tip, head) = xlog.tip(base);
         // Where certificates do not descend, an entry below a certified one needs its own endorsements as before.
         let is_last = xlog.last().is_none_or(|last| last <= n);
@@ -313,10 +313,10 @@ impl Ledger {
             // The entries before it may change the owner: whether it is authorized is seen once they are here.
             return Err(Code::SequenceGap);
         }
-        if self.handover(entry.id).is_some() {
+        if self.profile.registers() && self.handover(entry.id).is_some() {
             return Err(Code::SequenceGap);
         }
-        authorize()?;
+        authorize(xlog.owner(terms.owner, n))?;
         self.may_leave(entry)?;
         let is_hold = matches!(entry.kind, Kind::Hold { .. } | Kind::Resolve { .. });
         let frees = matches!(entry.kind, Kind::Rekey(owner) if !matches!(owner, Owner::Custodial(_)));
@@ -359,8 +359,7 @@ impl Ledger {
     }
 
     /// Whether the account's owner, as of this entry, vouches for it (4.5).
-    fn authorize(&self, line: &Line, by: Authority) -> Result<(), Code> {
-        let owner = self.owner(line.entry.id).ok_or(Code::UnknownAccount)?;
+    fn authorize(&self, owner: Owner, line: &Line, by: Authority) -> Result<(), Code> {
         if !self.owners_sign && line.auth != Auth::Institution {
             return Err(Code::Unsupported);
         }
@@ -420,56 +419,6 @@ impl Ledger {
         if self.slot(slot.line.entry.id).is_none() {
             self.put(slot);
         }
-    }
-
-    /// Counts a certificate for an entry by descent; what settles by it, [`Self::settle`] says.
-    pub(crate) fn certify(&mut self, line: &Line, digest: Hash) -> Certified {
-        self.count_certificate(line, digest, None).0
-    }
-
-    /// Counts a certificate for an entry of a batch, and says whether the entry waits for its turn and did not know of the batch.
-    pub(crate) fn certify_in(&mut self, line: &Line, digest: Hash, lot: Lot) -> (Certified, bool) {
-        self.count_certificate(line, digest, Some(lot))
-    }
-
-    fn count_certificate(&mut self, line: &Line, digest: Hash, lot: Option<Lot>) -> (Certified, bool) {
-        let EntryId { spender, n } = line.entry.id;
-        let base = Base::of(&self.book, spender);
-        if n <= base.sequence {
-            let again = planted!(A5) && self.book.apply(&line.entry, digest).is_ok();
-            let contradicts = !again && (n == 0 || n == base.sequence && digest != base.head);
-            return (if contradicts { Certified::Contradicts } else { Certified::Whole }, false);
-        }
-        let how = (lot, self.profile.descends());
-        let known = self.open.get_mut(spender).map(|xlog| {
-            let before = xlog.count();
-            (xlog.certify_known(base, (n, digest), how), before, xlog.count())
-        });
-        let ((certified, is_new), expected, count) = match known {
-            Some((Some(certified), before, count)) => (certified, before, count),
-            _ => {
-                let (slot, before) = (self.fresh(line, digest), known.map_or(0, |(_, before, _)| before));
-                let xlog = self.open.or_default(spender, &self.book);
-                let certified = xlog.certify(base, slot, how);
-                (certified, before.saturating_add(1), xlog.count())
-            }
-        };
-        if certified != Certified::Contradicts && count < expected {
-            // What gave way to it may let others have its money.
-            self.stir(Cause::Funds(spender));
-        }
-        self.stir(Cause::Place(line.entry.id));
-        self.stir_next(spender);
-        if count == 0 {
-            self.open.remove(spender);
-        }
-        (certified, is_new)
-    }
-
-    /// The entries that logs lack below certified ones.
-    pub(crate) fn missing(&self) -> Vec<(EntryId, Hash)> {
-        let open = self.open.iter().filter(|_| self.profile.descends());
-        open.flat_map(|(id, xlog)| xlog.gaps(Base::of(&self.book, id))).collect()
     }
 
     /// What may let an entry pass that was refused for this reason; `None` where nothing can.
@@ -544,94 +493,13 @@ impl Ledger {
         }
     }
 
-    /// Settles what can be, beginning with these logs: certified entries in the order of their logs, as far as their money,
-    /// holds and accounts are here (Listing 9, 4.7).
-    pub(crate) fn settle(&mut self, changed: impl IntoIterator<Item = AccountId>) -> Settlement {
-        let (mut work, mut out) = (VecDeque::from_iter(changed), Settlement::default());
-        out.entries.reserve(work.len());
-        loop {
-            while let Some(cause) = self.stirred.pop_first() {
-                self.wake(cause, &mut work, &mut out);
-            }
-            self.near_settling(&work);
-            let Some(account) = work.pop_front() else { return out };
-            self.settle_log(account, &mut out);
-        }
-    }
-
-    fn settle_log(&mut self, id: AccountId, out: &mut Settlement) {
-        if !self.waits.is_empty() {
-            self.waits.let_go(Waiter::Log(id));
-        }
-        loop {
-            let base = Base::of(&self.book, id);
-            let Some(slot) = self.open.get(id).and_then(|xlog| xlog.next(base)) else { return };
-            let entry = &slot.line.entry;
-            // Before it settles: holds that it decides over are gone behind it.
-            let causes = if self.waits.is_empty() { Vec::new() } else { self.causes(entry) };
-            let overwrote = Overwrote::by(&self.book, entry);
-            let applied = match &mut self.credits {
-                None => self.book.apply(entry, slot.digest).map(|()| true),
-                Some(credits) => credits.spend(&mut self.book, entry, slot.digest),
-            };
-            let is_paid = match applied {
-                Ok(is_paid) => is_paid,
-                Err(code) => {
-                    if let Some(cause) = self.cause(entry, code) {
-                        self.waits.put(Waiter::Log(id), cause, 0);
-                    }
-                    return;
-                }
-            };
-            let n = entry.id.n;
-            if !self.pins.is_empty() {
-                self.pins.remove(&EntryId { spender: id, n });
-            }
-            let xlog = self.open.get_mut(id).expect("its entry was read above");
-            let slot = xlog.settled(n).expect("its entry was read above");
-            if xlog.is_empty() {
-                self.open.remove(id);
-            }
-            causes.into_iter().for_each(|cause| self.stir(cause));
-            let by_descent = slot.lots.is_empty();
-            let Slot { line, digest, lots, .. } = slot;
-            out.entries.push(Settled { line, digest, lots, by_descent, overwrote, is_paid });
-        }
-    }
-
-    /// What an entry brings about when it settles, for whoever waits for it.
-    fn causes(&self, entry: &Entry) -> Vec<Cause> {
-        let mut causes = vec![Cause::Entry(entry.id)];
-        match &entry.kind {
-            Kind::Pay(leg) | Kind::Close(leg) => causes.push(Cause::Funds(leg.to)),
-            Kind::MultiPay(legs) => causes.extend(legs.iter().map(|leg| Cause::Funds(leg.to))),
-            Kind::Resolve { holds, .. } => {
-                causes.extend(holds.iter().map(|id| Cause::Funds(id.spender)));
-                let paid = holds.iter().filter_map(|id| self.book.hold(*id));
-                causes.extend(paid.map(|hold| Cause::Funds(hold.to)));
-            }
-            Kind::SetLimit(_) => causes.push(Cause::Funds(entry.id.spender)),
-            Kind::Hold { .. } | Kind::Rekey(_) | Kind::Move(_) => {}
-        }
-        causes
-    }
-
-    fn wake(&mut self, cause: Cause, work: &mut VecDeque<AccountId>, out: &mut Settlement) {
-        for (waiter, at) in self.waits.take(cause) {
-            match waiter {
-                Waiter::Log(log) => work.push_back(log),
-                Waiter::Import(id) => self.import_at_last(id, out),
-                Waiter::Batch(lot, spender) => out.again.push(Left { lot, spender, at }),
-            }
-        }
-    }
-
     /// Bytes held, the book's among them.
     pub(crate) fn bytes(&self) -> u64 {
         let slots: usize = self.open.iter().map(|(_, xlog)| xlog.count()).sum();
         let slots = (slots * 2 * (size_of::<Slot>() + size_of::<Entry>())) as u64;
         let beside = self.waits.bytes() + self.borders.bytes() + self.credit_bytes() + self.pin_bytes();
-        self.book.bytes() + self.open.bytes() + slots + beside
+        let spare = (self.spare.capacity() * size_of::<Settled>()) as u64;
+        self.book.bytes() + self.open.bytes() + slots + beside + spare
     }
 
     pub(crate) fn assert_sound(&self) {
@@ -645,8 +513,10 @@ impl Ledger {
 }
 
 mod carrier;
+mod certify;
 mod money;
 mod pins;
+mod settle;
 
 #[cfg(test)]
 mod tests;

@@ -53,15 +53,18 @@ impl Logs {
     }
 
     /// Has the place of a log brought nearer, which is looked up soon.
+    #[inline]
     pub(crate) fn near_place(&self, id: AccountId) {
         self.at(id).into_iter().for_each(near);
     }
 
     /// Has a log brought nearer whose place is near.
+    #[inline]
     pub(crate) fn near_log(&self, id: AccountId) {
         self.place(id).and_then(|place| self.store.get(index(place))).into_iter().for_each(Xlog::near);
     }
 
+    #[inline]
     pub(crate) fn get(&self, id: AccountId) -> Option<&Xlog> {
         match self.place(id) {
             Some(place) => self.store.get(index(place)),
@@ -70,6 +73,7 @@ impl Logs {
         }
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, id: AccountId) -> Option<&mut Xlog> {
         match self.place(id) {
             Some(place) => self.store.get_mut(index(place)),
@@ -87,13 +91,10 @@ impl Logs {
             self.count += usize::from(!self.strange.contains_key(&id));
             return self.strange.entry(id).or_default();
         }
-        let of = match self.dense.binary_search_by_key(&id.registrar, |(registrar, _)| *registrar) {
-            Ok(of) => of,
-            Err(of) => {
-                self.dense.insert(of, (id.registrar, Dense::new()));
-                of
-            }
-        };
+        let of = self.of(id.registrar).unwrap_or_else(|of| {
+            self.dense.insert(of, (id.registrar, Dense::new()));
+            of
+        });
         let at = usize::try_from(id.local.saturating_sub(1)).expect("the account is in memory");
         if self.dense[of].1.len() <= at {
             self.dense[of].1.resize(at + 1, None);
@@ -140,18 +141,31 @@ impl Logs {
     }
 
     /// Where the log of an account is, if it is open and has one.
+    #[inline]
     fn place(&self, id: AccountId) -> Option<NonZeroU32> {
         *self.at(id)?
     }
 
+    /// Where a registrar's logs are, or would be. Members are numbered 0, 1, 2 and so on, so nearly all are where their number says.
+    #[inline]
+    fn of(&self, registrar: u32) -> Result<usize, usize> {
+        let guess = usize::try_from(registrar).unwrap_or(usize::MAX);
+        if self.dense.get(guess).is_some_and(|(of, _)| *of == registrar) {
+            return Ok(guess);
+        }
+        self.dense.binary_search_by_key(&registrar, |(registrar, _)| *registrar)
+    }
+
+    #[inline]
     fn at(&self, id: AccountId) -> Option<&Option<NonZeroU32>> {
-        let of = self.dense.binary_search_by_key(&id.registrar, |(registrar, _)| *registrar).ok();
+        let of = self.of(id.registrar).ok();
         let (_, dense) = self.dense.get(of.filter(|_| id.shard == self.shard)?)?;
         dense.get(usize::try_from(id.local.checked_sub(1)?).ok()?)
     }
 
+    #[inline]
     fn kept(&mut self, id: AccountId) -> Option<&mut Option<NonZeroU32>> {
-        let of = self.dense.binary_search_by_key(&id.registrar, |(registrar, _)| *registrar).ok()?;
+        let of = self.of(id.registrar).ok()?;
         let (_, dense) = self.dense.get_mut(of)?;
         dense.get_mut(usize::try_from(id.local.checked_sub(1)?).ok()?)
     }

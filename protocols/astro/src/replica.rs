@@ -11,6 +11,7 @@ mod distil;
 mod endorse;
 mod feed;
 mod lane;
+mod names;
 mod patience;
 mod profile_i;
 mod pull;
@@ -177,7 +178,7 @@ impl<B: Carrier> Replica<B> {
             broadcast: Nested::new(channel),
             heard: VecDeque::new(),
             lanes,
-            desk: Desk::of(me),
+            desk: Desk::of(config.view.context.shard, me),
             distillery: Distillery::default(),
             points: Self::vouched(&config),
             claims: Claims::default(),
@@ -349,7 +350,7 @@ impl<B: Carrier> Replica<B> {
             Event::Timer(Timer::Proof(id)) => self.on_proof_due(id, turn),
             Event::Timer(Timer::Witness(lot)) => self.on_witness_due(lot, turn),
             Event::Done(Done::Broadcast(done)) => self.tell(Event::Done(done), turn),
-            Event::Done(Done::Own(made)) => self.on_made(made, turn),
+            Event::Done(Done::Own(made)) => self.on_made(*made, turn),
             Event::Loaded { name, bytes } => {
                 if !self.on_bundle_loaded(name, bytes.as_ref(), turn) {
                     self.tell(Event::Loaded { name, bytes }, turn);

@@ -21,7 +21,7 @@ use synod_ledger::AccountId;
 use synod_machine::broadcast::View;
 use synod_wire::{List, wire};
 
-use crate::batch::{Auth, EntryProof, Line, Opened, shows};
+use crate::batch::{Auth, EntryProof, Line, Opened};
 use crate::job::owner_scope;
 
 /// Most checks of a sum when shares are bad: what is not known to be good then is a straggler.
@@ -89,7 +89,8 @@ impl Invitation {
     /// Whether the leaf is in the tree.
     #[must_use]
     pub fn holds(&self) -> bool {
-        shows(&self.proof, self.leaf.hash(), &self.root)
+        let EntryProof { index, count, path } = &self.proof;
+        merkle::proves(&self.root, *count, *index, merkle::leaf(&self.leaf.hash().0), path)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use synod_crypto::{Hash, near};
-use synod_ledger::{AccountId, Book, EntryId, Owner, Promised, Total, genesis};
+use synod_ledger::{Account, AccountId, Book, EntryId, Owner, Promised, Total, genesis};
 use synod_machine::broadcast::Lot;
 use synod_machine::planted;
 
@@ -18,12 +18,18 @@ pub(crate) struct Base {
 
 impl Base {
     /// That of an account; one that is not open has settled nothing.
+    #[inline]
     pub(crate) fn of(book: &Book, id: AccountId) -> Self {
-        let account = book.account(id);
-        match account {
-            Some(account) => Self { sequence: account.sequence(), head: account.head() },
+        match book.account(id) {
+            Some(account) => Self::behind(account),
             None => Self { sequence: 0, head: genesis(id) },
         }
+    }
+
+    /// Behind what an account has settled.
+    #[inline]
+    pub(crate) const fn behind(account: &Account) -> Self {
+        Self { sequence: account.sequence(), head: account.head() }
     }
 }
 
@@ -49,6 +55,7 @@ impl Lots {
         self.iter().any(|one| one == lot)
     }
 
+    #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.first.is_none()
     }
@@ -82,6 +89,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    #[inline]
     fn place(&self) -> u64 {
         self.line.entry.id.n
     }
@@ -96,8 +104,8 @@ pub(crate) struct Xlog {
     /// In the order of their places; most logs have one or none.
     slots: VecDeque<Slot>,
     promised: Promised,
-    /// The last place of the whole stretch above the settled entries, and the digest there, if there is one.
-    tip: Option<(u64, Hash)>,
+    /// The last place of the whole stretch above the settled entries, which has an entry; 0 if the first place has none.
+    tip: u64,
 }
 
 /// What came of a certificate.
@@ -112,17 +120,20 @@ pub(crate) enum Certified {
 }
 
 impl Xlog {
+    /// One in which there is nothing.
+    pub(crate) const NONE: &Self = &Self { slots: VecDeque::new(), promised: Promised::NONE, tip: 0 };
     /// Bytes of one in which there is nothing, for memory accounting.
     pub(crate) const EMPTY_BYTES_MAX: usize = size_of::<Self>() + SLOTS_KEPT * size_of::<Slot>();
 
     /// Has it brought nearer, which is read soon.
+    #[inline]
     pub(crate) fn near(&self) {
         near(&self.slots);
-        near(&self.promised);
         near(&self.tip);
     }
 
     /// Has its first entry brought nearer, once it is near itself.
+    #[inline]
     pub(crate) fn near_first(&self) {
         if let Some(slot) = self.slots.front() {
             near(&slot.line);
@@ -139,24 +150,29 @@ impl Xlog {
         *self = Self { slots, ..Self::default() };
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
+    #[inline]
     pub(crate) fn count(&self) -> usize {
         self.slots.len()
     }
 
+    #[inline]
     pub(crate) fn slot(&self, n: u64) -> Option<&Slot> {
         self.slots.get(self.at(n).ok()?)
     }
 
+    #[inline]
     fn slot_mut(&mut self, n: u64) -> Option<&mut Slot> {
         let at = self.at(n).ok()?;
         self.slots.get_mut(at)
     }
 
     /// Where the entry of a place is, or would be.
+    #[inline]
     fn at(&self, n: u64) -> Result<usize, usize> {
         // Nearly all logs are whole, so that a place tells where its entry is.
         let first = self.slots.front().ok_or(0_usize)?.place();
@@ -172,6 +188,7 @@ impl Xlog {
     }
 
     /// The last place that has an entry.
+    #[inline]
     pub(crate) fn last(&self) -> Option<u64> {
         self.slots.back().map(Slot::place)
     }
@@ -186,8 +203,12 @@ impl Xlog {
     }
 
     /// The last place of the whole stretch above the settled entries, and the digest there.
+    #[inline]
     pub(crate) fn tip(&self, base: Base) -> (u64, Hash) {
-        self.tip.unwrap_or((base.sequence, base.head))
+        match self.slot(self.tip).filter(|_| self.tip > base.sequence) {
+            Some(slot) => (self.tip, slot.digest),
+            None => (base.sequence, base.head),
+        }
     }
 
     /// Moves the tip on over what follows it: over each entry once, unless some are dropped.
@@ -195,18 +216,28 @@ impl Xlog {
         let mut tip = self.tip(base);
         while let Some(slot) = self.slot(tip.0.saturating_add(1)).filter(|slot| slot.line.entry.prev == tip.1)
         {
-            tip = (slot.line.entry.id.n, slot.digest);
-            self.tip = Some(tip);
+            tip = (slot.place(), slot.digest);
+            self.tip = tip.0;
         }
     }
 
     /// Puts an entry at its place, which is free.
     pub(crate) fn put(&mut self, base: Base, slot: Slot) {
         self.promised.add(&slot.line.entry, slot.debit);
-        let at = self.at(slot.place()).expect_err("a place has one entry");
-        if self.slots.is_empty() {
-            self.slots.reserve_exact(1);
+        match self.slots.len() {
+            0 => self.slots.reserve_exact(1),
+            // Whoever has two open soon has more.
+            1 => self.slots.reserve_exact(SLOTS_KEPT),
+            _ => {}
         }
+        if self.last().is_none_or(|last| last < slot.place()) {
+            let (tip, head) = self.tip(base);
+            if tip.checked_add(1) == Some(slot.place()) && slot.line.entry.prev == head {
+                self.tip = slot.place();
+            }
+            return self.slots.push_back(slot);
+        }
+        let at = self.at(slot.place()).expect_err("a place has one entry");
         self.slots.insert(at, slot);
         self.extend(base);
     }
@@ -309,7 +340,7 @@ impl Xlog {
             promised.add(&slot.line.entry, slot.debit);
         }
         self.promised = promised;
-        self.tip = None;
+        self.tip = 0;
         self.extend(base);
     }
 
@@ -317,12 +348,12 @@ impl Xlog {
     fn descend(&mut self, base: Base, from: u64) -> Certified {
         let mut at = from;
         loop {
+            if at - 1 == base.sequence {
+                return Certified::Whole;
+            }
             let Some(slot) = self.slot(at) else { return Certified::Whole };
             let (id, prev) = (slot.line.entry.id, slot.line.entry.prev);
             let below = EntryId { n: at - 1, ..id };
-            if below.n == base.sequence {
-                return Certified::Whole;
-            }
             match self.slot_mut(below.n) {
                 Some(known) if known.digest == prev && known.is_certified => return Certified::Whole,
                 Some(known) if known.digest == prev => known.is_certified = true,
@@ -337,16 +368,19 @@ impl Xlog {
     }
 
     /// The entry that settles next, if its certificate is known.
+    #[inline]
     pub(crate) fn next(&self, base: Base) -> Option<&Slot> {
         self.slot(base.sequence.checked_add(1)?).filter(|slot| slot.is_certified)
     }
 
     /// Takes the entry out that settled.
     pub(crate) fn settled(&mut self, n: u64) -> Option<Slot> {
-        let at = self.at(n).ok()?;
-        let slot = self.slots.remove(at)?;
+        let slot = match self.at(n).ok()? {
+            0 => self.slots.pop_front()?,
+            at => self.slots.remove(at)?,
+        };
         self.promised.settled(&slot.line.entry, slot.debit);
-        self.tip = self.tip.filter(|(tip, _)| *tip > n);
+        self.tip = if self.tip > n { self.tip } else { 0 };
         Some(slot)
     }
 

@@ -19,6 +19,14 @@ pub(crate) enum Said<M: Machine> {
     Job(M::Job),
 }
 
+/// Where a host has its time from.
+enum Clock {
+    /// This machine's clock, since then.
+    Since(Instant),
+    /// Whoever runs it: so that two runs are the same.
+    Told(Span),
+}
+
 /// A machine and its timers.
 pub(crate) struct Host<M: Machine> {
     machine: M,
@@ -27,7 +35,7 @@ pub(crate) struct Host<M: Machine> {
     /// Empty between steps: its memory is used again.
     effects: Vec<Effect<M>>,
     rng: Rng,
-    begin: Instant,
+    clock: Clock,
     /// Blobs, where they are kept.
     blobs: Option<BTreeMap<Hash, Bytes>>,
     /// Peers that were blamed: none is, by a load that keeps the rules.
@@ -44,7 +52,7 @@ impl<M: Recover> Host<M> {
             events: VecDeque::from([Event::Start]),
             effects: Vec::new(),
             rng: Rng::new(1, id, 0),
-            begin: Instant::now(),
+            clock: Clock::Since(Instant::now()),
             blobs: keeps.then(BTreeMap::new),
             blamed: 0,
         })
@@ -60,8 +68,16 @@ impl<M: Recover> Host<M> {
         self.events.push_back(event);
     }
 
+    /// From now on the time is what is told: so long since the beginning.
+    pub(crate) fn tell_time(&mut self, span: Span) {
+        self.clock = Clock::Told(span);
+    }
+
     fn now(&self) -> Time {
-        let span = u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let span = match self.clock {
+            Clock::Since(begin) => u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            Clock::Told(span) => span.0,
+        };
         Time(Span::secs(1).0.saturating_add(span))
     }
 

@@ -42,8 +42,7 @@ impl Ledger {
 
     /// Whether an entry could be paid behind what its log has open.
     pub(crate) fn is_funded(&self, entry: &Entry) -> bool {
-        let none = Xlog::default();
-        let xlog = self.open.get(entry.id.spender).unwrap_or(&none);
+        let xlog = self.open.get(entry.id.spender).unwrap_or(Xlog::NONE);
         judge(&self.book, entry, xlog.promised()).is_ok()
     }
 }

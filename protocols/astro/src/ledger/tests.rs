@@ -4,6 +4,7 @@ use synod_ledger::{Digests, Flags, Leg, Terms, UserData, Verdict};
 use synod_wire::List;
 
 use super::*;
+use crate::xlog::Certified;
 
 const ISSUER: AccountId = account(1);
 const ANNA: AccountId = account(2);

@@ -107,7 +107,8 @@ impl<B: Carrier> Replica<B> {
                 break;
             }
             self.desk.offers.postpone(id, now, &parameters);
-            self.put_in_queue(line);
+            let measured = self.digests.measured(&line.entry);
+            self.put_in_queue(line, measured);
         }
         self.consider_flush(turn);
     }

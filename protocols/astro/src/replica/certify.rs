@@ -207,7 +207,7 @@ impl<B: Carrier> Replica<B> {
 
     /// Settles what can be, and all that follows from it.
     pub(super) fn settle(&mut self, changed: impl IntoIterator<Item = AccountId>, turn: &mut Turn<'_, Self>) {
-        let Settlement { entries, again, imported } = self.ledger.settle(changed);
+        let Settlement { mut entries, again, imported } = self.ledger.settle(changed);
         self.note_imported(&imported);
         self.on_imported_here(&imported, turn);
         for (rule, by_descent) in [(Rule::Settle, false), (Rule::Ancestor, true)] {
@@ -216,9 +216,10 @@ impl<B: Carrier> Replica<B> {
             }
         }
         let mut done = Run::default();
-        for settled in entries {
+        for settled in entries.drain(..) {
             self.on_settled(settled, &mut done, turn);
         }
+        self.ledger.take_back(entries);
         self.count_settled(done, turn);
         self.judge_left(again, turn);
         self.let_in_again(turn);
@@ -232,7 +233,9 @@ impl<B: Carrier> Replica<B> {
             turn.disarm(Timer::Want(id));
         }
         self.desk.settled(&line.entry);
-        self.cuts.settled(Applied { entry: Arc::clone(&line.entry), overwrote });
+        if self.cuts.is_on() {
+            self.cuts.settled(Applied { entry: Arc::clone(&line.entry), overwrote });
+        }
         if by_descent {
             self.keep_descended(line.clone());
         }

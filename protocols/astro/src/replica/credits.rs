@@ -373,8 +373,8 @@ impl<B: Carrier> Replica<B> {
     }
 
     /// The digest of an order, with what it is backed with: all that its spender can spend and that fits (4.6, rule 3).
-    pub(super) fn back(&self, line: &Line) -> (Hash, Option<With>) {
-        let (plain, id) = (self.digests.entry(&line.entry), line.entry.id);
+    pub(super) fn back(&self, line: &Line, plain: Hash) -> (Hash, Option<With>) {
+        let id = line.entry.id;
         if !self.has_credits() {
             return (plain, None);
         }

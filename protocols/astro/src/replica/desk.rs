@@ -11,6 +11,7 @@ use synod_wire::{Blob, Bytes, Wire};
 
 use super::again::Offers;
 use super::lane::Batch;
+use super::names::Names;
 use super::receipts::Own;
 use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Auth, Content, Line, OPENINGS_MAX, Opened};
@@ -29,16 +30,25 @@ const WAITING_BATCHES: u32 = 4;
 const BACKING_BYTES: usize = 16;
 /// Owners' signatures on orders that are checked at once.
 const CHECKED_MAX: usize = 1_024;
+/// Entries of a batch, at least, and half of one as well, behind which the next one is not sent at once.
+const BUSY: usize = 1_024;
 /// Batches under way while which an entry waits for others.
 const FLIGHTS: u64 = 2;
+
+/// An entry that waits to be broadcast.
+#[derive(Clone, Debug)]
+struct Waiting {
+    line: Line,
+    /// Its digest without what it is backed with.
+    digest: Hash,
+    bytes: usize,
+}
 
 /// What waits to be broadcast, and what became of what was.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Desk {
-    /// This node's own.
-    registrar: u32,
-    /// Oldest first, each with the bytes that it takes.
-    lines: VecDeque<(Line, usize)>,
+    /// Oldest first, each with its plain digest and the bytes that it takes.
+    lines: VecDeque<Waiting>,
     bytes: usize,
     /// What owners signed and nobody has checked, oldest first, with its ticket and the owner's key.
     unchecked: VecDeque<(u64, Line, PublicKey)>,
@@ -47,14 +57,10 @@ pub(super) struct Desk {
     openings: Vec<Opening>,
     is_building: bool,
     is_armed: bool,
-    /// Admitted entries that no record holds yet.
-    fresh: BTreeSet<EntryId>,
-    /// Entries that the user does not keep yet, by their payers' names for them.
-    transfers: BTreeMap<(AccountId, u128), EntryId>,
-    /// Those names by entry.
-    names: BTreeMap<EntryId, u128>,
-    /// How many of them are of accounts that other registrars opened.
-    strangers: usize,
+    /// Whether the last batch was of many: the next one waits for others then, as long as [`Parameters::batch_wait`] lets it.
+    is_busy: bool,
+    /// Entries that the user does not keep yet, by their payers' names for them, and which of them no record holds.
+    names: Names,
     /// Admitted entries that waited for money when they came, and have not settled (profile I).
     queued: BTreeSet<EntryId>,
     pub(super) own: BTreeMap<u64, Own>,
@@ -62,9 +68,9 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// That of a registrar.
-    pub(super) fn of(registrar: u32) -> Self {
-        Self { registrar, ..Self::default() }
+    /// That of a registrar of a shard.
+    pub(super) fn of(shard: u16, registrar: u32) -> Self {
+        Self { names: Names::of(shard, registrar), ..Self::default() }
     }
 
     /// Orders that are taken now: four batches wait at most.
@@ -93,24 +99,12 @@ impl Desk {
 
     /// The place of whatever its payer calls as this entry: a name of one payer is none of another's.
     pub(super) fn known(&self, entry: &Entry) -> Option<EntryId> {
-        self.transfers.get(&(entry.id.spender, entry.transfer)).copied()
+        self.names.known(entry.id.spender, entry.transfer)
     }
 
     /// Keeps the payer's name of an entry until the user does, or another entry settles in its place.
     pub(super) fn name(&mut self, entry: &Entry) {
-        self.transfers.insert((entry.id.spender, entry.transfer), entry.id);
-        if self.names.insert(entry.id, entry.transfer).is_none() && self.is_strange(entry.id) {
-            self.strangers += 1;
-        }
-    }
-
-    fn is_strange(&self, id: EntryId) -> bool {
-        id.spender.registrar != self.registrar
-    }
-
-    /// Whether nothing of an entry is known here, as of most entries of other institutions' customers.
-    fn knows_nothing_of(&self, id: EntryId) -> bool {
-        self.strangers == 0 && self.is_strange(id)
+        self.names.put(entry.id, entry.transfer, false);
     }
 
     /// A place is taken for good. The name of what was admitted there stays taken until the user keeps the entry, and is free if
@@ -118,27 +112,16 @@ impl Desk {
     pub(super) fn settled(&mut self, entry: &Entry) {
         self.offers.remove(entry.id);
         self.queued.remove(&entry.id);
-        if self.knows_nothing_of(entry.id) {
-            return;
+        match self.names.name(entry.id) {
+            Some(name) if name == entry.transfer => self.names.record(entry.id),
+            Some(_) => self.names.remove(entry.id),
+            None => {}
         }
-        if self.names.get(&entry.id).is_some_and(|name| *name != entry.transfer) {
-            self.free(entry.id);
-        }
-        self.fresh.remove(&entry.id);
     }
 
     /// The user keeps what settled in a place, and knows its name.
     pub(super) fn free(&mut self, id: EntryId) {
-        if self.knows_nothing_of(id) {
-            return;
-        }
-        let Some(name) = self.names.remove(&id) else { return };
-        self.strangers -= usize::from(self.is_strange(id));
-        // Another entry may have taken the name since.
-        let name = (id.spender, name);
-        if self.transfers.get(&name) == Some(&id) {
-            self.transfers.remove(&name);
-        }
+        self.names.remove(id);
     }
 
     /// How many entries wait for money.
@@ -160,30 +143,24 @@ impl Desk {
         self.lines.is_empty() && self.openings.is_empty()
     }
 
-    fn push(&mut self, line: Line, backing: usize) {
-        let bytes = line.encode().len() + backing;
-        self.bytes += bytes;
-        self.lines.push_back((line, bytes));
+    fn push(&mut self, waiting: Waiting) {
+        self.bytes += waiting.bytes;
+        self.lines.push_back(waiting);
     }
 
     /// Whether admitted entries of accounts of this one's registrar are in no record.
     pub(super) fn has_unrecorded(&self, of: AccountId) -> bool {
-        let least = EntryId { spender: AccountId { local: 0, ..of }, n: 0 };
-        let next = self.fresh.range(least..).next();
-        next.is_some_and(|id| (id.spender.shard, id.spender.registrar) == (of.shard, of.registrar))
+        self.names.has_fresh(of)
     }
 
     /// Takes out the admitted entries of these logs that no record holds yet.
     pub(super) fn unrecorded(&mut self, of: &BTreeSet<AccountId>) -> Vec<EntryId> {
-        let all = self.fresh.iter().copied().filter(|id| of.contains(&id.spender));
-        let all: Vec<EntryId> = all.collect();
-        self.fresh.retain(|id| !of.contains(&id.spender));
-        all
+        self.names.take_fresh(of)
     }
 
     /// As much as one batch holds, oldest first; what is offered again may have come behind later entries of its log, so they are
     /// put in order. `bytes` are taken by something else.
-    fn take(&mut self, parameters: &Parameters, mut bytes: usize) -> (Vec<Opening>, Vec<Line>) {
+    fn take(&mut self, parameters: &Parameters, mut bytes: usize) -> Content {
         let most = usize::try_from(parameters.batch_bytes).unwrap_or(usize::MAX);
         let lines_max = usize::try_from(parameters.batch_max).unwrap_or(usize::MAX);
         let opened = self.openings.iter().take(OPENINGS_MAX).take_while(|opening| {
@@ -191,27 +168,27 @@ impl Desk {
             bytes <= most
         });
         let opened = opened.count();
-        let lines = self.lines.iter().take(lines_max).take_while(|(_, line)| {
-            bytes += line;
+        let lines = self.lines.iter().take(lines_max).take_while(|waiting| {
+            bytes += waiting.bytes;
             bytes <= most
         });
         let lines = lines.count();
-        let gone: usize = self.lines.iter().take(lines).map(|(_, bytes)| bytes).sum();
-        let mut taken: Vec<Line> = self.lines.drain(..lines).map(|(line, _)| line).collect();
-        taken.sort_by_key(|line| line.entry.id);
+        self.is_busy = lines >= BUSY.max(lines_max / 2);
+        let gone: usize = self.lines.iter().take(lines).map(|waiting| waiting.bytes).sum();
+        let mut taken: Vec<Waiting> = self.lines.drain(..lines).collect();
+        taken.sort_unstable_by_key(|waiting| waiting.line.entry.id);
         self.bytes = self.bytes.saturating_sub(gone);
-        (self.openings.drain(..opened).collect(), taken)
+        let openings = self.openings.drain(..opened).collect();
+        let (lines, digests) = taken.into_iter().map(|Waiting { line, digest, .. }| (line, digest)).unzip();
+        Content { openings, lines, digests, ..Content::default() }
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        let lines =
-            self.lines.len() * 2 * size_of::<(Line, usize)>() + self.openings.len() * size_of::<Opening>();
+        let lines = self.lines.len() * 2 * size_of::<Waiting>() + self.openings.len() * size_of::<Opening>();
         let unchecked = (self.unchecked.len() + self.checking) * 2 * size_of::<(u64, Line, PublicKey)>();
-        let named = size_of::<(u128, EntryId)>() + size_of::<((AccountId, u128), EntryId)>();
-        let names =
-            self.names.len() * named + (self.fresh.len() + 2 * self.queued.len()) * size_of::<EntryId>();
+        let queued = 2 * 2 * self.queued.len() * size_of::<EntryId>();
         let own = self.own.values().map(Own::bytes).sum::<u64>();
-        (lines + unchecked + 2 * names) as u64 + self.offers.bytes() + own
+        (lines + unchecked + queued) as u64 + self.names.bytes() + self.offers.bytes() + own
     }
 }
 
@@ -286,7 +263,8 @@ impl<B: Carrier> Replica<B> {
         if is_self_payment(&line.entry) {
             return refuse(ticket, Refusal::Ledger(Code::SelfPayment), turn);
         }
-        let (digest, with) = self.back(&line);
+        let (plain, length) = self.digests.measured(&line.entry);
+        let (digest, with) = self.back(&line, plain);
         let id = line.entry.id;
         let is_settled = self.book().account(id.spender).is_some_and(|account| id.n <= account.sequence());
         let authority = Authority { lane: self.me(), key };
@@ -308,11 +286,10 @@ impl<B: Carrier> Replica<B> {
                     turn.output(Output::Queued { ticket });
                     self.desk.queue([id]);
                 }
-                self.desk.fresh.insert(id);
-                self.desk.name(&line.entry);
+                self.desk.names.put(id, line.entry.transfer, true);
                 self.commit_backing(id, digest, with.as_ref());
                 if !self.distils(&line, digest, turn) {
-                    self.put_in_queue(line);
+                    self.put_in_queue(line, (plain, length));
                     self.consider_flush(turn);
                 }
             }
@@ -326,15 +303,19 @@ impl<B: Carrier> Replica<B> {
         }
     }
 
-    /// Puts an open entry into the queue.
-    pub(super) fn put_in_queue(&mut self, line: Line) {
+    /// Puts an open entry into the queue, whose plain digest is this and whose encoding is so long.
+    pub(super) fn put_in_queue(&mut self, line: Line, (digest, length): (Hash, usize)) {
         let with = self.with_of(&line);
-        let bytes: usize = with.iter().flat_map(|with| with.iter()).map(|one| one.encode().len()).sum();
-        self.desk.push(line, bytes + BACKING_BYTES * usize::from(with.is_some()));
+        let backing: usize = with.iter().flat_map(|with| with.iter()).map(|one| one.encode().len()).sum();
+        let bytes = length + line.auth.length() + backing + BACKING_BYTES * usize::from(with.is_some());
+        self.desk.push(Waiting { line, digest, bytes });
     }
 
     /// What an open entry is backed with.
     fn with_of(&self, line: &Line) -> Option<With> {
+        if !self.config.parameters.profile.credits() {
+            return None;
+        }
         let slot = self.ledger.slot(line.entry.id).filter(|_| !planted!(A19))?;
         self.ledger.backing(line.entry.id, slot.digest).cloned()
     }
@@ -375,7 +356,8 @@ impl<B: Carrier> Replica<B> {
         self.consider_flush(turn);
     }
 
-    /// Sends what waits: at once while few batches are under way or a batch is full, and else after a while.
+    /// Sends what waits: at once while few batches are under way or a batch is full, and else after a while. Behind a batch of many
+    /// the next one waits as well, so that under load a signature is for as many as there can be.
     pub(super) fn consider_flush(&mut self, turn: &mut Turn<'_, Self>) {
         if self.distillery.is_ready() {
             self.flush(turn);
@@ -388,7 +370,7 @@ impl<B: Carrier> Replica<B> {
         let is_full = u32::try_from(self.desk.lines.len())
             .map_or(true, |lines| lines >= parameters.batch_max)
             || u32::try_from(self.desk.bytes).map_or(true, |bytes| bytes >= parameters.batch_bytes);
-        if is_full || flights < FLIGHTS {
+        if is_full || flights < FLIGHTS && !self.desk.is_busy {
             self.flush(turn);
         } else if !self.desk.is_armed {
             self.desk.is_armed = true;
@@ -413,8 +395,8 @@ impl<B: Carrier> Replica<B> {
         if self.desk.is_empty() && imports.is_empty() {
             return;
         }
-        let (openings, lines) = self.desk.take(&self.config.parameters, bytes);
-        self.build(Content { openings, lines, imports, together: None }, turn);
+        let content = self.desk.take(&self.config.parameters, bytes);
+        self.build(Content { imports, ..content }, turn);
     }
 
     fn build(&mut self, content: Content, turn: &mut Turn<'_, Self>) {
@@ -443,7 +425,7 @@ impl<B: Carrier> Replica<B> {
             if held.is_empty() && openings.is_empty() && imports.is_empty() {
                 return self.consider_flush(turn);
             }
-            return self.build(Content { openings, lines: held, imports, together: None }, turn);
+            return self.build(Content { openings, lines: held, imports, ..Content::default() }, turn);
         }
         let (lot, digest) = (opened.lot(), opened.digest);
         let blob = Blob::try_from(payload.clone()).expect("a batch is cut to the configured size");
@@ -454,7 +436,7 @@ impl<B: Carrier> Replica<B> {
             .insert(lot.sequence, Batch { endorsed, opened: Some(Arc::clone(opened)), ..Batch::new(digest) });
         self.desk.own.insert(lot.sequence, Own::new(Arc::clone(opened)));
         for line in &opened.batch.lines {
-            self.desk.fresh.remove(&line.entry.id);
+            self.desk.names.record(line.entry.id);
             self.desk.offers.carry(line.entry.id, Some(lot.sequence));
         }
         keep(turn, Promise::Endorsed { lot, except: Except::default(), batch: Some(blob) });

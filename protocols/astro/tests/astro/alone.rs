@@ -152,8 +152,8 @@ impl Alone {
                 match effect {
                     Effect::Compute(job) => {
                         if let Job::Own(work) = &job {
-                            self.works.push(work.clone());
-                            if matches!(work, Work::Build { .. }) && !self.builds {
+                            self.works.push((**work).clone());
+                            if matches!(**work, Work::Build { .. }) && !self.builds {
                                 continue;
                             }
                         }

@@ -228,7 +228,7 @@ pub(crate) fn money_cannot_be_set_aside() {
 
 /// A dependency on one payment, as these members sign it.
 fn dependency(entry: &Entry, by: &[u32]) -> Dependency {
-    let root = merkle::Tree::new(merkle::leaves(&[digest(entry)])).root();
+    let root = merkle::DigestTree::new(&[digest(entry)]).root();
     let said = by.iter().map(|by| {
         let open = Except::default();
         let statement = Credited { context: CONTEXT, root, open: open.digest() };

@@ -24,7 +24,9 @@ fn step(alone: &mut Alone, event: Event<Replica>) -> Seen {
     for effect in testing::effects(&mut alone.replica, event, alone.now) {
         match effect {
             Effect::Compute(job) => {
-                if let Job::Own(Work::Admit { orders, .. }) = &job {
+                if let Job::Own(work) = &job
+                    && let Work::Admit { orders, .. } = &**work
+                {
                     assert_eq!(job.cost().batch_verify as usize, orders.len());
                     assert_eq!(job.cost().verify, 0, "they are checked at once");
                     seen.checks.push(orders.iter().map(|(ticket, ..)| *ticket).collect());

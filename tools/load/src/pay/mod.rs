@@ -18,6 +18,7 @@
 mod audit;
 mod bank;
 mod channel;
+mod counted;
 mod model;
 mod orders;
 mod owners;
@@ -32,6 +33,7 @@ mod tests;
 
 pub use audit::Kept;
 pub use bank::Bank;
+pub use counted::counted;
 pub use model::{Counts, model};
 pub use plan::{Ownership, PayPlan, Workload};
 pub use prices::Prices;

@@ -60,27 +60,29 @@ impl Prices {
             lines.iter().map(|line| Bank::owner(line.entry.id.spender).public()).collect();
         let member = Bank::keys(at);
         let view = || Arc::clone(&shared);
-        let admits = lines
-            .iter()
-            .zip(&keys)
-            .map(|(line, key)| Own::Own(Work::Admit { view: view(), orders: vec![(0, line.clone(), *key)] }));
+        let admits = lines.iter().zip(&keys).map(|(line, key)| {
+            Own::from(Work::Admit { view: view(), orders: vec![(0, line.clone(), *key)] })
+        });
         let admits: Vec<Own> = admits.collect();
         let (admitted, verify) = timed(|| admits.into_iter().map(|job| job.run(&member)).collect::<Vec<_>>());
         let is_good = |done: &_| match done {
-            synod_astro::Done::Own(Made::Admitted { orders }) => orders.iter().all(|(.., key)| key.is_some()),
-            _ => false,
+            synod_astro::Done::Own(made) => match &**made {
+                Made::Admitted { orders } => orders.iter().all(|(.., key)| key.is_some()),
+                _ => false,
+            },
+            synod_astro::Done::Broadcast(_) => false,
         };
         let content = Content { lines, ..Content::default() };
         let (lot, prev) = (Lot { source: 0, sequence: 1 }, Hash::ZERO);
         let build = Work::Build { shard: at.shard, lot, prev, content, withs: None };
-        let synod_astro::Done::Own(Made::Built(opened, _)) = Own::Own(build).run(&member) else {
-            return None;
-        };
+        let synod_astro::Done::Own(built) = Own::from(build).run(&member) else { return None };
+        let Made::Built(opened, _) = *built else { return None };
         let wanted = keys.into_iter().map(|single| Some(Signer { single, multi: None })).collect();
         let points = BTreeMap::new();
-        let check = Own::Own(Work::Check { opened, view: view(), keys: wanted, points });
+        let check = Own::from(Work::Check { opened, view: view(), keys: wanted, points });
         let (checked, batch_verify) = timed(|| check.run(&member));
-        let synod_astro::Done::Own(Made::Checked { keys, .. }) = checked else { return None };
+        let synod_astro::Done::Own(checked) = checked else { return None };
+        let Made::Checked { keys, .. } = *checked else { return None };
         let all_good = admitted.iter().all(is_good) && keys.iter().all(Option::is_some);
         let block = [7; 64];
         let (_, hash64) =

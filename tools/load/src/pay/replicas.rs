@@ -305,7 +305,7 @@ fn until(shown: &[Shown], count: u64) -> Result<(), String> {
 }
 
 /// Compares the books with each other and with what was told, once nobody runs.
-fn audited(mut paid: Paid, (shown, left): (&[Shown], &[Left]), nodes: usize) -> Paid {
+pub(super) fn audited(mut paid: Paid, (shown, left): (&[Shown], &[Left]), nodes: usize) -> Paid {
     let nodes = nodes.max(1);
     let shards: Vec<Vec<&Books>> =
         left.chunks(nodes).map(|shard| shard.iter().map(|one| &one.books).collect()).collect();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use synod_astro::{Draft, Input, Invitation, Level, Line, Message, Output, Refusal, Replica, SignedTogether};
 use synod_crypto::{Keys, Scope};
 use synod_ledger::{Code, EntryId};
-use synod_machine::{Event, Job as _, Machine, To, Unrecoverable};
+use synod_machine::{Event, Job as _, Machine, Span, To, Unrecoverable};
 use synod_quorum::{Epoch, NodeId};
 use synod_wire::{Bytes, Limits, Wire as _};
 
@@ -23,7 +23,7 @@ type Job<B> = <Replica<B> as Machine>::Job;
 /// A frame and its sender's number.
 pub(super) type Frame = (usize, Bytes);
 
-/// Orders given between two looks at what came.
+/// Orders given between two looks at what came, unless a batch has more.
 const ORDERS: u32 = 512;
 /// Frames taken between two looks at the orders.
 const FRAMES: usize = 32;
@@ -212,6 +212,20 @@ impl<'a, B: Carries> Seat<'a, B> {
             }
             self.shown.phase.store(now, Ordering::Release);
         }
+        self.left()
+    }
+
+    /// The same once, at a time that is told.
+    pub(super) fn look(&mut self, phase: Phase, at: Span) {
+        self.host.tell_time(at);
+        self.give(phase as u8);
+        self.hear(false);
+        self.host.fire();
+        self.settle();
+    }
+
+    /// What is left of it at the end.
+    pub(super) fn left(mut self) -> Left {
         self.left.faults += self.host.blamed;
         let machine = self.host.machine();
         self.left.books = Books::of(machine.book(), machine.unspent());
@@ -239,7 +253,7 @@ impl<'a, B: Carries> Seat<'a, B> {
     fn give(&mut self, phase: u8) -> bool {
         let open = self.given.saturating_sub(self.answered);
         let places = u64::from(self.bank.plan.inflight).saturating_sub(open);
-        let places = u64::from(self.host.machine().room().min(ORDERS)).min(places);
+        let places = u64::from(self.host.machine().room().min(self.bank.plan.batch.max(ORDERS))).min(places);
         let mut some = false;
         for _ in 0..places {
             let Some(input) = self.order(phase, self.ticket + 1) else { break };

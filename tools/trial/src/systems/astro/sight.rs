@@ -133,7 +133,7 @@ fn shown(dependency: &Dependency) -> Backed {
 /// What a member signs of payments with these digests.
 #[must_use]
 pub fn root(digests: &[Hash]) -> Hash {
-    merkle::Tree::new(merkle::leaves(digests)).root()
+    merkle::DigestTree::new(digests).root()
 }
 
 /// The digest of an entry.
