@@ -213,7 +213,7 @@ impl Ledger {
     }
 
     /// Forgets an entry that was accepted and not promised, with those behind it.
-    pub(crate) fn take_back(&mut self, id: EntryId, digest: Hash) {
+    pub(crate) fn unaccept(&mut self, id: EntryId, digest: Hash) {
         let base = Base::of(&self.book, id.spender);
         let Some(xlog) = self.open.get_mut(id.spender) else { return };
         if xlog.slot(id.n).is_none_or(|slot| slot.is_certified || slot.digest != digest) {

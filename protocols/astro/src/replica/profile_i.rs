@@ -55,7 +55,7 @@ impl<B: Carrier> Replica<B> {
     pub(super) fn take_back(&mut self, opened: &Opened, before: Before) {
         for (_, line, digest) in opened.lines().filter(|(_, line, _)| !before.placed.contains(&line.entry.id))
         {
-            self.ledger.take_back(line.entry.id, digest);
+            self.ledger.unaccept(line.entry.id, digest);
         }
         self.ledger.stirred_before(before.stirred);
     }
