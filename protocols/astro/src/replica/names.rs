@@ -226,3 +226,64 @@ impl Names {
         (accounts + 2 * self.count * (size_of::<Named>() + size_of::<(u128, u64)>())) as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use synod_wire::Drawn;
+
+    use super::*;
+
+    /// Entries of own accounts and of others', with few names and many, named, recorded and forgotten as it comes.
+    #[test]
+    fn names_are_those_that_three_maps_would_keep() {
+        let (mut most, mut known) = (0, 0);
+        for seed in 0..40 {
+            let mut drawn = Drawn::new(seed);
+            let mut names = Names::of(0, 1);
+            let (mut by_id, mut fresh) = (BTreeMap::<EntryId, u128>::new(), BTreeSet::new());
+            for _ in 0..600 {
+                let registrar = 1 + u32::try_from(drawn.below(5) / 4).expect("one or two");
+                let spender = AccountId { shard: 0, registrar, local: 1 + drawn.below(3) };
+                let id = EntryId { spender, n: 1 + drawn.below(80) };
+                match drawn.below(8) {
+                    0..=3 => {
+                        let (name, is_fresh) =
+                            (u128::from(id.n) << 64 | u128::from(seed), drawn.below(2) == 0);
+                        names.put(id, name, is_fresh);
+                        by_id.insert(id, name);
+                        if is_fresh {
+                            fresh.insert(id);
+                        }
+                    }
+                    4 => {
+                        names.record(id);
+                        fresh.remove(&id);
+                    }
+                    5 | 6 => {
+                        names.remove(id);
+                        by_id.remove(&id);
+                        fresh.remove(&id);
+                    }
+                    _ if drawn.below(6) == 0 => {
+                        let of = BTreeSet::from([spender]);
+                        let mine: Vec<_> = fresh.iter().copied().filter(|id| id.spender == spender).collect();
+                        assert_eq!(names.take_fresh(&of), mine);
+                        fresh.retain(|id| id.spender != spender);
+                    }
+                    _ => {}
+                }
+                let name = by_id.get(&id).copied();
+                assert_eq!(names.name(id), name);
+                assert_eq!(names.known(spender, name.unwrap_or(0)), name.map(|_| id));
+                assert_eq!(
+                    names.has_fresh(spender),
+                    fresh.iter().any(|id| id.spender.registrar == registrar)
+                );
+                assert_eq!(names.count, by_id.len());
+                known += usize::from(name.is_some());
+                most = most.max(by_id.keys().filter(|id| id.spender == spender).count());
+            }
+        }
+        assert!(most > WALKED_MAX && known > 5_000, "{most} of one account, {known} known");
+    }
+}
