@@ -23,6 +23,7 @@ pub(crate) const OF_PAY: &[&str] = &[
     "pay void",
     "pay history",
     "pay changes",
+    "pay watch",
     "pay export",
     "pay audit",
     "pay wallet new",

@@ -20,7 +20,7 @@ const ROWS: u32 = 200;
 /// Prints what settles at a node, a line each, in the order in which it settles there, until interrupted. A node that does not answer is
 /// tried again: nothing is left out, and nothing is printed twice.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  synod pay watch --account 0-0-2 --count 10")]
+#[command(after_help = "Example:\n  synod pay watch --account 0-0-2 --count 1")]
 pub(super) struct Watch {
     /// The node to follow; by default the first registrar's. Each has an order of its own.
     #[arg(long)]
@@ -85,6 +85,10 @@ fn read(at: &Institution<'_>, cursor: &str) -> Result<Value, SynError> {
 /// A row: an object of a line, or its columns.
 fn line(session: &Session, row: &Value) -> String {
     if session.output.is_json() {
+        let mut row = row.clone();
+        if let Some(object) = row.as_object_mut() {
+            object.insert("schema".to_owned(), "synod-pay-change/1".into());
+        }
         return format!("{row}\n");
     }
     let text = |name: &&str| match &row[*name] {
