@@ -100,22 +100,32 @@ impl Tree {
     }
 }
 
-/// Whether `path` proves that `leaf` stands at `index` of the `count` leaves under `root`.
-#[must_use]
-pub fn proves(root: &Hash, count: u32, index: u32, leaf: Hash, path: &[Hash]) -> bool {
+/// What `leaf` at `index` of `count` and its siblings come to at the top; `None` where the path is not as long as it must be.
+fn climb(
+    (count, index): (u32, u32),
+    leaf: Hash,
+    path: &[Hash],
+    node: impl Fn(&Hash, &Hash) -> Hash,
+) -> Option<Hash> {
     if index >= count {
-        return false;
+        return None;
     }
     let (mut at, mut width, mut top) = (index, count, leaf);
     let mut siblings = path.iter();
     while width > 1 {
         let has_sibling = at ^ 1 < width;
         if has_sibling {
-            let Some(sibling) = siblings.next() else { return false };
+            let sibling = siblings.next()?;
             top = if at % 2 == 0 { node(&top, sibling) } else { node(sibling, &top) };
         }
         at /= 2;
         width = width.div_ceil(2);
     }
-    siblings.next().is_none() && bind(count, &top) == *root
+    siblings.next().is_none().then_some(top)
+}
+
+/// Whether `path` proves that `leaf` stands at `index` of the `count` leaves under `root`.
+#[must_use]
+pub fn proves(root: &Hash, count: u32, index: u32, leaf: Hash, path: &[Hash]) -> bool {
+    climb((count, index), leaf, path, node).is_some_and(|top| bind(count, &top) == *root)
 }

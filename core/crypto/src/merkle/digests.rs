@@ -2,6 +2,7 @@
 //!
 //! Leaves and nodes are told apart by their keys, so no leaf is hashed again, and the number of leaves is part of the root.
 
+use super::climb;
 use crate::{Hash, HashKey};
 
 /// Bytes of two digests: one block of BLAKE3.
@@ -79,23 +80,9 @@ impl DigestTree {
 /// Whether `path` proves that `leaf` stands at `index` of the `count` digests under `root`.
 #[must_use]
 pub fn proves_digest(root: &Hash, count: u32, index: u32, leaf: Hash, path: &[Hash]) -> bool {
-    if index >= count {
-        return false;
-    }
     let key = key();
-    let (mut at, mut width, mut top) = (index, count, leaf);
-    let mut siblings = path.iter();
-    while width > 1 {
-        let has_sibling = at ^ 1 < width;
-        if has_sibling {
-            let Some(sibling) = siblings.next() else { return false };
-            let pair = if at % 2 == 0 { [&top.0[..], &sibling.0] } else { [&sibling.0[..], &top.0] };
-            top = key.hash_parts(&pair);
-        }
-        at /= 2;
-        width = width.div_ceil(2);
-    }
-    siblings.next().is_none() && bind(&key, count, &top.0) == *root
+    let node = |left: &Hash, right: &Hash| key.hash_parts(&[&left.0, &right.0]);
+    climb((count, index), leaf, path, node).is_some_and(|top| bind(&key, count, &top.0) == *root)
 }
 
 #[cfg(test)]
