@@ -169,6 +169,19 @@ fn events_go_on_as_payments_settle_and_behind_the_last_one_seen_and_end_with_the
     let mut refused = follow("Last-Event-ID: last\r\nConnection: close\r\n");
     refused.read_to_string(&mut wrong).expect("an answer");
     assert!(wrong.starts_with("HTTP/1.1 400") && wrong.contains("Last-Event-ID"), "{wrong}");
+    // Two of 64 places are taken: behind the others there is none, and those who have one go on.
+    let status = |stream: &mut BufReader<std::net::TcpStream>| {
+        let mut line = String::new();
+        std::io::BufRead::read_line(stream, &mut line).expect("an answer");
+        line
+    };
+    let mut held: Vec<_> = (2..64).map(|_| follow("Last-Event-ID: 3\r\n")).collect();
+    assert!(held.iter_mut().all(|stream| status(stream).starts_with("HTTP/1.1 200")));
+    let (mut beyond, mut busy) = (follow("Connection: close\r\n"), String::new());
+    beyond.read_to_string(&mut busy).expect("an answer");
+    assert!(busy.starts_with("HTTP/1.1 429") && busy.contains("SYN-3402"), "{busy}");
+    rig.ok("pay send --from 0-0-1 --to 0-1-1 --amount 5 --id 4");
+    assert_eq!(events(&mut again, 1), [pair("4")]);
     rig.ok("down");
     let mut rest = Vec::new();
     assert!(first.read_to_end(&mut rest).is_ok(), "a node that stops ends its streams");
