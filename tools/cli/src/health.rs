@@ -148,12 +148,19 @@ impl Survey {
         self.answers().filter_map(|(_, vitals)| of(vitals)).max()
     }
 
-    /// Name of the leader that the node in the highest view states.
+    /// Name of the leader of the highest view that a node states.
     pub(crate) fn leader(&self) -> Option<&str> {
-        let (_, newest) = self.answers().max_by_key(|(_, vitals)| vitals.view)?;
-        let id = usize::try_from(newest.leader?).ok()?;
-        self.nodes.get(id).map(|node| node.name.as_str())
+        let told: Vec<_> = self.answers().map(|(_, vitals)| vitals).collect();
+        let leader = usize::try_from(newest_leader(&told)?).ok()?;
+        self.nodes.get(leader).map(|node| node.name.as_str())
     }
+}
+
+/// The leader of the highest view, by whoever knows it: a node that entered the view by a certificate whose block it lacks does
+/// not, and another node does.
+fn newest_leader(told: &[&Vitals]) -> Option<u64> {
+    let newest = told.iter().map(|vitals| vitals.view).max()?;
+    told.iter().filter(|vitals| vitals.view == newest).find_map(|vitals| vitals.leader)
 }
 
 /// Where a node or broker tells.
@@ -332,6 +339,16 @@ pub(crate) mod tests {
         synod_build_info{commit=\"abc\",version=\"0.1.0\",features=\"\"} 1\n\
         synod_wal_fsync_seconds_bucket{le=\"0.002\"} 98\nsynod_wal_fsync_seconds_bucket{le=\"0.004\"} 99\n\
         synod_wal_fsync_seconds_bucket{le=\"+Inf\"} 100\n";
+
+    #[test]
+    fn the_leader_is_known_when_any_node_of_the_newest_view_knows_it() {
+        let of = |view: u64, leader| Vitals { view: Some(view), leader, ..Vitals::default() };
+        let (old, unsure, sure) = (of(2, Some(0)), of(3, None), of(3, Some(2)));
+        assert_eq!(newest_leader(&[&old, &unsure, &sure]), Some(2));
+        assert_eq!(newest_leader(&[&old, &sure, &unsure]), Some(2));
+        assert_eq!(newest_leader(&[&old, &unsure]), None);
+        assert_eq!(newest_leader(&[]), None);
+    }
 
     #[test]
     fn a_node_is_read_from_its_health_lines_and_metrics() {
