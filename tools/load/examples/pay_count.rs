@@ -17,6 +17,7 @@ fn main() -> Result<(), String> {
         verify: Verify::All,
         workload: Workload::Pay,
         cross: None,
+        ahead: 0,
         batch: 4_096,
         inflight: arg(1, 16_384),
         warmup: Duration::ZERO,

@@ -116,6 +116,12 @@ impl Bank {
         self.views.get(usize::from(shard))
     }
 
+    /// Payments that the customers of each institution have signed before the clock runs.
+    pub(super) fn ahead(&self) -> u64 {
+        let institutions = u64::from(self.plan.shards.max(1)) * u64::from(self.plan.nodes.max(1));
+        u64::from(self.plan.ahead).div_ceil(institutions)
+    }
+
     /// Customers of each institution.
     pub(super) fn customers(&self) -> u64 {
         self.plan.customers()

@@ -46,14 +46,14 @@ impl Counts {
 }
 
 /// Payments a second that so many processors could do at these prices, if the ledger alone does so many on one; the load has to sign what
-/// owners sign. The members' signatures are priced one by one in II-F, where few share a batch, and as many at once in II, as in the table.
+/// owners sign, unless it did before the clock ran. The members' signatures are priced one by one in II-F, where few share a batch, and as many at once in II, as in the table.
 #[must_use]
 pub fn model(plan: &PayPlan, reference: f64, prices: &Prices, cores: u64) -> f64 {
     let Counts { made, checked, owners } = Counts::of(plan);
     let many = prices.batch_verify.as_secs_f64();
     let check = if plan.profile == Profile::II { many } else { prices.verify.as_secs_f64() };
     let batch = f64::from(made) * prices.sign.as_secs_f64() + f64::from(checked) * check;
-    let signed = if owners > 0 { prices.sign.as_secs_f64() } else { 0.0 };
+    let signed = if owners > 0 && plan.ahead == 0 { prices.sign.as_secs_f64() } else { 0.0 };
     let books = if reference > 0.0 { f64::from(plan.nodes) / reference } else { 0.0 };
     let each = batch / f64::from(plan.batch.max(1)) + signed + f64::from(owners) * many + books;
     let cores = u32::try_from(cores).map_or(1.0, f64::from);
@@ -105,6 +105,13 @@ mod tests {
         near(row(Profile::II, Ownership::Custodial, Verify::All, 256), 3.8);
         // The table counts checks; the load's own signature comes on top.
         near(row(Profile::Funded, Ownership::SelfSigned, Verify::Witness { margin: 0 }, 4_096), 23.2 + 16.5);
+        let ahead = PayPlan {
+            ownership: Ownership::SelfSigned,
+            verify: Verify::Witness { margin: 0 },
+            ahead: 1,
+            ..plan()
+        };
+        near(2e6 / model(&ahead, 0.0, &prices, 2), 23.2);
         assert!(model(&PayPlan { profile: Profile::I, ..plan() }, 4e6, &prices, 2) > 1.9e6);
         assert!(model(&PayPlan { profile: Profile::I, ..plan() }, 0.0, &prices, 2) == 0.0);
     }

@@ -51,6 +51,8 @@ pub struct PayPlan {
     pub workload: Workload,
     /// How many of their transactions are between shards; as it comes if nothing is asked for.
     pub cross: Option<Share>,
+    /// Payments that customers who sign have signed before the clock runs, of all institutions together.
+    pub ahead: u32,
     /// Most payments of a batch.
     pub batch: u32,
     /// Payments on their way at each replica.
@@ -86,6 +88,7 @@ impl PayPlan {
                 self.ownership == Ownership::Distilled && !(is_funded && is_alone),
                 "customers sign together in profile II-F of one shard",
             ),
+            (!self.ownership.signs() && self.ahead > 0, "customers of institutions sign nothing"),
             (is_alone && is_drawn_abroad, "of one shard no payment crosses a border"),
             (
                 self.workload == Workload::Smallbank && !is_funded,

@@ -39,6 +39,7 @@ impl Prices {
     #[must_use]
     pub fn measure() -> Option<Self> {
         let plan = PayPlan {
+            ahead: 0,
             profile: Profile::Funded,
             shards: 1,
             nodes: 1,

@@ -3,7 +3,7 @@
 use super::audit::{Books, Kept, are_conserved, are_equal};
 use super::bank::{Bank, Place};
 use super::channel::Carries;
-use super::owners::{AHEAD, Owners};
+use super::owners::{Owners, SHEETS};
 use super::seat::{Left, Phase, Seat, Shown};
 use crate::usage::cpu_of_threads;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -123,7 +123,7 @@ fn run_over<B: Carries>(bank: &Bank) -> Result<Paid, String> {
     let names: Vec<String> = named("pay").into_iter().chain(named("own")).collect();
     let phase = AtomicU8::new(Phase::Fund as u8);
     let (links, inboxes): (Vec<_>, Vec<_>) = places.iter().map(|_| channel()).unzip();
-    let (signers, signed): (Vec<_>, Vec<_>) = places.iter().map(|_| sync_channel(AHEAD)).unzip();
+    let (signers, signed): (Vec<_>, Vec<_>) = places.iter().map(|_| sync_channel(SHEETS)).unzip();
     let is_signed = bank.plan.ownership.signs();
     let seat = |(((at, inbox), shown), lines): (((&Place, _), _), _)| {
         Seat::new(bank, *at, (links.clone(), inbox), (shown, is_signed.then_some(lines)))
@@ -133,32 +133,32 @@ fn run_over<B: Carries>(bank: &Bank) -> Result<Paid, String> {
     let seats: Result<Vec<Seat<'_, B>>, _> = seats.map(seat).collect();
     let seats = seats.map_err(|why| why.0)?;
     std::thread::scope(|scope| {
-        let phase = &phase;
+        let (phase, shown) = (&phase, &shown);
         let mut running = Vec::new();
         let spawned = seats.into_iter().zip(&names).try_for_each(|(seat, name)| {
             let spawned = Builder::new().name(name.clone()).spawn_scoped(scope, move || seat.run(phase));
             spawned.map(|thread| running.push(thread)).map_err(|why| why.to_string())
         });
         // They end with the replicas that take what they sign.
-        let sign = |((at, lines), name): ((&Place, _), &String)| {
-            let owners = is_signed.then(|| Owners::new(bank, *at));
-            let run = move || owners.into_iter().for_each(|owners| owners.run(&lines));
-            Builder::new()
-                .name(name.clone())
-                .spawn_scoped(scope, run)
-                .map(drop)
-                .map_err(|why| why.to_string())
-        };
         let own = names.iter().skip(places.len());
-        let spawned = spawned.and_then(|()| places.iter().zip(signers).zip(own).try_for_each(sign));
-        let measured = spawned.and_then(|()| measure(bank, &shown, &names, phase));
+        let mut signers = places.iter().zip(signers).zip(shown).zip(own);
+        let spawned = spawned.and_then(|()| {
+            signers.try_for_each(|(((at, sheets), shown), name)| {
+                let owners = is_signed.then(|| Owners::new(bank, *at));
+                shown.ready.store(!is_signed, Ordering::Release);
+                let run = move || owners.into_iter().for_each(|owners| owners.run(&sheets, &shown.ready));
+                let spawned = Builder::new().name(name.clone()).spawn_scoped(scope, run);
+                spawned.map(drop).map_err(|why| why.to_string())
+            })
+        });
+        let measured = spawned.and_then(|()| measure(bank, shown, &names, phase));
         // Threads that run end only by this word, and the scope ends with the last of them.
         phase.store(Phase::Stop as u8, Ordering::Release);
         let left: Result<Vec<Left>, _> =
             running.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         let left = left.map_err(|_| "a replica stopped".to_owned())?;
         let nodes = usize::from(bank.plan.nodes);
-        Ok(audited(measured?, (&shown, &left), nodes))
+        Ok(audited(measured?, (shown, &left), nodes))
     })
 }
 
@@ -192,6 +192,10 @@ fn measure(bank: &Bank, shown: &[Shown], names: &[String], phase: &AtomicU8) -> 
     for (shard, shown) in (0_u16..).zip(&shards) {
         let all = bank.places().filter(|of| of.shard == shard).map(funding).sum();
         until(shown, all)?;
+    }
+    // Signing ends by itself, and how long it takes is the machine's.
+    while !shown.iter().all(|one| one.ready.load(Ordering::Acquire)) {
+        std::thread::sleep(LOOK);
     }
     phase.store(Phase::Pay as u8, Ordering::Release);
     std::thread::sleep(bank.plan.warmup);

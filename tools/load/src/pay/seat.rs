@@ -8,7 +8,7 @@ use super::owners::AHEAD;
 use super::reference::available;
 use crate::host::{Host, Said};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use synod_astro::{Draft, Input, Invitation, Level, Line, Message, Output, Refusal, Replica, SignedTogether};
@@ -54,6 +54,8 @@ const PAY: u8 = Phase::Pay as u8;
 pub(super) struct Shown {
     /// The phase it is in.
     pub(super) phase: AtomicU8,
+    /// Whether its customers signed what they sign before the clock runs.
+    pub(super) ready: AtomicBool,
     /// Orders of its own customers that have their place.
     pub(super) accepted: AtomicU64,
     /// Orders refused because too much was on its way.
@@ -98,7 +100,9 @@ enum Customers {
 
 /// What customers signed.
 struct Signing {
-    lines: Receiver<Line>,
+    sheets: Receiver<Vec<Line>>,
+    /// The one that is read.
+    sheet: std::vec::IntoIter<Line>,
     /// Given and not answered, by ticket.
     asked: BTreeMap<u64, Line>,
     /// Found no place: they go first, and those before them in their logs before them.
@@ -108,7 +112,10 @@ struct Signing {
 impl Signing {
     fn next(&mut self, shown: &Shown) -> Option<Line> {
         self.again.pop_first().map(|(_, line)| line).or_else(|| {
-            let line = self.lines.try_recv().ok()?;
+            let line = self.sheet.next().or_else(|| {
+                self.sheet = self.sheets.try_recv().ok()?.into_iter();
+                self.sheet.next()
+            })?;
             let is_crossing = crosses(line.entry.id.spender.shard, &line.entry.kind);
             shown.transactions.fetch_add(1, Ordering::Release);
             shown.crossing.fetch_add(u64::from(is_crossing), Ordering::Release);
@@ -159,12 +166,15 @@ impl<'a, B: Carries> Seat<'a, B> {
         bank: &'a Bank,
         at: Place,
         (links, inbox): (Vec<Sender<Frame>>, Receiver<Frame>),
-        (shown, lines): (&'a Shown, Option<Receiver<Line>>),
+        (shown, lines): (&'a Shown, Option<Receiver<Vec<Line>>>),
     ) -> Result<Self, Unrecoverable> {
         let customers = match lines {
-            Some(lines) => {
-                Customers::Signing(Signing { lines, asked: BTreeMap::new(), again: BTreeMap::new() })
-            }
+            Some(sheets) => Customers::Signing(Signing {
+                sheets,
+                sheet: Vec::new().into_iter(),
+                asked: BTreeMap::new(),
+                again: BTreeMap::new(),
+            }),
             None => Customers::Custodial(Orders::of(bank, at)),
         };
         let setup = bank.setup::<B>(at).ok_or_else(|| Unrecoverable("a member of no shard".to_owned()))?;

@@ -15,6 +15,7 @@ pub(crate) fn plan() -> PayPlan {
         verify: Verify::All,
         workload: Workload::Pay,
         cross: None,
+        ahead: 0,
         batch: 64,
         inflight: 256,
         warmup: Duration::ZERO,
@@ -101,6 +102,19 @@ fn what_owners_sign_settles_once_at_every_replica() {
         let paid = paid(PayPlan { profile, accounts: 40, span, ownership, ..plan() });
         assert_eq!(paid.cpu.len(), 4);
     }
+}
+
+#[test]
+fn what_owners_signed_before_the_clock_ran_settles_and_what_they_sign_behind_it() {
+    let (span, ownership) = (Duration::from_millis(200), Ownership::SelfSigned);
+    for ahead in [40, 2_000] {
+        let bank = Bank::new(PayPlan { accounts: 40, span, ownership, ahead, ..plan() }).expect("a plan");
+        assert_eq!(bank.ahead(), u64::from(ahead) / 4);
+        // More than the smaller number: logs go on behind what was signed ahead.
+        assert!(sound(&bank).accepted > 40);
+    }
+    let custodial = Bank::new(PayPlan { ahead: 1, ..plan() });
+    assert!(custodial.is_err(), "nobody signs");
 }
 
 #[test]

@@ -112,6 +112,10 @@ pub(super) struct PayOptions {
     /// Who checks what customers sign, with --ownership self or distilled.
     #[arg(long, value_enum)]
     verify: Option<Verified>,
+    /// Payments that customers sign before the clock runs, with --ownership self or distilled; what they sign meanwhile takes the
+    /// processors of the replicas. As many as this machine could settle unless said otherwise.
+    #[arg(long, value_name = "PAYMENTS", value_parser = clap::value_parser!(u32).range(0..=4_194_304))]
+    signed_ahead: Option<u32>,
     /// Payments, of processes.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     payments: u64,
@@ -182,6 +186,11 @@ impl PayOptions {
                 "--verify goes with --ownership self or distilled: customers of institutions sign nothing",
             ));
         }
+        if self.signed_ahead.is_some() && self.ownership == Owned::Custodial {
+            return Err(usage(
+                "--signed-ahead goes with --ownership self or distilled: customers of institutions sign nothing",
+            ));
+        }
         if self.cross_shard.is_some() && self.shards == 1 {
             return Err(usage("--cross-shard goes with --shards of two or more"));
         }
@@ -209,6 +218,7 @@ impl PayOptions {
                 Some(Verified::Witness) => Verify::Witness { margin: 0 },
                 Some(Verified::All) | None => Verify::All,
             },
+            ahead: self.signed_ahead.unwrap_or(0),
             batch: self.batch.unwrap_or_else(|| profile.batch_max()),
             inflight: self.inflight,
             warmup: self.warmup,
@@ -217,7 +227,14 @@ impl PayOptions {
         if let Some(fault) = plan.fault() {
             return Err(usage(fault));
         }
-        Ok(PayBench { plan, repeat: self.repeat, out: self.out, planted: self.i_am_a_test })
+        let is_ahead_measured = self.signed_ahead.is_none() && plan.ownership.signs();
+        Ok(PayBench {
+            plan,
+            is_ahead_measured,
+            repeat: self.repeat,
+            out: self.out,
+            planted: self.i_am_a_test,
+        })
     }
 
     fn processes(self) -> Result<ProcessPlan, SynError> {
