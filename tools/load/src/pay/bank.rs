@@ -116,6 +116,11 @@ impl Bank {
         self.views.get(usize::from(shard))
     }
 
+    /// Whether a customer may lack what it was given.
+    pub(super) fn may_be_poor(&self) -> bool {
+        self.smallbank.is_some() || self.plan.profile.credits()
+    }
+
     /// Customers of each institution.
     pub(super) fn customers(&self) -> u64 {
         self.plan.customers()
