@@ -14,7 +14,7 @@ use synod_machine::planted;
 use synod_wire::{Bytes, Draw, Drawn, Limits, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::config::Profile;
-use crate::dependency::{BackedBatch, Backing, With};
+use crate::dependency::{BackedBatch, Backing, With, Withs};
 use crate::together::Shared;
 use roots::{back_all, decode, digests, roots, write_lines};
 
@@ -184,13 +184,21 @@ pub(crate) fn shows(proof: &EntryProof, digest: Hash, root: &Hash) -> bool {
 }
 
 pub(crate) fn over<'a, T: Wire + 'a>(domain: &'static str, values: impl IntoIterator<Item = &'a T>) -> Hash {
+    measured(domain, values).0
+}
+
+/// The same with the bytes that the values take.
+pub(crate) fn measured<'a, T: Wire + 'a>(
+    domain: &'static str,
+    values: impl IntoIterator<Item = &'a T>,
+) -> (Hash, usize) {
     let (mut hasher, mut encoded) = (Hasher::new(domain), Writer::with_capacity(0));
     for value in values {
         let start = encoded.len();
         value.write(&mut encoded);
         hasher.add(encoded.as_slice().get(start..).unwrap_or_default());
     }
-    hasher.finish()
+    (hasher.finish(), encoded.len())
 }
 
 /// A batch whose header is known to fit what it carries, with the digests of its entries.
@@ -275,20 +283,40 @@ impl Opened {
         openings: Vec<Opening>,
         (lines, withs): (Vec<Line>, Vec<Option<With>>),
     ) -> Self {
-        let plain = Self::new(shard, lot, prev, openings, lines);
+        Self::backed(shard, lot, prev, Content { openings, lines, ..Content::default() }, withs)
+    }
+
+    /// The same of what a batch is made of, which imports nothing and of which nothing is signed together.
+    pub(crate) fn backed(
+        shard: u16,
+        lot: Lot,
+        prev: Hash,
+        content: Content,
+        withs: Vec<Option<With>>,
+    ) -> Self {
+        let Content { openings, lines, digests: known, .. } = content;
+        let is_known = known.len() == lines.len();
+        let plain = || Digests::default().entries(lines.iter().map(|line| &*line.entry));
         let withs = (0_u32..).zip(withs).filter_map(|(at, with)| Some((at, with?)));
         let backings: BTreeMap<u32, With> = withs.collect();
-        let digests = back_all(plain.digests, &backings);
-        let mut batch = plain.batch;
-        (batch.header.entries, ..) = roots(&digests, &batch.openings, &batch.lines, (&[], None));
-        let all = backings.iter().map(|(at, with)| {
-            let with = List::try_from(with.to_vec()).expect("the representative counts dependencies");
-            Backing { at: *at, with }
-        });
-        let all = List::try_from(all.collect::<Vec<_>>()).expect("lines are counted");
-        let whole = BackedBatch { backings: all, batch };
-        let (payload, batch) = (whole.encode(), whole.batch);
-        Self { digest: batch.header.digest(), payload, batch, digests, backings, imported: Vec::new() }
+        let digests = back_all(if is_known { known } else { plain() }, &backings);
+        let (entries, auths, opened) = roots(&digests, &openings, &lines, (&[], None));
+        let header = Header { shard, lot, prev, entries, auths, openings: opened };
+        let openings = List::try_from(openings).expect("the representative counts openings");
+        let lines = List::try_from(lines).expect("the representative counts lines");
+        let batch = Batch { header, openings, lines, beside: Beside::default() };
+        let lengths: usize = backings.values().map(|with| with.length()).sum();
+        let mut payload = Writer::with_capacity(lengths + batch.size_hint());
+        // As [`BackedBatch`] is written.
+        payload.count(backings.len());
+        for (at, with) in &backings {
+            at.write(&mut payload);
+            payload.count(with.len());
+            with.iter().for_each(|one| one.write(&mut payload));
+        }
+        batch.write(&mut payload);
+        let payload = payload.freeze();
+        Self { digest: header.digest(), payload, batch, digests, backings, imported: Vec::new() }
     }
 
     /// Reads a payload of a profile.
@@ -312,7 +340,7 @@ impl Opened {
         let backings: BTreeMap<u32, With> = backings
             .into_vec()
             .into_iter()
-            .map(|Backing { at, with }| (at, With::new(with.into_vec())))
+            .map(|Backing { at, with }| (at, With::new(Withs::new(with.into_vec()))))
             .collect();
         let plain = Digests::default().entries(batch.lines.iter().map(|line| &*line.entry));
         let (digests, header) = (back_all(plain, &backings), &batch.header);

@@ -84,7 +84,7 @@ impl Credits {
         let is_poor = planted!(A8) && judge(book, entry, &Promised::NONE).is_err();
         let is_paid = if is_poor { Err(Code::InsufficientFunds) } else { book.spend(entry, digest) }?;
         if is_paid {
-            let with = with.map_or(Hash::ZERO, |with| crate::dependency::root_of_with(&with));
+            let with = with.map_or(Hash::ZERO, |with| with.root());
             for to in payees(entry) {
                 if !self.ahead.remove(&(to, id)) {
                     self.unspent.insert((to, id), Unspent { entry: Arc::clone(entry), digest, with });

@@ -13,7 +13,7 @@ use synod_machine::planted;
 use synod_quorum::{Model, NodeId, Quorums};
 use synod_wire::{List, wire};
 
-use crate::batch::{Batch, EntryProof, digest_of, over, shows};
+use crate::batch::{Batch, EntryProof, digest_of, measured, shows};
 
 /// Most dependencies of one entry; what more there is goes with later ones.
 pub const DEPENDENCIES_MAX: usize = 64;
@@ -102,8 +102,44 @@ wire! {
     }
 }
 
-/// What an entry is backed with, shared by all who keep it.
-pub(crate) type With = Arc<Vec<Dependency>>;
+/// What an entry is backed with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Withs {
+    all: Vec<Dependency>,
+    root: Hash,
+    length: usize,
+}
+
+/// The same, shared by all who keep it.
+pub type With = Arc<Withs>;
+
+impl Withs {
+    /// In their order.
+    #[must_use]
+    pub fn new(all: Vec<Dependency>) -> Self {
+        let (root, length) =
+            if all.is_empty() { (Hash::ZERO, 0) } else { measured("synod astro dependencies", &all) };
+        Self { all, root, length }
+    }
+
+    /// What stands for it; zero if there is nothing.
+    pub(crate) const fn root(&self) -> Hash {
+        self.root
+    }
+
+    /// Bytes of its encoding.
+    pub(crate) const fn length(&self) -> usize {
+        self.length
+    }
+}
+
+impl core::ops::Deref for Withs {
+    type Target = [Dependency];
+
+    fn deref(&self) -> &[Dependency] {
+        &self.all
+    }
+}
 
 impl Statement for Credited {
     const PROTOCOL: u8 = 3;
@@ -112,11 +148,6 @@ impl Statement for Credited {
     fn kind(&self) -> u16 {
         32
     }
-}
-
-/// What stands for the dependencies of an entry; zero if it has none.
-pub(crate) fn root_of_with(with: &[Dependency]) -> Hash {
-    if with.is_empty() { Hash::ZERO } else { over("synod astro dependencies", with) }
 }
 
 /// The digest of an entry with what stands for its dependencies: that of the entry where it has none.
@@ -135,8 +166,10 @@ pub(crate) fn legs(entry: &Entry) -> &[Leg] {
 }
 
 /// Whom an entry pays, each once.
-pub(crate) fn payees(entry: &Entry) -> BTreeSet<AccountId> {
-    legs(entry).iter().map(|leg| leg.to).collect()
+pub(crate) fn payees(entry: &Entry) -> impl Iterator<Item = AccountId> {
+    let legs = legs(entry);
+    let is_first = |at: usize, to| legs.iter().take(at).all(|before| before.to != to);
+    legs.iter().enumerate().filter(move |(at, leg)| is_first(*at, leg.to)).map(|(_, leg)| leg.to)
 }
 
 /// What an entry pays an account.
@@ -158,25 +191,19 @@ impl Dependency {
         backed(digest_of(&self.entry), self.with)
     }
 
-    /// What has to be checked of it before an account may spend it; `None` if it proves nothing to that account (4.6, rule 4):
-    /// another's payment, one of another shard, fewer than f + 1 distinct members, or one of them leaves it open.
-    pub(crate) fn claims(&self, view: &View, spender: AccountId) -> Option<Vec<Claim<Credited>>> {
+    /// Whether an account may spend it where its words are good (4.6, rule 4): it may not where it is another's payment, one of another
+    /// shard, of fewer than f + 1 distinct members, or where one of them leaves it open.
+    pub(crate) fn pays(&self, view: &View, spender: AccountId) -> bool {
         let id = self.entry.id;
         let is_paid = paid_to(&self.entry, spender) > Total::ZERO;
         let is_here = id.spender.shard == view.context.shard && spender.shard == view.context.shard;
         let is_open = |vouch: &Vouch| vouch.open.items().binary_search(&self.proof.index).is_ok();
         let members: BTreeSet<u8> = self.said.iter().map(|vouch| vouch.member).collect();
-        let quorums = Quorums::new(Model::Byzantine, view.roster.all().count()).ok()?;
+        let Ok(quorums) = Quorums::new(Model::Byzantine, view.roster.all().count()) else { return false };
         let is_enough = members.len() == self.said.len()
             && u32::try_from(members.len()).is_ok_and(|count| count >= quorums.one_correct());
-        let is_wrong = !is_paid || !is_here || !is_enough || self.said.iter().any(is_open);
-        if is_wrong && !planted!(A21) {
-            return None;
-        }
-        if !shows(&self.proof, self.digest(), &self.root) && !planted!(A21) {
-            return None;
-        }
-        self.said.iter().map(|vouch| claim(view, self.root, vouch)).collect()
+        let is_right = is_paid && is_here && is_enough && !self.said.iter().any(is_open);
+        is_right && shows(&self.proof, self.digest(), &self.root) || planted!(A21)
     }
 }
 

@@ -15,8 +15,9 @@ use crate::batch::{Auth, Content, Line, Opened, digest_of, root};
 use crate::bundle::{Bundle, Unproven};
 use crate::config::Profile;
 use crate::cut::{CertifiedCut, Counted, Cut, CutSign, CutSigned, CutState, NoCut};
-use crate::dependency::{self, Credit, Credited, Sub, Vouch, With, are_distinct};
+use crate::dependency::{self, Credit, Credited, Sub, Vouch, With};
 use crate::shards::Proofs;
+use crate::spoken::{Good, Recalled, forged};
 use crate::together::{self, Invitation, Points, Shared, Signer};
 use crate::witness::{self, Witnessed};
 use crate::words::{Authorized, Receipt, Settled};
@@ -54,6 +55,8 @@ pub enum Work {
         keys: Vec<Option<Signer>>,
         /// Keys that were read.
         points: Points,
+        /// What is known of the words that entries are backed with.
+        recalled: Recalled,
     },
     /// The same, and says what was found.
     Witness {
@@ -234,6 +237,8 @@ pub enum Made {
         keys: Vec<Option<PublicKey>>,
         /// Entries that are backed with something that does not pay their spenders.
         forged: BTreeSet<u32>,
+        /// Words that entries are backed with and that were checked and found good.
+        said: Vec<Good>,
     },
     /// Signatures were checked for others as well.
     Witnessed {
@@ -396,10 +401,10 @@ impl Work {
             Self::Read { lot, payload, profile, purpose } => {
                 Made::Read { lot, purpose, opened: Opened::read_as(profile, &payload).map(Arc::new) }
             }
-            Self::Check { opened, view, keys: owners, points } => {
-                let forged = forged(&opened, &view, keys);
+            Self::Check { opened, view, keys: owners, points, recalled } => {
+                let (forged, said) = forged(&opened, &view, &recalled, keys);
                 let keys = check(&opened, &view, (&owners, &points), keys);
-                Made::Checked { opened, keys, forged }
+                Made::Checked { opened, keys, forged, said }
             }
             Self::Points { registrar, from, keys: wanted } => {
                 Made::Points { registrar, from, keys: points(&wanted, keys) }
@@ -463,11 +468,8 @@ impl Work {
                 let bytes = payload.len() as u64;
                 Cost { hashed: 2 * bytes, coded: bytes, ..Cost::default() }
             }
-            Self::Check { opened, .. } => {
-                let backings = opened.backings.values().flat_map(|with| with.iter());
-                let words: usize = backings.map(|dependency| dependency.said.len()).sum();
-                let batch_verify = u32::try_from(words).unwrap_or(u32::MAX);
-                signed_cost(opened) + Cost { batch_verify, ..Cost::default() }
+            Self::Check { opened, recalled, .. } => {
+                signed_cost(opened) + Cost { batch_verify: recalled.fresh, ..Cost::default() }
             }
             Self::Witness { opened, .. } => signed_cost(opened) + Cost { sign: 1, ..Cost::default() },
             Self::Points { keys, .. } => {
@@ -545,7 +547,7 @@ fn built(
     withs: Option<Vec<Option<With>>>,
 ) -> Made {
     let opened = match withs {
-        Some(withs) => Opened::new_backed(shard, lot, prev, content.openings, (content.lines, withs)),
+        Some(withs) => Opened::backed(shard, lot, prev, content, withs),
         None => Opened::of(shard, lot, prev, content),
     };
     let payload = opened.payload();
@@ -685,26 +687,4 @@ fn signed_cost(opened: &Opened) -> Cost {
             plain + Cost { pairing: 2, hash_to_curve: 1, subgroup: 1, key_add: owners, ..Cost::default() }
         }
     }
-}
-
-/// Entries that are backed with something that does not pay their spenders, or twice with the same payment (4.6, rule 4).
-fn forged(opened: &Opened, view: &View, keys: &Keys) -> BTreeSet<u32> {
-    let (mut forged, mut claims, mut at) = (BTreeSet::new(), Vec::new(), Vec::new());
-    for (index, with) in &opened.backings {
-        let line = usize::try_from(*index).ok().and_then(|index| opened.batch.lines.get(index));
-        let Some(spender) = line.map(|line| line.entry.id.spender) else { continue };
-        let all: Option<Vec<_>> = with.iter().map(|one| one.claims(view, spender)).collect();
-        match all.filter(|_| are_distinct(with)) {
-            Some(all) => {
-                for claim in all.into_iter().flatten() {
-                    claims.push(claim);
-                    at.push(*index);
-                }
-            }
-            None => drop(forged.insert(*index)),
-        }
-    }
-    let checked: Vec<Result<Verified<Claim<Credited>>, Claim<Credited>>> = verify_all(claims, keys);
-    forged.extend(at.into_iter().zip(checked).filter(|(_, checked)| checked.is_err()).map(|(at, _)| at));
-    forged
 }

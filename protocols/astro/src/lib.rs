@@ -69,6 +69,7 @@ pub mod member;
 mod receipt;
 mod replica;
 mod shards;
+mod spoken;
 mod together;
 mod trace;
 pub mod views;
@@ -89,7 +90,9 @@ pub use cut::{
     EXCEPTIONS_MAX, Exception, LEDGERS_MAX, LaneEnd, LedgerRoot, NoProof, OpenHold, Piece, Proof, Range,
     RootRecord, Served, Shown, Shows, StoodAt, verify_proof,
 };
-pub use dependency::{BackedBatch, Backing, Credit, Credited, DEPENDENCIES_MAX, Dependency, Sub, Vouch};
+pub use dependency::{
+    BackedBatch, Backing, Credit, Credited, DEPENDENCIES_MAX, Dependency, Sub, Vouch, With, Withs,
+};
 pub use fault::Fault;
 pub use job::{Done, Job, Made, Purpose, Work};
 pub use receipt::{
@@ -98,6 +101,7 @@ pub use receipt::{
 };
 pub use replica::{Carrier, Replica};
 pub use shards::{Neighbour, Shards};
+pub use spoken::{Good, Recalled, Spoken};
 pub use together::{Invitation, Leaf, Shared, SignedTogether, Signer};
 pub use trace::Rule;
 pub use witness::{FalseWitness, Looked, Verify, Witnessed};

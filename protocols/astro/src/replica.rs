@@ -290,7 +290,10 @@ impl<B: Carrier> Replica<B> {
                 // The broadcast takes no payload that is no batch.
                 (_, None) => {}
             },
-            Made::Checked { opened, keys, forged } => self.on_checked(&opened, keys, forged, turn),
+            Made::Checked { opened, keys, forged, said } => {
+                self.claims.said.keep(said);
+                self.on_checked(&opened, keys, forged, turn);
+            }
             Made::Witnessed { opened, wanted, keys, word } => {
                 self.on_witnessed(&opened, (wanted, keys), word, turn);
             }

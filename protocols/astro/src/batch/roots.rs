@@ -10,7 +10,7 @@ use synod_machine::broadcast::{ITEMS_MAX, PAYLOAD_MAX};
 use synod_wire::{Bytes, Limits, List, Malformed, Reader, Why, Wire, Writer};
 
 use super::{Auth, Batch, Beside, EntryProof, Header, LINE_BYTES_MIN, Line, over};
-use crate::dependency::{With, backed, root_of_with};
+use crate::dependency::{With, backed};
 use crate::together::Shared;
 
 /// Where an entry stands in an encoding.
@@ -72,7 +72,7 @@ pub(crate) fn digest_of(entry: &Entry) -> Hash {
 pub(super) fn back_all(mut digests: Vec<Hash>, backings: &BTreeMap<u32, With>) -> Vec<Hash> {
     for (at, with) in backings {
         if let Some(digest) = usize::try_from(*at).ok().and_then(|at| digests.get_mut(at)) {
-            *digest = backed(*digest, root_of_with(with));
+            *digest = backed(*digest, with.root());
         }
     }
     digests

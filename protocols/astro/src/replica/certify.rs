@@ -239,7 +239,7 @@ impl<B: Carrier> Replica<B> {
         if by_descent {
             self.keep_descended(line.clone());
         }
-        self.on_spent(&line.entry, digest, is_paid);
+        self.on_spent(&line.entry, digest, (is_paid, lots.iter().next()));
         let position = self.feed.push(Arc::clone(&line.entry), digest, is_paid);
         turn.output(told(position, line.entry, digest, is_paid));
         if !is_paid {

@@ -19,10 +19,11 @@ use super::{Carrier, Replica, compute, keep, say};
 use crate::batch::{Line, Opened, proofs, root};
 use crate::credits::{Owed, all_of};
 use crate::dependency::{
-    Credit, DEPENDENCIES_MAX, Dependency, Sub, Vouch, With, backed, paid_to, payees, root_of_with,
+    Credit, DEPENDENCIES_MAX, Dependency, Sub, Vouch, With, Withs, backed, paid_to, payees,
 };
 use crate::fault::Fault;
 use crate::job::Work;
+use crate::spoken::{Recalled, Words};
 use crate::trace::Rule;
 use crate::words::{ASKED_MAX, Promise, Word};
 
@@ -41,6 +42,8 @@ pub(super) struct Group {
 #[derive(Clone, Debug)]
 struct Collect {
     to: AccountId,
+    /// Whether it waited already when words were asked for the last time: those under way come by themselves.
+    is_late: bool,
     said: BTreeMap<Hash, BTreeMap<u8, Vouch>>,
 }
 
@@ -48,23 +51,36 @@ struct Collect {
 #[derive(Clone, Debug)]
 struct Ready {
     dependency: Arc<Dependency>,
+    /// Bytes of its encoding.
+    length: usize,
     /// The entry that it went with (E17).
     entry: Option<EntryId>,
+}
+
+/// What settled and paid somebody.
+#[derive(Clone, Debug)]
+struct Paid {
+    entry: Arc<Entry>,
+    digest: Hash,
+    /// A batch that certified it.
+    lot: Option<Lot>,
 }
 
 /// What this replica collects for the accounts that it represents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims {
     early: BTreeMap<(Lot, u32, u8), Credit>,
-    groups: BTreeMap<(Lot, u32), Group>,
+    groups: BTreeMap<(Lot, u32), Arc<Group>>,
     /// Groups whose own word is being signed.
     signing: BTreeSet<(Lot, u32)>,
     collecting: BTreeMap<EntryId, Collect>,
     ready: BTreeMap<Owed, Ready>,
     /// What settled and paid in this step.
-    paid: BTreeMap<EntryId, (Arc<Entry>, Hash)>,
+    paid: BTreeMap<EntryId, Paid>,
     /// The last payment that was asked for.
     asked: Option<EntryId>,
+    /// Words in others' dependencies.
+    pub(super) said: Words,
 }
 
 impl Claims {
@@ -82,6 +98,7 @@ impl Claims {
             + self.ready.len() * 2 * size_of::<(Owed, Ready)>();
         (small + said.sum::<usize>() * vouch + early.sum::<usize>() + groups.sum::<usize>()) as u64
             + ready.sum::<u64>()
+            + self.said.bytes()
     }
 
     /// Every payment that can be spent, once.
@@ -112,6 +129,11 @@ impl<B: Carrier> Replica<B> {
         sums.fold(Total::ZERO, |all, sum| all.checked_add(sum).expect("2^96 payments are none"))
     }
 
+    /// What is known of the words that entries of a batch are backed with.
+    pub(super) fn recall(&self, opened: &Opened) -> Recalled {
+        self.claims.said.recall(opened)
+    }
+
     fn has_credits(&self) -> bool {
         self.config.parameters.profile.credits()
     }
@@ -134,7 +156,7 @@ impl<B: Carrier> Replica<B> {
     }
 
     /// An entry settled. What its spender claimed is spent, or free for its next entry; whom it paid can collect.
-    pub(super) fn on_spent(&mut self, entry: &Arc<Entry>, digest: Hash, is_paid: bool) {
+    pub(super) fn on_spent(&mut self, entry: &Arc<Entry>, digest: Hash, (is_paid, lot): (bool, Option<Lot>)) {
         if !self.has_credits() {
             return;
         }
@@ -152,7 +174,7 @@ impl<B: Carrier> Replica<B> {
         if !is_paid {
             return;
         }
-        self.claims.paid.insert(id, (Arc::clone(entry), digest));
+        self.claims.paid.insert(id, Paid { entry: Arc::clone(entry), digest, lot });
         self.collect(entry);
         if matches!(entry.kind, Kind::Move(_) | Kind::Rekey(_)) && self.represents(id.spender) {
             let all: Vec<Arc<Entry>> =
@@ -164,38 +186,57 @@ impl<B: Carrier> Replica<B> {
     /// Words are collected for a payment to somebody represented here.
     fn collect(&mut self, entry: &Entry) {
         let id = entry.id;
-        let to = payees(entry).into_iter().find(|to| {
+        let to = payees(entry).find(|to| {
             let owed = (*to, id);
             self.ledger.unspent(owed).is_some()
                 && self.represents(*to)
                 && !self.claims.ready.contains_key(&owed)
         });
         if let Some(to) = to {
-            self.claims.collecting.entry(id).or_insert_with(|| Collect { to, said: BTreeMap::new() });
+            self.claims.collecting.entry(id).or_insert_with(|| Collect {
+                to,
+                is_late: false,
+                said: BTreeMap::new(),
+            });
         }
     }
 
-    /// Vouches for what settled in this step: for payments of a batch that was just certified together, for others one by one.
+    /// Vouches for what settled in this step: for payments of a batch together, also where they settled later than others of it, and for
+    /// what is left one by one.
     pub(super) fn vouch(&mut self, opened: Option<&Opened>, turn: &mut Turn<'_, Self>) {
         let mut paid = std::mem::take(&mut self.claims.paid);
         if paid.is_empty() {
             return;
         }
         if let Some(opened) = opened {
-            let mut registrars = BTreeSet::new();
-            for (_, line, digest) in opened.lines() {
-                if paid.get(&line.entry.id).is_some_and(|(_, paid)| *paid == digest) {
-                    paid.remove(&line.entry.id);
-                    registrars.extend(payees(&line.entry).into_iter().map(|to| to.registrar));
-                }
-            }
-            for registrar in registrars {
-                self.vouch_together(opened, registrar, turn);
+            self.vouch_for(opened, &mut paid, turn);
+        }
+        let mut late: BTreeMap<Lot, usize> = BTreeMap::new();
+        paid.values().filter_map(|paid| paid.lot).for_each(|lot| *late.entry(lot).or_default() += 1);
+        for (lot, _) in late.into_iter().filter(|(_, count)| *count > 1) {
+            let batch = self.lanes.get(&lot.source).and_then(|lane| lane.batches.get(&lot.sequence));
+            let batch = batch.filter(|batch| batch.certified.is_some());
+            if let Some(opened) = batch.and_then(|batch| batch.opened.clone()) {
+                self.vouch_for(&opened, &mut paid, turn);
             }
         }
-        for (entry, digest) in paid.into_values() {
-            let to = self.carriers(payees(&entry).into_iter());
+        for Paid { entry, digest, .. } in paid.into_values() {
+            let to = self.carriers(payees(&entry));
             self.vouch_alone(&entry, digest, to, turn);
+        }
+    }
+
+    /// Takes out what stands in a batch, and vouches for it.
+    fn vouch_for(&mut self, opened: &Opened, paid: &mut BTreeMap<EntryId, Paid>, turn: &mut Turn<'_, Self>) {
+        let mut registrars = BTreeSet::new();
+        for (_, line, digest) in opened.lines() {
+            if paid.get(&line.entry.id).is_some_and(|paid| paid.digest == digest) {
+                paid.remove(&line.entry.id);
+                registrars.extend(payees(&line.entry).map(|to| to.registrar));
+            }
+        }
+        for registrar in registrars {
+            self.vouch_together(opened, registrar, turn);
         }
     }
 
@@ -204,8 +245,7 @@ impl<B: Carrier> Replica<B> {
             (Vec::new(), Vec::new(), Vec::new(), BTreeSet::new());
         for (_, line, digest) in opened.lines() {
             let id = line.entry.id;
-            let to: Vec<AccountId> =
-                payees(&line.entry).into_iter().filter(|to| to.registrar == registrar).collect();
+            let to: Vec<AccountId> = payees(&line.entry).filter(|to| to.registrar == registrar).collect();
             if to.is_empty() {
                 continue;
             }
@@ -252,7 +292,8 @@ impl<B: Carrier> Replica<B> {
         }
         let Sub::Batch { lot, registrar } = credit.of else { return self.count_credit(credit, turn) };
         self.claims.signing.remove(&(lot, registrar));
-        self.claims.groups.insert((lot, registrar), Group { root: credit.root, ids, digests });
+        let group = Arc::new(Group { root: credit.root, ids, digests });
+        self.claims.groups.insert((lot, registrar), group);
         self.count_credit(credit, turn);
         let early = self.claims.early.range((lot, registrar, 0)..=(lot, registrar, u8::MAX));
         for key in early.map(|(key, _)| *key).collect::<Vec<_>>() {
@@ -315,10 +356,10 @@ impl<B: Carrier> Replica<B> {
             Sub::Entry(id) => {
                 let unspent = self.claims.collecting.get(&id).and_then(|of| self.ledger.unspent((of.to, id)));
                 let Some(digest) = unspent.map(|unspent| unspent.digest) else { return };
-                Group { root: self::root(&[digest]), ids: vec![id], digests: vec![digest] }
+                Arc::new(Group { root: self::root(&[digest]), ids: vec![id], digests: vec![digest] })
             }
             Sub::Batch { lot, registrar } => match self.claims.groups.get(&(lot, registrar)) {
-                Some(group) => group.clone(),
+                Some(group) => Arc::clone(group),
                 None => return,
             },
         };
@@ -336,6 +377,9 @@ impl<B: Carrier> Replica<B> {
             if u32::try_from(said.len()).is_ok_and(|count| count >= enough) {
                 formed.push(at);
             }
+        }
+        if formed.is_empty() {
+            return;
         }
         for (at, proof) in proofs(&group.digests, &formed) {
             let id = usize::try_from(at).ok().and_then(|at| group.ids.get(at).copied());
@@ -357,13 +401,13 @@ impl<B: Carrier> Replica<B> {
 
     /// A payment can be spent by those whom it paid.
     pub(super) fn take_dependency(&mut self, dependency: Arc<Dependency>) {
-        let id = dependency.entry.id;
+        let (id, length) = (dependency.entry.id, dependency.encode().len());
         if !planted!(A22) {
             self.claims.collecting.remove(&id);
         }
         for to in payees(&dependency.entry) {
             if self.ledger.unspent((to, id)).is_some() && self.represents(to) {
-                let ready = Ready { dependency: Arc::clone(&dependency), entry: None };
+                let ready = Ready { dependency: Arc::clone(&dependency), length, entry: None };
                 let known = self.claims.ready.entry((to, id));
                 known
                     .and_modify(|known| known.entry = known.entry.filter(|_| !planted!(A22)))
@@ -388,14 +432,14 @@ impl<B: Carrier> Replica<B> {
         // The largest first: whatever comes beside them, an entry that they pay for is paid.
         free.sort_by_key(|ready| core::cmp::Reverse(paid_to(&ready.dependency.entry, id.spender)));
         for ready in free.into_iter().take(DEPENDENCIES_MAX) {
-            bytes += ready.dependency.encode().len();
+            bytes += ready.length;
             if bytes > most {
                 break;
             }
             with.push((*ready.dependency).clone());
         }
-        let with = (!with.is_empty()).then(|| Arc::new(with));
-        let root = with.as_ref().map_or(Hash::ZERO, |with| root_of_with(with));
+        let with = (!with.is_empty()).then(|| With::new(Withs::new(with)));
+        let root = with.as_ref().map_or(Hash::ZERO, |with| with.root());
         (backed(plain, root), with)
     }
 
@@ -420,12 +464,14 @@ impl<B: Carrier> Replica<B> {
         self.ledger.back(id, digest, with);
     }
 
-    /// Asks for words on payments that are not proven yet, so many at a time.
+    /// Asks for words on payments that were not proven when this was done before, so many at a time.
     pub(super) fn ask_credits(&mut self, turn: &mut Turn<'_, Self>) {
         let from = self.claims.asked.map_or(Bound::Unbounded, Bound::Excluded);
-        let all = self.claims.collecting.range((from, Bound::Unbounded)).take(ASKED_MAX);
+        let late = self.claims.collecting.range((from, Bound::Unbounded));
+        let all = late.filter(|(_, collect)| collect.is_late).take(ASKED_MAX);
         let asked: Vec<Owed> = all.map(|(id, collect)| (collect.to, *id)).collect();
         self.claims.asked = asked.last().map(|(_, id)| *id);
+        self.claims.collecting.values_mut().for_each(|collect| collect.is_late = true);
         // Another representative may have spent it.
         let (asked, gone): (Vec<Owed>, Vec<Owed>) =
             asked.into_iter().partition(|owed| self.ledger.unspent(*owed).is_some());
@@ -476,5 +522,6 @@ impl<B: Carrier> Replica<B> {
         let all: Vec<Arc<Entry>> =
             self.ledger.all_unspent().map(|(_, unspent)| Arc::clone(&unspent.entry)).collect();
         all.iter().for_each(|entry| self.collect(entry));
+        self.claims.collecting.values_mut().for_each(|collect| collect.is_late = true);
     }
 }

@@ -31,7 +31,7 @@ const BACKING_BYTES: usize = 16;
 /// Owners' signatures on orders that are checked at once.
 const CHECKED_MAX: usize = 1_024;
 /// Entries of a batch, at least, and half of one as well, behind which the next one is not sent at once.
-const BUSY: usize = 1_024;
+const BUSY: usize = 128;
 /// Batches under way while which an entry waits for others.
 const FLIGHTS: u64 = 2;
 
@@ -306,7 +306,7 @@ impl<B: Carrier> Replica<B> {
     /// Puts an open entry into the queue, whose plain digest is this and whose encoding is so long.
     pub(super) fn put_in_queue(&mut self, line: Line, (digest, length): (Hash, usize)) {
         let with = self.with_of(&line);
-        let backing: usize = with.iter().flat_map(|with| with.iter()).map(|one| one.encode().len()).sum();
+        let backing = with.as_ref().map_or(0, |with| with.length());
         let bytes = length + line.auth.length() + backing + BACKING_BYTES * usize::from(with.is_some());
         self.desk.push(Waiting { line, digest, bytes });
     }

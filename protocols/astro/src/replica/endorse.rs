@@ -353,7 +353,8 @@ impl<B: Carrier> Replica<B> {
         if keys.iter().any(Option::is_some) {
             let (opened, view, points) =
                 (Arc::clone(opened), Arc::clone(&self.config.view), self.points.clone());
-            compute(turn, Work::Check { opened, view, keys, points });
+            let recalled = self.recall(&opened);
+            compute(turn, Work::Check { opened, view, keys, points, recalled });
         }
     }
 

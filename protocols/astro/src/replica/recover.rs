@@ -15,7 +15,7 @@ use super::{Carrier, Replica, compute};
 use crate::batch::Opened;
 use crate::config::{Channel, Config, Profile, Setup};
 use crate::credits::{Credits, Unspent};
-use crate::dependency::With;
+use crate::dependency::{With, Withs};
 use crate::job::Work;
 use crate::ledger::Ledger;
 use crate::views::Entered;
@@ -268,7 +268,9 @@ impl<B: Carrier> Replica<B> {
                 self.credits_mut()?.restore(owed, Some(unspent));
             }
             Promise::Ahead { to, id } => self.credits_mut()?.restore((to, id), None),
-            Promise::Backed { digest, with } => replay.backed = Some((digest, With::new(with.into_vec()))),
+            Promise::Backed { digest, with } => {
+                replay.backed = Some((digest, With::new(Withs::new(with.into_vec()))))
+            }
             Promise::Outcome { lot, rejected, places } => {
                 if let Some(batch) = self.lane_of(lot)?.batches.get_mut(&lot.sequence) {
                     batch.rejected = rejected.items().iter().copied().collect();
@@ -360,7 +362,7 @@ impl<B: Carrier> Replica<B> {
                     lane.count_settled(lot.sequence, 1);
                 }
             }
-            self.on_spent(&settled.line.entry, settled.digest, settled.is_paid);
+            self.on_spent(&settled.line.entry, settled.digest, (settled.is_paid, None));
             let entry = Arc::clone(&settled.line.entry);
             self.cuts.settled(Applied { entry: Arc::clone(&entry), overwrote: settled.overwrote });
             self.feed.push(entry, settled.digest, settled.is_paid);
@@ -445,7 +447,8 @@ impl<B: Carrier> Replica<B> {
             let keys = self.owners(&opened, |_| true);
             if keys.iter().any(Option::is_some) || !opened.backings.is_empty() {
                 let (view, points) = (Arc::clone(&self.config.view), self.points.clone());
-                compute(turn, Work::Check { opened, view, keys, points });
+                let recalled = self.recall(&opened);
+                compute(turn, Work::Check { opened, view, keys, points, recalled });
             } else {
                 self.judge_again(Lot { source, sequence }, turn);
             }

@@ -45,7 +45,8 @@ impl<B: Carrier> Replica<B> {
         match self.config.parameters.verify {
             Verify::All => {
                 let points = self.points.clone();
-                compute(turn, Work::Check { opened, view, keys, points });
+                let recalled = self.recall(&opened);
+                compute(turn, Work::Check { opened, view, keys, points, recalled });
             }
             Verify::Witness { margin } if self.witnesses(lot, margin).contains(self.config.me) => {
                 self.bear_witness(opened, keys, turn);

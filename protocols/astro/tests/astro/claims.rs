@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use synod_astro::{
     BackedBatches, Credited, Dependency, EntryProof, Input, Level, Opened, Output, Profile, Refusal, Rule,
-    Setup, Vouch,
+    Setup, Vouch, With, Withs,
 };
 use synod_broadcast::signed::{self, Except};
 use synod_broadcast::{Lot, SignedBroadcast};
@@ -252,7 +252,7 @@ fn broadcast(
     for (at, (spender, to, amount, with)) in (1_u128..).zip(entries) {
         let (n, prev) = heads.get(&spender).copied().unwrap_or_else(|| (0, genesis(spender)));
         let line = carried(spender, n + 1, prev, pay(to, amount), 1_000 * u128::from(sequence) + at);
-        let with = (!with.is_empty()).then(|| Arc::new(with));
+        let with = (!with.is_empty()).then(|| With::new(Withs::new(with)));
         // The digest of a backed entry is that of a batch of it alone.
         let alone = Opened::new_backed(
             0,

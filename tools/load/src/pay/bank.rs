@@ -122,6 +122,11 @@ impl Bank {
         u64::from(self.plan.ahead).div_ceil(institutions)
     }
 
+    /// Whether a customer may lack what it was given.
+    pub(super) fn may_be_poor(&self) -> bool {
+        self.smallbank.is_some() || self.plan.profile.credits()
+    }
+
     /// Customers of each institution.
     pub(super) fn customers(&self) -> u64 {
         self.plan.customers()

@@ -3,13 +3,15 @@
 
 use super::audit::Kept;
 use super::bank::{Bank, Place};
+use super::channel::Carries;
 use super::replicas::{Paid, audited};
 use super::seat::{Left, Phase, Seat, Shown};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use synod_astro::Batches;
-use synod_broadcast::SignedBroadcast;
+
+use synod_astro::{BackedBatches, Batches, Profile};
+use synod_broadcast::{Bracha, SignedBroadcast};
 use synod_machine::Span;
 
 /// How far the clock goes between two looks at what came.
@@ -17,17 +19,25 @@ const STEP: Span = Span::millis(1);
 /// Looks at most until all that was ordered has settled.
 const LOOKS: u64 = 100_000;
 
-/// Lets custodial customers of profile II-F pay each other until so many orders were taken, and all of them have settled.
+/// Lets custodial customers pay each other until so many orders were taken, and all of them have settled.
 ///
 /// # Errors
 /// The reason why a replica cannot be opened, or that something has not settled for long.
 pub fn counted(bank: &Bank, payments: u64) -> Result<Paid, String> {
+    match bank.plan.profile {
+        Profile::I => counted_over::<Bracha>(bank, payments),
+        Profile::II => counted_over::<SignedBroadcast<BackedBatches>>(bank, payments),
+        Profile::Funded => counted_over::<SignedBroadcast<Batches>>(bank, payments),
+    }
+}
+
+fn counted_over<B: Carries>(bank: &Bank, payments: u64) -> Result<Paid, String> {
     let places: Vec<Place> = bank.places().collect();
     let shown: Vec<Shown> = places.iter().map(|_| Shown::default()).collect();
     let (links, inboxes): (Vec<_>, Vec<_>) = places.iter().map(|_| channel()).unzip();
     let mut seats = Vec::new();
     for ((at, inbox), shown) in places.iter().zip(inboxes).zip(&shown) {
-        let seat = Seat::<SignedBroadcast<Batches>>::new(bank, *at, (links.clone(), inbox), (shown, None));
+        let seat = Seat::<B>::new(bank, *at, (links.clone(), inbox), (shown, None));
         seats.push(seat.map_err(|why| why.0)?);
     }
     let sum =

@@ -8,7 +8,7 @@ use super::plan::{Ownership, PayPlan, Workload};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use synod_astro::{Batches, Content, Job, Line, Made, Profile, Signer, Verify, Work};
+use synod_astro::{Batches, Content, Job, Line, Made, Profile, Recalled, Signer, Verify, Work};
 use synod_broadcast::SignedBroadcast;
 use synod_crypto::{Hash, PublicKey};
 use synod_machine::broadcast::Lot;
@@ -80,7 +80,13 @@ impl Prices {
         let Made::Built(opened, _) = *built else { return None };
         let wanted = keys.into_iter().map(|single| Some(Signer { single, multi: None })).collect();
         let points = BTreeMap::new();
-        let check = Own::from(Work::Check { opened, view: view(), keys: wanted, points });
+        let check = Own::from(Work::Check {
+            opened,
+            view: view(),
+            keys: wanted,
+            points,
+            recalled: Recalled::default(),
+        });
         let (checked, batch_verify) = timed(|| check.run(&member));
         let synod_astro::Done::Own(checked) = checked else { return None };
         let Made::Checked { keys, .. } = *checked else { return None };

@@ -53,7 +53,8 @@ pub struct Paid {
     pub crossing: u64,
     /// Units that left a shard for another in the whole run; as many came there, where that is sound.
     pub crossed: u128,
-    /// Orders that were refused meanwhile because there was too little money: none but in Smallbank.
+    /// Orders that were refused meanwhile because there was too little money: none but in Smallbank, and in profile II
+    /// where it is on its way.
     pub poor: u64,
     /// Orders of each shard that were taken in the whole run, and entries that settled in it.
     pub kept: Vec<Kept>,

@@ -404,8 +404,8 @@ impl<'a, B: Carries> Seat<'a, B> {
                 match why {
                     _ if is_put_back => count(&self.shown.busy),
                     Refusal::Busy(_) => count(&self.shown.busy),
-                    // Who has paid it meanwhile, or never had it.
-                    Refusal::Ledger(Code::InsufficientFunds) if self.bank.smallbank.is_some() => {
+                    // Who has paid it meanwhile, or never had it; in profile II, of whom members have yet to say that it was paid.
+                    Refusal::Ledger(Code::InsufficientFunds) if self.bank.may_be_poor() => {
                         count(&self.shown.poor);
                     }
                     Refusal::Ledger(_) | Refusal::Exists(_) => self.left.faults += 1,

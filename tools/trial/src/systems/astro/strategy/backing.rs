@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use synod_astro::{Dependency, Vouch};
+use synod_astro::{Dependency, Vouch, With, Withs};
 use synod_broadcast::signed::Except;
 use synod_crypto::Signature;
 use synod_ledger::{EntryId, Kind, Leg, Units};
@@ -37,7 +37,7 @@ pub(super) fn spend(lie: &mut Lie<'_, '_>) -> bool {
         let transfer = 1 << 101 | u128::from(lie.act.draws.draw());
         let kind = Kind::Pay(Leg { to: account(to, 2), amount: Units(amount) });
         lines.push(bare(EntryId { spender, n: n + 1 }, prev, kind, transfer));
-        withs.push((!with.is_empty()).then(|| Arc::new(with)));
+        withs.push((!with.is_empty()).then(|| With::new(Withs::new(with))));
         if lie.act.draws.chance(HALF) {
             break;
         }

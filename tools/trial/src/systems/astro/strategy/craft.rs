@@ -1,8 +1,6 @@
 //! Messages as a member can make them that keeps to no rule but those of form, signed with its own key.
 
-use std::sync::Arc;
-
-use synod_astro::{Credited, CutSign, CutSigned, Dependency, Line, Opened, Profile, Receipt, Settled, Vouch};
+use synod_astro::{Credited, CutSign, CutSigned, Line, Opened, Profile, Receipt, Settled, Vouch, With};
 use synod_broadcast::Lot;
 use synod_broadcast::bracha;
 use synod_broadcast::signed::{Acked, Certificate, Except, Message, Said, View};
@@ -47,9 +45,6 @@ impl Proposal {
         }
     }
 }
-
-/// What an entry is backed with.
-type With = Arc<Vec<Dependency>>;
 
 /// A member with its key.
 #[derive(Clone, Copy)]
