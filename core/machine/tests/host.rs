@@ -11,7 +11,7 @@ use synod_machine::{
     Bounded, Condition, Event, Fault, Job, Keep, Link, Log, Machine, Message, Note, Queue, QueueSpec, Record,
     Recover, Rule, Span, Time, To, Turn, Unrecoverable, Wall,
 };
-use synod_quorum::{NodeId, NodeSet};
+use synod_quorum::{Epoch, NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, Wire, wire};
 
 wire! {

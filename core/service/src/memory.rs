@@ -19,7 +19,7 @@ use synod_machine::{
     Unrecoverable,
 };
 use synod_quorum::{Epoch, Model, NodeId, Quorums};
-use synod_wire::{Malformed, Reader, Wire, Writer, wire};
+use synod_wire::{Draw, Drawn, Malformed, Reader, Wire, Writer, wire};
 
 /// Stamps and epochs lie below: adding to one cannot overflow.
 pub const STAMP_END: u64 = 1 << 62;
@@ -91,6 +91,13 @@ impl Wire for MemoryWord {
     /// Reads what members say, for nothing else comes to a memory node.
     fn read(input: &mut Reader) -> Result<Self, Malformed> {
         RegisterOp::read(input).map(Self::Op)
+    }
+}
+
+/// What comes to a memory node.
+impl Draw for MemoryWord {
+    fn draw(from: &mut Drawn) -> Self {
+        Self::Op(RegisterOp::draw(from))
     }
 }
 

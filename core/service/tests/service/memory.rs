@@ -35,7 +35,7 @@ fn ask_at(node: &mut MemoryNode, from: u32, op: RegisterOp, now: Time) -> (Optio
                 assert_eq!(peer, NodeId(from));
                 is_blamed = true;
             }
-            other => panic!("a memory node does nothing else: {other:?}"),
+            other => unreachable!("a memory node does nothing else: {other:?}"),
         }
     }
     assert!(node.bytes() <= node.bytes_max());

@@ -1,0 +1,7 @@
+//! uBFT in its own crate: a few replicas and memory nodes under drawn schedules.
+
+mod ctb;
+mod formats;
+mod liars;
+mod registers;
+mod world;
