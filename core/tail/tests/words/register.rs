@@ -79,6 +79,7 @@ fn timestamps_rise_stay_in_their_register_and_below_the_last_number() {
     assert!((0..region.words()).all(|at| words.load(at) == 0), "nothing was written");
     assert_eq!(owner.write(5, 9, &value(9)), Ok(()));
     assert_eq!(owner.write(5, 5, &value(5)), Err(Unwritten::Stale));
+    assert_eq!(owner.write(5, 5, &value(9)), Err(Unwritten::Stale));
     assert_eq!(owner.write(5, 9, &value(8)), Err(Unwritten::Stale));
     assert_eq!(owner.write(5, last, &value(u8::try_from(last % 251).expect("small"))), Ok(()));
     assert_eq!(region.copy(&words, 5).judge(QUICK), entry(last));

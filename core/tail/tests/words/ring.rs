@@ -120,6 +120,20 @@ fn sequences_that_no_correct_writer_leaves_are_counted_and_passed_over() {
     }
 }
 
+/// Each slot is a round ahead when it is looked at, for ever.
+#[test]
+fn a_writer_that_always_laps_its_reader_costs_depth_steps_a_poll() {
+    for depth in [2, 3, 7] {
+        let ring = ring(depth, 64);
+        let racing = Noise::exact((0..1_000).map(|n| n + 1 + u64::from(depth)).collect());
+        let mut reader = Reader::new(ring, &racing);
+        for polls in 1..=20 {
+            assert_eq!(reader.poll(&mut [0; 48]), Polled::Lapped { skipped: depth.into() });
+            assert_eq!((racing.loads(), reader.lost()), (polls * u64::from(depth), polls * u64::from(depth)));
+        }
+    }
+}
+
 /// A slot may hold what it held a round before, and nothing else that is older.
 #[test]
 fn an_older_sequence_than_the_last_round_is_malformed() {
