@@ -6,6 +6,8 @@ use synod_crypto::{Claim, Hash, Scope, Signature};
 use synod_machine::Span;
 use synod_quorum::{Epoch, Model, NodeId, Quorums, Roster};
 
+use crate::batch::{INLINE_MAX, REQUESTS_MAX, View};
+use crate::certificate::WINDOW_MAX;
 use crate::statement::Statement;
 
 /// Longest body that Consistent Tail Broadcast carries, beyond `batch_bytes_max`.
@@ -22,8 +24,16 @@ pub const MEMORY_MAX: usize = 32;
 pub struct Parameters {
     /// t: of a broadcaster's messages the last so many are delivered. A power of two, 16 at least.
     pub tail: u32,
+    /// W: slots that are worked on at most. A power of two, 32 at least.
+    pub window: u32,
+    /// B: requests of a batch at most.
+    pub batch_max: u32,
     /// Bytes of a batch at most.
     pub batch_bytes_max: u32,
+    /// R: longest operation that a request carries itself; a longer one goes by reference.
+    pub request_inline_max: u32,
+    /// Longest operation.
+    pub request_max: u32,
     /// LOCKED carries a body up to this length, and the digest of a longer one.
     pub echo_raw_max: u32,
     /// How long the fast path may take before the slow one is begun.
@@ -32,7 +42,16 @@ pub struct Parameters {
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { tail: 256, batch_bytes_max: 8 << 10, echo_raw_max: 512, fast: Span::millis(2) }
+        Self {
+            tail: 256,
+            window: 512,
+            batch_max: 16,
+            batch_bytes_max: 8 << 10,
+            request_inline_max: 2 << 10,
+            request_max: 256 << 10,
+            echo_raw_max: 512,
+            fast: Span::millis(2),
+        }
     }
 }
 
@@ -55,8 +74,10 @@ pub struct Config {
     pub epoch: Epoch,
     /// This replica.
     pub me: NodeId,
-    /// All replicas.
+    /// All replicas, under the number of the epoch.
     pub roster: Arc<Roster>,
+    /// The view in which the epoch begins.
+    pub first_view: View,
     /// The 2f_m + 1 memory nodes.
     pub memory: Vec<Memory>,
     /// See [`Parameters`].
@@ -74,6 +95,10 @@ pub enum Unsound {
     Tail,
     /// A body of nothing, or one longer than [`BODY_MAX`].
     Body,
+    /// The window is no power of two, below 32 or above [`crate::certificate::WINDOW_MAX`].
+    Window,
+    /// No request in a batch, more than [`crate::batch::REQUESTS_MAX`], or operations longer than their places.
+    Batch,
     /// A wait of no length.
     Wait,
 }
@@ -86,7 +111,8 @@ impl Config {
     pub fn quorums(&self) -> Result<Quorums, Unsound> {
         let n = self.roster.size();
         let is_odd = |count: u32| !count.is_multiple_of(2);
-        if n < 3 || !is_odd(n) || self.roster.member(self.me).is_none() {
+        let is_here = self.roster.member(self.me).is_some() && self.roster.epoch() == self.epoch;
+        if n < 3 || !is_odd(n) || !is_here {
             return Err(Unsound::Replicas);
         }
         let nodes: std::collections::BTreeSet<NodeId> =
@@ -95,12 +121,32 @@ impl Config {
         if self.memory.len() > MEMORY_MAX || self.memory.len().is_multiple_of(2) || !is_named_well {
             return Err(Unsound::Memory);
         }
-        let Parameters { tail, batch_bytes_max, fast, .. } = self.parameters;
+        let Parameters {
+            tail,
+            window,
+            batch_max,
+            batch_bytes_max,
+            request_inline_max,
+            request_max,
+            fast,
+            ..
+        } = self.parameters;
         if !tail.is_power_of_two() || !(16..=1 << 16).contains(&tail) {
             return Err(Unsound::Tail);
         }
         if batch_bytes_max == 0 || self.body_max() > BODY_MAX {
             return Err(Unsound::Body);
+        }
+        if !window.is_power_of_two() || window < 32 || exceeds(window, WINDOW_MAX) {
+            return Err(Unsound::Window);
+        }
+        let is_inline = request_inline_max <= request_max && request_inline_max <= batch_bytes_max;
+        if batch_max == 0
+            || exceeds(batch_max, REQUESTS_MAX)
+            || !is_inline
+            || exceeds(request_inline_max, INLINE_MAX)
+        {
+            return Err(Unsound::Batch);
         }
         if fast == Span::ZERO {
             return Err(Unsound::Wait);
@@ -113,6 +159,13 @@ impl Config {
     pub fn memory_quorum(&self) -> u32 {
         let nodes = u32::try_from(self.memory.len()).unwrap_or(u32::MAX);
         Quorums::new(Model::Crash, nodes).map_or(u32::MAX, |quorums| quorums.available())
+    }
+
+    /// The leader of a view.
+    #[must_use]
+    pub fn leader(&self, view: View) -> NodeId {
+        let n = u64::from(self.roster.size().max(1));
+        NodeId(u32::try_from(view.0 % n).unwrap_or(0))
     }
 
     /// Longest body of a broadcast message: S.
@@ -147,4 +200,8 @@ impl Config {
     pub fn index(&self, k: u64) -> usize {
         usize::try_from(k % u64::from(self.parameters.tail.max(1))).unwrap_or(0)
     }
+}
+
+fn exceeds(value: u32, max: usize) -> bool {
+    usize::try_from(value).is_ok_and(|value| value > max)
 }

@@ -12,14 +12,19 @@
 //!
 //! [`synod_service::memory`]: ../synod_service/memory/index.html
 
+pub mod batch;
+mod body;
+pub mod certificate;
 mod config;
 pub mod ctb;
 mod fault;
 mod job;
 pub mod registers;
 mod statement;
+pub mod stream;
 mod trace;
 
+pub use body::{Body, CertifiedBy, CheckpointBy, LeftBy};
 pub use config::{BODY_EXTRA, BODY_MAX, Config, MEMORY_MAX, Memory, NUMBER_END, Parameters, Unsound};
 pub use ctb::CtBroadcast;
 pub use fault::Fault;

@@ -149,7 +149,7 @@ impl Sending<'_> {
     }
 
     pub(super) fn on_signed(&mut self, claim: &Verified<Claim<Statement>>, turn: &mut Turn<'_, CtBroadcast>) {
-        let Statement::Broadcast { k, .. } = claim.statement;
+        let Statement::Broadcast { k, .. } = claim.statement else { return };
         let config = self.config;
         let Some(kept) = self.sender.kept(k) else { return };
         kept.signature = Some(claim.signature);

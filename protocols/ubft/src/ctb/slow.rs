@@ -87,7 +87,7 @@ impl CtBroadcast {
         body: Option<Bytes>,
         turn: &mut Turn<'_, Self>,
     ) {
-        let Statement::Broadcast { k, digest, .. } = claim.statement;
+        let Statement::Broadcast { k, digest, .. } = claim.statement else { return };
         let (index, signature) = (self.config.index(k), claim.signature);
         let Some(slot) = self.receiver().and_then(|receiver| receiver.slot(index)) else { return };
         if !slot.admits(k, digest) {
@@ -203,7 +203,7 @@ impl CtBroadcast {
                 turn.blame(NodeId(u32::from(owner)), Fault::RegisterAbuse);
             }
             Ok(claim) => {
-                let Statement::Broadcast { k: other, digest, .. } = claim.statement;
+                let Statement::Broadcast { k: other, digest, .. } = claim.statement else { return };
                 if other == k && digest != slow.digest {
                     let one = (slow.digest, slow.signature);
                     self.stop(one, (digest, claim.signature), k, turn);

@@ -4,4 +4,5 @@ mod ctb;
 mod formats;
 mod liars;
 mod registers;
+mod stream;
 mod world;

@@ -37,6 +37,7 @@ pub(crate) fn config(me: NodeId, n: u32) -> Config {
         cluster: CLUSTER,
         epoch: Epoch(0),
         me,
+        first_view: synod_ubft::batch::View(0),
         roster: Arc::new(Roster::new(Epoch(0), (0..n).map(member).collect()).expect("a roster")),
         memory: (0..3).map(|at| Memory { node: memory_id(at), boot: 1 }).collect(),
         parameters: Parameters { tail: TAIL, ..Parameters::default() },
@@ -71,10 +72,11 @@ pub(crate) fn is_proof(proof: &TwoMessages) -> bool {
         assert!(!claim.statement.signed_bytes(&claim.scope).is_empty());
         claim.verify(&keys(NodeId(1))).is_ok()
     };
-    let (
-        Statement::Broadcast { k: one, digest: first, .. },
-        Statement::Broadcast { k: other, digest: second, .. },
-    ) = (proof.one, proof.other);
+    let number = |statement: Statement| match statement {
+        Statement::Broadcast { k, digest, .. } => (k, digest),
+        other => unreachable!("{other:?} is of no broadcast"),
+    };
+    let ((one, first), (other, second)) = (number(proof.one), number(proof.other));
     one == other && first != second && is_good(proof.one, proof.first) && is_good(proof.other, proof.second)
 }
 
