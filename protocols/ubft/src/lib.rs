@@ -20,6 +20,7 @@ pub mod ctb;
 mod fault;
 mod job;
 pub mod registers;
+pub mod slot;
 mod statement;
 pub mod stream;
 mod trace;

@@ -4,5 +4,6 @@ mod ctb;
 mod formats;
 mod liars;
 mod registers;
+mod slot;
 mod stream;
 mod world;
