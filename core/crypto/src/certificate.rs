@@ -17,6 +17,8 @@ pub enum Threshold {
     Intersecting,
     /// W = F + 1: one of them is correct.
     Weak,
+    /// Exactly so many members, whatever their power: of 2f + 1 replicas f + 1.
+    Members(u32),
 }
 
 /// Signed statements that must together reach a threshold.
@@ -161,6 +163,7 @@ fn screen<S>(group: &Group<S>, roster: &Roster) -> Result<(), Refusal> {
         Threshold::Quorum => roster.weights().is_quorum(signers),
         Threshold::Intersecting => roster.weights().intersects(signers),
         Threshold::Weak => roster.weights().is_weak(signers),
+        Threshold::Members(count) => count > 0 && signers.count() == count,
     };
     if enough { Ok(()) } else { Err(Refusal::TooWeak) }
 }

@@ -344,3 +344,32 @@ fn no_secret_shows_in_debug_output() {
 }
 
 synod_wire::conformance!(Hash, Signature, Scope, Certificate<Say>, BlsCertificate<Say>);
+
+#[test]
+fn exactly_so_many_members_are_what_a_count_asks_for() {
+    struct Counted(Vec<(NodeId, Say, Signature)>, u32);
+    impl Evidence for Counted {
+        type Statement = Say;
+        fn epoch(&self) -> Epoch {
+            Epoch(2)
+        }
+        fn groups(&self) -> Result<Vec<Group<Say>>, Refusal> {
+            Ok(vec![Group { threshold: Threshold::Members(self.1), signed: self.0.clone() }])
+        }
+    }
+    let signed = |count: u8| {
+        let sign = |id: u8| {
+            let claim = real(id).sign(scope(), NodeId(u32::from(id)), Say::Yes(1)).into_inner();
+            (claim.signer, claim.statement, claim.signature)
+        };
+        (0..count).map(sign).collect::<Vec<_>>()
+    };
+    let verdict = |count, need| {
+        let counted = Counted(signed(count), need);
+        verify_evidence(counted, &real(0), CLUSTER, &roster(real, 4)).map(|_| ())
+    };
+    assert_eq!(verdict(2, 2), Ok(()));
+    for (count, need) in [(1, 2), (3, 2), (1, 0), (0, 0)] {
+        assert_eq!(verdict(count, need), Err(Refusal::TooWeak), "{count} of {need}");
+    }
+}

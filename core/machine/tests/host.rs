@@ -6,12 +6,12 @@ use synod_crypto::{Hash, Keys, Seed};
 use synod_machine::host::{
     At, ErasedJob, Frame, HELD_MAX, Host, HostConfig, Hosted, LaneLog, Lsn, Platform, UNDECODABLE,
 };
-use synod_machine::register::{RegisterOp, RegisterReply};
+use synod_machine::register::{Place, Region, RegisterOp, RegisterReply, Said};
 use synod_machine::{
     Bounded, Condition, Event, Fault, Job, Keep, Link, Log, Machine, Message, Note, Queue, QueueSpec, Record,
     Recover, Rule, Span, Time, To, Turn, Unrecoverable, Wall,
 };
-use synod_quorum::{NodeId, NodeSet};
+use synod_quorum::{Epoch, NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, Wire, wire};
 
 wire! {
@@ -359,12 +359,14 @@ fn too_many_jobs_pause_the_machine() {
 #[test]
 fn a_register_operation_goes_to_the_memory_node_and_its_answer_comes_back() {
     let (mut host, mut seen) = (host(), Seen::default());
-    let read = RegisterOp::Read { tag: 1, region: 2, offset: 0, length: 8 };
+    let place = Place { region: Region { epoch: Epoch(0), owner: 2 }, index: 5 };
+    let read = RegisterOp::Read { tag: 1, place };
+    assert_eq!((read.tag(), read.place()), (1, place));
     input(&mut host, &mut seen, vec![Do::Send(peer(200), Say::Memory(read))]);
     assert_eq!(seen.lines.len(), 1);
     assert!(seen.lines[0].starts_with("register guest200 Read"));
-    let reply = RegisterReply::Refused { tag: 1 };
-    host.registered(NodeId(200), reply.clone(), AT, &mut seen);
+    let reply = RegisterReply { tag: 1, place, boot: 1, said: Said::Refused };
+    host.registered(NodeId(200), reply, AT, &mut seen);
     assert_eq!(host.machine().heard, [(200, Say::Answer(reply))]);
 }
 

@@ -1,7 +1,7 @@
 //! Shared vocabulary: random streams, time, planted bugs, formats.
 
 use synod_machine::broadcast::{Checkpoint, Context, Except, Lot, Position, Ticket};
-use synod_machine::register::{RegisterOp, RegisterReply};
+use synod_machine::register::{Held, Place, Region, RegisterOp, RegisterReply, Said};
 use synod_machine::{Rng, Span, Time, Wall, planted};
 use synod_quorum::NodeId;
 
@@ -46,4 +46,18 @@ fn one_plant_at_a_time_is_active() {
     assert!(!planted!(H1));
 }
 
-synod_wire::conformance!(Wall, Position, Ticket, Checkpoint, Context, Except, Lot, RegisterOp, RegisterReply);
+synod_wire::conformance!(
+    Wall,
+    Position,
+    Ticket,
+    Checkpoint,
+    Context,
+    Except,
+    Lot,
+    Region,
+    Place,
+    Held,
+    RegisterOp,
+    Said,
+    RegisterReply
+);

@@ -47,6 +47,7 @@ pub mod executor;
 mod frame;
 pub mod lanes;
 pub mod matching;
+pub mod memory;
 mod message;
 pub mod sessions;
 mod state_store;

@@ -9,6 +9,7 @@ mod exactly_once;
 mod executing;
 mod items;
 mod matching;
+mod memory;
 mod patience;
 mod purses;
 mod reads;
@@ -21,6 +22,7 @@ mod world;
 
 use synod_service::batches::{BatchCheckpoint, BatchRecord};
 use synod_service::executor::{ExecutorRecord, SnapshotRecord};
+use synod_service::memory::{Boot, MemoryWord};
 use synod_service::sessions::{CachedRecord, SessionRecord, TableHeader};
 use synod_service::{
     Answer, Answered, Attach, BatchQuestion, BatchStanding, ClientFrame, ClientMessage, CommandResult,
@@ -36,6 +38,7 @@ synod_wire::conformance!(
     BatchQuestion,
     BatchRecord,
     BatchStanding,
+    Boot,
     CachedRecord,
     ClientFrame,
     ClientMessage,
@@ -43,6 +46,7 @@ synod_wire::conformance!(
     ExecutorRecord,
     FetchState,
     Item,
+    MemoryWord,
     Opening,
     Part,
     Query,

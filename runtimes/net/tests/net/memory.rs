@@ -5,17 +5,19 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
 use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
-use synod_machine::register::{RegisterOp, RegisterReply};
+use synod_machine::register::{Held, Place, Region, RegisterOp, RegisterReply, Said as Answer};
 use synod_machine::{
     Bounded, Condition, Event, Link, Log, Machine, Message, Never, Queue, QueueSpec, Recover, Turn,
     Unrecoverable,
 };
 use synod_net::{Deliveries, Hosting, Node};
-use synod_quorum::NodeId;
-use synod_wire::{Blob, Bytes, Malformed, Reader, Why, Wire, Writer};
+use synod_quorum::{Epoch, NodeId};
+use synod_wire::{Malformed, Reader, Why, Wire, Writer};
 
 use crate::rig::{GUARD, config, listener};
 
+const PLACE: Place = Place { region: Region { epoch: Epoch(0), owner: 0 }, index: 4 };
+const HELD: Held = Held { stamp: 1, value: [7; 96] };
 const QUEUES: [QueueSpec; 1] = [QueueSpec::CONTROL];
 
 /// What the replica says: only register operations.
@@ -64,9 +66,8 @@ impl Machine for Replica {
     fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
         match event {
             Event::Link { peer, link: Link::Up } => {
-                let bytes = Blob::try_from(Bytes::from_static(b"locked")).expect("short");
-                turn.send(peer, Said::Ask(Ask(RegisterOp::Write { tag: 1, region: 4, offset: 0, bytes })));
-                turn.send(peer, Said::Ask(Ask(RegisterOp::Read { tag: 2, region: 4, offset: 0, length: 6 })));
+                turn.send(peer, Said::Ask(Ask(RegisterOp::Write { tag: 1, place: PLACE, held: HELD })));
+                turn.send(peer, Said::Ask(Ask(RegisterOp::Read { tag: 2, place: PLACE })));
             }
             Event::Message { message: Said::Reply(reply), from: NodeId(1) } => turn.output(reply),
             _ => {}
@@ -98,10 +99,10 @@ impl Message for Served {
     }
 }
 
-/// One region.
+/// One register.
 #[derive(Default)]
 struct Memory {
-    region: Vec<u8>,
+    held: Option<Held>,
 }
 
 impl Machine for Memory {
@@ -114,16 +115,14 @@ impl Machine for Memory {
 
     fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
         let Event::Message { from, message: Served::Op(op) } = event else { return };
-        let reply = match op {
-            RegisterOp::Write { tag, bytes, .. } => {
-                self.region = bytes.to_vec();
-                RegisterReply::Written { tag, boot: 1 }
+        let said = match op {
+            RegisterOp::Write { held, .. } => {
+                self.held = Some(held);
+                Answer::Written
             }
-            RegisterOp::Read { tag, .. } => {
-                let bytes = Blob::try_from(Bytes::from(self.region.clone())).expect("short");
-                RegisterReply::Value { tag, boot: 1, bytes }
-            }
+            RegisterOp::Read { .. } => Answer::Value(self.held),
         };
+        let reply = RegisterReply { tag: op.tag(), place: op.place(), boot: 1, said };
         turn.send(from, Served::Reply(reply));
     }
 }
@@ -186,8 +185,8 @@ fn a_replica_writes_and_reads_a_memory_nodes_register() {
         .start()
         .expect("a sound plan");
     let next = || told.recv_timeout(GUARD).expect("the memory node answers");
-    assert_eq!(next(), RegisterReply::Written { tag: 1, boot: 1 });
-    let bytes = Blob::try_from(Bytes::from_static(b"locked")).expect("short");
-    assert_eq!(next(), RegisterReply::Value { tag: 2, boot: 1, bytes });
+    let reply = |tag, said| RegisterReply { tag, place: PLACE, boot: 1, said };
+    assert_eq!(next(), reply(1, Answer::Written));
+    assert_eq!(next(), reply(2, Answer::Value(Some(HELD))));
     drop((memory, replica));
 }

@@ -1,0 +1,221 @@
+//! A receiver (Alg. 1, lines 6 to 42): one lock per number, the fast delivery when all receivers have locked the same, the slow one
+//! through registers.
+//!
+//! *Bounds.* t locks, t words heard of each other receiver, t slow deliveries under way; all are made at the start.
+
+use std::collections::BTreeSet;
+
+use synod_crypto::{Hash, Signature};
+use synod_machine::{Span, Time};
+use synod_quorum::{NodeId, NodeSet};
+use synod_wire::Bytes;
+
+use super::words::Told;
+use crate::config::Config;
+
+/// NACKs of one message come at least so much oftener than the first wait.
+pub(super) const WAIT_TIMES_MAX: u64 = 64;
+
+/// The one message of a number that this receiver stands by.
+#[derive(Clone, Debug)]
+pub(super) struct Lock {
+    pub(super) k: u64,
+    pub(super) body: Bytes,
+    digest: Option<Hash>,
+    /// The broadcaster's, once it was checked.
+    pub(super) signature: Option<Signature>,
+}
+
+impl Lock {
+    pub(super) const fn new(k: u64, body: Bytes) -> Self {
+        Self { k, body, digest: None, signature: None }
+    }
+
+    pub(super) fn digest(&mut self) -> Hash {
+        *self.digest.get_or_insert_with(|| Hash::of(&self.body))
+    }
+
+    fn is(&mut self, told: &Told) -> bool {
+        match told {
+            Told::Raw(body) => *body.bytes() == self.body,
+            Told::Digest(digest) => self.digest() == *digest,
+        }
+    }
+}
+
+/// A message that is to be delivered through registers.
+#[derive(Clone, Debug)]
+pub(super) struct Slow {
+    pub(super) k: u64,
+    pub(super) digest: Hash,
+    pub(super) signature: Signature,
+    pub(super) stage: Stage,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The own register is written.
+    Writing,
+    /// Those of others are read.
+    Reading {
+        /// Whose are not read.
+        left: NodeSet,
+        /// Entries whose signatures are not checked.
+        checks: u32,
+    },
+}
+
+/// A signed message whose body is not here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) k: u64,
+    pub(super) digest: Hash,
+    pub(super) signature: Signature,
+}
+
+/// Since when messages of a place were heard of and not delivered.
+#[derive(Clone, Copy, Debug)]
+struct Overdue {
+    since: Time,
+    wait: Span,
+}
+
+/// All of one place of the tail.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slot {
+    pub(super) lock: Option<Lock>,
+    pub(super) slow: Option<Slow>,
+    pub(super) wanted: Option<Wanted>,
+    pub(super) delivered: u64,
+    overdue: Option<Overdue>,
+}
+
+impl Slot {
+    pub(super) fn locked(&self) -> u64 {
+        self.lock.as_ref().map_or(0, |lock| lock.k)
+    }
+
+    /// Whether message `k` with this digest is what the lock lets through: a newer one, or the one that is locked.
+    pub(super) fn admits(&mut self, k: u64, digest: Hash) -> bool {
+        match &mut self.lock {
+            Some(lock) if lock.k == k => lock.digest() == digest,
+            Some(lock) => k > lock.k,
+            None => true,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    pub(super) slots: Vec<Slot>,
+    /// By member: what it says it locked; empty of the broadcaster and of this node.
+    heard: Vec<Vec<Option<(u64, Told)>>>,
+    pub(super) others: NodeSet,
+    pub(super) is_stopped: bool,
+    pub(super) is_armed: bool,
+}
+
+impl Receiver {
+    pub(super) fn new(config: &Config, broadcaster: NodeId) -> Self {
+        let tail = usize::try_from(config.parameters.tail).unwrap_or(0);
+        let others = config.roster.others(config.me).without(broadcaster);
+        let heard = |member| if others.contains(NodeId(member)) { vec![None; tail] } else { Vec::new() };
+        Self {
+            slots: vec![Slot::default(); tail],
+            heard: (0..config.roster.size()).map(heard).collect(),
+            others,
+            is_stopped: false,
+            is_armed: false,
+        }
+    }
+
+    pub(super) fn slot(&mut self, index: usize) -> Option<&mut Slot> {
+        self.slots.get_mut(index)
+    }
+
+    fn heard_of(&mut self, from: NodeId, index: usize) -> Option<&mut Option<(u64, Told)>> {
+        self.heard.get_mut(usize::try_from(from.0).ok()?)?.get_mut(index)
+    }
+
+    /// Keeps what a receiver says (lines 18 to 21): newer numbers, and what is locked here.
+    pub(super) fn hear(&mut self, from: NodeId, index: usize, k: u64, told: Told) {
+        let is_ours = self
+            .slot(index)
+            .and_then(|slot| slot.lock.as_mut())
+            .is_some_and(|lock| lock.k == k && lock.is(&told));
+        if let Some(heard) = self.heard_of(from, index)
+            && (is_ours || heard.as_ref().is_none_or(|(last, _)| k > *last))
+        {
+            *heard = Some((k, told));
+        }
+    }
+
+    /// Whether a receiver locked what is locked here.
+    pub(super) fn agrees(&mut self, from: NodeId, index: usize) -> bool {
+        let Some(slot) = self.slots.get_mut(index) else { return false };
+        let (Some(lock), Ok(from)) = (&mut slot.lock, usize::try_from(from.0)) else { return false };
+        let heard = self.heard.get(from).and_then(|heard| heard.get(index)?.as_ref());
+        heard.is_some_and(|(k, told)| *k == lock.k && lock.is(told))
+    }
+
+    /// Whether every other receiver locked what is locked here (line 22).
+    pub(super) fn is_unanimous(&mut self, index: usize) -> bool {
+        self.others.iter().all(|other| self.agrees(other, index))
+    }
+
+    /// Somebody spoke of a message of this place: whether a wait begins, anew where it is locked now.
+    pub(super) fn expect(&mut self, index: usize, is_locked: bool, now: Time, wait: Span) -> bool {
+        let Some(slot) = self.slots.get_mut(index) else { return false };
+        let is_new = is_locked || slot.overdue.is_none();
+        if is_new {
+            slot.overdue = Some(Overdue { since: now, wait });
+        }
+        is_new
+    }
+
+    /// Messages of a place that were spoken of and are not delivered: what is locked, what is signed and has no body, and
+    /// what each of the others says, for a liar may speak of any.
+    fn spoken_of(&self, index: usize) -> BTreeSet<u64> {
+        let Some(slot) = self.slots.get(index) else { return BTreeSet::new() };
+        let heard = self.heard.iter().filter_map(|heard| Some(heard.get(index)?.as_ref()?.0));
+        let signed = slot.wanted.map_or(0, |wanted| wanted.k);
+        heard.chain([slot.locked(), signed]).filter(|k| *k > slot.delivered).collect()
+    }
+
+    /// Messages whose wait is over, which doubles, and whether any is waited for.
+    pub(super) fn overdue(&mut self, now: Time, first: Span) -> (Vec<u64>, bool) {
+        let (mut due, mut is_any) = (Vec::new(), false);
+        for index in 0..self.slots.len() {
+            let Some(overdue) = self.slots.get(index).and_then(|slot| slot.overdue) else { continue };
+            let spoken_of = self.spoken_of(index);
+            let is_due = now.since(overdue.since) >= overdue.wait;
+            let wait =
+                if is_due { overdue.wait.times(2).min(first.times(WAIT_TIMES_MAX)) } else { overdue.wait };
+            let since = if is_due { now } else { overdue.since };
+            is_any |= !spoken_of.is_empty();
+            if let Some(slot) = self.slots.get_mut(index) {
+                slot.overdue = (!spoken_of.is_empty()).then_some(Overdue { since, wait });
+            }
+            if is_due {
+                due.extend(spoken_of);
+            }
+        }
+        (due, is_any)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let body = |slot: &Slot| slot.lock.as_ref().map_or(0, |lock| lock.body.len()) + size_of::<Slot>();
+        let slots: usize = self.slots.iter().map(body).sum();
+        let words = |heard: &Option<(u64, Told)>| {
+            let raw = match heard {
+                Some((_, Told::Raw(body))) => body.bytes().len(),
+                Some((_, Told::Digest(_))) | None => 0,
+            };
+            raw + size_of::<Option<(u64, Told)>>()
+        };
+        let heard: usize = self.heard.iter().flatten().map(words).sum();
+        (slots + heard) as u64
+    }
+}

@@ -1,0 +1,35 @@
+//! uBFT (Aguilera et al., ASPLOS 2023): Byzantine replication in microseconds with 2f + 1 replicas and disaggregated memory that only
+//! crashes.
+//!
+//! *What is here.* [`CtBroadcast`]: Consistent Tail Broadcast, which keeps a broadcaster from telling different replicas different
+//! things without a third of additional replicas, and without a signature as long as all are there. [`Registers`]: single-writer
+//! registers over 2f_m + 1 memory nodes ([`synod_service::memory`] is such a node). Consensus over it is not built yet.
+//!
+//! *Model.* n = 2f + 1 replicas of which f lie, 2f_m + 1 memory nodes of which f_m stop; links are authenticated, and may lose what is
+//! not among the last t messages of a queue. Time decides nothing but when the slow path begins.
+//!
+//! *Trust.* 2f + 1 replicas, f Byzantine, plus 2f_m + 1 memory nodes that may only crash.
+//!
+//! [`synod_service::memory`]: ../synod_service/memory/index.html
+
+pub mod batch;
+mod body;
+pub mod certificate;
+mod config;
+pub mod ctb;
+mod fault;
+mod job;
+pub mod registers;
+pub mod slot;
+mod statement;
+pub mod stream;
+mod trace;
+
+pub use body::{Body, CertifiedBy, CheckpointBy, LeftBy};
+pub use config::{BODY_EXTRA, BODY_MAX, Config, MEMORY_MAX, Memory, NUMBER_END, Parameters, Unsound};
+pub use ctb::CtBroadcast;
+pub use fault::Fault;
+pub use job::{Done, For, Job};
+pub use registers::Registers;
+pub use statement::Statement;
+pub use trace::Rule;

@@ -1,0 +1,238 @@
+//! What is said about one slot: promises and certificates (paper, sections 5.1 and 5.4; Algorithm 2). Bookkeeping alone: whether this
+//! replica may speak, its view, its window and its endorsement are judged by whoever keeps the slots.
+//!
+//! *Fast.* A replica that endorses a proposal promises to certify it (WILL_CERTIFY; the leader's proposal is its promise, D5). When all
+//! n have promised, it promises to commit to it (WILL_COMMIT); when all n have, it is decided, without a signature. Promises name view
+//! and slot alone, for two proposals of one view and slot are impossible. *Slow.* f + 1 signatures certify a proposal, f + 1 replicas
+//! whose streams show the certificate decide it, whatever the own view (E14). *Promises* are kept until the slot is checkpointed, for
+//! they are honoured before a view is left (E12).
+//!
+//! *Bounds.* [`PROMISES_MAX`] promises; of each replica the newest view it promised in, one share and one commitment.
+
+use std::collections::BTreeMap;
+
+use synod_crypto::{Claim, Hash, Signature, Verified};
+use synod_quorum::{NodeId, NodeSet};
+use synod_wire::List;
+
+use crate::batch::{Slot, View};
+use crate::certificate::{Certificate, Certified};
+use crate::statement::Statement;
+
+/// Promises of one slot that are kept: in as many views this replica may have promised to certify something.
+pub const PROMISES_MAX: usize = 4;
+
+/// How a replica stands by a proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stand {
+    /// By a promise, which costs no signature.
+    Promise,
+    /// By a signature, since it has promised as often as it may.
+    Signature,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Ballot {
+    slot: Slot,
+    /// The proposal of the newest view, as the leader's stream shows it.
+    proposed: Option<(View, Hash)>,
+    /// What this replica promised to certify, oldest first.
+    promised: Vec<(View, Hash)>,
+    /// The newest view in which this replica promised to commit.
+    committing: Option<View>,
+    /// Of each replica the newest view in which it promised to certify, and to commit.
+    will_certify: BTreeMap<NodeId, View>,
+    will_commit: BTreeMap<NodeId, View>,
+    /// Checked shares.
+    shares: BTreeMap<NodeId, (View, Hash, Signature)>,
+    /// The newest certificate of each stream.
+    commits: BTreeMap<NodeId, (View, Hash)>,
+    certified: Option<(View, Hash)>,
+    committed: Option<View>,
+    decided: Option<Hash>,
+}
+
+impl Ballot {
+    /// Of a slot about which nothing was said.
+    #[must_use]
+    pub const fn new(slot: Slot) -> Self {
+        Self {
+            slot,
+            proposed: None,
+            promised: Vec::new(),
+            committing: None,
+            will_certify: BTreeMap::new(),
+            will_commit: BTreeMap::new(),
+            shares: BTreeMap::new(),
+            commits: BTreeMap::new(),
+            certified: None,
+            committed: None,
+            decided: None,
+        }
+    }
+
+    /// The slot.
+    #[must_use]
+    pub const fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// The proposal of the newest view.
+    #[must_use]
+    pub const fn proposed(&self) -> Option<(View, Hash)> {
+        self.proposed
+    }
+
+    /// What is decided.
+    #[must_use]
+    pub const fn decided(&self) -> Option<Hash> {
+        self.decided
+    }
+
+    /// What this replica promised to certify.
+    #[must_use]
+    pub fn promised(&self) -> &[(View, Hash)] {
+        &self.promised
+    }
+
+    /// Whether it promised to commit in a view.
+    #[must_use]
+    pub fn is_committing(&self, view: View) -> bool {
+        self.committing == Some(view)
+    }
+
+    /// A leader's stream shows its proposal.
+    pub fn propose(&mut self, view: View, digest: Hash) {
+        if self.proposed.is_none_or(|(last, _)| last < view) {
+            self.proposed = Some((view, digest));
+        }
+    }
+
+    /// This replica stands by the proposal of a view: how, if it does not yet. Its leader's promise is the proposal, which it may not
+    /// refuse to sign, so of too many it drops the oldest; another replica signs instead.
+    pub fn stand(&mut self, view: View, digest: Hash, is_leader: bool) -> Option<Stand> {
+        if self.promised.iter().any(|(promised, _)| *promised == view)
+            || self.certified == Some((view, digest))
+        {
+            return None;
+        }
+        if self.promised.len() >= PROMISES_MAX {
+            if !is_leader {
+                return Some(Stand::Signature);
+            }
+            self.promised.remove(0);
+        }
+        self.promised.push((view, digest));
+        Some(Stand::Promise)
+    }
+
+    /// A replica promises to certify what is proposed in a view, perhaps before that is here (E11).
+    pub fn will_certify(&mut self, from: NodeId, view: View) {
+        let last = self.will_certify.entry(from).or_insert(view);
+        *last = view.max(*last);
+    }
+
+    /// A replica promises to commit to it.
+    pub fn will_commit(&mut self, from: NodeId, view: View) {
+        let last = self.will_commit.entry(from).or_insert(view);
+        *last = view.max(*last);
+    }
+
+    /// Whether all promised to certify the proposal of a view, the leader by proposing it.
+    #[must_use]
+    pub fn is_certain(&self, view: View, leader: NodeId, all: NodeSet) -> bool {
+        let is_proposed = self.proposed.is_some_and(|(proposed, _)| proposed == view);
+        is_proposed
+            && all.without(leader).iter().all(|replica| self.will_certify.get(&replica) == Some(&view))
+    }
+
+    /// This replica promises to commit in a view; false if it did.
+    pub fn promise_commit(&mut self, view: View) -> bool {
+        let is_new = self.committing.is_none_or(|last| last < view);
+        if is_new {
+            self.committing = Some(view);
+        }
+        is_new
+    }
+
+    /// What all promised to commit to in a view (Alg. 2, lines 29 to 31).
+    #[must_use]
+    pub fn unanimous(&self, view: View, all: NodeSet) -> Option<Hash> {
+        let (_, digest) = self.proposed.filter(|(proposed, _)| *proposed == view)?;
+        all.iter().all(|replica| self.will_commit.get(&replica) == Some(&view)).then_some(digest)
+    }
+
+    /// This replica begins to sign the proposal of a view; false if it did.
+    pub fn certify(&mut self, view: View, digest: Hash) -> bool {
+        let is_new = self.certified.is_none_or(|(last, _)| last < view);
+        if is_new {
+            self.certified = Some((view, digest));
+        }
+        is_new
+    }
+
+    /// A checked share; the newest view of a replica counts.
+    pub fn share(&mut self, claim: &Verified<Claim<Statement>>) {
+        let Statement::Certify { view, slot, digest, .. } = claim.statement else { return };
+        let is_newer = |(last, _, _): &(View, Hash, Signature)| *last < view;
+        if slot == self.slot && self.shares.get(&claim.signer).is_none_or(is_newer) {
+            self.shares.insert(claim.signer, (view, digest, claim.signature));
+        }
+    }
+
+    /// The certificate of a view's proposal, once so many signed it, this replica among them (Alg. 2, line 34; E31).
+    #[must_use]
+    pub fn certificate(&self, me: NodeId, view: View, need: u32) -> Option<Certificate<Certified>> {
+        let (own, digest, _) = self.shares.get(&me)?;
+        if *own != view {
+            return None;
+        }
+        let is_of = |share: &(View, Hash, Signature)| (share.0, share.1) == (view, *digest);
+        let mut signed: Vec<(u8, Signature)> = self
+            .shares
+            .iter()
+            .filter(|(replica, share)| **replica != me && is_of(share))
+            .take(usize::try_from(need.saturating_sub(1)).unwrap_or(0))
+            .chain(self.shares.get_key_value(&me))
+            .filter_map(|(replica, (_, _, signature))| Some((replica.member()?, *signature)))
+            .collect();
+        signed.sort_unstable_by_key(|(member, _)| *member);
+        let is_enough = u32::try_from(signed.len()) == Ok(need);
+        let subject = Certified { view, slot: self.slot, digest: *digest };
+        is_enough.then_some(Certificate { subject, signed: List::try_from(signed).ok()? })
+    }
+
+    /// This replica commits in a view; false if it did (Alg. 2, line 36).
+    pub fn commit(&mut self, view: View) -> bool {
+        let is_new = self.committed.is_none_or(|last| last < view);
+        if is_new {
+            self.committed = Some(view);
+        }
+        is_new
+    }
+
+    /// A replica's stream shows a certificate; what so many streams show is decided (Alg. 2, lines 38 to 41).
+    pub fn committed(&mut self, from: NodeId, view: View, digest: Hash, need: u32) -> Option<Hash> {
+        if self.commits.get(&from).is_none_or(|(last, _)| *last < view) {
+            self.commits.insert(from, (view, digest));
+        }
+        let same = self.commits.values().filter(|commit| **commit == (view, digest)).count();
+        u32::try_from(same).is_ok_and(|same| same >= need).then_some(digest)
+    }
+
+    /// Decides, once; whether it is decided now.
+    ///
+    /// # Errors
+    /// What was decided before, if that is another batch: more replicas lie than may.
+    pub fn decide(&mut self, digest: Hash) -> Result<bool, Hash> {
+        match self.decided {
+            Some(decided) if decided != digest => Err(decided),
+            Some(_) => Ok(false),
+            None => {
+                self.decided = Some(digest);
+                Ok(true)
+            }
+        }
+    }
+}
