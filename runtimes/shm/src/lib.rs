@@ -1,0 +1,57 @@
+//! The shared-memory runtime: what replicas on one host share, and the loop that polls it (uBFT, sections 6 and 7).
+//!
+//! *What it gives.* [`Memfd`] is memory of a fixed size that one process writes and others see; [`Written`] and
+//! [`Shown`] are its words as the ring and the registers of `synod_tail` want them. [`Hand`] gives its descriptors to
+//! processes of other users. [`Doorbell`] and [`Button`] let a receiver sleep and miss nothing, [`Poller`] polls, and
+//! [`Registers`] does operations on registers in place.
+//!
+//! *Model.* Processes run under users of their own and cannot trace each other; the kernel is trusted, its user ids are
+//! identities. A faulty process may write anything, at any time, into memory that it may write, hand out any
+//! descriptor, and ring, send or stay silent as it likes. It cannot write another's memory, and cannot make a reader fail
+//! by shrinking what it reads: size, owner, mode and seals are checked before anything is mapped. What it writes reaches
+//! this process as words that are copied once and judged as a copy. Several memory nodes on one host tolerate no more
+//! faults than one.
+//!
+//! *Orders.* Loads and stores are relaxed and fences order them; nothing is loaded with acquire, which pages that are
+//! mapped for reading are not promised to allow.
+//!
+//! *Deviation.* A doorbell is a socket for each sender, where the specification names an eventfd for all: see
+//! [`Doorbell`].
+//!
+//! *Bounds.* A mapping and no descriptor for each ring and region once it is mapped; two descriptors for each sender's
+//! cord. Memory is taken when it is made. No allocation in a pass of the poller.
+//!
+//! ```
+//! use synod_shm::{Agreed, offer, see};
+//! use synod_tail::ring::{Header, Polled, Reader, Ring, RingSpec, Writer};
+//! let ring = Ring::new(RingSpec { depth: 16, slot_bytes: 64 }).expect("a ring");
+//! let (written, descriptor) = offer("example", ring.words())?;
+//! // Another process gets the descriptor, knows the size by its configuration and the user by the connection.
+//! let uid = rustix::process::geteuid().as_raw();
+//! let shown = see(descriptor, Agreed { words: ring.words(), uid })?;
+//!
+//! let (mut writer, mut reader) = (Writer::new(ring, written), Reader::new(ring, shown));
+//! assert_eq!(writer.send(Header { queue: 0, epoch: 0 }, b"lock").map_err(|_| ()), Ok(1));
+//! let mut buffer = [0; 48];
+//! assert!(matches!(reader.poll(&mut buffer), Polled::Message(arrived) if arrived.payload(&buffer) == b"lock"));
+//! # Ok::<(), synod_shm::Error>(())
+//! ```
+
+mod doorbell;
+mod error;
+pub mod flag;
+pub mod hand;
+mod map;
+mod memfd;
+mod placement;
+pub mod poll;
+pub mod registers;
+
+pub use doorbell::{Button, Doorbell, Look, TAKEN_MAX, Woken};
+pub use error::Error;
+pub use hand::{Door, Hand, Kind, Label};
+pub use map::{Shown, Written};
+pub use memfd::{Agreed, Memfd, offer, see};
+pub use placement::{Placement, Rest, TooFewCores, cores};
+pub use poll::{Clock, Monotonic, Polled, Poller, Progress};
+pub use registers::{Registers, RegistersConfig};
