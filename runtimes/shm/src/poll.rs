@@ -4,7 +4,7 @@
 //! nothing, and no timer due within as long again, it sleeps until somebody rings or the next timer is due. The clock is read
 //! every [`TICKS_PER_CLOCK`] ticks and whenever a pass found nothing.
 //!
-//! *Bounds.* No allocation in a pass. A wake-up from sleep takes 24 to 27 us, so nothing that is waited for may sleep.
+//! *Bounds.* No allocation in a pass that does not sleep; one that is parked hears that it is to stop when it is rung. A wake-up from sleep takes 24 to 27 us, so nothing that is waited for may sleep.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
