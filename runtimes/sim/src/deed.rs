@@ -272,7 +272,7 @@ impl Platform for Capture<'_> {
         self.deeds.push(Deed::Send { to, queue, body });
     }
     fn register(&mut self, to: NodeId, queue: Queue, op: &RegisterOp) {
-        self.deeds.push(Deed::Register { to, queue, op: op.clone() });
+        self.deeds.push(Deed::Register { to, queue, op: *op });
     }
     fn append(&mut self, keep: Keep, record: Bytes) -> Lsn {
         let lsn = self.storage.reserve(self.lane);

@@ -139,13 +139,19 @@ impl Running {
 
 /// When a process started; `None` if there is none or it has ended and only waits to be noticed.
 fn start_time(pid: u32) -> Option<u64> {
-    let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    started(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The same, of its line. A process whose first thread has ended has its ports and locks until the last has, which may be syncing.
+fn started(line: &str) -> Option<u64> {
     // The name stands in brackets and may itself hold brackets and spaces.
     let (_, fields) = line.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     let state = fields.next()?;
-    // The state is field 3, the start time field 22.
-    (!matches!(state, "Z" | "X")).then(|| fields.nth(18)?.parse().ok()).flatten()
+    // The state is field 3, the number of threads field 20, the start time field 22.
+    let threads: u64 = fields.nth(16)?.parse().ok()?;
+    let is_over = matches!(state, "Z" | "X") && threads <= 1;
+    if is_over { None } else { fields.nth(1)?.parse().ok() }
 }
 
 /// What a drill does to a process.
@@ -218,6 +224,19 @@ mod tests {
     use super::*;
     use std::io::{BufRead as _, BufReader};
     use std::process::{Child, Command, Stdio};
+
+    #[test]
+    fn a_process_is_over_when_its_last_thread_is() {
+        let line = |state: &str, threads: u32| {
+            let between = ["1"; 16].join(" ");
+            format!("7 (a) b) {state} {between} {threads} 0 4711 9 9")
+        };
+        assert_eq!(started(&line("S", 4)), Some(4_711));
+        assert_eq!(started(&line("Z", 2)), Some(4_711), "its ports are taken yet");
+        assert_eq!(started(&line("Z", 1)), None);
+        assert_eq!(started(&line("X", 0)), None);
+        assert_eq!(started("7 (a) S 1"), None);
+    }
 
     /// A shell that says when it is ready, then waits for its input to end.
     fn child(prelude: &str) -> (Child, Running) {

@@ -59,7 +59,11 @@ impl Deployed {
         kill_process(pid, Signal::KILL).expect("it runs");
         // It ends a moment later: until then its sockets answer and its data is locked.
         let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
-        let is_there = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z"));
+        // Its first thread may end before one that is syncing does.
+        let threads =
+            || std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).map_or(0, Iterator::count);
+        let is_there =
+            || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z")) || threads() > 1;
         let deadline = Instant::now() + Duration::from_secs(60);
         while is_there() {
             assert!(Instant::now() < deadline, "n{node} does not end");
