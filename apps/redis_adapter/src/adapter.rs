@@ -135,7 +135,7 @@ impl<S: Server> Adapter<S> {
         }
         let cost = cost(row, words)?;
         if !matches!(row.effect, Effect::Shrinks) {
-            self.has_room(&keys, cost)?;
+            self.has_room(cost)?;
         }
         let reply = self.send(words, &keys);
         if matches!(reply, Reply::Error(_)) {
@@ -144,7 +144,8 @@ impl<S: Server> Adapter<S> {
         // SETNX and MSETNX say with 0 that they wrote nothing.
         let wrote = !row.name.ends_with("NX") || reply != Reply::Integer(0);
         match row.effect {
-            Effect::Reads | Effect::Shrinks => {}
+            Effect::Reads => {}
+            Effect::Shrinks => keys.iter().for_each(|key| self.keys.is_above(key)),
             Effect::Grows => keys.iter().for_each(|key| self.grow(key, cost)),
             Effect::Writes if wrote => {
                 let each = cost / (keys.len() as u64).max(1);
@@ -178,20 +179,20 @@ impl<S: Server> Adapter<S> {
         }
         reply
     }
-
-    /// Whether `cost` more bytes fit, once the keys were counted again if need be.
-    pub(crate) fn has_room(&mut self, keys: &[Bytes], cost: u64) -> Result<(), Reply> {
-        let fits = |adapter: &Self| adapter.keys.charged().saturating_add(cost) <= adapter.config.bytes_max;
-        if !fits(self) {
-            keys.iter().for_each(|key| self.recount(key));
+    /// Whether `cost` more bytes fit, once keys were counted that may hold less than they are charged for.
+    pub(crate) fn has_room(&mut self, cost: u64) -> Result<(), Reply> {
+        while self.keys.charged().saturating_add(cost) > self.config.bytes_max {
+            let Some(key) = self.keys.first_above() else { return Err(FULL) };
+            self.recount(&key);
         }
-        if fits(self) { Ok(()) } else { Err(FULL) }
+        Ok(())
     }
 
     /// Charges a key for what it grew by.
     pub(crate) fn grow(&mut self, key: &Bytes, bytes: u64) {
         let before = self.keys.get(key).map_or(0, |kept| kept.charged);
         self.keys.charge(key, before.saturating_add(bytes));
+        self.keys.is_above(key);
     }
 
     /// A key was written anew.

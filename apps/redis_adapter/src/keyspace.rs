@@ -18,6 +18,8 @@ pub(crate) struct Kept {
     pub(crate) deadline: Option<u64>,
     /// At least what it holds, in bytes.
     pub(crate) charged: u64,
+    /// Whether it may hold less: it grew by words that were there, or shrank.
+    pub(crate) is_above: bool,
 }
 
 /// All keys.
@@ -26,6 +28,8 @@ pub(crate) struct Keyspace {
     keys: BTreeMap<Bytes, Kept>,
     ranks: BTreeSet<(u64, Bytes)>,
     due: BTreeSet<(u64, Bytes)>,
+    /// Keys that may hold less than they are charged for: they are counted when the quota is reached.
+    above: BTreeSet<Bytes>,
     charged: u64,
 }
 
@@ -72,6 +76,7 @@ impl Keyspace {
         if let Some(deadline) = kept.deadline {
             self.due.remove(&(deadline, key.clone()));
         }
+        self.above.remove(key);
         self.charged -= kept.charged;
     }
 
@@ -86,13 +91,26 @@ impl Keyspace {
             self.due.insert((deadline, key.clone()));
         }
     }
-
-    /// Charges a key that is there for `bytes` in all.
-    pub(crate) fn charge(&mut self, key: &[u8], bytes: u64) {
+    /// Charges a key that is there for `bytes` in all, which is what it holds.
+    pub(crate) fn charge(&mut self, key: &Bytes, bytes: u64) {
         if let Some(kept) = self.keys.get_mut(key) {
             self.charged = self.charged - kept.charged + bytes;
-            kept.charged = bytes;
+            (kept.charged, kept.is_above) = (bytes, false);
+            self.above.remove(key);
         }
+    }
+
+    /// A key that is there may hold less than it is charged for.
+    pub(crate) fn is_above(&mut self, key: &Bytes) {
+        if let Some(kept) = self.keys.get_mut(key) {
+            kept.is_above = true;
+            self.above.insert(key.clone());
+        }
+    }
+
+    /// A key that may hold less than it is charged for.
+    pub(crate) fn first_above(&self) -> Option<Bytes> {
+        self.above.first().cloned()
     }
 
     /// The keys whose time has come, by time.
@@ -103,6 +121,8 @@ impl Keyspace {
     /// Asserts that all orders hold the same keys.
     pub(crate) fn check(&self) {
         assert_eq!(self.keys.len(), self.ranks.len(), "each key has a rank");
+        let is_above = |key: &Bytes| self.keys.get(key).is_some_and(|kept| kept.is_above);
+        assert!(self.above.iter().all(is_above), "what may be above is");
         let deadlines = self.keys.values().filter(|kept| kept.deadline.is_some()).count();
         assert_eq!(deadlines, self.due.len(), "each deadline is of a key");
         assert_eq!(

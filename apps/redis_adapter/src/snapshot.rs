@@ -1,7 +1,7 @@
 //! The state as chunks: what is hashed, transferred and restored.
 //!
 //! Chunk 0 is the header: format, quota, length of the stream. The others are the stream, cut every 64 KiB: the agreed time,
-//! then each key by bytes with its deadline, its charge and its value. A value is a tag and its elements in canonical order:
+//! then each key by bytes with its deadline, its charge, whether it may hold less, and its value. A value is a tag and its elements in canonical order:
 //! of strings the bytes, of lists the order, of sets by bytes, of hashes by field, of sorted sets by member with the score as
 //! the server prints it, of streams by id with the last id.
 //!
@@ -100,6 +100,7 @@ pub(crate) fn encode<S: Server>(adapter: &Adapter<S>) -> Bytes {
         blob(key, &mut out);
         kept.deadline.write(&mut out);
         kept.charged.write(&mut out);
+        kept.is_above.write(&mut out);
         out.bytes(&value(&adapter.server, key));
     }
     out.freeze()
@@ -196,6 +197,7 @@ pub(crate) fn restore<S: Server>(server: &S, stream: &Bytes) -> Option<(Moment, 
         let key = read_blob(&mut input).ok()?;
         let deadline = Option::<u64>::read(&mut input).ok()?;
         let charged = u64::read(&mut input).ok()?;
+        let is_above = bool::read(&mut input).ok()?;
         let commands = commands(&key, &mut input).ok()??;
         let replies = server.ask(&commands);
         let refused = replies.iter().any(|reply| matches!(reply, Reply::Error(_)));
@@ -205,6 +207,9 @@ pub(crate) fn restore<S: Server>(server: &S, stream: &Bytes) -> Option<(Moment, 
         keys.appears(&key);
         keys.ends(&key, deadline);
         keys.charge(&key, charged);
+        if is_above {
+            keys.is_above(&key);
+        }
     }
     let moment = Moment { position, time, draw: Hash::ZERO, index: 0 };
     (input.remaining() == 0).then_some((moment, keys))

@@ -71,7 +71,9 @@ fn all_or_none_orders_and_looks_have_a_bound() {
 
     for (looks, code) in [(2, Code::TooDeep), (3, Code::Killed), (4, Code::Killed)] {
         let mut floor = within(|config| config.looks_max = looks);
-        (0..3).for_each(|_| drop(floor.rests(1, sell(1, 5))));
+        for _ in 0..3 {
+            floor.rests(1, sell(1, 5));
+        }
         let order = Operation::Place(Order { life: Life::FillOrKill, ..buy(4, 5) });
         let (_, reply) = floor.ask(2, &order);
         assert_eq!(reply.code, code, "{looks} looks");
@@ -123,10 +125,10 @@ fn events_and_trades_are_forgotten_oldest_first_and_the_numbers_say_so() {
     floor.rests(1, sell(10, 5));
     (0..3).for_each(|_| drop(floor.place(2, buy(1, 5))));
     let events = floor.answer(Question::Events { trader: TraderId(1), after: 0 });
-    let Answer::Events { lost, events } = events else { panic!("events") };
+    let Answer::Events { lost, events } = events else { unreachable!("events") };
     assert_eq!((lost, events.len(), events[0].number), (1, 2, 2));
     let Answer::Tape { lost, trades } = floor.answer(Question::Tape { symbol: S, after: 2 }) else {
-        panic!("tape")
+        unreachable!("tape")
     };
     assert_eq!((lost, trades.len(), trades[0].number), (1, 1, 3));
 }
@@ -145,7 +147,9 @@ fn quantities_and_money_end_where_they_are_counted() {
     ] {
         match code {
             Some(code) => assert_eq!(floor.refused(1, &Operation::Place(order)), code),
-            None => drop(floor.rests(1, order)),
+            None => {
+                floor.rests(1, order);
+            }
         }
     }
     // A seller that takes any price meets the dearest buyer without a sum that overflows.

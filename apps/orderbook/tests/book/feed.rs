@@ -12,7 +12,7 @@ use crate::properties::{operation, sender};
 fn depth(floor: &Floor) -> Depth {
     match floor.answer(Question::Depth { symbol: S, levels: 256 }) {
         Answer::Depth(depth) => depth,
-        other => panic!("{other:?}"),
+        other => unreachable!("{other:?}"),
     }
 }
 
@@ -41,7 +41,7 @@ proptest! {
                 .collect();
             floor.slot(&bodies);
             let Answer::Feed { lost, changes } = floor.answer(Question::Feed { symbol: S, after: mine.change }) else {
-                panic!("the feed")
+                unreachable!("the feed")
             };
             prop_assert_eq!(lost, 0);
             for change in &changes {
@@ -69,7 +69,7 @@ fn a_level_that_changed_twice_in_a_slot_is_told_once_and_lost_changes_show() {
     floor.slot(&[(1, place(buy(1, 5))), (2, place(buy(2, 5))), (1, place(sell(1, 7)))]);
     let feed = |floor: &Floor, after| match floor.answer(Question::Feed { symbol: S, after }) {
         Answer::Feed { lost, changes } => (lost, changes.into_vec()),
-        other => panic!("{other:?}"),
+        other => unreachable!("{other:?}"),
     };
     let (lost, changes) = feed(&floor, 0);
     assert_eq!((lost, changes.len()), (0, 2));
@@ -85,7 +85,7 @@ fn the_best_of_each_side_and_no_symbol() {
     floor.rests(1, buy(1, 5));
     floor.rests(1, buy(1, 4));
     floor.rests(1, sell(1, 7));
-    let Answer::Depth(best) = floor.answer(Question::Best(S)) else { panic!("the best") };
+    let Answer::Depth(best) = floor.answer(Question::Best(S)) else { unreachable!("the best") };
     assert_eq!((best.bids[0].price.0, best.offers[0].price.0), (5, 7));
     assert_eq!((best.bids.len(), best.offers.len(), best.whole), (1, 1, false));
     let none = floor.answer(Question::Best(Symbol(2)));

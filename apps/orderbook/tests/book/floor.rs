@@ -90,7 +90,6 @@ impl Floor {
         Answer::decode(bytes, &Limits::default()).expect("an answer")
     }
 
-    #[expect(clippy::type_complexity, reason = "both sides as lists")]
     pub(crate) fn depth(
         &self,
         symbol: u16,
@@ -100,7 +99,7 @@ impl Floor {
     ) {
         let Answer::Depth(depth) = self.answer(Question::Depth { symbol: Symbol(symbol), levels: 256 })
         else {
-            panic!("the depth")
+            unreachable!("the depth")
         };
         assert!(depth.whole);
         (depth.bids, depth.offers)
@@ -109,7 +108,7 @@ impl Floor {
     pub(crate) fn events(&self, trader: u64) -> Vec<Event> {
         match self.answer(Question::Events { trader: TraderId(trader), after: 0 }) {
             Answer::Events { events, .. } => events.into_vec(),
-            other => panic!("{other:?}"),
+            other => unreachable!("{other:?}"),
         }
     }
 

@@ -75,7 +75,7 @@ fn of_level(naive: &Naive, symbol: u16, side: Side) -> Vec<(u64, u64, u32)> {
     let mut sums: std::collections::BTreeMap<u64, (u64, u32)> = std::collections::BTreeMap::new();
     let displayed = |entry: &&Entry| entry.order.side == side && entry.order.handling != Handling::AllOrNone;
     for entry in naive.pits.get(&symbol).iter().flat_map(|pit| pit.resting.iter()).filter(displayed) {
-        let Pricing::Limit(price) = entry.order.pricing else { panic!("a market order rests") };
+        let Pricing::Limit(price) = entry.order.pricing else { unreachable!("a market order rests") };
         let sum = sums.entry(price.0).or_default();
         *sum = (sum.0 + entry.open, sum.1 + 1);
     }
@@ -97,7 +97,7 @@ fn compare(floor: &Floor, naive: &Naive) {
         let Answer::Tape { lost: 0, trades } =
             floor.answer(Question::Tape { symbol: Symbol(symbol), after: 0 })
         else {
-            panic!("the tape")
+            unreachable!("the tape")
         };
         let trades: Vec<_> =
             trades.iter().map(|t| (t.taker, Fill { price: t.price, lots: t.lots })).collect();
@@ -115,7 +115,7 @@ fn compare(floor: &Floor, naive: &Naive) {
         for symbol in 0..2_u16 {
             let question = Question::Account { trader: TraderId(trader), symbol: Symbol(symbol) };
             let Answer::Account(Account { bought, sold, paid, received }) = floor.answer(question) else {
-                panic!("an account")
+                unreachable!("an account")
             };
             let signed = |number: u128| i128::try_from(number).expect("a small number");
             let net = (signed(bought) - signed(sold), signed(received) - signed(paid));

@@ -86,7 +86,7 @@ impl<S: Server> Adapter<S> {
         passed.extend(condition.iter().map(|name| Bytes::from(name.clone().into_bytes())));
         passed.extend(gets.then_some(Bytes::from_static(b"GET")));
         let cost = paid(words);
-        self.has_room(std::slice::from_ref(&key), cost)?;
+        self.has_room(cost)?;
         let reply = self.send(&plain("SET", &passed), std::slice::from_ref(&key));
         let wrote = match (&reply, gets, condition.as_deref()) {
             (Reply::Error(_), _, _) => false,
@@ -107,7 +107,7 @@ impl<S: Server> Adapter<S> {
         let unit = unit(row.name).ok_or(SYNTAX)?;
         let at = self.ahead(unit, &word(words, 2))?;
         let cost = paid(words);
-        self.has_room(std::slice::from_ref(&key), cost)?;
+        self.has_room(cost)?;
         let reply = self.send(&plain("SET", &[key.clone(), value]), std::slice::from_ref(&key));
         self.keys.charge(&key, cost);
         self.decide(&key, Deadline::At(at));
@@ -193,7 +193,7 @@ impl<S: Server> Adapter<S> {
             return Err(SYNTAX);
         }
         let kept = self.keys.get(&from).unwrap_or_default();
-        self.has_room(&[from.clone(), to.clone()], kept.charged)?;
+        self.has_room(kept.charged)?;
         let reply = self.send(words, &[from.clone(), to.clone()]);
         if reply == Reply::Integer(1) {
             self.keys.ends(&to, kept.deadline);

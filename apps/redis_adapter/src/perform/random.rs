@@ -57,6 +57,7 @@ impl<S: Server> Adapter<S> {
             let named: Vec<Bytes> = [key.clone()].into_iter().chain(some.iter().cloned()).collect();
             self.send(&plain("SREM", &named), std::slice::from_ref(&key));
         }
+        self.keys.is_above(&key);
         Ok(match count {
             Some(_) => Reply::array(chosen),
             None => chosen.into_iter().next().map_or(Reply::Null, Reply::Bulk),

@@ -129,7 +129,7 @@ impl Inner {
             "HSET" | "HDEL" | "HGETALL" | "HKEYS" => self.hash(&name, behind),
             "ZADD" | "ZREM" | "ZRANGE" => self.sorted(&name, behind),
             "XADD" | "XRANGE" | "XINFO" | "XSETID" | "XDEL" => self.stream(&name, behind),
-            other => panic!("the model does not know {other}"),
+            other => unreachable!("the model does not know {other}"),
         }
     }
 
@@ -327,14 +327,13 @@ impl Inner {
                 return Reply::Array(fields.into_iter().chain(named).collect());
             }
             "XSETID" => {
-                last = id(&words[1], last).expect("an id");
+                let Some(new) = id(&words[1], last) else { return Reply::refused("ERR Invalid stream ID") };
+                last = new;
                 Reply::OK
             }
             "XDEL" => {
                 let before = entries.len();
-                for word in &words[1..] {
-                    entries.remove(&id(word, last).expect("an id"));
-                }
+                entries.retain(|entry, _| !words[1..].iter().any(|word| id(word, last) == Some(*entry)));
                 Reply::Integer((before - entries.len()) as i64)
             }
             _ => {
