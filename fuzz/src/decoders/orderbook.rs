@@ -3,7 +3,9 @@
 use synod_crypto::Hash;
 use synod_machine::Wall;
 use synod_machine::broadcast::Position;
-use synod_orderbook::{Answer, Book, Code, Config, Lots, Operation, Order, Pricing, Reply, Side, Symbol, Ticks};
+use synod_orderbook::{
+    Answer, Book, Code, Config, Lots, Operation, Order, Pricing, Reply, Side, Symbol, Ticks,
+};
 use synod_service::{App, At, Replies, Request};
 use synod_wire::{Bytes, Draw, Drawn, Limits, Wire};
 
@@ -100,7 +102,9 @@ pub fn orders(bytes: &[u8]) {
     for (position, piece) in (1..).zip(pieces.iter().take(64)) {
         let operation = of(piece, position);
         let reply = execute(&mut book, position, u64::from(piece[3] % 7), &operation.encode());
-        let Ok(reply) = Reply::decode(reply, &Limits::default()) else { unreachable!("the book's own reply") };
+        let Ok(reply) = Reply::decode(reply, &Limits::default()) else {
+            unreachable!("the book's own reply")
+        };
         book.invariants();
         if let Operation::Place(Order { side, pricing: Pricing::Limit(limit), .. }) = operation {
             let fair = |price: Ticks| if side == Side::Buy { price <= limit } else { price >= limit };

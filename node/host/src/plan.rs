@@ -105,8 +105,7 @@ fn hotstuff<P: App + 'static>(
     };
     let (genesis, node, own) = (&setup.genesis, &setup.node, setup.own);
     let config = settings::executor(genesis, node, own, app);
-    let executor =
-        Host::<Executor<P>>::open(host(setup, EXECUTOR), config, executor_log).map_err(damaged)?;
+    let executor = Host::<Executor<P>>::open(host(setup, EXECUTOR), config, executor_log).map_err(damaged)?;
     let resume = executor.machine().resume_position();
     let config = settings::replica(genesis, node, own, resume)?;
     let replica = Host::<Replica>::open(host(setup, REPLICA), config, replica_log).map_err(damaged)?;

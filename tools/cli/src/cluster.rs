@@ -107,8 +107,7 @@ fn genesis_of(
     let mut parameters = Parameters::defaults(Rules::Chain2Order, members.len());
     adjust(&mut parameters);
     let drill = purpose == Purpose::Drill;
-    let cluster =
-        Cluster { name: name.to_owned(), protocol: Protocol::Hotstuff, app: app.to_owned(), drill };
+    let cluster = Cluster { name: name.to_owned(), protocol: Protocol::Hotstuff, app: app.to_owned(), drill };
     let genesis = Genesis::build(cluster, parameters, members, Vec::new())?;
     // What is written must be readable: names come from the command line, and only the reader checks their form.
     Genesis::parse(GENESIS_FILE, &genesis.to_toml())

@@ -31,10 +31,6 @@ pub(crate) fn found_book(
 ///
 /// # Errors
 /// SYN-1105 for members that make no cluster.
-pub(crate) fn book_genesis(
-    name: &str,
-    purpose: Purpose,
-    members: Vec<Member>,
-) -> Result<Genesis, SynError> {
+pub(crate) fn book_genesis(name: &str, purpose: Purpose, members: Vec<Member>) -> Result<Genesis, SynError> {
     genesis_of((name, BOOK), purpose, members, &|_| {})
 }

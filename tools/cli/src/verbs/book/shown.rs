@@ -44,7 +44,9 @@ const fn side(side: Side) -> &'static str {
 pub(super) fn refusal(refused: Code, operation: &Operation) -> Option<SynError> {
     let problem = word(refused);
     Some(match refused {
-        Code::Resting | Code::Filled | Code::Ended | Code::Waiting | Code::Cancelled | Code::Killed => return None,
+        Code::Resting | Code::Filled | Code::Ended | Code::Waiting | Code::Cancelled | Code::Killed => {
+            return None;
+        }
         Code::NoOrder => match operation {
             Operation::Cancel(request) | Operation::Replace { request, .. } => unknown_order(*request),
             _ => unknown_order(0),
@@ -111,20 +113,27 @@ pub(super) fn answer(answer: &Answer, symbol: u16) -> Result<Report, SynError> {
                 numbers.into_iter().map(Value::from).chain([side(trade.taker).into()]).collect()
             });
             let columns = ["number", "position", "time_ms", "price", "lots", "taker"];
-            Report::new("synod-tape/1")
-                .field("symbol", symbol)
-                .field("forgotten", *lost)
-                .list("trades", &columns, rows.collect())
+            Report::new("synod-tape/1").field("symbol", symbol).field("forgotten", *lost).list(
+                "trades",
+                &columns,
+                rows.collect(),
+            )
         }
         Answer::Feed { lost, changes } => {
             let rows = changes.iter().map(|change| {
                 let level = change.level;
-                vec![change.number.into(), side(change.side).into(), level.price.0.into(), level.lots.0.into()]
+                vec![
+                    change.number.into(),
+                    side(change.side).into(),
+                    level.price.0.into(),
+                    level.lots.0.into(),
+                ]
             });
-            Report::new("synod-feed/1")
-                .field("symbol", symbol)
-                .field("forgotten", *lost)
-                .list("changes", &["number", "side", "price", "lots"], rows.collect())
+            Report::new("synod-feed/1").field("symbol", symbol).field("forgotten", *lost).list(
+                "changes",
+                &["number", "side", "price", "lots"],
+                rows.collect(),
+            )
         }
         Answer::Events { lost, events } => Report::new("synod-events/1").field("forgotten", *lost).list(
             "events",

@@ -4,7 +4,6 @@
 //! a request is written down before it is sent: a request is sent once, and none has the number of another.
 
 use crate::cluster::unwritable;
-use crate::context::client_addresses;
 use crate::exit::bug;
 use crate::serve::{client, client_setup};
 use crate::session::{Session, home, no_context};
@@ -86,7 +85,10 @@ impl Trader {
         let lock = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let lock = lock.map_err(|error| unwritable(&path, &error))?;
         lock.try_lock().map_err(|_| {
-            SynError::of(code::DATA_DIR_LOCKED, &[("directory", &home.display().to_string()), ("pid", "another")])
+            SynError::of(
+                code::DATA_DIR_LOCKED,
+                &[("directory", &home.display().to_string()), ("pid", "another")],
+            )
         })?;
         let kept = match load(&home, &genesis)? {
             Some(kept) => kept,
@@ -117,12 +119,15 @@ impl Trader {
     ///
     /// # Errors
     /// The code of a rejection; SYN-3501 if the outcome is unknown.
-    pub(super) fn send(&mut self, session: &Session, operation: &Operation) -> Result<(u64, Reply), SynError> {
+    pub(super) fn send(
+        &mut self,
+        session: &Session,
+        operation: &Operation,
+    ) -> Result<(u64, Reply), SynError> {
         self.kept.last += 1;
         self.write()?;
         let request = self.kept.last;
         let setup = client_setup(&self.genesis, "verified", NodeId(0), 1);
-        assert_eq!(setup.addresses.len(), client_addresses(&self.genesis).len(), "every member is asked");
         let client = ClusterClient::connect_as(&setup, self.identity(request)?)?;
         let patience = session.timeout.unwrap_or(PATIENCE);
         let outcome = wait(&client, operation, Mode::Ordered, patience);
