@@ -196,7 +196,7 @@ impl Served {
                     .into_iter()
                     .find(|(_, address)| address.is_some())
             {
-                let (is_chop, app) = (genesis.chop().is_some(), &genesis.cluster().app);
+                let (is_chop, app) = (genesis.chop().is_some(), genesis.cluster().app.as_str());
                 let of = if is_chop { "a server of chopchop" } else { app };
                 let second = if is_chop { "cluster.protocol" } else { "cluster.app" };
                 let what = format!("{key} is on, and no gateway stands in front of {of}");

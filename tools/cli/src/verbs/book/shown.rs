@@ -75,7 +75,7 @@ fn no_symbol(symbol: u16) -> SynError {
 }
 
 pub(super) fn reply(request: u64, reply: &Reply) -> Report {
-    let fills = reply.fills().iter().map(|fill| vec![fill.price.0.into(), fill.lots.0.into()]);
+    let fills = reply.fills().iter().map(|fill| vec![Value::from(fill.price.0), Value::from(fill.lots.0)]);
     Report::new("synod-order/1")
         .field("order", request)
         .field("outcome", word(reply.code))
@@ -96,7 +96,12 @@ pub(super) fn answer(answer: &Answer, symbol: u16) -> Result<Report, SynError> {
         Answer::Depth(depth) => {
             let row = |way: Side| {
                 move |level: &Level| {
-                    vec![side(way).into(), level.price.0.into(), level.lots.0.into(), level.orders.into()]
+                    vec![
+                        Value::from(side(way)),
+                        level.price.0.into(),
+                        level.lots.0.into(),
+                        level.orders.into(),
+                    ]
                 }
             };
             let rows = depth.bids.iter().map(row(Side::Buy)).chain(depth.offers.iter().map(row(Side::Sell)));
@@ -123,7 +128,7 @@ pub(super) fn answer(answer: &Answer, symbol: u16) -> Result<Report, SynError> {
             let rows = changes.iter().map(|change| {
                 let level = change.level;
                 vec![
-                    change.number.into(),
+                    Value::from(change.number),
                     side(change.side).into(),
                     level.price.0.into(),
                     level.lots.0.into(),

@@ -75,7 +75,7 @@ impl Trader {
     /// Opens a trader's directory, which is made if there is none.
     ///
     /// # Errors
-    /// SYN-1101 for a directory that cannot be written; SYN-2007 while another process has it.
+    /// SYN-1101 for a directory that cannot be written; SYN-1112 while another process has it.
     pub(super) fn open(session: &Session, stated: Option<&Path>) -> Result<Self, SynError> {
         let genesis = genesis(session)?;
         let home = place(&genesis, stated)?;
