@@ -62,6 +62,7 @@ pub const TARGETS: &[&[Target]] = &[
     decoders::service::TARGETS,
     decoders::journal::TARGETS,
     decoders::kv::TARGETS,
+    decoders::orderbook::TARGETS,
     decoders::resp::TARGETS,
     decoders::http::TARGETS,
     decoders::config::TARGETS,

@@ -13,6 +13,7 @@ pub mod kv;
 pub mod ledger;
 pub mod link;
 pub mod merkle;
+pub mod orderbook;
 pub mod resp;
 pub mod service;
 pub mod vocabulary;

@@ -54,6 +54,8 @@ pub struct Identity {
     pub number: u64,
     /// The session of the earlier process. If the cluster has closed it meanwhile, nothing is sent.
     pub resume: Option<u64>,
+    /// The first number of its requests: 1, or behind those of earlier processes, which it does not ask for again.
+    pub first: u64,
 }
 
 impl Identity {
@@ -63,7 +65,7 @@ impl Identity {
     /// When the system has no randomness.
     #[must_use]
     pub fn draw() -> Self {
-        Self { key: Seed::new(random::bytes()), number: random::number(), resume: None }
+        Self { key: Seed::new(random::bytes()), number: random::number(), resume: None, first: 1 }
     }
 }
 
@@ -159,7 +161,7 @@ impl ClusterClient {
 }
 
 fn session(setup: &ClientSetup, identity: Identity, watch: &Arc<Watch>) -> Result<Session, SynError> {
-    let Identity { key: seed, number, resume } = identity;
+    let Identity { key: seed, number, resume, first } = identity;
     let roster = setup.genesis.roster();
     let trust = match setup.believe {
         Some(node) => Trust::Gateway(node),
@@ -167,6 +169,7 @@ fn session(setup: &ClientSetup, identity: Identity, watch: &Arc<Watch>) -> Resul
     };
     let mut config = ClientConfig::new(trust, setup.genesis.id(), seed.public(), number);
     config.resume = resume;
+    config.first = first;
     config.auth = authentication(&setup.genesis);
     config.nearest = setup.nearest;
     config.send = if setup.send_all { SendMode::All } else { SendMode::One };

@@ -11,7 +11,8 @@ use synod_machine::broadcast::Delivered;
 use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
 use synod_machine::{Condition, Queue, Unrecoverable};
 use synod_net::Deliveries;
-use synod_service::{Executor, ExecutorInput, ExecutorOutput};
+use synod_orderbook::Book;
+use synod_service::{App, Executor, ExecutorInput, ExecutorOutput};
 
 use crate::chop;
 use crate::drill::Signer;
@@ -71,7 +72,11 @@ pub(crate) fn lanes(genesis: &Genesis) -> u8 {
 pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) -> Result<Plan, SynError> {
     match setup.genesis.cluster().protocol {
         Protocol::Chopchop => chop::server::recover(setup, lanes, watch),
-        Protocol::Hotstuff => hotstuff(setup, lanes, watch),
+        Protocol::Hotstuff => match setup.genesis.cluster().app.as_str() {
+            "kv" => hotstuff(setup, lanes, watch, Kv::new(synod_kv::Config::default())),
+            "book" => hotstuff(setup, lanes, watch, Book::default()),
+            _ => Err(invalid("cluster.app names no application of this build")),
+        },
         Protocol::Astro => pay::recover(setup, lanes),
         _ => Err(invalid("cluster.protocol names no protocol of this build")),
     }
@@ -89,15 +94,18 @@ pub(crate) fn host(setup: &Setup, machine: u8) -> HostConfig {
 }
 
 /// Recovers the executor, then the replica that feeds it: the user's durable position comes first.
-fn hotstuff(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) -> Result<Plan, SynError> {
+fn hotstuff<P: App + 'static>(
+    setup: &Setup,
+    lanes: Vec<LaneLog>,
+    watch: &Arc<Watch>,
+    app: P,
+) -> Result<Plan, SynError> {
     let Ok::<[LaneLog; 2], _>([replica_log, executor_log]) = lanes.try_into() else {
         return Err(invalid("the journal has another number of lanes than the plan"));
     };
     let (genesis, node, own) = (&setup.genesis, &setup.node, setup.own);
-    let app = Kv::new(synod_kv::Config::default());
     let config = settings::executor(genesis, node, own, app);
-    let executor =
-        Host::<Executor<Kv>>::open(host(setup, EXECUTOR), config, executor_log).map_err(damaged)?;
+    let executor = Host::<Executor<P>>::open(host(setup, EXECUTOR), config, executor_log).map_err(damaged)?;
     let resume = executor.machine().resume_position();
     let config = settings::replica(genesis, node, own, resume)?;
     let replica = Host::<Replica>::open(host(setup, REPLICA), config, replica_log).map_err(damaged)?;

@@ -5,9 +5,11 @@
 //! an empty directory is refused with SYN-1109, so nothing is ever overwritten, and an interrupted call leaves
 //! nothing that looks finished.
 
+mod book;
 mod chop;
 mod pay;
 
+pub(crate) use book::{BOOK, book_genesis, found_book};
 pub(crate) use chop::{ChopPlan, chop_genesis, found_chop, join_chop};
 pub(crate) use pay::{Membership, found_pay, pay_genesis};
 
@@ -93,11 +95,11 @@ pub(crate) enum Purpose {
 /// # Errors
 /// SYN-1105 for members that make no cluster.
 pub(crate) fn genesis(name: &str, purpose: Purpose, members: Vec<Member>) -> Result<Genesis, SynError> {
-    genesis_with(name, purpose, members, &|_| {})
+    genesis_of((name, "kv"), purpose, members, &|_| {})
 }
 
-fn genesis_with(
-    name: &str,
+fn genesis_of(
+    (name, app): (&str, &str),
     purpose: Purpose,
     members: Vec<Member>,
     adjust: &dyn Fn(&mut Parameters),
@@ -105,8 +107,7 @@ fn genesis_with(
     let mut parameters = Parameters::defaults(Rules::Chain2Order, members.len());
     adjust(&mut parameters);
     let drill = purpose == Purpose::Drill;
-    let cluster =
-        Cluster { name: name.to_owned(), protocol: Protocol::Hotstuff, app: "kv".to_owned(), drill };
+    let cluster = Cluster { name: name.to_owned(), protocol: Protocol::Hotstuff, app: app.to_owned(), drill };
     let genesis = Genesis::build(cluster, parameters, members, Vec::new())?;
     // What is written must be readable: names come from the command line, and only the reader checks their form.
     Genesis::parse(GENESIS_FILE, &genesis.to_toml())
@@ -131,7 +132,7 @@ pub(crate) fn found_with(
     out: &Path,
     adjust: &dyn Fn(&mut Parameters),
 ) -> Result<Genesis, SynError> {
-    found_as(seats, out, &|members| genesis_with(name, purpose, members, adjust), &|_| Ok(()))
+    found_as(seats, out, &|members| genesis_of((name, "kv"), purpose, members, adjust), &|_| Ok(()))
 }
 
 /// Builds a whole cluster at `out` whose genesis `genesis` makes of the members, with new keys; `beside` puts more files there.
@@ -186,6 +187,9 @@ pub(crate) fn join(genesis: &Genesis, key: &NodeKey, out: &Path) -> Result<Seat,
     }
     if genesis.pay().is_some() {
         pay::payers(&mut seat);
+    }
+    if genesis.cluster().app == BOOK {
+        book::traders(&mut seat);
     }
     let staged = Staged::new(out)?;
     fill(&staged.path, &seat, genesis, key)?;

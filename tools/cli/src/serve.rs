@@ -175,7 +175,7 @@ pub(crate) fn client_setup(
 
 impl Served {
     /// Starts the member of `setup`, whose directory is `folder`, and serves its gateways until `stop`. In front of a
-    /// server of Chop Chop stand none: its clients speak to brokers.
+    /// server of Chop Chop stand none, for its clients speak to brokers, and none in front of an application without keys.
     ///
     /// # Errors
     /// The code of the file, port, key or journal that refused.
@@ -190,14 +190,17 @@ impl Served {
                 return Err(SynError::of(synod_config::code::RELATION_BROKEN, &values));
             }
             Arc::new(PaymentsOnly)
-        } else if genesis.chop().is_some() {
+        } else if genesis.chop().is_some() || genesis.cluster().app != "kv" {
             if let Some((key, _)) =
                 [("listen.http", &config.listen.http), ("listen.resp", &config.listen.resp)]
                     .into_iter()
                     .find(|(_, address)| address.is_some())
             {
-                let what = format!("{key} is on, and no gateway stands in front of a server of chopchop");
-                let values = [("first", key), ("second", "cluster.protocol"), ("problem", &*what)];
+                let (is_chop, app) = (genesis.chop().is_some(), genesis.cluster().app.as_str());
+                let of = if is_chop { "a server of chopchop" } else { app };
+                let second = if is_chop { "cluster.protocol" } else { "cluster.app" };
+                let what = format!("{key} is on, and no gateway stands in front of {of}");
+                let values = [("first", key), ("second", second), ("problem", &*what)];
                 return Err(SynError::of(synod_config::code::RELATION_BROKEN, &values));
             }
             Arc::new(Nobody)

@@ -36,6 +36,9 @@ pub struct ClientConfig {
     /// are given out from the first on once more, so the same commands must be submitted in the same order. If the
     /// cluster has closed it, nothing is sent, and every outcome is unknown.
     pub resume: Option<u64>,
+    /// The first number that is given out. Above 1 in a session whose smaller numbers an earlier run gave out: they are
+    /// not asked for again, and count as acknowledged.
+    pub first: u64,
     /// Whether items are signed.
     pub auth: ClientAuth,
     /// To whom it sends first.
@@ -67,6 +70,7 @@ impl ClientConfig {
             key,
             nonce,
             resume: None,
+            first: 1,
             auth: ClientAuth::Signed,
             send: SendMode::One,
             nearest,
@@ -84,6 +88,7 @@ impl ClientConfig {
     }
 
     pub(super) fn check(&self) {
+        assert!(self.first > 0, "numbers of requests begin with 1");
         assert!(BitWindow::is_size(self.window), "a session window is a power of two from 64 to 4096");
         assert!(self.trust.nodes().contains(self.nearest), "the nearest node is one of those asked");
     }

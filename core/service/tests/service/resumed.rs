@@ -37,6 +37,39 @@ fn what_is_asked_again_is_answered_again_and_not_done_again() {
 }
 
 #[test]
+fn a_later_run_goes_on_behind_the_numbers_of_an_earlier_one_and_asks_for_none_of_them() {
+    for first in [2, 3, 60] {
+        let (mut world, session, _) = counted(Setup::default());
+        world.resume_behind(0, session, first);
+        let more = world.submit(0, &["inc n"]);
+        world.run_until("the answer", |world| world.all_answered(0, &more));
+        assert_eq!(world.value(0, more[0]).as_deref(), Some("2"), "first number {first}");
+        let Outcome::Accepted { .. } = &world.guests[0].outcomes[&more[0]] else { unreachable!("accepted") };
+        let again = world.submit(0, &["inc n"]);
+        world.run_until("the answer", |world| world.all_answered(0, &again));
+        assert_eq!(world.value(0, again[0]).as_deref(), Some("3"), "first number {first}");
+        world.check_exactly_once();
+    }
+}
+
+#[test]
+fn a_number_that_an_earlier_run_gave_out_is_answered_as_it_was_then() {
+    let (mut world, session, first) = counted(Setup::default());
+    world.resume_behind(0, session, 2);
+    let more = world.submit(0, &["inc n"]);
+    world.run_until("the answer", |world| world.all_answered(0, &more));
+    // A run that lost count would ask for another command under the same number: it is not executed.
+    world.resume_behind(0, session, 2);
+    let other = world.submit(0, &["put n 77"]);
+    world.run_until("an outcome", |world| world.all_answered(0, &other));
+    assert!(matches!(first, Outcome::Accepted { .. }));
+    let reads = world.submit(0, &["get n"]);
+    world.run_until("the value", |world| world.all_answered(0, &reads));
+    assert_eq!(world.value(0, reads[0]).as_deref(), Some("2"));
+    world.check_exactly_once();
+}
+
+#[test]
 fn nothing_is_sent_in_place_of_a_session_that_was_closed() {
     let mut setup = Setup { clients: 2, ..Setup::default() };
     setup.limits.sessions.sessions_max = 1;

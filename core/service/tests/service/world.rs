@@ -155,27 +155,33 @@ impl World {
     }
 
     /// A client of this key and nonce from its start on.
-    fn client(&self, at: u32, own: &Keys, resume: Option<u64>) -> Client {
+    fn client(&self, at: u32, own: &Keys, resume: Option<u64>, first: u64) -> Client {
         let trust = Trust::Members(Weights::equal(self.setup.nodes));
         let mut config = ClientConfig::new(trust, CLUSTER, own.public(), u64::from(at));
         config.auth = self.setup.auth;
         config.window = self.setup.window;
         config.resume = resume;
+        config.first = first;
         let log = Log { condition: Condition::Fresh, records: &mut core::iter::empty() };
         Client::recover(config, log).expect("a client has no log")
     }
 
     /// A client starts again with its key and nonce, to ask for what it asked in this session.
     pub(crate) fn resume(&mut self, at: usize, session: u64) {
+        self.resume_behind(at, session, 1);
+    }
+
+    /// The same, whose first request has the number `first`.
+    pub(crate) fn resume_behind(&mut self, at: usize, session: u64, first: u64) {
         let own = keys(u8::try_from(100 + at).expect("few clients"));
         let number = u32::try_from(at).expect("few clients");
-        self.guests[at].machine = self.client(number, &own, Some(session));
+        self.guests[at].machine = self.client(number, &own, Some(session), first);
         self.guests[at].timers.clear();
     }
 
     fn add_guest(&mut self, at: u32) {
         let own = keys(u8::try_from(100 + at).expect("few clients"));
-        let machine = self.client(at, &own, None);
+        let machine = self.client(at, &own, None, 1);
         self.guests.push(Guest {
             machine,
             keys: own,

@@ -205,6 +205,31 @@ super::rows! { REQUESTS;
         ["a place at 2048 or above, or a colour of more than 24 bits"]
         "paint with `synod pixel paint`, which checks before it sends";
 
+    3321 SYMBOL_UNKNOWN "symbol_unknown" (Rejected, Some(409), Permanent)
+        "there is no symbol {symbol}"
+        ["the book has fewer symbols; they are numbered from 0"]
+        "name another symbol with --symbol";
+    3322 ORDER_UNKNOWN "order_unknown" (Rejected, Some(409), Permanent)
+        "order {order} is not open"
+        ["it was filled, cancelled or ended", "it is of another trader, whose --home is another"]
+        "`synod book events` says what became of it";
+    3323 ORDER_INVALID "order_invalid" (Rejected, Some(409), Permanent)
+        "the order cannot be: {problem}"
+        ["options that exclude each other, or a number out of range"]
+        "change the order; `synod book order --help` says what there is";
+    3324 WOULD_TRADE "would_trade" (Rejected, Some(409), Temporary)
+        "the post-only order would trade at once"
+        ["an order on the other side is at its price or better"]
+        "`synod book depth` says the best prices; choose another price";
+    3325 BOOK_FULL "book_full" (Rejected, Some(409), Temporary)
+        "{what} has as many open orders as it may"
+        ["orders rest or wait up to the bounds of the book"]
+        "cancel orders, or wait until some are filled";
+    3326 TOO_DEEP "too_deep" (Rejected, Some(409), Temporary)
+        "it takes too many looks at orders to say whether this one can be filled wholly"
+        ["more small orders than one operation may look at stand in front"]
+        "send it without --all-or-none or fill-or-kill, or a smaller one";
+
     3401 NO_QUORUM "no_quorum" (NoQuorum, Some(503), Temporary)
         "no quorum: {have} of {need} members answer, missing {names}"
         ["members are down or cut off"]

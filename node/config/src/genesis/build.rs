@@ -29,7 +29,7 @@ impl Protocol {
     #[must_use]
     pub fn apps(self) -> &'static [&'static str] {
         match self {
-            Self::Hotstuff => &["kv"],
+            Self::Hotstuff => &["kv", "book"],
             Self::Chopchop => &super::chop::APPS,
             Self::Astro => &["ledger"],
         }

@@ -54,7 +54,8 @@ pub(crate) struct KindOptions {
     /// How the cluster orders.
     #[arg(long, value_enum, visible_alias = "protocol", value_name = "KIND")]
     pub(crate) kind: Option<Kind>,
-    /// What a cluster of chopchop executes; payments if nothing is said.
+    /// What the cluster executes: book with hotstuff, the others with chopchop. If nothing is said, kv with hotstuff and
+    /// payments with chopchop.
     #[arg(long, value_enum)]
     pub(crate) app: Option<App>,
     /// Number of brokers of a cluster of chopchop, named b0, b1, ...; 1 if nothing is said.
@@ -80,7 +81,7 @@ pub(crate) enum Kind {
     Astro,
 }
 
-/// An application of Chop Chop.
+/// An application that is not the only one of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum App {
     /// Accounts and transfers.
@@ -89,6 +90,8 @@ pub(crate) enum App {
     Auction,
     /// A board that clients paint.
     Pixels,
+    /// An order book.
+    Book,
 }
 
 impl KindOptions {
@@ -107,8 +110,12 @@ impl KindOptions {
     /// SYN-1001 for options of Chop Chop without it.
     pub(crate) fn is_chop(&self) -> Result<bool, SynError> {
         let is_chop = self.kind == Some(Kind::Chopchop);
-        if !is_chop && (self.app.is_some() || self.brokers.is_some()) {
-            return Err(usage("--app and --brokers need --kind chopchop"));
+        if self.is_book() && self.protocol() != Protocol::Hotstuff {
+            let why = "an operation of chopchop is eight bytes and its reply one: no order fits";
+            return Err(usage("--app book needs --kind hotstuff").because(why));
+        }
+        if !is_chop && (self.brokers.is_some() || self.app.is_some() && !self.is_book()) {
+            return Err(usage("--brokers, and any --app but book, need --kind chopchop"));
         }
         Ok(is_chop)
     }
@@ -138,9 +145,15 @@ impl KindOptions {
         if self.kind == Some(Kind::Chopchop) { self.brokers.unwrap_or(1) } else { 0 }
     }
 
+    /// Whether it runs an order book.
+    pub(crate) fn is_book(&self) -> bool {
+        self.app == Some(App::Book)
+    }
+
     /// The application by its name.
     pub(crate) const fn app(&self) -> &'static str {
         match self.app {
+            Some(App::Book) => cluster::BOOK,
             None | Some(App::Payments) => "payments",
             Some(App::Auction) => "auction",
             Some(App::Pixels) => "pixels",
@@ -228,7 +241,11 @@ impl Arguments {
                 cluster::found_pay((self.name(), Purpose::Service), &seats, &membership, &self.out)?;
             return Ok(self.described(&genesis));
         }
-        let genesis = cluster::found(self.name(), Purpose::Service, &seats, &self.out)?;
+        let genesis = if self.kind.is_book() {
+            cluster::found_book(self.name(), Purpose::Service, &seats, &self.out)?
+        } else {
+            cluster::found(self.name(), Purpose::Service, &seats, &self.out)?
+        };
         Ok(self.described(&genesis))
     }
 
@@ -282,6 +299,8 @@ impl Arguments {
             let members = members.into_iter().map(plain).collect();
             if self.kind.protocol() == Protocol::Astro {
                 cluster::pay_genesis(self.name(), Purpose::Service, members, &self.kind.membership())?
+            } else if self.kind.is_book() {
+                cluster::book_genesis(self.name(), Purpose::Service, members)?
             } else {
                 cluster::genesis(self.name(), Purpose::Service, members)?
             }

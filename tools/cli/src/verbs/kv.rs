@@ -13,6 +13,7 @@ use crate::session::{Session, usage};
 use clap::{Args, Subcommand, ValueEnum};
 use shown::{failed, text};
 use store::Store;
+pub(crate) use store::runs_keys;
 use synod_config::{Exit, SynError, code};
 use synod_host::{Mode, Operation};
 use synod_kv::operation::{Range, write_range};

@@ -3,6 +3,7 @@
 
 mod auction;
 mod bench;
+mod book;
 mod broker;
 mod chaos;
 mod client;
@@ -66,6 +67,7 @@ verbs! {
     Payments payments;
     Auction auction;
     Pixel pixel;
+    Book book;
     Demo demo;
     Proxy proxy;
     Up up;

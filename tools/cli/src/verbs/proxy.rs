@@ -68,6 +68,7 @@ impl Arguments {
 
     async fn serve(self, session: &Session) -> Done {
         let genesis = crate::context::genesis_of(session, self.genesis.as_deref())?;
+        super::kv::runs_keys(&genesis, "proxy")?;
         let setup = ClientSetup {
             send_all: self.send == Send::All,
             ..client_setup(&genesis, "verified", NodeId(0), usize::from(self.sessions))

@@ -174,6 +174,8 @@ impl Arguments {
             let seats = claim.as_ref().map_or_else(|| local_seats(count, base), |c| Ok(c.seats.clone()))?;
             let genesis = if protocol == Protocol::Astro {
                 cluster::found_pay((&self.name, Purpose::Drill), &seats, &self.kind.membership(), directory)?
+            } else if self.kind.is_book() {
+                cluster::found_book(&self.name, Purpose::Drill, &seats, directory)?
             } else {
                 cluster::found(&self.name, Purpose::Drill, &seats, directory)?
             };

@@ -2,6 +2,7 @@
 #![expect(clippy::panic, reason = "a test says what it saw and fails")]
 
 mod bench;
+mod book;
 mod chop;
 mod clusters;
 mod customers;

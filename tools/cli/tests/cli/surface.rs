@@ -1,5 +1,6 @@
 //! The tree as users meet it: help, examples, pipes, completions, manual, speed.
 
+use crate::book::OF_BOOK;
 use crate::chop::{OF_AUCTION, OF_CHOP, OF_PIXELS};
 use crate::live::{ATTACKED, ON_A_CLUSTER, RUNS};
 use crate::members::OF_MEMBERS;
@@ -26,7 +27,7 @@ fn outcome(verb: &str) -> i32 {
 
 /// Whether the example of a verb needs a cluster, with which another test runs it.
 fn is_live(verb: &str) -> bool {
-    [ON_A_CLUSTER, RUNS, ATTACKED, OF_CHOP, OF_AUCTION, OF_PIXELS, OF_PAY, OF_MEMBERS]
+    [ON_A_CLUSTER, RUNS, ATTACKED, OF_CHOP, OF_AUCTION, OF_PIXELS, OF_BOOK, OF_PAY, OF_MEMBERS]
         .iter()
         .any(|verbs| verbs.contains(&verb))
 }

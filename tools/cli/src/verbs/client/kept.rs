@@ -64,7 +64,7 @@ impl Kept {
     pub(super) fn identity(&self) -> Result<Identity, SynError> {
         let key = unhex(&self.key).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
         let key = key.ok_or_else(|| damaged("its key is not 32 bytes"))?;
-        Ok(Identity { key: Seed::new(key), number: self.number, resume: None })
+        Ok(Identity { key: Seed::new(key), number: self.number, resume: None, first: 1 })
     }
 
     /// Keeps it under its id.

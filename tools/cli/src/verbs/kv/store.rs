@@ -5,7 +5,7 @@ use crate::serve::client;
 use crate::session::{Session, no_context};
 use std::sync::Arc;
 use std::time::Duration;
-use synod_config::{SynError, code};
+use synod_config::{Genesis, Protocol, SynError, code};
 use synod_host::{ClusterClient, Mode, Operation, Outcome};
 use synod_kv::Reply;
 use synod_kv::operation::write_fetch;
@@ -21,6 +21,20 @@ pub(super) struct Store {
     pub(super) reads: Mode,
 }
 
+/// Refuses what speaks of keys at a cluster that runs something else.
+///
+/// # Errors
+/// SYN-3003 for such a cluster.
+pub(crate) fn runs_keys(genesis: &Genesis, verb: &str) -> Result<(), SynError> {
+    let stated = genesis.cluster();
+    // What is no session of keys under another protocol is refused where the session is opened.
+    if stated.protocol != Protocol::Hotstuff || stated.app == "kv" {
+        return Ok(());
+    }
+    let runs = format!("the cluster {} runs {} over {}", stated.name, stated.app, stated.protocol.as_str());
+    Err(SynError::of(code::UNSUPPORTED, &[("verb", verb)]).because(runs))
+}
+
 impl Store {
     /// Opens a session with the cluster of the context.
     ///
@@ -28,6 +42,7 @@ impl Store {
     /// SYN-1001 without a context; those of its genesis.
     pub(super) fn open(session: &Session, reads: Mode) -> Result<Self, SynError> {
         let genesis = crate::context::genesis(session)?.ok_or_else(no_context)?;
+        runs_keys(&genesis, "kv")?;
         let client = client(&genesis, "verified", NodeId(0), 1)?;
         Ok(Self { client, deadline: session.timeout.unwrap_or(PATIENCE), reads })
     }

@@ -1,0 +1,5 @@
+//! Formats of what is kept.
+
+use crate::snapshot::Header;
+
+synod_wire::conformance!(Header);

@@ -1,0 +1,6 @@
+//! What the adapter promises, in front of a model server.
+
+mod commands;
+mod floor;
+mod model;
+mod replicas;
