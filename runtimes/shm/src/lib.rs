@@ -37,21 +37,39 @@
 //! # Ok::<(), synod_shm::Error>(())
 //! ```
 
+mod connector;
 mod doorbell;
 mod error;
 pub mod flag;
+mod frames;
 pub mod hand;
+mod jobs;
+mod lanes;
+pub mod line;
+mod mailbox;
 mod map;
 mod memfd;
+mod neighbours;
 mod placement;
 pub mod poll;
+pub mod porter;
 pub mod registers;
+mod running;
+mod station;
 
-pub use doorbell::{Button, Doorbell, Look, TAKEN_MAX, Woken};
+pub use connector::{Connector, Deliveries, Observer, Silent};
+pub use doorbell::{Button, Doorbell, Look, Ropes, TAKEN_MAX, Woken};
 pub use error::Error;
 pub use hand::{Door, Hand, Kind, Label};
+pub use jobs::Crypto;
+pub use lanes::{Fatal, Keeper, Lanes, keep};
+pub use mailbox::{Busy, Handle, INPUTS_MAX};
 pub use map::{Shown, Written};
 pub use memfd::{Agreed, Memfd, offer, see};
+pub use neighbours::introduce;
 pub use placement::{Placement, Rest, TooFewCores, cores};
 pub use poll::{Clock, Monotonic, Polled, Poller, Progress};
+pub use porter::{Neighbour, Neighbourhood, Porter};
 pub use registers::{Registers, RegistersConfig};
+pub use running::{Running, poller};
+pub use station::{Builder, DRAIN_MAX, Hosting, Memory, Station};
