@@ -223,6 +223,14 @@ impl Hand {
         Ok(Self(socket))
     }
 
+    /// Waits for messages as long as the peer lives; one that is sent must still be taken within [`WAIT_MAX`].
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn patient(&self) -> Result<(), Error> {
+        sockopt::set_socket_timeout(&self.0, Timeout::Recv, None).map_err(Error::of("SO_RCVTIMEO"))
+    }
+
     /// The socket, to be held for as long as this side lives.
     #[must_use]
     pub fn into_life(self) -> OwnedFd {

@@ -15,6 +15,7 @@ use synod_wire::Bytes;
 
 use crate::doorbell::Button;
 use crate::line::Line;
+use crate::station::Memory;
 
 /// Inputs of one machine that wait.
 pub const INPUTS_MAX: u32 = 4_096;
@@ -27,6 +28,7 @@ pub(crate) enum Mail {
     Snapshot { slot: usize },
     Readmit { slot: usize },
     Joined(Box<Line>),
+    Memory { slot: usize, node: NodeId, memory: Memory },
     Reset(NodeId),
 }
 
@@ -143,6 +145,13 @@ impl Handle {
             let room = gauge.room.load(Ordering::Relaxed).min(INPUTS_MAX);
             room.saturating_sub(gauge.inputs.load(Ordering::Relaxed))
         })
+    }
+
+    /// Tells what became of a memory node, as a machine reaches it. What does not fit what is there is ignored.
+    pub fn memory(&self, machine: u8, node: NodeId, memory: Memory) {
+        if let Some((slot, _)) = self.0.slot(machine) {
+            self.0.push(Mail::Memory { slot, node, memory });
+        }
     }
 
     /// Breaks the link to a peer, which comes up again by itself.

@@ -76,7 +76,8 @@ impl Gate {
         self.bytes
     }
 
-    fn open(&self) -> bool {
+    /// Whether nothing has to wait.
+    pub(super) fn open(&self) -> bool {
         self.issued <= self.durable && self.held.is_empty()
     }
 }

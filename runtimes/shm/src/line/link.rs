@@ -9,7 +9,6 @@ use rustix::net::RecvFlags;
 use synod_machine::Link;
 use synod_quorum::NodeId;
 use synod_tail::{Fence, Words};
-use synod_wire::Bytes;
 
 use super::inlet::{Came, Inlet, publish};
 use super::outlet::{Outlet, Sent};
@@ -104,7 +103,7 @@ impl Line {
 
     /// Sends a frame by the outgoing queue at this place. A link that is down drops it.
     #[inline]
-    pub(crate) fn send(&mut self, place: usize, body: &Bytes) -> Sent {
+    pub(crate) fn send(&mut self, place: usize, body: &[u8]) -> Sent {
         if !self.up {
             return Sent::Dropped;
         }

@@ -59,7 +59,7 @@ impl Outlet {
     }
 
     #[inline]
-    pub(crate) fn send(&mut self, generation: u32, body: &Bytes, theirs: &Shown) -> Sent {
+    pub(crate) fn send(&mut self, generation: u32, body: &[u8], theirs: &Shown) -> Sent {
         match self {
             Self::Ring { writer, queue } => {
                 match writer.send(Header { queue: *queue, epoch: generation }, body) {
@@ -107,16 +107,22 @@ impl Outlet {
 }
 
 impl Outgoing {
-    fn send(&mut self, generation: u32, body: &Bytes, theirs: &Shown) -> Sent {
-        if self.backlog.len() >= self.depth || self.bytes > BACKLOG_BYTES_MAX {
-            self.flush(generation, theirs);
-        }
-        if self.backlog.len() >= self.depth || self.bytes > BACKLOG_BYTES_MAX {
+    fn send(&mut self, generation: u32, body: &[u8], theirs: &Shown) -> Sent {
+        self.flush(generation, theirs);
+        let mut rest = body;
+        if self.backlog.is_empty() {
+            self.writer.acknowledge(theirs.load(self.acknowledged));
+            match self.writer.put(generation, body) {
+                pipe::Put::Whole => return Sent::Taken,
+                // What was begun has to be ended, whatever waits.
+                pipe::Put::Part(bytes) => rest = body.get(bytes..).unwrap_or_default(),
+                pipe::Put::Full => {}
+            }
+        } else if self.backlog.len() >= self.depth || self.bytes > BACKLOG_BYTES_MAX {
             return if self.full == Full::Reset { Sent::Overflowed } else { Sent::Dropped };
         }
-        self.bytes += body.len() as u64;
-        self.backlog.push_back(body.clone());
-        self.flush(generation, theirs);
+        self.bytes += rest.len() as u64;
+        self.backlog.push_back(Bytes::copy_from_slice(rest));
         Sent::Taken
     }
 

@@ -162,6 +162,9 @@ impl Builder {
         let plan = plan(&hostings, for_guests)?;
         let mailbox = Mailbox::new(hostings.iter().map(|hosting| hosting.number), bell.button()?);
         let count = hostings.len();
+        for (hosting, (_, gauge)) in hostings.iter().zip(&mailbox.gauges) {
+            gauge.room.store(hosting.hosted.room(), std::sync::atomic::Ordering::Relaxed);
+        }
         let lanes = match lanes {
             Some(lanes) => lanes.open(count, &mailbox, fatal)?,
             None => (0..count).map(|_| Lane::volatile()).collect(),

@@ -109,7 +109,16 @@ impl Desk<'_> {
 impl Platform for Desk<'_> {
     #[inline]
     fn send(&mut self, to: To, queue: Queue, body: Bytes) {
-        self.lines.send(to, self.first + usize::from(queue.0), &body);
+        self.send_slice(to, queue, &body);
+    }
+
+    fn copies(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn send_slice(&mut self, to: To, queue: Queue, body: &[u8]) {
+        self.lines.send(to, self.first + usize::from(queue.0), body);
     }
 
     #[inline]

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use synod_machine::{Link, To};
 use synod_quorum::NodeId;
-use synod_wire::Bytes;
 
 use crate::line::Line;
 use crate::line::Sent;
@@ -28,7 +27,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     #[inline]
-    pub(crate) fn send(&mut self, to: To, place: usize, body: &Bytes) {
+    pub(crate) fn send(&mut self, to: To, place: usize, body: &[u8]) {
         match to {
             To::Node(node) => self.send_one(node, place, body),
             To::Set(set) => set.iter().for_each(|node| self.send_one(node, place, body)),
@@ -36,7 +35,7 @@ impl Lines {
     }
 
     #[inline]
-    fn send_one(&mut self, node: NodeId, place: usize, body: &Bytes) {
+    fn send_one(&mut self, node: NodeId, place: usize, body: &[u8]) {
         let Some(line) = self.places.get(&node).and_then(|at| self.all.get_mut(*at)) else { return };
         if line.send(place, body) == Sent::Overflowed {
             self.trouble.push((node, Trouble::Break));

@@ -252,6 +252,11 @@ impl Station {
                 }
             }
             Mail::Joined(line) => self.join(*line),
+            Mail::Memory { slot, node, memory } => {
+                let taken =
+                    self.parts.slots.get_mut(slot).is_some_and(|slot| slot.memories.change(node, memory));
+                tracing::debug!(%node, taken, "a memory node changed");
+            }
             Mail::Reset(peer) => {
                 if self.lines.get_mut(peer).is_some_and(Line::reset) {
                     self.changes.push((peer, Link::Down));
