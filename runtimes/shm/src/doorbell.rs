@@ -23,6 +23,8 @@ use crate::flag::{STATUS_WORDS, Sleeper, Watcher};
 use crate::map::{Shown, Written};
 use crate::memfd::{Agreed, offer, see};
 
+/// Cords that wait for their receiver's next sleep.
+pub const CORDS_MAX: usize = 256;
 /// Bytes taken from a cord at a wake-up.
 pub const TAKEN_MAX: usize = 64;
 
@@ -80,7 +82,15 @@ impl Ropes {
         let flags = SocketFlags::CLOEXEC;
         let (own, other) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
             .map_err(Error::of("socketpair"))?;
-        self.0.new.lock().unwrap_or_else(PoisonError::into_inner).push(own);
+        let mut new = self.0.new.lock().unwrap_or_else(PoisonError::into_inner);
+        if new.len() >= CORDS_MAX {
+            // A receiver that never sleeps takes none; those whose senders have gone are not kept for it.
+            new.retain(still_open);
+        }
+        if new.len() >= CORDS_MAX {
+            return Err(Error::Plan("a bell has at most 256 cords that were not taken yet"));
+        }
+        new.push(own);
         Ok(other)
     }
 

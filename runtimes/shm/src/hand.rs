@@ -73,10 +73,13 @@ pub enum Kind {
     Retired,
     /// Nothing: what was asked for is not there yet, or never.
     Refused,
+    /// Nothing: how a memory node is, asked or told: `node` members are connected, `epoch` is the oldest, `words`
+    /// says how many regions there are.
+    Report,
 }
 
 impl Kind {
-    const ALL: [(u8, Self); 12] = [
+    const ALL: [(u8, Self); 13] = [
         (1, Self::Own),
         (2, Self::Region),
         (3, Self::Ring),
@@ -89,6 +92,7 @@ impl Kind {
         (10, Self::Want),
         (11, Self::Retired),
         (12, Self::Refused),
+        (13, Self::Report),
     ];
 
     fn code(self) -> u8 {
@@ -102,7 +106,13 @@ impl Kind {
     const fn descriptors(self) -> usize {
         match self {
             Self::Own | Self::Region | Self::Ring | Self::Status | Self::Cord | Self::Page => 1,
-            Self::Mapped | Self::Hello | Self::Done | Self::Want | Self::Retired | Self::Refused => 0,
+            Self::Mapped
+            | Self::Hello
+            | Self::Done
+            | Self::Want
+            | Self::Retired
+            | Self::Refused
+            | Self::Report => 0,
         }
     }
 }
@@ -310,6 +320,12 @@ fn socket() -> Result<OwnedFd, Error> {
 fn uid_of(socket: &impl AsFd) -> Result<u32, Error> {
     let peer = sockopt::socket_peercred(socket).map_err(Error::of("SO_PEERCRED"))?;
     Ok(peer.uid.as_raw())
+}
+
+/// The user that this process runs under, as peers see it.
+#[must_use]
+pub fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// A connected pair of sockets as [`Hand::over`] takes them, for a child process or a test.

@@ -149,7 +149,11 @@ fn serve(office: &Arc<Office>, door: Option<&Door>, neighbours: &[Neighbour], st
         if let Some(door) = door.filter(|_| polled.get(1).is_some_and(|door| !door.revents().is_empty())) {
             match door.accept() {
                 Ok((hand, uid)) => let_in(office, hand, uid),
-                Err(error) => office.observer.refused(&error),
+                Err(error) => {
+                    office.observer.refused(&error);
+                    // Such as no descriptor left: whoever waits at the door is not to be looked at without a pause.
+                    let _ = poll(&mut [PollFd::new(stopped, PollFlags::IN)], Some(&again));
+                }
             }
         }
     }

@@ -136,16 +136,7 @@ impl Regions {
     /// What it holds now.
     #[must_use]
     pub fn status(&self) -> RegionsStatus {
-        let page = rustix::param::page_size() as u64;
-        let table = self.office.table();
-        let each = (u64::from(self.office.words) * 8).next_multiple_of(page);
-        RegionsStatus {
-            boot: self.office.config.boot,
-            oldest: table.oldest,
-            regions: table.regions.len(),
-            bytes: each * table.regions.len() as u64,
-            members: table.here.iter().filter(|here| **here).count(),
-        }
+        self.office.status()
     }
 }
 
@@ -182,7 +173,8 @@ fn serve(office: &Arc<Office>, door: &Door, stopped: &OwnedFd) {
 /// Serves a caller on a thread of its own, if it runs under a member's user and there is room.
 fn let_in(office: &Arc<Office>, hand: Hand, uid: u32) {
     let own = Arc::clone(office);
-    if !office.config.uids.contains(&uid) {
+    let may_ask = uid == rustix::process::geteuid().as_raw();
+    if !may_ask && !office.config.uids.contains(&uid) {
         tracing::warn!(uid, "a caller that is no member");
         return;
     }
@@ -241,8 +233,37 @@ impl Office {
         }
     }
 
+    fn status(&self) -> RegionsStatus {
+        let page = rustix::param::page_size() as u64;
+        let table = self.table();
+        let each = (u64::from(self.words) * 8).next_multiple_of(page);
+        RegionsStatus {
+            boot: self.config.boot,
+            oldest: table.oldest,
+            regions: table.regions.len(),
+            bytes: each * table.regions.len() as u64,
+            members: table.here.iter().filter(|here| **here).count(),
+        }
+    }
+
+    fn report(&self) -> Label {
+        let status = self.status();
+        let few = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Label {
+            kind: Kind::Report,
+            node: few(status.members),
+            queue: 0,
+            epoch: status.oldest.0,
+            words: few(status.regions),
+            boot: status.boot,
+        }
+    }
+
     fn meet(&self, hand: &Hand, uid: u32) -> Result<(), Error> {
         let (hello, _) = hand.take()?;
+        if hello.kind == Kind::Report {
+            return hand.say(&self.report());
+        }
         let stranger = Error::Stranger { node: hello.node, uid };
         let member = usize::try_from(hello.node).ok().filter(|_| hello.kind == Kind::Hello);
         let Some(member) = member.filter(|member| self.config.uids.get(*member) == Some(&uid)) else {
@@ -274,7 +295,7 @@ impl Office {
         }
         if region.epoch.0 > oldest.0.saturating_add(1) {
             drop(table);
-            return hand.say(&self.label(Kind::Refused, region));
+            return hand.say(&Label { epoch: oldest.0, ..self.label(Kind::Refused, region) });
         }
         let made = match table.regions.entry(region) {
             std::collections::btree_map::Entry::Occupied(made) => made.into_mut(),
@@ -290,7 +311,7 @@ impl Office {
         }
         if made.owner == Owner::Given {
             drop(table);
-            return hand.say(&self.label(Kind::Refused, region));
+            return hand.say(&Label { epoch: oldest.0, ..self.label(Kind::Refused, region) });
         }
         made.owner = Owner::Given;
         let own = made.memory.as_fd().try_clone_to_owned();
@@ -320,6 +341,34 @@ impl Table {
             self.regions.retain(|region, _| region.epoch >= *oldest);
         }
     }
+}
+
+/// Asks the memory node behind a door how it is. It answers its own user and its members.
+///
+/// # Errors
+/// What the system said; nobody is there where no memory node runs.
+pub fn ask(door: &Path, uid: u32) -> Result<Report, Error> {
+    let hand = Hand::connect(door, uid)?;
+    hand.say(&Label { kind: Kind::Report, node: 0, queue: 0, epoch: 0, words: 0, boot: 0 })?;
+    let (label, _) = hand.take()?;
+    if label.kind != Kind::Report {
+        return Err(Error::Unexpected);
+    }
+    let Label { node, epoch, words, boot, .. } = label;
+    Ok(Report { boot, oldest: Epoch(epoch), regions: words, members: node })
+}
+
+/// How a memory node is, as it tells others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// How often it was started.
+    pub boot: u64,
+    /// The oldest epoch that is handed out.
+    pub oldest: Epoch,
+    /// Regions it holds.
+    pub regions: u32,
+    /// Members that are connected.
+    pub members: u32,
 }
 
 /// A member at a memory node's door.

@@ -1,5 +1,6 @@
 //! What a message costs in allocations: none between the sender's machine and the receiver's.
 
+#[expect(dead_code, reason = "only rallies are played here")]
 mod echo;
 
 use std::alloc::{GlobalAlloc, Layout, System};

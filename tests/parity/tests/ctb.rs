@@ -154,7 +154,7 @@ impl Nodes {
     fn start(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("synod-ctb-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
-        let uids = vec![rustix::process::geteuid().as_raw(); REPLICAS as usize];
+        let uids = vec![synod_shm::hand::own_user(); REPLICAS as usize];
         let start = |at: u32| {
             let uids = uids.clone();
             let config = RegionsConfig { uids, faulty: 1, registers: 32, tail: 16, boot: 4 };
@@ -167,7 +167,7 @@ impl Nodes {
     /// The registers of one node, as a replica reaches them.
     fn registers(&self, at: u32, me: u32) -> At {
         let me = u8::try_from(me).expect("few");
-        let uid = rustix::process::geteuid().as_raw();
+        let uid = synod_shm::hand::own_user();
         let tenant = Tenant::connect(&self.folder.join(at.to_string()), uid, me, (32, 16)).expect("let in");
         let cooldown = Span::millis(1);
         let config = RegistersConfig { me, members: 3, registers: 32, tail: 16, cooldown, boot: 0 };

@@ -54,7 +54,9 @@ where
         };
         if let Some(others) = others {
             match (message.register(), others) {
-                (Some(op), To::Node(node)) => self.platform.register(node, message.queue(), op),
+                (Some(op), To::Node(node)) => {
+                    self.out.gate.register(node, message.queue(), op, self.platform);
+                }
                 _ if self.platform.copies() && self.out.gate.open() => {
                     let mut out = Writer::over(core::mem::take(&mut self.out.scratch));
                     out.byte(M::Message::VERSION);

@@ -45,14 +45,6 @@ impl Inlet {
         }
     }
 
-    /// Bytes of the longest message of a ring: what the scratch buffer must hold.
-    pub(crate) const fn scratch(shape: Shape) -> u32 {
-        match shape {
-            Shape::Ring(ring) => ring.payload_max(),
-            Shape::Pipe(_) => 0,
-        }
-    }
-
     #[inline]
     pub(crate) fn next(
         &mut self,

@@ -26,8 +26,3 @@ pub const PIPE_BYTES_MAX: u32 = 256 << 10;
 pub const BACKLOG_BYTES_MAX: u64 = 32 << 20;
 /// Queues of one side of a link.
 pub const QUEUES_MAX: usize = 256;
-
-/// Bytes of the longest message that a ring of this shape copies out.
-pub(crate) const fn scratch(shape: Shape) -> u32 {
-    inlet::Inlet::scratch(shape)
-}

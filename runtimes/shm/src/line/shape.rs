@@ -69,6 +69,14 @@ impl Shape {
         }
     }
 
+    /// Bytes of the longest message that is copied out at once: what a scratch buffer must hold.
+    pub(crate) const fn scratch(self) -> u32 {
+        match self {
+            Self::Ring(ring) => ring.payload_max(),
+            Self::Pipe(_) => 0,
+        }
+    }
+
     pub(crate) const fn words(self) -> u32 {
         match self {
             Self::Ring(ring) => ring.words(),

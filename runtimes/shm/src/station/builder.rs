@@ -181,6 +181,7 @@ impl Builder {
                 jobs: Jobs::default(),
                 memories: super::memory::Memories::default(),
                 inputs: std::collections::VecDeque::new(),
+                feeds: Vec::new(),
                 first,
                 issued: 0,
                 reported: 0,

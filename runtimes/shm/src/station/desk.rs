@@ -25,6 +25,8 @@ pub(super) struct Slot {
     pub(super) memories: Memories,
     /// Inputs that wait for room.
     pub(super) inputs: VecDeque<Box<dyn Any + Send>>,
+    /// Machines that its outputs became inputs of, by their places.
+    pub(super) feeds: Vec<usize>,
     /// Where its queues begin in the list of outgoing queues.
     pub(super) first: usize,
     pub(super) issued: Lsn,

@@ -28,6 +28,8 @@ use crate::poll::{Monotonic, Polled, Progress};
 pub const DRAIN_MAX: u32 = 16;
 /// Inputs of one machine handled in a tick.
 const INPUTS: usize = 64;
+/// Inputs of one machine that wait before the machines that feed it pause.
+const INPUTS_HIGH: usize = 1_024;
 /// How often it is looked whether peers are still there.
 const TEND_EVERY: Span = Span::millis(250);
 /// How soon it is looked again for room in a peer's pipe.
@@ -70,7 +72,7 @@ impl Station {
     pub(super) fn new(parts: Parts) -> Result<Self, Error> {
         let mut longest = 0;
         for spot in &parts.plan.incoming {
-            longest = longest.max(crate::line::scratch(Shape::of(spot)?));
+            longest = longest.max(Shape::of(spot)?.scratch());
         }
         Ok(Self {
             parts,
@@ -182,11 +184,24 @@ impl Station {
             self.parts.connector.connect(number, output, &mut deliveries);
         }
         for (machine, input) in self.inputs.drain(..) {
-            match self.parts.slots.iter_mut().find(|slot| slot.number == machine) {
-                Some(slot) => slot.inputs.push_back(input),
-                None => unreachable!("a connector names machines of the plan"),
+            let Some(to) = self.parts.slots.iter().position(|slot| slot.number == machine) else {
+                unreachable!("a connector names machines of the plan");
+            };
+            if let Some(slot) = self.parts.slots.get_mut(to) {
+                slot.inputs.push_back(input);
+            }
+            if let Some(slot) = self.parts.slots.get_mut(index).filter(|slot| !slot.feeds.contains(&to)) {
+                slot.feeds.push(to);
             }
         }
+    }
+
+    /// Whether a machine takes a frame now: it is ready, and so is what it feeds.
+    #[inline]
+    fn takes(&self, index: usize) -> bool {
+        let Some(slot) = self.parts.slots.get(index).filter(|slot| slot.hosted.ready()) else { return false };
+        let waiting = |at: &usize| self.parts.slots.get(*at).map_or(0, |slot| slot.inputs.len());
+        slot.feeds.iter().all(|at| waiting(at) <= INPUTS_HIGH)
     }
 
     /// Delivers `Start` to every machine before anything else.
@@ -302,7 +317,7 @@ impl Station {
     fn drain_one(&mut self, slot: usize, place: usize, line: usize) -> bool {
         let at = self.at;
         for count in 0..DRAIN_MAX {
-            if !self.parts.slots.get(slot).is_some_and(|slot| slot.hosted.ready()) {
+            if !self.takes(slot) {
                 return count > 0;
             }
             let Some(from) = self.lines.all.get_mut(line) else { return count > 0 };

@@ -44,7 +44,7 @@ impl<T: Clone + Debug + Send + 'static> Ground<T> {
 
     /// The members: the lower calls the higher, and a guest calls all.
     fn neighbours(&self) -> Vec<Neighbour> {
-        let uid = rustix::process::geteuid().as_raw();
+        let uid = synod_shm::hand::own_user();
         let others = (0..self.plan.members()).filter(|other| *other != self.place);
         let calls = |other: usize| !self.seat().id.is_member() || self.place < other;
         others

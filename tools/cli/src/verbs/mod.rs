@@ -20,6 +20,7 @@ mod kv;
 mod logs;
 mod man;
 mod member;
+mod memnode;
 mod node;
 mod operation;
 mod pay;
@@ -79,6 +80,7 @@ verbs! {
     Init init;
     Node node;
     Broker broker;
+    Memnode memnode;
     Keys keys;
     Ctx ctx;
     Status status;

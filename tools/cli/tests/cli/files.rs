@@ -292,3 +292,42 @@ fn a_recovered_node_is_damaged_and_never_new() {
     assert_eq!((&wal["damaged_lanes"], &wal["segments"][0]["origin"]), (&2.into(), &"restarted".into()));
     rig.refused("init --name shop --nodes 1 --out cluster", "SYN-1109", 3);
 }
+
+/// A memory node that runs until it is dropped.
+struct MemoryNode(std::process::Child);
+
+impl Drop for MemoryNode {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = (self.0.kill(), self.0.wait());
+    }
+}
+
+/// Starts a memory node and waits until it answers.
+fn memory_node(rig: &Rig, line: &str) -> (MemoryNode, serde_json::Value) {
+    let node = MemoryNode(rig.command(line).stderr(std::process::Stdio::null()).spawn().expect("it starts"));
+    let begun = std::time::Instant::now();
+    loop {
+        let ran = rig.run("memnode status --door door --json");
+        if ran.code == 0 {
+            return (node, serde_json::from_str(&ran.out).expect("one object"));
+        }
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_memory_node_counts_its_starts_and_tells_how_it_is() {
+    let rig = Rig::new();
+    let run = "memnode run --data memory --door door --users 1001,1002,1003 --tail 16";
+    rig.refused(run, "SYN-1203", 1);
+    rig.refused("memnode status --door door", "SYN-2001", 4);
+    let (first, told) = memory_node(&rig, &format!("{run} --first"));
+    assert_eq!((&told["boot"], &told["regions"], &told["oldest_epoch"]), (&1.into(), &0.into(), &0.into()));
+    rig.refused("memnode run --data memory --door other --users 1001,1002,1003", "SYN-1203", 1);
+    drop(first);
+    rig.refused(&format!("{run} --first"), "SYN-1203", 1);
+    let (_second, told) = memory_node(&rig, run);
+    assert_eq!(told["boot"], 2);
+    rig.refused("memnode run --data twice --door away --users 1001,1002 --first", "SYN-1203", 1);
+}
