@@ -1,5 +1,7 @@
 //! The pipe: everything arrives, a full one refuses, nobody's lie is believed.
 
+#![expect(clippy::disallowed_methods, reason = "one test is about threads")]
+
 use std::sync::Arc;
 use std::thread;
 
