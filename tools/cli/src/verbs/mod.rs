@@ -20,7 +20,6 @@ mod kv;
 mod logs;
 mod man;
 mod member;
-mod memnode;
 mod node;
 mod operation;
 mod pay;
@@ -80,7 +79,6 @@ verbs! {
     Init init;
     Node node;
     Broker broker;
-    Memnode memnode;
     Keys keys;
     Ctx ctx;
     Status status;
