@@ -246,6 +246,82 @@ fn a_later_effect_never_overtakes_a_held_one() {
 }
 
 #[test]
+fn an_operation_on_a_register_waits_for_what_was_persisted_before_it() {
+    let (mut host, mut seen) = (host(), Seen::default());
+    let region = Region { epoch: synod_quorum::Epoch(0), owner: 1 };
+    let op = |tag| Say::Memory(RegisterOp::Read { tag, place: Place { region, index: 0 } });
+    let todo = vec![Do::Send(peer(9), op(1)), Do::Persist(1), Do::Send(peer(9), op(2)), Do::Output(3)];
+    input(&mut host, &mut seen, todo);
+    let registers = |seen: &Seen| seen.lines.iter().filter(|line| line.starts_with("register")).count();
+    assert_eq!(registers(&seen), 1, "the first alone: {:?}", seen.lines);
+    let held = host.bytes();
+    host.durable(1, &mut seen);
+    assert_eq!((registers(&seen), seen.lines.last().map(String::as_str)), (2, Some("output 3")));
+    assert!(host.bytes() < held, "what was held is counted");
+}
+
+/// A platform that copies frames at once.
+#[derive(Default)]
+struct Copying {
+    seen: Seen,
+    slices: Vec<Vec<u8>>,
+}
+
+impl Platform for Copying {
+    fn send(&mut self, to: To, queue: Queue, body: Bytes) {
+        self.seen.send(to, queue, body);
+    }
+    fn copies(&self) -> bool {
+        true
+    }
+    fn send_slice(&mut self, _: To, _: Queue, body: &[u8]) {
+        self.slices.push(body.to_vec());
+    }
+    fn register(&mut self, to: NodeId, queue: Queue, op: &RegisterOp) {
+        self.seen.register(to, queue, op);
+    }
+    fn append(&mut self, keep: Keep, record: Bytes) -> Lsn {
+        self.seen.append(keep, record)
+    }
+    fn store(&mut self, name: Hash, bytes: Bytes) -> Lsn {
+        self.seen.store(name, bytes)
+    }
+    fn erase(&mut self, _: Hash) {}
+    fn load(&mut self, _: Hash) {}
+    fn compact(&mut self) {}
+    fn submit(&mut self, job: ErasedJob) {
+        self.seen.submit(job);
+    }
+    fn output(&mut self, output: Box<dyn Any + Send>) {
+        self.seen.output(output);
+    }
+    fn blame(&mut self, peer: NodeId, fault: Fault) {
+        self.seen.blame(peer, fault);
+    }
+    fn applied(&mut self, _: Rule) {}
+    fn note(&mut self, _: Note) {}
+}
+
+#[test]
+fn a_platform_that_copies_gets_the_same_bytes_and_bodies_of_what_was_held() {
+    let (mut host, mut platform) = (host(), Copying::default());
+    let todo = vec![
+        Do::Send(peer(0), Say::Number(300)),
+        Do::Send(peer(0), Say::Number(1)),
+        Do::Persist(7),
+        Do::Send(peer(0), Say::Number(2)),
+    ];
+    host.input(Box::new(todo), AT, &mut platform);
+    let body = |say: Say| [&[1], &say.encode()[..]].concat();
+    assert_eq!(platform.slices, [body(Say::Number(300)), body(Say::Number(1))]);
+    assert_eq!(platform.seen.lines, ["append Log 7"]);
+    host.durable(1, &mut platform);
+    assert_eq!(platform.seen.lines[1..], ["send Node(NodeId(0)) 0 3"]);
+    host.input(Box::new(vec![Do::Send(peer(0), Say::Number(4))]), AT, &mut platform);
+    assert_eq!(platform.slices.last(), Some(&body(Say::Number(4))));
+}
+
+#[test]
 fn jobs_and_timers_are_not_held() {
     let (mut host, mut seen) = (host(), Seen::default());
     input(&mut host, &mut seen, vec![Do::Persist(1), Do::Compute(21), Do::Arm(3, 5)]);

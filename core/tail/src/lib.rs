@@ -1,11 +1,11 @@
-//! Bounded collections, and the two structures that replicas share through memory.
+//! Bounded collections, and the three structures that replicas share through memory.
 //!
 //! *What it gives.* Every collection of a machine has a maximum and says what happens at it. [`Fifo`] and
 //! [`TailMap`] either refuse what comes or evict what is oldest or smallest, and their `push` and `insert` say which;
 //! [`ByteFifo`] bounds bytes instead of elements; [`BitWindow`] remembers which of the next W numbers were seen.
 //!
-//! [`ring`] carries messages from one writer to one reader, [`register`] holds one owner's values for many readers
-//! (uBFT, section 6). Both are pure algorithms over [`Words`]: a runtime maps the memory, tests explore them word by word.
+//! [`ring`] carries messages from one writer to one reader and forgets the oldest, [`pipe`] carries frames and forgets
+//! none, [`register`] holds one owner's values for many readers (uBFT, section 6). All three are pure algorithms over [`Words`]: a runtime maps the memory, tests explore them word by word.
 //!
 //! *Bounds.* All memory is proportional to the maximum given at construction. Operations cost O(1), or O(log n) for
 //! the map; advancing a window costs O(W / 64) at most.
@@ -24,6 +24,7 @@
 mod bytes;
 mod fifo;
 mod map;
+pub mod pipe;
 pub mod register;
 pub mod ring;
 mod window;

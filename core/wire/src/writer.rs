@@ -53,6 +53,19 @@ impl Writer {
         Self { out: Vec::with_capacity(capacity) }
     }
 
+    /// Starts empty in a buffer that was used before, and comes back by [`Writer::into_buffer`].
+    #[must_use]
+    pub fn over(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        Self { out: buffer }
+    }
+
+    /// Ends the writing and gives the buffer.
+    #[must_use]
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.out
+    }
+
     /// Appends raw bytes.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {

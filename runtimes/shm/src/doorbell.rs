@@ -11,6 +11,7 @@
 //! it does by sending without end; it is served [`TAKEN_MAX`] bytes a wake-up.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,8 +21,10 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use crate::error::Error;
 use crate::flag::{STATUS_WORDS, Sleeper, Watcher};
 use crate::map::{Shown, Written};
-use crate::memfd::offer;
+use crate::memfd::{Agreed, offer, see};
 
+/// Cords that wait for their receiver's next sleep.
+pub const CORDS_MAX: usize = 256;
 /// Bytes taken from a cord at a wake-up.
 pub const TAKEN_MAX: usize = 64;
 
@@ -49,8 +52,57 @@ pub enum Woken {
 #[derive(Debug)]
 pub struct Doorbell {
     sleeper: Sleeper<Written>,
-    status: OwnedFd,
+    ropes: Ropes,
     cords: Vec<OwnedFd>,
+}
+
+/// Adds cords to a bell from other threads. A bell that sleeps meanwhile hears them from its next sleep on: whoever
+/// adds one wakes it by another.
+#[derive(Clone, Debug)]
+pub struct Ropes(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    status: OwnedFd,
+    new: Mutex<Vec<OwnedFd>>,
+}
+
+impl Ropes {
+    /// The status page for reading, to be given to senders.
+    #[must_use]
+    pub fn status(&self) -> &OwnedFd {
+        &self.0.status
+    }
+
+    /// Adds a cord and gives its other end, for one sender.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn cord(&self) -> Result<OwnedFd, Error> {
+        let flags = SocketFlags::CLOEXEC;
+        let (own, other) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .map_err(Error::of("socketpair"))?;
+        let mut new = self.0.new.lock().unwrap_or_else(PoisonError::into_inner);
+        if new.len() >= CORDS_MAX {
+            // A receiver that never sleeps takes none; those whose senders have gone are not kept for it.
+            new.retain(still_open);
+        }
+        if new.len() >= CORDS_MAX {
+            return Err(Error::Plan("a bell has at most 256 cords that were not taken yet"));
+        }
+        new.push(own);
+        Ok(other)
+    }
+
+    /// A button of this bell for another thread of the process.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn button(&self) -> Result<Button, Error> {
+        let page = self.0.status.try_clone().map_err(|source| Error::System { call: "dup", source })?;
+        let uid = rustix::process::geteuid().as_raw();
+        Ok(Button::new(see(page, Agreed { words: STATUS_WORDS, uid })?, self.cord()?))
+    }
 }
 
 impl Doorbell {
@@ -60,13 +112,20 @@ impl Doorbell {
     /// What the system said.
     pub fn new() -> Result<Self, Error> {
         let (page, status) = offer("synod-status", STATUS_WORDS)?;
-        Ok(Self { sleeper: Sleeper::new(page), status, cords: Vec::new() })
+        let ropes = Ropes(Arc::new(Shared { status, new: Mutex::default() }));
+        Ok(Self { sleeper: Sleeper::new(page), ropes, cords: Vec::new() })
+    }
+
+    /// What adds cords from other threads.
+    #[must_use]
+    pub const fn ropes(&self) -> &Ropes {
+        &self.ropes
     }
 
     /// The status page for reading, to be given to senders.
     #[must_use]
     pub fn status(&self) -> &OwnedFd {
-        &self.status
+        self.ropes.status()
     }
 
     /// Adds a cord and gives its other end, for one sender.
@@ -74,10 +133,8 @@ impl Doorbell {
     /// # Errors
     /// What the system said.
     pub fn cord(&mut self) -> Result<OwnedFd, Error> {
-        let flags = SocketFlags::CLOEXEC;
-        let (own, other) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-            .map_err(Error::of("socketpair"))?;
-        self.cords.push(own);
+        let other = self.ropes.cord()?;
+        self.take_new();
         Ok(other)
     }
 
@@ -85,6 +142,11 @@ impl Doorbell {
     #[must_use]
     pub fn cords(&self) -> usize {
         self.cords.len()
+    }
+
+    fn take_new(&mut self) {
+        let mut new = self.ropes.0.new.lock().unwrap_or_else(PoisonError::into_inner);
+        self.cords.append(&mut new);
     }
 
     /// How often it lay down to sleep.
@@ -101,7 +163,10 @@ impl Doorbell {
         self.sleeper.lie_down();
         let woken = match look() {
             Look::Found => Ok(Woken::Found),
-            Look::Nothing(timeout) => self.wait(timeout),
+            Look::Nothing(timeout) => {
+                self.take_new();
+                self.wait(timeout)
+            }
         };
         self.sleeper.rise();
         if matches!(woken, Ok(Woken::Rung)) {

@@ -77,6 +77,40 @@ pub enum Error {
         /// What came.
         found: u8,
     },
+    /// A queue whose bounds no ring has, or that this side does not know.
+    #[error("queue {queue} of machine {machine} is none that can be shared")]
+    Queue {
+        /// The machine that hears it.
+        machine: u8,
+        /// Its number.
+        queue: u8,
+    },
+    /// A caller that is no peer of this node, or comes under another user than its own.
+    #[error("node {node} may not call as user {uid}")]
+    Stranger {
+        /// Who it says it is.
+        node: u32,
+        /// The user it runs as.
+        uid: u32,
+    },
+    /// A message of another kind than is due.
+    #[error("another message than is due")]
+    Unexpected,
+    /// The memory node does not give a region: its epoch is over, too far ahead, or it was given before.
+    #[error("the region is not given; the oldest epoch is {oldest}")]
+    NoRegion {
+        /// The oldest epoch that is served.
+        oldest: u32,
+    },
+    /// A thread that the system refused, or that panicked.
+    #[error("thread: {0}")]
+    Thread(String),
+    /// The journal failed: nothing leaves the node any more.
+    #[error("journal: {0}")]
+    Journal(String),
+    /// A plan that cannot work.
+    #[error("{0}")]
+    Plan(&'static str),
     /// A message that no release writes.
     #[error("a malformed message")]
     Malformed,

@@ -61,16 +61,38 @@ pub enum Kind {
     Cord,
     /// Nothing: the registers that came as [`Kind::Own`] are mapped.
     Mapped,
+    /// Nothing: `node` in its incarnation `boot` calls or answers.
+    Hello,
+    /// The page of a link from `node`, for reading.
+    Page,
+    /// Nothing: all was given; `words` says how many rings.
+    Done,
+    /// Nothing: the registers of `node` in `epoch` are asked for.
+    Want,
+    /// Nothing: `epoch` is the oldest that is served.
+    Retired,
+    /// Nothing: what was asked for is not there yet, or never.
+    Refused,
+    /// Nothing: how a memory node is, asked or told: `node` members are connected, `epoch` is the oldest, `words`
+    /// says how many regions there are.
+    Report,
 }
 
 impl Kind {
-    const ALL: [(u8, Self); 6] = [
+    const ALL: [(u8, Self); 13] = [
         (1, Self::Own),
         (2, Self::Region),
         (3, Self::Ring),
         (4, Self::Status),
         (5, Self::Cord),
         (6, Self::Mapped),
+        (7, Self::Hello),
+        (8, Self::Page),
+        (9, Self::Done),
+        (10, Self::Want),
+        (11, Self::Retired),
+        (12, Self::Refused),
+        (13, Self::Report),
     ];
 
     fn code(self) -> u8 {
@@ -83,8 +105,14 @@ impl Kind {
 
     const fn descriptors(self) -> usize {
         match self {
-            Self::Own | Self::Region | Self::Ring | Self::Status | Self::Cord => 1,
-            Self::Mapped => 0,
+            Self::Own | Self::Region | Self::Ring | Self::Status | Self::Cord | Self::Page => 1,
+            Self::Mapped
+            | Self::Hello
+            | Self::Done
+            | Self::Want
+            | Self::Retired
+            | Self::Refused
+            | Self::Report => 0,
         }
     }
 }
@@ -96,7 +124,7 @@ pub struct Label {
     pub kind: Kind,
     /// Whose it is.
     pub node: u32,
-    /// The queue of a ring.
+    /// The machine that hears a ring, in the high byte, and its queue.
     pub queue: u16,
     /// The epoch of a region.
     pub epoch: u32,
@@ -168,6 +196,12 @@ impl Door {
     }
 }
 
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// One side of a connection.
 #[derive(Debug)]
 pub struct Hand(OwnedFd);
@@ -197,6 +231,20 @@ impl Hand {
             sockopt::set_socket_timeout(&socket, side, Some(WAIT_MAX)).map_err(Error::of("SO_RCVTIMEO"))?;
         }
         Ok(Self(socket))
+    }
+
+    /// Waits for messages as long as the peer lives; one that is sent must still be taken within [`WAIT_MAX`].
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn patient(&self) -> Result<(), Error> {
+        sockopt::set_socket_timeout(&self.0, Timeout::Recv, None).map_err(Error::of("SO_RCVTIMEO"))
+    }
+
+    /// The socket, to be held for as long as this side lives.
+    #[must_use]
+    pub fn into_life(self) -> OwnedFd {
+        self.0
     }
 
     /// Gives a descriptor away; this side keeps its own.
@@ -272,6 +320,12 @@ fn socket() -> Result<OwnedFd, Error> {
 fn uid_of(socket: &impl AsFd) -> Result<u32, Error> {
     let peer = sockopt::socket_peercred(socket).map_err(Error::of("SO_PEERCRED"))?;
     Ok(peer.uid.as_raw())
+}
+
+/// The user that this process runs under, as peers see it.
+#[must_use]
+pub fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// A connected pair of sockets as [`Hand::over`] takes them, for a child process or a test.

@@ -51,7 +51,7 @@ fn messages() {
     assert!(matches!(taken(&[], 0), Err(Error::Closed)));
     assert!(matches!(taken(&with(0, 2), 1), Err(Error::Version { wanted: 1, found: 2 })));
     assert!(matches!(taken(&with(1, 0), 1), Err(Error::Malformed)));
-    assert!(matches!(taken(&with(1, 7), 1), Err(Error::Malformed)));
+    assert!(matches!(taken(&with(1, 14), 1), Err(Error::Malformed)));
     assert!(matches!(taken(&BYTES, 0), Err(Error::Descriptors { wanted: 1, found: 0 })));
     assert!(matches!(taken(&BYTES, 2), Err(Error::Descriptors { wanted: 1, found: 2 })));
     assert!(matches!(taken(&BYTES, 8), Err(Error::Descriptors { wanted: 1, .. })));

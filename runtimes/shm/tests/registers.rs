@@ -170,3 +170,57 @@ fn what_waits_is_bounded() {
     assert_eq!(tick(&mut mine, &clock).0.len(), WAITING_MAX);
     assert!(mine.begin(read(1, 0)));
 }
+
+/// Words whose reader is held at its first look at the second half, while somebody else does `meanwhile`.
+struct Stalled<F> {
+    words: Shown,
+    meanwhile: std::cell::RefCell<Option<F>>,
+}
+
+impl<F: FnOnce()> Words for Stalled<F> {
+    fn load(&self, at: u32) -> u64 {
+        if at == 13
+            && let Some(meanwhile) = self.meanwhile.borrow_mut().take()
+        {
+            meanwhile();
+        }
+        self.words.load(at)
+    }
+    fn store(&self, at: u32, value: u64) {
+        self.words.store(at, value);
+    }
+    fn fence(&self, fence: synod_tail::Fence) {
+        self.words.fence(fence);
+    }
+}
+
+#[test]
+fn t43_a_read_that_was_held_between_the_halves_during_two_writes_is_made_again() {
+    let clock = std::rc::Rc::new(Steps { now: Cell::new(0), step: Cell::new(0) });
+    let mut owner: Registers<Own, Shown> = Registers::new(config(1)).expect("a layout");
+    let words = owner.words();
+    let (raw, descriptor) = offer("b", words).expect("memory");
+    assert!(owner.own(Epoch(0), Arc::new(raw)));
+    for stamp in [2, 4] {
+        clock.now.set(clock.now.get() + DELTA);
+        assert_eq!(asked(&mut owner, &clock, write(1, 0, stamp)), Some(Said::Written));
+    }
+    // The reader has the older half; both halves are written anew before it looks at the other.
+    let writes = {
+        let clock = std::rc::Rc::clone(&clock);
+        move || {
+            for stamp in [6, 8] {
+                clock.now.set(clock.now.get() + DELTA);
+                assert_eq!(asked(&mut owner, &clock, write(1, 0, stamp)), Some(Said::Written));
+            }
+        }
+    };
+    let agreed = Agreed { words, uid: rustix::process::geteuid().as_raw() };
+    let shown = see(descriptor, agreed).expect("as agreed");
+    let stalled = Stalled { words: shown, meanwhile: std::cell::RefCell::new(Some(writes)) };
+    let mut reader: Registers<Own, _> = Registers::new(config(0)).expect("a layout");
+    assert!(reader.show(region(1), stalled) && reader.begin(read(1, 0)));
+    let mut said = Vec::new();
+    let progress = reader.tick(&*clock, &mut |reply| said.push(reply.said));
+    assert_eq!((said, progress), (vec![Said::Value(Some(held(8)))], Progress::Worked));
+}

@@ -10,7 +10,9 @@ use core::fmt::Debug;
 use std::sync::Arc;
 
 use crate::{Disk, Log, Plan, Rig};
-use ears::Board;
+pub(crate) use disk::{Gate, Gated, Scratch};
+pub(crate) use ears::{Board, Ears, Listening};
+pub(crate) use node::lane_log;
 use node::{Ground, Member, guest};
 use switch::Switch;
 

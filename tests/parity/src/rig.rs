@@ -56,6 +56,7 @@ pub struct Passed {
     pub(crate) machine: u8,
     pub(crate) input: Box<dyn Any + Send>,
     deliver: fn(u8, Box<dyn Any + Send>, &mut Deliveries<'_>),
+    deliver_shm: fn(u8, Box<dyn Any + Send>, &mut synod_shm::Deliveries<'_>),
 }
 
 impl Passed {
@@ -66,11 +67,20 @@ impl Passed {
                 deliveries.input(machine, *input);
             }
         };
-        Self { machine, input: Box::new(input), deliver }
+        let deliver_shm = |machine: u8, input: Box<dyn Any + Send>, to: &mut synod_shm::Deliveries<'_>| {
+            if let Ok(input) = input.downcast::<I>() {
+                to.input(machine, *input);
+            }
+        };
+        Self { machine, input: Box::new(input), deliver, deliver_shm }
     }
 
     pub(crate) fn deliver(self, deliveries: &mut Deliveries<'_>) {
         (self.deliver)(self.machine, self.input, deliveries);
+    }
+
+    pub(crate) fn deliver_shm(self, deliveries: &mut synod_shm::Deliveries<'_>) {
+        (self.deliver_shm)(self.machine, self.input, deliveries);
     }
 }
 

@@ -57,6 +57,12 @@ macro_rules! contract {
                 crate::$module::$item::<synod_parity::NetRig<synod_parity::Said>>();
             })*
         }
+        mod shm {
+            $(#[test]
+            fn $name() {
+                crate::$module::$item::<synod_parity::ShmRig<synod_parity::Said>>();
+            })*
+        }
     };
 }
 

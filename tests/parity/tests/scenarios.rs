@@ -13,7 +13,7 @@ use synod_kv::{Kv, Verb, operation};
 use synod_machine::Span;
 use synod_machine::broadcast::{Delivered, Entry, Position};
 use synod_machine::host::{Host, HostConfig, Hosted};
-use synod_parity::{Log, NetRig, Opening, Passed, Plan, Rig, Seat, SimRig, Went};
+use synod_parity::{Log, NetRig, Opening, Passed, Plan, Rig, Seat, ShmRig, SimRig, Went};
 use synod_quorum::{Epoch, Member, NodeId, Roster, Weights};
 use synod_service::matching::Trust;
 use synod_service::{
@@ -245,11 +245,14 @@ fn run<R: Rig<Told>>(pack: Pack) -> Vec<Vec<Told>> {
     all
 }
 
-fn the_same_on_both(pack: Pack) {
+fn the_same_on_all(pack: Pack) {
     let sim = run::<SimRig<Told>>(pack);
     let net = run::<NetRig<Told>>(pack);
-    for (place, (sim, net)) in sim.iter().zip(&net).enumerate() {
-        assert_eq!(sim, net, "node {place} under {}", pack.name());
+    let shm = run::<ShmRig<Told>>(pack);
+    for (other, runtime) in [(&net, "net"), (&shm, "shm")] {
+        for (place, (sim, other)) in sim.iter().zip(other).enumerate() {
+            assert_eq!(sim, other, "node {place} on {runtime} under {}", pack.name());
+        }
     }
     let first = &sim[0];
     assert!(sim[..GUEST].iter().all(|told| told == first), "one order at all members");
@@ -262,20 +265,20 @@ fn the_same_on_both(pack: Pack) {
 
 #[test]
 fn basic_gives_the_same_outputs_on_every_runtime() {
-    the_same_on_both(Pack::Basic);
+    the_same_on_all(Pack::Basic);
 }
 
 #[test]
 fn chain3_gives_the_same_outputs_on_every_runtime() {
-    the_same_on_both(Pack::Chain3);
+    the_same_on_all(Pack::Chain3);
 }
 
 #[test]
 fn chain2_gives_the_same_outputs_on_every_runtime() {
-    the_same_on_both(Pack::Chain2);
+    the_same_on_all(Pack::Chain2);
 }
 
 #[test]
 fn chain2_order_gives_the_same_outputs_on_every_runtime() {
-    the_same_on_both(Pack::Chain2Order);
+    the_same_on_all(Pack::Chain2Order);
 }

@@ -59,6 +59,14 @@ pub type Runner = fn(Vec<ErasedJob>, &Keys) -> Vec<ErasedDone>;
 pub trait Platform {
     /// Sends a frame body, best effort. The set never contains the sender.
     fn send(&mut self, to: To, queue: Queue, body: Bytes);
+    /// Whether frames are copied at once wherever they go, so that [`Platform::send_slice`] needs no body of its own.
+    fn copies(&self) -> bool {
+        false
+    }
+    /// Sends a frame body that is copied before the call returns.
+    fn send_slice(&mut self, to: To, queue: Queue, body: &[u8]) {
+        self.send(to, queue, Bytes::copy_from_slice(body));
+    }
     /// Sends an operation to a memory node, or executes it in place on mapped memory.
     fn register(&mut self, to: NodeId, queue: Queue, op: &RegisterOp);
     /// Appends a record to the machine's lane; durable when [`Hosted::durable`] says so.

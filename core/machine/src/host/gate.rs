@@ -3,9 +3,11 @@
 use core::any::Any;
 use std::collections::VecDeque;
 
+use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
 use super::{Lsn, Platform};
+use crate::register::RegisterOp;
 use crate::{Queue, To};
 
 /// Most effects that wait for durability before the machine pauses.
@@ -13,8 +15,12 @@ pub const HELD_MAX: usize = 4_096;
 /// Most bytes that wait for durability before the machine pauses.
 pub const HELD_BYTES_MAX: u64 = 16 << 20;
 
+/// Bytes that an operation on a register counts for.
+const REGISTER_HELD: u64 = size_of::<RegisterOp>() as u64;
+
 enum Held {
     Send { to: To, queue: Queue, body: Bytes },
+    Register { to: NodeId, queue: Queue, op: RegisterOp },
     Output(Box<dyn Any + Send>),
 }
 
@@ -43,6 +49,22 @@ impl Gate {
         }
     }
 
+    /// An operation on a register is a send to the memory node: it waits like one.
+    pub(super) fn register(
+        &mut self,
+        to: NodeId,
+        queue: Queue,
+        op: &RegisterOp,
+        platform: &mut dyn Platform,
+    ) {
+        if self.open() {
+            platform.register(to, queue, op);
+        } else {
+            self.bytes += REGISTER_HELD;
+            self.held.push_back((self.issued, Held::Register { to, queue, op: *op }));
+        }
+    }
+
     pub(super) fn output(&mut self, output: Box<dyn Any + Send>, platform: &mut dyn Platform) {
         if self.open() {
             platform.output(output);
@@ -61,6 +83,10 @@ impl Gate {
                     self.bytes -= body.len() as u64;
                     platform.send(to, queue, body);
                 }
+                Some((_, Held::Register { to, queue, op })) => {
+                    self.bytes -= REGISTER_HELD;
+                    platform.register(to, queue, &op);
+                }
                 Some((_, Held::Output(output))) => platform.output(output),
                 None => {}
             }
@@ -76,7 +102,8 @@ impl Gate {
         self.bytes
     }
 
-    fn open(&self) -> bool {
+    /// Whether nothing has to wait.
+    pub(super) fn open(&self) -> bool {
         self.issued <= self.durable && self.held.is_empty()
     }
 }

@@ -76,6 +76,7 @@ where
             timers: Timers::new(),
             loopback: VecDeque::new(),
             jobs: 0,
+            scratch: Vec::new(),
         };
         Ok(Self { machine, out, rng: Rng::new(config.seed, config.own, config.machine), queues, config })
     }

@@ -18,6 +18,8 @@ pub(super) struct Out<M: Machine> {
     pub(super) timers: Timers<M::Timer>,
     pub(super) loopback: VecDeque<M::Message>,
     pub(super) jobs: u32,
+    /// Where frames are encoded for a platform that copies them; as long as the longest one.
+    pub(super) scratch: Vec<u8>,
 }
 
 pub(super) struct HostSink<'a, M: Machine> {
@@ -52,7 +54,16 @@ where
         };
         if let Some(others) = others {
             match (message.register(), others) {
-                (Some(op), To::Node(node)) => self.platform.register(node, message.queue(), op),
+                (Some(op), To::Node(node)) => {
+                    self.out.gate.register(node, message.queue(), op, self.platform);
+                }
+                _ if self.platform.copies() && self.out.gate.open() => {
+                    let mut out = Writer::over(core::mem::take(&mut self.out.scratch));
+                    out.byte(M::Message::VERSION);
+                    message.write(&mut out);
+                    self.platform.send_slice(others, message.queue(), out.as_slice());
+                    self.out.scratch = out.into_buffer();
+                }
                 _ => {
                     let body = versioned(M::Message::VERSION, &message);
                     self.out.gate.send(others, message.queue(), body, self.platform);

@@ -10,7 +10,7 @@ use synod_journal::{Disk as Files, OsDisk};
 use crate::Disk;
 
 /// What the rig and a node's disk share. `None` is the disk of a process that died.
-pub(super) struct Gate {
+pub(crate) struct Gate {
     disk: Mutex<Option<Disk>>,
     moved: Condvar,
     syncs: AtomicU64,
@@ -21,7 +21,7 @@ fn error(what: &str) -> io::Error {
 }
 
 impl Gate {
-    pub(super) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             disk: Mutex::new(Some(Disk::Works)),
             moved: Condvar::new(),
@@ -33,19 +33,19 @@ impl Gate {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set(&self, disk: Disk) {
+    pub(crate) fn set(&self, disk: Disk) {
         *self.lock() = Some(disk);
         self.moved.notify_all();
     }
 
     /// The process died: nothing reaches the disk any more.
-    pub(super) fn die(&self) {
+    pub(crate) fn die(&self) {
         *self.lock() = None;
         self.moved.notify_all();
     }
 
     /// Files that were synced.
-    pub(super) fn syncs(&self) -> u64 {
+    pub(crate) fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Acquire)
     }
 
@@ -72,13 +72,13 @@ impl Gate {
 }
 
 /// A real directory behind a gate.
-pub(super) struct Gated {
+pub(crate) struct Gated {
     inner: OsDisk,
     gate: Arc<Gate>,
 }
 
 impl Gated {
-    pub(super) fn open(path: &Path, gate: &Arc<Gate>) -> Box<Self> {
+    pub(crate) fn open(path: &Path, gate: &Arc<Gate>) -> Box<Self> {
         let inner = OsDisk::open(path).expect("the directory for temporary files can be written");
         Box::new(Self { inner, gate: gate.clone() })
     }
@@ -126,18 +126,18 @@ impl Files for Gated {
 }
 
 /// A directory of this process's own, removed when it is dropped.
-pub(super) struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 static SCRATCHES: AtomicU32 = AtomicU32::new(0);
 
 impl Scratch {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let number = SCRATCHES.fetch_add(1, Ordering::Relaxed);
         let name = format!("synod-parity-{}-{number}", std::process::id());
         Self(std::env::temp_dir().join(name))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }

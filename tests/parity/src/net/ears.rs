@@ -8,22 +8,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use synod_machine::{Fault, Link, Note};
-use synod_net::{Connector, Deliveries, Observer};
 use synod_quorum::NodeId;
 
-use crate::{Entry, Log, PAUSE, Route, Went};
+use crate::{Entry, Log, PAUSE, Passed, Route, Went};
 
 /// How long a predicate may take to hold; a guard against hanging.
 const GUARD: Duration = Duration::from_secs(30);
 
 /// The logs of all nodes.
-pub(super) struct Board<T> {
+pub(crate) struct Board<T> {
     logs: Mutex<Vec<Log<T>>>,
     changed: Condvar,
 }
 
 impl<T: Clone + Debug> Board<T> {
-    pub(super) fn new(nodes: usize) -> Self {
+    pub(crate) fn new(nodes: usize) -> Self {
         Self { logs: Mutex::new(vec![Log::default(); nodes]), changed: Condvar::new() }
     }
 
@@ -31,18 +30,18 @@ impl<T: Clone + Debug> Board<T> {
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn log(&self, place: usize) -> Log<T> {
+    pub(crate) fn log(&self, place: usize) -> Log<T> {
         self.lock()[place].clone()
     }
 
     /// Changes a log and wakes who waits.
-    pub(super) fn write<R>(&self, place: usize, change: impl FnOnce(&mut Log<T>) -> R) -> R {
+    pub(crate) fn write<R>(&self, place: usize, change: impl FnOnce(&mut Log<T>) -> R) -> R {
         let changed = change(&mut self.lock()[place]);
         self.changed.notify_all();
         changed
     }
 
-    pub(super) fn until(&self, what: &str, done: impl Fn(&[Log<T>]) -> bool) {
+    pub(crate) fn until(&self, what: &str, done: impl Fn(&[Log<T>]) -> bool) {
         let limit = Instant::now() + GUARD;
         let mut logs = self.lock();
         while !done(&logs) {
@@ -54,7 +53,7 @@ impl<T: Clone + Debug> Board<T> {
 }
 
 /// Hears one life of one node.
-pub(super) struct Ears<T> {
+pub(crate) struct Ears<T> {
     board: Arc<Board<T>>,
     place: usize,
     own: NodeId,
@@ -65,7 +64,7 @@ pub(super) struct Ears<T> {
 
 impl<T: Clone + Debug> Ears<T> {
     /// Begins a life.
-    pub(super) fn open(board: &Arc<Board<T>>, place: usize, own: NodeId, route: &Arc<Route<T>>) -> Arc<Self> {
+    pub(crate) fn open(board: &Arc<Board<T>>, place: usize, own: NodeId, route: &Arc<Route<T>>) -> Arc<Self> {
         let life = board.write(place, |log| {
             log.lives += 1;
             log.up.clear();
@@ -76,11 +75,11 @@ impl<T: Clone + Debug> Ears<T> {
     }
 
     /// Hears nothing from now on.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.board.write(self.place, |_| self.deaf.store(true, Ordering::Release));
     }
 
-    pub(super) fn write(&self, change: impl FnOnce(&mut Log<T>)) {
+    pub(crate) fn write(&self, change: impl FnOnce(&mut Log<T>)) {
         self.board.write(self.place, |log| {
             if !self.deaf.load(Ordering::Acquire) {
                 change(log);
@@ -94,17 +93,17 @@ impl<T: Clone + Debug> Ears<T> {
 }
 
 /// The same ears, as the runtime takes them.
-pub(super) struct Listening<T>(pub(super) Arc<Ears<T>>);
+pub(crate) struct Listening<T>(pub(crate) Arc<Ears<T>>);
 
-impl<T: Clone + Debug + Send> Observer for Listening<T> {
-    fn blame(&self, machine: u8, peer: NodeId, fault: &Fault) {
+impl<T: Clone + Debug + Send> Listening<T> {
+    fn heard_blame(&self, machine: u8, peer: NodeId, fault: &Fault) {
         self.0.write(|log| log.blamed.push(self.0.entry(machine, (peer, fault.code))));
     }
 
-    fn note(&self, machine: u8, note: &Note) {
+    fn heard_note(&self, machine: u8, note: &Note) {
         self.0.write(|log| log.noted.push(self.0.entry(machine, *note)));
         if note.name == PAUSE {
-            // Observers are called on the reactor: it stands still until nobody has said anything for that long.
+            // Observers are called on the machine's thread: it stands still until nobody has said anything for that long.
             let (never, said) = channel::<()>();
             let waited = said.recv_timeout(Duration::from_nanos(note.values[0]));
             assert_eq!(waited, Err(RecvTimeoutError::Timeout));
@@ -112,24 +111,52 @@ impl<T: Clone + Debug + Send> Observer for Listening<T> {
         }
     }
 
-    fn link(&self, peer: NodeId, link: Link) {
+    fn heard_link(&self, peer: NodeId, link: Link) {
         self.0.write(|log| match link {
             Link::Up => drop(log.up.insert(peer)),
             Link::Down => drop(log.up.remove(&peer)),
         });
     }
-}
 
-impl<T: Clone + Debug + Send> Connector for Listening<T> {
-    fn connect(&self, machine: u8, output: Box<dyn Any + Send>, deliveries: &mut Deliveries<'_>) {
-        match (self.0.route)(self.0.own, machine, output) {
-            Went::Told(told) => self.0.write(|log| log.told.push(self.0.entry(machine, told))),
-            Went::Passed(passed) => passed.deliver(deliveries),
-            Went::Both(told, passed) => {
-                self.0.write(|log| log.told.push(self.0.entry(machine, told)));
-                passed.deliver(deliveries);
-            }
-            Went::Dropped => {}
+    /// Writes down what an output tells, and gives what is to be passed on.
+    fn heard_output(&self, machine: u8, output: Box<dyn Any + Send>) -> Option<Passed> {
+        let (told, passed) = match (self.0.route)(self.0.own, machine, output) {
+            Went::Told(told) => (Some(told), None),
+            Went::Passed(passed) => (None, Some(passed)),
+            Went::Both(told, passed) => (Some(told), Some(passed)),
+            Went::Dropped => (None, None),
+        };
+        if let Some(told) = told {
+            self.0.write(|log| log.told.push(self.0.entry(machine, told)));
         }
+        passed
     }
 }
+
+/// The two runtimes with threads ask for the same ears under names of their own.
+macro_rules! listens {
+    ($runtime:ident, $deliver:ident) => {
+        impl<T: Clone + Debug + Send> $runtime::Observer for Listening<T> {
+            fn blame(&self, machine: u8, peer: NodeId, fault: &Fault) {
+                self.heard_blame(machine, peer, fault);
+            }
+            fn note(&self, machine: u8, note: &Note) {
+                self.heard_note(machine, note);
+            }
+            fn link(&self, peer: NodeId, link: Link) {
+                self.heard_link(peer, link);
+            }
+        }
+
+        impl<T: Clone + Debug + Send> $runtime::Connector for Listening<T> {
+            fn connect(&self, machine: u8, output: Box<dyn Any + Send>, to: &mut $runtime::Deliveries<'_>) {
+                if let Some(passed) = self.heard_output(machine, output) {
+                    passed.$deliver(to);
+                }
+            }
+        }
+    };
+}
+
+listens!(synod_net, deliver);
+listens!(synod_shm, deliver_shm);

@@ -208,7 +208,7 @@ fn listener() -> Listener {
     Listener::tcp("127.0.0.1:0").expect("loopback has a free port")
 }
 
-fn lane_log(lane: synod_journal::LaneLog) -> LaneLog {
+pub(crate) fn lane_log(lane: synod_journal::LaneLog) -> LaneLog {
     let condition = match lane.condition {
         synod_journal::Condition::Fresh => Condition::Fresh,
         synod_journal::Condition::Clean => Condition::Clean,

@@ -47,8 +47,11 @@ const NODE: &[(&str, u8)] =
 const FOR_APPS: &[&str] = &["core/wire", "core/crypto", "core/service", "core/link", "core/ledger"];
 
 /// Runtimes built over another runtime: (user, used).
-const RUNTIME_PAIRS: &[(&str, &str)] =
-    &[("runtimes/sim", "runtimes/journal"), ("runtimes/net", "runtimes/journal")];
+const RUNTIME_PAIRS: &[(&str, &str)] = &[
+    ("runtimes/sim", "runtimes/journal"),
+    ("runtimes/net", "runtimes/journal"),
+    ("runtimes/shm", "runtimes/journal"),
+];
 
 /// Gives the layer of a crate directory.
 pub fn layer(dir: &str) -> Option<Layer> {
