@@ -17,6 +17,7 @@ pub(crate) mod init;
 mod demo;
 mod keys;
 mod kv;
+mod lab;
 mod logs;
 mod man;
 mod member;
@@ -75,6 +76,7 @@ verbs! {
     Bench bench;
     Chaos chaos;
     Score score;
+    Lab lab;
     Fault fault;
     Init init;
     Node node;
