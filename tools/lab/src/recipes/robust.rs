@@ -84,7 +84,7 @@ struct Times {
 impl Times {
     fn of(scale: Scale) -> Self {
         let (before, after) = match scale {
-            Scale::Quick => (Span::secs(2), Span::secs(3)),
+            Scale::Quick => (Span::millis(1_500), Span::secs(2)),
             Scale::Usual | Scale::Full => (Span::secs(4), Span::secs(6)),
         };
         let from = later(BEGIN, Span::millis(800));
