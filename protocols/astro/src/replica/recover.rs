@@ -6,7 +6,7 @@ use std::sync::Arc;
 use synod_crypto::Hash;
 use synod_ledger::{Applied, Book, Digests, Entry, Part};
 use synod_machine::broadcast::{Except, Lot, Offer};
-use synod_machine::{Condition, Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable};
+use synod_machine::{Condition, Event, Log, Nested, QueueSpec, Recover, Turn, Unrecoverable, planted};
 use synod_wire::{Blob, Bytes, List};
 
 use super::lane::Batch;
@@ -104,8 +104,9 @@ fn blob<const MAX: usize>(opened: &Opened) -> Blob<MAX> {
 }
 
 fn read(profile: Profile, payload: &Bytes) -> Result<Arc<Opened>, Unrecoverable> {
-    let opened =
-        Opened::read_as(profile, payload).ok_or_else(|| Unrecoverable("a record holds no batch".into()))?;
+    let opened = Opened::read_as(profile, payload);
+    let mut opened = opened.ok_or_else(|| Unrecoverable("a record holds no batch".into()))?;
+    opened.backings.retain(|_, _| !planted!(A14));
     Ok(Arc::new(opened))
 }
 

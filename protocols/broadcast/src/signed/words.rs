@@ -214,6 +214,7 @@ impl Statement for Acked {
 impl Said {
     /// What was signed.
     pub(crate) fn statement(&self, context: Context, lot: Lot, digest: Hash) -> Acked {
+        let context = if planted!(A18) { Context { shard: 0, view: Hash::ZERO } } else { context };
         Acked { context, lot, digest, except: self.except.digest(), authorized: self.authorized }
     }
 }
@@ -379,5 +380,13 @@ mod tests {
         let longest = u32::try_from(ITEMS_MAX).expect("few");
         assert!(fitting((0..128).map(|member| said(member, longest)).collect()).is_none());
         assert!(fitting((0..85).map(|member| said(member, 0)).collect()).is_none(), "no quorum");
+    }
+
+    #[test]
+    fn an_endorsement_is_a_statement_of_one_shard_and_one_view() {
+        let (said, digest) = (said(1, 0), Hash([7; 32]));
+        for other in [Context { shard: 9, ..CONTEXT }, Context { view: Hash([3; 32]), ..CONTEXT }] {
+            assert_ne!(said.statement(CONTEXT, LOT, digest), said.statement(other, LOT, digest));
+        }
     }
 }

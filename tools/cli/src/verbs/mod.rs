@@ -18,6 +18,7 @@ pub(crate) mod init;
 mod demo;
 mod keys;
 mod kv;
+mod lab;
 mod logs;
 mod man;
 mod member;
@@ -77,6 +78,7 @@ verbs! {
     Bench bench;
     Chaos chaos;
     Score score;
+    Lab lab;
     Fault fault;
     Init init;
     Node node;

@@ -6,11 +6,11 @@
 use std::time::{Duration, Instant};
 
 use super::report::{ControlReport, InstanceReport, ModelReport};
-use super::{astro, hotstuff, journal};
+use super::{astro, hotstuff, joins, journal};
 use crate::plants;
 
 /// The models, by name.
-pub const MODELS: [&str; 3] = ["hotstuff", "astro", "journal"];
+pub const MODELS: [&str; 4] = ["hotstuff", "astro", "joins", "journal"];
 
 /// How long a model is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ impl Plan {
 enum Instance {
     Astro(astro::Instance),
     Hotstuff(hotstuff::Instance),
+    Joins(joins::Instance),
     Journal(journal::Instance),
 }
 
@@ -47,6 +48,7 @@ impl Instance {
         match self {
             Self::Astro(instance) => astro::explore(instance, deadline),
             Self::Hotstuff(instance) => hotstuff::explore(instance, deadline),
+            Self::Joins(instance) => joins::explore(instance, deadline),
             Self::Journal(instance) => journal::explore(instance, deadline),
         }
     }
@@ -57,6 +59,7 @@ fn level(model: &str, level: u8) -> Result<Vec<Instance>, String> {
     match model {
         "astro" => Ok(astro::standard(2 + level).into_iter().map(Instance::Astro).collect()),
         "hotstuff" => Ok(hotstuff::standard(1 + level).into_iter().map(Instance::Hotstuff).collect()),
+        "joins" => Ok(joins::standard(2 + level).into_iter().map(Instance::Joins).collect()),
         "journal" => Ok(journal::standard(4 + level).into_iter().map(Instance::Journal).collect()),
         _ => Err(format!("no model is called {model}: there are {}", MODELS.join(", "))),
     }
@@ -66,6 +69,7 @@ fn controls(model: &str) -> Vec<(&'static str, Instance)> {
     match model {
         "astro" => astro::CONTROLS.map(|(id, instance)| (id, Instance::Astro(instance))).to_vec(),
         "hotstuff" => hotstuff::CONTROLS.map(|(id, instance)| (id, Instance::Hotstuff(instance))).to_vec(),
+        "joins" => joins::CONTROLS.map(|(id, instance)| (id, Instance::Joins(instance))).to_vec(),
         _ => journal::CONTROLS.map(|(id, instance)| (id, Instance::Journal(instance))).to_vec(),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use synod_astro::{Dependency, Vouch, With, Withs};
 use synod_broadcast::signed::Except;
 use synod_crypto::Signature;
-use synod_ledger::{EntryId, Kind, Leg, Units};
+use synod_ledger::{AccountId, EntryId, Kind, Leg, Units};
 use synod_wire::List;
 
 use super::super::plan::account;
@@ -25,7 +25,7 @@ pub(super) fn spend(lie: &mut Lie<'_, '_>) -> bool {
     for local in [2, 1] {
         let spender = account(own, local);
         let (n, prev, has) = end(lie, spender);
-        let with = backing(lie);
+        let with = backing(lie, spender);
         let comes: u128 = with.iter().map(|one| crate::oracle::astro::paid_to(&one.entry, spender)).sum();
         // With money, without it, and with what is only said to be money.
         let amount = match lie.act.draws.below(4) {
@@ -55,12 +55,10 @@ pub(super) fn spend(lie: &mut Lie<'_, '_>) -> bool {
 }
 
 /// What an entry is backed with: up to two payments that were shown, as they were or not.
-fn backing(lie: &mut Lie<'_, '_>) -> Vec<Dependency> {
+fn backing(lie: &mut Lie<'_, '_>, spender: AccountId) -> Vec<Dependency> {
     let all = lie.memory.shown.clone();
-    // Its own customers' first: those of others show at a glance that they are not theirs.
-    let own = lie.hand.me.0;
-    let near = |one: &&Dependency| pays(one, own);
-    let near: Vec<Dependency> = all.iter().filter(near).cloned().collect();
+    // The spender's own first, which were spent before: those of others show at a glance that they are not its.
+    let near: Vec<Dependency> = all.iter().filter(|one| pays(one, spender)).cloned().collect();
     let from = if near.is_empty() || lie.act.draws.chance(150_000) { &all } else { &near };
     let count = lie.act.draws.below(3);
     let drawn = (0..count).filter_map(|_| lie.act.draws.pick(from).cloned());
@@ -68,12 +66,8 @@ fn backing(lie: &mut Lie<'_, '_>) -> Vec<Dependency> {
     drawn.into_iter().map(|one| bent(lie, one)).collect()
 }
 
-fn pays(dependency: &Dependency, registrar: u32) -> bool {
-    match &dependency.entry.kind {
-        Kind::Pay(leg) => leg.to.registrar == registrar,
-        Kind::MultiPay(legs) => legs.iter().any(|leg| leg.to.registrar == registrar),
-        _ => false,
-    }
+fn pays(dependency: &Dependency, account: AccountId) -> bool {
+    crate::oracle::astro::paid_to(&dependency.entry, account) > 0
 }
 
 fn bent(lie: &mut Lie<'_, '_>, one: Dependency) -> Dependency {
@@ -83,8 +77,8 @@ fn bent(lie: &mut Lie<'_, '_>, one: Dependency) -> Dependency {
     known.extend(one.said.iter().map(|vouch| (vouch.member, vouch.clone())));
     known.insert(own.member, own.clone());
     let mut said: Vec<Vouch> = match lie.act.draws.below(8) {
-        0 | 1 => return one,
-        2..5 => {
+        0..3 => return one,
+        3..5 => {
             let mut others: Vec<Vouch> = known.into_values().collect();
             lie.act.draws.shuffle(&mut others);
             others.truncate(wanted);
