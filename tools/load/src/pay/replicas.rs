@@ -217,13 +217,7 @@ fn measure(bank: &Bank, shown: &[Shown], names: &[String], phase: &AtomicU8) -> 
     std::thread::sleep(bank.plan.span);
     let after = sight(bank, shown, names);
     phase.store(Phase::Drain as u8, Ordering::Release);
-    let begin = Instant::now();
-    while shown.iter().any(|one| one.phase.load(Ordering::Acquire) != Phase::Drain as u8) {
-        if begin.elapsed() > PATIENCE {
-            return Err(format!("a replica did not hear for {PATIENCE:?} that the clock had stopped"));
-        }
-        std::thread::sleep(LOOK);
-    }
+    drained(shown)?;
     let mut kept = Vec::new();
     for shown in &shards {
         let taken = sum(shown, |one| &one.accepted);
@@ -272,6 +266,18 @@ fn measure(bank: &Bank, shown: &[Shown], names: &[String], phase: &AtomicU8) -> 
         kept,
         ..Paid::default()
     })
+}
+
+/// Waits until all replicas know that the clock has stopped.
+fn drained(shown: &[Shown]) -> Result<(), String> {
+    let begin = Instant::now();
+    while shown.iter().any(|one| one.phase.load(Ordering::Acquire) != Phase::Drain as u8) {
+        if begin.elapsed() > PATIENCE {
+            return Err(format!("a replica did not hear for {PATIENCE:?} that the clock had stopped"));
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// Of the replica that has least of it.
