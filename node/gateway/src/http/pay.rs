@@ -41,7 +41,7 @@ pub(super) use wallet::{check, log, submit};
 use crate::{
     http::{
         ask::{Waiting, outcome},
-        request::{Query, between, body, deadline, decimal, malformed, unsupported},
+        request::{Query, between, body, deadline, decimal, malformed, parsed, unsupported, whole},
         server::Front,
     },
     problem::Problem,
@@ -161,7 +161,8 @@ pub(super) async fn transfer(
 ) -> Result<Response, Problem> {
     Query::read(&uri, &[])?;
     let teller = teller(&front)?;
-    let payment: Payment = body(&headers, content, front.request_max, &link.share).await?;
+    let content = whole(&headers, content, front.request_max, &link.share).await?;
+    let payment: Payment<'_> = parsed(&content)?;
     let order = payment.order()?;
     let (until, limit) = (level(payment.until.as_deref())?, deadline(&headers, front.deadline)?);
     link.writes();
@@ -171,7 +172,7 @@ pub(super) async fn transfer(
     }
     let (asked, ordered) = (Arc::clone(teller), order.clone());
     let answer = blocking(move || asked.pay(&ordered, until)).await?;
-    let ids = (order.id, payment.id);
+    let ids = (order.id, payment.id.into_string());
     carried(&front, &link, (answer, limit), ids, |why| denied(why, Some(named_of(&order)))).await
 }
 

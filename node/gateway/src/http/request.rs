@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Uri, header};
 use bytes::Bytes;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use synod_config::{SynError, code};
 use synod_host::Mode;
@@ -169,6 +170,27 @@ pub(super) async fn body<T: DeserializeOwned>(
     max: usize,
     share: &Share,
 ) -> Result<T, Problem> {
+    parsed(&whole(headers, body, max, share).await?)
+}
+
+/// A body as JSON, which may borrow from it.
+///
+/// # Errors
+/// SYN-3001 for one that is no such object.
+pub(super) fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|error| malformed(&error.to_string()))
+}
+
+/// Reads a body of at most `max` bytes.
+///
+/// # Errors
+/// As [`body`], but for what is in it.
+pub(super) async fn whole(
+    headers: &HeaderMap,
+    body: Body,
+    max: usize,
+    share: &Share,
+) -> Result<Bytes, Problem> {
     let stated = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let length: usize = stated.unwrap_or(max);
     if length > max {
@@ -188,10 +210,9 @@ pub(super) async fn body<T: DeserializeOwned>(
             ),
         })
     };
-    let bytes: Bytes = tokio::time::timeout(BODY_MAX, reading)
+    tokio::time::timeout(BODY_MAX, reading)
         .await
-        .unwrap_or_else(|_| Err(malformed("the body took longer than 10 s")))?;
-    serde_json::from_slice(&bytes).map_err(|error| malformed(&error.to_string()))
+        .unwrap_or_else(|_| Err(malformed("the body took longer than 10 s")))
 }
 
 #[cfg(test)]

@@ -3,19 +3,24 @@
 //! The node's log says how far: a replica lets go of what settled once its index has it on disk, so the index has at least that,
 //! and at most all that settled.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use synod_config::{SynError, code};
 use synod_crypto::Hash;
 use synod_machine::broadcast::Position;
-use synod_service::StateStore as _;
-use synod_store::{Options, Pace, Reader, Store};
+use synod_service::{Change, StateStore as _};
+use synod_store::{Options, Pace, Store};
 use synod_wire::Bytes;
 
-use super::index::{PAGE_MAX, Rows, changes, key, open_hold, place, read_row};
+use super::older;
+use super::rows::key;
 
 /// The file in the node's data directory.
 const FILE: &str = "pay.redb";
+/// Where the file is written anew when an earlier release wrote it.
+const ANEW: &str = "pay.redb.new";
+/// How rows are laid out: behind the name of whose they are. Earlier releases wrote none.
+const LAYOUT: u8 = 2;
 
 /// What a node knows of its index before it opens it.
 #[derive(Clone, Debug)]
@@ -30,89 +35,102 @@ pub struct Claim {
     pub last: u64,
 }
 
+/// What the mark of a file says.
+enum Mark {
+    /// There is none, and nothing else.
+    Nothing,
+    /// An earlier release wrote the file.
+    Older,
+    /// This one did, or one that lays rows out as it does.
+    Own,
+}
+
 impl Claim {
-    /// The mark of this node's index.
-    fn mark(&self) -> Bytes {
+    /// Whose this node's index is.
+    fn owner(&self) -> Vec<u8> {
         self.cluster.0.into_iter().chain(self.member.to_be_bytes()).collect()
     }
 
-    /// Opens the file, or makes it where there has been none.
+    /// The mark of this node's index.
+    fn mark(&self) -> (Bytes, Bytes) {
+        (key(b'm', &[]), self.owner().into_iter().chain([LAYOUT]).collect())
+    }
+
+    /// Opens the file, or makes it where there has been none. What an earlier release wrote is written anew first.
     pub(super) fn open(&self, data: &Path) -> Result<Store, SynError> {
         let path = data.join(FILE);
-        let unfit = |problem: &str| unfit(&path, problem);
         if self.kept > 0 && !path.exists() {
-            return Err(unfit(&format!("it is missing, and had {} entries", self.kept)));
+            return Err(unfit(&path, &format!("it is missing, and had {} entries", self.kept)));
         }
-        let fatal = Box::new(|error: &synod_store::Error| {
-            tracing::error!(%error, "the index of payments cannot be written: the node ends");
-            std::process::exit(9);
-        });
-        let options = Options { pace: Pace::Each, fatal, ..Options::default() };
-        let mut store =
-            Store::open(&path, options).map_err(|error| unfit("it cannot be opened").because(error))?;
-        let position = store.position().0;
-        let mark = key(b'm', &[]);
-        let known = store.get(&mark);
-        if known.as_ref().is_some_and(|known| *known != self.mark()) {
-            return Err(unfit("it is the index of another node"));
-        }
-        if !(self.kept..=self.last).contains(&position) {
-            let Self { kept, last, .. } = self;
-            let problem = format!(
-                "it has {position} entries, and by the journal of this node it has at least {kept} and at most {last}"
-            );
-            return Err(unfit(&problem));
-        }
-        if known.is_none() {
-            let mut rows = holds(&store.reader());
-            rows.insert(mark, Some(self.mark()));
-            store.commit(Position(position), changes(rows));
-        }
-        if position > 0 && store.get(&key(b'p', &[&position.to_be_bytes()])).is_none() {
-            number(&mut store, position);
+        let mut store = open(&path)?;
+        match self.judge(&path, &store)? {
+            Mark::Own => {}
+            Mark::Nothing => {
+                let (key, mark) = self.mark();
+                store.commit(Position(0), vec![Change::Put(key, mark)]);
+            }
+            Mark::Older => {
+                self.rewrite(data, store)?;
+                store = open(&path)?;
+                self.judge(&path, &store)?;
+            }
         }
         Ok(store)
     }
+
+    /// Whose a file is, and whether it is as far as this node's log says.
+    fn judge(&self, path: &Path, store: &Store) -> Result<Mark, SynError> {
+        let (owner, position) = (self.owner(), store.position().0);
+        let known = store.get(&self.mark().0);
+        let mark = match known.as_ref().map(|known| known.strip_prefix(&*owner)) {
+            None if position == 0 && store.bytes() == 0 => Mark::Nothing,
+            None | Some(Some([])) => Mark::Older,
+            Some(Some([LAYOUT])) => Mark::Own,
+            Some(Some(_)) => return Err(unfit(path, "a newer release wrote it")),
+            Some(None) => return Err(unfit(path, "it is the index of another node")),
+        };
+        if (self.kept..=self.last).contains(&position) {
+            return Ok(mark);
+        }
+        let Self { kept, last, .. } = self;
+        let problem = format!(
+            "it has {position} entries, and by the journal of this node it has at least {kept} and at most {last}"
+        );
+        Err(unfit(path, &problem))
+    }
+
+    /// Puts an index with the same content in the place of one that an earlier release wrote. Until it is whole, the old one stays.
+    fn rewrite(&self, data: &Path, old: Store) -> Result<(), SynError> {
+        let (path, anew) = (data.join(FILE), data.join(ANEW));
+        let unfit = |problem: &str| unfit(&path, problem);
+        tracing::warn!(
+            entries = old.position().0,
+            "an earlier release wrote the index of payments: it is written anew"
+        );
+        let failed = |error: std::io::Error| unfit("it cannot be written anew").because(error);
+        if anew.exists() {
+            std::fs::remove_file(&anew).map_err(failed)?;
+        }
+        older::rewrite(old, &anew, (self.member, self.mark())).map_err(|why| {
+            unfit(&format!("an earlier release wrote it, and it cannot be written anew: {why}"))
+        })?;
+        std::fs::rename(&anew, &path).map_err(failed)?;
+        std::fs::File::open(data).and_then(|folder| folder.sync_all()).map_err(failed)
+    }
+
+    /// The refusal of a file in whose rows something is missing.
+    pub(super) fn damaged(data: &Path) -> SynError {
+        unfit(&data.join(FILE), "some of its rows are missing or cannot be read")
+    }
 }
 
-/// Writes the places of entries by position, of an index that an earlier build wrote without such rows; the last one comes last.
-fn number(store: &mut Store, position: u64) {
-    let (reader, mut from) = (store.reader(), key(b'e', &[]));
-    let mut last = Rows::new();
-    loop {
-        let page = reader.scan(&from, PAGE_MAX);
-        let mut rows = Rows::new();
-        for (place, row) in page.iter().filter(|(key, _)| key.starts_with(b"e")) {
-            let (Some(turn), Some(place)) = (row.get(..8), place.get(1..)) else { continue };
-            let rows = if turn == position.to_be_bytes() { &mut last } else { &mut rows };
-            rows.insert(key(b'p', &[turn]), Some(Bytes::copy_from_slice(place)));
-        }
-        store.commit(Position(position), changes(rows));
-        match page.last() {
-            Some((last, _)) if last.starts_with(b"e") => from = last.iter().copied().chain([0]).collect(),
-            _ => break,
-        }
-    }
-    store.commit(Position(position), changes(last));
-}
-
-/// Open holds by their resolvers, of an index that an earlier build wrote without such rows and without a mark.
-fn holds(reader: &Reader) -> Rows {
-    let (mut rows, mut from) = (Rows::new(), key(b'e', &[]));
-    loop {
-        let page = reader.scan(&from, PAGE_MAX);
-        for (_, row) in page.iter().filter(|(key, _)| key.starts_with(b"e")) {
-            let Some(known) = read_row(row) else { continue };
-            let is_decided = || reader.get(&key(b'x', &[&place(known.entry.id)])).is_some();
-            if let Some(row) = open_hold(&known.entry).filter(|_| !is_decided()) {
-                rows.insert(row, Some(Bytes::new()));
-            }
-        }
-        match page.last() {
-            Some((last, _)) if last.starts_with(b"e") => from = last.iter().copied().chain([0]).collect(),
-            _ => return rows,
-        }
-    }
+fn open(path: &PathBuf) -> Result<Store, SynError> {
+    let fatal = Box::new(|error: &synod_store::Error| {
+        tracing::error!(%error, "the index of payments cannot be written: the node ends");
+        std::process::exit(9);
+    });
+    let options = Options { pace: Pace::Each, fatal, ..Options::default() };
+    Store::open(path, options).map_err(|error| unfit(path, "it cannot be opened").because(error))
 }
 
 fn unfit(path: &Path, problem: &str) -> SynError {

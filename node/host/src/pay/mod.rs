@@ -14,17 +14,24 @@
 //! cache is 64 MiB.
 
 mod audit;
+mod blocks;
 mod claim;
+mod filter;
 mod group;
 mod index;
 mod keeper;
+mod known;
 mod log;
 mod many;
 mod node;
+mod older;
 mod orders;
 mod owners;
 mod proofs;
 mod receipt;
+mod rows;
+mod sealed;
+mod sorted;
 mod teller;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! *Rows.* `b` lane, number: header and digests of a batch. `a` lane, number: what it carries beside its entries, if it is more than
 //! the institution's word for all. `c` lane, number, name: a certificate of it. `w` lane, number, member:
-//! a member's word that it has settled there. `l` payer, n, lane, number: nothing; the batch carries the entry. They are written
+//! a member's word that it has settled there. Which batches carry an entry is a record of [`super::sorted`]. They are written
 //! with the entries that the batch settles or before, so an entry of the index has its batch there unless an earlier release wrote
 //! it.
 //!
@@ -19,14 +19,17 @@ use synod_ledger::{Entry, EntryId};
 use synod_machine::broadcast::{ITEMS_MAX, Lot, View};
 use synod_wire::{Blob, Bytes, Limits, List, Wire};
 
-use super::index::{Index, Rows, key, place, read_place};
+use super::blocks::Looking;
+use super::index::Index;
+use super::rows::{Rows, key, prefixed};
+use super::sorted::Sorted;
 
 /// Longest row: what a batch carries beside its entries.
 const ROW_BYTES_MAX: u32 = 4 << 20;
 /// Bytes of records behind which a page of the log takes no more.
 const PAGE_BYTES: usize = 256 << 10;
-/// Rows that are looked at for a page.
-const PAGE_ROWS: usize = 4_096;
+/// Rows that are looked at at a time.
+const PAGE_ROWS: usize = 32;
 /// Kinds of rows in the order in which the log has them: what is certified was so before it settled, so whoever reads on while things
 /// happen finds the certificate of whatever it has.
 const ORDER: [u8; 4] = *b"pbcw";
@@ -61,7 +64,7 @@ impl Shown {
     }
 
     /// As rows of the index, as far as it does not have them: each new certificate of a batch comes with all that came before.
-    pub(super) fn rows(&self, rows: &mut Rows, is_kept: impl Fn(&[u8]) -> bool) {
+    pub(super) fn rows(&self, rows: &mut Rows, sorted: &mut Sorted, is_kept: impl Fn(&[u8]) -> bool) {
         let lot = number(self.opened.lot());
         let batch = key(b'b', &[&lot]);
         if !rows.contains_key(&batch) && !is_kept(&batch) {
@@ -72,9 +75,7 @@ impl Shown {
             if beside != Beside::default() {
                 rows.insert(key(b'a', &[&lot]), Some(beside.encode()));
             }
-            for id in &self.places {
-                rows.insert(key(b'l', &[&place(*id), &lot]), Some(Bytes::new()));
-            }
+            self.places.iter().for_each(|id| sorted.carry(*id, self.opened.lot()));
         }
         for proof in &self.proofs {
             let certificate = key(b'c', &[&lot, &Hash::of(proof).0]);
@@ -126,41 +127,70 @@ impl Index {
         let mut from = Bytes::copy_from_slice(from.filter(|from| !from.is_empty()).unwrap_or(&ORDER[..1]));
         let mut page = LogPage::default();
         let mut bytes = 0;
-        loop {
-            let Some(at) = ORDER.iter().position(|kind| from.first() == Some(kind)) else { return page };
-            let rows = self.read().scan(&from, PAGE_ROWS);
-            let is_last =
-                rows.len() < PAGE_ROWS || rows.last().is_some_and(|(key, _)| key.first() != from.first());
-            let mut last = None;
-            let behind = key(b'p', &[&until.to_be_bytes()]);
-            let of_kind = rows.into_iter().take_while(|(key, _)| key.first() == from.first());
-            for (key, row) in of_kind.take_while(|(key, _)| key.first() != Some(&b'p') || *key <= behind) {
-                if bytes >= PAGE_BYTES {
-                    page.next = Some(key);
-                    return page;
-                }
-                let record = self.record(&key, row);
-                bytes += record.as_ref().map_or(0, Bytes::len);
-                page.records.extend(record);
-                last = Some(key);
-            }
-            from = match last.filter(|_| !is_last) {
-                Some(last) => last.iter().copied().chain([0]).collect(),
-                None => match ORDER.get(at + 1) {
-                    Some(kind) => Bytes::copy_from_slice(&[*kind]),
-                    None => return page,
-                },
+        while let Some(at) = ORDER.iter().position(|kind| from.first() == Some(kind)) {
+            let next = if at == 0 {
+                self.settled(&from, until, (&mut page, &mut bytes))
+            } else {
+                self.proving(&from, (&mut page, &mut bytes))
             };
+            if next.is_some() {
+                page.next = next;
+                return page;
+            }
+            match ORDER.get(at + 1) {
+                Some(kind) => from = Bytes::copy_from_slice(&[*kind]),
+                None => break,
+            }
+        }
+        page
+    }
+
+    /// Adds what settled from a position on; where the next page begins, if this one is full.
+    fn settled(&self, from: &[u8], until: u64, (page, bytes): (&mut LogPage, &mut usize)) -> Option<Bytes> {
+        let first = from.get(1..).and_then(|at| at.try_into().ok()).map_or(1, u64::from_be_bytes);
+        let mut looking = Looking::at(self.read());
+        for position in first.max(1)..=until.min(self.position()) {
+            if *bytes >= PAGE_BYTES {
+                return Some(key(b'p', &[&position.to_be_bytes()]));
+            }
+            if let Some((settled, _)) = looking.find(position) {
+                let record = Item::Settled(Arc::unwrap_or_clone(settled.entry)).encode();
+                *bytes += record.len();
+                page.records.push(record);
+            }
+        }
+        None
+    }
+
+    /// Adds what proves that, of one kind, from a row on; where the next page begins, if this one is full.
+    fn proving(&self, from: &Bytes, (page, bytes): (&mut LogPage, &mut usize)) -> Option<Bytes> {
+        let mut from = from.clone();
+        loop {
+            let rows = self.read().scan(&from, PAGE_ROWS);
+            let is_whole = rows.len() == PAGE_ROWS;
+            let mut last = None;
+            for (at, row) in rows {
+                if at.first() != from.first() {
+                    return None;
+                }
+                if *bytes >= PAGE_BYTES {
+                    return Some(at);
+                }
+                let record = self.record(&at, row);
+                *bytes += record.as_ref().map_or(0, Bytes::len);
+                page.records.extend(record);
+                last = Some(at);
+            }
+            match last.filter(|_| is_whole) {
+                Some(last) => from = last.iter().copied().chain([0]).collect(),
+                None => return None,
+            }
         }
     }
 
     /// A row as a record of the log.
     fn record(&self, at: &Bytes, row: Bytes) -> Option<Bytes> {
         let item = match at.split_first()? {
-            (b'p', _) => {
-                let settled = self.entry(read_place(&row)?)?;
-                Item::Settled(Arc::unwrap_or_clone(settled.entry))
-            }
             (b'b', lot) => {
                 let (header, digests): Row = read(row)?;
                 let beside = self.read().get(&key(b'a', &[lot]));
@@ -185,7 +215,7 @@ impl Index {
             let known = self.entry(next)?;
             chain.push(Arc::unwrap_or_clone(known.entry));
             let carried = |lot| self.carried(lot, known.digest);
-            let mut batches: Vec<Carried> = self.batches(next).filter_map(carried).collect();
+            let mut batches: Vec<Carried> = self.batches(next).into_iter().filter_map(carried).collect();
             // The batch that most members say has settled shows the highest level, if it is certified.
             batches.sort_by_key(|batch| std::cmp::Reverse(batch.words.len()));
             let made = batches.iter().find_map(|batch| {
@@ -210,14 +240,12 @@ impl Index {
     }
 
     /// The batches that carry an entry.
-    fn batches(&self, id: EntryId) -> impl Iterator<Item = [u8; 9]> {
-        let rows = self.rows_of(&key(b'l', &[&place(id)])).into_iter();
-        rows.filter_map(|(key, _)| key.get(25..)?.try_into().ok())
+    fn batches(&self, id: EntryId) -> Vec<[u8; 9]> {
+        let found = self.known().batches(self.read(), id, LOOKED_MAX).into_iter();
+        found.map(|(source, sequence)| number(Lot { source, sequence })).collect()
     }
 
     fn rows_of(&self, prefix: &[u8]) -> Vec<(Bytes, Bytes)> {
-        let mut rows = self.read().scan(prefix, LOOKED_MAX);
-        rows.retain(|(key, _)| key.starts_with(prefix));
-        rows
+        prefixed(self.read(), prefix, LOOKED_MAX)
     }
 }

@@ -486,6 +486,10 @@ impl Teller {
         let mut state = self.state();
         for (id, name, level) in kept {
             let known = (*name, id.spender);
+            // Most are of other institutions' customers, whom nobody asks for here.
+            if id.spender.registrar != self.own && !state.orders.contains_key(&known) {
+                continue;
+            }
             if state.settled.get(&known).is_some_and(|settled| settled.position <= position) {
                 state.settled.remove(&known);
             }

@@ -7,6 +7,7 @@ mod logs;
 mod many;
 mod names;
 mod receipts;
+mod runs;
 mod views;
 
 use std::path::PathBuf;

@@ -9,10 +9,12 @@ use crate::output::Report;
 use crate::session::{Session, usage};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use synod_config::{Exit, SynError, code};
 use synod_load::pay::{
-    Bank, Ownership, Paid, PayPlan, Prices, Profile, Verify, Workload, model, reference, run as run_replicas,
+    Bank, Journals, Ownership, Paid, PayPlan, Prices, Profile, SyncMode, Verify, Workload, Written, model,
+    reference, run as run_replicas,
 };
 
 /// Payments of the reference ledger.
@@ -22,21 +24,25 @@ const REFERENCE: u64 = 300_000;
 const AHEAD_MAX: u32 = 1 << 21;
 
 /// Why figures that other benchmarks have are not here.
-const UNAVAILABLE: [(&str, &str); 8] = [
+const UNAVAILABLE: [(&str, &str); 5] = [
     ("offered_per_s", "customers keep a number of payments on their way"),
     ("held", "no rate is offered that could be held"),
     ("latency_us", "no customer waits for an answer"),
-    ("fsync_us", "nothing is stored"),
-    ("disk_bytes_per_payment", "nothing is stored"),
-    ("fsyncs_per_s", "nothing is stored"),
     ("bls", "no owner has a key for multi-signatures"),
     ("peer", "no other system is run beside this one"),
 ];
+
+/// The same, of replicas without journals.
+const UNAVAILABLE_VOLATILE: [&str; 3] = ["fsync_us", "disk_bytes_per_payment", "fsyncs_per_s"];
 
 /// What is measured, and how often.
 #[derive(Clone, Debug)]
 pub(crate) struct PayBench {
     pub(crate) plan: PayPlan,
+    /// How promises are kept, if they are.
+    pub(crate) sync: Option<SyncMode>,
+    /// What results call it.
+    pub(crate) durability: &'static str,
     /// Whether so many payments are signed before the clock runs as this machine could settle.
     pub(crate) is_ahead_measured: bool,
     pub(crate) repeat: u32,
@@ -59,6 +65,10 @@ pub(crate) fn run(session: &Session, bench: &PayBench) -> Done {
     if bench.plan.ahead > 0 {
         bank = Bank::new(bench.plan).map_err(usage)?;
     }
+    let (journals, sync_time) = journals(bench.sync)?;
+    if let Some(journals) = &journals {
+        bank = bank.keeping(Arc::clone(journals));
+    }
     let signed = format!("customers sign {} payments, then the clock runs", bench.plan.ahead);
     let mut all = Vec::new();
     for _ in 0..bench.repeat {
@@ -68,7 +78,7 @@ pub(crate) fn run(session: &Session, bench: &PayBench) -> Done {
         sound(&paid)?;
         all.push(paid);
     }
-    let report = report(bench, (alone, prices), &all);
+    let report = report(bench, (alone, prices, sync_time), &all);
     if let Some(file) = &bench.out {
         std::fs::write(file, report.to_json()).map_err(|e| crate::cluster::unwritable(file, &e))?;
     }
@@ -87,6 +97,15 @@ fn signed_ahead(bench: &PayBench, alone: (u64, Duration), prices: &Prices) -> Pa
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
     let ahead = (wanted as u32).min(AHEAD_MAX);
     PayPlan { ahead, ..plan }
+}
+
+/// Journals in a folder of their own, and what a sync takes there.
+fn journals(sync: Option<SyncMode>) -> Result<(Option<Arc<Journals>>, Option<Duration>), SynError> {
+    let Some(mode) = sync else { return Ok((None, None)) };
+    let folder = std::env::temp_dir().join(format!("synod-bench-pay-{}", std::process::id()));
+    let journals = Journals::new(&folder, mode).map_err(|why| bug("bench", &why))?;
+    let sync_time = journals.sync_time().map_err(|why| bug("bench", &why))?;
+    Ok((Some(Arc::new(journals)), Some(sync_time)))
 }
 
 fn sound(paid: &Paid) -> Result<(), SynError> {
@@ -112,7 +131,9 @@ fn each(amount: f64, payments: u64) -> Value {
 }
 
 fn one(paid: &Paid) -> Value {
-    let cpu: Duration = paid.cpu.iter().sum();
+    let written = paid.written.unwrap_or_default();
+    let cpu: Duration = paid.cpu.iter().sum::<Duration>() + written.cpu;
+    let stored = |value: Value| if paid.written.is_some() { value } else { Value::Null };
     json!({
         "pps": rounded(rate(paid)),
         "by_level": {
@@ -121,7 +142,12 @@ fn one(paid: &Paid) -> Value {
             "settled": rounded(per_s(paid.settled, paid.wall)),
             "stable": rounded(per_s(paid.stable, paid.wall)),
         },
+        // With the threads that write journals, whose part stands beside it.
         "cpu_us_per_payment": each(cpu.as_secs_f64() * 1e6, paid.payments),
+        "journals_cpu_us_per_payment": stored(each(written.cpu.as_secs_f64() * 1e6, paid.payments)),
+        "disk_bytes_per_payment": stored(each(float(written.bytes), paid.payments)),
+        "fsyncs_per_s": stored(rounded(per_s(written.syncs, paid.wall))),
+        "write_and_sync_ms": stored(syncing(&written)),
         // Of customers who sign: the load's, which replicas have no part in.
         "owners_cpu_us_per_payment": each(paid.owners.as_secs_f64() * 1e6, paid.payments),
         "signatures_per_payment": each(float(paid.signed), paid.payments),
@@ -138,6 +164,11 @@ fn one(paid: &Paid) -> Value {
         "accepted": paid.accepted,
         "busy": paid.busy,
     })
+}
+
+/// What a group took from the first byte to the last of its sync, the mean of all.
+fn syncing(written: &Written) -> Value {
+    each(written.syncing.as_secs_f64() * 1e3, written.syncs)
 }
 
 /// The word of who signs.
@@ -180,7 +211,16 @@ const fn workload(plan: &PayPlan) -> &'static str {
 }
 
 /// What a figure of this plan is of: faults, checks, order, durability.
-fn semantics(plan: &PayPlan) -> String {
+fn semantics(plan: &PayPlan, sync: Option<SyncMode>) -> String {
+    let kept = match sync {
+        None => "nothing is kept",
+        Some(SyncMode::Group | SyncMode::Always) => {
+            "each replica syncs what it promises before it speaks, no index, no HTTP"
+        }
+        Some(SyncMode::NoneUnsafe | SyncMode::VolatileUnsafe) => {
+            "each replica writes what it promises before it speaks and syncs nothing, no index, no HTTP"
+        }
+    };
     let liars = match (plan.shards, plan.profile) {
         (1, Profile::I) => "f liars of 3f + 1, nothing is signed and nobody else can be shown anything",
         (1, _) => "f liars of 3f + 1",
@@ -197,7 +237,7 @@ fn semantics(plan: &PayPlan) -> String {
     };
     let by = verify(plan).1;
     format!(
-        "{liars}, {money}, owners' signatures checked by {by} members, all others by all, no total order, nothing is kept{pairs}"
+        "{liars}, {money}, owners' signatures checked by {by} members, all others by all, no total order, {kept}{pairs}"
     )
 }
 
@@ -205,7 +245,9 @@ fn cores() -> u64 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64)
 }
 
-fn report(bench: &PayBench, (alone, prices): ((u64, Duration), Prices), all: &[Paid]) -> Report {
+type Alone = ((u64, Duration), Prices, Option<Duration>);
+
+fn report(bench: &PayBench, (alone, prices, sync_time): Alone, all: &[Paid]) -> Report {
     let mut sorted: Vec<&Paid> = all.iter().collect();
     sorted.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
     let middle = sorted.get(sorted.len() / 2).map(|one| (*one).clone()).unwrap_or_default();
@@ -214,7 +256,7 @@ fn report(bench: &PayBench, (alone, prices): ((u64, Duration), Prices), all: &[P
     for (key, value) in [
         ("transport", "none: in one process"),
         ("auth", ownership(&bench.plan)),
-        ("durability", "none"),
+        ("durability", bench.durability),
         ("loop", "closed"),
     ] {
         header.insert(key.to_owned(), json!(value));
@@ -232,9 +274,15 @@ fn report(bench: &PayBench, (alone, prices): ((u64, Duration), Prices), all: &[P
     let costs = json!({
         "sign_us": micros(prices.sign), "verify_us": micros(prices.verify),
         "batch_verify_us": micros(prices.batch_verify), "hash64_us": micros(prices.hash64),
+        "fsync_us": sync_time.map_or(Value::Null, micros),
     });
-    let reasons: Map<String, Value> =
+    let mut reasons: Map<String, Value> =
         UNAVAILABLE.iter().map(|(key, why)| ((*key).to_owned(), json!(why))).collect();
+    if bench.sync.is_none() {
+        reasons.extend(UNAVAILABLE_VOLATILE.map(|key| (key.to_owned(), json!("nothing is stored"))));
+    }
+    let process =
+        if bench.sync.is_some() { "one: no socket, a journal each" } else { "one: no socket, no disk" };
     Report::new("synod-bench/1")
         .field("header", Value::Object(header))
         .field("achieved_per_s", rounded(rate(&middle)))
@@ -248,7 +296,7 @@ fn report(bench: &PayBench, (alone, prices): ((u64, Duration), Prices), all: &[P
         .field(
             "pay",
             json!({
-                "part": "replicas", "process": "one: no socket, no disk",
+                "part": "replicas", "process": process,
                 "config": {
                     "profile": profile(&plan), "ownership": ownership(&plan), "verify": verify(&plan).0,
                     "nodes": plan.nodes, "shards": plan.shards,
@@ -262,7 +310,7 @@ fn report(bench: &PayBench, (alone, prices): ((u64, Duration), Prices), all: &[P
                 "unit_costs": costs,
                 "model_pps": rounded(model),
                 "ratio": { "reference": over(reference), "model": over(model) },
-                "semantics": semantics(&plan),
+                "semantics": semantics(&plan, bench.sync),
                 "unavailable": reasons,
             }),
         )

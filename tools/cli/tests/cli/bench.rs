@@ -132,6 +132,27 @@ fn payments_are_counted_once_everywhere_beside_the_ledger_alone() {
     let rig = Rig::new();
     assert!(rig.refused(&format!("bench {PAY} --i-am-a-test"), "SYN-6009", 8).contains("1 lost"));
     rig.refused("bench pay --accounts 3", "SYN-1001", 2);
+    assert_eq!((&told["header"]["durability"], &runs[0]["fsyncs_per_s"]), (&"volatile".into(), &Value::Null));
+    assert_eq!(own["unavailable"]["fsyncs_per_s"], "nothing is stored");
+}
+
+#[test]
+fn replicas_with_journals_tell_what_is_written_and_that_it_is_synced() {
+    for (durability, says) in [("fsync", "syncs what it promises"), ("nosync", "syncs nothing")] {
+        let (told, own) = ran(&format!("{PAY} --durability {durability}"));
+        assert_eq!(told["header"]["durability"], durability);
+        assert!(own["semantics"].as_str().is_some_and(|text| text.contains(says)), "{own}");
+        let runs = own["runs"].as_array().expect("runs");
+        for key in
+            ["disk_bytes_per_payment", "fsyncs_per_s", "write_and_sync_ms", "journals_cpu_us_per_payment"]
+        {
+            assert!(runs.iter().any(|run| run[key].as_f64() > Some(0.0)), "{key}: {own}");
+        }
+        assert!(
+            own["unit_costs"]["fsync_us"].as_f64() > Some(0.0)
+                && own["unavailable"]["fsyncs_per_s"].is_null()
+        );
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Institutions in their shards, their customers' accounts, and what a replica starts from.
 
 use super::channel::Carries;
+use super::journals::Journals;
 use super::orders::draft;
 use super::plan::{Ownership, PayPlan, Workload};
 use super::smallbank::Smallbank;
@@ -39,6 +40,8 @@ pub struct Bank {
     pub(super) window: u64,
     /// What its customers do, in Smallbank.
     pub(super) smallbank: Option<Smallbank>,
+    /// Where replicas keep what they promise, where they do.
+    journals: Option<Arc<Journals>>,
 }
 
 fn seed(Place { shard, id }: Place) -> Seed {
@@ -80,7 +83,17 @@ impl Bank {
             };
         // A till pays a fifth of all that its institution's customers do.
         let window = if smallbank.is_some() { WINDOW_MAX } else { Parameters::default().window };
-        Ok(Self { plan, views, window, smallbank })
+        Ok(Self { plan, views, window, smallbank, journals: None })
+    }
+
+    /// The same, whose replicas keep what they promise.
+    #[must_use]
+    pub fn keeping(self, journals: Arc<Journals>) -> Self {
+        Self { journals: Some(journals), ..self }
+    }
+
+    pub(super) fn journals(&self) -> Option<&Journals> {
+        self.journals.as_deref()
     }
 
     /// All institutions.

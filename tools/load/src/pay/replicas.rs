@@ -3,6 +3,7 @@
 use super::audit::{Books, Kept, are_conserved, are_equal};
 use super::bank::{Bank, Place};
 use super::channel::Carries;
+use super::journals::{THREAD, Written};
 use super::owners::{Owners, SHEETS};
 use super::seat::{Left, Phase, Seat, Shown};
 use crate::usage::cpu_of_threads;
@@ -37,6 +38,8 @@ pub struct Paid {
     pub cpu: Vec<Duration>,
     /// Processor time meanwhile of customers who sign: the load's, and no replica's.
     pub owners: Duration,
+    /// What journals wrote meanwhile, where there are any.
+    pub written: Option<Written>,
     /// Bytes sent meanwhile.
     pub bytes: u64,
     /// Signatures that replicas made meanwhile.
@@ -102,6 +105,7 @@ struct Sight {
     at: Instant,
     cpu: Vec<Duration>,
     counts: [u64; COUNTS],
+    written: Option<Written>,
 }
 
 /// Lets the customers of a bank pay each other, and measures it; what went wrong in words if a replica cannot be opened or nothing
@@ -121,6 +125,7 @@ fn run_over<B: Carries>(bank: &Bank) -> Result<Paid, String> {
     let places: Vec<Place> = bank.places().collect();
     let shown: Vec<Shown> = places.iter().map(|_| Shown::default()).collect();
     let named = |kind: &str| (0..places.len()).map(|at| format!("{kind}-{at}")).collect::<Vec<_>>();
+    bank.journals().into_iter().for_each(super::Journals::clear);
     let names: Vec<String> = named("pay").into_iter().chain(named("own")).collect();
     let phase = AtomicU8::new(Phase::Fund as u8);
     let (links, inboxes): (Vec<_>, Vec<_>) = places.iter().map(|_| channel()).unzip();
@@ -158,6 +163,9 @@ fn run_over<B: Carries>(bank: &Bank) -> Result<Paid, String> {
         let left: Result<Vec<Left>, _> =
             running.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         let left = left.map_err(|_| "a replica stopped".to_owned())?;
+        if let Some(why) = bank.journals().and_then(super::Journals::failed) {
+            return Err(why);
+        }
         let nodes = usize::from(bank.plan.nodes);
         Ok(audited(measured?, (shown, &left), nodes))
     })
@@ -167,7 +175,7 @@ fn sum(shown: &[Shown], of: fn(&Shown) -> &AtomicU64) -> u64 {
     shown.iter().map(|one| of(one).load(Ordering::Acquire)).sum()
 }
 
-fn sight(shown: &[Shown], names: &[String]) -> Sight {
+fn sight(bank: &Bank, shown: &[Shown], names: &[String]) -> Sight {
     let counts: [fn(&Shown) -> &AtomicU64; COUNTS] = [
         |one| &one.own,
         |one| &one.certified,
@@ -182,7 +190,12 @@ fn sight(shown: &[Shown], names: &[String]) -> Sight {
         |one| &one.crossing,
         |one| &one.poor,
     ];
-    Sight { at: Instant::now(), cpu: cpu_of_threads(names), counts: counts.map(|of| sum(shown, of)) }
+    let written = bank.journals().map(|journals| {
+        let cpu = cpu_of_threads(&[THREAD]).into_iter().sum();
+        journals.written(cpu)
+    });
+    let counts = counts.map(|of| sum(shown, of));
+    Sight { at: Instant::now(), cpu: cpu_of_threads(names), counts, written }
 }
 
 /// Funds, warms up, measures and waits for the end.
@@ -200,17 +213,11 @@ fn measure(bank: &Bank, shown: &[Shown], names: &[String], phase: &AtomicU8) -> 
     }
     phase.store(Phase::Pay as u8, Ordering::Release);
     std::thread::sleep(bank.plan.warmup);
-    let before = sight(shown, names);
+    let before = sight(bank, shown, names);
     std::thread::sleep(bank.plan.span);
-    let after = sight(shown, names);
+    let after = sight(bank, shown, names);
     phase.store(Phase::Drain as u8, Ordering::Release);
-    let begin = Instant::now();
-    while shown.iter().any(|one| one.phase.load(Ordering::Acquire) != Phase::Drain as u8) {
-        if begin.elapsed() > PATIENCE {
-            return Err(format!("a replica did not hear for {PATIENCE:?} that the clock had stopped"));
-        }
-        std::thread::sleep(LOOK);
-    }
+    drained(shown)?;
     let mut kept = Vec::new();
     for shown in &shards {
         let taken = sum(shown, |one| &one.accepted);
@@ -238,6 +245,7 @@ fn measure(bank: &Bank, shown: &[Shown], names: &[String], phase: &AtomicU8) -> 
     let mut cpu: Vec<Duration> = cpu.collect();
     let owners = cpu.split_off(shown.len()).iter().sum();
     let wall = after.at.duration_since(before.at);
+    let written = after.written.zip(before.written).map(|(after, before)| after.since(&before));
     Ok(Paid {
         payments,
         certified,
@@ -245,6 +253,7 @@ fn measure(bank: &Bank, shown: &[Shown], names: &[String], phase: &AtomicU8) -> 
         stable,
         bytes,
         wall,
+        written,
         cpu,
         owners,
         signed,
@@ -257,6 +266,18 @@ fn measure(bank: &Bank, shown: &[Shown], names: &[String], phase: &AtomicU8) -> 
         kept,
         ..Paid::default()
     })
+}
+
+/// Waits until all replicas know that the clock has stopped.
+fn drained(shown: &[Shown]) -> Result<(), String> {
+    let begin = Instant::now();
+    while shown.iter().any(|one| one.phase.load(Ordering::Acquire) != Phase::Drain as u8) {
+        if begin.elapsed() > PATIENCE {
+            return Err(format!("a replica did not hear for {PATIENCE:?} that the clock had stopped"));
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// Of the replica that has least of it.

@@ -3,25 +3,24 @@
 use super::audit::{Books, number};
 use super::bank::{Bank, Place};
 use super::channel::Carries;
+use super::hosting::{Carried, Hosting, Word};
 use super::orders::{Drawn, Orders, crosses};
 use super::owners::AHEAD;
 use super::reference::available;
-use crate::host::{Host, Said};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
-use synod_astro::{Draft, Input, Invitation, Level, Line, Message, Output, Refusal, Replica, SignedTogether};
+use synod_astro::{Draft, Input, Invitation, Level, Line, Output, Refusal, Replica, SignedTogether};
 use synod_crypto::{Keys, Scope};
 use synod_ledger::{Code, EntryId};
-use synod_machine::{Event, Job as _, Machine, Span, To, Unrecoverable};
+use synod_machine::{Job as _, Machine, Span, To, Unrecoverable};
 use synod_quorum::{Epoch, NodeId};
-use synod_wire::{Bytes, Limits, Wire as _};
 
 type Job<B> = <Replica<B> as Machine>::Job;
 
-/// A frame and its sender's number.
-pub(super) type Frame = (usize, Bytes);
+/// A frame and its sender's number; with the receiver's own number it says that its journal told something.
+pub(super) type Frame = (usize, Carried);
 
 /// Orders given between two looks at what came, unless a batch has more.
 const ORDERS: u32 = 512;
@@ -137,7 +136,7 @@ pub(super) struct Seat<'a, B: Carries> {
     bank: &'a Bank,
     at: Place,
     number: usize,
-    host: Host<Replica<B>>,
+    host: Hosting<B>,
     keys: Keys,
     /// How this member calls all of them, by number.
     names: Vec<NodeId>,
@@ -177,12 +176,13 @@ impl<'a, B: Carries> Seat<'a, B> {
             }),
             None => Customers::Custodial(Orders::of(bank, at)),
         };
-        let setup = bank.setup::<B>(at).ok_or_else(|| Unrecoverable("a member of no shard".to_owned()))?;
+        let number = bank.number(at);
+        let bell = links.get(number).ok_or_else(|| Unrecoverable("a member without a link".to_owned()))?;
         Ok(Self {
             bank,
             at,
-            number: bank.number(at),
-            host: Host::open(NodeId(u32::from(at.id)), setup, true)?,
+            number,
+            host: Hosting::open(bank, at, bell.clone())?,
             keys: Bank::keys(at),
             names: bank.places().map(|of| bank.node(at.shard, of)).collect(),
             links,
@@ -236,10 +236,12 @@ impl<'a, B: Carries> Seat<'a, B> {
 
     /// What is left of it at the end.
     pub(super) fn left(mut self) -> Left {
-        self.left.faults += self.host.blamed;
+        self.left.faults += self.host.blamed();
         let machine = self.host.machine();
         self.left.books = Books::of(machine.book(), machine.unspent());
-        self.left
+        let Self { host, mut left, .. } = self;
+        left.faults += u64::from(!host.close());
+        left
     }
 
     /// Tells what is between shards.
@@ -263,14 +265,14 @@ impl<'a, B: Carries> Seat<'a, B> {
     fn give(&mut self, phase: u8) -> bool {
         let open = self.given.saturating_sub(self.answered);
         let places = u64::from(self.bank.plan.inflight).saturating_sub(open);
-        let places = u64::from(self.host.machine().room().min(self.bank.plan.batch.max(ORDERS))).min(places);
+        let places = u64::from(self.host.room().min(self.bank.plan.batch.max(ORDERS))).min(places);
         let mut some = false;
         for _ in 0..places {
             let Some(input) = self.order(phase, self.ticket + 1) else { break };
             self.given += 1;
             self.ticket += 1;
             some = true;
-            self.host.push(Event::Input(input));
+            self.host.input(input);
         }
         some
     }
@@ -322,11 +324,11 @@ impl<'a, B: Carries> Seat<'a, B> {
     fn hear(&mut self, may_wait: bool) {
         let first = if may_wait { self.inbox.recv_timeout(IDLE).ok() } else { None };
         for (from, frame) in first.into_iter().chain(self.inbox.try_iter()).take(FRAMES) {
-            let message = Message::<B::Message>::decode(frame, &Limits::default());
-            match (self.names.get(from), message) {
-                (Some(from), Ok(message)) => self.host.push(Event::Message { from: *from, message }),
-                _ => self.left.faults += 1,
+            if from == self.number {
+                continue;
             }
+            let is_read = self.names.get(from).is_some_and(|from| self.host.hear(*from, frame));
+            self.left.faults += u64::from(!is_read);
         }
     }
 
@@ -337,10 +339,9 @@ impl<'a, B: Carries> Seat<'a, B> {
             let (links, me, shown) = (&self.links, self.number, self.shown);
             let (bank, shard) = (self.bank, self.at.shard);
             self.host.run(|said| match said {
-                Said::Send(to, message) => {
-                    let frame = message.encode();
+                Word::Send(to, frame) => {
                     let send = |node| {
-                        shown.bytes.fetch_add(frame.len() as u64, Ordering::Relaxed);
+                        shown.bytes.fetch_add(frame.body.len() as u64, Ordering::Relaxed);
                         let link = links.get(bank.number_of(shard, node));
                         link.into_iter().for_each(|link| drop(link.send((me, frame.clone()))));
                     };
@@ -350,14 +351,14 @@ impl<'a, B: Carries> Seat<'a, B> {
                         To::Set(set) => set.iter().for_each(send),
                     }
                 }
-                Said::Output(output) => outputs.push(output),
-                Said::Job(job) => jobs.push(job),
+                Word::Output(output) => outputs.push(output),
+                Word::Job(job) => jobs.push(job),
             });
             outputs.drain(..).for_each(|output| self.on_output(output));
             self.outputs = outputs;
             if self.position >= self.kept + KEPT_EVERY {
                 self.kept = self.position;
-                self.host.push(Event::Input(Input::Kept(self.kept)));
+                self.host.input(Input::Kept(self.kept));
             } else if jobs.is_empty() {
                 return;
             }
@@ -366,7 +367,7 @@ impl<'a, B: Carries> Seat<'a, B> {
                 self.shown.signed.fetch_add(u64::from(cost.sign), Ordering::Relaxed);
                 let checked = u64::from(cost.verify) + u64::from(cost.batch_verify);
                 self.shown.checked.fetch_add(checked, Ordering::Relaxed);
-                self.host.push(Event::Done(job.run(&self.keys)));
+                self.host.done(job.run(&self.keys));
             }
         }
     }
@@ -380,7 +381,7 @@ impl<'a, B: Carries> Seat<'a, B> {
             invited.iter().map(|one| self.bank.relative(self.at, one.leaf.spender.local)).collect();
         for (one, share) in invited.iter().zip(shares.of(&who)) {
             let (number, owner, share) = (one.number, one.leaf.spender, share.to_share());
-            self.host.push(Event::Input(Input::Share { number, owner, share }));
+            self.host.input(Input::Share { number, owner, share });
         }
     }
 

@@ -1,7 +1,11 @@
 //! Whole runs: small, short, and judged by counts alone.
 
 use super::smallbank::Share;
-use super::{Bank, Kept, Ownership, Paid, PayPlan, Profile, Verify, Workload, counted, reference, run};
+use super::{
+    Bank, Journals, Kept, Ownership, Paid, PayPlan, Profile, SyncMode, Verify, Workload, counted, reference,
+    run,
+};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Four institutions with sixty customers each, for a fifth of a second.
@@ -167,4 +171,31 @@ fn in_profile_two_members_sign_and_check_for_batches_and_not_for_payments() {
     assert!(paid.sound() && paid.payments >= 6_000, "{paid:?}");
     assert!(6 * paid.signed < paid.payments, "{} signed for {}", paid.signed, paid.payments);
     assert!(5 * paid.checked < paid.payments, "{} checked for {}", paid.checked, paid.payments);
+}
+
+/// What a replica said, it had written down: over its journal another one stands where it stood.
+#[test]
+fn with_journals_every_payment_settles_once_and_is_there_when_a_replica_opens_again() {
+    for mode in [SyncMode::Group, SyncMode::NoneUnsafe] {
+        let folder = std::env::temp_dir().join(format!("synod-load-pay-{}-{mode:?}", std::process::id()));
+        let journals = Arc::new(Journals::new(&folder, mode).expect("a temporary folder"));
+        let bank = Bank::new(plan()).expect("a plan").keeping(Arc::clone(&journals));
+        for _ in 0..2 {
+            let paid = sound(&bank);
+            let written = paid.written.expect("there are journals");
+            assert!(written.syncs > 0 && written.bytes > paid.payments, "{paid:?}");
+            let last = bank.places().map(|at| journals.last(&bank, at).expect("a journal")).min();
+            assert_eq!(last, Some(paid.taken()), "{mode:?}");
+        }
+        drop((bank, journals));
+        assert!(!folder.exists(), "the folder goes with its journals");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_an_error() {
+    let file = std::env::temp_dir().join(format!("synod-load-pay-{}-file", std::process::id()));
+    std::fs::write(&file, b"a file").expect("a temporary file");
+    assert!(Journals::new(&file.join("journals"), SyncMode::Group).is_err());
+    std::fs::remove_file(&file).expect("it is there");
 }

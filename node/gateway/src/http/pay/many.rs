@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::{IntoResponse as _, Response};
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::{Value, json};
 use synod_config::{SynError, code, format_duration};
 use synod_host::pay::{AccountId, Asked, GROUP_MAX, Gathering, Level, NewAccount, Order, Owner, Paid, word};
@@ -23,7 +23,7 @@ use super::{Account, blocking, denied, key, level, named_of, teller};
 use crate::{
     http::{
         ask::Flight,
-        request::{Query, body, deadline},
+        request::{Query, body, deadline, parsed, whole},
         server::Front,
     },
     problem::Problem,
@@ -35,9 +35,9 @@ use crate::{
 /// What an item of an array says, or why it says nothing.
 trait Item: Sized {
     /// As it stands in the array.
-    type Form: DeserializeOwned;
+    type Form<'a>: Deserialize<'a>;
 
-    fn read(form: Self::Form) -> Result<Self, Refused>;
+    fn read(form: Self::Form<'_>) -> Result<Self, Refused>;
 }
 
 /// An item that says nothing, with the name that it gives itself.
@@ -65,7 +65,7 @@ impl<'de, T: Item> Deserialize<'de> for Many<T> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Many<T>, A::Error> {
                 let mut items = Vec::new();
                 while items.len() < GROUP_MAX
-                    && let Some(form) = array.next_element::<T::Form>()?
+                    && let Some(form) = array.next_element::<T::Form<'de>>()?
                 {
                     items.push(T::read(form));
                 }
@@ -96,19 +96,19 @@ impl<T> Many<T> {
 struct Transfer(Order, Option<Level>);
 
 impl Item for Transfer {
-    type Form = Payment;
+    type Form<'a> = Payment<'a>;
 
-    fn read(form: Payment) -> Result<Self, Refused> {
+    fn read(form: Payment<'_>) -> Result<Self, Refused> {
         let read = || {
             let until = form.until.as_deref().map(|text| level(Some(text))).transpose()?;
             Ok(Self(form.order()?, until))
         };
-        read().map_err(|why: Problem| Refused { why: Box::new(why), id: Some(form.id) })
+        read().map_err(|why: Problem| Refused { why: Box::new(why), id: Some(form.id.into_string()) })
     }
 }
 
 impl Item for NewAccount {
-    type Form = Account;
+    type Form<'a> = Account;
 
     fn read(form: Account) -> Result<Self, Refused> {
         let owner = form.ed25519.as_deref().map(key).transpose();
@@ -132,8 +132,13 @@ impl Results {
         if !self.0.ends_with('[') {
             self.0.push(',');
         }
+        self.add(result);
+    }
+
+    /// Goes on with the last one.
+    fn add(&mut self, more: fmt::Arguments<'_>) {
         // A string takes whatever is written.
-        let _ = fmt::Write::write_fmt(&mut self.0, result);
+        let _ = fmt::Write::write_fmt(&mut self.0, more);
     }
 
     fn refused(&mut self, id: Option<&str>, why: Problem, shared: &Shared) {
@@ -178,8 +183,9 @@ pub(in crate::http) async fn transfers(
     let until = query.get("until").map(String::from_utf8_lossy);
     let (until, limit) = (level(until.as_deref())?, deadline(&headers, front.deadline)?);
     let teller = teller(&front)?;
-    let many: Many<Transfer> = body(&headers, content, front.request_max, &link.share).await?;
-    let items = many.bounded("transfers")?;
+    let content = whole(&headers, content, front.request_max, &link.share).await?;
+    let items = parsed::<Many<Transfer>>(&content)?.bounded("transfers")?;
+    drop(content);
     link.writes();
     let items: Vec<Result<(Order, Level), Refused>> = items
         .into_iter()
@@ -220,10 +226,23 @@ pub(in crate::http) async fn transfers(
 fn put_paid(results: &mut Results, id: &str, known: &Paid) {
     let Paid { place, digest, level, position } = known;
     let (state, n) = (word(*level), place.n);
-    let position = if *position > 0 { format!(",\"position\":\"{position}\"") } else { String::new() };
-    results.push(format_args!(
-        "{{\"id\":\"{id}\",\"state\":\"{state}\",\"n\":\"{n}\",\"digest\":\"{digest}\"{position}}}"
-    ));
+    let mut digits = [0; 64];
+    let digest = in_hex(&digest.0, &mut digits);
+    results
+        .push(format_args!("{{\"id\":\"{id}\",\"state\":\"{state}\",\"n\":\"{n}\",\"digest\":\"{digest}\""));
+    if *position > 0 {
+        results.add(format_args!(",\"position\":\"{position}\""));
+    }
+    results.add(format_args!("}}"));
+}
+
+/// Bytes in hex digits, in the place that is given: a formatter takes longer than all else of a result.
+fn in_hex<'a>(bytes: &[u8; 32], digits: &'a mut [u8; 64]) -> &'a str {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |half: u8| DIGITS.get(usize::from(half)).copied().unwrap_or(b'0');
+    let (pairs, _) = digits.as_chunks_mut::<2>();
+    pairs.iter_mut().zip(bytes).for_each(|(pair, byte)| *pair = [digit(byte >> 4), digit(byte & 15)]);
+    str::from_utf8(digits).unwrap_or_default()
 }
 
 /// `POST /v1/pay/create_accounts`.
@@ -276,6 +295,22 @@ mod tests {
 
     fn item(id: usize) -> String {
         format!(r#"{{"id": "{id}", "from": "0-0-2", "to": "0-1-2", "amount": "5"}}"#)
+    }
+
+    #[test]
+    fn a_result_is_json_with_the_digest_in_hex_digits_and_a_position_if_it_settled() {
+        let place = synod_host::pay::AccountId { shard: 0, registrar: 1, local: 2 };
+        let digest = synod_crypto::Hash(std::array::from_fn(|at| u8::try_from(at * 8).expect("below 256")));
+        let mut results = Results::new(2);
+        for position in [0, 9] {
+            let place = synod_host::pay::EntryId { spender: place, n: 5 };
+            put_paid(&mut results, "7", &Paid { place, digest, level: Level::Settled, position });
+        }
+        let told: Value = serde_json::from_str(&format!("{}]}}", results.0)).expect("JSON");
+        let mut wanted = json!({ "id": "7", "state": "settled", "n": "5", "digest": digest.to_string() });
+        assert_eq!(told["results"][0], wanted);
+        wanted["position"] = json!("9");
+        assert_eq!(told["results"][1], wanted);
     }
 
     #[test]

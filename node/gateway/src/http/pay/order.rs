@@ -1,48 +1,93 @@
 //! The body of a POST of transfers, and what it orders.
 
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
 use synod_host::pay::{AccountId, Named, Order, What};
 
 use super::{account, number};
 use crate::{http::request::malformed, problem::Problem};
 
+/// A string as it stands in a body, unless it has escapes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Text<'a>(Cow<'a, str>);
+
+impl Text<'_> {
+    pub(super) fn into_string(self) -> String {
+        self.0.into_owned()
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Text<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        from.deserialize_str(Read)
+    }
+}
+
 /// One leg of several.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Leg {
-    to: String,
-    amount: String,
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'a"))]
+struct Leg<'a> {
+    to: Text<'a>,
+    amount: Text<'a>,
 }
 
 /// The body of a POST of transfers.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Payment {
-    pub(super) id: String,
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'a"))]
+pub(super) struct Payment<'a> {
+    pub(super) id: Text<'a>,
     #[serde(alias = "debit_account_id")]
-    from: String,
+    from: Text<'a>,
     #[serde(alias = "credit_account_id")]
-    to: Option<String>,
-    amount: Option<String>,
-    legs: Option<Vec<Leg>>,
+    to: Option<Text<'a>>,
+    amount: Option<Text<'a>>,
+    legs: Option<Vec<Leg<'a>>>,
     #[serde(default)]
     pending: bool,
-    resolver: Option<String>,
+    resolver: Option<Text<'a>>,
     /// In ms of Unix time.
-    expires_at: Option<String>,
+    expires_at: Option<Text<'a>>,
     #[serde(default)]
     post_pending: bool,
     #[serde(default)]
     void_pending: bool,
-    pending_id: Option<String>,
+    pending_id: Option<Text<'a>>,
     /// Whose hold it is, where several have one of the name.
-    pending_from: Option<String>,
+    pending_from: Option<Text<'a>>,
     ledger: Option<u32>,
     code: Option<u16>,
-    pub(super) until: Option<String>,
+    pub(super) until: Option<Text<'a>>,
 }
 
-impl Payment {
+impl Payment<'_> {
     /// What is ordered.
     ///
     /// # Errors
@@ -124,7 +169,7 @@ mod tests {
 
     fn what(fields: &str) -> Result<What, String> {
         let body = format!("{{\"id\": \"7\", \"from\": \"0-0-2\"{fields}}}");
-        let payment: Payment = serde_json::from_str(&body).map_err(|error| error.to_string())?;
+        let payment: Payment<'_> = serde_json::from_str(&body).map_err(|error| error.to_string())?;
         payment.order().map(|order| order.what).map_err(|problem| problem.code().to_string())
     }
 
@@ -163,6 +208,16 @@ mod tests {
         ] {
             assert_eq!(what(fields), Ok(wanted), "{fields}");
         }
+    }
+
+    #[test]
+    fn a_string_with_escapes_is_read_as_what_it_means() {
+        let to = r#", "\u0074o": "0-\u0031-2", "amount": "\u0035""#;
+        assert_eq!(what(to), Ok(What::Pay { to: account(1), amount: 5 }));
+        let text = |body: &'static str| serde_json::from_str::<Text<'_>>(body).expect("a string");
+        assert!(matches!(text("\"plain\"").0, Cow::Borrowed("plain")));
+        assert_eq!(text(r#""\u0070lain""#).into_string(), "plain");
+        assert!(serde_json::from_str::<Text<'_>>("7").is_err());
     }
 
     #[test]

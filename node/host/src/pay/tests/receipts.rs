@@ -11,8 +11,9 @@ use synod_quorum::NodeId;
 use synod_wire::Wire;
 
 use super::{Counter, account, draft, entry, keys, order, view};
-use crate::pay::index::Rows;
 use crate::pay::proofs::Shown;
+use crate::pay::rows::Rows;
+use crate::pay::sorted::Sorted;
 use crate::pay::{Order, Transfer};
 
 /// The batch of this node's own that carries these.
@@ -163,10 +164,11 @@ fn what_is_kept_of_a_batch_is_written_once() {
         _ => unreachable!("it is one"),
     };
     let (all, some) = (proofs(&[]), proofs(&[1]));
-    let mut kept = Rows::new();
-    Shown::new(Arc::clone(&opened), some.clone(), 0).rows(&mut kept, |_| false);
-    let mut more = Rows::new();
+    let (mut kept, mut places) = (Rows::new(), Sorted::default());
+    Shown::new(Arc::clone(&opened), some.clone(), 0).rows(&mut kept, &mut places, |_| false);
+    let (mut more, mut again) = (Rows::new(), Sorted::default());
     let both = Shown::new(opened, [some, all].concat(), 0);
-    both.rows(&mut more, |key| kept.contains_key(key));
-    assert_eq!((kept.len(), more.len()), (1 + 2 + 1, 1), "header and digests, two places, a certificate");
+    both.rows(&mut more, &mut again, |key| kept.contains_key(key));
+    assert_eq!((kept.len(), more.len()), (1 + 1, 1), "header and digests, a certificate");
+    assert_eq!((places.carried.len(), again.carried.len()), (2, 0), "two places, once");
 }

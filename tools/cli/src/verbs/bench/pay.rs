@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 use synod_config::SynError;
 use synod_load::pay::smallbank::Share;
-use synod_load::pay::{Ownership, PayPlan, Profile, Verify, Workload};
+use synod_load::pay::{Ownership, PayPlan, Profile, SyncMode, Verify, Workload};
 
 /// Which part of a payment system is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// Replicas alone, in this process, without sockets and disk.
+    /// Replicas alone, in this process, without sockets; with journals where --durability says so.
     Replicas,
     /// Nodes as processes with journals, over HTTP.
     Processes,
@@ -128,9 +128,9 @@ pub(super) struct PayOptions {
     /// What happens to the last institution under load, of processes; repeat it.
     #[arg(long = "fault", value_enum)]
     faults: Vec<Fault>,
-    /// Whether promises are synced to disk, written, or only remembered, of processes.
-    #[arg(long, default_value = "fsync", value_enum)]
-    durability: Durability,
+    /// Whether promises are synced to disk, written, or only remembered; fsync of processes and volatile of replicas unless said otherwise.
+    #[arg(long, value_enum)]
+    durability: Option<Durability>,
     /// Most payments of a batch; 4096 in profile II-F and 256 in the others unless said otherwise.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     batch: Option<u32>,
@@ -228,8 +228,15 @@ impl PayOptions {
             return Err(usage(fault));
         }
         let is_ahead_measured = self.signed_ahead.is_none() && plan.ownership.signs();
+        let durability = self.durability.unwrap_or(Durability::Volatile);
         Ok(PayBench {
             plan,
+            sync: match durability {
+                Durability::Volatile => None,
+                Durability::Fsync => Some(SyncMode::Group),
+                Durability::Nosync => Some(SyncMode::NoneUnsafe),
+            },
+            durability: durability.word(),
             is_ahead_measured,
             repeat: self.repeat,
             out: self.out,
@@ -250,7 +257,8 @@ impl PayOptions {
         if self.workload != Worked::Pay || self.cross_shard.is_some() {
             return Err(usage("--workload and --cross-shard go with --part replicas"));
         }
-        if self.faults.contains(&Fault::Kill) && matches!(self.durability, Durability::Volatile) {
+        let durability = self.durability.unwrap_or(Durability::Fsync);
+        if self.faults.contains(&Fault::Kill) && matches!(durability, Durability::Volatile) {
             return Err(usage("--fault kill needs a journal: --durability fsync or nosync"));
         }
         if !self.faults.is_empty() && self.nodes < 4 {
@@ -263,8 +271,8 @@ impl PayOptions {
             chunk: self.chunk,
             requests: self.requests,
             faults: self.faults,
-            sync: self.durability.sync(),
-            durability: self.durability.word(),
+            sync: durability.sync(),
+            durability: durability.word(),
             out: self.out,
             planted: self.i_am_a_test,
         };
