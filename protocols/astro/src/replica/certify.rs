@@ -7,7 +7,7 @@ use synod_machine::Turn;
 use synod_machine::broadcast::{Except, Lot};
 use synod_wire::{Blob, Bytes, Wire};
 
-use super::feed::told;
+use super::feed::Untold;
 use super::lane::Batch;
 use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Line, Opened};
@@ -215,17 +215,23 @@ impl<B: Carrier> Replica<B> {
                 turn.applied(rule);
             }
         }
-        let mut done = Run::default();
+        let (mut done, mut untold) = (Run::default(), Untold::with_capacity(entries.len()));
         for settled in entries.drain(..) {
-            self.on_settled(settled, &mut done, turn);
+            self.on_settled(settled, (&mut done, &mut untold), turn);
         }
+        untold.tell(turn);
         self.ledger.take_back(entries);
         self.count_settled(done, turn);
         self.judge_left(again, turn);
         self.let_in_again(turn);
     }
 
-    fn on_settled(&mut self, settled: Settled, done: &mut Run, turn: &mut Turn<'_, Self>) {
+    fn on_settled(
+        &mut self,
+        settled: Settled,
+        (done, untold): (&mut Run, &mut Untold),
+        turn: &mut Turn<'_, Self>,
+    ) {
         let Settled { line, digest, lots, by_descent, overwrote, is_paid } = settled;
         let funds_first = self.config.parameters.profile.funds_first();
         let id = line.entry.id;
@@ -241,7 +247,7 @@ impl<B: Carrier> Replica<B> {
         }
         self.on_spent(&line.entry, digest, (is_paid, lots.iter().next()));
         let position = self.feed.push(Arc::clone(&line.entry), digest, is_paid);
-        turn.output(told(position, line.entry, digest, is_paid));
+        untold.push(position, (line.entry, digest, is_paid), turn);
         if !is_paid {
             turn.applied(Rule::Reject);
         }

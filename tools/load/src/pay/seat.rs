@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use synod_astro::{Draft, Input, Invitation, Level, Line, Message, Output, Refusal, Replica, SignedTogether};
 use synod_crypto::{Keys, Scope};
-use synod_ledger::{Code, EntryId};
+use synod_ledger::{Code, Entry, EntryId};
 use synod_machine::{Event, Job as _, Machine, Span, To, Unrecoverable};
 use synod_quorum::{Epoch, NodeId};
 use synod_wire::{Bytes, Limits, Wire as _};
@@ -385,9 +385,10 @@ impl<'a, B: Carries> Seat<'a, B> {
     }
 
     fn on_output(&mut self, output: Output) {
-        let count = |counter: &AtomicU64| {
-            counter.fetch_add(1, Ordering::Release);
+        let count_all = |counter: &AtomicU64, all: usize| {
+            counter.fetch_add(all as u64, Ordering::Release);
         };
+        let count = |counter: &AtomicU64| count_all(counter, 1);
         match output {
             Output::Accepted { ticket, .. } => {
                 self.funding_asked.remove(&ticket);
@@ -411,18 +412,24 @@ impl<'a, B: Carries> Seat<'a, B> {
                     Refusal::Ledger(_) | Refusal::Exists(_) => self.left.faults += 1,
                 }
             }
-            Output::Settled { position, entry, .. } => {
-                self.position = position;
-                if entry.id.spender.registrar == u32::from(self.at.id) {
-                    self.answered += 1;
-                    count(&self.shown.own);
-                }
-                count(&self.shown.all);
+            Output::Settled { first, entries } => {
+                let is_own = |entry: &Entry| entry.id.spender.registrar == u32::from(self.at.id);
+                let own = entries.iter().filter(|(entry, _)| is_own(entry)).count();
+                self.position = first + entries.len() as u64 - 1;
+                self.answered += own as u64;
+                count_all(&self.shown.own, own);
+                count_all(&self.shown.all, entries.len());
             }
             Output::Invited(invited) => self.sign_together(&invited),
-            Output::Progress { level: Level::Certified, .. } => count(&self.shown.certified),
-            Output::Progress { level: Level::Settled, .. } => count(&self.shown.settled),
-            Output::Progress { level: Level::Stable, .. } => count(&self.shown.stable),
+            Output::Progress { level: Level::Certified, entries } => {
+                count_all(&self.shown.certified, entries.len());
+            }
+            Output::Progress { level: Level::Settled, entries } => {
+                count_all(&self.shown.settled, entries.len())
+            }
+            Output::Progress { level: Level::Stable, entries } => {
+                count_all(&self.shown.stable, entries.len())
+            }
             // Its representative saw that it is funded.
             Output::Rejected { position, .. } => {
                 self.position = position;
