@@ -439,6 +439,8 @@ pub enum Input {
         /// What is ordered.
         draft: Draft,
     },
+    /// Such orders, each with its ticket, for less than one by one.
+    Orders(Vec<(u64, Draft)>),
     /// Carries an entry that its owner signed.
     Signed {
         /// Returned in the answer.

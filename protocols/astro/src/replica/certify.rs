@@ -7,6 +7,7 @@ use synod_machine::Turn;
 use synod_machine::broadcast::{Except, Lot};
 use synod_wire::{Blob, Bytes, Wire};
 
+use super::desk::AHEAD;
 use super::feed::Untold;
 use super::lane::Batch;
 use super::{Carrier, Replica, compute, keep};
@@ -124,7 +125,6 @@ impl<B: Carrier> Replica<B> {
         let has_credits = self.config.parameters.profile.credits();
         let (mut unsettled, mut places, mut elsewhere) = (0, Vec::new(), Vec::new());
         news.lines.reserve(opened.batch.lines.len());
-        news.changed.reserve(opened.batch.lines.len());
         for (place, (at, line, digest)) in opened.lines().enumerate() {
             self.ledger.near(&opened.batch.lines, place);
             let was_open = before.is_none_or(|before| before.items().binary_search(&at).is_ok());
@@ -137,6 +137,7 @@ impl<B: Carrier> Replica<B> {
             unsettled += u32::from(is_new || certified == Certified::Contradicts);
             match certified {
                 Certified::Whole => {}
+                Certified::Settled => continue,
                 Certified::Missing(id, digest) => news.missing.push((id, digest)),
                 Certified::Contradicts => {
                     news.contradicting.push(at);
@@ -216,7 +217,9 @@ impl<B: Carrier> Replica<B> {
             }
         }
         let (mut done, mut untold) = (Run::default(), Untold::with_capacity(entries.len()));
-        for settled in entries.drain(..) {
+        let spenders: Vec<AccountId> = entries.iter().map(|settled| settled.line.entry.id.spender).collect();
+        for (at, settled) in entries.drain(..).enumerate() {
+            spenders.get(at.saturating_add(AHEAD)).into_iter().for_each(|id| self.desk.near(*id));
             self.on_settled(settled, (&mut done, &mut untold), turn);
         }
         untold.tell(turn);

@@ -7,6 +7,7 @@ use synod_crypto::Hash;
 use synod_ledger::{AccountId, Digests, Entry, EntryId};
 use synod_machine::{Machine, Turn};
 
+use super::desk::AHEAD;
 use super::{Carrier, Replica, keep};
 use crate::words::{LOOKED_MAX, Output, Promise, Seen};
 
@@ -144,7 +145,8 @@ impl<B: Carrier> Replica<B> {
     /// The user keeps what it was told.
     pub(super) fn on_kept(&mut self, position: u64, turn: &mut Turn<'_, Self>) {
         let gone = self.feed.let_go(position);
-        for id in &gone {
+        for (at, id) in gone.iter().enumerate() {
+            gone.get(at.saturating_add(AHEAD)).into_iter().for_each(|id| self.desk.near(id.spender));
             self.desk.free(*id);
         }
         if !gone.is_empty() {

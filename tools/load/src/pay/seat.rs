@@ -25,6 +25,8 @@ pub(super) type Frame = (usize, Bytes);
 
 /// Orders given between two looks at what came, unless a batch has more.
 const ORDERS: u32 = 512;
+/// Orders that are given together.
+const TOGETHER: usize = 256;
 /// Frames taken between two looks at the orders.
 const FRAMES: usize = 32;
 /// Settled entries between two words that they are kept.
@@ -264,13 +266,22 @@ impl<'a, B: Carries> Seat<'a, B> {
         let open = self.given.saturating_sub(self.answered);
         let places = u64::from(self.bank.plan.inflight).saturating_sub(open);
         let places = u64::from(self.host.machine().room().min(self.bank.plan.batch.max(ORDERS))).min(places);
-        let mut some = false;
+        let (mut some, mut orders) = (false, Vec::new());
         for _ in 0..places {
             let Some(input) = self.order(phase, self.ticket + 1) else { break };
             self.given += 1;
             self.ticket += 1;
             some = true;
-            self.host.push(Event::Input(input));
+            match input {
+                Input::Order { ticket, draft } => orders.push((ticket, draft)),
+                other => self.host.push(Event::Input(other)),
+            }
+            if orders.len() == TOGETHER {
+                self.host.push(Event::Input(Input::Orders(std::mem::take(&mut orders))));
+            }
+        }
+        if !orders.is_empty() {
+            self.host.push(Event::Input(Input::Orders(orders)));
         }
         some
     }
