@@ -213,6 +213,21 @@ impl Digests {
         (self.0.hash(encoded.as_slice()), encoded.len())
     }
 
+    /// Of many entries what [`Self::measured`] gives of each, for less time.
+    #[must_use]
+    pub fn measured_each(&self, entries: &[Entry]) -> Vec<(Hash, usize)> {
+        let mut encoded = Writer::with_capacity(entries.len() * ENTRY_BYTES);
+        let spans = entries.iter().map(|entry| {
+            let start = encoded.len();
+            entry.write(&mut encoded);
+            start..encoded.len()
+        });
+        let spans: Vec<core::ops::Range<usize>> = spans.collect();
+        let each: Vec<&[u8]> =
+            spans.iter().map(|span| encoded.as_slice().get(span.clone()).unwrap_or_default()).collect();
+        self.encoded(&each).into_iter().zip(spans).map(|(digest, span)| (digest, span.len())).collect()
+    }
+
     /// The digests of many entries, as [`Self::entry`] gives each, for less time.
     #[must_use]
     pub fn entries<'a>(&self, entries: impl Iterator<Item = &'a Entry>) -> Vec<Hash> {

@@ -87,8 +87,8 @@ pub(crate) struct Ledger {
     owners_sign: bool,
     /// Places of which older views tell what may be accepted; empty in the first.
     pins: BTreeMap<EntryId, Pin>,
-    /// Empty: its memory is used again.
-    spare: Vec<Settled>,
+    /// What settled with its certificate, which [`Self::settle`] gives. Its memory is used again.
+    settled: Vec<Settled>,
 }
 
 impl Ledger {
@@ -106,7 +106,7 @@ impl Ledger {
             stirred: BTreeSet::new(),
             owners_sign: true,
             pins: BTreeMap::new(),
-            spare: Vec::new(),
+            settled: Vec::new(),
         }
     }
 
@@ -140,24 +140,29 @@ impl Ledger {
     /// Has what the next entries of a list rest on brought nearer, while `at` is worked on: nothing of it is in a cache otherwise.
     pub(crate) fn near(&self, lines: &[Line], at: usize) {
         let ahead = |steps: usize| lines.get(at.saturating_add(steps)).map(|line| &*line.entry);
-        lines.get(at.saturating_add(4 * AHEAD)).into_iter().for_each(|line| near(&line.entry.id));
-        if let Some(entry) = ahead(3 * AHEAD) {
+        lines.get(at.saturating_add(3 * AHEAD)).into_iter().for_each(|line| near(&line.entry.id));
+        if let Some(entry) = ahead(2 * AHEAD) {
             self.open.near_place(entry.id.spender);
             self.near_accounts(entry);
         }
-        ahead(2 * AHEAD).into_iter().for_each(|entry| self.open.near_log(entry.id.spender));
-        self.near_slot(ahead(AHEAD).map(|entry| entry.id.spender));
+        ahead(AHEAD).into_iter().for_each(|entry| self.open.near_log(entry.id.spender));
     }
 
     fn near_accounts(&self, entry: &Entry) {
-        self.book.near(entry.id.spender);
-        if let Kind::Pay(leg) = &entry.kind {
+        self.near_parties(entry.id.spender, &entry.kind);
+    }
+
+    fn near_parties(&self, spender: AccountId, kind: &Kind) {
+        self.book.near(spender);
+        if let Kind::Pay(leg) = kind {
             self.book.near(leg.to);
         }
     }
 
-    fn near_slot(&self, id: Option<AccountId>) {
-        id.and_then(|id| self.open.get(id)).into_iter().for_each(Xlog::near_first);
+    /// Has what an order rests on brought nearer.
+    pub(crate) fn near_order(&self, spender: AccountId, kind: &Kind) {
+        self.near_parties(spender, kind);
+        self.open.near_place(spender);
     }
 
     /// The open ends of all logs that have one.
@@ -203,9 +208,11 @@ impl Ledger {
     /// # Errors
     /// The first rule that it breaks; nothing has changed then.
     pub(crate) fn accept(&mut self, line: &Line, digest: Hash, by: Authority) -> Result<(), Code> {
-        let Some(debit) = self.may_accept(line, digest, by)? else { return Ok(()) };
+        let placed = self.place(&line.entry, digest, |owner| self.authorize(owner, line, by))?;
+        let Some((debit, base)) = placed else { return Ok(()) };
         let (spender, line) = (line.entry.id.spender, line.alone());
-        self.put(Slot { line, digest, debit, is_certified: false, lots: Lots::default() });
+        let slot = Slot { line, digest, debit, is_certified: false, lots: Lots::default() };
+        self.open.or_default(spender, &self.book).put(base, slot);
         if !self.waits.is_empty() {
             self.stir_next(spender);
         }
@@ -246,7 +253,8 @@ impl Ledger {
     /// # Errors
     /// See [`Self::accept`].
     pub(crate) fn may_accept(&self, line: &Line, digest: Hash, by: Authority) -> Result<Option<Total>, Code> {
-        self.place(&line.entry, digest, |owner| self.authorize(owner, line, by))
+        let placed = self.place(&line.entry, digest, |owner| self.authorize(owner, line, by));
+        Ok(placed?.map(|(debit, _)| debit))
     }
 
     /// What an entry takes that could be accepted once the holder of this key signed it.
@@ -259,7 +267,7 @@ impl Ledger {
         digest: Hash,
         key: PublicKey,
     ) -> Result<Option<Total>, Code> {
-        self.place(entry, digest, |owner| self.is_signers(owner, entry, key))
+        Ok(self.place(entry, digest, |owner| self.is_signers(owner, entry, key))?.map(|(debit, _)| debit))
     }
 
     /// Whether it is for the holder of this key to sign an entry.
@@ -285,13 +293,13 @@ impl Ledger {
         }
     }
 
-    /// What an entry takes at its place, if it is authorized.
+    /// What an entry takes at its place, and where its log's open end begins, if it is authorized.
     fn place(
         &self,
         entry: &Entry,
         digest: Hash,
         authorize: impl FnOnce(Owner) -> Result<(), Code>,
-    ) -> Result<Option<Total>, Code> {
+    ) -> Result<Option<(Total, Base)>, Code> {
         let EntryId { spender, n } = entry.id;
         let (account, terms, _) =
             self.book.account_and_terms(spender).ok_or_else(|| self.unknown(spender))?;
@@ -349,12 +357,12 @@ impl Ledger {
             Err(Code::InsufficientFunds)
                 if planted!(A33) && self.open.iter().flat_map(|(_, xlog)| xlog.slots()).any(owes) =>
             {
-                Ok(Some(entry.cost(Units(0))))
+                Ok(Some((entry.cost(Units(0)), base)))
             }
             Err(Code::InsufficientFunds | Code::LimitBelowUse) if !self.profile.funds_first() => {
-                Ok(Some(self.cost(entry)))
+                Ok(Some((self.cost(entry), base)))
             }
-            debit => debit.map(Some),
+            debit => debit.map(|debit| Some((debit, base))),
         }
     }
 
@@ -498,12 +506,13 @@ impl Ledger {
         let slots: usize = self.open.iter().map(|(_, xlog)| xlog.count()).sum();
         let slots = (slots * 2 * (size_of::<Slot>() + size_of::<Entry>())) as u64;
         let beside = self.waits.bytes() + self.borders.bytes() + self.credit_bytes() + self.pin_bytes();
-        let spare = (self.spare.capacity() * size_of::<Settled>()) as u64;
-        self.book.bytes() + self.open.bytes() + slots + beside + spare
+        let settled = (self.settled.capacity() * size_of::<Settled>()) as u64;
+        self.book.bytes() + self.open.bytes() + slots + beside + settled
     }
 
     pub(crate) fn assert_sound(&self) {
         self.waits.assert_sound();
+        assert!(self.settled.is_empty(), "something settled and nobody was told");
         assert!(self.open.iter().count() == self.open.count(), "logs are counted");
         for (id, xlog) in self.open.iter() {
             assert!(!xlog.is_empty(), "an open end with nothing in it");

@@ -62,6 +62,7 @@ mod credits;
 mod cut;
 mod dependency;
 mod fault;
+mod few;
 mod job;
 mod ledger;
 mod logs;

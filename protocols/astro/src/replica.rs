@@ -12,6 +12,7 @@ mod endorse;
 mod feed;
 mod lane;
 mod names;
+mod orders;
 mod patience;
 mod profile_i;
 mod pull;
@@ -331,6 +332,7 @@ impl<B: Carrier> Replica<B> {
         match event {
             Event::Start => self.on_start(turn),
             Event::Input(Input::Order { ticket, draft }) => self.on_order(ticket, draft, turn),
+            Event::Input(Input::Orders(orders)) => self.on_orders(orders, turn),
             Event::Input(Input::Signed { ticket, line }) => self.on_signed_order(ticket, line, turn),
             Event::Input(Input::Open { ticket, opening }) => self.on_open(ticket, opening, turn),
             Event::Input(Input::Kept(position)) => self.on_kept(position, turn),

@@ -439,6 +439,8 @@ pub enum Input {
         /// What is ordered.
         draft: Draft,
     },
+    /// Such orders, each with its ticket, for less than one by one.
+    Orders(Vec<(u64, Draft)>),
     /// Carries an entry that its owner signed.
     Signed {
         /// Returned in the answer.
@@ -566,14 +568,12 @@ pub enum Output {
         /// Why.
         why: Refusal,
     },
-    /// An entry that this representative carries is surer than before.
+    /// Entries that this representative carries are surer than before.
     Progress {
-        /// Which.
-        id: EntryId,
-        /// The caller's name for it.
-        transfer: u128,
         /// How sure.
         level: Level,
+        /// Which, with their callers' names for them, in the order of their batch.
+        entries: Vec<(EntryId, u128)>,
     },
     /// An account has its number; it opens once its batch is certified.
     Numbered {
@@ -603,18 +603,16 @@ pub enum Output {
         /// The log; none of an account that is not open here.
         log: Option<Log>,
     },
-    /// An entry has settled here, in the order in which entries settle here. Told again after a restart, in the same order
-    /// under the same number, unless it was [`Input::Kept`].
+    /// Entries have settled here, in the order in which entries settle here. Told again after a restart, in the same order
+    /// under the same numbers, unless they were [`Input::Kept`].
     Settled {
-        /// How many had settled here with it, since the beginning.
-        position: u64,
-        /// The entry.
-        entry: Arc<Entry>,
-        /// Its digest.
-        digest: Hash,
+        /// How many had settled here with the first of them, since the beginning; each other has the next number.
+        first: u64,
+        /// The entries with their digests.
+        entries: Vec<(Arc<Entry>, Hash)>,
     },
     /// An entry's place is taken and nothing has moved, for there was no money (SYN-3122, profile II). Told as [`Self::Settled`] is, in one
-    /// order with it.
+    /// order with those.
     Rejected {
         /// How many had settled here with it, since the beginning.
         position: u64,

@@ -1,13 +1,12 @@
 //! The open end of one exclusive log: entries that were accepted here and have not settled.
 
-use std::collections::VecDeque;
-
 use synod_crypto::{Hash, near};
 use synod_ledger::{Account, AccountId, Book, EntryId, Owner, Promised, Total, genesis};
 use synod_machine::broadcast::Lot;
 use synod_machine::planted;
 
 use crate::batch::Line;
+use crate::few::Few;
 
 /// Where a log's open end begins: its last settled entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,16 +36,26 @@ impl Base {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lots {
     first: Option<Lot>,
-    more: Vec<Lot>,
+    more: Option<Box<More>>,
 }
 
+/// Those behind the first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct More(Vec<Lot>);
+
 impl Lots {
+    /// One alone.
+    #[inline]
+    pub(crate) const fn only(lot: Lot) -> Self {
+        Self { first: Some(lot), more: None }
+    }
+
     /// Whether it was not there.
     fn add(&mut self, lot: Lot) -> bool {
         match self.first {
             None => self.first = Some(lot),
             Some(_) if self.contains(lot) => return false,
-            Some(_) => self.more.push(lot),
+            Some(_) => self.more.get_or_insert_default().0.push(lot),
         }
         true
     }
@@ -61,7 +70,7 @@ impl Lots {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Lot> {
-        self.first.into_iter().chain(self.more.iter().copied())
+        self.first.into_iter().chain(self.more.iter().flat_map(|more| more.0.iter().copied()))
     }
 }
 
@@ -95,14 +104,11 @@ impl Slot {
     }
 }
 
-/// Slots of an empty log whose memory the next one has.
-const SLOTS_KEPT: usize = 4;
-
 /// The entries above the last settled one. Neighbours are chained.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Xlog {
     /// In the order of their places; most logs have one or none.
-    slots: VecDeque<Slot>,
+    slots: Few<Slot>,
     promised: Promised,
     /// The last place of the whole stretch above the settled entries, which has an entry; 0 if the first place has none.
     tip: u64,
@@ -113,6 +119,8 @@ pub(crate) struct Xlog {
 pub(crate) enum Certified {
     /// The log is whole up to the entry, or what is missing was asked for before.
     Whole,
+    /// It settled with its certificate, as all does that waits for nothing.
+    Settled,
     /// The entry's chain leads to this one, which is not here.
     Missing(EntryId, Hash),
     /// It contradicts what is certified or settled: more members lie than may.
@@ -121,32 +129,23 @@ pub(crate) enum Certified {
 
 impl Xlog {
     /// One in which there is nothing.
-    pub(crate) const NONE: &Self = &Self { slots: VecDeque::new(), promised: Promised::NONE, tip: 0 };
+    pub(crate) const NONE: &Self = &Self { slots: Few::NONE, promised: Promised::NONE, tip: 0 };
     /// Bytes of one in which there is nothing, for memory accounting.
-    pub(crate) const EMPTY_BYTES_MAX: usize = size_of::<Self>() + SLOTS_KEPT * size_of::<Slot>();
+    pub(crate) const EMPTY_BYTES_MAX: usize = size_of::<Self>() + Few::<Slot>::EMPTY_BYTES_MAX;
 
-    /// Has it brought nearer, which is read soon.
+    /// Has it brought nearer with its first entry, which is read soon.
     #[inline]
     pub(crate) fn near(&self) {
+        // Nothing is read here: whether it has an entry is seen later.
         near(&self.slots);
+        near(&self.promised);
         near(&self.tip);
-    }
-
-    /// Has its first entry brought nearer, once it is near itself.
-    #[inline]
-    pub(crate) fn near_first(&self) {
-        if let Some(slot) = self.slots.front() {
-            near(&slot.line);
-            near(&slot.digest);
-            near(&slot.lots);
-        }
     }
 
     /// Empties it for another account; the memory of a few slots stays.
     pub(crate) fn clear(&mut self) {
         let mut slots = std::mem::take(&mut self.slots);
         slots.clear();
-        slots.shrink_to(SLOTS_KEPT);
         *self = Self { slots, ..Self::default() };
     }
 
@@ -174,13 +173,7 @@ impl Xlog {
     /// Where the entry of a place is, or would be.
     #[inline]
     fn at(&self, n: u64) -> Result<usize, usize> {
-        // Nearly all logs are whole, so that a place tells where its entry is.
-        let first = self.slots.front().ok_or(0_usize)?.place();
-        let guess = usize::try_from(n.checked_sub(first).ok_or(0_usize)?).unwrap_or(usize::MAX);
-        if self.slots.get(guess).is_some_and(|slot| slot.place() == n) {
-            return Ok(guess);
-        }
-        self.slots.binary_search_by_key(&n, Slot::place)
+        self.slots.at(n, Slot::place)
     }
 
     pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
@@ -190,7 +183,7 @@ impl Xlog {
     /// The last place that has an entry.
     #[inline]
     pub(crate) fn last(&self) -> Option<u64> {
-        self.slots.back().map(Slot::place)
+        self.slots.last().map(Slot::place)
     }
 
     pub(crate) const fn promised(&self) -> &Promised {
@@ -221,21 +214,22 @@ impl Xlog {
         }
     }
 
+    /// Whether its first entry has this place and digest, and no certificate of it was counted.
+    #[inline]
+    pub(crate) fn begins_with(&self, n: u64, digest: Hash) -> bool {
+        let is_it = |slot: &Slot| slot.place() == n && slot.digest == digest;
+        self.slots.first().is_some_and(|slot| is_it(slot) && !slot.is_certified && slot.lots.is_empty())
+    }
+
     /// Puts an entry at its place, which is free.
     pub(crate) fn put(&mut self, base: Base, slot: Slot) {
         self.promised.add(&slot.line.entry, slot.debit);
-        match self.slots.len() {
-            0 => self.slots.reserve_exact(1),
-            // Whoever has two open soon has more.
-            1 => self.slots.reserve_exact(SLOTS_KEPT),
-            _ => {}
-        }
         if self.last().is_none_or(|last| last < slot.place()) {
             let (tip, head) = self.tip(base);
             if tip.checked_add(1) == Some(slot.place()) && slot.line.entry.prev == head {
                 self.tip = slot.place();
             }
-            return self.slots.push_back(slot);
+            return self.slots.push(slot);
         }
         let at = self.at(slot.place()).expect_err("a place has one entry");
         self.slots.insert(at, slot);
@@ -336,7 +330,7 @@ impl Xlog {
         self.slots
             .retain(|slot| slot.place() < from || slot.is_certified || (planted!(A26) && is_above(slot)));
         let mut promised = Promised::default();
-        for slot in &self.slots {
+        for slot in self.slots.iter() {
             promised.add(&slot.line.entry, slot.debit);
         }
         self.promised = promised;
@@ -375,10 +369,7 @@ impl Xlog {
 
     /// Takes the entry out that settled.
     pub(crate) fn settled(&mut self, n: u64) -> Option<Slot> {
-        let slot = match self.at(n).ok()? {
-            0 => self.slots.pop_front()?,
-            at => self.slots.remove(at)?,
-        };
+        let slot = self.slots.remove(self.at(n).ok()?)?;
         self.promised.settled(&slot.line.entry, slot.debit);
         self.tip = if self.tip > n { self.tip } else { 0 };
         Some(slot)
@@ -402,7 +393,7 @@ impl Xlog {
         let next = tip.checked_add(1).and_then(|next| self.slot(next));
         assert!(next.is_none_or(|next| next.line.entry.prev != head), "the tip is the last of its stretch");
         assert!(self.slots.iter().is_sorted_by(|one, next| one.place() < next.place()), "places in order");
-        for slot in &self.slots {
+        for slot in self.slots.iter() {
             let n = slot.place();
             assert!(n > base.sequence, "a settled entry that is open");
             assert!(slot.is_certified || n - base.sequence <= window, "an accepted entry outside the window");

@@ -294,7 +294,11 @@ impl Play for World {
     fn told(&mut self, at: usize, output: Box<dyn Any + Send>) {
         let Ok(output) = output.downcast::<Output>() else { unreachable!("what a replica tells") };
         match *output {
-            Output::Settled { position, entry, digest } => self.settle(at, position, (&entry, digest)),
+            Output::Settled { first, entries } => {
+                for (position, (entry, digest)) in (first..).zip(&entries) {
+                    self.settle(at, position, (entry, *digest));
+                }
+            }
             Output::TwoBatches { lane, .. } => assert_eq!(lane, LIAR, "an honest member is shown with two"),
             Output::Rejected { entry, .. } => unreachable!("{:?} is rejected in profile II-F", entry.id),
             Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and one member lies"),

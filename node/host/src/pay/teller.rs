@@ -352,8 +352,14 @@ impl Teller {
         match output {
             Output::Accepted { ticket, entry, digest } => self.on_accepted(ticket, entry, digest),
             Output::Refused { ticket, why } => self.on_refused(ticket, why),
-            Output::Progress { id, transfer, level } => self.on_progress(id, transfer, level),
-            Output::Settled { position, entry, digest } => self.on_settled(position, entry, digest),
+            Output::Progress { level, entries } => {
+                entries.into_iter().for_each(|(id, name)| self.on_progress(id, name, level));
+            }
+            Output::Settled { first, entries } => {
+                for (position, (entry, digest)) in (first..).zip(entries) {
+                    self.on_settled(position, entry, digest);
+                }
+            }
             Output::Numbered { ticket, account } => {
                 let mut state = self.state();
                 if let Some(Open::Account(opener)) = state.answered(ticket) {

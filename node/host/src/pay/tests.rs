@@ -139,10 +139,10 @@ impl Counter {
     /// The replica settles an entry, and its receipts come.
     fn settle(&self, position: u64, (entry, digest): (Entry, Hash), level: Level) {
         let (id, transfer) = (entry.id, entry.transfer);
-        self.teller.hear(Output::Progress { id, transfer, level: Level::Certified });
-        self.teller.hear(Output::Settled { position, entry: entry.into(), digest });
+        self.teller.hear(Output::Progress { level: Level::Certified, entries: vec![(id, transfer)] });
+        self.teller.hear(Output::Settled { first: position, entries: vec![(entry.into(), digest)] });
         if level > Level::Certified {
-            self.teller.hear(Output::Progress { id, transfer, level });
+            self.teller.hear(Output::Progress { level, entries: vec![(id, transfer)] });
         }
     }
 
@@ -188,7 +188,7 @@ fn who_waits_is_told_when_a_payment_is_as_sure_as_wanted() {
     assert_eq!(told(&mut settled).expect("paid").level, Level::Settled);
     assert!(stable.try_recv().is_err());
     let (id, transfer) = (accepted.0.id, accepted.0.transfer);
-    counter.teller.hear(Output::Progress { id, transfer, level: Level::Stable });
+    counter.teller.hear(Output::Progress { level: Level::Stable, entries: vec![(id, transfer)] });
     assert_eq!(told(&mut stable).expect("paid").level, Level::Stable);
 }
 
@@ -225,7 +225,7 @@ fn a_payment_that_is_told_again_at_a_start_is_known_before_the_index_has_it() {
     let counter = Counter::new();
     let (paid, digest) = entry(&draft(&order(7, 5)), 1);
     let held = counter.teller.index().hold();
-    counter.teller.hear(Output::Settled { position: 1, entry: paid.into(), digest });
+    counter.teller.hear(Output::Settled { first: 1, entries: vec![(paid.into(), digest)] });
     let mut answer = counter.teller.pay(&order(7, 5), Level::Certified);
     assert_eq!(told(&mut answer).expect("it was paid").digest, digest);
     assert!(counter.orders().is_empty(), "it is not paid again");

@@ -15,8 +15,12 @@ impl Ledger {
         self.count_certificate(line, digest, None).0
     }
 
-    /// Counts a certificate for an entry of a batch, and says whether the entry waits for its turn and did not know of the batch.
+    /// Counts a certificate for an entry of a batch, and says whether the entry did not know of the batch and waited for its turn, or
+    /// had it now.
     pub(crate) fn certify_in(&mut self, line: &Line, digest: Hash, lot: Lot) -> (Certified, bool) {
+        if self.settle_at_once(&line.entry, digest, lot) {
+            return (Certified::Settled, true);
+        }
         self.count_certificate(line, digest, Some(lot))
     }
 

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
-use synod_crypto::near;
+use synod_crypto::{Hash, near};
 use synod_ledger::{AccountId, Entry, EntryId, Kind, Overwrote};
+use synod_machine::broadcast::Lot;
 
 use super::{AHEAD, Ledger, Left, Settled, Settlement};
 use crate::waits::{Cause, Waiter};
-use crate::xlog::{Base, Slot};
+use crate::xlog::{Base, Lots, Slot};
 
 /// Settled entries whose memory is used again.
 const SPARE_MAX: usize = 4_096;
@@ -17,7 +18,7 @@ impl Ledger {
     /// holds and accounts are here (Listing 9, 4.7).
     pub(crate) fn settle(&mut self, changed: impl IntoIterator<Item = AccountId>) -> Settlement {
         let (mut work, mut out) = (VecDeque::from_iter(changed), Settlement::default());
-        out.entries = std::mem::take(&mut self.spare);
+        out.entries = std::mem::take(&mut self.settled);
         out.entries.reserve(work.len());
         loop {
             while let Some(cause) = self.stirred.pop_first() {
@@ -33,7 +34,32 @@ impl Ledger {
     pub(crate) fn take_back(&mut self, mut entries: Vec<Settled>) {
         entries.clear();
         entries.shrink_to(SPARE_MAX);
-        self.spare = entries;
+        if self.settled.is_empty() {
+            self.settled = entries;
+        }
+    }
+
+    /// Settles an entry with its certificate, if it is the next of its log, was accepted here, and neither it nor anybody else has
+    /// to wait: so do nearly all, and are looked up once for it. Whether it did; nothing has changed otherwise.
+    pub(super) fn settle_at_once(&mut self, entry: &Entry, digest: Hash, lot: Lot) -> bool {
+        let EntryId { spender, n } = entry.id;
+        if !self.waits.is_empty() || self.credits.is_some() || !self.pins.is_empty() {
+            return false;
+        }
+        let Some(xlog) = self.open.get_mut(spender).filter(|xlog| xlog.begins_with(n, digest)) else {
+            return false;
+        };
+        let overwrote = Overwrote::by(&self.book, entry);
+        if self.book.apply(entry, digest).is_err() {
+            return false;
+        }
+        let Slot { line, .. } = xlog.settled(n).expect("its first entry was looked at above");
+        if xlog.is_empty() {
+            self.open.remove(spender);
+        }
+        let lots = Lots::only(lot);
+        self.settled.push(Settled { line, digest, lots, by_descent: false, overwrote, is_paid: true });
+        true
     }
 
     fn settle_log(&mut self, id: AccountId, out: &mut Settlement) {
@@ -110,9 +136,8 @@ impl Ledger {
     /// The same for logs in which something may settle.
     fn near_settling(&self, work: &VecDeque<AccountId>) {
         let ahead = |steps: usize| work.get(steps).copied();
-        ahead(5 * AHEAD).into_iter().for_each(|id| self.open.near_place(id));
-        ahead(4 * AHEAD).into_iter().for_each(|id| self.open.near_log(id));
-        self.near_slot(ahead(3 * AHEAD));
+        ahead(4 * AHEAD).into_iter().for_each(|id| self.open.near_place(id));
+        ahead(3 * AHEAD).into_iter().for_each(|id| self.open.near_log(id));
         let first = |id: AccountId| self.open.get(id)?.slots().next();
         ahead(2 * AHEAD).and_then(first).into_iter().for_each(|slot| near(&slot.line.entry.id));
         ahead(AHEAD).and_then(first).into_iter().for_each(|slot| self.near_accounts(&slot.line.entry));

@@ -195,19 +195,21 @@ impl<B: Carrier, C: Transferable + Clone> Member<B, C> {
     }
 
     fn on_input(&mut self, input: crate::Input, turn: &mut Turn<'_, Self>) {
-        let ticket = match &input {
+        let tickets: Vec<u64> = match &input {
+            crate::Input::Orders(orders) => orders.iter().map(|(ticket, _)| *ticket).collect(),
             crate::Input::Order { ticket, .. }
             | crate::Input::Signed { ticket, .. }
             | crate::Input::Open { ticket, .. }
-            | crate::Input::Check { ticket, .. } => Some(*ticket),
-            _ => None,
+            | crate::Input::Check { ticket, .. } => vec![*ticket],
+            _ => Vec::new(),
         };
-        match ticket.filter(|_| !self.runs || self.replica.is_none()) {
-            Some(ticket) => {
-                let why = Refusal::Busy(RETRY_MS);
-                turn.output(Output::Pay(crate::Output::Refused { ticket, why }));
-            }
-            None => self.within(Event::Input(input), turn),
+        let is_away = !self.runs || self.replica.is_none();
+        if tickets.is_empty() || !is_away {
+            return self.within(Event::Input(input), turn);
+        }
+        for ticket in tickets {
+            let why = Refusal::Busy(RETRY_MS);
+            turn.output(Output::Pay(crate::Output::Refused { ticket, why }));
         }
     }
 }

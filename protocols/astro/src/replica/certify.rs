@@ -7,7 +7,8 @@ use synod_machine::Turn;
 use synod_machine::broadcast::{Except, Lot};
 use synod_wire::{Blob, Bytes, Wire};
 
-use super::feed::told;
+use super::desk::AHEAD;
+use super::feed::Untold;
 use super::lane::Batch;
 use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Line, Opened};
@@ -124,7 +125,6 @@ impl<B: Carrier> Replica<B> {
         let has_credits = self.config.parameters.profile.credits();
         let (mut unsettled, mut places, mut elsewhere) = (0, Vec::new(), Vec::new());
         news.lines.reserve(opened.batch.lines.len());
-        news.changed.reserve(opened.batch.lines.len());
         for (place, (at, line, digest)) in opened.lines().enumerate() {
             self.ledger.near(&opened.batch.lines, place);
             let was_open = before.is_none_or(|before| before.items().binary_search(&at).is_ok());
@@ -137,6 +137,7 @@ impl<B: Carrier> Replica<B> {
             unsettled += u32::from(is_new || certified == Certified::Contradicts);
             match certified {
                 Certified::Whole => {}
+                Certified::Settled => continue,
                 Certified::Missing(id, digest) => news.missing.push((id, digest)),
                 Certified::Contradicts => {
                     news.contradicting.push(at);
@@ -215,17 +216,25 @@ impl<B: Carrier> Replica<B> {
                 turn.applied(rule);
             }
         }
-        let mut done = Run::default();
-        for settled in entries.drain(..) {
-            self.on_settled(settled, &mut done, turn);
+        let (mut done, mut untold) = (Run::default(), Untold::with_capacity(entries.len()));
+        let spenders: Vec<AccountId> = entries.iter().map(|settled| settled.line.entry.id.spender).collect();
+        for (at, settled) in entries.drain(..).enumerate() {
+            spenders.get(at.saturating_add(AHEAD)).into_iter().for_each(|id| self.desk.near(*id));
+            self.on_settled(settled, (&mut done, &mut untold), turn);
         }
+        untold.tell(turn);
         self.ledger.take_back(entries);
         self.count_settled(done, turn);
         self.judge_left(again, turn);
         self.let_in_again(turn);
     }
 
-    fn on_settled(&mut self, settled: Settled, done: &mut Run, turn: &mut Turn<'_, Self>) {
+    fn on_settled(
+        &mut self,
+        settled: Settled,
+        (done, untold): (&mut Run, &mut Untold),
+        turn: &mut Turn<'_, Self>,
+    ) {
         let Settled { line, digest, lots, by_descent, overwrote, is_paid } = settled;
         let funds_first = self.config.parameters.profile.funds_first();
         let id = line.entry.id;
@@ -241,7 +250,7 @@ impl<B: Carrier> Replica<B> {
         }
         self.on_spent(&line.entry, digest, (is_paid, lots.iter().next()));
         let position = self.feed.push(Arc::clone(&line.entry), digest, is_paid);
-        turn.output(told(position, line.entry, digest, is_paid));
+        untold.push(position, (line.entry, digest, is_paid), turn);
         if !is_paid {
             turn.applied(Rule::Reject);
         }

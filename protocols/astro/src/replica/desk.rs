@@ -14,7 +14,7 @@ use super::lane::Batch;
 use super::names::Names;
 use super::receipts::Own;
 use super::{Carrier, Replica, compute, keep};
-use crate::batch::{Auth, Content, Line, OPENINGS_MAX, Opened};
+use crate::batch::{Content, Line, OPENINGS_MAX, Opened};
 use crate::config::Parameters;
 use crate::dependency::With;
 use crate::job::Work;
@@ -32,6 +32,8 @@ const BACKING_BYTES: usize = 16;
 const CHECKED_MAX: usize = 1_024;
 /// Entries of a batch, at least, and half of one as well, behind which the next one is not sent at once.
 const BUSY: usize = 128;
+/// How many entries before it is needed a name is asked for.
+pub(super) const AHEAD: usize = 8;
 /// Batches under way while which an entry waits for others.
 const FLIGHTS: u64 = 2;
 
@@ -107,6 +109,11 @@ impl Desk {
         self.names.put(entry.id, entry.transfer, false);
     }
 
+    /// Has the names of an account brought nearer, which are looked at soon.
+    pub(super) fn near(&self, account: AccountId) {
+        self.names.near(account);
+    }
+
     /// A place is taken for good. The name of what was admitted there stays taken until the user keeps the entry, and is free if
     /// another entry has the place.
     pub(super) fn settled(&mut self, entry: &Entry) {
@@ -176,7 +183,7 @@ impl Desk {
         self.is_busy = lines >= BUSY.max(lines_max / 2);
         let gone: usize = self.lines.iter().take(lines).map(|waiting| waiting.bytes).sum();
         let mut taken: Vec<Waiting> = self.lines.drain(..lines).collect();
-        taken.sort_unstable_by_key(|waiting| waiting.line.entry.id);
+        taken.sort_by_cached_key(|waiting| waiting.line.entry.id);
         self.bytes = self.bytes.saturating_sub(gone);
         let openings = self.openings.drain(..opened).collect();
         let (lines, digests) = taken.into_iter().map(|Waiting { line, digest, .. }| (line, digest)).unzip();
@@ -207,13 +214,10 @@ pub(super) fn is_self_payment(entry: &Entry) -> bool {
 impl<B: Carrier> Replica<B> {
     /// An order of a customer of this institution: it gets the next place of its log (Listing 2).
     pub(super) fn on_order(&mut self, ticket: u64, draft: Draft, turn: &mut Turn<'_, Self>) {
-        let Draft { spender, kind, transfer, ledger, code, user_data, flags } = draft;
-        let Some((n, prev)) = self.ledger.tip(spender) else {
-            return refuse(ticket, Refusal::Ledger(self.ledger.unknown(spender)), turn);
-        };
-        let id = EntryId { spender, n: n.saturating_add(1) };
-        let entry = Entry { id, prev, kind, transfer, ledger, code, user_data, flags };
-        self.admit(ticket, Line { entry: entry.into(), auth: Auth::Institution }, None, turn);
+        if let Some(entry) = self.entry(ticket, draft, turn) {
+            let measured = self.digests.measured(&entry);
+            self.on_entry(ticket, entry, measured, turn);
+        }
     }
 
     /// An entry that its owner signed. Its signature is checked with those of all that came while others' were.
@@ -245,15 +249,24 @@ impl<B: Carrier> Replica<B> {
         self.desk.checking = 0;
         for (ticket, line, key) in orders {
             match key {
-                Some(_) => self.admit(ticket, line, key, turn),
+                Some(_) => {
+                    let measured = self.digests.measured(&line.entry);
+                    self.admit((ticket, key), line, measured, turn);
+                }
                 None => refuse(ticket, Refusal::Ledger(Code::Unauthorized), turn),
             }
         }
         self.check_orders(turn);
     }
 
-    /// Takes an entry, if this replica may endorse it.
-    fn admit(&mut self, ticket: u64, line: Line, key: Option<PublicKey>, turn: &mut Turn<'_, Self>) {
+    /// Takes an entry, if this replica may endorse it. Its plain digest is this, and its encoding so long.
+    pub(super) fn admit(
+        &mut self,
+        (ticket, key): (u64, Option<PublicKey>),
+        line: Line,
+        (plain, length): (Hash, usize),
+        turn: &mut Turn<'_, Self>,
+    ) {
         if let Some(known) = self.desk.known(&line.entry) {
             return refuse(ticket, Refusal::Exists(known), turn);
         }
@@ -263,7 +276,6 @@ impl<B: Carrier> Replica<B> {
         if is_self_payment(&line.entry) {
             return refuse(ticket, Refusal::Ledger(Code::SelfPayment), turn);
         }
-        let (plain, length) = self.digests.measured(&line.entry);
         let (digest, with) = self.back(&line, plain);
         let id = line.entry.id;
         let is_settled = self.book().account(id.spender).is_some_and(|account| id.n <= account.sequence());
@@ -435,7 +447,9 @@ impl<B: Carrier> Replica<B> {
         lane.batches
             .insert(lot.sequence, Batch { endorsed, opened: Some(Arc::clone(opened)), ..Batch::new(digest) });
         self.desk.own.insert(lot.sequence, Own::new(Arc::clone(opened)));
-        for line in &opened.batch.lines {
+        for (at, line) in opened.batch.lines.iter().enumerate() {
+            let ahead = opened.batch.lines.get(at.saturating_add(AHEAD));
+            ahead.into_iter().for_each(|line| self.desk.near(line.entry.id.spender));
             self.desk.names.record(line.entry.id);
             self.desk.offers.carry(line.entry.id, Some(lot.sequence));
         }
@@ -452,6 +466,6 @@ impl<B: Carrier> Replica<B> {
     }
 }
 
-fn refuse<B: Carrier>(ticket: u64, why: Refusal, turn: &mut Turn<'_, Replica<B>>) {
+pub(super) fn refuse<B: Carrier>(ticket: u64, why: Refusal, turn: &mut Turn<'_, Replica<B>>) {
     turn.output(Output::Refused { ticket, why });
 }

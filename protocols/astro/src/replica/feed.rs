@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Digests, Entry, EntryId};
-use synod_machine::Turn;
+use synod_machine::{Machine, Turn};
 
+use super::desk::AHEAD;
 use super::{Carrier, Replica, keep};
 use crate::words::{LOOKED_MAX, Output, Promise, Seen};
 
@@ -89,12 +90,42 @@ impl Feed {
     }
 }
 
-/// What the user is told of an entry that settled.
-pub(super) const fn told(position: u64, entry: Arc<Entry>, digest: Hash, is_paid: bool) -> Output {
-    if is_paid {
-        Output::Settled { position, entry, digest }
-    } else {
-        Output::Rejected { position, entry, digest }
+/// Entries that settled one after the other and that the user was not told of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Untold {
+    /// The position of the first one.
+    first: u64,
+    entries: Vec<(Arc<Entry>, Hash)>,
+}
+
+impl Untold {
+    /// With room for so many.
+    pub(super) fn with_capacity(count: usize) -> Self {
+        Self { first: 0, entries: Vec::with_capacity(count) }
+    }
+
+    /// Has an entry told with those before it; one that was rejected is told behind them, alone.
+    pub(super) fn push<M: Machine<Output = Output>>(
+        &mut self,
+        position: u64,
+        (entry, digest, is_paid): (Arc<Entry>, Hash, bool),
+        turn: &mut Turn<'_, M>,
+    ) {
+        if !is_paid {
+            self.tell(turn);
+            return turn.output(Output::Rejected { position, entry, digest });
+        }
+        if self.entries.is_empty() {
+            self.first = position;
+        }
+        self.entries.push((entry, digest));
+    }
+
+    /// Tells the user.
+    pub(super) fn tell<M: Machine<Output = Output>>(&mut self, turn: &mut Turn<'_, M>) {
+        if !self.entries.is_empty() {
+            turn.output(Output::Settled { first: self.first, entries: std::mem::take(&mut self.entries) });
+        }
     }
 }
 
@@ -114,7 +145,8 @@ impl<B: Carrier> Replica<B> {
     /// The user keeps what it was told.
     pub(super) fn on_kept(&mut self, position: u64, turn: &mut Turn<'_, Self>) {
         let gone = self.feed.let_go(position);
-        for id in &gone {
+        for (at, id) in gone.iter().enumerate() {
+            gone.get(at.saturating_add(AHEAD)).into_iter().for_each(|id| self.desk.near(id.spender));
             self.desk.free(*id);
         }
         if !gone.is_empty() {
@@ -125,11 +157,11 @@ impl<B: Carrier> Replica<B> {
 
     /// After a restart: what the user may not have kept is told again.
     pub(super) fn tell_unkept(&self, turn: &mut Turn<'_, Self>) {
-        for (position, (entry, digest, is_paid)) in
-            (self.feed.kept.saturating_add(1)..).zip(&self.feed.entries)
-        {
-            turn.output(told(position, Arc::clone(entry), *digest, *is_paid));
+        let mut untold = Untold::default();
+        for (position, unkept) in (self.feed.kept.saturating_add(1)..).zip(&self.feed.entries) {
+            untold.push(position, unkept.clone(), turn);
         }
+        untold.tell(turn);
     }
 
     /// How accounts stand here.

@@ -3,14 +3,15 @@
 //!
 //! Accounts of this node's own registrar have the numbers 1, 2, 3 and so on, so their names are found by number; those of others are few.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
+use synod_crypto::near;
 use synod_ledger::{AccountId, EntryId};
+
+use crate::few::Few;
 
 /// Names of an account above which they are looked up in a map.
 const WALKED_MAX: usize = 32;
-/// Names of an account whose memory stays with it.
-const KEPT: usize = 4;
 
 /// An entry that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ struct Named {
 /// The named entries of one account, in the order of their places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Account {
-    entries: VecDeque<Named>,
+    entries: Few<Named>,
     /// The last place of each name, where there are many.
     by_name: Option<BTreeMap<u128, u64>>,
 }
@@ -32,13 +33,7 @@ struct Account {
 impl Account {
     #[inline]
     fn at(&self, n: u64) -> Result<usize, usize> {
-        // Nearly all are whole, so that a place tells where its entry is.
-        let first = self.entries.front().ok_or(0_usize)?.n;
-        let guess = usize::try_from(n.checked_sub(first).ok_or(0_usize)?).unwrap_or(usize::MAX);
-        if self.entries.get(guess).is_some_and(|named| named.n == n) {
-            return Ok(guess);
-        }
-        self.entries.binary_search_by_key(&n, |named| named.n)
+        self.entries.at(n, |named| named.n)
     }
 
     fn get_mut(&mut self, n: u64) -> Option<&mut Named> {
@@ -82,10 +77,8 @@ impl Account {
     }
 
     fn remove(&mut self, n: u64) -> Option<Named> {
-        let gone = match self.at(n).ok()? {
-            0 => self.entries.pop_front(),
-            at => self.entries.remove(at),
-        }?;
+        let at = self.at(n).ok()?;
+        let gone = self.entries.remove(at)?;
         if let Some(by_name) = &mut self.by_name
             && by_name.get(&gone.name) == Some(&n)
         {
@@ -93,7 +86,7 @@ impl Account {
         }
         if self.entries.is_empty() {
             self.by_name = None;
-            self.entries.shrink_to(KEPT);
+            self.entries.clear();
         }
         Some(gone)
     }
@@ -138,6 +131,13 @@ impl Names {
             return if self.strange.is_empty() { None } else { self.strange.get_mut(&id) };
         }
         self.own.get_mut(usize::try_from(id.local.checked_sub(1)?).ok()?)
+    }
+
+    /// Has the names of an account brought nearer, which are looked at soon.
+    pub(super) fn near(&self, id: AccountId) {
+        if !self.is_strange(id) {
+            self.account(id).into_iter().for_each(near);
+        }
     }
 
     /// The place of what its payer calls so.
@@ -208,7 +208,8 @@ impl Names {
         for spender in of {
             let is_strange = self.is_strange(*spender);
             let before = all.len();
-            let entries = self.account_mut(*spender).into_iter().flat_map(|account| &mut account.entries);
+            let entries =
+                self.account_mut(*spender).into_iter().flat_map(|account| account.entries.iter_mut());
             for named in entries.filter(|named| named.is_fresh) {
                 named.is_fresh = false;
                 all.push(EntryId { spender: *spender, n: named.n });
@@ -220,7 +221,7 @@ impl Names {
 
     /// Bytes held at most, for memory accounting: those of names, and of places for them.
     pub(super) fn bytes(&self) -> u64 {
-        let account = size_of::<Account>() + KEPT * size_of::<Named>();
+        let account = size_of::<Account>() + Few::<Named>::EMPTY_BYTES_MAX;
         let accounts =
             self.own.capacity() * account + self.strange.len() * 2 * (account + size_of::<AccountId>());
         (accounts + 2 * self.count * (size_of::<Named>() + size_of::<(u128, u64)>())) as u64

@@ -68,7 +68,7 @@ impl<B: Carrier> Replica<B> {
         keep(turn, Promise::Descended(line.clone()));
         let certified = self.ledger.certify(&line, wanted.digest);
         match certified {
-            Certified::Whole => {}
+            Certified::Whole | Certified::Settled => {}
             Certified::Missing(id, digest) => self.want(id, digest, turn),
             Certified::Contradicts => self.tell_contradiction(&line, None, turn),
         }

@@ -145,12 +145,10 @@ impl<B: Carrier> Replica<B> {
     /// Tells the user how sure entries of its own are.
     pub(super) fn progress(&self, lot: Lot, lines: &[u32], level: Level, turn: &mut Turn<'_, Self>) {
         let Some(own) = self.desk.own.get(&lot.sequence).filter(|_| lot.source == self.me()) else { return };
-        for at in lines {
-            let line = usize::try_from(*at).ok().and_then(|at| own.opened.batch.lines.get(at));
-            if let Some(line) = line {
-                let (id, transfer) = (line.entry.id, line.entry.transfer);
-                turn.output(Output::Progress { id, transfer, level });
-            }
+        let lines = lines.iter().filter_map(|at| own.opened.batch.lines.get(usize::try_from(*at).ok()?));
+        let entries: Vec<_> = lines.map(|line| (line.entry.id, line.entry.transfer)).collect();
+        if !entries.is_empty() {
+            turn.output(Output::Progress { level, entries });
         }
     }
 

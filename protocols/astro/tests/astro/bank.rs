@@ -321,15 +321,23 @@ impl Told {
             }
             Output::Queued { ticket } => drop(self.queued.insert(ticket)),
             Output::Refused { ticket, why } => drop(self.refused.insert(ticket, why)),
-            Output::Progress { id, level, .. } => drop(self.levels.entry(id).or_default().insert(level)),
+            Output::Progress { level, entries } => {
+                for (id, _) in entries {
+                    self.levels.entry(id).or_default().insert(level);
+                }
+            }
             Output::Rejected { position, entry, digest } => {
                 self.settle(position, (*entry).clone(), digest, false);
             }
-            Output::Settled { position, entry, digest } => {
-                self.settle(position, (*entry).clone(), digest, true);
+            Output::Settled { first, entries } => {
+                let last = first + entries.len() as u64 - 1;
+                for (position, (entry, digest)) in (first..).zip(entries) {
+                    self.settle(position, (*entry).clone(), digest, true);
+                }
                 // Every third time the user says how much it keeps.
-                if position % 3 == 0 {
-                    return vec![Input::Kept(position - 1)];
+                let third = last - last % 3;
+                if third >= first {
+                    return vec![Input::Kept(third - 1)];
                 }
             }
             Output::Looked { ticket, accounts } => drop(self.looked.insert(ticket, accounts)),

@@ -11,11 +11,11 @@ use crate::bank::{custodial, digest, draft, first, issuer, pay, signed, signing}
 use crate::forge::{ALL, batch, prepare};
 
 fn settled(alone: &Alone) -> Vec<EntryId> {
-    let all = alone.told.iter().filter_map(|output| match output {
-        Output::Settled { entry, .. } => Some(entry.id),
-        _ => None,
+    let all = alone.told.iter().flat_map(|output| match output {
+        Output::Settled { entries, .. } => entries.as_slice(),
+        _ => &[],
     });
-    all.collect()
+    all.map(|(entry, _)| entry.id).collect()
 }
 
 /// Contradictions that the user was told of: the place, and what is shown of it.

@@ -248,9 +248,13 @@ fn told(output: &Output) -> String {
     match output {
         Output::Accepted { entry: accepted, .. } => format!("accepts {}", entry(accepted)),
         Output::Refused { why, .. } => format!("refuses: {why:?}"),
-        Output::Progress { id, level, .. } => format!("tells {}#{} is {level:?}", id.spender, id.n),
-        Output::Settled { position, entry: settled, .. } => {
-            format!("settles as number {position}: {}", entry(settled))
+        Output::Progress { level, entries } => {
+            let all: Vec<String> = entries.iter().map(|(id, _)| format!("{}#{}", id.spender, id.n)).collect();
+            format!("tells {} is {level:?}", all.join(", "))
+        }
+        Output::Settled { first, entries } => {
+            let all: Vec<String> = entries.iter().map(|(settled, _)| entry(settled)).collect();
+            format!("settles as number {first}: {}", all.join(", "))
         }
         Output::Certified { opened, proofs } => {
             format!("shows {} to be certified, proofs: {}", batch(opened.lot()), proofs.len())

@@ -11,11 +11,13 @@ use crate::forge::{ALL, batch, carried, prepare};
 
 /// What was told to have settled: position and place.
 fn settled(alone: &Alone) -> Vec<(u64, EntryId)> {
-    let all = alone.told.iter().filter_map(|told| match told {
-        Output::Settled { position, entry, .. } => Some((*position, entry.id)),
-        _ => None,
-    });
-    all.collect()
+    let mut all = Vec::new();
+    for told in &alone.told {
+        if let Output::Settled { first, entries } = told {
+            all.extend((*first..).zip(entries).map(|(position, (entry, _))| (position, entry.id)));
+        }
+    }
+    all
 }
 
 /// Three payments of the liar's issuer, certified.

@@ -56,8 +56,7 @@ fn an_entry_that_was_left_uncertified_is_offered_until_it_is_certified_though_it
     assert_eq!(alone.carried(&line), 3);
     let again = alone.mine();
     alone.certify(&again, ALL);
-    let is_settled =
-        |output: &Output| matches!(output, Output::Settled { entry, .. } if *entry == line.entry);
+    let is_settled = |output: &Output| matches!(output, Output::Settled { entries, .. } if entries.iter().any(|(entry, _)| *entry == line.entry));
     assert!(alone.told.iter().any(is_settled));
     (0..3).for_each(|_| alone.wait(30_000));
     assert_eq!(alone.carried(&line), 3, "no more than that");

@@ -1,12 +1,14 @@
 //! Orders that owners sign: what comes while others are checked is checked at once with the rest, and each is answered.
 
-use synod_astro::{Auth, Input, Job, Line, Output, Refusal, Work};
+use std::collections::BTreeMap;
+
+use synod_astro::{Auth, Draft, Input, Job, Line, Output, Refusal, Work};
 use synod_crypto::Hash;
-use synod_ledger::{Code, EntryId, genesis};
+use synod_ledger::{AccountId, Code, EntryId, genesis};
 use synod_machine::{Effect, Event, Job as _, testing};
 
 use crate::alone::Alone;
-use crate::bank::{Replica, custodial, digest, first, issuer, keys, pay, signed, signing};
+use crate::bank::{Replica, account, custodial, digest, draft, first, issuer, keys, pay, signed, signing};
 use crate::forge::{batch, carried};
 
 /// What an event makes of a replica.
@@ -115,4 +117,39 @@ fn orders_beyond_the_room_are_refused_before_anybody_checks_them() {
     assert_eq!(synod_machine::Machine::room(&alone.replica), 0);
     let seen = step(&mut alone, Event::Input(Input::Signed { ticket: 99, line: line.clone() }));
     assert!(matches!(seen.refused.as_slice(), [(99, Refusal::Busy(_))]) && seen.checks.is_empty());
+}
+
+/// What an institution answers to each of these orders, by ticket.
+fn answers(alone: &Alone) -> BTreeMap<u64, Output> {
+    let answered = |told: &&Output| matches!(told, Output::Accepted { .. } | Output::Refused { .. });
+    let ticketed = alone.told.iter().filter(answered).map(|told| match told {
+        Output::Accepted { ticket, .. } | Output::Refused { ticket, .. } => (*ticket, told.clone()),
+        _ => unreachable!("answers alone are looked at"),
+    });
+    ticketed.collect()
+}
+
+#[test]
+fn orders_that_come_together_are_answered_as_if_each_came_alone() {
+    // The issuer pays as often as its window lets it, its customer has nothing, and an account is not there: names come twice, and some pay themselves.
+    let payers = [issuer(0), custodial(0), account(0, 999), issuer(0), issuer(1)];
+    let order = |(ticket, payer): (u64, AccountId)| {
+        let to = if ticket % 11 == 0 { payer } else { custodial(1) };
+        (ticket, draft(payer, pay(to, 1 + u128::from(ticket % 3)), u128::from(ticket % 70)))
+    };
+    let orders: Vec<(u64, Draft)> = (1..=200).zip(payers.into_iter().cycle()).map(order).collect();
+    let members = || {
+        let mut alone = Alone::new();
+        alone.builds = false;
+        alone
+    };
+    let (mut apart, mut together) = (members(), members());
+    for (ticket, draft) in orders.clone() {
+        apart.ask(Input::Order { ticket, draft });
+    }
+    together.ask(Input::Orders(orders));
+    let answered = answers(&together);
+    assert_eq!(answered, answers(&apart));
+    let accepted = answered.values().filter(|told| matches!(told, Output::Accepted { .. })).count();
+    assert!(answered.len() == 200 && (10..100).contains(&accepted), "{accepted} of {}", answered.len());
 }

@@ -26,11 +26,11 @@ fn payment(amount: u128) -> Line {
 }
 
 fn settled(alone: &Alone) -> Vec<EntryId> {
-    let all = alone.told.iter().filter_map(|output| match output {
-        Output::Settled { entry, .. } => Some(entry.id),
-        _ => None,
+    let all = alone.told.iter().flat_map(|output| match output {
+        Output::Settled { entries, .. } => entries.as_slice(),
+        _ => &[],
     });
-    all.collect()
+    all.map(|(entry, _)| entry.id).collect()
 }
 
 #[test]
@@ -62,10 +62,11 @@ fn a_batch_that_is_certified_in_the_place_of_another_is_read() {
     let digests: Vec<Hash> = alone
         .told
         .iter()
-        .filter_map(|output| match output {
-            Output::Settled { digest, .. } => Some(*digest),
-            _ => None,
+        .flat_map(|output| match output {
+            Output::Settled { entries, .. } => entries.as_slice(),
+            _ => &[],
         })
+        .map(|(_, digest)| *digest)
         .collect();
     assert_eq!(digests, other.digests);
 }

@@ -57,13 +57,17 @@ impl Told {
     pub(crate) fn hear(&mut self, output: Output) -> Option<u64> {
         match output {
             Output::Accepted { entry, .. } => drop(self.accepted.insert(entry.transfer)),
-            Output::Progress { transfer, level: Level::Certified, .. } => {
-                self.certified.insert(transfer);
+            Output::Progress { level: Level::Certified, entries } => {
+                self.certified.extend(entries.into_iter().map(|(_, transfer)| transfer));
             }
             Output::Refused { .. } => self.refused += 1,
-            Output::Settled { position, entry, digest } => {
-                self.settle(position, (*entry).clone(), digest);
-                return (position % 3 == 0).then(|| position - 1);
+            Output::Settled { first, entries } => {
+                let last = first + entries.len() as u64 - 1;
+                for (position, (entry, digest)) in (first..).zip(entries) {
+                    self.settle(position, (*entry).clone(), digest);
+                }
+                let third = last - last % 3;
+                return (third >= first).then(|| third - 1);
             }
             Output::Opened(account) => drop(self.opened.insert(account)),
             Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and nobody lies"),

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use synod_astro::{Draft, Input, Invitation, Level, Line, Output, Refusal, Replica, SignedTogether};
 use synod_crypto::{Keys, Scope};
-use synod_ledger::{Code, EntryId};
+use synod_ledger::{Code, Entry, EntryId};
 use synod_machine::{Job as _, Machine, Span, To, Unrecoverable};
 use synod_quorum::{Epoch, NodeId};
 
@@ -24,6 +24,8 @@ pub(super) type Frame = (usize, Carried);
 
 /// Orders given between two looks at what came, unless a batch has more.
 const ORDERS: u32 = 512;
+/// Orders that are given together.
+const TOGETHER: usize = 256;
 /// Frames taken between two looks at the orders.
 const FRAMES: usize = 32;
 /// Settled entries between two words that they are kept.
@@ -266,13 +268,22 @@ impl<'a, B: Carries> Seat<'a, B> {
         let open = self.given.saturating_sub(self.answered);
         let places = u64::from(self.bank.plan.inflight).saturating_sub(open);
         let places = u64::from(self.host.room().min(self.bank.plan.batch.max(ORDERS))).min(places);
-        let mut some = false;
+        let (mut some, mut orders) = (false, Vec::new());
         for _ in 0..places {
             let Some(input) = self.order(phase, self.ticket + 1) else { break };
             self.given += 1;
             self.ticket += 1;
             some = true;
-            self.host.input(input);
+            match input {
+                Input::Order { ticket, draft } => orders.push((ticket, draft)),
+                other => self.host.input(other),
+            }
+            if orders.len() == TOGETHER {
+                self.host.input(Input::Orders(std::mem::take(&mut orders)));
+            }
+        }
+        if !orders.is_empty() {
+            self.host.input(Input::Orders(orders));
         }
         some
     }
@@ -386,9 +397,10 @@ impl<'a, B: Carries> Seat<'a, B> {
     }
 
     fn on_output(&mut self, output: Output) {
-        let count = |counter: &AtomicU64| {
-            counter.fetch_add(1, Ordering::Release);
+        let count_all = |counter: &AtomicU64, all: usize| {
+            counter.fetch_add(all as u64, Ordering::Release);
         };
+        let count = |counter: &AtomicU64| count_all(counter, 1);
         match output {
             Output::Accepted { ticket, .. } => {
                 self.funding_asked.remove(&ticket);
@@ -412,18 +424,24 @@ impl<'a, B: Carries> Seat<'a, B> {
                     Refusal::Ledger(_) | Refusal::Exists(_) => self.left.faults += 1,
                 }
             }
-            Output::Settled { position, entry, .. } => {
-                self.position = position;
-                if entry.id.spender.registrar == u32::from(self.at.id) {
-                    self.answered += 1;
-                    count(&self.shown.own);
-                }
-                count(&self.shown.all);
+            Output::Settled { first, entries } => {
+                let is_own = |entry: &Entry| entry.id.spender.registrar == u32::from(self.at.id);
+                let own = entries.iter().filter(|(entry, _)| is_own(entry)).count();
+                self.position = first + entries.len() as u64 - 1;
+                self.answered += own as u64;
+                count_all(&self.shown.own, own);
+                count_all(&self.shown.all, entries.len());
             }
             Output::Invited(invited) => self.sign_together(&invited),
-            Output::Progress { level: Level::Certified, .. } => count(&self.shown.certified),
-            Output::Progress { level: Level::Settled, .. } => count(&self.shown.settled),
-            Output::Progress { level: Level::Stable, .. } => count(&self.shown.stable),
+            Output::Progress { level: Level::Certified, entries } => {
+                count_all(&self.shown.certified, entries.len());
+            }
+            Output::Progress { level: Level::Settled, entries } => {
+                count_all(&self.shown.settled, entries.len())
+            }
+            Output::Progress { level: Level::Stable, entries } => {
+                count_all(&self.shown.stable, entries.len())
+            }
             // Its representative saw that it is funded.
             Output::Rejected { position, .. } => {
                 self.position = position;

@@ -100,7 +100,7 @@ fn a_decision_is_in_the_history_of_whoever_it_touches_and_the_hold_names_it() {
     // Another account decides, whose log this is.
     let id = EntryId { spender: account(3, 1), n: 1 };
     let decision = Entry { id, ..decision };
-    counter.teller.hear(Output::Settled { position: 2, entry: decision.into(), digest });
+    counter.teller.hear(Output::Settled { first: 2, entries: vec![(decision.into(), digest)] });
     counter.kept();
     let index = counter.teller.index();
     assert_eq!(index.decided(held.id).map(|by| by.entry.transfer), Some(9));
@@ -117,7 +117,7 @@ fn others(counter: &Counter, orders: &[Order]) {
     let first = counter.teller.index().position() + 1;
     for (position, order) in (first..).zip(orders) {
         let (entry, digest) = entry(&draft(order), position);
-        counter.teller.hear(Output::Settled { position, entry: entry.into(), digest });
+        counter.teller.hear(Output::Settled { first: position, entries: vec![(entry.into(), digest)] });
     }
     counter.kept();
 }

@@ -22,8 +22,8 @@ fn an_order_that_was_taken_is_not_given_up_for_what_another_payer_calls_so() {
     let accepted = counter.accept(0);
     let (other, digest) = entry(&draft(&theirs(7, 9)), 1);
     let (id, transfer) = (other.id, other.transfer);
-    counter.teller.hear(Output::Settled { position: 1, entry: other.into(), digest });
-    counter.teller.hear(Output::Progress { id, transfer, level: Level::Stable });
+    counter.teller.hear(Output::Settled { first: 1, entries: vec![(other.into(), digest)] });
+    counter.teller.hear(Output::Progress { level: Level::Stable, entries: vec![(id, transfer)] });
     assert!(answer.try_recv().is_err(), "nothing is said of another's payment");
     let mut again = counter.teller.pay(&order(7, 5), Level::Certified);
     assert!(again.try_recv().is_err(), "it is the same order");
@@ -39,7 +39,7 @@ fn an_order_that_was_taken_is_not_given_up_for_what_another_payer_calls_so() {
 fn what_another_payer_calls_so_answers_no_order_after_a_restart() {
     let counter = Counter::new();
     let (other, digest) = entry(&draft(&theirs(7, 9)), 1);
-    counter.teller.hear(Output::Settled { position: 1, entry: other.into(), digest });
+    counter.teller.hear(Output::Settled { first: 1, entries: vec![(other.into(), digest)] });
     let counter = counter.again();
     let mut answer = counter.teller.pay(&order(7, 5), Level::Certified);
     // The replica knows it from before.
@@ -79,7 +79,7 @@ fn a_level_of_another_place_is_told_to_nobody() {
     let accepted = counter.accept(0);
     let progress = |n, level| {
         let id = EntryId { n, ..accepted.0.id };
-        counter.teller.hear(Output::Progress { id, transfer: 7, level });
+        counter.teller.hear(Output::Progress { level, entries: vec![(id, 7)] });
     };
     progress(9, Level::Stable);
     assert!(answer.try_recv().is_err(), "it is the level of another entry");
@@ -98,9 +98,9 @@ fn a_level_that_was_told_before_the_place_of_an_order_was_known_counts() {
     let mut answer = counter.teller.pay(&order(7, 5), Level::Settled);
     let (own, digest) = entry(&draft(&order(7, 5)), 3);
     let (ticket, _) = counter.orders()[0].clone();
-    counter.teller.hear(Output::Progress { id: own.id, transfer: 7, level: Level::Settled });
+    counter.teller.hear(Output::Progress { level: Level::Settled, entries: vec![(own.id, 7)] });
     counter.teller.hear(Output::Refused { ticket, why: Refusal::Exists(own.id) });
-    counter.teller.hear(Output::Settled { position: 1, entry: own.into(), digest });
+    counter.teller.hear(Output::Settled { first: 1, entries: vec![(own.into(), digest)] });
     assert_eq!(told(&mut answer).expect("paid").level, Level::Settled);
 }
 
@@ -110,7 +110,7 @@ fn who_asks_for_a_name_that_several_have_is_to_name_the_payer() {
     let settled = [theirs(7, 9), Order { from: account(2, 1), ..order(7, 1) }, order(8, 1)];
     for (position, order) in (1..).zip(&settled) {
         let (entry, digest) = entry(&draft(order), position);
-        counter.teller.hear(Output::Settled { position, entry: entry.into(), digest });
+        counter.teller.hear(Output::Settled { first: position, entries: vec![(entry.into(), digest)] });
     }
     counter.kept();
     assert_eq!(found(&counter, 7, None), Err(Denied::Ambiguous(7)));
@@ -122,7 +122,7 @@ fn who_asks_for_a_name_that_several_have_is_to_name_the_payer() {
     let _answer = counter.teller.pay(&paying(9, account(1, 2), 5), Level::Settled);
     assert_eq!(found(&counter, 9, None), Ok(Found::UnderWay));
     let (other, digest) = entry(&draft(&theirs(9, 5)), 1);
-    counter.teller.hear(Output::Settled { position: 4, entry: other.into(), digest });
+    counter.teller.hear(Output::Settled { first: 4, entries: vec![(other.into(), digest)] });
     assert_eq!(found(&counter, 9, None), Err(Denied::Ambiguous(9)));
     assert_eq!(found(&counter, 10, None), Ok(Found::Nothing));
 }

@@ -54,7 +54,7 @@ impl Counter {
     }
 
     pub(super) fn settled(&self, position: u64, (entry, digest): (Entry, Hash)) {
-        self.teller.hear(Output::Settled { position, entry: entry.into(), digest });
+        self.teller.hear(Output::Settled { first: position, entries: vec![(entry.into(), digest)] });
     }
 }
 

@@ -181,7 +181,7 @@ impl<B: Carrier> Replica<B> {
             let line = Line { entry, auth };
             keep(turn, Promise::Descended(line.clone()));
             match self.ledger.certify(&line, digest) {
-                Certified::Whole => {}
+                Certified::Whole | Certified::Settled => {}
                 Certified::Missing(id, digest) => self.want(id, digest, turn),
                 Certified::Contradicts => self.tell_contradiction(&line, None, turn),
             }

@@ -133,11 +133,14 @@ impl Users for Country {
         match output {
             Output::Accepted { ticket, entry, .. } => drop(self.accepted.insert(ticket, entry.id)),
             Output::Refused { ticket, why } => drop(self.refused.insert(ticket, why)),
-            Output::Settled { position, entry, .. } => {
-                let known = self.settled.entry(entry.id).or_insert_with(|| (*entry).clone());
-                assert_eq!(*known, *entry, "one entry settles in one place");
-                self.at[id.0 as usize].insert(entry.id);
-                return vec![Input::Kept(position)];
+            Output::Settled { first, entries } => {
+                let last = first + entries.len() as u64 - 1;
+                for (entry, _) in entries {
+                    let known = self.settled.entry(entry.id).or_insert_with(|| (*entry).clone());
+                    assert_eq!(*known, *entry, "one entry settles in one place");
+                    self.at[id.0 as usize].insert(entry.id);
+                }
+                return vec![Input::Kept(last)];
             }
             Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts"),
             _ => {}

@@ -139,8 +139,8 @@ impl Member<'_> {
                 self.waiting.push_back(Event::Loaded { name, bytes });
             }
             Effect::Send { to, message } => self.said(to, message),
-            Effect::Output(Output::Settled { entry, digest, .. }) => {
-                self.lived.settled.insert(entry.id.n, digest);
+            Effect::Output(Output::Settled { entries, .. }) => {
+                self.lived.settled.extend(entries.into_iter().map(|(entry, digest)| (entry.id.n, digest)));
             }
             _ => {}
         }

@@ -6,6 +6,7 @@ use synod_astro::{Output, Profile, Promise, Word};
 use synod_broadcast::Lot;
 use synod_broadcast::{bracha, signed};
 use synod_crypto::Hash;
+use synod_ledger::EntryId;
 use synod_sim::{Mark, Said, Words};
 use synod_wire::Bytes;
 
@@ -205,11 +206,12 @@ impl Words for AstroWords {
                 Said::marked(format!("rejects {}/{}", entry.id.spender, entry.id.n), Mark::Commit)
             }
             Output::Queued { .. } => Said::plain("lets it wait for money".to_owned()),
-            Output::Progress { id, level, .. } => {
-                Said::plain(format!("{}/{} is {level:?}", id.spender, id.n))
+            Output::Progress { level, entries } => {
+                Said::plain(format!("{} is {level:?}", listed(entries.iter().map(|(id, _)| *id))))
             }
-            Output::Settled { entry, .. } => {
-                Said::marked(format!("settles {}/{}", entry.id.spender, entry.id.n), Mark::Commit)
+            Output::Settled { entries, .. } => {
+                let all = listed(entries.iter().map(|(entry, _)| entry.id));
+                Said::marked(format!("settles {all}"), Mark::Commit)
             }
             Output::Numbered { account, .. } => Said::plain(format!("numbers {account}")),
             Output::Looked { accounts, .. } => Said::plain(format!("shows {} accounts", accounts.len())),
@@ -252,4 +254,10 @@ impl Words for AstroWords {
             Output::Proof { proof, .. } => Said::plain(format!("proves {}", u8::from(proof.is_some()))),
         })
     }
+}
+
+/// Places of logs, one after the other.
+fn listed(ids: impl Iterator<Item = EntryId>) -> String {
+    let all: Vec<String> = ids.map(|id| format!("{}/{}", id.spender, id.n)).collect();
+    all.join(", ")
 }

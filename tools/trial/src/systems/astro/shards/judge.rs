@@ -128,7 +128,9 @@ impl Judge {
 
     fn told(&mut self, node: u32, output: &Output) -> Verdict {
         match output {
-            Output::Settled { entry, digest, .. } => self.settles(node, entry, *digest),
+            Output::Settled { entries, .. } => {
+                entries.iter().try_for_each(|(entry, digest)| self.settles(node, entry, *digest))
+            }
             Output::Rejected { entry, .. } => breach("A-S2", format!("{:?} is rejected", entry.id)),
             Output::Contradiction { id, .. } => {
                 breach("A-S1", format!("certificates contradict each other at {id:?}"))

@@ -150,8 +150,12 @@ impl Harness for Workload {
             }
             Some(Output::Refused { ticket, why }) => self.turned_away(*ticket, *why, told.node, desk),
             // Now and then the user has all but the last for good.
-            Some(Output::Settled { position, .. }) if position.is_multiple_of(4) => {
-                desk.input(told.node, REPLICA, Span::ZERO, Input::Kept(position - 1));
+            Some(Output::Settled { first, entries }) => {
+                let last = first + entries.len() as u64 - 1;
+                let fourth = last - last % 4;
+                if fourth >= *first {
+                    desk.input(told.node, REPLICA, Span::ZERO, Input::Kept(fourth - 1));
+                }
             }
             _ => {}
         }

@@ -11,8 +11,10 @@ use crate::oracle::{Verdict, breach, weak};
 impl Watch {
     pub(super) fn told(&mut self, node: u32, output: &Output) -> Verdict {
         match output {
-            Output::Settled { position, entry, digest } => {
-                self.settled(node, *position, (entry, *digest), true)
+            Output::Settled { first, entries } => {
+                (*first..).zip(entries).try_for_each(|(position, (entry, digest))| {
+                    self.settled(node, position, (entry, *digest), true)
+                })
             }
             Output::Rejected { position, entry, digest } => {
                 self.settled(node, *position, (entry, *digest), false)
@@ -35,7 +37,9 @@ impl Watch {
                 book.opened.entry(*id).or_default().insert(node);
                 Ok(())
             }
-            Output::Progress { id, level, .. } => self.progress(*id, *level),
+            Output::Progress { level, entries } => {
+                entries.iter().try_for_each(|(id, _)| self.progress(*id, *level))
+            }
             Output::Conflict { id, .. } => self.blamed(id.spender),
             Output::Refused { why: Refusal::Exists(id), .. } => self.exists(*id),
             Output::CutCertified { record, .. } => {
