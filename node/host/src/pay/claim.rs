@@ -32,7 +32,7 @@ pub struct Claim {
 
 impl Claim {
     /// The mark of this node's index.
-    fn mark(&self) -> Bytes {
+    pub(super) fn mark(&self) -> Bytes {
         self.cluster.0.into_iter().chain(self.member.to_be_bytes()).collect()
     }
 
