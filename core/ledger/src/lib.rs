@@ -43,5 +43,5 @@ pub use judge::{HOLDS_OPEN_MAX, Promised, judge};
 pub use past::{Applied, Overwrote, Past};
 pub use state::{Part, Standing};
 pub use sums::{LEVELS_MAX, Node, Opened, RANGE_LEAVES, SumLeaf, SumPath, SumRange, SumTree, Sums};
-pub use total::{Amount, Total, Units};
+pub use total::{Amount, NoTotal, Total, Units};
 pub use used::Run;

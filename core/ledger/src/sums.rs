@@ -212,7 +212,7 @@ fn above(level: usize, left: &Node, right: &Node) -> Option<Node> {
 }
 
 /// The tree over all accounts of one ledger; keeps every level.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SumTree {
     count: u32,
     levels: Vec<Vec<Node>>,

@@ -199,6 +199,45 @@ impl fmt::Display for Total {
     }
 }
 
+/// A text is no sum in decimal digits below 2^192, without a sign and needless zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoTotal;
+
+impl fmt::Display for NoTotal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a decimal number below 2^192")
+    }
+}
+
+impl core::error::Error for NoTotal {}
+
+impl core::str::FromStr for Total {
+    type Err = NoTotal;
+
+    /// Reads what `Display` writes.
+    fn from_str(text: &str) -> Result<Self, NoTotal> {
+        if text.is_empty() || text.len() > 1 && text.starts_with('0') {
+            return Err(NoTotal);
+        }
+        let mut sum = [0_u64; 3];
+        for digit in text.bytes() {
+            let mut carried = match digit {
+                b'0'..=b'9' => u128::from(digit - b'0'),
+                _ => return Err(NoTotal),
+            };
+            for limb in sum.iter_mut().rev() {
+                let whole = u128::from(*limb) * 10 + carried;
+                let [.., a, b, c, d, e, f, g, h] = whole.to_be_bytes();
+                (*limb, carried) = (u64::from_be_bytes([a, b, c, d, e, f, g, h]), whole >> 64);
+            }
+            if carried > 0 {
+                return Err(NoTotal);
+            }
+        }
+        Ok(Self(sum))
+    }
+}
+
 impl fmt::Debug for Total {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -372,6 +372,11 @@ impl<'a> Section<'a> {
             .and_then(|value| if let Value::Number(number) = value { Some(number) } else { None }))
     }
 
+    /// The duration of `leaf`, if given.
+    pub(crate) fn span(&self, leaf: &str) -> Result<Option<Duration>, SynError> {
+        Ok(self.value(leaf)?.and_then(|value| if let Value::Span(span) = value { Some(span) } else { None }))
+    }
+
     /// A number that its range keeps within 32 bits.
     pub(crate) fn number_u32(&self, leaf: &str) -> Result<Option<u32>, SynError> {
         let fits = |number: u64| u32::try_from(number).map_err(|_| self.refusal(leaf, "above 4294967295"));

@@ -148,8 +148,11 @@ pub struct Parameters {
     pub resend: Span,
     /// See there.
     pub resend_max: Span,
-    /// How often a cut is proposed; zero: never. The specification has 30 s; nodes make none until their index can go on from one.
+    /// How often a cut is proposed; zero: never. The specification has 30 s.
     pub checkpoint_every: Span,
+    /// Whether a member that is further behind than others keep batches goes on from a certified cut. What settles on the way is not told
+    /// entry by entry: whoever keeps all entries needs a member that waits instead.
+    pub skips: bool,
     /// Whether the user is told of the certificates of all batches, for who audits its log, or only of those of its own accounts.
     pub shows_all: bool,
     /// Whether accounts may have owners who sign; else institutions vouch for all (SYN-3102).
@@ -179,6 +182,7 @@ impl Default for Parameters {
             resend: Span::millis(500),
             resend_max: Span::secs(10),
             checkpoint_every: Span::ZERO,
+            skips: true,
             shows_all: false,
             owners_sign: true,
             verify: Verify::All,

@@ -87,7 +87,7 @@ pub use batch::{
 pub use bundle::{Bundle, BundleId, Place, Proven, Unproven};
 pub use config::{Channel, Config, LINE_BYTES_MAX, Parameters, Profile, Setup, WINDOW_MAX};
 pub use cut::{
-    Adjacent, Balance, CertifiedCut, Crossed, Cut, CutCertificate, CutSign, CutSigned, CutSignedBy,
+    Accounts, Adjacent, Balance, CertifiedCut, Crossed, Cut, CutCertificate, CutSign, CutSigned, CutSignedBy,
     EXCEPTIONS_MAX, Exception, LEDGERS_MAX, LaneEnd, LedgerRoot, NoProof, OpenHold, Piece, Proof, Range,
     RootRecord, Served, Shown, Shows, StoodAt, verify_proof,
 };

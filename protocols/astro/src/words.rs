@@ -10,7 +10,9 @@ use synod_wire::{Blob, Bytes, Draw, Drawn, List, Malformed, Reader, Why, Wire, W
 
 use crate::batch::{Line, Opened};
 use crate::bundle::{Bundle, BundleId, PLACES_MAX, Place};
-use crate::cut::{CertifiedCut, Cut, CutCertificate, CutSign, LaneEnd, Piece, Proof, RootRecord, Served};
+use crate::cut::{
+    Accounts, CertifiedCut, Cut, CutCertificate, CutSign, LaneEnd, Piece, Proof, RootRecord, Served,
+};
 use crate::dependency::{Credit, DEPENDENCIES_MAX, Dependency};
 use crate::together::Invitation;
 use crate::wallet::Log;
@@ -669,6 +671,8 @@ pub enum Output {
         record: Box<RootRecord>,
         /// The proof.
         certificate: Box<CutCertificate>,
+        /// The accounts behind it, where this member signed it: all that it counts has settled here then, and was told.
+        accounts: Option<Arc<Accounts>>,
     },
     /// A member signed of owners' signatures what is not so.
     FalseWitness {

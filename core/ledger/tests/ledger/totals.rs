@@ -1,7 +1,7 @@
 //! Amounts and totals.
 
 use proptest::prelude::*;
-use synod_ledger::{AccountId, Amount, BadAccountId, Code, Total, Units};
+use synod_ledger::{AccountId, Amount, BadAccountId, Code, NoTotal, Total, Units};
 use synod_wire::{Bytes, Limits, Wire};
 
 #[test]
@@ -115,4 +115,29 @@ fn by_hand(a: [u32; 6], b: [u32; 6]) -> Option<[u32; 6]> {
         carry = digit >> 32;
     }
     (carry == 0).then_some(out)
+}
+
+#[test]
+fn a_total_is_read_back_as_it_is_written_and_nothing_else_is_one() {
+    let mut sum = Total::of(1);
+    while let Some(twice) = sum.checked_add(sum) {
+        assert_eq!(sum.to_string().parse(), Ok(sum));
+        sum = twice;
+    }
+    for whole in [Total::ZERO, Total::MAX] {
+        assert_eq!(whole.to_string().parse(), Ok(whole));
+    }
+    for wrong in [
+        "",
+        "-1",
+        "+1",
+        "01",
+        "00",
+        " 1",
+        "1 ",
+        "1a",
+        "6277101735386680763835789423207666416102355444464034512896",
+    ] {
+        assert_eq!(wrong.parse::<Total>(), Err(NoTotal), "{wrong}");
+    }
 }

@@ -154,6 +154,18 @@ super::rows! { REQUESTS;
         "several accounts have {what} here"
         ["another payer uses the same id: ids are of one payer each"]
         "name the payer: `--from` of `synod pay status` and `receipt`, `--payer` of `post` and `void` (`from=ACCOUNT`, `pending_from`)";
+    3134 CUT_NOT_YET "cut_not_yet" (Rejected, Some(409), Temporary)
+        "{cut} is not certified here yet; the newest that is kept here: {newest}"
+        ["the members sign a cut each `protocol.cut_every`, and this node waits for what it counts", "fewer members than a quorum are up"]
+        "wait for the next cut, or ask for an earlier one: `synod pay cuts` lists them";
+    3135 CUT_NOT_KEPT "cut_not_kept" (Rejected, Some(409), Permanent)
+        "cut {cut} is not kept here; those that are lie between {oldest} and {newest}"
+        ["it is older than what a node keeps", "the node was down or behind when it was certified, or its number was passed over"]
+        "take one that `synod pay cuts` lists, or ask another node; files that were taken of it earlier are good for ever";
+    3136 INDEX_LACKS "index_lacks" (Rejected, Some(409), Permanent)
+        "what this node has of {what} does not lead to what the members signed behind cut {cut}"
+        ["files of the node were put back from an older copy, or damaged"]
+        "ask another node: `--node NAME`";
 
     3201 NOT_IN_DIRECTORY "not_in_directory" (Rejected, Some(409), Permanent)
         "{client} is not in the directory"

@@ -230,6 +230,12 @@ pub const GENESIS_KEYS: &[Key] = &[
         "0",
         "Members, the first ones, that begin, with astro: the others stand in reserve until operators let them join. 0: all, for good.",
     ),
+    Key::new(
+        "protocol.cut_every",
+        Kind::Span(0, 86_400 * 1_000_000_000),
+        "0, and 30s of clusters that `up` and `init` make",
+        "Time between two cuts, with astro: states that a quorum signs, which proofs of balances and statements are made of. 0: none. Not with protocol.founders.",
+    ),
     Key::new("registrar.member", Kind::Name(63), "", "Member that issues money, with astro. Required."),
     Key::new(
         "registrar.ledger",

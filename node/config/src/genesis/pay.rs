@@ -7,6 +7,7 @@
 //! their keys and addresses until operators let them join.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::build::Cluster;
 use super::member::{Member, Operator};
@@ -14,6 +15,7 @@ use crate::choice::choices;
 use crate::errors::SynError;
 use crate::node::broken;
 use crate::table::Section;
+use crate::units::format_duration;
 use synod_wire::Writer;
 
 choices! {
@@ -53,6 +55,8 @@ pub struct Pay {
     /// How many members, the first ones, make the first view; the others stand in reserve, and operators let them join and let members
     /// leave. 0: all members are there for good.
     pub founders: u32,
+    /// How often the members sign the state behind a cut, which proofs and statements are made of; zero: never.
+    pub cut_every: Duration,
     /// Who issues money; no member twice.
     pub registrars: Vec<Registrar>,
 }
@@ -60,10 +64,19 @@ pub struct Pay {
 /// Most entries of a batch of payments.
 const BATCH_MAX: u32 = 16_384;
 /// Keys of `[protocol]` that this protocol has.
-const OWN: [&str; 7] =
-    ["profile", "batch_max", "batch_bytes", "window", "lane_window", "retain_batches", "founders"];
+const OWN: [&str; 8] = [
+    "profile",
+    "batch_max",
+    "batch_bytes",
+    "window",
+    "lane_window",
+    "retain_batches",
+    "founders",
+    "cut_every",
+];
 /// Those of them that no other protocol has.
-const ONLY: [&str; 6] = ["profile", "batch_bytes", "window", "lane_window", "retain_batches", "founders"];
+const ONLY: [&str; 7] =
+    ["profile", "batch_bytes", "window", "lane_window", "retain_batches", "founders", "cut_every"];
 /// Most uncommitted batches of a representative where members come and go: what a member tells of a view has place for so many.
 const LANE_WINDOW_MAX: u32 = 64;
 /// Most operators whose quorum endorses a change.
@@ -79,6 +92,7 @@ impl Default for Pay {
             lane_window: 64,
             retain_batches: 1_024,
             founders: 0,
+            cut_every: Duration::ZERO,
             registrars: Vec::new(),
         }
     }
@@ -87,6 +101,8 @@ impl Default for Pay {
 impl Pay {
     /// What each registrar may issue, when a cluster is made by a command.
     pub const CAP: u64 = 1_000_000_000_000;
+    /// How often cuts are made, when a cluster is made by a command.
+    pub const CUT_EVERY: Duration = Duration::from_secs(30);
 
     /// The defaults, with each member as a registrar of ledger 1.
     #[must_use]
@@ -106,6 +122,12 @@ impl Pay {
     #[must_use]
     pub const fn has_views(&self) -> bool {
         self.founders > 0
+    }
+
+    /// Whether the members sign the states behind cuts.
+    #[must_use]
+    pub const fn has_cuts(&self) -> bool {
+        !self.cut_every.is_zero()
     }
 
     /// Refuses what only this protocol has, for a genesis of another one.
@@ -148,6 +170,7 @@ impl Pay {
             lane_window: number("lane_window", default.lane_window)?,
             retain_batches: number("retain_batches", default.retain_batches)?,
             founders: number("founders", default.founders)?,
+            cut_every: protocol.span("cut_every")?.unwrap_or(default.cut_every),
             registrars: registrars.iter().map(registrar).collect::<Result<_, _>>()?,
         })
     }
@@ -200,6 +223,14 @@ impl Pay {
         let (there, known) = (members.len(), operators.len());
         let checks = [
             (founders > there, "member.name", format!("{founders} founders of {there} members")),
+            (
+                self.has_cuts(),
+                "protocol.cut_every",
+                format!(
+                    "a cut every {}; members that come and go make none",
+                    format_duration(self.cut_every)
+                ),
+            ),
             (known == 0, "operator.name", "nobody endorses that members join or leave".to_owned()),
             (known > OPERATORS_MAX, "operator.name", format!("{known} operators; {OPERATORS_MAX} at most")),
             (
@@ -212,11 +243,13 @@ impl Pay {
         wrong.map_or(Ok(()), |(_, key, found)| Err(broken("protocol.founders", key, &found)))
     }
 
-    /// Writes every value in the order of the fields; the number of founders stands behind the rest where the first byte says so.
+    /// Writes every value in the order of the fields; the number of founders, or the time between cuts in nanoseconds, stands behind the
+    /// rest where the first byte says so. No genesis has both.
     pub(super) fn encode(&self, out: &mut Writer) {
-        out.byte(match (self.profile, self.has_views()) {
-            (Profile::Funded, false) => 1,
-            (Profile::Funded, true) => 2,
+        out.byte(match (self.profile, self.has_views(), self.has_cuts()) {
+            (Profile::Funded, false, false) => 1,
+            (Profile::Funded, true, _) => 2,
+            (Profile::Funded, false, true) => 3,
         });
         for number in [self.batch_max, self.batch_bytes, self.window, self.lane_window, self.retain_batches] {
             out.varint(u64::from(number));
@@ -230,6 +263,9 @@ impl Pay {
         }
         if self.has_views() {
             out.varint(u64::from(self.founders));
+        }
+        if self.has_cuts() {
+            out.varint(u64::try_from(self.cut_every.as_nanos()).expect("a day at most, by the table"));
         }
     }
 }

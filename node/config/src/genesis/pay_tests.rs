@@ -4,6 +4,7 @@ use super::*;
 use crate::address::Address;
 use crate::errors::{SynError, code};
 use crate::keys::NodeKey;
+use std::time::Duration;
 use synod_crypto::Seed;
 
 fn members() -> Vec<Member> {
@@ -41,7 +42,7 @@ fn a_pay_genesis_is_read_back_as_written_and_states_nothing_of_an_order() {
     let again = Genesis::parse("genesis.toml", &text).expect("what is written is valid");
     assert_eq!((&again, again.id()), (&genesis, genesis.id()));
     assert_eq!(again.pay(), Some(&Pay::of(&members())));
-    let defaults = ["profile", "batch", "window", "lane", "retain", "founders", "app", "ledger"];
+    let defaults = ["profile", "batch", "window", "lane", "retain", "founders", "cut", "app", "ledger"];
     let short: String = text
         .lines()
         .filter(|line| !defaults.iter().any(|key| line.starts_with(key)))
@@ -65,6 +66,7 @@ fn every_value_of_a_pay_genesis_is_part_of_its_id() {
         (Pay { window: 9, ..pay() }, "protocol.window"),
         (Pay { lane_window: 9, ..pay() }, "protocol.lane_window"),
         (Pay { retain_batches: 99, ..pay() }, "protocol.retain_batches"),
+        (Pay { cut_every: Duration::from_secs(30), ..pay() }, "protocol.cut_every"),
         (registrar(|registrar| registrar.cap += 1), "registrar[1].cap"),
         (registrar(|registrar| registrar.ledger += 1), "registrar[1].ledger"),
         (fewer, "registrar[3].member"),
@@ -112,12 +114,30 @@ fn members_come_and_go_where_founders_and_operators_are_said() {
         (pay(3), 0, "nobody endorses"),
         (pay(3), 17, "17 operators; 16 at most"),
         (Pay { lane_window: 65, ..pay(3) }, 1, "65 batches under way; 64 at most"),
+        (Pay { cut_every: Duration::from_millis(1), ..pay(3) }, 1, "members that come and go make none"),
     ] {
         let error = build_with(pay, operators(count)).expect_err("it is refused");
         assert_eq!(error.code(), code::RELATION_BROKEN, "{error}");
         assert!(error.message().contains(text), "{error}");
     }
     build_with(Pay { lane_window: 65, ..pay(0) }, operators(0)).expect("members that stay need none of it");
+}
+
+#[test]
+fn the_time_between_cuts_is_read_back_and_none_is_no_part_of_the_id() {
+    let pay = |cut_every| Pay { cut_every, ..Pay::of(&members()) };
+    for every in [Duration::from_millis(1), Duration::from_secs(30), Duration::from_secs(86_400)] {
+        let genesis = build(pay(every)).expect("it is valid");
+        let again = Genesis::parse("genesis.toml", &genesis.to_toml()).expect("what is written is valid");
+        assert_eq!((&again, again.id()), (&genesis, genesis.id()), "{every:?}");
+        assert!(again.pay().is_some_and(Pay::has_cuts));
+    }
+    let text = genesis().to_toml();
+    assert!(text.contains("cut_every = \"0\"\n"), "{text}");
+    let older = text.replacen("cut_every = \"0\"\n", "", 1);
+    assert_eq!(Genesis::parse("genesis.toml", &older).expect("it is valid").id(), genesis().id());
+    let longer = text.replacen("cut_every = \"0\"", "cut_every = \"86401s\"", 1);
+    assert_eq!(Genesis::parse("genesis.toml", &longer).expect_err("a day at most").code(), code::BAD_VALUE);
 }
 
 #[test]

@@ -241,6 +241,7 @@ fn out_of_range(kind: Kind) -> Vec<String> {
             [Some(low), high.map(|high| high.to_string()), Some(quoted("1"))].into_iter().flatten().collect()
         }
         Kind::Size(min, max) => vec![(min - 1).to_string(), (max + 1).to_string(), quoted("1MB")],
+        Kind::Span(_, max) => vec![quoted(&format!("{}ns", max + 1)), quoted("100"), "100".to_owned()],
         Kind::Hex(bytes) => {
             vec![quoted(""), quoted(&"0".repeat(2 * bytes - 1)), quoted(&"G".repeat(2 * bytes))]
         }

@@ -8,7 +8,7 @@ use super::read::FORMAT;
 use crate::errors::SynError;
 use crate::files;
 use crate::hex;
-use crate::units::format_size;
+use crate::units::{format_duration, format_size};
 use rustix::fs::Mode;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -71,6 +71,7 @@ fn pay_protocol(pay: &Pay) -> Vec<Field> {
         ("lane_window", pay.lane_window.to_string()),
         ("retain_batches", pay.retain_batches.to_string()),
         ("founders", pay.founders.to_string()),
+        ("cut_every", literal(&format_duration(pay.cut_every))),
     ];
     fields.map(|(key, value)| ("protocol".to_owned(), key, value)).into()
 }

@@ -7,6 +7,7 @@
 //!
 //! The index is read beside the tasks of this runtime, and so are orders taken, which look into it.
 
+mod cuts;
 mod feed;
 mod follow;
 mod many;
@@ -31,6 +32,7 @@ use synod_host::pay::{
 };
 use tokio::time::timeout;
 
+pub(super) use cuts::{cuts, prove, prove_liabilities, statement};
 pub(super) use feed::{changes, export};
 pub(super) use many::{accounts as create_accounts, transfers as create_transfers};
 pub(super) use members::{change, members};

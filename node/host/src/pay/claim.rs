@@ -47,7 +47,7 @@ enum Mark {
 
 impl Claim {
     /// Whose this node's index is.
-    fn owner(&self) -> Vec<u8> {
+    pub(super) fn owner(&self) -> Vec<u8> {
         self.cluster.0.into_iter().chain(self.member.to_be_bytes()).collect()
     }
 

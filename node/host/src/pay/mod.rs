@@ -14,8 +14,11 @@
 //! cache is 64 MiB.
 
 mod audit;
+mod balance;
 mod blocks;
 mod claim;
+mod cuts;
+mod cutting;
 mod filter;
 mod group;
 mod index;
@@ -32,6 +35,7 @@ mod receipt;
 mod rows;
 mod sealed;
 mod sorted;
+mod statement;
 mod teller;
 #[cfg(test)]
 mod tests;
@@ -39,7 +43,9 @@ mod views;
 mod words;
 
 pub use audit::audit;
+pub use balance::{CUT_KIND, check_proof};
 pub use claim::Claim;
+pub use cuts::{CUTS_MAX, Cuts, Gap, KeptCut};
 pub use group::{GROUP_MAX, Gathering, Paid};
 pub use index::{History, Index, Kept, PAGE_MAX};
 pub use log::{Frames, Unreadable, Write};
@@ -49,9 +55,11 @@ pub use node::{issuer, view_of};
 pub use orders::{ORDERS_MAX, WAITING_MAX};
 pub use proofs::LogPage;
 pub use receipt::{KIND, check};
-pub use synod_astro::audit::{Findings, Format, Head, Violation, compare};
+pub use statement::{Cursor, Effect, Line as StatementLine, Period, Statement, Stood};
+pub use synod_astro::audit::{CountedAt, Findings, Format, Head, Item, Violation, compare};
 pub use synod_astro::views::{Change, Founding};
 pub use synod_astro::wallet;
+pub use synod_astro::{Accounts, Proof, Shown as ShownBehind, Shows, StoodAt};
 pub use synod_astro::{Auth, Draft, LINE_BYTES_MAX, LOOKED_MAX, Level, Line, PaymentReceipt, Proved, Seen};
 pub use synod_crypto::{PublicKey, Signature};
 pub use synod_ledger::{AccountId, Entry, EntryId, Flags, Kind, Leg, Owner, Total, Units, UserData, genesis};

@@ -9,6 +9,7 @@ use synod_broadcast::{SignedBroadcast, signed};
 use synod_config::{Genesis, Pay, SynError};
 use synod_crypto::Hash;
 use synod_ledger::{Opening, Terms, Units, UserData};
+use synod_machine::Span;
 use synod_machine::broadcast::{Context, View};
 use synod_machine::host::{Host, LaneLog};
 use synod_net::Handle;
@@ -45,6 +46,9 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>) -> Result<Plan, SynErr
     let log = replica.machine();
     let claim = Claim { cluster: view.cluster, member: setup.own.0, kept: log.kept(), last: log.last() };
     let teller = Teller::open(&setup.data, &claim, view)?;
+    if setup.genesis.pay().is_some_and(Pay::has_cuts) {
+        teller.keep_cuts(&setup.data, &claim)?;
+    }
     Ok(plan(Box::new(replica), connect(&teller), teller))
 }
 
@@ -88,6 +92,9 @@ pub(super) fn parameters(genesis: &Genesis) -> Result<Parameters, SynError> {
         retain: u64::from(pay.retain_batches),
         // A node's log is audited by itself.
         shows_all: true,
+        checkpoint_every: Span(u64::try_from(pay.cut_every.as_nanos()).unwrap_or(u64::MAX)),
+        // Its index has to know each entry: who forgets the name of a payment pays it twice.
+        skips: false,
         ..Parameters::default()
     })
 }

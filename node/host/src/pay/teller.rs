@@ -16,10 +16,13 @@ use synod_ledger::{AccountId, Code, Entry, EntryId, Kind, Opening, Owner, Terms,
 use synod_machine::broadcast::View;
 use tokio::sync::oneshot;
 
+use super::cuts::{Cuts, Gap, LOG};
+use super::cutting::{Certified, Cutting};
 use super::index::{Index, Kept};
 use super::keeper::{News, keep};
 use super::orders::{Open, Opener, State, Under, Waiter};
-use super::proofs::Shown;
+use super::proofs::{LogPage, Shown};
+use super::statement::{Cursor, Period, Statement, statement};
 use super::views::{Views, is_of_founders};
 use super::words::{Asked, Denied, Found, Name, Named, Order, Transfer, Wanted};
 use super::{Claim, SHARD, issuer};
@@ -47,6 +50,8 @@ pub struct Teller {
     index: Arc<Index>,
     news: Mutex<Option<Sender<News>>>,
     keeper: Mutex<Option<JoinHandle<()>>>,
+    /// Where cuts are made.
+    cutting: OnceLock<Cutting>,
 }
 
 impl Teller {
@@ -76,6 +81,7 @@ impl Teller {
             index,
             news: Mutex::new(Some(news)),
             keeper: Mutex::default(),
+            cutting: OnceLock::new(),
         });
         let (weak, index) = (Arc::downgrade(&teller), Arc::clone(&teller.index));
         let thread = std::thread::Builder::new().name("pay-index".to_owned());
@@ -83,6 +89,52 @@ impl Teller {
         let keeper = keeper.map_err(|error| invalid("no thread for the index of payments").because(error))?;
         *teller.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);
         Ok(teller)
+    }
+
+    /// Keeps the cuts that the replica tells of from here on.
+    ///
+    /// # Errors
+    /// SYN-5003 where they cannot be kept in the data directory.
+    pub(super) fn keep_cuts(self: &Arc<Self>, data: &Path, claim: &Claim) -> Result<(), SynError> {
+        let cutting = Cutting::begin(Cuts::open(data, claim)?, Arc::downgrade(self))?;
+        // A second call has nothing to add: there is one file.
+        let _ = self.cutting.set(cutting);
+        Ok(())
+    }
+
+    /// The cuts that are kept here.
+    ///
+    /// # Errors
+    /// [`Gap::Off`] where the cluster makes none.
+    pub fn cuts(&self) -> Result<&Cuts, Gap> {
+        self.cutting.get().map(|cutting| &*cutting.cuts).ok_or(Gap::Off)
+    }
+
+    /// A page of the statement of an account, behind a cursor of the page before.
+    ///
+    /// # Errors
+    /// [`Gap`] says why there is none.
+    pub fn statement(&self, period: &Period, page: (Option<Cursor>, usize)) -> Result<Statement, Gap> {
+        statement((self.cuts()?, &self.index), period, page)
+    }
+
+    /// A page of the log for audits, as [`Index::log`] gives it, and behind all of that the cuts that are kept, as far as all that they
+    /// count stands up to this position.
+    #[must_use]
+    pub fn exported(&self, from: Option<&[u8]>, until: u64) -> LogPage {
+        let cuts = self.cuts().ok();
+        match (cuts, from) {
+            (Some(cuts), Some(from)) if from.first() == Some(&LOG) => cuts.log(from, until),
+            _ => {
+                let mut page = self.index.log(from, until);
+                if let Some(cuts) = cuts.filter(|_| page.next.is_none()) {
+                    let behind = cuts.log(&[], until);
+                    page.records.extend(behind.records);
+                    page.next = behind.next;
+                }
+                page
+            }
+        }
     }
 
     /// From here on the replica can be asked.
@@ -112,6 +164,9 @@ impl Teller {
 
     /// Keeps what was told and ends; who waits hears no more.
     pub(crate) fn end(&self) {
+        if let Some(cutting) = self.cutting.get() {
+            cutting.end();
+        }
         drop(self.news.lock().unwrap_or_else(PoisonError::into_inner).take());
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(keeper) = keeper {
@@ -394,9 +449,14 @@ impl Teller {
                     "nodes run profile II-F, in which nothing is endorsed without its money, and owners sign alone"
                 )
             }
+            Output::CutCertified { record, certificate, accounts } => {
+                tracing::info!(number = record.number, root = %record.digest(), "a cut is certified");
+                if let Some((cutting, accounts)) = self.cutting.get().zip(accounts) {
+                    cutting.tell(Certified { record: *record, certificate: *certificate, accounts });
+                }
+            }
             told @ (Output::TwoBatches { .. }
             | Output::Contradiction { .. }
-            | Output::CutCertified { .. }
             | Output::FalseWitness { .. }
             | Output::TwoRoots { .. }
             | Output::CaughtUp { .. }
@@ -523,9 +583,6 @@ fn log(output: &Output) {
         Output::Contradiction { id, .. } => {
             let place = (id.spender, id.n);
             tracing::error!(?place, "certificates contradict each other: more members lie than may");
-        }
-        Output::CutCertified { record, .. } => {
-            tracing::info!(number = record.number, root = %record.digest(), "a cut is certified");
         }
         Output::FalseWitness { member, lot, .. } => {
             tracing::error!(member = member.0, ?lot, "a member signed of owners' signatures what is not so");

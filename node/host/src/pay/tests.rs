@@ -2,6 +2,7 @@
 
 mod claims;
 mod codes;
+mod cuts;
 mod holds;
 mod logs;
 mod many;

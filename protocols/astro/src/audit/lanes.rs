@@ -11,9 +11,10 @@ use synod_quorum::NodeId;
 use synod_wire::{Bytes, Limits, Wire as _};
 
 use super::replay::{Findings, Replay};
+use super::roots::{Roots, Signed};
 use super::violation::{Violation, What};
-use super::words::{Carried, Item};
-use super::{ENTRIES_MAX, VIOLATIONS_MAX};
+use super::words::{Carried, CountedAt, Item};
+use super::{COUNTS_MAX, ENTRIES_MAX, VIOLATIONS_MAX};
 use crate::batch::{Auth, digests_of, roots_of};
 use crate::job::receipt_claim;
 use crate::receipt::CERTIFICATE_MAX;
@@ -72,6 +73,11 @@ pub struct Audit<C> {
     /// Certificates and words of batches that the log does not have: those of after it was begun.
     beyond: u64,
     words: Vec<(u64, Receipt)>,
+    /// What the next cut counts.
+    counted: Vec<CountedAt>,
+    /// How many of these there were in all.
+    counts: usize,
+    cuts: Vec<Signed>,
     proof: PhantomData<C>,
 }
 
@@ -88,11 +94,14 @@ impl<C: Transferable + Clone> Audit<C> {
             offences: Offences { told: Vec::new(), count: 0 },
             beyond: 0,
             words: Vec::new(),
+            counted: Vec::new(),
+            counts: 0,
+            cuts: Vec::new(),
             proof: PhantomData,
         }
     }
 
-    /// Takes the next record. False beyond [`ENTRIES_MAX`]: the log is longer than an audit takes.
+    /// Takes the next record. False beyond [`ENTRIES_MAX`] or [`COUNTS_MAX`]: the log is longer than an audit takes.
     #[must_use]
     pub fn take(&mut self, record: u64, item: Item, keys: &Keys) -> bool {
         match item {
@@ -103,9 +112,17 @@ impl<C: Transferable + Clone> Audit<C> {
             Item::Batch(carried) => self.batch(record, carried),
             Item::Certificate(bytes) => self.certificate(record, bytes.bytes().clone(), keys),
             Item::Word(word) => self.words.push((record, word)),
+            Item::Counted(counted) => {
+                self.counts = self.counts.saturating_add(counted.len());
+                self.counted.extend(counted.iter());
+            }
+            Item::Cut { root, certificate } => {
+                let counted = std::mem::take(&mut self.counted);
+                self.cuts.push(Signed { at: record, root: *root, certificate: *certificate, counted });
+            }
             Item::End { .. } => {}
         }
-        self.entries.len() <= ENTRIES_MAX
+        self.entries.len() <= ENTRIES_MAX && self.counts <= COUNTS_MAX
     }
 
     fn batch(&mut self, record: u64, carried: Carried) {
@@ -165,9 +182,11 @@ impl<C: Transferable + Clone> Audit<C> {
             self.lots.values().flat_map(BTreeMap::values).map(|known| known.certificates.len());
         let certificates = certificates.sum::<usize>() as u64;
         let words = self.lots.values().flat_map(BTreeMap::values).map(|known| known.words.len() as u64).sum();
+        let roots = Roots::new(&self.view, &self.entries, &book);
+        let cuts = roots.check(std::mem::take(&mut self.cuts), (keys, &mut self.offences));
         let replay = Replay { view: &self.view, book, carriage, imports };
-        let mut found = replay.run(self.entries, self.offences, keys);
-        found.lots = lots;
+        let mut found = replay.run(&self.entries, self.offences, keys);
+        (found.lots, found.cuts) = (lots, cuts);
         (found.batches, found.certificates, found.words, found.beyond) =
             (batches, certificates, words, self.beyond);
         found

@@ -11,6 +11,7 @@ use synod_wire::Wire as _;
 use super::lanes::{Carriage, Offences, Stood};
 use super::violation::{Violation, What};
 use crate::batch::{Auth, Header, digest_of};
+use crate::cut::RootRecord;
 use crate::job::owner_claim;
 use crate::words::Authorized;
 
@@ -64,6 +65,8 @@ pub struct Findings {
     pub(super) shard: u16,
     /// Certified batches.
     pub(super) lots: BTreeMap<Lot, Header>,
+    /// The states behind cuts that hold, by number.
+    pub(super) cuts: BTreeMap<u64, RootRecord>,
 }
 
 impl Findings {
@@ -71,6 +74,12 @@ impl Findings {
     #[must_use]
     pub const fn is_clean(&self) -> bool {
         self.violations_count == 0
+    }
+
+    /// Cuts whose states the entries give, and the number of the last of them.
+    #[must_use]
+    pub fn cuts(&self) -> (u64, Option<u64>) {
+        (self.cuts.len() as u64, self.cuts.keys().last().copied())
     }
 
     /// Entries of other shards that were credited; [`compare`] looks for them in the logs of those.
@@ -104,13 +113,13 @@ struct Owned {
 }
 
 impl Replay<'_> {
-    pub(super) fn run(mut self, entries: Vec<Stood>, mut offences: Offences, keys: &Keys) -> Findings {
+    pub(super) fn run(mut self, entries: &[Stood], mut offences: Offences, keys: &Keys) -> Findings {
         let mut found = Findings { shard: self.view.context.shard, ..Findings::default() };
         let (mut owned, mut moved, mut holds) = (Vec::new(), Moved::default(), BTreeMap::new());
         self.import(&mut found, &mut moved, &mut offences);
-        let settled = places(&entries, &mut offences);
-        let endorsed = self.endorsed(&entries, &settled);
-        for stood in &entries {
+        let settled = places(entries, &mut offences);
+        let endorsed = self.endorsed(entries, &settled);
+        for stood in entries {
             let Stood { record, entry, digest } = stood;
             let of =
                 |what| Violation::of(what).at(*record).of_entry(entry.id).showing("entry", entry.encode());
@@ -330,6 +339,11 @@ pub fn compare(logs: &[Findings]) -> Vec<Violation> {
             for (lot, one, other) in both.filter(|(_, one, other)| one != other) {
                 let shown = Violation::of(What::Disagree).in_lot(*lot);
                 found.push(shown.showing("header", one.encode()).showing("header", other.encode()));
+            }
+            let both = one.cuts.iter().filter_map(|(number, root)| Some((root, other.cuts.get(number)?)));
+            for (one, other) in both.filter(|(one, other)| one != other) {
+                let shown = Violation::of(What::Disagree).showing("root", one.encode());
+                found.push(shown.showing("root", other.encode()));
             }
         }
         for (id, digest) in &one.imported {

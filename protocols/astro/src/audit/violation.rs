@@ -42,6 +42,10 @@ pub enum What {
     Money(u32),
     /// Two logs have different entries in one place, or different batches.
     Disagree,
+    /// The certificate of a cut does not hold, and why.
+    CutCertificate(String),
+    /// The entries of the log that a cut of this number counts do not give the state that a quorum signed.
+    CutState(u64),
     /// An entry was credited from another shard that its log does not have.
     Invented,
 }
@@ -67,6 +71,8 @@ impl What {
             Self::Sums => "sums",
             Self::Money(_) => "money",
             Self::Disagree => "disagree",
+            Self::CutCertificate(_) => "cut_certificate",
+            Self::CutState(_) => "cut_state",
             Self::Invented => "invented",
         }
     }
@@ -99,6 +105,10 @@ impl fmt::Display for What {
             Self::Sums => f.write_str("the sums of the account are not those of the entries that touch it"),
             Self::Money(ledger) => write!(f, "what was paid and what was received differ in ledger {ledger}"),
             Self::Disagree => f.write_str("two logs have different things in one place"),
+            Self::CutCertificate(why) => write!(f, "the certificate of the cut does not hold: {why}"),
+            Self::CutState(number) => {
+                write!(f, "the entries that cut {number} counts do not give the state that a quorum signed")
+            }
             Self::Invented => f.write_str("the log of its shard does not have the entry that was credited"),
         }
     }

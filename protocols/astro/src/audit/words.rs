@@ -1,13 +1,17 @@
 //! Records of a node's log.
 
 use synod_crypto::Hash;
-use synod_ledger::{Entry, Opening};
+use synod_ledger::{AccountId, Entry, Opening};
 use synod_machine::broadcast::ITEMS_MAX;
 use synod_wire::{Blob, List, wire};
 
 use crate::batch::{Auth, Header, OPENINGS_MAX};
+use crate::cut::{CutCertificate, RootRecord};
 use crate::receipt::CERTIFICATE_MAX;
 use crate::words::Receipt;
+
+/// Most accounts of one record.
+pub const COUNTED_MAX: usize = 1 << 16;
 
 wire! {
     /// How a log is written.
@@ -52,6 +56,15 @@ wire! {
         pub beside: Beside,
     }
 
+    /// How many entries of an account a cut counts; none where the account was not there.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct CountedAt {
+        /// Which.
+        pub account: AccountId,
+        /// The n of the last one.
+        pub n: Option<u64>,
+    }
+
     /// A record of a log.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Item {
@@ -69,6 +82,15 @@ wire! {
             records: u64,
             /// Of all that comes before.
             digest: Hash,
+        },
+        /// What the next cut counts, where the cut before counts something else.
+        6 = Counted(List<CountedAt, COUNTED_MAX>),
+        /// A certified cut, with what was told to be counted since the one before.
+        7 = Cut {
+            /// The state behind it.
+            root: Box<RootRecord>,
+            /// That a quorum has it.
+            certificate: Box<CutCertificate>,
         },
     }
 }

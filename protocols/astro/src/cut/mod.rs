@@ -16,6 +16,7 @@
 //! lane, [`EXCEPTIONS_MAX`] exceptions, [`LEDGERS_MAX`] ledgers, and two states of all accounts: about 700 bytes per account. A member
 //! that settled more than that beyond a cut, or is asked for one that old, does not sign it.
 
+mod accounts;
 mod carried;
 mod counted;
 mod proof;
@@ -23,13 +24,14 @@ mod range;
 mod root;
 mod words;
 
+pub use accounts::Accounts;
 pub(crate) use carried::Carried;
 pub(crate) use counted::{Beyond, Counted, Lack, NoCut, Viewed, count, cut_of};
 pub use proof::{Adjacent, Balance, NoProof, Proof, Shown, Shows, verify_proof};
 pub(crate) use range::pieces;
 pub use range::{Piece, Range, Served, StoodAt};
-pub(crate) use root::CutState;
 pub use root::OpenHold;
+pub(crate) use root::{CutState, HOLDS_PER_RANGE, hold_range};
 pub use words::{
     CertifiedCut, Crossed, Cut, CutCertificate, CutSign, CutSigned, CutSignedBy, EXCEPTIONS_MAX, Exception,
     LEDGERS_MAX, LaneEnd, LedgerRoot, RootRecord,

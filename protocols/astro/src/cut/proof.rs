@@ -1,4 +1,4 @@
-//! Proofs of one account's balance behind a cut, or that there is no such account, to check with the members' keys alone
+//! Proofs of one account's balance behind a cut, that there is no such account, or of what all are owed, to check with the members' keys alone
 //! (specification, section 4.10).
 //!
 //! A proof is the root record that a quorum signed, its certificate, and a path from the account to the root of its ledger. Whoever
@@ -14,7 +14,6 @@ use synod_machine::broadcast::View;
 use synod_quorum::NodeSet;
 use synod_wire::wire;
 
-use super::root::{CutState, opened};
 use super::words::{CutCertificate, RootRecord};
 use crate::receipt::Format;
 
@@ -53,9 +52,11 @@ wire! {
             /// The one behind it, unless it would be the last.
             above: Option<Box<Adjacent>>,
         },
+        /// What all accounts of the ledger are owed together, which the root record has.
+        2 = Liabilities,
     }
 
-    /// What proves how an account stands behind a cut.
+    /// What proves how an account stands behind a cut, or all of a ledger.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Proof {
         /// How it is written.
@@ -74,7 +75,7 @@ wire! {
 /// What a proof proves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shows {
-    /// The account, as it stood; none where it was not there.
+    /// The account, as it stood; none where it was not there, and where no account was asked for.
     pub account: Option<Opened>,
     /// What it was owed and what it owed; one of the two is nothing.
     pub balance: (Total, Total),
@@ -159,6 +160,7 @@ pub fn verify_proof(proof: &Proof, view: &View, keys: &Keys) -> Result<Shows, No
             }
             None
         }
+        Shown::Liabilities => None,
     };
     let members = certificate.signed.iter().map(|one| synod_quorum::NodeId(u32::from(one.member)));
     let balance = account.as_ref().map_or((Total::ZERO, Total::ZERO), |opened| {
@@ -187,37 +189,17 @@ fn is_between(
     is_behind && is_before && first == Some(next)
 }
 
-impl CutState {
-    /// Proves how an account stands, or that it is not there; `None` where nobody has an account in that ledger.
-    pub(crate) fn prove(
-        &self,
-        ledger: u32,
-        account: AccountId,
-        certificate: &CutCertificate,
-    ) -> Option<Proof> {
-        let state = self.ledgers.get(&ledger)?;
-        let path = |at: usize| state.tree.path(u32::try_from(at).ok()?);
-        let neighbour = |at: usize| {
-            let (standing, pending) = state.accounts.get(at)?;
-            let opened = opened(standing, *pending);
-            Some(Box::new(Adjacent { leaf: opened.leaf(), sums: opened.sums(), path: path(at)? }))
-        };
-        let shown = match self.find(ledger, account) {
-            Ok(at) => {
-                let (standing, pending) = state.accounts.get(at)?;
-                Shown::Balance(Box::new(Balance { opened: opened(standing, *pending), path: path(at)? }))
-            }
-            Err(at) => {
-                let below = at.checked_sub(1).and_then(neighbour);
-                Shown::Absence { account, below, above: neighbour(at) }
-            }
-        };
-        Some(Proof {
-            format: Format::First,
-            ledger,
-            shown,
-            record: self.record.clone(),
-            certificate: certificate.clone(),
-        })
+impl Proof {
+    /// Of what is shown behind a cut.
+    pub(super) fn new(ledger: u32, shown: Shown, record: &RootRecord, certificate: &CutCertificate) -> Self {
+        let (record, certificate) = (record.clone(), certificate.clone());
+        Self { format: Format::First, ledger, shown, record, certificate }
+    }
+
+    /// Proves what all accounts of a ledger are owed together; `None` where nobody has an account in it.
+    #[must_use]
+    pub fn of_liabilities(ledger: u32, record: &RootRecord, certificate: &CutCertificate) -> Option<Self> {
+        record.ledger(ledger)?;
+        Some(Self::new(ledger, Shown::Liabilities, record, certificate))
     }
 }

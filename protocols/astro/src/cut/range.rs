@@ -4,7 +4,8 @@ use synod_crypto::{Hash, merkle};
 use synod_ledger::{Node, RANGE_LEAVES, Standing, SumRange, Total};
 use synod_wire::{List, wire};
 
-use super::root::{CutState, HOLDS_PER_RANGE, OpenHold, hold_range, opened};
+use super::accounts::opened;
+use super::root::{CutState, HOLDS_PER_RANGE, OpenHold, hold_range};
 use super::words::RootRecord;
 
 wire! {
@@ -100,10 +101,10 @@ impl CutState {
     pub(crate) fn range(&self, piece: Piece) -> Option<Range> {
         match piece {
             Piece::Accounts { ledger, index } => {
-                let state = self.ledgers.get(&ledger)?;
-                let proof = state.tree.range(index)?;
+                let (accounts, tree) = self.accounts.of_ledger(ledger)?;
+                let proof = tree.range(index)?;
                 let at = usize::try_from(index).ok()?;
-                let accounts = state.accounts.chunks(RANGE_LEAVES).nth(at)?.iter();
+                let accounts = accounts.chunks(RANGE_LEAVES).nth(at)?.iter();
                 let accounts = accounts
                     .map(|(standing, pending)| StoodAt { standing: standing.clone(), pending: *pending });
                 let accounts = List::try_from(accounts.collect::<Vec<_>>()).ok()?;

@@ -1,12 +1,14 @@
 //! The roots over a state, and the state under them for whoever asks.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use synod_crypto::Hash;
 use synod_crypto::merkle::{self, Tree};
-use synod_ledger::{AccountId, Border, EntryId, Hold, Opened, Standing, SumTree, Total};
+use synod_ledger::{Border, EntryId, Hold, Total};
 use synod_wire::{List, wire};
 
+use super::accounts::Accounts;
 use super::counted::{Counted, NoCut, is_funded};
 use super::words::{Crossed, Cut, LedgerRoot, RootRecord};
 
@@ -24,27 +26,14 @@ wire! {
     }
 }
 
-/// All accounts of one ledger, under their root.
-#[derive(Clone, Debug)]
-pub(crate) struct LedgerState {
-    /// With what their holds set aside, lowest first.
-    pub(crate) accounts: Vec<(Standing, Total)>,
-    pub(crate) tree: SumTree,
-}
-
 /// The state behind a cut.
 #[derive(Clone, Debug)]
 pub struct CutState {
     pub(crate) cut: Cut,
     pub(crate) record: RootRecord,
-    pub(crate) ledgers: BTreeMap<u32, LedgerState>,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) holds: Vec<OpenHold>,
     pub(crate) hold_ranges: Tree,
-}
-
-/// What an account shows of itself.
-pub(crate) fn opened(standing: &Standing, pending: Total) -> Opened {
-    Opened::of(standing, pending, standing.opening.salt())
 }
 
 /// What stands for a range of holds.
@@ -60,30 +49,18 @@ impl CutState {
     /// [`NoCut::NotFunded`] where a ledger made or lost money, or sums pass 2^192; [`NoCut::TooMany`] ledgers.
     pub(crate) fn new(cut: Cut, counted: Counted) -> Result<Self, NoCut> {
         let Counted { accounts, holds, exported, imported } = counted;
-        let mut ledgers: BTreeMap<u32, Vec<(Standing, Total)>> = BTreeMap::new();
-        for (standing, pending) in accounts {
-            if !is_funded(&standing, pending) {
-                return Err(NoCut::NotFunded);
-            }
-            ledgers.entry(standing.opening.ledger).or_default().push((standing, pending));
+        if accounts.iter().any(|(standing, pending)| !is_funded(standing, *pending)) {
+            return Err(NoCut::NotFunded);
         }
-        let (mut states, mut roots) = (BTreeMap::new(), Vec::new());
-        for (ledger, accounts) in ledgers {
-            let leaves: Vec<Opened> =
-                accounts.iter().map(|(standing, pending)| opened(standing, *pending)).collect();
-            let tree = SumTree::new(&leaves).ok_or(NoCut::NotFunded)?;
-            let root = LedgerRoot {
-                ledger,
-                root: tree.root(),
-                count: tree.count(),
-                imported: crossed(&imported, ledger)?,
-                exported: crossed(&exported, ledger)?,
-            };
+        let accounts = Accounts::new(accounts).ok_or(NoCut::NotFunded)?;
+        let mut roots = Vec::new();
+        for (ledger, root, count) in accounts.roots() {
+            let (imported, exported) = (crossed(&imported, ledger)?, crossed(&exported, ledger)?);
+            let root = LedgerRoot { ledger, root, count, imported, exported };
             if !root.balances() {
                 return Err(NoCut::NotFunded);
             }
             roots.push(root);
-            states.insert(ledger, LedgerState { accounts, tree });
         }
         let holds: Vec<OpenHold> = holds.into_iter().map(|(id, hold)| OpenHold { id, hold }).collect();
         let hold_ranges = Tree::new(holds.chunks(HOLDS_PER_RANGE).map(hold_range).collect());
@@ -98,20 +75,12 @@ impl CutState {
             holds_open: holds.len() as u64,
             imports: Hash::ZERO,
         };
-        Ok(Self { cut, record, ledgers: states, holds, hold_ranges })
-    }
-
-    /// Where an account stands among those of its ledger.
-    pub(crate) fn find(&self, ledger: u32, account: AccountId) -> Result<usize, usize> {
-        let Some(state) = self.ledgers.get(&ledger) else { return Err(0) };
-        state.accounts.binary_search_by_key(&account, |(standing, _)| standing.opening.id)
+        Ok(Self { cut, record, accounts: Arc::new(accounts), holds, hold_ranges })
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        let accounts: usize = self.ledgers.values().map(|state| state.accounts.len()).sum();
-        let account = size_of::<(Standing, Total)>() + 2 * size_of::<synod_ledger::Node>();
-        (accounts * account + self.holds.len() * size_of::<OpenHold>() + 64 * self.cut.exceptions.len())
-            as u64
+        let small = self.holds.len() * size_of::<OpenHold>() + 64 * self.cut.exceptions.len();
+        self.accounts.bytes() + small as u64
     }
 }
 

@@ -20,7 +20,7 @@ use crate::forge::{ALL, carried};
 use crate::receipts::{certificate, of_lines, payments, word};
 
 /// The log of a network of four.
-fn audit(items: &[Item]) -> Findings {
+pub(crate) fn audit(items: &[Item]) -> Findings {
     let config = numbers(4, NodeId(0));
     let mut audit = Audit::<Certificate>::new((*view(4)).clone(), config.genesis, config.caps);
     for (record, item) in (1..).zip(items) {
@@ -29,7 +29,7 @@ fn audit(items: &[Item]) -> Findings {
     audit.finish(&keys(9))
 }
 
-fn batch(opened: &Opened) -> Item {
+pub(crate) fn batch(opened: &Opened) -> Item {
     let digests = opened.digests.clone().try_into().expect("few");
     Item::Batch(Carried { header: opened.batch.header, digests, beside: Beside::of(&opened.batch) })
 }
@@ -56,7 +56,7 @@ fn lot(source: u8, sequence: u64, prev: Hash, openings: Vec<Opening>, lines: Vec
 }
 
 /// What was found: each by what it is, the record, the place in a lane and the entry.
-fn names(found: &Findings) -> Vec<&'static str> {
+pub(crate) fn names(found: &Findings) -> Vec<&'static str> {
     found.violations.iter().map(|violation| violation.what.name()).collect()
 }
 

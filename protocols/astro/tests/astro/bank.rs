@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use synod_astro::wallet::Log;
 use synod_astro::{
-    Auth, Authorized, Batches, Config, CutCertificate, Draft, Input, Invitation, Level, Line, Opened, Output,
-    Parameters, Proof, Receipt, Refusal, RootRecord, Seen, Setup, SignedTogether, Verify,
+    Accounts, Auth, Authorized, Batches, Config, CutCertificate, Draft, Input, Invitation, Level, Line,
+    Opened, Output, Parameters, Proof, Receipt, Refusal, RootRecord, Seen, Setup, SignedTogether, Verify,
 };
 use synod_broadcast::signed::{self, Context, View};
 use synod_broadcast::{Lot, SignedBroadcast};
@@ -251,6 +251,8 @@ pub(crate) struct Told {
     pub(crate) words: BTreeMap<Lot, BTreeMap<u8, Receipt>>,
     /// Certified cuts, by number.
     pub(crate) cuts: BTreeMap<u64, (RootRecord, CutCertificate)>,
+    /// The accounts behind those that it signed.
+    pub(crate) behind: BTreeMap<u64, Arc<Accounts>>,
     pub(crate) proofs: BTreeMap<u64, Option<Proof>>,
     /// How often it went on from a cut: what settled in between was not told.
     pub(crate) caught_up: usize,
@@ -343,7 +345,8 @@ impl Told {
             Output::Looked { ticket, accounts } => drop(self.looked.insert(ticket, accounts)),
             Output::Checked { ticket, why } => drop(self.checked.insert(ticket, why)),
             Output::Log { ticket, log } => drop(self.logs.insert(ticket, log)),
-            Output::CutCertified { record, certificate } => {
+            Output::CutCertified { record, certificate, accounts } => {
+                self.behind.extend(accounts.map(|accounts| (record.number, accounts)));
                 drop(self.cuts.insert(record.number, (*record, *certificate)));
             }
             Output::Proof { ticket, proof } => drop(self.proofs.insert(ticket, proof.map(|proof| *proof))),

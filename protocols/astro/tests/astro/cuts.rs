@@ -23,7 +23,7 @@ use crate::forge::{batch, carried, prepare};
 const OFTEN: Span = Span::millis(300);
 
 /// Everybody pays everybody while cuts are proposed.
-fn busy(n: u32, seed: u64, crash: impl Fn(u64) -> bool) -> World {
+pub(crate) fn busy(n: u32, seed: u64, crash: impl Fn(u64) -> bool) -> World {
     let mut world = Bank::cutting(n, seed, OFTEN);
     let mut drawn = Drawn::new(seed ^ 0xc07);
     world.loss = [0, 50, 150][pick(&mut drawn, 3)];

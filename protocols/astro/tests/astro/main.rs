@@ -24,6 +24,7 @@ mod queues;
 mod reading;
 mod receipts;
 mod restarts;
+mod roots;
 mod shards;
 mod together;
 mod waits;
@@ -31,7 +32,7 @@ mod wallet;
 mod witnesses;
 
 use synod_astro::Beside as BatchBeside;
-use synod_astro::audit::{Beside, Carried, Head, Item};
+use synod_astro::audit::{Beside, Carried, CountedAt, Head, Item};
 use synod_astro::wallet::{Answer, Log, Record as WalletRecord, Word as WalletWord};
 use synod_astro::{
     Adjacent, Auth, Authorized, BackedBatch, Backing, Balance, Batch, Bundle, BundleId, CertifiedCut, Credit,
@@ -66,6 +67,7 @@ synod_wire::conformance!(
     Bundle,
     BundleId,
     Carried,
+    CountedAt,
     CertifiedCut,
     Crossed,
     Cut,

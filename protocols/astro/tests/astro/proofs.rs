@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use synod_astro::{
-    Adjacent, Balance, CutCertificate, CutSignedBy, Input, NoProof, Proof, Shown, Shows, verify_proof,
+    Accounts, Adjacent, Balance, CutCertificate, CutSignedBy, Input, NoProof, Proof, RootRecord, Shown,
+    Shows, StoodAt, verify_proof,
 };
 use synod_crypto::{Hash, Refusal};
-use synod_ledger::{AccountId, Flags, Opened, Total};
+use synod_ledger::{AccountId, Flags, Opened, Standing, Total};
 use synod_machine::Span;
 use synod_machine::testing::pick;
 use synod_quorum::{Epoch, NodeId};
@@ -65,6 +66,49 @@ fn every_balance_is_shown_and_every_absence() {
     let sums = verify(&proofs[&issuer(0)]).expect("it is good").sums;
     assert_eq!((sums.liabilities, sums.issued), (Total::of(sum.0), Total::of(sum.1)));
     assert_eq!(sum, (406, 406));
+}
+
+#[test]
+fn what_all_accounts_are_owed_is_shown_of_the_ledger_that_was_signed() {
+    let of = proofs().remove(&custodial(1)).expect("asked for");
+    let proof = Proof::of_liabilities(EURO, &of.record, &of.certificate).expect("there are accounts");
+    let shows = verify(&proof).expect("it is good");
+    assert_eq!((shows.account, shows.number), (None, of.record.number));
+    assert_eq!((shows.sums.liabilities, shows.sums.issued), (Total::of(406), Total::of(406)));
+    assert_eq!(Proof::of_liabilities(EURO + 1, &of.record, &of.certificate), None);
+    assert_eq!(verify(&Proof { ledger: EURO + 1, ..proof.clone() }), Err(NoProof::Ledger));
+    let mut ledgers = proof.record.ledgers.to_vec();
+    ledgers[0].root.sums.liabilities = Total::of(405);
+    let record = RootRecord { ledgers: List::try_from(ledgers).expect("one"), ..proof.record.clone() };
+    assert_eq!(verify(&Proof { record, ..proof }), Err(NoProof::OtherState));
+}
+
+#[test]
+fn accounts_are_put_together_again_under_the_roots_that_were_signed_and_no_others() {
+    let mut world = Bank::cutting(4, 11, Span::millis(300));
+    order(&mut world, 1, issuer(0), custodial(1), 100);
+    assert!(settle(&mut world, 1));
+    let last = told(&world).filter_map(|told| told.cuts.keys().last()).max().copied().unwrap_or_default();
+    assert!(world.until(|world| told(world).any(|told| told.behind.keys().any(|cut| *cut > last + 1))));
+    let told = told(&world).find(|told| !told.behind.is_empty()).expect("it signed one");
+    let (number, accounts) = told.behind.iter().next_back().expect("it signed one");
+    let record = &told.cuts[number].0;
+    let kept =
+        |(standing, pending): &(Standing, Total)| StoodAt { standing: standing.clone(), pending: *pending };
+    let all: Vec<StoodAt> = accounts.iter().map(kept).collect();
+    assert_eq!(all.len(), 12);
+    assert_eq!(Accounts::restore(record, all.clone()).as_ref(), Some(&**accounts));
+    let changed = |change: &dyn Fn(&mut Vec<StoodAt>)| {
+        let mut all = all.clone();
+        change(&mut all);
+        Accounts::restore(record, all)
+    };
+    assert_eq!(changed(&|all| drop(all.pop())), None);
+    assert_eq!(changed(&|all| all.swap(0, 1)), None);
+    assert_eq!(changed(&|all| all.push(all[11].clone())), None);
+    assert_eq!(changed(&|all| all[3].standing.sequence += 1), None);
+    assert_eq!(changed(&|all| all[3].pending = Total::of(1)), None);
+    assert_eq!(changed(&Vec::clear), None);
 }
 
 #[test]
@@ -139,7 +183,7 @@ fn an_account_that_is_there_cannot_be_shown_to_be_absent() {
     let proofs = proofs();
     let sides = |id: AccountId| match &proofs[&id].shown {
         Shown::Absence { below, above, .. } => (below.clone(), above.clone()),
-        Shown::Balance(_) => unreachable!("{id} is not there"),
+        Shown::Balance(_) | Shown::Liabilities => unreachable!("{id} is not there"),
     };
     let good = proofs[&account(1, 4)].clone();
     let absent = |account, below: Option<Box<Adjacent>>, above: Option<Box<Adjacent>>| {

@@ -3,6 +3,7 @@
 use super::{Purpose, Seat, found_as};
 use crate::layout::{GENESIS_FILE, OPERATOR_FILE};
 use std::path::Path;
+use std::time::Duration;
 use synod_config::{Cluster, Genesis, Member, NodeKey, Operator, Pay, Protocol, Service, SynError};
 
 /// Committed batches of each representative that are kept where members join: who joins reads all of them.
@@ -13,6 +14,8 @@ const RETAIN_BATCHES: u32 = 4_096;
 pub(crate) struct Membership {
     /// How many members, the last ones, stand in reserve; `None` where all are there for good.
     pub(crate) reserve: Option<u16>,
+    /// How often cuts are made; `None` for what fits.
+    pub(crate) cut_every: Option<Duration>,
     /// Whose quorum lets members join and leave.
     pub(crate) operators: Vec<Operator>,
 }
@@ -63,6 +66,8 @@ pub(crate) fn pay_genesis(
         pay.founders = u32::try_from(founders).unwrap_or(u32::MAX);
         pay.retain_batches = RETAIN_BATCHES;
     }
+    let usual = if membership.reserve.is_some() { Duration::ZERO } else { Pay::CUT_EVERY };
+    pay.cut_every = membership.cut_every.unwrap_or(usual);
     let genesis = Genesis::build_pay(cluster, pay, members, membership.operators.clone())?;
     // What is written must be readable: names come from the command line, and only the reader checks their form.
     Genesis::parse(GENESIS_FILE, &genesis.to_toml())

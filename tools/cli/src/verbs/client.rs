@@ -1,10 +1,12 @@
 //! `synod client`: single requests in an application's own bytes, what came of them, and proofs checked offline.
 
+mod behind;
 mod chop;
 mod kept;
 mod receipts;
 mod verify;
 
+pub(super) use behind::{Behind, behind, shown_behind};
 pub(super) use chop::{Opened, Place, Receipted};
 pub(super) use verify::{payment, shown_payment};
 

@@ -8,6 +8,7 @@ use crate::session::{Session, usage};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::path::PathBuf;
+use std::time::Duration;
 use synod_config::{
     Address, BASE_PORT, Block, Card, Exit, Genesis, MEMBERS_MAX, Member, NodeKey, Operator, Protocol,
     Service, Subject, SynError,
@@ -65,6 +66,10 @@ pub(crate) struct KindOptions {
     /// Without it all are there for good.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=127))]
     pub(crate) reserve: Option<u16>,
+    /// How often the members sign the state behind a cut, with --kind astro, which proofs and statements are made of: 30s if nothing is
+    /// said; 0: never. Not where members come and go.
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    pub(crate) cut_every: Option<Duration>,
     /// Somebody whose signature such a change needs, by the public key; repeat it, more than two thirds of them have to sign. Without
     /// it there is one, whose new key stands beside the genesis.
     #[arg(long, value_name = "NAME=HEX", value_parser = operator, requires = "reserve")]
@@ -125,6 +130,9 @@ impl KindOptions {
     /// # Errors
     /// SYN-1001 for it.
     pub(crate) fn fits(&self, members: usize) -> Result<(), SynError> {
+        if self.cut_every.is_some() && self.kind != Some(Kind::Astro) {
+            return Err(usage("--cut-every needs --kind astro"));
+        }
         let Some(reserve) = self.reserve.map(usize::from) else { return Ok(()) };
         if self.kind != Some(Kind::Astro) {
             return Err(usage("--reserve and --operator need --kind astro"));
@@ -137,7 +145,8 @@ impl KindOptions {
 
     /// Who of the members begins, and who changes that.
     pub(crate) fn membership(&self) -> Membership {
-        Membership { reserve: self.reserve, operators: self.operator.clone() }
+        let (reserve, cut_every) = (self.reserve, self.cut_every);
+        Membership { reserve, cut_every, operators: self.operator.clone() }
     }
 
     /// How many brokers.
@@ -186,6 +195,10 @@ fn member(text: &str) -> Result<(String, Address), String> {
     pair.ok_or_else(|| "not of the form NAME=HOST:PORT".to_owned())
 }
 
+fn span(text: &str) -> Result<Duration, String> {
+    synod_config::parse_duration(text).ok_or_else(|| "not a duration like 30s".to_owned())
+}
+
 fn operator(text: &str) -> Result<Operator, String> {
     let (name, key) = text.split_once('=').ok_or_else(|| "not of the form NAME=HEX".to_owned())?;
     let key = unhex(key).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
@@ -205,9 +218,11 @@ pub(crate) fn local_seats(count: u16, base: u16) -> Result<Vec<Seat>, SynError> 
 impl Arguments {
     pub(crate) fn run(self, session: &Session) -> Done {
         let is_chop = self.kind.is_chop()?;
-        if self.join.is_some() && (is_chop || self.kind.kind.is_some() || self.kind.reserve.is_some()) {
+        let is_said =
+            self.kind.kind.is_some() || self.kind.reserve.is_some() || self.kind.cut_every.is_some();
+        if self.join.is_some() && (is_chop || is_said) {
             return Err(usage(
-                "the genesis says of which kind the cluster is: leave --kind and --reserve out",
+                "the genesis says of which kind the cluster is: leave --kind, --reserve and --cut-every out",
             ));
         }
         if !self.cards.is_empty() && self.kind.brokers.is_some() {

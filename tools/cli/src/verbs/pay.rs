@@ -1,6 +1,8 @@
 //! `synod pay`: accounts and payments of a payment system, through the node of the institution that carries the account.
 
+mod agree;
 mod audit;
+mod behind;
 mod file;
 pub(in crate::verbs) mod institution;
 mod orders;
@@ -102,6 +104,10 @@ enum Verb {
         limit: u32,
     },
     Watch(watch::Watch),
+    Statement(behind::Statement),
+    #[command(name = "proof")]
+    Prove(behind::Prove),
+    Cuts(behind::Cuts),
     Export(audit::Export),
     Audit(audit::Audit),
     /// Gives an account money of its institution's issuer; in drills only.
@@ -170,6 +176,9 @@ enum AccountVerb {
         /// The node to ask; by default that of the account's institution.
         #[arg(long)]
         node: Option<String>,
+        /// Asks all nodes until a quorum states the same: every payment that was stable before is in it then.
+        #[arg(long, conflicts_with = "node")]
+        linearizable: bool,
     },
 }
 
@@ -244,6 +253,9 @@ impl Arguments {
             Verb::Changes { node, from, limit } => changes(system, node.as_deref(), (from, limit))?,
             Verb::Wallet(wallet) => return wallet.run(session, system),
             Verb::Watch(watch) => return watch.run(session, system),
+            Verb::Statement(statement) => statement.report(system)?,
+            Verb::Prove(prove) => prove.report(system)?,
+            Verb::Cuts(cuts) => cuts.report(system)?,
             Verb::Account { verb } => verb.report(system)?,
             Verb::Send(pay) => return pay.send(session, system),
             Verb::Multi(multi) => multi.send(system)?,
@@ -307,7 +319,8 @@ impl AccountVerb {
                     rows.map(|row| columns(row, &ACCOUNT)).collect(),
                 ))
             }
-            Self::Show { account, node } => {
+            Self::Show { account, linearizable: true, .. } => behind::linearizable(system, account),
+            Self::Show { account, node, .. } => {
                 let at = system.of(account, node.as_deref())?;
                 let found = at.get(&format!("/v1/pay/accounts/{account}"))?;
                 Ok(fields(Report::new("synod-pay-account/1"), &found).field("node", at.name()))

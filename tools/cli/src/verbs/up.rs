@@ -187,12 +187,13 @@ impl Arguments {
             || self.kind.app.is_some()
             || self.kind.brokers.is_some()
             || self.kind.reserve.is_some()
+            || self.kind.cut_every.is_some()
             || !self.kind.operator.is_empty()
         {
             let problem =
                 format!("{} holds a cluster of kind {}", directory.display(), genesis.cluster().protocol);
             return Err(usage(&problem).because(
-                "leave --kind, --app, --brokers, --reserve and --operator out, or give another --dir",
+                "leave --kind, --app, --brokers, --reserve, --cut-every and --operator out, or give another --dir",
             ));
         }
         if self.nodes.is_some_and(|wanted| usize::from(wanted) != there) {

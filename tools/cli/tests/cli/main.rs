@@ -15,6 +15,7 @@ mod members;
 mod pay;
 mod pay_audit;
 mod pay_many;
+mod pay_proofs;
 mod recovery;
 mod rig;
 mod score;

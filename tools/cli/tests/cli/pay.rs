@@ -24,6 +24,12 @@ pub(crate) const OF_PAY: &[&str] = &[
     "pay history",
     "pay changes",
     "pay watch",
+    "pay cuts",
+    "pay proof balance",
+    "pay proof liabilities",
+    "pay proof absence",
+    "pay proof",
+    "pay statement",
     "pay export",
     "pay audit",
     "pay wallet new",
@@ -48,8 +54,13 @@ impl Drop for Deployed {
 
 impl Deployed {
     pub(crate) fn new() -> Self {
+        Self::with("")
+    }
+
+    /// With more options of `up`.
+    pub(crate) fn with(options: &str) -> Self {
         let rig = Rig::new();
-        let up = rig.json("up --kind astro --ephemeral --base-port 0 --detach");
+        let up = rig.json(&format!("up --kind astro --ephemeral --base-port 0 --detach {options}"));
         Self { rig, up }
     }
 
@@ -364,7 +375,7 @@ fn a_node_that_asks_for_a_token_is_used_with_it() {
 
 #[test]
 fn the_examples_of_payments_run_on_a_cluster_of_payments() {
-    let deployed = Deployed::new();
+    let deployed = Deployed::with("--cut-every 300ms");
     let rig = &deployed.rig;
     rig.ok("pay account new --node n1");
     deployed.known("0-1-2");
@@ -374,6 +385,12 @@ fn the_examples_of_payments_run_on_a_cluster_of_payments() {
         let line = example(help);
         if *verb == "pay status" {
             rig.ok("pay send --from 0-0-1 --to 0-1-1 --amount 5 --id 7");
+        }
+        if *verb == "pay proof balance" {
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while rig.run("pay proof liabilities").code != 0 {
+                assert!(Instant::now() < deadline, "no cut is certified");
+            }
         }
         if *verb == "pay audit" {
             rig.ok("pay export --node n1 --out n1.log");

@@ -70,8 +70,9 @@ pub(in crate::http) async fn export(
     let from = from.map(|from| from.ok_or_else(|| malformed("from is not hex digits"))).transpose()?;
     caught_up(&front, &teller, &headers).await?;
     let read = move || {
-        let index = teller.index();
-        (index.log(from.as_deref(), until), index.position())
+        // What settles while it is read is beyond it.
+        let position = teller.index().position();
+        (teller.exported(from.as_deref(), until.min(position)), position)
     };
     let (page, position) = blocking(read).await?;
     let records: Vec<Value> = page.records.iter().map(|record| Value::from(hex(record))).collect();

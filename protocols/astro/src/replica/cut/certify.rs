@@ -109,8 +109,10 @@ impl<B: Carrier> Replica<B> {
         turn.applied(Rule::CutCertify);
         keep(turn, Promise::CutCertified(Box::new(certified.clone())));
         let (record, certificate) = (certified.record.clone(), certified.certificate.clone());
-        self.cuts.certify(certified);
-        turn.output(Output::CutCertified { record: Box::new(record), certificate: Box::new(certificate) });
+        let kept = self.cuts.certify(certified);
+        let accounts = kept.state.as_ref().map(|state| Arc::clone(&state.accounts));
+        let (record, certificate) = (Box::new(record), Box::new(certificate));
+        turn.output(Output::CutCertified { record, certificate, accounts });
         self.consider_fetch(turn);
     }
 
@@ -123,7 +125,7 @@ impl<B: Carrier> Replica<B> {
     ) {
         let proof = self.cuts.served.as_ref().and_then(|kept| {
             let state = kept.state.as_ref()?;
-            state.prove(ledger, account, &kept.certified.certificate)
+            state.accounts.prove((ledger, account), &state.record, &kept.certified.certificate)
         });
         turn.output(Output::Proof { ticket, proof: proof.map(Box::new) });
     }

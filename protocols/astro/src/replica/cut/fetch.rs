@@ -59,7 +59,7 @@ impl Fetch {
 impl<B: Carrier> Replica<B> {
     /// Begins to fetch the state behind the newest certified cut if others may have let go of batches that are missing below it.
     pub(super) fn consider_fetch(&mut self, turn: &mut Turn<'_, Self>) {
-        let Some(kept) = self.cuts.newest.clone() else { return };
+        let Some(kept) = self.cuts.newest.clone().filter(|_| self.config.parameters.skips) else { return };
         let retain = self.config.parameters.retain;
         let is_gone = kept.certified.cut.lanes.iter().any(|end| {
             let here = self.lanes.get(&end.lot.source).map_or(0, |lane| lane.frontier);

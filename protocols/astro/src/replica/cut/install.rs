@@ -123,12 +123,8 @@ impl<B: Carrier> Replica<B> {
     fn book_behind(&self, state: &CutState) -> Option<Book> {
         let here = self.ledger.book();
         let mut book = Book::new(here.shard());
-        let all: BTreeMap<AccountId, &Standing> = state
-            .ledgers
-            .values()
-            .flat_map(|ledger| &ledger.accounts)
-            .map(|(standing, _)| (standing.opening.id, standing))
-            .collect();
+        let all: BTreeMap<AccountId, &Standing> =
+            state.accounts.iter().map(|(standing, _)| (standing.opening.id, standing)).collect();
         for standing in all.into_values() {
             book.restore(Part::Account(standing.clone())).ok()?;
         }
@@ -182,8 +178,8 @@ impl<B: Carrier> Replica<B> {
             let (shard, registrar) = (book.shard(), u32::from(*lane));
             let account = |local| AccountId { shard, registrar, local };
             let counted: Vec<(AccountId, u64)> = if is_behind {
-                let all = state.ledgers.values().flat_map(|ledger| &ledger.accounts);
-                let of = all.filter(|(standing, _)| standing.opening.id.registrar == registrar);
+                let of =
+                    state.accounts.iter().filter(|(standing, _)| standing.opening.id.registrar == registrar);
                 let place = |standing: &Standing| {
                     let exception = certified.cut.exception(standing.opening.id);
                     exception.map_or(standing.sequence, |exception| exception.carried)

@@ -1,5 +1,6 @@
 //! `synod client verify`: a proof checked offline, against a genesis and nothing else.
 
+use super::behind::{behind, shown_behind};
 use super::receipts::{self, Checked, Checker};
 use crate::exit::Done;
 use crate::output::Report;
@@ -16,7 +17,8 @@ use synod_wire::{Bytes, Limits, Wire};
 
 /// Checks a proof offline and says what was proved, and by whom.
 ///
-/// The receipt of a payment proves its level: payer, payee and amount, and the members who say so. A receipt of Chop Chop proves that f + 1 servers delivered a client's message. A file whose name ends in .jsonl holds
+/// The receipt of a payment proves its level: payer, payee and amount, and the members who say so. A proof behind a cut proves how an
+/// account stood, that it was not there, or what all accounts of a ledger were owed. A receipt of Chop Chop proves that f + 1 servers delivered a client's message. A file whose name ends in .jsonl holds
 /// one receipt per line, and all of them are checked.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod client verify votes.proof --genesis cluster/genesis.toml")]
@@ -55,6 +57,11 @@ impl Arguments {
         if proof.kind == pay::KIND {
             let proved = payment(&proof, &genesis)?;
             session.output.print(&shown_payment(&proved, &genesis))?;
+            return Ok(Exit::Success);
+        }
+        if proof.kind == pay::CUT_KIND {
+            let found = behind(proof, &genesis)?;
+            session.output.print(&shown_behind(&found, &genesis))?;
             return Ok(Exit::Success);
         }
         let (proved, signers) = check(&proof.kind, proof.bytes()?, &genesis)?;
@@ -167,7 +174,7 @@ fn with_parts(mut report: Report, known: &pay::Known) -> Report {
     report
 }
 
-fn name(genesis: &Genesis, signer: NodeId) -> String {
+pub(super) fn name(genesis: &Genesis, signer: NodeId) -> String {
     let index = usize::try_from(signer.0).ok();
     index.and_then(|index| genesis.members().get(index)).map_or("?", |member| &member.name).to_owned()
 }

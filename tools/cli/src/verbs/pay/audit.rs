@@ -31,7 +31,7 @@ pub(super) struct Export {
 /// Checks logs that nodes exported, without network, with the genesis alone.
 ///
 /// Each payment has to be endorsed by a quorum, ordered by the account's owner or institution, and paid with money that was there; batches
-/// of a lane name one another; sums and money have to come out; no two logs may differ. What is wrong is listed with the signed objects that show it, and
+/// of a lane name one another; sums and money have to come out, also behind each cut that a quorum signed; no two logs may differ. What is wrong is listed with the signed objects that show it, and
 /// the exit code is 8.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod pay audit n0.log n1.log")]
@@ -167,6 +167,11 @@ impl Audit {
             .field("words", sum(|found| found.words))
             .field("beyond", sum(|found| found.beyond))
             .field("imports", sum(Findings::imports))
+            .field("cuts", sum(|found| found.cuts().0))
+            .field(
+                "newest_cut",
+                all.iter().filter_map(|found| found.cuts().1).max().map(|cut| cut.to_string()),
+            )
             .field("money", money.collect::<Vec<Value>>())
             .list("violations", &VIOLATION, rows)
     }

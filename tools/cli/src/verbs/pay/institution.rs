@@ -73,6 +73,11 @@ impl System {
         &self.genesis
     }
 
+    /// Whether members come and go.
+    pub(super) const fn has_views(&self) -> bool {
+        self.pay.has_views()
+    }
+
     /// How long an answer may take.
     pub(in crate::verbs) const fn patience(&self) -> Duration {
         self.patience

@@ -57,7 +57,7 @@ impl Cutting {
         {
             let two = [&other.shown, &proof.shown].map(|shown| match shown {
                 Shown::Balance(balance) => Some(&**balance),
-                Shown::Absence { .. } => None,
+                Shown::Absence { .. } | Shown::Liabilities => None,
             });
             if let [Some(one), Some(other)] = two
                 && hides(one, other)

@@ -253,6 +253,7 @@ pub(super) fn parameters(scenario: &Scenario, profile: Profile) -> Parameters {
         resend,
         resend_max: Span::millis(of("resend_max_ms", 2_000)).max(resend),
         checkpoint_every: Span::millis(of("checkpoint_ms", 0)),
+        skips: true,
         shows_all: of("shows_all", 0) == 1,
         owners_sign: true,
         // One more than the witnesses beyond those that are needed; 0 where everybody checks.
