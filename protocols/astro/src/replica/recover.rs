@@ -314,7 +314,8 @@ impl<B: Carrier> Replica<B> {
         if !std::mem::replace(&mut replay.has_book, true) {
             let book = Book::new(self.config.view.context.shard);
             let (shards, parameters) = (self.config.shards.numbers(), &self.config.parameters);
-            self.ledger = Ledger::new(parameters.profile, book, parameters.window, shards);
+            self.ledger = Ledger::new(parameters.profile, book, parameters.window, shards)
+                .of_owners(parameters.owners_sign);
             for lane in self.lanes.values_mut() {
                 (lane.locals, lane.granted) = (0, 0);
             }
