@@ -306,6 +306,7 @@ impl Play for World {
             | Output::Looked { .. }
             | Output::Checked { .. }
             | Output::Log { .. }
+            | Output::Lanes { .. }
             | Output::Opened(_)
             | Output::Certified { .. }
             | Output::Receipted(_)

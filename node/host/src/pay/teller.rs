@@ -20,6 +20,7 @@ use super::index::{Index, Kept};
 use super::keeper::{News, keep};
 use super::orders::{Open, Opener, State, Under, Waiter};
 use super::proofs::Shown;
+use super::torn::Torn;
 use super::views::{Views, is_of_founders};
 use super::words::{Asked, Denied, Found, Name, Named, Order, Transfer, Wanted};
 use super::{Claim, SHARD, issuer};
@@ -47,6 +48,7 @@ pub struct Teller {
     index: Arc<Index>,
     news: Mutex<Option<Sender<News>>>,
     keeper: Mutex<Option<JoinHandle<()>>>,
+    pub(super) torn: Torn,
 }
 
 impl Teller {
@@ -76,6 +78,7 @@ impl Teller {
             index,
             news: Mutex::new(Some(news)),
             keeper: Mutex::default(),
+            torn: Torn::default(),
         });
         let (weak, index) = (Arc::downgrade(&teller), Arc::clone(&teller.index));
         let thread = std::thread::Builder::new().name("pay-index".to_owned());
@@ -129,6 +132,12 @@ impl Teller {
     #[must_use]
     pub fn index(&self) -> &Index {
         &self.index
+    }
+
+    /// How many accounts cannot go on, for their owners signed two entries for a place.
+    #[must_use]
+    pub fn conflicted(&self) -> usize {
+        self.torn.count()
     }
 
     /// Who signs for payments.
@@ -343,6 +352,7 @@ impl Teller {
             Some(Open::Look(reply)) => drop(reply.send(Err(why))),
             Some(Open::Check(reply)) => drop(reply.send(Err(why))),
             Some(Open::Log(reply)) => drop(reply.send(Err(why))),
+            Some(Open::Lanes(reply)) => drop(reply.send(Err(why))),
             None => {}
         }
     }
@@ -383,18 +393,19 @@ impl Teller {
                     let _ = reply.send(Ok(log));
                 }
             }
+            Output::Conflict { id, .. } => self.torn.tear(id),
+            Output::TwoBatches { lane, sequence, .. } => self.torn.tear_lane(lane.0, sequence),
+            Output::Lanes { ticket, lanes } => self.on_lanes(ticket, lanes),
             Output::Queued { .. } | Output::Rejected { .. } | Output::Invited(_) => {
                 unreachable!(
                     "nodes run profile II-F, in which nothing is endorsed without its money, and owners sign alone"
                 )
             }
-            told @ (Output::TwoBatches { .. }
-            | Output::Contradiction { .. }
+            told @ (Output::Contradiction { .. }
             | Output::CutCertified { .. }
             | Output::FalseWitness { .. }
             | Output::TwoRoots { .. }
             | Output::CaughtUp { .. }
-            | Output::Conflict { .. }
             | Output::Proof { .. }) => log(&told),
         }
     }
@@ -455,6 +466,7 @@ impl Teller {
 
     fn on_settled(&self, position: u64, entry: Arc<Entry>, digest: Hash) {
         let payer = entry.id.spender;
+        self.torn.settled(entry.id);
         let is_ours = payer.registrar == self.own;
         // What owners elsewhere signed may have been given to this node.
         if is_ours || self.state().orders.contains_key(&(entry.transfer, payer)) {
@@ -507,9 +519,6 @@ fn amount(hold: &Transfer) -> Option<(EntryId, u128)> {
 /// What a node tells nobody but its log.
 fn log(output: &Output) {
     match output {
-        Output::TwoBatches { lane, sequence, .. } => {
-            tracing::error!(lane = lane.0, sequence, "a representative signed two batches for one place");
-        }
         Output::Contradiction { id, .. } => {
             let place = (id.spender, id.n);
             tracing::error!(?place, "certificates contradict each other: more members lie than may");
@@ -529,9 +538,6 @@ fn log(output: &Output) {
                 position,
                 "went on from a certified cut: what settled in between is in no index"
             );
-        }
-        Output::Conflict { id, .. } => {
-            tracing::error!(account = %id.spender, n = id.n, "an owner signed two entries for one place");
         }
         // Nobody asks for proofs here yet; whatever else a replica tells is taken by its own name.
         _ => {}

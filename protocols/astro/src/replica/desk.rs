@@ -263,6 +263,10 @@ impl<B: Carrier> Replica<B> {
         if is_self_payment(&line.entry) {
             return refuse(ticket, Refusal::Ledger(Code::SelfPayment), turn);
         }
+        // What is signed keeps its place, whatever came in since.
+        if key.is_none() && self.leaves_money(&line.entry) {
+            return refuse(ticket, Refusal::Ledger(Code::CloseNotEmpty), turn);
+        }
         let (plain, length) = self.digests.measured(&line.entry);
         let (digest, with) = self.back(&line, plain);
         let id = line.entry.id;

@@ -73,6 +73,7 @@ impl<B: Carrier> Recover for Replica<B> {
         for line in self.descended.values() {
             own(Promise::Settled(line.clone()));
         }
+        self.torn_records(&mut own);
         self.feed.records(self.config.parameters.profile.credits(), &mut own);
         self.border_records(&mut own);
         self.broadcast.get().snapshot(&mut |record| put(Record::Broadcast(record)));
@@ -214,6 +215,7 @@ impl<B: Carrier> Replica<B> {
                 self.let_go_shown(self.feed.kept());
             }
             Promise::Unkept(entry) => self.feed.replay_unkept(entry),
+            Promise::Torn(two) => drop(self.ledger.tear(two)),
             // They frame a snapshot, and say nothing themselves.
             Promise::Anew | Promise::Whole => {}
             Promise::CutSigned(sign) => self.replay_cut_signed(sign),
@@ -381,6 +383,7 @@ impl<B: Carrier> Replica<B> {
         self.start_cuts(turn);
         self.tell_shown(turn);
         self.tell_unkept(turn);
+        self.show_torn(turn);
         let own = u32::from(self.me());
         for entry in self.feed.unkept().filter(|entry| entry.id.spender.registrar == own) {
             self.desk.name(entry);

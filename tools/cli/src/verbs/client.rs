@@ -3,9 +3,11 @@
 mod chop;
 mod kept;
 mod receipts;
+mod two;
 mod verify;
 
 pub(super) use chop::{Opened, Place, Receipted};
+pub(super) use two::{shown_two, two_entries};
 pub(super) use verify::{payment, shown_payment};
 
 use crate::exit::{Done, bug};

@@ -1,11 +1,15 @@
 //! `synod pay`: accounts and payments of a payment system, through the node of the institution that carries the account.
 
 mod audit;
+mod evidence;
 mod file;
 pub(in crate::verbs) mod institution;
+mod lanes;
 mod orders;
 pub(in crate::verbs) mod reach;
 mod receipt;
+mod refused;
+mod terms;
 mod wallet;
 mod watch;
 
@@ -33,7 +37,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Opens accounts, lists them, and shows how one stands.
+    /// Opens accounts, lists them, shows how one stands, and changes what is agreed of one.
     #[command(after_help = "Example:\n  synod pay account show 0-0-1")]
     Account {
         #[command(subcommand)]
@@ -58,6 +62,7 @@ enum Verb {
         #[command(flatten)]
         decide: orders::Decide,
     },
+    Limit(terms::Limit),
     /// Shows a payment by its id, and how sure it is.
     #[command(after_help = "Example:\n  synod pay status 7")]
     Status {
@@ -102,6 +107,10 @@ enum Verb {
         limit: u32,
     },
     Watch(watch::Watch),
+    Lanes(lanes::Lanes),
+    Bundles(refused::Bundles),
+    Resolve(refused::Resolve),
+    Freeze(refused::Freeze),
     Export(audit::Export),
     Audit(audit::Audit),
     /// Gives an account money of its institution's issuer; in drills only.
@@ -162,6 +171,10 @@ enum AccountVerb {
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_024))]
         limit: u32,
     },
+    Evidence(evidence::Evidence),
+    Close(terms::Close),
+    Rekey(terms::Rekey),
+    Move(terms::Move),
     /// Shows how an account stands at a node.
     #[command(after_help = "Example:\n  synod pay account show 0-0-1")]
     Show {
@@ -244,12 +257,17 @@ impl Arguments {
             Verb::Changes { node, from, limit } => changes(system, node.as_deref(), (from, limit))?,
             Verb::Wallet(wallet) => return wallet.run(session, system),
             Verb::Watch(watch) => return watch.run(session, system),
+            Verb::Lanes(lanes) => lanes.report(system)?,
+            Verb::Bundles(bundles) => return Err(bundles.refuse()),
+            Verb::Resolve(resolve) => return Err(resolve.refuse()),
+            Verb::Freeze(freeze) => return Err(freeze.refuse()),
             Verb::Account { verb } => verb.report(system)?,
             Verb::Send(pay) => return pay.send(session, system),
             Verb::Multi(multi) => multi.send(system)?,
             Verb::Hold(hold) => hold.send(system)?,
             Verb::Post { decide, amount } => decide.post(system, amount)?,
             Verb::Void { decide } => decide.void(system)?,
+            Verb::Limit(limit) => limit.send(system)?,
             Verb::Status { which: Which { id, from, node } } => {
                 let (found, name) = orders::find(system, (id, from), node.as_deref())?;
                 fields(Report::new("synod-pay-transfer/1"), &found).field("node", name)
@@ -307,6 +325,10 @@ impl AccountVerb {
                     rows.map(|row| columns(row, &ACCOUNT)).collect(),
                 ))
             }
+            Self::Evidence(evidence) => evidence.report(system),
+            Self::Close(close) => close.send(system),
+            Self::Rekey(rekey) => rekey.send(system),
+            Self::Move(to) => to.send(system),
             Self::Show { account, node } => {
                 let at = system.of(account, node.as_deref())?;
                 let found = at.get(&format!("/v1/pay/accounts/{account}"))?;
