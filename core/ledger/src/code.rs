@@ -41,6 +41,8 @@ wire! {
         18 = AccountClosed,
         /// Operators froze the account.
         19 = Frozen,
+        /// Two entries were signed for a place of the log, and no certificate of one of them is known.
+        20 = Conflicted,
         /// An amount of 2^96 or more.
         23 = AmountTooLarge,
         /// No open hold has this name.
@@ -86,6 +88,7 @@ impl Code {
             Self::InsufficientFunds => 3115,
             Self::AccountClosed => 3118,
             Self::Frozen => 3119,
+            Self::Conflicted => 3120,
             Self::AmountTooLarge => 3123,
             Self::HoldNotFound => 3124,
             Self::HoldResolved => 3125,
@@ -110,6 +113,7 @@ impl Code {
             | Self::SequenceGap
             | Self::InsufficientFunds
             | Self::Frozen
+            | Self::Conflicted
             | Self::HoldNotFound
             | Self::LimitBelowUse
             | Self::CloseNotEmpty

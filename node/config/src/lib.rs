@@ -41,7 +41,8 @@ pub use keys::{Card, KeyKind, NodeKey, Subject, spki_pem};
 pub use metrics::{Area, METRICS, Metric, MetricKind, metric};
 pub use node::{
     Access, ChopBroker, ChopServer, Effective, Format, HugePages, Identity, KEYS, Level, Limits, Listen, Log,
-    Metrics, NodeConfig, Origin, Poll, Row, Runtime, Simd, Storage, Sync, Timing, Verify, explain_key,
+    Metrics, NodeConfig, Origin, Poll, Row, Runtime, Simd, Storage, Sync, Timing, Verify, Webhook,
+    explain_key,
 };
 pub use ports::{BASE_PORT, Block, NodePorts, PORTS_PER_NODE, Ports, Service};
 pub use reference::{REFERENCE_PAGES, ReferencePage};

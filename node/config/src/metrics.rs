@@ -144,6 +144,9 @@ metrics! {
         "directory_clients" Gauge "" [] "Clients in the directory.";
     Pay:
         "pay_settled_total" Counter "" [] "Entries that settled at this node and are in its index, since the beginning.";
+        "pay_conflicted_accounts" Gauge "" [] "Accounts whose owners signed two entries for a place that nothing decides yet, as this node knows.";
+        "pay_webhook_position" Gauge "" [] "Position up to which the receiver of the webhook took what settled.";
+        "pay_webhook_failures_total" Counter "" [] "POSTs to that receiver since the process started that it did not take.";
 }
 
 /// A metric by its full name.
@@ -176,7 +179,7 @@ mod tests {
             assert_eq!(total, metric.kind == MetricKind::Counter, "{}", metric.name);
             assert!(metric.help.ends_with('.'), "{}", metric.name);
         }
-        assert_eq!(METRICS.len(), 40 + 24 + 1);
+        assert_eq!(METRICS.len(), 40 + 24 + 4);
     }
 
     #[test]

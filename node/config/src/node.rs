@@ -8,6 +8,7 @@ mod chopchop;
 mod config;
 mod keys;
 mod layers;
+mod webhook;
 
 pub use chopchop::{ChopBroker, ChopServer, Verify};
 pub(crate) use config::broken;
@@ -17,6 +18,7 @@ pub use config::{
 };
 pub use keys::{KEYS, explain_key};
 pub use layers::{Effective, Origin, Row};
+pub use webhook::Webhook;
 
 #[cfg(test)]
 mod tests;

@@ -126,10 +126,57 @@ pub const ROUTES: &[Route] = &[
         method: Method::Get,
         path: "/v1/pay/accounts/{id}",
         name: "pay_account",
-        does: "Tells how an account stands at this node: available, pending, credits, debits.",
+        does: "Tells how an account stands at this node: available, pending, credits, debits; `state` is open, closed, frozen or conflicted, which `conflict` explains.",
         query: &[],
         headers: &[DEADLINE],
         codes: &[3001, 3132],
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/pay/accounts/{id}/close",
+        name: "pay_close",
+        does: "Closes an account of this institution, once per id, and pays what is left to `to`: `amount`, or all of its balance. What is paid to a closed account leaves it by closing it once more.",
+        query: &[],
+        headers: &[DEADLINE],
+        codes: &[
+            3001, 3002, 3102, 3104, 3105, 3106, 3108, 3109, 3110, 3115, 3116, 3120, 3123, 3131, 3402, 3501,
+        ],
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/pay/accounts/{id}/rekey",
+        name: "pay_rekey",
+        does: "Gives an account of this institution another owner from its next entry on, once per id: whoever signs with the key `ed25519`, or the institution `custodial`, a member's number.",
+        query: &[],
+        headers: &[DEADLINE],
+        codes: &[3001, 3002, 3003, 3104, 3105, 3116, 3118, 3120, 3402, 3501],
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/pay/accounts/{id}/move",
+        name: "pay_move",
+        does: "Gives an account of this institution another representative, once per id: `representative`, a member's number.",
+        query: &[],
+        headers: &[DEADLINE],
+        codes: &[3001, 3002, 3104, 3105, 3116, 3118, 3120, 3402, 3501],
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/pay/accounts/{id}/limit",
+        name: "pay_limit",
+        does: "Sets how much an account of this institution may owe, once per id: `limit`, at most the `limit_max` that was agreed when it was opened.",
+        query: &[],
+        headers: &[DEADLINE],
+        codes: &[3001, 3002, 3104, 3105, 3116, 3118, 3120, 3129, 3130, 3402, 3501],
+    },
+    Route {
+        method: Method::Get,
+        path: "/v1/pay/accounts/{id}/evidence",
+        name: "pay_evidence",
+        does: "Gives both entries that the owner of a conflicted account signed for one place: a proof for `synod client verify`.",
+        query: &[],
+        headers: &[DEADLINE],
+        codes: &[3001, 3132, 3402, 3501],
     },
     Route {
         method: Method::Get,
@@ -187,6 +234,15 @@ pub const ROUTES: &[Route] = &[
     },
     Route {
         method: Method::Get,
+        path: "/v1/pay/lanes",
+        name: "pay_lanes",
+        does: "Tells how far the batches of each member are at this node: the last one it judged, and up to which all are certified (`frontier`); of its own batches which members are `behind` with saying that they settled there. `two_batches` is a place for which the member was seen to sign two.",
+        query: &[],
+        headers: &[DEADLINE],
+        codes: &[3402, 3501],
+    },
+    Route {
+        method: Method::Get,
         path: "/v1/pay/log",
         name: "pay_export",
         does: "Gives a page of all that settled at this node up to the position `until`, then of the batches, certificates and members' words that prove it, and the cuts with what they count, as records in hex digits for `synod pay audit`; `next` is where the next page begins (`from`).",
@@ -212,7 +268,7 @@ pub const ROUTES: &[Route] = &[
         headers: &[DEADLINE],
         codes: &[
             3001, 3102, 3104, 3105, 3106, 3107, 3108, 3109, 3110, 3112, 3113, 3114, 3115, 3116, 3118, 3119,
-            3123, 3124, 3125, 3126, 3127, 3128, 3129, 3131, 3402, 3501,
+            3120, 3123, 3124, 3125, 3126, 3127, 3128, 3129, 3131, 3402, 3501,
         ],
     },
     Route {
@@ -224,7 +280,7 @@ pub const ROUTES: &[Route] = &[
         headers: &[DEADLINE],
         codes: &[
             3001, 3102, 3104, 3105, 3106, 3107, 3108, 3109, 3110, 3112, 3113, 3114, 3115, 3116, 3118, 3119,
-            3123, 3124, 3125, 3126, 3127, 3128, 3129, 3131, 3402, 3501,
+            3120, 3123, 3124, 3125, 3126, 3127, 3128, 3129, 3131, 3402, 3501,
         ],
     },
     Route {
@@ -235,8 +291,8 @@ pub const ROUTES: &[Route] = &[
         query: &[],
         headers: &[DEADLINE],
         codes: &[
-            3001, 3102, 3104, 3105, 3106, 3107, 3108, 3109, 3110, 3115, 3116, 3118, 3119, 3123, 3124, 3125,
-            3126, 3127, 3128, 3133, 3402, 3501,
+            3001, 3102, 3104, 3105, 3106, 3107, 3108, 3109, 3110, 3115, 3116, 3118, 3119, 3120, 3123, 3124,
+            3125, 3126, 3127, 3128, 3133, 3402, 3501,
         ],
     },
     Route {
@@ -247,8 +303,8 @@ pub const ROUTES: &[Route] = &[
         query: &["until"],
         headers: &[DEADLINE],
         codes: &[
-            3001, 3002, 3102, 3104, 3105, 3106, 3107, 3108, 3109, 3110, 3115, 3116, 3118, 3119, 3123, 3124,
-            3125, 3126, 3127, 3128, 3133, 3402, 3501,
+            3001, 3002, 3102, 3104, 3105, 3106, 3107, 3108, 3109, 3110, 3115, 3116, 3118, 3119, 3120, 3123,
+            3124, 3125, 3126, 3127, 3128, 3133, 3402, 3501,
         ],
     },
     Route {

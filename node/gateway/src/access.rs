@@ -43,6 +43,14 @@ impl Secret {
     /// SYN-1101 if the file cannot be read or is longer than 4 KiB, SYN-1104 if it is a link, no regular file or
     /// open to other users, SYN-1103 if it is empty.
     pub fn read(path: &Path) -> Result<Self, SynError> {
+        Self::bytes(path).map(|secret| Self::of(&secret))
+    }
+
+    /// The same, as it stands there: for what is made under a secret and not compared with one.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, SynError> {
         let shown = path.display().to_string();
         let unreadable = |error: std::io::Error| {
             SynError::of(code::CONFIG_UNREADABLE, &[("file", shown.as_str())]).because(error)
@@ -72,7 +80,7 @@ impl Secret {
             let values = [("file", shown.as_str()), ("key", "the secret"), ("problem", "empty")];
             return Err(SynError::of(code::BAD_VALUE, &values));
         }
-        Ok(Self::of(secret))
+        Ok(secret.to_vec())
     }
 
     /// The digest, for a state machine that compares by itself.

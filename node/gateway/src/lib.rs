@@ -21,7 +21,7 @@ mod web;
 
 pub use access::{Secret, Shown};
 pub use budget::{Budget, FREE_BYTES, PAUSE_MAX, Share};
-pub use http::{HttpServer, HttpSettings};
+pub use http::{Hooked, HttpServer, HttpSettings, Webhook};
 pub use metrics::{
     Build, Check, Disk, Distribution, Health, Label, Lag, MetricsServer, MetricsSettings, Page, Quorum,
     Replay, SERIES_FIXED, SERIES_PER_MEMBER, Sources,

@@ -15,11 +15,12 @@ pub(crate) struct Problem {
     instance: Option<String>,
     retry_ms: Option<u64>,
     status: Option<StatusCode>,
+    evidence: Option<Value>,
 }
 
 impl From<SynError> for Problem {
     fn from(error: SynError) -> Self {
-        Self { error, instance: None, retry_ms: None, status: None }
+        Self { error, instance: None, retry_ms: None, status: None, evidence: None }
     }
 }
 
@@ -42,6 +43,12 @@ impl Problem {
         self
     }
 
+    /// Shows what proves it to anybody.
+    pub(crate) fn shown_by(mut self, evidence: Option<Value>) -> Self {
+        self.evidence = evidence;
+        self
+    }
+
     pub(crate) fn code(&self) -> synod_config::Code {
         self.error.code()
     }
@@ -55,6 +62,9 @@ impl Problem {
     pub(crate) fn object(&self) -> Value {
         let mut object = self.error.to_problem(self.instance.as_deref(), self.retry_ms);
         object["status"] = Value::from(self.status().as_u16());
+        if let Some(evidence) = &self.evidence {
+            object["evidence"] = evidence.clone();
+        }
         object
     }
 

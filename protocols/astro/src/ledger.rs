@@ -6,6 +6,7 @@
 //! next entry, and a batch for the first entry of each log that was left out of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use synod_crypto::{Hash, PublicKey, near};
 use synod_ledger::{
@@ -20,6 +21,7 @@ use crate::bundle::Place;
 use crate::config::Profile;
 use crate::credits::Credits;
 use crate::logs::Logs;
+use crate::torn::TwoEntries;
 use crate::views::Pin;
 use crate::waits::{Cause, Waiter, Waits};
 use crate::xlog::{Base, Lots, Slot, Xlog};
@@ -87,6 +89,8 @@ pub(crate) struct Ledger {
     owners_sign: bool,
     /// Places of which older views tell what may be accepted; empty in the first.
     pins: BTreeMap<EntryId, Pin>,
+    /// See [`Ledger::torn`].
+    torn: BTreeMap<AccountId, Arc<TwoEntries>>,
     /// What settled with its certificate, which [`Self::settle`] gives. Its memory is used again.
     settled: Vec<Settled>,
 }
@@ -106,6 +110,7 @@ impl Ledger {
             stirred: BTreeSet::new(),
             owners_sign: true,
             pins: BTreeMap::new(),
+            torn: BTreeMap::new(),
             settled: Vec::new(),
         }
     }
@@ -343,6 +348,9 @@ impl Ledger {
         if !self.pins.is_empty() && !self.is_free(entry.id, &digest) {
             return Err(Code::SequenceConflict);
         }
+        if self.is_behind_torn(entry.id) {
+            return Err(Code::Conflicted);
+        }
         if entry.prev != head && !planted!(A17) {
             return Err(Code::ChainMismatch);
         }
@@ -441,6 +449,7 @@ impl Ledger {
                 entry.names().find(unknown).map(Cause::Opening)
             }
             Code::HoldNotFound => self.hold_to_come(entry).map(Cause::Entry),
+            Code::Conflicted => self.torn(spender).map(|two| Cause::Entry(two.place())),
             Code::SequenceGap if self.handover(entry.id).is_some() => {
                 self.handover(entry.id).map(Cause::Entry)
             }
@@ -505,7 +514,11 @@ impl Ledger {
     pub(crate) fn bytes(&self) -> u64 {
         let slots: usize = self.open.iter().map(|(_, xlog)| xlog.count()).sum();
         let slots = (slots * 2 * (size_of::<Slot>() + size_of::<Entry>())) as u64;
-        let beside = self.waits.bytes() + self.borders.bytes() + self.credit_bytes() + self.pin_bytes();
+        let beside = self.waits.bytes()
+            + self.borders.bytes()
+            + self.credit_bytes()
+            + self.pin_bytes()
+            + self.torn_bytes();
         let settled = (self.settled.capacity() * size_of::<Settled>()) as u64;
         self.book.bytes() + self.open.bytes() + slots + beside + settled
     }
@@ -526,6 +539,7 @@ mod certify;
 mod money;
 mod pins;
 mod settle;
+mod torn;
 
 #[cfg(test)]
 mod tests;

@@ -72,6 +72,7 @@ mod replica;
 mod shards;
 mod spoken;
 mod together;
+mod torn;
 mod trace;
 pub mod views;
 mod waits;
@@ -104,9 +105,10 @@ pub use replica::{Carrier, Replica};
 pub use shards::{Neighbour, Shards};
 pub use spoken::{Good, Recalled, Spoken};
 pub use together::{Invitation, Leaf, Shared, SignedTogether, Signer};
+pub use torn::TwoEntries;
 pub use trace::Rule;
 pub use witness::{FalseWitness, Looked, Verify, Witnessed};
 pub use words::{
-    Authorized, Draft, Input, LOOKED_MAX, Level, Message, Output, Promise, Receipt, Record, Refusal, Seen,
-    Settled, Timer, Word,
+    Authorized, Draft, Input, LOOKED_MAX, LaneSeen, Level, Message, Output, Promise, Receipt, Record,
+    Refusal, Seen, Settled, Timer, Word,
 };

@@ -4,6 +4,7 @@
 mod again;
 mod certify;
 mod check;
+mod close;
 mod credits;
 mod cut;
 mod desk;
@@ -11,6 +12,7 @@ mod distil;
 mod endorse;
 mod feed;
 mod lane;
+mod lanes;
 mod names;
 mod orders;
 mod patience;
@@ -20,6 +22,7 @@ mod receipts;
 mod recover;
 mod shards;
 mod show;
+mod torn;
 mod views;
 mod witness;
 
@@ -343,6 +346,7 @@ impl<B: Carrier> Replica<B> {
             }
             Event::Input(Input::Check { ticket, entry, key }) => self.on_check(ticket, &entry, key, turn),
             Event::Input(Input::ReadLog { ticket, account }) => self.on_read_log(ticket, account, turn),
+            Event::Input(Input::ReadLanes { ticket }) => self.on_read_lanes(ticket, turn),
             Event::Message { from, message } => self.on_message(from, message, turn),
             Event::Timer(Timer::Broadcast(timer)) => self.tell(Event::Timer(timer), turn),
             Event::Timer(Timer::Flush) => self.on_flush_due(turn),
@@ -474,6 +478,7 @@ impl<B: Carrier> Bounded for Replica<B> {
             // What states told when the view began.
             + self.entered.bytes()
             + self.ledger.pin_bytes()
+            + self.ledger.torn_bytes()
             + desk::queue_bytes_max(parameters)
             + Distillery::bytes_max(parameters.batch_max)
             + self.points_bytes()

@@ -15,6 +15,7 @@ use crate::cut::{
 };
 use crate::dependency::{Credit, DEPENDENCIES_MAX, Dependency};
 use crate::together::Invitation;
+use crate::torn::TwoEntries;
 use crate::wallet::Log;
 use crate::witness::Witnessed;
 
@@ -204,6 +205,8 @@ wire! {
         8 = Kept(u64),
         /// Of a snapshot: a settled entry that the user does not keep yet, in its order.
         9 = Unkept(Arc<Entry>),
+        /// Before nothing is endorsed any more behind a place for which an owner signed two entries.
+        10 = Torn(Arc<TwoEntries>),
         /// Before a signature on the state behind a cut leaves.
         16 = CutSigned(CutSign),
         /// The newest certified cut.
@@ -493,6 +496,11 @@ pub enum Input {
         /// The account.
         account: AccountId,
     },
+    /// How far are the lanes?
+    ReadLanes {
+        /// Returned in the answer.
+        ticket: u64,
+    },
     /// A proof of how an account stands behind the last certified cut, or that it is not there, please.
     Prove {
         /// Returned in the answer.
@@ -520,6 +528,21 @@ pub struct Seen {
     pub incoming: Total,
     /// Its entries that were accepted here and have not settled.
     pub open: u32,
+    /// What keeps it from going on, if its owner signed two entries for a place and no certificate is known here: it is conflicted.
+    pub torn: Option<Arc<TwoEntries>>,
+}
+
+/// How far one representative's batches are at one member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneSeen {
+    /// Whose they are: a member's number.
+    pub lane: u8,
+    /// The last one that was judged here, or certified.
+    pub last: u64,
+    /// All up to this one are certified here.
+    pub frontier: u64,
+    /// Of this member's own batches: who has not said that all certified ones settled there, and up to which each has.
+    pub behind: Vec<(u8, u64)>,
 }
 
 /// How sure a payment is (specification, section 4.10).
@@ -605,6 +628,13 @@ pub enum Output {
         /// The log; none of an account that is not open here.
         log: Option<Log>,
     },
+    /// How far lanes are, in the order of their numbers.
+    Lanes {
+        /// Which question.
+        ticket: u64,
+        /// Each of the view.
+        lanes: Vec<LaneSeen>,
+    },
     /// Entries have settled here, in the order in which entries settle here. Told again after a restart, in the same order
     /// under the same numbers, unless they were [`Input::Kept`].
     Settled {
@@ -658,12 +688,12 @@ pub enum Output {
         /// What is known of the entry that stands in its place, if there is one, and the one that is left out.
         evidence: Bytes,
     },
-    /// Somebody authorized two entries for one place.
+    /// An owner signed two entries for one place, which is not decided here. Told again after a restart while it is not.
     Conflict {
         /// The place.
         id: EntryId,
-        /// Both entries with their authorizations.
-        evidence: Bytes,
+        /// Both.
+        two: Arc<TwoEntries>,
     },
     /// A quorum has the same state behind a cut.
     CutCertified {

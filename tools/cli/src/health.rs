@@ -35,6 +35,8 @@ pub(crate) struct Vitals {
     pub(crate) executed: Option<u64>,
     /// Payments that settled, at a node of a payment system.
     pub(crate) settled: Option<u64>,
+    /// Accounts there that cannot go on, for their owners signed two entries for a place.
+    pub(crate) conflicted: Option<u64>,
     /// Batches that a server of Chop Chop accepted.
     pub(crate) accepted: Option<u64>,
     /// Batches that it delivered.
@@ -189,6 +191,7 @@ pub(crate) fn vitals(metrics: &Address, patience: Duration) -> Result<Vitals, Sy
         height: gauge("synod_consensus_height"),
         executed: gauge("synod_consensus_executed_height"),
         settled: gauge("synod_pay_settled_total"),
+        conflicted: gauge("synod_pay_conflicted_accounts"),
         accepted: gauge("synod_server_height"),
         delivered: gauge("synod_server_delivered_height"),
         directory: gauge("synod_directory_clients"),
@@ -364,6 +367,7 @@ pub(crate) mod tests {
             height: Some(120),
             executed: Some(118),
             settled: None,
+            conflicted: None,
             accepted: None,
             delivered: None,
             directory: None,

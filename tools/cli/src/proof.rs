@@ -1,7 +1,7 @@
 //! A proof in a file: what it says, and the bytes whose signatures say so.
 //!
 //! `{"schema": "synod-proof/1", "kind", "cluster", "epoch", "bytes"}`; the bytes are the canonical encoding of a
-//! certificate, a commit, an entry, a certified state, a payment, an account behind a cut or a receipt, as hex digits. Everything else in the file is a label: what
+//! certificate, a commit, an entry, a certified state, a payment, two entries of one place, an account behind a cut or a receipt, as hex digits. Everything else in the file is a label: what
 //! is proved is read from the bytes alone.
 //!
 //! *Bounds.* A file of 4 MiB.
@@ -24,7 +24,7 @@ pub(crate) const RECEIPT: &str = "receipt";
 #[serde(deny_unknown_fields)]
 pub(crate) struct Proof {
     schema: String,
-    /// `certificate`, `commit`, `entry`, `checkpoint`, `payment`, `cut` or `receipt`.
+    /// `certificate`, `commit`, `entry`, `checkpoint`, `payment`, `two-entries`, `cut` or `receipt`.
     pub(crate) kind: String,
     /// Id of the cluster.
     pub(crate) cluster: String,

@@ -10,9 +10,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use synod_config::{Effective, Genesis, Limits, SynError};
+use synod_config::{Effective, Genesis, Limits, NodeConfig, SynError};
 use synod_gateway::{
     Build, HttpServer, HttpSettings, MetricsServer, MetricsSettings, RespServer, RespSettings, Shared, Stop,
+    Webhook,
 };
 use synod_host::chop::{BrokerNode, BrokerSetup};
 use synod_host::{Backend, Call, ClientSetup, ClusterClient, Outcome, Server, Setup};
@@ -173,6 +174,22 @@ pub(crate) fn client_setup(
     }
 }
 
+/// The webhook that a node's file asks for.
+///
+/// # Errors
+/// SYN-1106 at a node of another protocol, and those of [`Webhook::open`].
+fn webhook(config: &NodeConfig, folder: &Path, server: &Server) -> Result<Option<Webhook>, SynError> {
+    match server.teller() {
+        Some(teller) => Webhook::open(config, folder, teller),
+        None if config.webhook.address.is_none() => Ok(None),
+        None => {
+            let what = "only a payment system has what is posted";
+            let values = [("first", "webhook.address"), ("second", "cluster.protocol"), ("problem", what)];
+            Err(SynError::of(synod_config::code::RELATION_BROKEN, &values))
+        }
+    }
+}
+
 impl Served {
     /// Starts the member of `setup`, whose directory is `folder`, and serves its gateways until `stop`. In front of a
     /// server of Chop Chop stand none, for its clients speak to brokers, and none in front of an application without keys.
@@ -209,7 +226,7 @@ impl Served {
             node.has_client(gateway.clone());
             gateway
         };
-        let shared = Shared::new(backend, &config.limits, stop);
+        let shared = Shared::new(backend, &config.limits, stop.clone());
         let mut served =
             Self { node: node.clone(), resp: None, http: None, metrics: None, tasks: Vec::new() };
         if let Some(address) = &config.listen.metrics {
@@ -235,6 +252,10 @@ impl Served {
             let bound = HttpServer::bind(address, settings, shared).await?;
             served.http = Some(bound.local());
             served.tasks.push(tokio::spawn(bound.run()));
+        }
+        if let Some(webhook) = webhook(&config, folder, &server)? {
+            node.has_webhook(webhook.hooked());
+            served.tasks.push(tokio::spawn(webhook.run(stop)));
         }
         // Ready is said when clients find a listener.
         node.is_up(server);

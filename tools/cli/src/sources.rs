@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use synod_config::{Code, Genesis, NodeConfig, code};
-use synod_gateway::{Disk, Distribution, Health, Label, Lag, Page, Quorum, Replay, Sources};
+use synod_gateway::{Disk, Distribution, Health, Hooked, Label, Lag, Page, Quorum, Replay, Sources};
 use synod_host::{ClusterClient, Histogram, Meters, Reading, Seen, Server, Stage};
 use synod_net::{Check, Counter, QUEUE_CLASSES};
 use synod_quorum::NodeId;
@@ -42,6 +42,8 @@ struct State {
     server: Option<Server>,
     /// The sessions of this node's gateways.
     client: Option<Arc<ClusterClient>>,
+    /// What its webhook did, if it has one.
+    webhook: Option<Arc<Hooked>>,
     /// Turns of the reactors when they were last seen to move, and when that was.
     turns: (u64, Instant),
     /// Since when execution is far behind.
@@ -53,7 +55,8 @@ impl NodeSources {
         let members: Vec<String> = genesis.members().iter().map(|member| member.name.clone()).collect();
         let count = u32::try_from(members.len()).expect("a genesis holds at most 128 members");
         let faulty = u32::try_from(genesis.f()).unwrap_or(count);
-        let state = State { server: None, client: None, turns: (0, Instant::now()), behind: None };
+        let state =
+            State { server: None, client: None, webhook: None, turns: (0, Instant::now()), behind: None };
         Arc::new(Self {
             members,
             is_chop: genesis.chop().is_some(),
@@ -88,6 +91,11 @@ impl NodeSources {
     /// These sessions are this node's gateways'.
     pub(crate) fn has_client(&self, client: Arc<ClusterClient>) {
         self.state().client = Some(client);
+    }
+
+    /// This node has such a webhook.
+    pub(crate) fn has_webhook(&self, webhook: Arc<Hooked>) {
+        self.state().webhook = Some(webhook);
     }
 
     /// From here on the node is not ready.
@@ -182,6 +190,12 @@ impl Sources for NodeSources {
         let seen = server.look();
         if let Some(teller) = server.teller() {
             page.count("synod_pay_settled_total", &[], teller.index().position());
+            let conflicted = u64::try_from(teller.conflicted()).unwrap_or(u64::MAX);
+            page.count("synod_pay_conflicted_accounts", &[], conflicted);
+            if let Some(webhook) = &state.webhook {
+                page.count("synod_pay_webhook_position", &[], webhook.position());
+                page.count("synod_pay_webhook_failures_total", &[], webhook.failures());
+            }
         }
         page.count("synod_consensus_view", &[], seen.view);
         if let Some(leader) = seen.leader {

@@ -310,6 +310,7 @@ impl Play for World {
             | Output::Looked { .. }
             | Output::Checked { .. }
             | Output::Log { .. }
+            | Output::Lanes { .. }
             | Output::Opened(_)
             | Output::Certified { .. }
             | Output::Receipted(_)

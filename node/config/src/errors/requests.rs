@@ -110,6 +110,10 @@ super::rows! { REQUESTS;
         "{account} is frozen"
         ["operators froze it"]
         "ask the operators of the ledger";
+    3120 CONFLICTED "conflicted" (Rejected, Some(409), Temporary)
+        "two entries were signed for one place in the log of {account}, and none is certified"
+        ["two copies of a wallet signed, or one forgot what it had signed", "members took different ones: neither may ever be certified"]
+        "keep what shows it: `synod pay account evidence ACCOUNT --out FILE`; the account goes on once a certificate of one of them is known, and nothing else decides (`synod pay resolve` is refused)";
     3123 AMOUNT_TOO_LARGE "amount_too_large" (Rejected, Some(409), Permanent)
         "the amount is 2^96 or more"
         ["no account can hold so much"]

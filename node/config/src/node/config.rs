@@ -2,6 +2,7 @@
 
 use super::chopchop::{ChopBroker, ChopServer};
 use super::layers::Effective;
+use super::webhook::Webhook;
 use crate::address::Address;
 use crate::choice::choices;
 use crate::errors::{SynError, code};
@@ -234,6 +235,8 @@ pub struct NodeConfig {
     pub chop: ChopServer,
     /// As a broker of Chop Chop.
     pub broker: ChopBroker,
+    /// Who is told what settles.
+    pub webhook: Webhook,
 }
 
 /// The refusal of two keys that do not fit together.
@@ -285,8 +288,10 @@ impl NodeConfig {
             log: Log { level: from.choice("log.level"), format: from.choice("log.format") },
             chop: ChopServer::of(from),
             broker: ChopBroker::of(from),
+            webhook: Webhook::of(from),
         };
         config.broker.check()?;
+        config.webhook.check()?;
         config.check_relations()?;
         config.check_listeners()?;
         config.check_built()?;

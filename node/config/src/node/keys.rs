@@ -244,6 +244,25 @@ pub const KEYS: &[Key] = &[
         "Such links accepted a second. Each costs a key exchange and a signature.",
     ),
     Key::new("broker.sockets", Kind::Count(1, 64), "2", "UDP sockets that share the broker's port."),
+    Key::new(
+        "webhook.address",
+        Kind::AddressOrOff,
+        "",
+        "Who is told what settles at this node of a payment system, by POSTs of the rows of /v1/changes. It needs webhook.secret_file.",
+    ),
+    Key::new("webhook.path", Kind::Path, "/", "The path of these requests."),
+    Key::new(
+        "webhook.secret_file",
+        Kind::PathOrNone,
+        "",
+        "Secret under which they are signed (HMAC-SHA256); mode 0600, own user, no link.",
+    ),
+    Key::new(
+        "webhook.plain",
+        Kind::Flag,
+        "false",
+        "Whether webhook.address may be on another machine: requests are not encrypted.",
+    ),
 ];
 
 /// The page of `synod config explain KEY`.

@@ -358,3 +358,26 @@ fn random_files_never_panic() {
     }
     assert!(refused > 1_000, "{refused} refused");
 }
+
+#[test]
+fn a_webhook_needs_a_path_of_http_a_secret_and_this_machine_unless_another_is_meant() {
+    let read = |lines: &str| {
+        let text = format!("[node]\nname = \"n0\"\n[webhook]\n{lines}");
+        let config = file(&text).and_then(|effective| effective.config());
+        config.map(|config| config.webhook.address.is_some()).map_err(|error| error.code())
+    };
+    let (here, there, secret) =
+        ("address = \"127.0.0.1:9000\"\n", "address = \"10.0.0.1:9000\"\n", "secret_file = \"hook\"\n");
+    assert_eq!(read(""), Ok(false), "it is off");
+    assert_eq!(read(&format!("{here}{secret}path = \"/a/b?c=d\"")), Ok(true));
+    assert_eq!(read(&format!("{there}{secret}plain = true")), Ok(true));
+    for (lines, wrong) in [
+        (here.to_owned(), code::RELATION_BROKEN),
+        (format!("{there}{secret}"), code::RELATION_BROKEN),
+        (format!("{here}{secret}path = \"a\""), code::BAD_VALUE),
+        (format!("{here}{secret}path = \"/a b\""), code::BAD_VALUE),
+        (format!("{here}{secret}path = \"/{}\"", "x".repeat(512)), code::BAD_VALUE),
+    ] {
+        assert_eq!(read(&lines), Err(wrong), "{lines}");
+    }
+}

@@ -37,5 +37,6 @@ mod txn;
 
 pub(crate) use kv::{value, value_object};
 pub(crate) use octets::from_percent as percent;
+pub use pay::{Hooked, Webhook};
 pub use server::{HttpServer, HttpSettings};
 pub(crate) use txn::transaction;

@@ -8,13 +8,17 @@
 //! The index is read beside the tasks of this runtime, and so are orders taken, which look into it.
 
 mod cuts;
+mod evidence;
 mod feed;
 mod follow;
+mod lanes;
 mod many;
 mod members;
 mod order;
 mod show;
+mod terms;
 mod wallet;
+mod webhook;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,12 +37,16 @@ use synod_host::pay::{
 use tokio::time::timeout;
 
 pub(super) use cuts::{cuts, prove, prove_liabilities, statement};
+pub(super) use evidence::show as evidence;
 pub(super) use feed::{changes, export};
+pub(super) use lanes::lanes;
 pub(super) use many::{accounts as create_accounts, transfers as create_transfers};
 pub(super) use members::{change, members};
 use order::{Payment, named};
 use show::{proof, reply, shown, standing};
+pub(super) use terms::alter;
 pub(super) use wallet::{check, log, submit};
+pub use webhook::{Hooked, Webhook};
 
 use crate::{
     http::{
@@ -174,22 +182,26 @@ pub(super) async fn transfer(
     }
     let (asked, ordered) = (Arc::clone(teller), order.clone());
     let answer = blocking(move || asked.pay(&ordered, until)).await?;
-    let ids = (order.id, payment.id.into_string());
+    let ids = (order.id, payment.id.into_string(), order.from);
     carried(&front, &link, (answer, limit), ids, |why| denied(why, Some(named_of(&order)))).await
 }
 
-/// Waits until the order of an id, which the client wrote in its way, is as sure as was asked for, and shows it.
+/// Waits until the order of an id, which the client wrote in its way, of an account is as sure as was asked for, and shows it.
 async fn carried(
     front: &Front,
     link: &Link,
     (answer, limit): (Answer<Transfer>, Duration),
-    (id, written): (u128, String),
+    (id, written, of): (u128, String, AccountId),
     refused: impl FnOnce(Denied) -> Problem,
 ) -> Result<Response, Problem> {
     let teller = Arc::clone(teller(front)?);
-    let transfer = answered(&front.shared, answer, limit, &format!("transfer {id}"), refused)
-        .await
-        .map_err(|problem| problem.of_request(Some(written)))?;
+    let transfer = match answered(&front.shared, answer, limit, &format!("transfer {id}"), refused).await {
+        Ok(transfer) => transfer,
+        Err(problem) => {
+            let problem = problem.of_request(Some(written));
+            return Err(evidence::with_evidence(front, problem, of, limit).await);
+        }
+    };
     let shown = blocking(move || shown(teller.index(), &transfer)).await?;
     Ok(reply(link, &shown))
 }
@@ -308,12 +320,8 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     Query::read(&uri, &[])?;
-    let teller = teller(&front)?;
     let id = account(between(&uri, "/v1/pay/accounts/", ""))?;
-    let limit = deadline(&headers, front.deadline)?;
-    let seen =
-        answered(&front.shared, teller.look(id, 1), limit, "the question", |why| denied(why, None)).await?;
-    let found = seen.into_iter().find(|seen| seen.standing.opening.id == id);
+    let found = evidence::seen(&front, id, deadline(&headers, front.deadline)?).await?;
     found.map(|seen| reply(&link, &standing(&seen))).ok_or_else(|| missing(&format!("account {id}")))
 }
 

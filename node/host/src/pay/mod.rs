@@ -24,6 +24,7 @@ mod group;
 mod index;
 mod keeper;
 mod known;
+mod lanes;
 mod log;
 mod many;
 mod node;
@@ -37,8 +38,10 @@ mod sealed;
 mod sorted;
 mod statement;
 mod teller;
+mod terms;
 #[cfg(test)]
 mod tests;
+mod torn;
 mod views;
 mod words;
 
@@ -60,10 +63,15 @@ pub use synod_astro::audit::{CountedAt, Findings, Format, Head, Item, Violation,
 pub use synod_astro::views::{Change, Founding};
 pub use synod_astro::wallet;
 pub use synod_astro::{Accounts, Proof, Shown as ShownBehind, Shows, StoodAt};
-pub use synod_astro::{Auth, Draft, LINE_BYTES_MAX, LOOKED_MAX, Level, Line, PaymentReceipt, Proved, Seen};
+pub use synod_astro::{
+    Auth, Draft, LINE_BYTES_MAX, LOOKED_MAX, LaneSeen, Level, Line, PaymentReceipt, Proved, Seen, TwoEntries,
+};
 pub use synod_crypto::{PublicKey, Signature};
-pub use synod_ledger::{AccountId, Entry, EntryId, Flags, Kind, Leg, Owner, Total, Units, UserData, genesis};
+pub use synod_ledger::{
+    AccountId, Entry, EntryId, Flags, Kind, Leg, Owner, Total, Units, UserData, Verdict, genesis,
+};
 pub use teller::{Answer, Teller};
+pub use torn::{TWO_ENTRIES, check_two};
 pub use views::{Members, Standing, change, endorse, founding};
 pub use words::{Asked, Denied, Found, Known, Named, Order, Transfer, What, digest, known, level, word};
 

@@ -21,8 +21,9 @@ use super::cutting::{Certified, Cutting};
 use super::index::{Index, Kept};
 use super::keeper::{News, keep};
 use super::orders::{Open, Opener, State, Under, Waiter};
-use super::proofs::{LogPage, Shown};
+use super::proofs::Shown;
 use super::statement::{Cursor, Period, Statement, statement};
+use super::torn::Torn;
 use super::views::{Views, is_of_founders};
 use super::words::{Asked, Denied, Found, Name, Named, Order, Transfer, Wanted};
 use super::{Claim, SHARD, issuer};
@@ -52,6 +53,7 @@ pub struct Teller {
     keeper: Mutex<Option<JoinHandle<()>>>,
     /// Where cuts are made.
     cutting: OnceLock<Cutting>,
+    pub(super) torn: Torn,
 }
 
 impl Teller {
@@ -82,6 +84,7 @@ impl Teller {
             news: Mutex::new(Some(news)),
             keeper: Mutex::default(),
             cutting: OnceLock::new(),
+            torn: Torn::default(),
         });
         let (weak, index) = (Arc::downgrade(&teller), Arc::clone(&teller.index));
         let thread = std::thread::Builder::new().name("pay-index".to_owned());
@@ -184,6 +187,12 @@ impl Teller {
     #[must_use]
     pub fn index(&self) -> &Index {
         &self.index
+    }
+
+    /// How many accounts cannot go on, for their owners signed two entries for a place.
+    #[must_use]
+    pub fn conflicted(&self) -> usize {
+        self.torn.count()
     }
 
     /// Who signs for payments.
@@ -398,6 +407,7 @@ impl Teller {
             Some(Open::Look(reply)) => drop(reply.send(Err(why))),
             Some(Open::Check(reply)) => drop(reply.send(Err(why))),
             Some(Open::Log(reply)) => drop(reply.send(Err(why))),
+            Some(Open::Lanes(reply)) => drop(reply.send(Err(why))),
             None => {}
         }
     }
@@ -444,6 +454,9 @@ impl Teller {
                     let _ = reply.send(Ok(log));
                 }
             }
+            Output::Conflict { id, .. } => self.torn.tear(id),
+            Output::TwoBatches { lane, sequence, .. } => self.torn.tear_lane(lane.0, sequence),
+            Output::Lanes { ticket, lanes } => self.on_lanes(ticket, lanes),
             Output::Queued { .. } | Output::Rejected { .. } | Output::Invited(_) => {
                 unreachable!(
                     "nodes run profile II-F, in which nothing is endorsed without its money, and owners sign alone"
@@ -455,12 +468,10 @@ impl Teller {
                     cutting.tell(Certified { record: *record, certificate: *certificate, accounts });
                 }
             }
-            told @ (Output::TwoBatches { .. }
-            | Output::Contradiction { .. }
+            told @ (Output::Contradiction { .. }
             | Output::FalseWitness { .. }
             | Output::TwoRoots { .. }
             | Output::CaughtUp { .. }
-            | Output::Conflict { .. }
             | Output::Proof { .. }) => log(&told),
         }
     }
@@ -521,6 +532,7 @@ impl Teller {
 
     fn on_settled(&self, position: u64, entry: Arc<Entry>, digest: Hash) {
         let payer = entry.id.spender;
+        self.torn.settled(entry.id);
         let is_ours = payer.registrar == self.own;
         // What owners elsewhere signed may have been given to this node.
         if is_ours || self.state().orders.contains_key(&(entry.transfer, payer)) {
@@ -577,9 +589,6 @@ fn amount(hold: &Transfer) -> Option<(EntryId, u128)> {
 /// What a node tells nobody but its log.
 fn log(output: &Output) {
     match output {
-        Output::TwoBatches { lane, sequence, .. } => {
-            tracing::error!(lane = lane.0, sequence, "a representative signed two batches for one place");
-        }
         Output::Contradiction { id, .. } => {
             let place = (id.spender, id.n);
             tracing::error!(?place, "certificates contradict each other: more members lie than may");
@@ -596,9 +605,6 @@ fn log(output: &Output) {
                 position,
                 "went on from a certified cut: what settled in between is in no index"
             );
-        }
-        Output::Conflict { id, .. } => {
-            tracing::error!(account = %id.spender, n = id.n, "an owner signed two entries for one place");
         }
         // Nobody asks for proofs here yet; whatever else a replica tells is taken by its own name.
         _ => {}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use synod_astro::{Draft, Level};
 use synod_crypto::Hash;
-use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Leg, Units, UserData, Verdict};
+use synod_ledger::{AccountId, Code, Entry, EntryId, Flags, Kind, Leg, Owner, Units, UserData, Verdict};
 use synod_wire::List;
 
 /// A name of a payment, and whose it is: a name of one payer is none of another's.
@@ -69,6 +69,19 @@ pub enum What {
         /// The hold.
         hold: Named,
     },
+    /// Closes the account, or empties a closed one once more.
+    Close {
+        /// Who has what is left.
+        to: AccountId,
+        /// How much that is.
+        amount: u128,
+    },
+    /// Gives the account another owner.
+    Rekey(Owner),
+    /// Gives the account another representative: a member's number.
+    Move(u8),
+    /// Sets how much the account may owe.
+    Limit(u128),
 }
 
 impl What {
@@ -77,7 +90,13 @@ impl What {
     pub const fn hold(&self) -> Option<Named> {
         match self {
             Self::Post { hold, .. } | Self::Void { hold } => Some(*hold),
-            Self::Pay { .. } | Self::Multi(_) | Self::Hold { .. } => None,
+            Self::Pay { .. }
+            | Self::Multi(_)
+            | Self::Hold { .. }
+            | Self::Close { .. }
+            | Self::Rekey(_)
+            | Self::Move(_)
+            | Self::Limit(_) => None,
         }
     }
 
@@ -106,6 +125,10 @@ impl What {
                 Verdict::Post(List::try_from(amounts).expect("one amount"))
             }),
             Self::Void { .. } => decide(&|_| Verdict::Void),
+            Self::Close { to, amount } => Ok(Kind::Close(Leg { to: *to, amount: Units(*amount) })),
+            Self::Rekey(owner) => Ok(Kind::Rekey(*owner)),
+            Self::Move(representative) => Ok(Kind::Move(*representative)),
+            Self::Limit(limit) => Ok(Kind::SetLimit(Units(*limit))),
         }
     }
 }
@@ -161,6 +184,11 @@ impl Wanted {
         if let Kind::Resolve { holds, .. } = &self.kind { holds.first().copied() } else { None }
     }
 
+    /// What it pays out, if it closes its account.
+    pub(crate) fn closes(&self) -> Option<u128> {
+        if let Kind::Close(leg) = &self.kind { Some(leg.amount.0) } else { None }
+    }
+
     /// The first field in which another order of the same payer and name differs.
     pub(crate) fn differs_from(&self, other: &Self) -> Option<&'static str> {
         let last = || {
@@ -191,8 +219,13 @@ fn apart(one: &Kind, other: &Kind) -> Option<&'static str> {
         |pairs: &[(&'static str, bool)]| pairs.iter().find(|(_, is_same)| !is_same).map(|(field, _)| *field);
     match (one, other) {
         (one, other) if one == other => None,
-        (Kind::Pay(one), Kind::Pay(other)) => of(&[("payee", one.to == other.to), ("amount", false)]),
+        (Kind::Pay(one), Kind::Pay(other)) | (Kind::Close(one), Kind::Close(other)) => {
+            of(&[("payee", one.to == other.to), ("amount", false)])
+        }
         (Kind::MultiPay(_), Kind::MultiPay(_)) => Some("legs"),
+        (Kind::Rekey(_), Kind::Rekey(_)) => Some("owner"),
+        (Kind::Move(_), Kind::Move(_)) => Some("representative"),
+        (Kind::SetLimit(_), Kind::SetLimit(_)) => Some("limit"),
         (
             Kind::Hold { to, amount, resolver, .. },
             Kind::Hold { to: payee, amount: sum, resolver: decides, .. },
@@ -318,6 +351,12 @@ pub struct Known {
     pub resolver: Option<(AccountId, u64)>,
     /// The holds that it decides over.
     pub holds: Vec<EntryId>,
+    /// The owner that it names.
+    pub owner: Option<Owner>,
+    /// The representative that it names.
+    pub representative: Option<u8>,
+    /// The limit that it sets.
+    pub limit: Option<u128>,
     /// The ledger.
     pub ledger: u32,
     /// The caller's reason.
@@ -338,6 +377,9 @@ pub fn known(entry: &Entry) -> Known {
         legs: Vec::new(),
         resolver: None,
         holds: Vec::new(),
+        owner: None,
+        representative: None,
+        limit: None,
         ledger: entry.ledger,
         code: entry.code,
     };
@@ -368,9 +410,9 @@ pub fn known(entry: &Entry) -> Known {
             known.kind = "close";
             (known.to, known.amount) = (Some(leg.to), Some(leg.amount.0));
         }
-        Kind::Rekey(_) => known.kind = "rekey",
-        Kind::Move(_) => known.kind = "move",
-        Kind::SetLimit(_) => known.kind = "limit",
+        Kind::Rekey(owner) => (known.kind, known.owner) = ("rekey", Some(*owner)),
+        Kind::Move(to) => (known.kind, known.representative) = ("move", Some(*to)),
+        Kind::SetLimit(limit) => (known.kind, known.limit) = ("limit", Some(limit.0)),
     }
     known
 }

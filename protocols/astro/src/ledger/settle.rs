@@ -90,6 +90,9 @@ impl Ledger {
             if !self.pins.is_empty() {
                 self.pins.remove(&EntryId { spender: id, n });
             }
+            if !self.torn.is_empty() {
+                self.mend(EntryId { spender: id, n });
+            }
             let xlog = self.open.get_mut(id).expect("its entry was read above");
             let slot = xlog.settled(n).expect("its entry was read above");
             let is_last = xlog.is_empty();

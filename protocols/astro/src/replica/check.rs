@@ -37,6 +37,9 @@ impl<B: Carrier> Replica<B> {
         if is_self_payment(entry) {
             return Err(Refusal::Ledger(Code::SelfPayment));
         }
+        if self.leaves_money(entry) {
+            return Err(Refusal::Ledger(Code::CloseNotEmpty));
+        }
         match self.ledger.may_sign(entry, Digests::default().entry(entry), key) {
             Ok(Some(_)) if self.feed.is_full() || self.desk.room(&self.config.parameters) == 0 => {
                 Err(Refusal::Busy(RETRY_MS))

@@ -276,6 +276,10 @@ impl<B: Carrier> Replica<B> {
         if is_self_payment(&line.entry) {
             return refuse(ticket, Refusal::Ledger(Code::SelfPayment), turn);
         }
+        // What is signed keeps its place, whatever came in since.
+        if key.is_none() && self.leaves_money(&line.entry) {
+            return refuse(ticket, Refusal::Ledger(Code::CloseNotEmpty), turn);
+        }
         let (digest, with) = self.back(&line, plain);
         let id = line.entry.id;
         let is_settled = self.book().account(id.spender).is_some_and(|account| id.n <= account.sequence());

@@ -8,17 +8,17 @@ use synod_ledger::{AccountId, Code, Opening, Owner, Units};
 use synod_machine::broadcast::{Except, Lot};
 use synod_machine::{Turn, planted};
 use synod_quorum::NodeId;
-use synod_wire::{Blob, Bytes, List, Wire};
+use synod_wire::{Blob, Bytes, List};
 
 use super::lane::Batch;
 use super::{Carrier, Replica, compute, keep};
-use crate::batch::{Auth, Line, Opened};
+use crate::batch::{Auth, Opened};
 use crate::fault::Fault;
 use crate::job::{Purpose, Work};
 use crate::ledger::{Authority, Left};
 use crate::together::Signer;
 use crate::trace::Rule;
-use crate::words::{Output, Promise};
+use crate::words::Promise;
 
 impl<B: Carrier> Replica<B> {
     /// A batch with its representative's signature. One that was judged before is answered as before, and no other in its slot.
@@ -297,16 +297,6 @@ impl<B: Carrier> Replica<B> {
                 keep(turn, Promise::Backed { digest: slot.digest, with });
             }
             keep(turn, Promise::Open { line, debit, is_certified, lots: List::default() });
-        }
-    }
-
-    /// Shows two entries that an owner authorized for one place.
-    pub(super) fn show(&self, line: &Line, key: Option<PublicKey>, turn: &mut Turn<'_, Self>) {
-        let id = line.entry.id;
-        let Some(slot) = self.ledger.slot(id).filter(|slot| slot.line.entry != line.entry) else { return };
-        if key.is_some() && matches!(slot.line.auth, Auth::Owner(_)) {
-            let evidence = (slot.line.clone(), line.clone()).encode();
-            turn.output(Output::Conflict { id, evidence });
         }
     }
 

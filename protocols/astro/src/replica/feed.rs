@@ -175,6 +175,7 @@ impl<B: Carrier> Replica<B> {
                 available: book.available(id)?,
                 incoming: self.ledger.uncollected(id),
                 open: self.ledger.open_of(id),
+                torn: self.ledger.torn(id).cloned(),
             })
         });
         turn.output(Output::Looked { ticket, accounts: accounts.collect() });

@@ -71,7 +71,7 @@ impl Own {
     }
 
     /// Members whose word is missing, or leaves entries open.
-    fn lacks(&self, member: u8) -> bool {
+    pub(super) fn lacks(&self, member: u8) -> bool {
         self.receipts.get(&member).is_none_or(|(open, _)| !open.items().is_empty())
     }
 

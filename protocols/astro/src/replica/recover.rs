@@ -73,6 +73,7 @@ impl<B: Carrier> Recover for Replica<B> {
         for line in self.descended.values() {
             own(Promise::Settled(line.clone()));
         }
+        self.torn_records(&mut own);
         self.feed.records(self.config.parameters.profile.credits(), &mut own);
         self.border_records(&mut own);
         self.broadcast.get().snapshot(&mut |record| put(Record::Broadcast(record)));
@@ -215,6 +216,7 @@ impl<B: Carrier> Replica<B> {
                 self.let_go_shown(self.feed.kept());
             }
             Promise::Unkept(entry) => self.feed.replay_unkept(entry),
+            Promise::Torn(two) => drop(self.ledger.tear(two)),
             // They frame a snapshot, and say nothing themselves.
             Promise::Anew | Promise::Whole => {}
             Promise::CutSigned(sign) => self.replay_cut_signed(sign),
@@ -315,7 +317,8 @@ impl<B: Carrier> Replica<B> {
         if !std::mem::replace(&mut replay.has_book, true) {
             let book = Book::new(self.config.view.context.shard);
             let (shards, parameters) = (self.config.shards.numbers(), &self.config.parameters);
-            self.ledger = Ledger::new(parameters.profile, book, parameters.window, shards);
+            self.ledger = Ledger::new(parameters.profile, book, parameters.window, shards)
+                .of_owners(parameters.owners_sign);
             for lane in self.lanes.values_mut() {
                 (lane.locals, lane.granted) = (0, 0);
             }
@@ -381,6 +384,7 @@ impl<B: Carrier> Replica<B> {
         self.start_cuts(turn);
         self.tell_shown(turn);
         self.tell_unkept(turn);
+        self.show_torn(turn);
         let own = u32::from(self.me());
         for entry in self.feed.unkept().filter(|entry| entry.id.spender.registrar == own) {
             self.desk.name(entry);

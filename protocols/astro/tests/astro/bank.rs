@@ -363,7 +363,7 @@ impl Told {
             }
             Output::Conflict { id, .. } => drop(self.conflicts.insert(id)),
             Output::TwoBatches { .. } => self.doubled += 1,
-            Output::Invited(_) => {}
+            Output::Invited(_) | Output::Lanes { .. } => {}
             Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and one member lies"),
         }
         Vec::new()

@@ -27,6 +27,7 @@ mod restarts;
 mod roots;
 mod shards;
 mod together;
+mod torn;
 mod waits;
 mod wallet;
 mod witnesses;
@@ -39,7 +40,7 @@ use synod_astro::{
     Credited, Crossed, Cut, CutCertificate, CutSign, CutSigned, CutSignedBy, Dependency, Draft, EntryProof,
     Exception, FalseWitness, Format, Header, Invitation, LaneEnd, Leaf, LedgerRoot, Line, Looked, OpenHold,
     PaymentReceipt, Piece, Place, Promise, Proof, Proven, Range, Receipt, RootRecord, Served, Settled,
-    SettledBy, Shown, SignedTogether, Signer, StoodAt, Sub, Vouch, Witnessed, Word,
+    SettledBy, Shown, SignedTogether, Signer, StoodAt, Sub, TwoEntries, Vouch, Witnessed, Word,
 };
 
 use synod_astro::views::{
@@ -112,6 +113,7 @@ synod_wire::conformance!(
     StoodAt,
     Shown,
     Sub,
+    TwoEntries,
     Vouch,
     Looked,
     Witnessed,

@@ -41,7 +41,9 @@ fn where_institutions_vouch_for_all_batches_open_no_owners_accounts_and_their_en
     let freed = carried(custodial(3), 1, genesis(custodial(3)), Kind::Rekey(own()), 3);
     let paid = batch(1, Hash::ZERO, Vec::new(), vec![funds]);
     let good = batch(2, paid.digest, Vec::new(), vec![spent, freed]);
-    for alone in [&mut alone, &mut Alone::new()] {
+    // One that starts again from a snapshot looks at the same.
+    let mut again = alone.compacted();
+    for alone in [&mut alone, &mut again, &mut Alone::new()] {
         alone.hear(3, prepare(&paid));
         alone.certify_whole(&paid);
         alone.hear(3, prepare(&good));

@@ -4,10 +4,12 @@ mod behind;
 mod chop;
 mod kept;
 mod receipts;
+mod two;
 mod verify;
 
 pub(super) use behind::{Behind, behind, shown_behind};
 pub(super) use chop::{Opened, Place, Receipted};
+pub(super) use two::{shown_two, two_entries};
 pub(super) use verify::{payment, shown_payment};
 
 use crate::exit::{Done, bug};

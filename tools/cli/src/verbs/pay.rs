@@ -3,11 +3,15 @@
 mod agree;
 mod audit;
 mod behind;
+mod evidence;
 mod file;
 pub(in crate::verbs) mod institution;
+mod lanes;
 mod orders;
 pub(in crate::verbs) mod reach;
 mod receipt;
+mod refused;
+mod terms;
 mod wallet;
 mod watch;
 
@@ -35,7 +39,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Opens accounts, lists them, and shows how one stands.
+    /// Opens accounts, lists them, shows how one stands, and changes what is agreed of one.
     #[command(after_help = "Example:\n  synod pay account show 0-0-1")]
     Account {
         #[command(subcommand)]
@@ -60,6 +64,7 @@ enum Verb {
         #[command(flatten)]
         decide: orders::Decide,
     },
+    Limit(terms::Limit),
     /// Shows a payment by its id, and how sure it is.
     #[command(after_help = "Example:\n  synod pay status 7")]
     Status {
@@ -108,6 +113,10 @@ enum Verb {
     #[command(name = "proof")]
     Prove(behind::Prove),
     Cuts(behind::Cuts),
+    Lanes(lanes::Lanes),
+    Bundles(refused::Bundles),
+    Resolve(refused::Resolve),
+    Freeze(refused::Freeze),
     Export(audit::Export),
     Audit(audit::Audit),
     /// Gives an account money of its institution's issuer; in drills only.
@@ -168,6 +177,10 @@ enum AccountVerb {
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_024))]
         limit: u32,
     },
+    Evidence(evidence::Evidence),
+    Close(terms::Close),
+    Rekey(terms::Rekey),
+    Move(terms::Move),
     /// Shows how an account stands at a node.
     #[command(after_help = "Example:\n  synod pay account show 0-0-1")]
     Show {
@@ -256,12 +269,17 @@ impl Arguments {
             Verb::Statement(statement) => statement.report(system)?,
             Verb::Prove(prove) => prove.report(system)?,
             Verb::Cuts(cuts) => cuts.report(system)?,
+            Verb::Lanes(lanes) => lanes.report(system)?,
+            Verb::Bundles(bundles) => return Err(bundles.refuse()),
+            Verb::Resolve(resolve) => return Err(resolve.refuse()),
+            Verb::Freeze(freeze) => return Err(freeze.refuse()),
             Verb::Account { verb } => verb.report(system)?,
             Verb::Send(pay) => return pay.send(session, system),
             Verb::Multi(multi) => multi.send(system)?,
             Verb::Hold(hold) => hold.send(system)?,
             Verb::Post { decide, amount } => decide.post(system, amount)?,
             Verb::Void { decide } => decide.void(system)?,
+            Verb::Limit(limit) => limit.send(system)?,
             Verb::Status { which: Which { id, from, node } } => {
                 let (found, name) = orders::find(system, (id, from), node.as_deref())?;
                 fields(Report::new("synod-pay-transfer/1"), &found).field("node", name)
@@ -319,6 +337,10 @@ impl AccountVerb {
                     rows.map(|row| columns(row, &ACCOUNT)).collect(),
                 ))
             }
+            Self::Evidence(evidence) => evidence.report(system),
+            Self::Close(close) => close.send(system),
+            Self::Rekey(rekey) => rekey.send(system),
+            Self::Move(to) => to.send(system),
             Self::Show { account, linearizable: true, .. } => behind::linearizable(system, account),
             Self::Show { account, node, .. } => {
                 let at = system.of(account, node.as_deref())?;

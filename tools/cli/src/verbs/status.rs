@@ -76,10 +76,11 @@ fn of_payments(context: &str, survey: &Survey) -> Report {
                     .map(|alarm| Value::from(format!("{} {}", alarm.check, alarm.reason)));
                 let (version, fsync) = (vitals.version.clone(), vitals.fsync_p99.clone());
                 let last = [Value::from(version), Value::from(fsync), alarms.collect()];
-                [name, Value::from(state), Value::from(vitals.settled)].into_iter().chain(last).collect()
+                let books = [Value::from(vitals.settled), Value::from(vitals.conflicted)];
+                [name, Value::from(state)].into_iter().chain(books).chain(last).collect()
             }
             Err(error) => {
-                let blank = std::iter::repeat_n(Value::Null, 3);
+                let blank = std::iter::repeat_n(Value::Null, 4);
                 let last = std::iter::once(Value::from(error.to_string()));
                 [name, Value::from("unreachable")].into_iter().chain(blank).chain(last).collect()
             }
@@ -94,7 +95,11 @@ fn of_payments(context: &str, survey: &Survey) -> Report {
         .field("f", survey.genesis.f())
         .field("quorum_have", survey.have())
         .field("quorum_need", survey.need())
-        .list("nodes", &["node", "state", "settled", "version", "fsync_p99_s", "alarms"], rows.collect())
+        .list(
+            "nodes",
+            &["node", "state", "settled", "conflicted", "version", "fsync_p99_s", "alarms"],
+            rows.collect(),
+        )
 }
 
 fn row(node: &Node, highest: Option<u64>, is_chop: bool) -> Vec<Value> {

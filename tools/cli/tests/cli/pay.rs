@@ -12,6 +12,10 @@ pub(crate) const OF_PAY: &[&str] = &[
     "pay account",
     "pay account ls",
     "pay account show",
+    "pay account evidence",
+    "pay limit",
+    "pay account rekey",
+    "pay account move",
     "pay faucet",
     "pay send",
     "pay",
@@ -30,6 +34,10 @@ pub(crate) const OF_PAY: &[&str] = &[
     "pay proof absence",
     "pay proof",
     "pay statement",
+    "pay lanes",
+    "pay bundles",
+    "pay resolve",
+    "pay freeze",
     "pay export",
     "pay audit",
     "pay wallet new",
@@ -37,7 +45,22 @@ pub(crate) const OF_PAY: &[&str] = &[
     "pay wallet show",
     "pay wallet send",
     "pay wallet status",
+    "pay wallet multi",
+    "pay wallet hold",
+    "pay wallet post",
+    "pay wallet void",
+    "pay wallet move",
     "pay wallet recover",
+    "pay wallet close",
+    "pay account close",
+];
+
+/// Verbs of these whose examples are refused there, with the code.
+const REFUSED: [(&str, &str); 4] = [
+    ("pay account evidence", "SYN-3132"),
+    ("pay bundles", "SYN-3003"),
+    ("pay resolve", "SYN-3003"),
+    ("pay freeze", "SYN-3003"),
 ];
 
 /// A payment system that goes with its test.
@@ -98,7 +121,7 @@ impl Deployed {
     }
 
     /// What the history of an account lists.
-    fn kinds(&self, account: &str) -> Vec<String> {
+    pub(crate) fn kinds(&self, account: &str) -> Vec<String> {
         let history = self.rig.json(&format!("pay history {account}"));
         let rows = history["transfers"].as_array().expect("a list").iter();
         rows.map(|row| row["kind"].as_str().expect("a kind").to_owned()).collect()
@@ -399,11 +422,18 @@ fn the_examples_of_payments_run_on_a_cluster_of_payments() {
             let account = rig.json("pay wallet show alice")["account"].clone();
             rig.ok(&format!("pay faucet {} --amount 10", account.as_str().expect("an account")));
         }
+        if *verb == "pay wallet void" {
+            rig.ok("pay wallet hold alice --to 0-1-1 --amount 1 --id 13");
+        }
         if *verb == "pay void" {
             rig.ok("pay hold --from 0-0-1 --to 0-1-1 --amount 5 --id 9");
         }
-        assert_one_object(&line, &rig.ok(&format!("{line} --json")));
         run += 1;
+        if let Some((_, code)) = REFUSED.iter().find(|(of, _)| of == verb) {
+            rig.refused(&line, code, 5);
+            continue;
+        }
+        assert_one_object(&line, &rig.ok(&format!("{line} --json")));
     }
     assert_eq!(run, OF_PAY.len());
     // What another protocol has is refused with its reason.

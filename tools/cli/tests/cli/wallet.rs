@@ -16,7 +16,7 @@ use synod_wire::{Limits, Wire as _};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A wallet `alice` with 1,000 at n0, and an account 0-1-2 at n1 that it pays.
-fn furnished() -> Deployed {
+pub(crate) fn furnished() -> Deployed {
     let deployed = Deployed::new();
     let rig = &deployed.rig;
     let made = rig.json("pay wallet new alice --node n0");
@@ -29,8 +29,8 @@ fn furnished() -> Deployed {
 }
 
 /// Stands before the nodes of a deployment and hands on what is asked, but for entries: those it keeps, and answers never.
-struct Before {
-    options: String,
+pub(crate) struct Before {
+    pub(crate) options: String,
     kept: Receiver<Value>,
 }
 
@@ -66,7 +66,7 @@ fn hand_on(mut stream: TcpStream, node: &str, kept: &Sender<Value>, held: &mut V
 }
 
 impl Before {
-    fn new(deployed: &Deployed) -> Self {
+    pub(crate) fn new(deployed: &Deployed) -> Self {
         let (said, kept) = channel();
         let mut options = String::new();
         for row in deployed.up["nodes"].as_array().expect("a list") {
@@ -86,16 +86,24 @@ impl Before {
         Self { options, kept }
     }
 
-    /// Waits until an entry was given away; gives its digest.
+    /// Waits until an entry was given away; gives it as it was given.
+    pub(crate) fn given(&self) -> Value {
+        self.kept.recv_timeout(PATIENCE).expect("the wallet signs and gives the entry away")
+    }
+
+    /// The same; gives its digest.
     fn entry(&self) -> String {
-        let body = self.kept.recv_timeout(PATIENCE).expect("the wallet signs and gives the entry away");
-        let bytes = synod_config::unhex(body["entry"].as_str().expect("digits")).expect("digits");
-        let entry = Entry::decode(bytes.into(), &Limits { frame_max: LINE_BYTES_MAX }).expect("an entry");
-        digest(&entry).to_string()
+        digest(&entry_of(&self.given())).to_string()
     }
 }
 
-fn begin(mut command: Command) -> Child {
+/// The entry that was given away.
+pub(crate) fn entry_of(given: &Value) -> Entry {
+    let bytes = synod_config::unhex(given["entry"].as_str().expect("digits")).expect("digits");
+    Entry::decode(bytes.into(), &Limits { frame_max: LINE_BYTES_MAX }).expect("an entry")
+}
+
+pub(crate) fn begin(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
 }
 

@@ -453,6 +453,7 @@ impl<'a, B: Carries> Seat<'a, B> {
             | Output::Looked { .. }
             | Output::Checked { .. }
             | Output::Log { .. }
+            | Output::Lanes { .. }
             | Output::Certified { .. }
             | Output::Receipted(_)
             | Output::CutCertified { .. }

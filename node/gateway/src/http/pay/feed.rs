@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
 use synod_config::{hex, unhex};
-use synod_host::pay::PAGE_MAX;
+use synod_host::pay::{PAGE_MAX, Teller};
 
 use super::follow;
 use super::show::{reply, shown};
@@ -29,6 +29,14 @@ fn position(query: &Query, name: &str, usual: u64) -> Result<u64, Problem> {
     }
 }
 
+/// Rows of what settled behind a position, so many at most; whether there are more, and the position of the last one.
+pub(super) fn rows(teller: &Teller, from: u64, count: usize) -> (Vec<Value>, bool, u64) {
+    let found = teller.index().changes(from, count);
+    let last = found.entries.last().map_or(from, |last| last.position);
+    let rows = found.entries.iter().map(|transfer| shown(teller.index(), transfer));
+    (rows.collect(), found.has_more, last)
+}
+
 /// `GET /v1/changes`: a page of what settled behind a cursor, and the cursor behind it; to who accepts server-sent events, all that
 /// settles behind it as it does.
 pub(in crate::http) async fn changes(
@@ -46,13 +54,7 @@ pub(in crate::http) async fn changes(
     let most = u32::try_from(PAGE_MAX).unwrap_or(u32::MAX);
     let count = usize::try_from(query.limit(LIMIT_USUAL, most)?).unwrap_or(usize::MAX);
     caught_up(&front, &teller, &headers).await?;
-    let read = move || {
-        let found = teller.index().changes(from, count);
-        let cursor = found.entries.last().map_or(from, |last| last.position);
-        let rows = found.entries.iter().map(|transfer| shown(teller.index(), transfer));
-        (rows.collect::<Vec<Value>>(), found.has_more, cursor)
-    };
-    let (rows, has_more, cursor) = blocking(read).await?;
+    let (rows, has_more, cursor) = blocking(move || rows(&teller, from, count)).await?;
     Ok(reply(&link, &json!({ "changes": rows, "more": has_more, "cursor": cursor.to_string() })))
 }
 

@@ -159,7 +159,8 @@ pub(super) fn named(order: &Order) -> (String, String) {
         What::Post { amount, .. } => {
             (String::new(), amount.map(|amount| amount.to_string()).unwrap_or_default())
         }
-        What::Void { .. } => Default::default(),
+        What::Close { to, amount } => (to.to_string(), amount.to_string()),
+        What::Void { .. } | What::Rekey(_) | What::Move(_) | What::Limit(_) => Default::default(),
     }
 }
 

@@ -4,7 +4,9 @@ use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
 use synod_config::hex;
-use synod_host::pay::{Index, KIND, Known, Owner, PaymentReceipt, Seen, Teller, Transfer, known, word};
+use synod_host::pay::{
+    Index, KIND, Known, Owner, PaymentReceipt, Seen, Teller, Transfer, digest, known, word,
+};
 use synod_wire::Wire as _;
 
 use crate::web::Link;
@@ -41,6 +43,15 @@ fn decided(index: &Index, transfer: &Transfer, known: &Known, put: &mut dyn FnMu
         put("pending_id", text(hold.entry.transfer));
         put("pending_from", Value::from(hold.entry.id.spender.to_string()));
     }
+    if let Some(named) = known.owner {
+        put("owner", owner(named));
+    }
+    if let Some(to) = known.representative {
+        put("representative", Value::from(to));
+    }
+    if let Some(limit) = known.limit {
+        put("limit", text(limit));
+    }
     if !known.legs.is_empty() {
         let legs = known.legs.iter();
         let legs = legs.map(|(to, amount)| json!({ "to": to.to_string(), "amount": amount.to_string() }));
@@ -70,37 +81,46 @@ pub(super) fn shown(index: &Index, transfer: &Transfer) -> Value {
     Value::from(object)
 }
 
+/// An owner as JSON.
+fn owner(owner: Owner) -> Value {
+    match owner {
+        Owner::Custodial(member) => json!({ "custodial": member }),
+        Owner::SelfSigned(key) | Owner::Distilled { single: key, .. } => json!({ "ed25519": hex(&key.0) }),
+    }
+}
+
 /// An account as JSON.
 pub(super) fn standing(seen: &Seen) -> Value {
     let standing = &seen.standing;
     let opening = &standing.opening;
-    let state = match (standing.is_closed, standing.is_frozen) {
-        (true, _) => "closed",
-        (false, true) => "frozen",
-        (false, false) => "open",
+    let state = match (&seen.torn, standing.is_closed, standing.is_frozen) {
+        (Some(_), ..) => "conflicted",
+        (None, true, _) => "closed",
+        (None, false, true) => "frozen",
+        (None, false, false) => "open",
     };
-    let owner = match opening.terms.owner {
-        Owner::Custodial(member) => json!({ "custodial": member }),
-        Owner::SelfSigned(key) | Owner::Distilled { single: key, .. } => {
-            json!({ "ed25519": hex(&key.0) })
-        }
-    };
-    json!({
+    let mut object = json!({
         "id": opening.id.to_string(),
         "ledger": opening.ledger,
         "code": opening.terms.code,
         "state": state,
-        "owner": owner,
+        "owner": owner(opening.terms.owner),
         "representative": opening.representative,
         "available": seen.available.to_string(),
         "credits": standing.credits.to_string(),
         "debits": standing.debits.to_string(),
         "pending": seen.pending.to_string(),
         "limit": opening.terms.limit.0.to_string(),
+        "limit_max": opening.limit_max.0.to_string(),
         "entries": standing.sequence.to_string(),
         "open_entries": seen.open,
         "head": standing.head.to_string(),
-    })
+    });
+    if let Some(two) = &seen.torn {
+        let digests = [&two.one, &two.other].map(|line| digest(&line.entry).to_string());
+        object["conflict"] = json!({ "n": two.place().n.to_string(), "digests": digests });
+    }
+    object
 }
 
 /// A receipt as JSON, as `synod client verify` reads it.

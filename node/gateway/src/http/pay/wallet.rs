@@ -95,7 +95,7 @@ pub(in crate::http) async fn submit(
     let line = Line { entry: Arc::clone(&entry), auth: Auth::Owner(signature) };
     let asked = Arc::clone(teller);
     let answer = blocking(move || asked.submit(line, until)).await?;
-    let ids = (entry.transfer, entry.transfer.to_string());
+    let ids = (entry.transfer, entry.transfer.to_string(), entry.id.spender);
     carried(&front, &link, (answer, limit), ids, |why| refused(why, &entry)).await
 }
 

@@ -5,8 +5,8 @@ use synod_ledger::AccountId;
 use synod_wire::{Bytes, List, Wire as _};
 
 use super::{Cuts, account_in, number_in};
-use crate::pay::index::key;
 use crate::pay::proofs::LogPage;
+use crate::pay::rows::key;
 
 /// The kind of rows of cuts in the log for audits.
 pub(in crate::pay) const LOG: u8 = b'k';

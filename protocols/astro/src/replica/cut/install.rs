@@ -115,6 +115,7 @@ impl<B: Carrier> Replica<B> {
             }
         }
         records.extend(self.descended.values().map(|line| Promise::Settled(line.clone())));
+        self.torn_records(&mut |record| records.push(record));
         self.feed.records(false, &mut |record| records.push(record));
         Some(records)
     }

@@ -261,22 +261,36 @@ pub(super) fn chain_mismatch() -> (At, From) {
     })
 }
 
-/// No member knows that a place is locked: whoever took one of two entries refuses what is behind the other as another chain.
+/// Behind a place for which an owner signed two entries: until one of them is certified.
 pub(super) fn conflicted() -> (At, From) {
     let branches = |who: u32| {
         let [one, other] = [1, 2].map(|transfer| first(signing(who), Kind::Move(0), transfer));
         let id = EntryId { spender: signing(who), n: 2 };
-        (one, signs(id, digest(&other.entry), Kind::Move(0), 3))
+        (one.clone(), other, signs(id, digest(&one.entry), Kind::Move(0), 3))
     };
     let mut shop = Shop::new();
-    let (one, behind) = branches(OWN);
+    let (one, other, behind) = branches(OWN);
     assert_eq!(shop.submit(one), At::Taken);
-    let at = shop.submit(behind);
+    assert_eq!(shop.submit(other), At::Shown(Code::SequenceConflict));
+    let at = shop.submit(behind.clone());
+    shop.certify_own();
+    assert_eq!(shop.submit(behind), At::Taken, "the account goes on");
     let mut shop = Shop::new();
-    let (one, behind) = branches(LIES);
-    let opened = shop.carry(LIES, Vec::new(), vec![one]);
-    assert_eq!(shop.made(&opened), From::Endorsed);
-    (at, from_line(shop, behind))
+    let (one, other, behind) = branches(LIES);
+    let first = shop.carry(LIES, Vec::new(), vec![one]);
+    let second = shop.carry(LIES, Vec::new(), vec![other]);
+    let good = first_of(of(issuer(LIES), pays(custodial(OTHER), 1)));
+    let last = shop.carry(LIES, Vec::new(), vec![behind, good]);
+    assert_eq!((shop.made(&first), shop.made(&second)), (From::Endorsed, From::LeftOutAndShown));
+    assert_eq!(shop.alone.lists(&last), [[0]], "the others of the batch are endorsed");
+    shop.alone.certify(&first, ALL);
+    assert_eq!(
+        shop.alone.lists(&last).last().map(Vec::len),
+        Some(0),
+        "endorsed once one of the two is certified"
+    );
+    assert_eq!(shop.alone.lists(&second), [[0]], "the other one never is");
+    (at, From::LeftOutUntilCured)
 }
 
 pub(super) fn queued() -> (At, From) {

@@ -2,6 +2,7 @@
 
 use super::behind::{behind, shown_behind};
 use super::receipts::{self, Checked, Checker};
+use super::two::{shown_two, two_entries};
 use crate::exit::Done;
 use crate::output::Report;
 use crate::proof::{Proof, RECEIPT, invalid};
@@ -18,7 +19,8 @@ use synod_wire::{Bytes, Limits, Wire};
 /// Checks a proof offline and says what was proved, and by whom.
 ///
 /// The receipt of a payment proves its level: payer, payee and amount, and the members who say so. A proof behind a cut proves how an
-/// account stood, that it was not there, or what all accounts of a ledger were owed. A receipt of Chop Chop proves that f + 1 servers delivered a client's message. A file whose name ends in .jsonl holds
+/// account stood, that it was not there, or what all accounts of a ledger were owed. Two entries prove that the holder of a key signed both for one
+/// place of an account. A receipt of Chop Chop proves that f + 1 servers delivered a client's message. A file whose name ends in .jsonl holds
 /// one receipt per line, and all of them are checked.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod client verify votes.proof --genesis cluster/genesis.toml")]
@@ -62,6 +64,11 @@ impl Arguments {
         if proof.kind == pay::CUT_KIND {
             let found = behind(proof, &genesis)?;
             session.output.print(&shown_behind(&found, &genesis))?;
+            return Ok(Exit::Success);
+        }
+        if proof.kind == pay::TWO_ENTRIES {
+            let two = two_entries(&proof, &genesis)?;
+            session.output.print(&shown_two(&two, &genesis))?;
             return Ok(Exit::Success);
         }
         let (proved, signers) = check(&proof.kind, proof.bytes()?, &genesis)?;
@@ -291,6 +298,9 @@ mod tests {
             legs: Vec::new(),
             resolver: None,
             holds: Vec::new(),
+            owner: None,
+            representative: None,
+            limit: None,
             ledger: 1,
             code: 0,
         }

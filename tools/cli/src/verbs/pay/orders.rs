@@ -105,9 +105,9 @@ pub(super) struct Decide {
 
 /// Who is paid by one leg, and how much.
 #[derive(Clone, Debug)]
-struct Leg {
-    to: AccountId,
-    amount: u128,
+pub(super) struct Leg {
+    pub(super) to: AccountId,
+    pub(super) amount: u128,
 }
 
 impl FromStr for Leg {
@@ -228,20 +228,29 @@ pub(super) fn send(system: &System, from: AccountId, id: u128, order: &Value) ->
         if is_of_several(&error) {
             return error.because("--payer ACCOUNT says whose hold is meant");
         }
-        // What is plainly refused, by the node or before it was sent, did not happen, and its id is as free as before.
-        if matches!(error.exit_code(), Exit::Rejected | Exit::Usage) {
-            return error;
-        }
-        error.because(format!(
-            "its id is {id}: `synod pay status {id} --from {from}` tells what became of it; sent again with --id {id} it \
-             happens once"
-        ))
+        told(error, from, id)
     })?;
     Ok(fields(Report::new("synod-pay-transfer/1"), &paid).field("node", at.name()))
 }
 
+/// A refusal of an order of this account and name, with what its user does next.
+pub(super) fn told(error: SynError, from: AccountId, id: u128) -> SynError {
+    if error.code() == code::CONFLICTED {
+        return error.because(format!("`synod pay account evidence {from} --out FILE` keeps both entries"));
+    }
+    // What is plainly refused, by the node or before it was sent, did not happen, and its id is as free as before.
+    if matches!(error.exit_code(), Exit::Rejected | Exit::Usage) {
+        return error;
+    }
+    error.because(format!(
+        "its id is {id}: `synod pay status {id} --from {from}` tells what became of it; sent again with --id {id} it \
+         happens once"
+    ))
+}
+
 /// Asks one node for a payment by its name and, if it is said, its payer; by default the payer's institution, or all: then the word of
-/// the payer's institution counts, or that of whoever calls it surest. Gives the name of the node that said so.
+/// the payer's institution counts, or that of whoever calls it surest. Gives the name of the node that said so; nodes that gave no answer
+/// stand in `away`.
 ///
 /// # Errors
 /// SYN-3132 where nobody knows it, SYN-1001 where several payers have one of that name and none was named.
@@ -252,7 +261,7 @@ pub(super) fn find(
 ) -> Result<(Value, String), SynError> {
     let path = path(id, from, "");
     let mut last = SynError::of(code::NOT_FOUND, &[("what", &format!("transfer {id}"))]);
-    let mut known: Vec<(Value, &str)> = Vec::new();
+    let (mut known, mut away): (Vec<(Value, &str)>, Vec<&str>) = Default::default();
     for at in asked(system, from, node)? {
         match at.get(&path) {
             Ok(found) => known.push((found, at.name())),
@@ -260,7 +269,10 @@ pub(super) fn find(
             Err(error) if from.is_none() && is_of_several(&error) => {
                 return Err(error.because("--from ACCOUNT says whose payment is meant"));
             }
-            Err(error) => last = error,
+            Err(error) => {
+                away.push(at.name());
+                last = error;
+            }
         }
     }
     one_payer(id, known.iter().filter_map(|(found, _)| found["from"].as_str()))?;
@@ -271,7 +283,11 @@ pub(super) fn find(
             sureness(found),
         )
     });
-    surest.map(|(found, name)| (found, name.to_owned())).ok_or(last)
+    let (mut found, name) = surest.ok_or(last)?;
+    if !away.is_empty() {
+        found["away"] = Value::from(away);
+    }
+    Ok((found, name.to_owned()))
 }
 
 /// Where a payment is asked for: at a node of this name, else at its payer's institution, else everywhere.

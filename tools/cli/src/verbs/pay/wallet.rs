@@ -3,6 +3,7 @@
 mod folder;
 mod hosted;
 mod links;
+mod ordering;
 mod sending;
 
 use super::institution::{self, System};
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use synod_config::{Exit, Genesis, Retry, SynError, hex};
 use synod_host::pay::wallet::{Output, Record, Stop};
-use synod_host::pay::{AccountId, LOOKED_MAX, Level};
+use synod_host::pay::{AccountId, Kind, LOOKED_MAX, Leg, Level, Units};
 
 /// How long a payment may take when nothing is said.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -45,6 +46,8 @@ enum Verb {
         wallet: PathBuf,
     },
     Send(Send),
+    #[command(flatten)]
+    Order(ordering::Order),
     /// Gives members again what was signed and has not settled, the same bytes, and tells how sure it is.
     #[command(after_help = "Example:\n  synod pay wallet status alice")]
     Status {
@@ -133,6 +136,7 @@ impl Arguments {
             Verb::New(new) => new.run(system)?,
             Verb::Show { wallet } => show(&Folder::read(&wallet, system.genesis())?, system.genesis())?,
             Verb::Send(send) => send.run(session, system, deadline)?,
+            Verb::Order(order) => order.run(session, system, deadline)?,
             Verb::Status { wallet, until } => {
                 let folder = Folder::read(&wallet, system.genesis())?;
                 let hosted = Hosted::open(&folder, system, LockRisk::Refused)?;
@@ -199,7 +203,8 @@ impl Send {
         let folder = Folder::read(&self.wallet, system.genesis())?;
         let hosted = Hosted::open(&folder, system, LockRisk::Refused)?;
         let id = self.id.unwrap_or_else(institution::draw_id);
-        let draft = sending::payment(&folder, (self.to, self.amount), (id, self.code));
+        let kind = Kind::Pay(Leg { to: self.to, amount: Units(self.amount) });
+        let draft = sending::order(&folder, kind, (id, self.code));
         Sending { system, folder: &folder, hosted, deadline }.send(session, draft, self.until.level())
     }
 }

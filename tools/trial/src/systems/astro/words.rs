@@ -217,6 +217,7 @@ impl Words for AstroWords {
             Output::Looked { accounts, .. } => Said::plain(format!("shows {} accounts", accounts.len())),
             Output::Checked { why, .. } => Said::plain(format!("would endorse it, but for {why:?}")),
             Output::Log { .. } => Said::plain("shows a log".to_owned()),
+            Output::Lanes { .. } => Said::plain("shows how far lanes are".to_owned()),
             Output::Contradiction { id, .. } => {
                 Said::marked(format!("shows a contradiction at {}/{}", id.spender, id.n), Mark::Certificate)
             }

@@ -13,9 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use synod_config::{Code, SynError, code, format_duration};
 use synod_host::pay::wallet::{Input, Output, Refusal, Stop};
-use synod_host::pay::{
-    AccountId, Draft, Entry, Flags, Kind, Leg, Level, Line, Units, UserData, digest, known, word,
-};
+use synod_host::pay::{Draft, Entry, Flags, Kind, Level, Line, UserData, digest, known, word};
 use synod_machine::Span;
 
 /// The only order of a process.
@@ -31,15 +29,11 @@ pub(super) struct Sending<'a> {
     pub(super) deadline: Instant,
 }
 
-/// A payment of so much to somebody, under a name and with a reason.
-pub(super) fn payment(
-    folder: &Folder,
-    (to, amount): (AccountId, u128),
-    (transfer, code): (u128, u16),
-) -> Draft {
+/// An order of a wallet's account, under a name and with a reason.
+pub(super) fn order(folder: &Folder, kind: Kind, (transfer, code): (u128, u16)) -> Draft {
     Draft {
         spender: folder.account,
-        kind: Kind::Pay(Leg { to, amount: Units(amount) }),
+        kind,
         transfer,
         ledger: folder.ledger,
         code,

@@ -61,6 +61,7 @@ impl Watch {
             | Output::Looked { .. }
             | Output::Checked { .. }
             | Output::Log { .. }
+            | Output::Lanes { .. }
             | Output::Certified { .. }
             | Output::Invited(_)
             | Output::Receipted(_) => Ok(()),
