@@ -234,12 +234,14 @@ impl Crowd {
 impl Harness for Crowd {
     fn told(&mut self, told: Told, desk: &mut Desk) {
         match told.output.downcast_ref::<Output>() {
-            Some(Output::Settled { entry, position, .. }) => {
-                if position.is_multiple_of(KEEP_EVERY) {
-                    desk.input(told.node, REPLICA, Span::ZERO, Input::Kept(*position));
-                }
-                if entry.id.spender.registrar == told.node.0 {
-                    self.settled(entry.transfer, told.time, desk);
+            Some(Output::Settled { first, entries }) => {
+                for (position, (entry, _)) in (*first..).zip(entries) {
+                    if position.is_multiple_of(KEEP_EVERY) {
+                        desk.input(told.node, REPLICA, Span::ZERO, Input::Kept(position));
+                    }
+                    if entry.id.spender.registrar == told.node.0 {
+                        self.settled(entry.transfer, told.time, desk);
+                    }
                 }
             }
             Some(Output::Refused { ticket, why }) => {

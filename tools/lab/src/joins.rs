@@ -138,16 +138,18 @@ impl Town {
 
     fn paid(&mut self, node: NodeId, output: &synod_astro::Output, desk: &mut Desk) {
         match output {
-            synod_astro::Output::Settled { entry, position, .. } => {
-                // Kept at once: what was told is told again in the next view otherwise.
-                let kept = Input::Pay(synod_astro::Input::Kept(*position));
-                desk.input(node, REPLICA, Span::ZERO, kept);
-                let name = u64::try_from(entry.transfer).unwrap_or(0);
-                if entry.id.spender.registrar == node.0
-                    && let Some((spender, since)) = self.open.remove(&name)
-                {
-                    self.timeline.count(desk.now(), Span(desk.now().0.saturating_sub(since.0)));
-                    self.next(spender, desk);
+            synod_astro::Output::Settled { first, entries } => {
+                for (position, (entry, _)) in (*first..).zip(entries) {
+                    // Kept at once: what was told is told again in the next view otherwise.
+                    let kept = Input::Pay(synod_astro::Input::Kept(position));
+                    desk.input(node, REPLICA, Span::ZERO, kept);
+                    let name = u64::try_from(entry.transfer).unwrap_or(0);
+                    if entry.id.spender.registrar == node.0
+                        && let Some((spender, since)) = self.open.remove(&name)
+                    {
+                        self.timeline.count(desk.now(), Span(desk.now().0.saturating_sub(since.0)));
+                        self.next(spender, desk);
+                    }
                 }
             }
             synod_astro::Output::Refused { ticket, why: Refusal::Busy(ms) } => {

@@ -21,7 +21,7 @@ use super::cutting::{Certified, Cutting};
 use super::index::{Index, Kept};
 use super::keeper::{News, keep};
 use super::orders::{Open, Opener, State, Under, Waiter};
-use super::proofs::Shown;
+use super::proofs::{LogPage, Shown};
 use super::statement::{Cursor, Period, Statement, statement};
 use super::torn::Torn;
 use super::views::{Views, is_of_founders};
