@@ -28,11 +28,14 @@ pub(super) enum Lives {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Own {
     /// The rest of the order that comes ends.
-    CancelNewest,
+    #[value(name = "cancel-newest")]
+    Newest,
     /// The order that rests ends.
-    CancelOldest,
+    #[value(name = "cancel-oldest")]
+    Oldest,
     /// Both end.
-    CancelBoth,
+    #[value(name = "cancel-both")]
+    Both,
 }
 
 /// What an order has beyond side, lots and price.
@@ -81,9 +84,9 @@ impl OrderOptions {
             },
             stop: self.stop.map(Ticks),
             own: match self.own {
-                Own::CancelNewest => OwnMeets::CancelNewest,
-                Own::CancelOldest => OwnMeets::CancelOldest,
-                Own::CancelBoth => OwnMeets::CancelBoth,
+                Own::Newest => OwnMeets::CancelNewest,
+                Own::Oldest => OwnMeets::CancelOldest,
+                Own::Both => OwnMeets::CancelBoth,
             },
         }
     }
