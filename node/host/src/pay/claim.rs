@@ -3,7 +3,7 @@
 //! The node's log says how far: a replica lets go of what settled once its index has it on disk, so the index has at least that,
 //! and at most all that settled.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use synod_config::{SynError, code};
 use synod_crypto::Hash;
@@ -124,7 +124,7 @@ impl Claim {
     }
 }
 
-fn open(path: &PathBuf) -> Result<Store, SynError> {
+fn open(path: &Path) -> Result<Store, SynError> {
     let fatal = Box::new(|error: &synod_store::Error| {
         tracing::error!(%error, "the index of payments cannot be written: the node ends");
         std::process::exit(9);

@@ -153,6 +153,8 @@ pub(super) struct Seat<'a, B: Carries> {
     ticket: u64,
     /// Orders that were given and not refused.
     given: u64,
+    /// Orders of which the machine has not told whether it takes them: behind a journal that comes later.
+    asked: u64,
     answered: u64,
     position: u64,
     kept: u64,
@@ -196,6 +198,7 @@ impl<'a, B: Carries> Seat<'a, B> {
             transfer: 1 << 64,
             ticket: 0,
             given: 0,
+            asked: 0,
             answered: 0,
             position: 0,
             kept: 0,
@@ -222,7 +225,9 @@ impl<'a, B: Carries> Seat<'a, B> {
             if now == Phase::Drain as u8 {
                 self.show_borders();
             }
-            self.shown.phase.store(now, Ordering::Release);
+            if now != Phase::Drain as u8 || self.asked == 0 {
+                self.shown.phase.store(now, Ordering::Release);
+            }
         }
         self.left()
     }
@@ -272,6 +277,7 @@ impl<'a, B: Carries> Seat<'a, B> {
         for _ in 0..places {
             let Some(input) = self.order(phase, self.ticket + 1) else { break };
             self.given += 1;
+            self.asked += 1;
             self.ticket += 1;
             some = true;
             match input {
@@ -403,6 +409,7 @@ impl<'a, B: Carries> Seat<'a, B> {
         let count = |counter: &AtomicU64| count_all(counter, 1);
         match output {
             Output::Accepted { ticket, .. } => {
+                self.asked = self.asked.saturating_sub(1);
                 self.funding_asked.remove(&ticket);
                 if let Customers::Signing(signing) = &mut self.customers {
                     signing.asked.remove(&ticket);
@@ -411,6 +418,7 @@ impl<'a, B: Carries> Seat<'a, B> {
             }
             Output::Refused { ticket, why } => {
                 self.given -= 1;
+                self.asked = self.asked.saturating_sub(1);
                 // A payment that finds no place is another customer's turn; money that was not handed out is missed for good.
                 self.funding.extend(self.funding_asked.remove(&ticket));
                 let is_put_back = self.put_back(ticket, why);
