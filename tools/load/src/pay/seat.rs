@@ -91,6 +91,18 @@ pub(super) struct Shown {
     pub(super) came: AtomicU64,
 }
 
+impl Shown {
+    /// Where entries of its own customers are counted that reached a level.
+    const fn counter(&self, level: Level) -> Option<&AtomicU64> {
+        match level {
+            Level::Accepted => None,
+            Level::Certified => Some(&self.certified),
+            Level::Settled => Some(&self.settled),
+            Level::Stable => Some(&self.stable),
+        }
+    }
+}
+
 /// Where orders of customers come from.
 enum Customers {
     /// Their institution draws them.
@@ -441,22 +453,15 @@ impl<'a, B: Carries> Seat<'a, B> {
                 count_all(&self.shown.all, entries.len());
             }
             Output::Invited(invited) => self.sign_together(&invited),
-            Output::Progress { level: Level::Certified, entries } => {
-                count_all(&self.shown.certified, entries.len());
-            }
-            Output::Progress { level: Level::Settled, entries } => {
-                count_all(&self.shown.settled, entries.len())
-            }
-            Output::Progress { level: Level::Stable, entries } => {
-                count_all(&self.shown.stable, entries.len())
+            Output::Progress { level, entries } => {
+                self.shown.counter(level).into_iter().for_each(|counter| count_all(counter, entries.len()));
             }
             // Its representative saw that it is funded.
             Output::Rejected { position, .. } => {
                 self.position = position;
                 self.left.faults += 1;
             }
-            Output::Progress { .. }
-            | Output::Queued { .. }
+            Output::Queued { .. }
             | Output::Numbered { .. }
             | Output::Looked { .. }
             | Output::Checked { .. }
