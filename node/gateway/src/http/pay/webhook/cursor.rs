@@ -32,7 +32,7 @@ impl Cursor {
         let mut text = String::new();
         match File::open(&path) {
             Ok(file) => {
-                drop(file.take(BYTES_MAX).read_to_string(&mut text).map_err(|error| unreadable(&error))?)
+                file.take(BYTES_MAX).read_to_string(&mut text).map_err(|error| unreadable(&error))?;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self { path, position: 0 }),
             Err(error) => return Err(unreadable(&error)),
