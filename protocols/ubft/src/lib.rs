@@ -20,13 +20,16 @@ pub mod ctb;
 mod fault;
 mod job;
 pub mod registers;
+pub mod replica;
 pub mod slot;
 mod statement;
 pub mod stream;
 mod trace;
 
 pub use body::{Body, CertifiedBy, CheckpointBy, LeftBy};
-pub use config::{BODY_EXTRA, BODY_MAX, Config, MEMORY_MAX, Memory, NUMBER_END, Parameters, Unsound};
+pub use config::{
+    BODY_EXTRA, BODY_MAX, Config, MEMBERS_MAX, MEMORY_MAX, Memory, NUMBER_END, Parameters, SUSPECT_MAX, Unsound,
+};
 pub use ctb::CtBroadcast;
 pub use fault::Fault;
 pub use job::{Done, For, Job};
