@@ -126,9 +126,16 @@ impl CtBroadcast {
         let digest = lock.digest();
         let raw = (lock.body.len() <= raw_max).then(|| Blob::try_from(lock.body.clone()).ok()).flatten();
         let told = raw.map_or(Told::Digest(digest), Told::Raw);
-        let short = (lock.body.len() <= SIGNED_BODY_MAX).then(|| Blob::try_from(lock.body.clone()).ok()).flatten();
+        let short =
+            (lock.body.len() <= SIGNED_BODY_MAX).then(|| Blob::try_from(lock.body.clone()).ok()).flatten();
         let long = short.is_none().then(|| lock.body.clone());
-        let signed = lock.signature.map(|signature| Message::Signed { broadcaster, k, digest, signature, body: short });
+        let signed = lock.signature.map(|signature| Message::Signed {
+            broadcaster,
+            k,
+            digest,
+            signature,
+            body: short,
+        });
         let locked = Message::Locked { broadcaster, k, told };
         (core::iter::once(locked).chain(signed).collect(), long)
     }

@@ -11,24 +11,29 @@
 //! counts as failed. Snapshots: one that is further behind than its peers' archives says [`Output::Stranded`]. Operations above
 //! `request_inline_max` are not taken. `merge_promises` is no setting.
 //!
-//! *Bounds.* later.
+//! *Bounds.* [`Replica::bytes_max`](Bounded).
 
+mod admit;
 mod certify;
 mod checkpoint;
 mod commit;
 mod consensus;
+mod execute;
 mod fetch;
 mod job;
 mod new_view;
 mod promise;
 mod propose;
 mod seal;
+mod state;
 mod summary;
 mod suspect;
+mod transfer;
 mod words;
 mod work;
 
 pub use consensus::Consensus;
 pub use fetch::WANTS_MAX;
 pub use job::{Finished, Task};
+pub use state::{ClientFor, Done, Incarnation, Input, Job, Output, Replica, ReplicaConfig, Requested, Timer};
 pub use words::{Alarm, Ask, PIECE_MAX, Summary, Told, WORD_QUEUES, Want, Word};

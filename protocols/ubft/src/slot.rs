@@ -233,9 +233,10 @@ impl Ballot {
     #[must_use]
     pub fn certificate(&self, me: NodeId, view: View, need: u32) -> Option<Certificate<Certified>> {
         let (digest, own) = self.shares.get(&(me, view))?;
-        let of_others = self.shares.iter().filter(|((replica, of), share)| {
-            *replica != me && *of == view && share.0 == *digest
-        });
+        let of_others = self
+            .shares
+            .iter()
+            .filter(|((replica, of), share)| *replica != me && *of == view && share.0 == *digest);
         let mut signed: Vec<(u8, Signature)> = of_others
             .take(usize::try_from(need.saturating_sub(1)).unwrap_or(0))
             .map(|((replica, _), (_, signature))| (*replica, *signature))

@@ -12,7 +12,6 @@
 use std::collections::BTreeMap;
 
 use synod_crypto::{Hash, Verified};
-use synod_machine::planted;
 use synod_quorum::NodeId;
 use synod_wire::{List, Wire, wire};
 
@@ -55,9 +54,10 @@ impl Checked {
     pub fn bytes(&self) -> u64 {
         let rest = match self {
             Self::Prepare { batch, .. } => batch.size_hint() + 64 * batch.requests.len(),
-            Self::NewView { left, .. } => {
-                left.iter().map(|left| left.subject().commits.len() * 56 + left.certificate().signed.len() * 72).sum()
-            }
+            Self::NewView { left, .. } => left
+                .iter()
+                .map(|left| left.subject().commits.len() * 56 + left.certificate().signed.len() * 72)
+                .sum(),
             Self::Commit(certificate) => certificate.certificate().signed.len() * 72,
             Self::Checkpoint(certificate) => certificate.certificate().signed.len() * 72,
             Self::SealView(_) => 0,
@@ -238,11 +238,6 @@ impl Stream {
         ((self.prepared.len() + self.must.len()) * 64 + self.commits.len() * 80) as u64
     }
 
-    /// Goes on without a message: what only a planted bug does.
-    pub(crate) const fn skip(&mut self) {
-        self.next_k += 1;
-    }
-
     /// What it is committed to.
     pub fn commits(&self) -> impl Iterator<Item = Committed> {
         self.commits.iter().map(|(slot, (view, digest))| Committed {
@@ -374,7 +369,7 @@ impl Stream {
         }
         self.view = view;
         // What was shown for another view is worth nothing in this one (E18).
-        self.has_new_view = self.has_new_view && planted!(V3);
+        self.has_new_view = false;
         self.prepared.clear();
         self.must.clear();
         self.next_prepare = None;
@@ -466,10 +461,10 @@ fn based(config: &Config, view: View, left: &[Verified<Judged<Left>>]) -> Result
     let are_enough = u32::try_from(left.len()).is_ok_and(|count| count >= need);
     let are_distinct = about.is_sorted_by(|a, b| a < b);
     let is_of_view = |left: &Verified<Judged<Left>>| left.subject().view == view;
-    if !(are_enough || planted!(V4)) || !are_distinct || !left.iter().all(is_of_view) {
+    if !are_enough || !are_distinct || !left.iter().all(is_of_view) {
         return Err(Invalid::Certificates);
     }
-    Ok(left.iter().map(|left| left.subject().low).max().unwrap_or_default())
+    left.iter().map(|left| left.subject().low).max().ok_or(Invalid::Certificates)
 }
 
 /// For each slot from `low` on, what the newest certificate is of (Alg. 3, lines 25 to 27).

@@ -24,7 +24,9 @@ impl Consensus {
     pub(super) fn certify(&mut self, slot: Slot, turn: &mut Turn<'_, Self>) {
         let view = self.view;
         let Some(work) = self.works.get_mut(&slot) else { return };
-        let Some((_, digest)) = work.ballot.proposed().filter(|(proposed, _)| *proposed == view) else { return };
+        let Some((_, digest)) = work.ballot.proposed().filter(|(proposed, _)| *proposed == view) else {
+            return;
+        };
         if work.ballot.certify(view, digest) {
             self.sign_proposal(view, slot, digest, turn);
         }
@@ -45,8 +47,11 @@ impl Consensus {
 
     /// Alg. 2, lines 34 to 36: once for each slot and view, and only while the own stream is in the view.
     pub(super) fn try_commit(&mut self, slot: Slot, turn: &mut Turn<'_, Self>) {
+        // The own stream shows the checkpoint whose window the slot is in first.
+        self.show_checkpoint(turn);
         let (view, me, need) = (self.view, self.me(), self.one_correct());
-        if self.own.view != view || !self.can_say() || slot < self.own.low || !self.is_open(slot) {
+        let is_shown = self.own.low == self.low.low;
+        if self.own.view != view || !is_shown || !self.can_say() || !self.is_open(slot) {
             return;
         }
         let Some(work) = self.works.get_mut(&slot) else { return };
@@ -121,7 +126,9 @@ impl Consensus {
         if view != self.view || !self.fetches.may_serve(from, turn.now()) {
             return;
         }
-        let Some(work) = self.works.get_mut(&slot).filter(|work| work.ballot.decided().is_none()) else { return };
+        let Some(work) = self.works.get_mut(&slot).filter(|work| work.ballot.decided().is_none()) else {
+            return;
+        };
         turn.applied(Rule::Hint);
         work.slow = Some(view);
         self.consider(slot, turn);

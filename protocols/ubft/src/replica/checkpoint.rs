@@ -47,12 +47,9 @@ impl Consensus {
     ) {
         self.checkpoints.insert(claim.signer, (checkpoint, claim));
         let need = usize::try_from(self.one_correct()).unwrap_or(usize::MAX);
-        let need = if synod_machine::planted!(U12) { need - 1 } else { need };
         let equal = self.checkpoints.iter().filter(|(_, (other, _))| *other == checkpoint);
-        let signed: Vec<_> = equal
-            .take(need)
-            .filter_map(|(id, (_, claim))| Some((id.member()?, claim.signature)))
-            .collect();
+        let signed: Vec<_> =
+            equal.take(need).filter_map(|(id, (_, claim))| Some((id.member()?, claim.signature))).collect();
         if signed.len() == need
             && let Ok(signed) = List::try_from(signed)
         {
@@ -61,7 +58,12 @@ impl Consensus {
     }
 
     /// A certificate came, in an answer or in somebody's stream.
-    pub(super) fn on_certificate(&mut self, from: NodeId, certificate: CheckpointBy, turn: &mut Turn<'_, Self>) {
+    pub(super) fn on_certificate(
+        &mut self,
+        from: NodeId,
+        certificate: CheckpointBy,
+        turn: &mut Turn<'_, Self>,
+    ) {
         let Checkpoint { epoch, low, .. } = certificate.subject;
         if epoch == self.config.epoch && low > self.low.low {
             let config = std::sync::Arc::clone(&self.config);
@@ -79,6 +81,7 @@ impl Consensus {
         let digest = certificate.subject.digest();
         self.low = Low { low, digest, end: end.or(self.low.end) };
         self.certified = Some(certificate.clone());
+        self.fetches.forget(super::words::Want::Checkpoint);
         self.checkpoints.retain(|_, (other, _)| other.low > low);
         self.prune();
         turn.output(Told::Certified(certificate));
@@ -114,7 +117,9 @@ impl Consensus {
     /// Proposals that streams show of slots that are kept now, and were not when they came.
     fn adopt_prepared(&mut self, turn: &mut Turn<'_, Self>) {
         let leader = self.leader();
-        let Some(lane) = self.lanes.get(&leader).filter(|lane| lane.stream.view() == self.view) else { return };
+        let Some(lane) = self.lanes.get(&leader).filter(|lane| lane.stream.view() == self.view) else {
+            return;
+        };
         let shown: Vec<_> = lane.stream.prepares().collect();
         for (slot, digest) in shown {
             let is_here = self.works.get(&slot).and_then(|work| work.ballot.proposed());

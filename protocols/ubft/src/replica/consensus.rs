@@ -320,7 +320,12 @@ impl Consensus {
             }
             Word::CertifySummary { summarized, signature } => {
                 let signer = from.member().unwrap_or(u8::MAX);
-                self.on_share(from, crate::certificate::Subject::statement(&summarized, signer), signature, turn);
+                self.on_share(
+                    from,
+                    crate::certificate::Subject::statement(&summarized, signer),
+                    signature,
+                    turn,
+                );
             }
             Word::CertifyLeft { view, about, low, checkpoint, commits, signature } => {
                 let signer = from.member().unwrap_or(u8::MAX);
@@ -360,7 +365,10 @@ impl Consensus {
             return;
         }
         *checks += 1;
-        self.config.claim(statement, signature).into_iter().for_each(|claim| turn.compute(Task::Share(claim)));
+        self.config
+            .claim(statement, signature)
+            .into_iter()
+            .for_each(|claim| turn.compute(Task::Share(claim)));
     }
 
     fn is_useful(&self, from: NodeId, statement: &Statement) -> bool {
@@ -541,12 +549,14 @@ impl Bounded for Consensus {
 
     fn bytes_max(&self) -> u64 {
         let n = u64::from(self.config.roster.size());
-        let (tail, window) = (u64::from(self.config.parameters.tail), u64::from(self.config.parameters.window));
+        let (tail, window) =
+            (u64::from(self.config.parameters.tail), u64::from(self.config.parameters.window));
         let body = self.config.body_max() as u64 + 512;
         let broadcasts: u64 = self.ctb.iter().map(|(_, one)| one.bytes_max()).sum();
         // Messages that wait, what a stream amounts to and its summary, and two bodies by reference.
         let reference = u64::from(super::summary::reference_max(&self.config));
-        let lanes = n * (tail * (body + 4 * reference / tail.max(1)) + 2 * reference + 4 * window * 160 + 4_096);
+        let lanes =
+            n * (tail * (body + 4 * reference / tail.max(1)) + 2 * reference + 4 * window * 160 + 4_096);
         // Batches that somebody may be bound to, and others; two windows, and one behind.
         let works = 3 * window * ((n + 12) * body + 1_024 + n * 400);
         broadcasts + lanes + works + (n * n + 16) * 512 + 8 * window * 160 + Fetches::bytes_max(&self.config)

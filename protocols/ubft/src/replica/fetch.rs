@@ -155,9 +155,10 @@ impl Consensus {
                 .lanes
                 .get(&node(broadcaster))
                 .is_some_and(|lane| lane.stream.next_k() <= k && !lane.waiting.contains_key(&k)),
-            (Want::Content { digest, .. }, For::Batch(slot)) => self.works.get(&slot).is_some_and(|work| {
-                work.batch(digest).is_none() && work.ballot.bound().contains(&digest)
-            }),
+            (Want::Content { digest, .. }, For::Batch(slot)) => self
+                .works
+                .get(&slot)
+                .is_some_and(|work| work.batch(digest).is_none() && work.ballot.bound().contains(&digest)),
             (Want::Content { digest, .. }, For::Body { of, .. }) => self.lanes.get(&of).is_some_and(|lane| {
                 let next = lane.waiting.get(&lane.stream.next_k());
                 matches!(next, Some(super::work::Stage::Wanting { digest: wanted, .. }) if *wanted == digest)
@@ -184,7 +185,9 @@ impl Consensus {
         gone.into_iter().for_each(|want| self.fetches.forget(want));
         // The body of a signed message may never come, for its broadcaster lies.
         let most = fast.times(WAIT_TIMES_MAX);
-        self.fetches.pending.retain(|_, pending| !matches!(pending.what, For::Found(_)) || pending.wait < most);
+        self.fetches
+            .pending
+            .retain(|_, pending| !matches!(pending.what, For::Found(_)) || pending.wait < most);
         let due = self.fetches.pending.iter().filter(|(_, pending)| now.since(pending.at) >= pending.wait);
         let due: Vec<(Want, NodeId)> =
             due.map(|(want, pending)| (*want, pending.source)).take(AGAIN_MAX).collect();
@@ -274,7 +277,7 @@ impl Consensus {
             return;
         }
         let promise = work.ballot.promised().iter().find(|(promised, _)| *promised == view).copied();
-        if let Some((_, digest)) = promise.filter(|_| !synod_machine::planted!(V1)) {
+        if let Some((_, digest)) = promise {
             turn.applied(Rule::ServeShare);
             self.sign_proposal(view, slot, digest, turn);
         }
@@ -339,9 +342,11 @@ impl Consensus {
     pub(super) fn on_left_body(&mut self, left: Left, turn: &mut Turn<'_, Self>) {
         let (about, need) = (left.about, usize::try_from(self.one_correct()).unwrap_or(usize::MAX));
         let unsigned = left.statement(0);
-        let same = |claim: &Statement| matches!((claim, &unsigned),
+        let same = |claim: &Statement| {
+            matches!((claim, &unsigned),
             (Statement::Left { view: a, low: b, checkpoint: c, commits: d, .. },
-             Statement::Left { view: v, low: l, checkpoint: h, commits: m, .. }) if (a, b, c, d) == (v, l, h, m));
+             Statement::Left { view: v, low: l, checkpoint: h, commits: m, .. }) if (a, b, c, d) == (v, l, h, m))
+        };
         let signed = self.left.range((about, NodeId(0))..=(about, NodeId(u32::MAX)));
         let count = signed.filter(|(_, claim)| same(&claim.statement)).count();
         if left.view == self.view

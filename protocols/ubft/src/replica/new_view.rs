@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use synod_crypto::Hash;
-use synod_machine::{Turn, planted};
+use synod_machine::Turn;
 use synod_quorum::NodeId;
 use synod_wire::List;
 
@@ -32,7 +32,8 @@ impl Consensus {
     }
 
     pub(super) fn on_left_share(&mut self, about: u8, view: View, claim: Share, turn: &mut Turn<'_, Self>) {
-        let is_older = |last: &Share| matches!(last.statement, Statement::Left { view: last, .. } if last < view);
+        let is_older =
+            |last: &Share| matches!(last.statement, Statement::Left { view: last, .. } if last < view);
         if self.left.get(&(about, claim.signer)).is_none_or(is_older) {
             self.left.insert((about, claim.signer), claim);
             self.show_view(turn);
@@ -46,11 +47,16 @@ impl Consensus {
         for about in self.config.roster.all().iter().filter_map(|id| id.member()) {
             let mut by_statement: BTreeMap<(Slot, Hash, Hash), Vec<_>> = BTreeMap::new();
             for ((_, signer), claim) in self.left.range((about, NodeId(0))..=(about, NodeId(u32::MAX))) {
-                let Statement::Left { view, low, checkpoint, commits, .. } = claim.statement else { continue };
+                let Statement::Left { view, low, checkpoint, commits, .. } = claim.statement else {
+                    continue;
+                };
                 if view == self.view
                     && let Some(member) = signer.member()
                 {
-                    by_statement.entry((low, checkpoint, commits)).or_default().push((member, claim.signature));
+                    by_statement
+                        .entry((low, checkpoint, commits))
+                        .or_default()
+                        .push((member, claim.signature));
                 }
             }
             let Some((key, mut signed)) = by_statement.into_iter().find(|(_, signed)| signed.len() >= need)
@@ -83,7 +89,7 @@ impl Consensus {
         }
         let (found, missing) = self.certificates();
         let need = usize::try_from(self.one_correct()).unwrap_or(usize::MAX);
-        if found.len() < need && !planted!(V4) {
+        if found.len() < need {
             missing.into_iter().for_each(|about| self.want_left(about, turn));
             return;
         }

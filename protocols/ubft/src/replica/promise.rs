@@ -30,7 +30,6 @@ impl Consensus {
         }
         work.ballot.propose(view, digest);
         (work.k, work.since) = (k, Some(now));
-        work.first = work.first.or(Some(now));
         (work.is_unanimous, work.is_scored) = (false, false);
         if is_must {
             // f + 1 replicas show that it was certified: nobody need have heard it (E30).
@@ -51,7 +50,9 @@ impl Consensus {
     pub(super) fn judge(&mut self, slot: Slot, turn: &mut Turn<'_, Self>) {
         let (view, is_own) = (self.view, self.leader() == self.me());
         let Some(work) = self.works.get_mut(&slot) else { return };
-        let Some((_, digest)) = work.ballot.proposed().filter(|(proposed, _)| *proposed == view) else { return };
+        let Some((_, digest)) = work.ballot.proposed().filter(|(proposed, _)| *proposed == view) else {
+            return;
+        };
         if work.judged == Some(view) || work.endorsed == Some((view, digest)) {
             return;
         }
@@ -82,12 +83,14 @@ impl Consensus {
         let is_slow = self.mode.is_slow;
         let is_far = slot.0 >= self.next.0.saturating_add(u64::from(self.config.parameters.window));
         let Some(work) = self.works.get_mut(&slot) else { return };
-        let Some((_, digest)) = work.ballot.proposed().filter(|(proposed, _)| *proposed == view) else { return };
+        let Some((_, digest)) = work.ballot.proposed().filter(|(proposed, _)| *proposed == view) else {
+            return;
+        };
         if !is_open || work.endorsed != Some((view, digest)) {
             return;
         }
         let mut must_sign = is_slow || work.slow == Some(view);
-        if !is_sealing || synod_machine::planted!(V2) {
+        if !is_sealing {
             match work.ballot.stand(view, digest, leader == me) {
                 Some(Stand::Promise) if leader != me => {
                     turn.applied(Rule::A2WillCertify);
@@ -120,7 +123,13 @@ impl Consensus {
         }
     }
 
-    fn promised(&mut self, from: NodeId, view: View, slot: Slot, turn: &mut Turn<'_, Self>) -> Option<&mut Work> {
+    fn promised(
+        &mut self,
+        from: NodeId,
+        view: View,
+        slot: Slot,
+        turn: &mut Turn<'_, Self>,
+    ) -> Option<&mut Work> {
         if view.0 >= NUMBER_END || slot.0 >= NUMBER_END {
             turn.blame(from, Fault::Malformed);
             return None;
@@ -128,7 +137,13 @@ impl Consensus {
         self.work(slot)
     }
 
-    pub(super) fn on_will_certify(&mut self, from: NodeId, view: View, slot: Slot, turn: &mut Turn<'_, Self>) {
+    pub(super) fn on_will_certify(
+        &mut self,
+        from: NodeId,
+        view: View,
+        slot: Slot,
+        turn: &mut Turn<'_, Self>,
+    ) {
         let Some(work) = self.promised(from, view, slot, turn) else { return };
         work.ballot.will_certify(from, view);
         self.consider(slot, turn);

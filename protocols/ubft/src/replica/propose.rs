@@ -11,7 +11,7 @@ use crate::stream::Stream;
 use crate::trace::Rule;
 
 impl Consensus {
-    /// The slot that this replica may propose for now: it leads, shows what it must propose, is not leaving, and nothing it said waits.
+    /// The slot that this replica may propose: it leads, shows what it must propose, is not leaving, and nothing it said waits.
     fn next_slot(&self) -> Option<Slot> {
         let leads = self.leader() == self.me() && self.own.view == self.view && self.sealing.is_none();
         let own = self.stream(self.me())?;

@@ -5,7 +5,7 @@
 //! in it (E13). It ends: n WILL_CERTIFY mean f + 1 correct replicas that sign, at any time and in any view.
 
 use synod_crypto::Hash;
-use synod_machine::{Turn, planted};
+use synod_machine::Turn;
 
 use super::consensus::Consensus;
 use super::words::{Told, Want};
@@ -80,14 +80,15 @@ impl Consensus {
         let slots: Vec<Slot> = self.works.range(self.own.low..).map(|(slot, _)| *slot).collect();
         slots.into_iter().for_each(|slot| self.try_commit(slot, turn));
         self.certify_promised(turn);
-        let has_share =
-            |(slot, _): &(Slot, Hash)| self.works.get(slot).is_none_or(|work| work.ballot.has_share(me, view));
+        let has_share = |(slot, _): &(Slot, Hash)| {
+            self.works.get(slot).is_none_or(|work| work.ballot.has_share(me, view))
+        };
         let is_signed = self.promises().iter().all(has_share);
         let is_honoured = self.unhonoured().next().is_none();
         if !is_shown || !self.is_said() {
             return;
         }
-        if !(is_signed || planted!(V1)) || !(is_honoured || planted!(U9)) {
+        if !is_signed || !is_honoured {
             return;
         }
         turn.applied(Rule::A3Seal);
@@ -96,7 +97,8 @@ impl Consensus {
         self.own.view = to;
         self.own.is_shown = false;
         self.own.next_prepare = None;
-        self.left.retain(|_, claim| matches!(claim.statement, crate::Statement::Left { view, .. } if view >= to));
+        self.left
+            .retain(|_, claim| matches!(claim.statement, crate::Statement::Left { view, .. } if view >= to));
         self.say(&Body::SealView(to), turn);
         self.suspicion.enter(turn.now());
         turn.output(Told::View(to));

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use synod_crypto::{Hash, Verified};
-use synod_machine::{Event, Turn, planted};
+use synod_machine::{Event, Turn};
 use synod_quorum::NodeId;
 use synod_wire::{Bytes, List};
 
@@ -101,7 +101,8 @@ impl Consensus {
         let frame_max = reference_max(&self.config);
         let Some(lane) = self.lanes.get_mut(&of) else { return };
         let k = lane.stream.next_k();
-        let is_wanted = |stage: &Stage| matches!(stage, Stage::Wanting { digest: wanted, .. } if *wanted == digest);
+        let is_wanted =
+            |stage: &Stage| matches!(stage, Stage::Wanting { digest: wanted, .. } if *wanted == digest);
         if !lane.waiting.get(&k).is_some_and(is_wanted) {
             return;
         }
@@ -131,10 +132,6 @@ impl Consensus {
                 }
                 Some(Stage::Wanting { .. } | Stage::Bad) => return self.halt(of, turn),
                 Some(Stage::Checking) => return,
-                None if planted!(U11) && lane.has_gap() => {
-                    lane.stream.skip();
-                    continue;
-                }
                 None => break,
             }
             let Some(Stage::Ready(message)) = lane.waiting.remove(&k) else { return };
@@ -173,11 +170,10 @@ impl Consensus {
 
     /// Alg. 4, lines 1 and 2: the state of a stream is signed, for its broadcaster.
     fn summarize(&mut self, of: NodeId, k: u64, turn: &mut Turn<'_, Self>) {
-        let (is_own, view) = (of == self.me(), self.view);
+        let is_own = of == self.me();
         let Some((lane, about)) = self.lanes.get(&of).zip(of.member()) else { return };
         let state = lane.stream.state();
-        // A share that had anything of this replica in it would match no other (E22).
-        let digest = if planted!(V6) { Hash::of_value("planted", &view) } else { state.digest() };
+        let digest = state.digest();
         if is_own && k > self.own.summarized {
             self.own.states.insert(k, state);
         }
@@ -188,20 +184,24 @@ impl Consensus {
     /// Lines 4 to 9: f + 1 equal shares of the own stream.
     pub(super) fn on_summary_share(&mut self, k: u64, claim: Share, turn: &mut Turn<'_, Self>) {
         let need = usize::try_from(self.one_correct()).unwrap_or(usize::MAX);
-        let (Some(state), Some(about)) = (self.own.states.get(&k).cloned(), self.me().member()) else { return };
+        let (Some(state), Some(about)) = (self.own.states.get(&k).cloned(), self.me().member()) else {
+            return;
+        };
         let digest = state.digest();
         let shares = self.summaries.entry(k).or_default();
         shares.insert(claim.signer, claim);
-        let is_of = |claim: &Share| matches!(claim.statement, Statement::Summary { state, .. } if state == digest);
+        let is_of =
+            |claim: &Share| matches!(claim.statement, Statement::Summary { state, .. } if state == digest);
         let equal = shares.iter().filter(|(_, claim)| is_of(claim)).take(need);
-        let signed: Vec<_> =
-            equal.filter_map(|(id, claim)| Some((id.member()?, claim.signature))).collect();
+        let signed: Vec<_> = equal.filter_map(|(id, claim)| Some((id.member()?, claim.signature))).collect();
         let Ok(signed) = List::try_from(signed) else { return };
         if signed.len() < need {
             return;
         }
-        let summary =
-            Summary { certificate: Certificate { subject: Summarized { about, k, state: digest }, signed }, state };
+        let summary = Summary {
+            certificate: Certificate { subject: Summarized { about, k, state: digest }, signed },
+            state,
+        };
         turn.applied(Rule::A4Summary);
         self.own.summarized = k;
         self.own.states.retain(|later, _| *later > k);
@@ -233,10 +233,8 @@ impl Consensus {
             return;
         }
         let was_asked = self.fetches.is_wanted(Want::Summary { about });
-        if from == node(about) {
-            if lane.summary.as_ref().is_none_or(|last| last.certificate.subject.k < k) {
-                lane.summary = Some(summary.clone());
-            }
+        if from == node(about) && lane.summary.as_ref().is_none_or(|last| last.certificate.subject.k < k) {
+            lane.summary = Some(summary.clone());
         }
         if was_asked && k >= lane.stream.next_k() && !lane.is_restoring {
             lane.is_restoring = true;

@@ -70,9 +70,13 @@ impl Consensus {
 
     /// The oldest thing that waits for the leader.
     fn oldest(&self) -> Option<Time> {
+        // Of an older view nobody owes anything: what its clients wait for is said to the new leader.
         let open = self.works.range(self.next.max(self.low.low)..);
-        let undecided = open.filter(|(_, work)| work.ballot.decided().is_none());
-        let first = undecided.filter_map(|(_, work)| work.first).min();
+        let undecided = open.filter(|(_, work)| {
+            work.ballot.decided().is_none()
+                && work.ballot.proposed().is_some_and(|(view, _)| view == self.view)
+        });
+        let first = undecided.filter_map(|(_, work)| work.since).min();
         let is_ending = self.low.end.is_some_and(|end| self.next < end);
         let ending = self.suspicion.ending.filter(|_| is_ending);
         [first, self.suspicion.pressing, ending].into_iter().flatten().min()
@@ -144,7 +148,8 @@ impl Consensus {
             })
             .take(RESHARE_MAX)
             .collect();
-        if let Some((checkpoint, claim)) = self.checkpoints.get(&me).filter(|(own, _)| own.low > self.low.low) {
+        if let Some((checkpoint, claim)) = self.checkpoints.get(&me).filter(|(own, _)| own.low > self.low.low)
+        {
             words.push(Word::CertifyCheckpoint { checkpoint: *checkpoint, signature: claim.signature });
         }
         for word in words {
@@ -158,7 +163,9 @@ impl Consensus {
             }
             let is_shown = self.lanes.get(&leader).is_some_and(|lane| lane.stream.may_propose(&self.config));
             let is_of_view = |word: &&Word| matches!(word, Word::CertifyLeft { view: of, .. } if *of == view);
-            if let Some(word) = lane.left_share.as_ref().filter(is_of_view).filter(|_| !is_shown && leader != me) {
+            if let Some(word) =
+                lane.left_share.as_ref().filter(is_of_view).filter(|_| !is_shown && leader != me)
+            {
                 turn.send(leader, word.clone());
             }
         }

@@ -29,8 +29,6 @@ pub(super) struct Work {
     pub(super) k: u64,
     /// Since when the newest proposal is here.
     pub(super) since: Option<Time>,
-    /// Since when the first one is.
-    pub(super) first: Option<Time>,
     /// The view whose proposal the user was asked about.
     pub(super) judged: Option<View>,
     pub(super) endorsed: Option<(View, Hash)>,
@@ -51,7 +49,6 @@ impl Work {
             ballot: Ballot::new(slot),
             k: 0,
             since: None,
-            first: None,
             judged: None,
             endorsed: None,
             slow: None,

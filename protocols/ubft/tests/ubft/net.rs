@@ -7,8 +7,8 @@ use synod_crypto::Keys;
 use synod_machine::register::{RegisterOp, RegisterReply};
 use synod_machine::testing::pick;
 use synod_machine::{
-    Bounded, Condition, Effect, Event, Job as _, Log, Machine, Message as _, QueueSpec, Recover as _, Rng, Span,
-    Time, To, Turn, Wall,
+    Bounded, Condition, Effect, Event, Job as _, Log, Machine, Message as _, QueueSpec, Recover as _, Rng,
+    Span, Time, To, Turn, Wall,
 };
 use synod_quorum::NodeId;
 use synod_service::memory::{Boot, MemoryConfig, MemoryNode, MemoryWord};
@@ -155,7 +155,12 @@ impl<M: Machine<Message: Clone> + Bounded> Net<M> {
         let Some(machine) = self.machines.get_mut(&id) else { return };
         machine.step(event, &mut Turn::new(now, Wall(now.0 / 1_000_000), &mut rng, &mut effects));
         machine.invariants();
-        assert!(machine.bytes() <= machine.bytes_max(), "U-S5: {} of {}", machine.bytes(), machine.bytes_max());
+        assert!(
+            machine.bytes() <= machine.bytes_max(),
+            "U-S5: {} of {}",
+            machine.bytes(),
+            machine.bytes_max()
+        );
         for effect in effects {
             self.act(id, effect);
         }
@@ -200,7 +205,11 @@ impl<M: Machine<Message: Clone> + Bounded> Net<M> {
         *self.sent.entry(queue).or_default() += 1;
         let spec = self.specs[usize::from(queue)];
         let bytes = message.encode();
-        assert!(bytes.len() <= usize::try_from(spec.frame_max).expect("small"), "{} B in queue {queue}", bytes.len());
+        assert!(
+            bytes.len() <= usize::try_from(spec.frame_max).expect("small"),
+            "{} B in queue {queue}",
+            bytes.len()
+        );
         let limits = Limits { frame_max: spec.frame_max };
         let message = M::Message::decode(bytes, &limits).expect("what is said is read");
         self.seen.push(Seen::Sent { from, message: message.clone() });

@@ -144,7 +144,9 @@ fn whoever_went_on_can_still_give_the_share_that_this_replica_needs_to_leave() {
     // Of other views the newest alone is kept.
     ballot.share(&share(OTHER, View(5), 7, digest(2)), V0);
     ballot.share(&share(OTHER, View(4), 7, digest(2)), V0);
-    assert!(ballot.has_share(OTHER, View(5)) && !ballot.has_share(OTHER, V3) && !ballot.has_share(OTHER, View(4)));
+    assert!(
+        ballot.has_share(OTHER, View(5)) && !ballot.has_share(OTHER, V3) && !ballot.has_share(OTHER, View(4))
+    );
 }
 
 #[test]

@@ -198,6 +198,11 @@ fn t32_a_leader_that_censors_is_replaced_within_the_wait() {
             count.set(count.get() + 1);
             return (count.get() <= 4).then(|| word.clone());
         }
+        // Nor does it say them signed.
+        if matches!(word, Word::Ctb { broadcaster: 0, word: ctb::Message::Signed { .. } }) && count.get() > 4
+        {
+            return None;
+        }
         Some(word.clone())
     };
     group.lie(0, Box::new(lie));
