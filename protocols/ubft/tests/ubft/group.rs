@@ -236,15 +236,13 @@ impl Group {
             Word::Summary(summary) => self.is_signed(&summary.certificate),
             Word::Checkpoint(certificate) => self.is_signed(certificate),
             Word::Ctb { broadcaster, word: ctb::Message::Lock { k, body } }
-                if u32::from(*broadcaster) == from.0 =>
+                if u32::from(*broadcaster) == from.0 && *k > promises.last_k =>
             {
-                if *k > promises.last_k {
-                    promises.last_k = *k;
-                    let body = body.bytes().clone();
-                    let limits = Limits { frame_max: 1 << 20 };
-                    let body = Body::decode(body, &limits).expect("a correct replica says what can be read");
-                    self.streamed(from, &body);
-                }
+                promises.last_k = *k;
+                let body = body.bytes().clone();
+                let limits = Limits { frame_max: 1 << 20 };
+                let body = Body::decode(body, &limits).expect("a correct replica says what can be read");
+                self.streamed(from, &body);
             }
             _ => {}
         }
