@@ -165,6 +165,12 @@ impl<T> Judged<T> {
         &self.certificate
     }
 
+    /// The certificate, by value.
+    #[must_use]
+    pub fn into_certificate(self) -> Certificate<T> {
+        self.certificate
+    }
+
     /// What it proves.
     #[must_use]
     pub const fn subject(&self) -> &T {

@@ -16,6 +16,10 @@ pub const BODY_EXTRA: u32 = 64;
 pub const BODY_MAX: usize = 64 << 10;
 /// Sequence numbers, views, slots and stamps lie below, so that adding to one cannot overflow.
 pub const NUMBER_END: u64 = 1 << 62;
+/// A leader is suspected after so long at the latest.
+pub const SUSPECT_MAX: Span = Span::secs(10);
+/// Replicas at most: each has a queue of its own for what is locked of its messages.
+pub const MEMBERS_MAX: u32 = 63;
 /// Memory nodes at most.
 pub const MEMORY_MAX: usize = 32;
 
@@ -38,6 +42,10 @@ pub struct Parameters {
     pub echo_raw_max: u32,
     /// How long the fast path may take before the slow one is begun.
     pub fast: Span,
+    /// How long a follower may take to say that it heard a request, before its client is asked to sign it.
+    pub echo: Span,
+    /// How long a leader may take before it is suspected; doubles up to [`SUSPECT_MAX`].
+    pub suspect: Span,
 }
 
 impl Default for Parameters {
@@ -51,6 +59,8 @@ impl Default for Parameters {
             request_max: 256 << 10,
             echo_raw_max: 512,
             fast: Span::millis(2),
+            echo: Span::millis(1),
+            suspect: Span::millis(50),
         }
     }
 }
@@ -87,7 +97,7 @@ pub struct Config {
 /// A configuration that cannot work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsound {
-    /// Replicas are not 2f + 1 with f of one at least, or this is none of them.
+    /// Replicas are not 2f + 1 with f of one at least, more than [`MEMBERS_MAX`], or this is none of them.
     Replicas,
     /// Memory nodes are not 2f_m + 1, too many, named twice or like replicas.
     Memory,
@@ -99,7 +109,7 @@ pub enum Unsound {
     Window,
     /// No request in a batch, more than [`crate::batch::REQUESTS_MAX`], or operations longer than their places.
     Batch,
-    /// A wait of no length.
+    /// A wait of no length, or one of the fast path that is longer than a fifth of the one for the leader.
     Wait,
 }
 
@@ -112,7 +122,7 @@ impl Config {
         let n = self.roster.size();
         let is_odd = |count: u32| !count.is_multiple_of(2);
         let is_here = self.roster.member(self.me).is_some() && self.roster.epoch() == self.epoch;
-        if n < 3 || !is_odd(n) || !is_here {
+        if !(3..=MEMBERS_MAX).contains(&n) || !is_odd(n) || !is_here {
             return Err(Unsound::Replicas);
         }
         let nodes: std::collections::BTreeSet<NodeId> =
@@ -129,6 +139,8 @@ impl Config {
             request_inline_max,
             request_max,
             fast,
+            echo,
+            suspect,
             ..
         } = self.parameters;
         if !tail.is_power_of_two() || !(16..=1 << 16).contains(&tail) {
@@ -148,7 +160,7 @@ impl Config {
         {
             return Err(Unsound::Batch);
         }
-        if fast == Span::ZERO {
+        if fast == Span::ZERO || echo == Span::ZERO || fast.times(5) > suspect || suspect > SUSPECT_MAX {
             return Err(Unsound::Wait);
         }
         Quorums::new(Model::Majority, n).map_err(|_| Unsound::Replicas)

@@ -103,6 +103,43 @@ impl CtBroadcast {
         }
     }
 
+    /// Whether messages of the own wait for a summary.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        match &self.side {
+            Side::Sender(sender) => sender.is_blocked(),
+            Side::Receiver { .. } => false,
+        }
+    }
+
+    /// What a receiver can tell another about message `k`, if it delivered it: that it locked it, and the signed message where it has the
+    /// signature; the body beside it where that is long (4.16).
+    #[must_use]
+    pub fn answer(&mut self, k: u64) -> (Vec<Message>, Option<Bytes>) {
+        let (index, broadcaster) = (self.config.index(k), self.broadcaster.member());
+        let raw_max = usize::try_from(self.config.parameters.echo_raw_max).unwrap_or(0);
+        let slot = self.receiver().and_then(|receiver| receiver.slot(index));
+        let lock = slot.filter(|slot| slot.delivered == k).and_then(|slot| slot.lock.as_mut());
+        let Some((lock, broadcaster)) = lock.filter(|lock| lock.k == k).zip(broadcaster) else {
+            return (Vec::new(), None);
+        };
+        let digest = lock.digest();
+        let raw = (lock.body.len() <= raw_max).then(|| Blob::try_from(lock.body.clone()).ok()).flatten();
+        let told = raw.map_or(Told::Digest(digest), Told::Raw);
+        let short =
+            (lock.body.len() <= SIGNED_BODY_MAX).then(|| Blob::try_from(lock.body.clone()).ok()).flatten();
+        let long = short.is_none().then(|| lock.body.clone());
+        let signed = lock.signature.map(|signature| Message::Signed {
+            broadcaster,
+            k,
+            digest,
+            signature,
+            body: short,
+        });
+        let locked = Message::Locked { broadcaster, k, told };
+        (core::iter::once(locked).chain(signed).collect(), long)
+    }
+
     /// Whether the broadcaster was found to have signed two messages for one number.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
@@ -151,9 +188,10 @@ impl CtBroadcast {
             (Some(mut sending), Input::Broadcast { body, signed }) => sending.broadcast(body, signed, turn),
             (Some(mut sending), Input::Summarized(k)) => sending.summarized(k, turn),
             (Some(sending), Input::Slow(is_slow)) => sending.sender.slow(is_slow),
+            (Some(mut sending), Input::Show(k)) => sending.sign(k, turn),
             (None, Input::Found(body)) => self.on_found(&body, turn),
             (None, Input::Broadcast { body, .. }) => turn.output(Output::Refused(body)),
-            (_, Input::Summarized(_) | Input::Slow(_) | Input::Found(_)) => {}
+            (_, Input::Summarized(_) | Input::Slow(_) | Input::Show(_) | Input::Found(_)) => {}
         }
     }
 

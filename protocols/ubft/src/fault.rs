@@ -11,4 +11,14 @@ synod_machine::faults! {
     BadSignature = 4_204, "bad_signature";
     /// Spoke where it has no say: of a broadcast that it does not take part in.
     NoReceiver = 4_205, "no_receiver";
+    /// A message that may not be there in its stream.
+    InvalidStream = 4_206, "invalid_stream";
+    /// A share that is not its signer's.
+    BadShare = 4_207, "bad_share";
+    /// A certificate that proves nothing.
+    BadCertificate = 4_208, "bad_certificate";
+    /// Content that is not of the digest that was asked for.
+    BadContent = 4_209, "bad_content";
+    /// A result that f + 1 others contradict.
+    WrongReply = 4_210, "wrong_reply";
 }

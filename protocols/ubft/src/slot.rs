@@ -7,9 +7,12 @@
 //! whose streams show the certificate decide it, whatever the own view (E14). *Promises* are kept until the slot is checkpointed, for
 //! they are honoured before a view is left (E12).
 //!
-//! *Bounds.* [`PROMISES_MAX`] promises; of each replica the newest view it promised in, one share and one commitment.
+//! *Shares.* Of each replica the share of the view that this one is in and the newest one are kept: whoever went on to a later view can still
+//! give the share that this replica needs to leave its own (E12).
+//!
+//! *Bounds.* [`PROMISES_MAX`] promises; of each replica the newest view it promised in, two shares and one commitment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use synod_crypto::{Claim, Hash, Signature, Verified};
 use synod_quorum::{NodeId, NodeSet};
@@ -44,8 +47,8 @@ pub struct Ballot {
     /// Of each replica the newest view in which it promised to certify, and to commit.
     will_certify: BTreeMap<NodeId, View>,
     will_commit: BTreeMap<NodeId, View>,
-    /// Checked shares.
-    shares: BTreeMap<NodeId, (View, Hash, Signature)>,
+    /// Checked shares: of each replica at most two.
+    shares: BTreeMap<(NodeId, View), (Hash, Signature)>,
     /// The newest certificate of each stream.
     commits: BTreeMap<NodeId, (View, Hash)>,
     certified: Option<(View, Hash)>,
@@ -163,6 +166,18 @@ impl Ballot {
         all.iter().all(|replica| self.will_commit.get(&replica) == Some(&view)).then_some(digest)
     }
 
+    /// Whether this replica signs, or signed, the proposal of a view, or of a later one.
+    #[must_use]
+    pub fn is_certified(&self, view: View) -> bool {
+        self.certified.is_some_and(|(last, _)| last >= view)
+    }
+
+    /// Whether this replica's certificate of a view was said.
+    #[must_use]
+    pub fn is_committed(&self, view: View) -> bool {
+        self.committed == Some(view)
+    }
+
     /// This replica begins to sign the proposal of a view; false if it did.
     pub fn certify(&mut self, view: View, digest: Hash) -> bool {
         let is_new = self.certified.is_none_or(|(last, _)| last < view);
@@ -172,30 +187,61 @@ impl Ballot {
         is_new
     }
 
-    /// A checked share; the newest view of a replica counts.
-    pub fn share(&mut self, claim: &Verified<Claim<Statement>>) {
+    /// A checked share, while this replica is in the view `own`; of another view the newest one is kept.
+    pub fn share(&mut self, claim: &Verified<Claim<Statement>>, own: View) {
         let Statement::Certify { view, slot, digest, .. } = claim.statement else { return };
-        let is_newer = |(last, _, _): &(View, Hash, Signature)| *last < view;
-        if slot == self.slot && self.shares.get(&claim.signer).is_none_or(is_newer) {
-            self.shares.insert(claim.signer, (view, digest, claim.signature));
+        let of_signer = (claim.signer, View(0))..=(claim.signer, View(u64::MAX));
+        let kept = self.shares.range(of_signer).map(|(key, _)| *key).filter(|(_, last)| *last != own);
+        let kept: Vec<(NodeId, View)> = kept.collect();
+        if slot != self.slot || (view != own && kept.iter().any(|(_, last)| *last >= view)) {
+            return;
         }
+        for key in kept.iter().filter(|_| view != own) {
+            self.shares.remove(key);
+        }
+        self.shares.insert((claim.signer, view), (digest, claim.signature));
+    }
+
+    /// Whether a replica's share of a view is here.
+    #[must_use]
+    pub fn has_share(&self, of: NodeId, view: View) -> bool {
+        self.shares.contains_key(&(of, view))
+    }
+
+    /// This replica's own share of a view: the digest and the signature.
+    #[must_use]
+    pub fn own_share(&self, me: NodeId, view: View) -> Option<(Hash, Signature)> {
+        self.shares.get(&(me, view)).copied()
+    }
+
+    /// Batches that this or another replica is bound to.
+    #[must_use]
+    pub fn bound(&self) -> BTreeSet<Hash> {
+        let promised = self.promised.iter().chain(&self.proposed).chain(&self.certified);
+        let commits = self.commits.values();
+        promised.chain(commits).map(|(_, digest)| *digest).chain(self.decided).collect()
+    }
+
+    /// Bytes beside the ballot itself.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let promises = (self.will_certify.len() + self.will_commit.len()) * 32;
+        (promises + self.shares.len() * 128 + self.commits.len() * 64 + self.promised.len() * 48) as u64
     }
 
     /// The certificate of a view's proposal, once so many signed it, this replica among them (Alg. 2, line 34; E31).
     #[must_use]
     pub fn certificate(&self, me: NodeId, view: View, need: u32) -> Option<Certificate<Certified>> {
-        let (own, digest, _) = self.shares.get(&me)?;
-        if *own != view {
-            return None;
-        }
-        let is_of = |share: &(View, Hash, Signature)| (share.0, share.1) == (view, *digest);
-        let mut signed: Vec<(u8, Signature)> = self
+        let (digest, own) = self.shares.get(&(me, view))?;
+        let of_others = self
             .shares
             .iter()
-            .filter(|(replica, share)| **replica != me && is_of(share))
+            .filter(|((replica, of), share)| *replica != me && *of == view && share.0 == *digest);
+        let mut signed: Vec<(u8, Signature)> = of_others
             .take(usize::try_from(need.saturating_sub(1)).unwrap_or(0))
-            .chain(self.shares.get_key_value(&me))
-            .filter_map(|(replica, (_, _, signature))| Some((replica.member()?, *signature)))
+            .map(|((replica, _), (_, signature))| (*replica, *signature))
+            .chain([(me, *own)])
+            .filter_map(|(replica, signature)| Some((replica.member()?, signature)))
             .collect();
         signed.sort_unstable_by_key(|(member, _)| *member);
         let is_enough = u32::try_from(signed.len()) == Ok(need);

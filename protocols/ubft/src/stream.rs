@@ -48,6 +48,24 @@ pub enum Checked {
     },
 }
 
+impl Checked {
+    /// Bytes that it holds, about.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let rest = match self {
+            Self::Prepare { batch, .. } => batch.size_hint() + 64 * batch.requests.len(),
+            Self::NewView { left, .. } => left
+                .iter()
+                .map(|left| left.subject().commits.len() * 56 + left.certificate().signed.len() * 72)
+                .sum(),
+            Self::Commit(certificate) => certificate.certificate().signed.len() * 72,
+            Self::Checkpoint(certificate) => certificate.certificate().signed.len() * 72,
+            Self::SealView(_) => 0,
+        };
+        (size_of::<Self>() + rest) as u64
+    }
+}
+
 /// Why a message may not be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Invalid {
@@ -201,6 +219,23 @@ impl Stream {
     #[must_use]
     pub fn must(&self, slot: Slot) -> Option<Hash> {
         self.must.get(&slot).copied()
+    }
+
+    /// What it proposed in its view.
+    pub fn prepares(&self) -> impl Iterator<Item = (Slot, Hash)> {
+        self.prepared.iter().map(|(slot, digest)| (*slot, *digest))
+    }
+
+    /// The last slot whose batch it may not choose.
+    #[must_use]
+    pub fn last_must(&self) -> Option<Slot> {
+        self.must.last_key_value().map(|(slot, _)| *slot)
+    }
+
+    /// Bytes beside the stream itself.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        ((self.prepared.len() + self.must.len()) * 64 + self.commits.len() * 80) as u64
     }
 
     /// What it is committed to.

@@ -56,6 +56,10 @@ impl Sender {
         WAITING_MAX.saturating_sub(self.waiting.len())
     }
 
+    pub(super) fn is_blocked(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         let waiting: usize = self.waiting.iter().map(|(body, _)| body.len()).sum();
         let kept: usize = self.kept.iter().map(|kept| kept.body.len() + size_of::<Kept>()).sum();
@@ -138,7 +142,7 @@ impl Sending<'_> {
         turn.output(Output::Delivered { k, body });
     }
 
-    fn sign(&mut self, k: u64, turn: &mut Turn<'_, CtBroadcast>) {
+    pub(super) fn sign(&mut self, k: u64, turn: &mut Turn<'_, CtBroadcast>) {
         let (scope, signer) = (self.config.scope(), self.config.me.member());
         let Some((kept, signer)) = self.sender.kept(k).filter(|kept| !kept.is_signing).zip(signer) else {
             return;

@@ -29,6 +29,8 @@ pub enum Input {
     Summarized(u64),
     /// Whether every message is signed at once.
     Slow(bool),
+    /// Message `k` is signed, for somebody may miss it.
+    Show(u64),
     /// A body that was missing.
     Found(Bytes),
 }

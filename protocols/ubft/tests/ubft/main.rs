@@ -1,9 +1,18 @@
 //! uBFT in its own crate: a few replicas and memory nodes under drawn schedules.
 
 mod ctb;
+mod fast;
 mod formats;
+mod gaps;
+mod golden;
+mod group;
 mod liars;
+mod lies;
+mod net;
 mod registers;
+mod service;
 mod slot;
 mod stream;
+mod town;
+mod views;
 mod world;

@@ -103,12 +103,12 @@ fn a_replica_that_promised_often_signs_and_a_leader_forgets_its_oldest_promise()
 #[test]
 fn a_certificate_has_f_plus_one_shares_of_one_proposal_and_the_own_is_among_them() {
     let mut ballot = proposed(V0);
-    ballot.share(&share(OTHER, V0, 7, digest(1)));
-    ballot.share(&share(LEADER, V0, 7, digest(1)));
+    ballot.share(&share(OTHER, V0, 7, digest(1)), V0);
+    ballot.share(&share(LEADER, V0, 7, digest(1)), V0);
     assert_eq!(ballot.certificate(ME, V0, 2), None, "not without the own one");
-    ballot.share(&share(ME, V0, 8, digest(1)));
+    ballot.share(&share(ME, V0, 8, digest(1)), V0);
     assert_eq!(ballot.certificate(ME, V0, 2), None, "of another slot");
-    ballot.share(&share(ME, V0, 7, digest(1)));
+    ballot.share(&share(ME, V0, 7, digest(1)), V0);
     let certificate = ballot.certificate(ME, V0, 2).expect("two signed");
     let signers: Vec<u8> = certificate.signed.iter().map(|(member, _)| *member).collect();
     assert_eq!(signers, [0, 1]);
@@ -122,15 +122,31 @@ fn a_certificate_has_f_plus_one_shares_of_one_proposal_and_the_own_is_among_them
 #[test]
 fn shares_of_another_proposal_or_an_older_view_do_not_mix() {
     let mut ballot = proposed(V3);
-    ballot.share(&share(ME, V3, 7, digest(1)));
-    ballot.share(&share(OTHER, V3, 7, digest(2)));
-    ballot.share(&share(LEADER, V0, 7, digest(1)));
+    ballot.share(&share(ME, V3, 7, digest(1)), V3);
+    ballot.share(&share(OTHER, V3, 7, digest(2)), V3);
+    ballot.share(&share(LEADER, V0, 7, digest(1)), V3);
     assert_eq!(ballot.certificate(ME, V3, 2), None);
-    // A replica's newest share counts, and an older one comes too late.
-    ballot.share(&share(LEADER, V3, 7, digest(1)));
-    ballot.share(&share(LEADER, V0, 7, digest(1)));
+    // The share of the view that this replica is in counts, and an older one beside it changes nothing.
+    ballot.share(&share(LEADER, V3, 7, digest(1)), V3);
+    ballot.share(&share(LEADER, V0, 7, digest(1)), V3);
     assert!(ballot.certificate(ME, V3, 2).is_some());
     assert!(ballot.commit(V3) && !ballot.commit(V3) && !ballot.commit(V0));
+}
+
+#[test]
+fn whoever_went_on_can_still_give_the_share_that_this_replica_needs_to_leave() {
+    let mut ballot = proposed(V0);
+    ballot.share(&share(ME, V0, 7, digest(1)), V0);
+    ballot.share(&share(OTHER, V3, 7, digest(2)), V0);
+    ballot.share(&share(OTHER, V0, 7, digest(1)), V0);
+    assert!(ballot.has_share(OTHER, V0) && ballot.has_share(OTHER, V3));
+    assert!(ballot.certificate(ME, V0, 2).is_some());
+    // Of other views the newest alone is kept.
+    ballot.share(&share(OTHER, View(5), 7, digest(2)), V0);
+    ballot.share(&share(OTHER, View(4), 7, digest(2)), V0);
+    assert!(
+        ballot.has_share(OTHER, View(5)) && !ballot.has_share(OTHER, V3) && !ballot.has_share(OTHER, View(4))
+    );
 }
 
 #[test]

@@ -1,0 +1,39 @@
+//! A replica: consensus of its epoch, and around it what requests are: sessions, who heard what, execution, replies.
+//!
+//! *Protocol.* A client sends its request to all. A follower says to the leader that it heard it; one that all heard, or that its client
+//! signed, is proposed, as many together as wait. A replica vouches for a batch if it heard each request itself, or its client signed it,
+//! or it is certain to do nothing. Batches are executed in the order of slots; each request once. f + 1 equal results are believed.
+//!
+//! *The seam.* [`Consensus`] agrees on batches of one epoch and knows no requests, sessions or clients; everything else here knows no
+//! stream, view change or certificate. Two people can work on the two.
+//!
+//! *What is not built, and refused.* Epochs: a replica that was started again is in none ([`Output::Ready`] says so), keeps silent and
+//! counts as failed. Snapshots: one that is further behind than its peers' archives says [`Output::Stranded`]. Operations above
+//! `request_inline_max` are not taken. `merge_promises` is no setting.
+//!
+//! *Bounds.* [`Replica::bytes_max`](Bounded).
+
+mod admit;
+mod certify;
+mod checkpoint;
+mod commit;
+mod consensus;
+mod execute;
+mod fetch;
+mod job;
+mod new_view;
+mod promise;
+mod propose;
+mod seal;
+mod state;
+mod summary;
+mod suspect;
+mod transfer;
+mod words;
+mod work;
+
+pub use consensus::Consensus;
+pub use fetch::WANTS_MAX;
+pub use job::{Finished, Task};
+pub use state::{ClientFor, Done, Incarnation, Input, Job, Output, Replica, ReplicaConfig, Requested, Timer};
+pub use words::{Alarm, Ask, PIECE_MAX, Summary, Told, WORD_QUEUES, Want, Word};

@@ -1,0 +1,517 @@
+//! Requests on their way to a slot (specification, 4.8): who heard what, what may be proposed, and what this replica vouches for.
+
+use std::collections::BTreeMap;
+
+use synod_crypto::{Claim, Hash, PublicKey, Signature, Verified};
+use synod_machine::{Time, Turn};
+use synod_quorum::NodeId;
+use synod_wire::{Bytes, Limits, List, Wire as _};
+
+use super::state::{ClientFor, Job, Replica, Timer};
+use super::words::Ask;
+use crate::batch::{Auth, Batch, Op, Request, Slot, View};
+use crate::config::NUMBER_END;
+use crate::fault::Fault;
+use crate::message::{ClientStatement, Message, Registration, Replied, SYSTEM};
+use crate::sessions::Fate;
+use crate::trace::Rule;
+
+/// A proposal's time and the own clock differ at most by so much.
+const SKEW_MS: u64 = 500;
+/// Registrations that wait at most.
+const REGISTERING_MAX: usize = 64;
+
+/// A request that was heard, or of which somebody says that it heard it.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// The operation, and its digest.
+    op: Option<(Bytes, Hash)>,
+    /// The client sent it to this replica.
+    is_heard: bool,
+    signature: Option<Signature>,
+    /// Since when its signature is here.
+    signed: Option<Time>,
+    heard: Option<Time>,
+    /// What followers say they heard.
+    echoes: BTreeMap<NodeId, Hash>,
+    /// The view in which it was said to the leader, or proposed.
+    said: Option<View>,
+    was_asked: bool,
+    guest: Option<NodeId>,
+}
+
+impl Pending {
+    pub(super) fn bytes(&self) -> u64 {
+        let op = self.op.as_ref().map_or(0, |(op, _)| op.len());
+        (op + self.echoes.len() * 48 + size_of::<Self>()) as u64
+    }
+}
+
+/// A client that asks for a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Registering {
+    signature: Signature,
+    pub(super) guest: NodeId,
+    since: Time,
+    said: Option<View>,
+}
+
+/// A proposal that this replica is asked to vouch for.
+#[derive(Debug)]
+pub(super) struct Judging {
+    view: View,
+    digest: Hash,
+    batch: Batch,
+    /// Requests whose signature is good, or is being checked.
+    good: Vec<bool>,
+    asked: Vec<bool>,
+}
+
+impl Judging {
+    pub(super) fn bytes(&self) -> u64 {
+        (batch_bytes(&self.batch) + self.good.len() * 2 + size_of::<Self>()) as u64
+    }
+}
+
+/// Bytes of a batch, about.
+pub(super) fn batch_bytes(batch: &Batch) -> usize {
+    batch.size_hint() + 64 * batch.requests.len() + 64
+}
+
+fn inline(request: &Request) -> Option<&Bytes> {
+    match &request.op {
+        Op::Inline(op) => Some(op.bytes()),
+        Op::Ref { .. } => None,
+    }
+}
+
+impl Replica {
+    fn check_client(
+        &self,
+        what: ClientFor,
+        op: Bytes,
+        (statement, key, signature): (ClientStatement, PublicKey, Signature),
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let claim = statement.claim(self.config.cluster, key, signature);
+        turn.compute(Job::Client { what, op, claim });
+    }
+
+    /// A client's request, on the link of its session; or one that it signed, from anybody.
+    pub(super) fn on_request(
+        &mut self,
+        from: NodeId,
+        (session, id): (u64, u64),
+        op: Bytes,
+        signature: Option<Signature>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let inline_max = usize::try_from(self.config.parameters.request_inline_max).unwrap_or(0);
+        if session >= SYSTEM || id >= NUMBER_END || op.len() > inline_max {
+            turn.blame(from, Fault::Malformed);
+            return;
+        }
+        let is_on_link = self.attached.get(&session).is_some_and(|(guest, _)| *guest == from);
+        match self.sessions.fate(session, id, self.executed) {
+            Fate::Fresh => {}
+            Fate::Done(reply) if is_on_link => return self.reply(from, (session, id), reply, true, turn),
+            Fate::Done(_) | Fate::Below | Fate::Beyond | Fate::Gone | Fate::Unknown => return,
+        }
+        if let (Some(signature), Some(key)) = (signature, self.sessions.key(session)) {
+            let statement = ClientStatement::Asked { session, id, op: Hash::of(&op) };
+            self.check_client(ClientFor::Request(from), op.clone(), (statement, key, signature), turn);
+        }
+        if !is_on_link {
+            return;
+        }
+        let (now, digest) = (turn.now(), Hash::of(&op));
+        let pending = self.pending.entry((session, id)).or_default();
+        // The first operation of an id is the one.
+        if pending.is_heard || pending.op.as_ref().is_some_and(|(_, kept)| *kept != digest) {
+            return;
+        }
+        (pending.is_heard, pending.heard, pending.guest) = (true, Some(now), Some(from));
+        pending.op = Some((op, digest));
+        self.say_heard((session, id), turn);
+        self.judge_again(turn);
+        self.expect_echoes(turn);
+    }
+
+    /// A follower tells the leader; a leader looks whether all heard.
+    fn say_heard(&mut self, key: (u64, u64), turn: &mut Turn<'_, Self>) {
+        let (session, id) = key;
+        let Some((view, leader)) = self.consensus().map(|consensus| (consensus.view(), consensus.leader()))
+        else {
+            return;
+        };
+        let me = self.config.me;
+        let Some(pending) = self.pending.get_mut(&key) else { return };
+        let Some((op, digest)) = pending.op.clone() else { return };
+        if leader == me {
+            self.consider_ready(key, view);
+            return;
+        }
+        if pending.said == Some(view) {
+            return;
+        }
+        pending.said = Some(view);
+        if pending.is_heard {
+            turn.applied(Rule::Echo);
+            turn.send(leader, Message::Echo { session, id, op: digest });
+        }
+        if let Some(signature) = pending.signature
+            && let Ok(op) = op.try_into()
+        {
+            turn.send(leader, Message::Forward { session, id, op, signature });
+        }
+    }
+
+    /// Heard by all, or signed: it may be proposed.
+    fn consider_ready(&mut self, key: (u64, u64), view: View) {
+        let followers = self.config.roster.others(self.config.me);
+        let Some(pending) = self.pending.get_mut(&key).filter(|pending| pending.said != Some(view)) else {
+            return;
+        };
+        let Some((_, digest)) = &pending.op else { return };
+        let is_echoed =
+            pending.is_heard && followers.iter().all(|id| pending.echoes.get(&id) == Some(digest));
+        if is_echoed || pending.signature.is_some() {
+            pending.said = Some(view);
+            self.ready.push_back(key);
+        }
+    }
+
+    pub(super) fn on_echo(&mut self, from: NodeId, key: (u64, u64), op: Hash, turn: &mut Turn<'_, Self>) {
+        let (session, id) = key;
+        if !self.config.roster.others(self.config.me).contains(from) || id >= NUMBER_END {
+            turn.blame(from, Fault::NoReceiver);
+            return;
+        }
+        if self.sessions.fate(session, id, self.executed) != Fate::Fresh {
+            return;
+        }
+        self.pending.entry(key).or_default().echoes.insert(from, op);
+        if let Some(view) = self.consensus().filter(|_| self.is_leader()).map(super::Consensus::view) {
+            self.consider_ready(key, view);
+        }
+    }
+
+    fn expect_echoes(&mut self, turn: &mut Turn<'_, Self>) {
+        if self.is_leader() && !self.is_echo_armed {
+            self.is_echo_armed = true;
+            turn.arm(Timer::Echo, self.config.parameters.echo);
+        }
+    }
+
+    /// Requests that not all heard in time: their clients are asked to sign (D2).
+    pub(super) fn on_unheard(&mut self, turn: &mut Turn<'_, Self>) {
+        self.is_echo_armed = false;
+        let (now, wait, is_leader) = (turn.now(), self.config.parameters.echo, self.is_leader());
+        let mut is_any = false;
+        for ((session, id), pending) in &mut self.pending {
+            let waits =
+                is_leader && pending.signature.is_none() && !pending.was_asked && pending.said.is_none();
+            let (Some(heard), Some(guest)) = (pending.heard.filter(|_| waits), pending.guest) else {
+                continue;
+            };
+            if now.since(heard) < wait {
+                is_any = true;
+                continue;
+            }
+            pending.was_asked = true;
+            turn.applied(Rule::NeedSigned);
+            turn.send(guest, Message::NeedSigned { session: *session, id: *id });
+        }
+        if is_any {
+            self.is_echo_armed = true;
+            turn.arm(Timer::Echo, wait);
+        }
+    }
+
+    /// In a new view everything is said to its leader.
+    pub(super) fn echo_again(&mut self, turn: &mut Turn<'_, Self>) {
+        self.ready.clear();
+        self.registering.values_mut().for_each(|registering| registering.said = None);
+        let keys: Vec<(u64, u64)> = self.pending.keys().copied().collect();
+        for key in keys {
+            if let Some(pending) = self.pending.get_mut(&key) {
+                pending.said = None;
+            }
+            self.say_heard(key, turn);
+        }
+        self.expect_echoes(turn);
+    }
+
+    /// A client's key, or its session, on a link.
+    pub(super) fn on_register(
+        &mut self,
+        from: NodeId,
+        registration: Registration,
+        signature: Signature,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let Registration { key, nonce } = registration;
+        if nonce >= NUMBER_END {
+            turn.blame(from, Fault::Malformed);
+            return;
+        }
+        if let Some(session) = self.sessions.find(key, nonce) {
+            turn.send(from, Message::Registered { nonce, session: Some(session) });
+            return;
+        }
+        if self.registering.len() < REGISTERING_MAX {
+            let statement = ClientStatement::Register { nonce };
+            self.check_client(ClientFor::Register(from), Bytes::new(), (statement, key, signature), turn);
+        }
+    }
+
+    pub(super) fn on_attach(
+        &mut self,
+        from: NodeId,
+        (session, sequence): (u64, u64),
+        signature: Signature,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let is_newer = self.attached.get(&session).is_none_or(|(_, last)| *last < sequence);
+        if let (Some(key), Some(replica), true) =
+            (self.sessions.key(session), self.config.me.member(), is_newer)
+        {
+            let statement = ClientStatement::Attach { session, replica, sequence };
+            self.check_client(ClientFor::Attach(from), Bytes::new(), (statement, key, signature), turn);
+        }
+    }
+
+    /// What a client signed is checked.
+    pub(super) fn on_client(
+        &mut self,
+        what: ClientFor,
+        op: Bytes,
+        claim: Result<Verified<Claim<ClientStatement>>, Claim<ClientStatement>>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let Ok(claim) = claim else {
+            match what {
+                ClientFor::Request(from) | ClientFor::Attach(from) | ClientFor::Register(from) => {
+                    turn.blame(from, Fault::BadSignature);
+                }
+                // A leader that proposes what nobody signed is suspected: nobody vouches for it.
+                ClientFor::Batch(..) => {}
+            }
+            return;
+        };
+        match (what, claim.statement) {
+            (ClientFor::Request(_), ClientStatement::Asked { session, id, op: digest }) => {
+                self.on_signed((session, id), (op, digest), claim.signature, turn);
+            }
+            (ClientFor::Attach(from), ClientStatement::Attach { session, sequence, .. }) => {
+                let last = self.attached.get(&session).map_or(0, |(_, last)| *last);
+                if self.sessions.key(session) == Some(claim.key) && sequence > last {
+                    self.attached.insert(session, (from, sequence));
+                }
+            }
+            (ClientFor::Register(guest), ClientStatement::Register { nonce }) => {
+                let (signature, since) = (claim.signature, turn.now());
+                let registering = Registering { signature, guest, since, said: None };
+                self.registering.entry((claim.key, nonce)).or_insert(registering);
+            }
+            (ClientFor::Batch(slot, at), _) => {
+                if let Some(good) = self.judging.get_mut(&slot).and_then(|judging| judging.good.get_mut(at)) {
+                    *good = true;
+                }
+                self.judge_again(turn);
+            }
+            (ClientFor::Request(_) | ClientFor::Attach(_) | ClientFor::Register(_), _) => {}
+        }
+    }
+
+    fn on_signed(
+        &mut self,
+        key: (u64, u64),
+        (op, digest): (Bytes, Hash),
+        signature: Signature,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        if self.sessions.fate(key.0, key.1, self.executed) != Fate::Fresh {
+            return;
+        }
+        let now = turn.now();
+        let is_leader = self.is_leader();
+        let pending = self.pending.entry(key).or_default();
+        if pending.signature.is_some() || pending.op.as_ref().is_some_and(|(_, kept)| *kept != digest) {
+            return;
+        }
+        (pending.signature, pending.signed) = (Some(signature), Some(now));
+        pending.op = Some((op, digest));
+        if !is_leader {
+            pending.said = None;
+        }
+        self.say_heard(key, turn);
+        self.judge_again(turn);
+    }
+
+    /// The oldest thing that a client signed and that waits.
+    pub(super) fn oldest_signed(&self) -> Option<Time> {
+        let requests = self.pending.values().filter_map(|pending| pending.signed);
+        let registrations = self.registering.values().map(|registering| registering.since);
+        requests.chain(registrations).min()
+    }
+
+    /// As many requests as wait, at most a batch, where this replica may propose.
+    pub(super) fn propose(&mut self, turn: &mut Turn<'_, Self>) {
+        let Some(view) =
+            self.consensus().filter(|consensus| consensus.may_propose()).map(super::Consensus::view)
+        else {
+            return;
+        };
+        let parameters = self.config.parameters;
+        let count_max = usize::try_from(parameters.batch_max).unwrap_or(1);
+        let mut room = usize::try_from(parameters.batch_bytes_max).unwrap_or(0).saturating_sub(64);
+        let mut requests = Vec::new();
+        for ((key, nonce), registering) in &mut self.registering {
+            let request = Request {
+                session: SYSTEM,
+                id: *nonce,
+                op: Op::Inline(
+                    Registration { key: *key, nonce: *nonce }.encode().try_into().unwrap_or_default(),
+                ),
+                auth: Auth::Signed(registering.signature),
+            };
+            if registering.said != Some(view) && requests.len() < count_max && request.size_hint() < room {
+                registering.said = Some(view);
+                room -= request.size_hint();
+                requests.push(request);
+            }
+        }
+        while requests.len() < count_max {
+            let Some((session, id)) = self.ready.pop_front() else { break };
+            let Some(pending) = self.pending.get(&(session, id)) else { continue };
+            let Some(op) = pending.op.as_ref().and_then(|(op, _)| op.clone().try_into().ok()) else {
+                continue;
+            };
+            let auth = pending.signature.map_or(Auth::Heard, Auth::Signed);
+            let request = Request { session, id, op: Op::Inline(op), auth };
+            if request.size_hint() >= room {
+                self.ready.push_front((session, id));
+                break;
+            }
+            room -= request.size_hint();
+            requests.push(request);
+        }
+        if let (false, Ok(requests)) = (requests.is_empty(), List::try_from(requests)) {
+            turn.applied(Rule::Batch);
+            self.ask(Ask::Propose { time: turn.wall(), requests }, turn);
+        }
+    }
+
+    /// Consensus asks whether this replica vouches for a proposal.
+    pub(super) fn judge(
+        &mut self,
+        slot: Slot,
+        (view, digest): (View, Hash),
+        batch: Batch,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let count = batch.requests.len();
+        let judging = Judging { view, digest, batch, good: vec![false; count], asked: vec![false; count] };
+        self.judging.insert(slot, judging);
+        self.judge_one(slot, turn);
+    }
+
+    pub(super) fn judge_again(&mut self, turn: &mut Turn<'_, Self>) {
+        let slots: Vec<Slot> = self.judging.keys().copied().collect();
+        slots.into_iter().for_each(|slot| self.judge_one(slot, turn));
+    }
+
+    /// Each request was heard here with the same bytes, or is signed, or is certain to do nothing (E29).
+    fn judge_one(&mut self, slot: Slot, turn: &mut Turn<'_, Self>) {
+        let Some(mut judging) = self.judging.remove(&slot) else { return };
+        let skew = judging.batch.time_ms.abs_diff(turn.wall().0);
+        let mut is_good = skew <= SKEW_MS;
+        for (at, request) in judging.batch.requests.iter().enumerate() {
+            let (Some(good), Some(asked)) = (judging.good.get_mut(at), judging.asked.get_mut(at)) else {
+                continue;
+            };
+            if !*good {
+                *good = self.is_endorsed(request);
+            }
+            if !*good
+                && !*asked
+                && let Some((statement, key, signature, op)) = self.signed_request(request)
+            {
+                *asked = true;
+                self.check_client(ClientFor::Batch(slot, at), op, (statement, key, signature), turn);
+            }
+            is_good &= *good;
+        }
+        if is_good {
+            turn.applied(Rule::Endorse);
+            self.ask(Ask::Endorse { view: judging.view, slot, digest: judging.digest }, turn);
+        } else {
+            self.judging.insert(slot, judging);
+        }
+    }
+
+    fn is_endorsed(&self, request: &Request) -> bool {
+        let Some(op) = inline(request) else { return false };
+        if request.session == SYSTEM {
+            return false;
+        }
+        match self.sessions.fate(request.session, request.id, self.executed) {
+            // Such bytes may have been dropped here: they do nothing.
+            Fate::Done(_) | Fate::Below | Fate::Gone => return true,
+            Fate::Fresh | Fate::Beyond | Fate::Unknown => {}
+        }
+        let Some(pending) = self.pending.get(&(request.session, request.id)) else { return false };
+        let is_same = pending.op.as_ref().is_some_and(|(kept, _)| kept == op);
+        is_same && (pending.is_heard || pending.signature.is_some())
+    }
+
+    /// What a client is said to have signed of a request in a batch.
+    fn signed_request(&self, request: &Request) -> Option<(ClientStatement, PublicKey, Signature, Bytes)> {
+        let (Auth::Signed(signature), Some(op)) = (request.auth, inline(request)) else { return None };
+        if request.session == SYSTEM {
+            let Registration { key, nonce } = read_registration(op)?;
+            let is_same = nonce == request.id;
+            return is_same.then(|| (ClientStatement::Register { nonce }, key, signature, op.clone()));
+        }
+        let key = self.sessions.key(request.session)?;
+        let statement = ClientStatement::Asked { session: request.session, id: request.id, op: Hash::of(op) };
+        Some((statement, key, signature, op.clone()))
+    }
+
+    /// A result, to whoever asked: in full by one replica, or by all where it is asked again.
+    pub(super) fn reply(
+        &self,
+        guest: NodeId,
+        (session, id): (u64, u64),
+        reply: Bytes,
+        is_again: bool,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        if self.has_diverged {
+            return;
+        }
+        let n = u64::from(self.config.roster.size().max(1));
+        let is_full = is_again || id % n == u64::from(self.config.me.0);
+        let result = match Bytes::try_into(reply.clone()) {
+            Ok(reply) if is_full => Replied::Full(reply),
+            _ => Replied::Digest(Hash::of(&reply)),
+        };
+        let is_slow = self.consensus().is_none_or(super::Consensus::is_slow);
+        turn.send(guest, Message::Reply { session, id, result, is_slow });
+    }
+
+    /// A request is executed, or will never be.
+    pub(super) fn forget(&mut self, session: u64, id: u64) {
+        self.pending.remove(&(session, id));
+        let (sessions, executed) = (&self.sessions, self.executed);
+        let is_kept = |fate: Fate| matches!(fate, Fate::Fresh);
+        self.pending.retain(|(of, id), _| *of != session || is_kept(sessions.fate(*of, *id, executed)));
+    }
+}
+
+/// Reads what a registration is for.
+pub(super) fn read_registration(op: &Bytes) -> Option<Registration> {
+    let limits = Limits { frame_max: 128 };
+    Registration::decode(op.clone(), &limits).ok()
+}

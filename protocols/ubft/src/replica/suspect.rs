@@ -1,0 +1,174 @@
+//! When a leader is given up, and how replicas come to one view (specification, 4.14; Algorithm 3, line 1).
+//!
+//! The wait is measured from the oldest thing that waits for the leader: what a client signed, a proposal that is not decided, the end
+//! of the epoch; so one client that is censored is enough. A single replica that suspects wrongly is followed, at most once in ten
+//! seconds, or the fast path would be lost for good.
+
+use std::collections::BTreeMap;
+
+use synod_machine::{Span, Time, Turn};
+use synod_quorum::NodeId;
+
+use super::consensus::Consensus;
+use super::words::{Alarm, Word};
+use crate::batch::View;
+use crate::config::SUSPECT_MAX;
+use crate::trace::Rule;
+
+/// A replica that suspects alone is followed once in so long.
+pub(super) const COURTESY: Span = Span::secs(10);
+/// Own shares of slots that are said again at a time.
+const RESHARE_MAX: usize = 64;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Suspicion {
+    pub(super) wait: Span,
+    /// Since when what a client signed waits.
+    pub(super) pressing: Option<Time>,
+    /// When the present view was entered, or left for another.
+    entered: Time,
+    /// When the epoch's end was known.
+    pub(super) ending: Option<Time>,
+    is_armed: bool,
+    followed: BTreeMap<NodeId, Time>,
+}
+
+impl Suspicion {
+    pub(super) const fn new(wait: Span) -> Self {
+        Self {
+            wait,
+            pressing: None,
+            entered: Time::ZERO,
+            ending: None,
+            is_armed: false,
+            followed: BTreeMap::new(),
+        }
+    }
+
+    pub(super) const fn enter(&mut self, now: Time) {
+        self.entered = now;
+    }
+
+    /// A decision in the present view: its leader works.
+    pub(super) const fn decided(&mut self, first: Span) {
+        self.wait = first;
+    }
+}
+
+impl Consensus {
+    pub(super) fn start(&mut self, turn: &mut Turn<'_, Self>) {
+        turn.arm(Alarm::Reshare, self.config.parameters.suspect);
+        let ids: Vec<NodeId> = self.ctb.keys().collect();
+        ids.into_iter().for_each(|id| self.cast(id, synod_machine::Event::Start, turn));
+    }
+
+    pub(super) fn on_pressing(&mut self, since: Option<Time>, turn: &mut Turn<'_, Self>) {
+        self.suspicion.pressing = since;
+        self.watch(turn);
+    }
+
+    /// The oldest thing that waits for the leader.
+    fn oldest(&self) -> Option<Time> {
+        // Of an older view nobody owes anything: what its clients wait for is said to the new leader.
+        let open = self.works.range(self.next.max(self.low.low)..);
+        let undecided = open.filter(|(_, work)| {
+            work.ballot.decided().is_none()
+                && work.ballot.proposed().is_some_and(|(view, _)| view == self.view)
+        });
+        let first = undecided.filter_map(|(_, work)| work.since).min();
+        let is_ending = self.low.end.is_some_and(|end| self.next < end);
+        let ending = self.suspicion.ending.filter(|_| is_ending);
+        [first, self.suspicion.pressing, ending].into_iter().flatten().min()
+    }
+
+    /// Arms the suspicion while something waits.
+    pub(super) fn watch(&mut self, turn: &mut Turn<'_, Self>) {
+        if self.low.end.is_some() && self.suspicion.ending.is_none() {
+            self.suspicion.ending = Some(turn.now());
+        }
+        if self.suspicion.is_armed {
+            return;
+        }
+        if let Some(oldest) = self.oldest() {
+            let due = oldest.max(self.suspicion.entered) + self.suspicion.wait;
+            self.suspicion.is_armed = true;
+            turn.arm(Alarm::Suspect, due.since(turn.now()));
+        }
+    }
+
+    pub(super) fn on_suspect(&mut self, turn: &mut Turn<'_, Self>) {
+        self.suspicion.is_armed = false;
+        let Some(oldest) = self.oldest() else { return };
+        let now = turn.now();
+        if now < oldest.max(self.suspicion.entered) + self.suspicion.wait {
+            return;
+        }
+        self.suspicion.enter(now);
+        if self.sealing.is_some() {
+            // The view cannot be left yet: what is missing for it is asked for again.
+            self.miss_shares(turn);
+            return;
+        }
+        turn.applied(Rule::A3Suspect);
+        self.suspicion.wait = Span(self.suspicion.wait.times(2).0.min(SUSPECT_MAX.0));
+        self.change_view(View(self.view.0.saturating_add(1)), turn);
+    }
+
+    /// A replica's stream is in a view: f + 1 that are beyond the own one include a correct one (E25).
+    pub(super) fn on_peer_view(&mut self, of: NodeId, view: View, turn: &mut Turn<'_, Self>) {
+        let own = self.view.max(self.sealing.unwrap_or_default());
+        let mut beyond: Vec<View> =
+            self.lanes.values().map(|lane| lane.stream.view()).filter(|view| *view > own).collect();
+        beyond.sort_unstable_by(|a, b| b.cmp(a));
+        let need = usize::try_from(self.one_correct()).unwrap_or(usize::MAX);
+        if let Some(to) = need.checked_sub(1).and_then(|at| beyond.get(at)) {
+            turn.applied(Rule::Join);
+            self.change_view(*to, turn);
+        } else if view > own && of != self.me() {
+            let now = turn.now();
+            if self.suspicion.followed.get(&of).is_none_or(|last| now.since(*last) >= COURTESY) {
+                self.suspicion.followed.insert(of, now);
+                turn.applied(Rule::Courtesy);
+                self.change_view(view, turn);
+            }
+        }
+    }
+
+    /// Own shares whose subjects are not known to be certified are said again.
+    pub(super) fn reshare(&mut self, turn: &mut Turn<'_, Self>) {
+        turn.arm(Alarm::Reshare, self.config.parameters.suspect);
+        let (me, others, view) = (self.me(), self.others(), self.view);
+        let open = self.works.range(self.low.low..);
+        let shares = open.filter(|(_, work)| work.ballot.decided().is_none());
+        let mut words: Vec<Word> = shares
+            .filter_map(|(slot, work)| {
+                let (digest, signature) = work.ballot.own_share(me, view)?;
+                Some(Word::Certify { view, slot: *slot, digest, signature })
+            })
+            .take(RESHARE_MAX)
+            .collect();
+        if let Some((checkpoint, claim)) = self.checkpoints.get(&me).filter(|(own, _)| own.low > self.low.low)
+        {
+            words.push(Word::CertifyCheckpoint { checkpoint: *checkpoint, signature: claim.signature });
+        }
+        for word in words {
+            turn.send(others, word);
+        }
+        let leader = self.leader();
+        for (id, lane) in &self.lanes {
+            let seen = lane.summary.as_ref().map_or(0, |summary| summary.certificate.subject.k);
+            if let Some((_, word)) = lane.share.as_ref().filter(|(k, _)| *k > seen && *id != me) {
+                turn.send(*id, word.clone());
+            }
+            let is_shown = self.lanes.get(&leader).is_some_and(|lane| lane.stream.may_propose(&self.config));
+            let is_of_view = |word: &&Word| matches!(word, Word::CertifyLeft { view: of, .. } if *of == view);
+            if let Some(word) =
+                lane.left_share.as_ref().filter(is_of_view).filter(|_| !is_shown && leader != me)
+            {
+                turn.send(leader, word.clone());
+            }
+        }
+        self.say_summary_again(turn);
+    }
+}

@@ -1,0 +1,171 @@
+//! Catching up by the log (specification, 4.12, first step): batches below a certified checkpoint, from one peer at a time, believed once
+//! their chain is the one that was certified.
+//!
+//! *Bounds.* What is fetched is at most as much as an archive holds.
+
+use synod_crypto::Hash;
+use synod_machine::{Span, Turn};
+use synod_quorum::NodeId;
+use synod_wire::List;
+
+use super::admit::batch_bytes;
+use super::execute::link;
+use super::state::{Output, Replica, Timer};
+use super::words::Ask;
+use crate::batch::{Batch, Slot};
+use crate::fault::Fault;
+use crate::message::{LOG_MAX, Message};
+use crate::trace::Rule;
+
+/// Bytes of batches of one answer, beside the first.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// A transfer that is under way.
+#[derive(Debug)]
+pub(super) struct Transfer {
+    /// The checkpoint that is aimed at.
+    to: Slot,
+    chain: Hash,
+    source: NodeId,
+    /// From what is executed or decided here on.
+    from: Slot,
+    got: Vec<Batch>,
+    bytes: u64,
+    /// Peers that have it no more.
+    without: u32,
+}
+
+impl Transfer {
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Replica {
+    /// Slots below a checkpoint were decided without this replica.
+    pub(super) fn fall_behind(&mut self, to: Slot, turn: &mut Turn<'_, Self>) {
+        let chain = self.consensus().and_then(super::Consensus::certified).map(|certified| certified.subject);
+        let Some(certified) = chain.filter(|certified| certified.low == to) else { return };
+        if let Some(transfer) = &mut self.transfer {
+            // What was fetched counts for the newer checkpoint as well.
+            (transfer.to, transfer.chain) = (to, certified.log_chain);
+            return;
+        }
+        let from = Slot(self.executed.0.saturating_add(self.decided.len() as u64));
+        let source = self.next_source(self.config.me);
+        let transfer =
+            Transfer { to, chain: certified.log_chain, source, from, got: Vec::new(), bytes: 0, without: 0 };
+        self.transfer = Some(transfer);
+        turn.applied(Rule::Transfer);
+        self.fetch_log(turn);
+    }
+
+    fn next_source(&self, after: NodeId) -> NodeId {
+        let others = self.config.roster.others(self.config.me);
+        others.iter().find(|id| *id > after).or_else(|| others.iter().next()).unwrap_or(after)
+    }
+
+    fn wait(&self) -> Span {
+        self.config.parameters.fast.times(4)
+    }
+
+    fn fetch_log(&self, turn: &mut Turn<'_, Self>) {
+        let Some(transfer) = &self.transfer else { return };
+        let from = Slot(transfer.from.0.saturating_add(transfer.got.len() as u64));
+        turn.send(transfer.source, Message::FetchLog { from });
+        turn.arm(Timer::Transfer, self.wait());
+    }
+
+    /// Nothing came: another one is asked.
+    pub(super) fn on_transfer(&mut self, turn: &mut Turn<'_, Self>) {
+        self.start_over(turn);
+    }
+
+    fn start_over(&mut self, turn: &mut Turn<'_, Self>) {
+        let Some(source) = self.transfer.as_ref().map(|transfer| transfer.source) else { return };
+        let next = self.next_source(source);
+        if let Some(transfer) = &mut self.transfer {
+            (transfer.source, transfer.bytes) = (next, 0);
+            transfer.got.clear();
+        }
+        self.fetch_log(turn);
+    }
+
+    /// A peer is behind.
+    pub(super) fn on_fetch_log(&self, peer: NodeId, from: Slot, turn: &mut Turn<'_, Self>) {
+        if !self.config.roster.others(self.config.me).contains(peer) {
+            return;
+        }
+        let (mut batches, mut bytes) = (Vec::new(), 0);
+        for (slot, batch) in self.archive.range(from..).take(LOG_MAX) {
+            bytes += batch_bytes(batch);
+            let is_next = slot.0 == from.0.saturating_add(batches.len() as u64);
+            if !is_next || (bytes > PIECE_BYTES && !batches.is_empty()) {
+                break;
+            }
+            batches.push(batch.clone());
+        }
+        let batches = List::try_from(batches).unwrap_or_default();
+        turn.send(peer, Message::Log { from, batches });
+    }
+
+    /// A piece of the log of the peer that was asked.
+    pub(super) fn on_log(
+        &mut self,
+        peer: NodeId,
+        from: Slot,
+        batches: Vec<Batch>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let (peers, most) = (self.config.roster.size().saturating_sub(1), self.settings.archive_bytes_max);
+        let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.source == peer) else {
+            return;
+        };
+        if from.0 != transfer.from.0.saturating_add(transfer.got.len() as u64) {
+            return;
+        }
+        if batches.is_empty() {
+            transfer.without = transfer.without.saturating_add(1);
+            if transfer.without >= peers {
+                turn.output(Output::Stranded { from });
+            }
+            return self.start_over(turn);
+        }
+        for batch in batches {
+            if transfer.from.0.saturating_add(transfer.got.len() as u64) < transfer.to.0 {
+                transfer.bytes = transfer.bytes.saturating_add(batch_bytes(&batch) as u64);
+                transfer.got.push(batch);
+            }
+        }
+        let is_whole = transfer.from.0.saturating_add(transfer.got.len() as u64) == transfer.to.0;
+        if transfer.bytes > most {
+            turn.output(Output::Stranded { from });
+            return self.start_over(turn);
+        }
+        if is_whole { self.take_log(peer, turn) } else { self.fetch_log(turn) }
+    }
+
+    /// All is here: it counts if its chain is the certified one.
+    fn take_log(&mut self, peer: NodeId, turn: &mut Turn<'_, Self>) {
+        let Some(transfer) = self.transfer.take() else { return };
+        let waiting = self.decided.iter().map(|(_, digest, _)| *digest);
+        let start = waiting.fold(self.log_chain, link);
+        // What was decided here meanwhile is here already.
+        let have = self.executed.0.saturating_add(self.decided.len() as u64);
+        let known = usize::try_from(have.saturating_sub(transfer.from.0)).unwrap_or(usize::MAX);
+        let got = transfer.got.into_iter().skip(known).map(|batch| (batch.digest(), batch));
+        let got: Vec<(Hash, Batch)> = got.collect();
+        if got.iter().fold(start, |chain, (digest, _)| link(chain, *digest)) != transfer.chain {
+            turn.blame(peer, Fault::BadContent);
+            self.transfer = Some(Transfer { got: Vec::new(), bytes: 0, ..transfer });
+            return self.start_over(turn);
+        }
+        turn.disarm(Timer::Transfer);
+        for (slot, (digest, batch)) in (have..).zip(got) {
+            self.judging.remove(&Slot(slot));
+            self.decided.push_back((Slot(slot), digest, batch));
+        }
+        self.ask(Ask::Resume(transfer.to), turn);
+        self.execute(turn);
+    }
+}

@@ -1,0 +1,81 @@
+//! Streams with gaps, and summaries.
+
+use synod_machine::Span;
+use synod_quorum::NodeId;
+use synod_ubft::replica::Word;
+
+use crate::group::Group;
+
+const LONG: Span = Span::secs(30);
+
+#[test]
+fn t15_whoever_misses_more_than_three_tails_comes_back_by_summaries() {
+    for seed in 0..6 {
+        let mut group = Group::new(3, seed);
+        group.order(5, LONG);
+        group.net.cut_off(NodeId(2), 3);
+        group.liars.insert(NodeId(2));
+        group.order(70, LONG);
+        group.liars.remove(&NodeId(2));
+        group.net.heal();
+        group.pass(Span::millis(500));
+        group.order(80, LONG);
+        assert!(group.count("A4.14_restore") > 0, "{:?}", group.net.rules);
+        assert_eq!(group.executed(2), group.executed(0), "{}", group.describe());
+        assert!(group.net.blamed.is_empty(), "{:?}", group.net.blamed);
+    }
+}
+
+#[test]
+fn t16_summaries_that_are_forged_stale_or_withheld_stall_their_forger_alone() {
+    for seed in 0..6 {
+        let mut group = Group::new(3, seed);
+        // A liar signs nonsense in place of the states of others, and says its own summaries to nobody.
+        let lie = |_: NodeId, word: &Word| match word {
+            Word::Summary(_) => None,
+            Word::CertifySummary { summarized, signature } => {
+                let mut summarized = *summarized;
+                summarized.state = synod_crypto::Hash([7; 32]);
+                Some(Word::CertifySummary { summarized, signature: *signature })
+            }
+            _ => Some(word.clone()),
+        };
+        group.lie(2, Box::new(lie));
+        group.order(60, LONG);
+        assert!(group.net.blamed.iter().all(|(_, who, what)| (*who, *what) == (NodeId(2), "bad_share")));
+        assert!(!group.net.blamed.is_empty());
+    }
+}
+
+#[test]
+fn t17_states_of_one_stream_are_signed_alike_in_whatever_view_their_signers_are() {
+    // The judge compares every share; here replicas are in different views while they sign.
+    for seed in 0..6 {
+        let mut group = Group::new(3, seed);
+        group.net.loss = 10;
+        for round in 0..4_u32 {
+            group.order(20, LONG);
+            group.net.cut_off(NodeId(round % 3), 3);
+            group.wanted = 3;
+            group.pass(Span::millis(90));
+            group.net.heal();
+        }
+        group.net.loss = 0;
+        group.order(40, LONG);
+        assert!(group.count("A4.09_summary") > 6);
+    }
+}
+
+#[test]
+fn a_queue_that_evicts_loses_nothing_for_good() {
+    for seed in 0..4 {
+        let mut group = Group::new(3, seed);
+        // Nothing reaches replica 2 for a while, and its queues overflow.
+        group.wanted = 40;
+        group.net.cut.insert((NodeId(0), NodeId(2)));
+        group.pass(Span::millis(30));
+        group.net.heal();
+        group.order(60, LONG);
+        assert_eq!(group.executed(2), group.executed(1));
+    }
+}

@@ -1,0 +1,312 @@
+//! Replicas with an application, and clients: what was executed is compared here, and what clients believe is looked up in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use synod_crypto::{Hash, Keys, Seed};
+use synod_machine::{
+    Condition, Effect, Event, Job as _, Log, Machine as _, Recover as _, Rng, Span, Time, To, Turn, Wall,
+};
+use synod_quorum::NodeId;
+use synod_ubft::client::{self, Client, ClientConfig};
+use synod_ubft::message::Message;
+use synod_ubft::replica::{Incarnation, Input, Output, Replica, ReplicaConfig};
+use synod_ubft::sessions::SessionLimits;
+use synod_wire::Bytes;
+
+use crate::group::config;
+use crate::net::{Net, Seen};
+use crate::world::{TAIL, keys};
+
+/// An application: it counts, and answers with the count and the operation.
+#[derive(Clone, Debug, Default)]
+struct App {
+    done: Vec<(u64, u64, Bytes)>,
+    times: Vec<Wall>,
+    /// Answers with something else.
+    is_broken: bool,
+}
+
+struct Seat {
+    client: Client,
+    keys: Keys,
+    again: Option<Time>,
+    pub(crate) told: Vec<client::Output>,
+}
+
+/// See the module.
+pub(crate) struct Town {
+    pub(crate) n: u32,
+    pub(crate) net: Net<Replica>,
+    apps: BTreeMap<NodeId, App>,
+    clients: BTreeMap<NodeId, Seat>,
+    pub(crate) liars: BTreeSet<NodeId>,
+    pub(crate) told: Vec<(NodeId, Output)>,
+    next: u64,
+    pub(crate) tweak: fn(&mut ReplicaConfig),
+    /// What is said, where it is written down.
+    pub(crate) lines: Option<Vec<String>>,
+}
+
+pub(crate) fn client_id(at: u32) -> NodeId {
+    NodeId(NodeId::GUESTS.0 + 1 + at)
+}
+
+fn seed_of(at: u32) -> Seed {
+    Seed::new([u8::try_from(100 + at).expect("few"); 32])
+}
+
+impl Town {
+    pub(crate) fn new(n: u32, clients: u32, seed: u64, tweak: fn(&mut ReplicaConfig)) -> Self {
+        let mut settings = Self::settings(NodeId(0), n);
+        tweak(&mut settings);
+        let specs = Replica::queues(&settings);
+        let mut town = Self {
+            n,
+            net: Net::new(n, specs, (n - 1) * TAIL, seed),
+            apps: (0..n).map(|id| (NodeId(id), App::default())).collect(),
+            clients: BTreeMap::new(),
+            liars: BTreeSet::new(),
+            told: Vec::new(),
+            next: 0,
+            tweak,
+            lines: None,
+        };
+        (0..n).for_each(|id| town.start(id, &[]));
+        for at in 0..clients {
+            let config = ClientConfig {
+                config: config(NodeId(0), n),
+                key: seed_of(at).public(),
+                nonce: 1,
+                session_window: SessionLimits::default().session_window,
+                retry: Span::millis(10),
+                deadline: Span::secs(60),
+            };
+            let log = Log { condition: Condition::Clean, records: &mut std::iter::empty() };
+            let client = Client::recover(config, log).expect("sound");
+            let keys = Keys::ed25519(&seed_of(at), [8; 32]);
+            town.clients.insert(client_id(at), Seat { client, keys, again: None, told: Vec::new() });
+            town.step_client(client_id(at), Event::Start);
+        }
+        town
+    }
+
+    fn settings(me: NodeId, n: u32) -> ReplicaConfig {
+        ReplicaConfig {
+            config: config(me, n),
+            sessions: SessionLimits::default(),
+            archive_bytes_max: 1 << 20,
+            fast_path: true,
+        }
+    }
+
+    /// Starts a replica over what it persisted.
+    pub(crate) fn start(&mut self, id: u32, log: &[Incarnation]) {
+        let mut settings = Self::settings(NodeId(id), self.n);
+        (self.tweak)(&mut settings);
+        let log = Log { condition: Condition::Clean, records: &mut log.iter().copied() };
+        let replica = Replica::recover(settings, log).expect("sound");
+        self.net.start(NodeId(id), replica, keys(NodeId(id)));
+        self.watch();
+    }
+
+    pub(crate) fn restart(&mut self, id: u32) {
+        let log = self.net.persisted.get(&NodeId(id)).cloned().unwrap_or_default();
+        self.apps.insert(NodeId(id), App::default());
+        self.liars.insert(NodeId(id));
+        self.start(id, &log);
+    }
+
+    pub(crate) fn break_app(&mut self, id: u32) {
+        self.apps.get_mut(&NodeId(id)).expect("a replica").is_broken = true;
+    }
+
+    pub(crate) fn of(&self, id: u32) -> &Replica {
+        &self.net.machines[&NodeId(id)]
+    }
+
+    pub(crate) fn count(&self, rule: &str) -> u64 {
+        self.net.rules.get(rule).copied().unwrap_or(0)
+    }
+
+    fn step_client(&mut self, id: NodeId, event: Event<Client>) {
+        let now = self.net.now;
+        let mut rng = Rng::new(1, id, 0);
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            let seat = self.clients.get_mut(&id).expect("a client");
+            let mut effects = Vec::new();
+            seat.client.step(event, &mut Turn::new(now, Wall(now.0 / 1_000_000), &mut rng, &mut effects));
+            for effect in effects {
+                match effect {
+                    Effect::Send { to: To::Node(to), message } => {
+                        if let Some(lines) = &mut self.lines {
+                            lines.push(format!("c0 -> {to} {}", crate::golden::line(&message)));
+                        }
+                        self.net.say(id, to, message);
+                    }
+                    Effect::Arm { after, .. } => seat.again = Some(now + after),
+                    Effect::Compute(job) => events.push(Event::Done(job.run(&seat.keys))),
+                    Effect::Output(output) => seat.told.push(output),
+                    Effect::Blame { peer, fault } => self.net.blamed.push((id, peer, fault.name)),
+                    other => unreachable!("clients do nothing else: {other:?}"),
+                }
+            }
+        }
+    }
+
+    fn watch(&mut self) {
+        while !self.net.seen.is_empty() || !self.net.guests.is_empty() {
+            for (from, to, message) in std::mem::take(&mut self.net.guests) {
+                if self.clients.contains_key(&to) {
+                    self.step_client(to, Event::Message { from, message });
+                }
+            }
+            for seen in std::mem::take(&mut self.net.seen) {
+                match seen {
+                    Seen::Told { id, output } => self.told(id, output),
+                    Seen::Sent { from, message } => {
+                        if let Some(lines) = &mut self.lines {
+                            lines.push(format!("{from} says {}", crate::golden::line(&message)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn told(&mut self, id: NodeId, output: Output) {
+        match output {
+            Output::Execute { slot, time, requests, .. } => {
+                let app = self.apps.get_mut(&id).expect("a replica");
+                assert!(app.times.last().is_none_or(|last| *last <= time), "time goes on");
+                app.times.push(time);
+                let mut replies = Vec::new();
+                for request in requests {
+                    let key = (request.session, request.id);
+                    let is_new = app.done.iter().all(|(session, id, _)| (*session, *id) != key);
+                    assert!(is_new, "U-S14: {id} executed {key:?} twice");
+                    app.done.push((request.session, request.id, request.op.clone()));
+                    let count = if app.is_broken { 0 } else { app.done.len() as u64 };
+                    replies.push(Bytes::from([&count.to_le_bytes()[..], &request.op].concat()));
+                }
+                self.net.input(id, Input::Executed { slot, replies });
+                self.compare(id);
+            }
+            Output::Query { guest, id: number, question } => {
+                let app = &self.apps[&id];
+                let value = (question.as_ref() == b"count")
+                    .then(|| Bytes::copy_from_slice(&(app.done.len() as u64).to_le_bytes()));
+                self.net.input(id, Input::Answered { guest, id: number, value });
+            }
+            other => self.told.push((id, other)),
+        }
+    }
+
+    /// U-S7: correct replicas execute the same.
+    fn compare(&self, id: NodeId) {
+        let own = &self.apps[&id].done;
+        for (other, app) in self.apps.iter().filter(|(other, _)| !self.liars.contains(other)) {
+            let least = own.len().min(app.done.len());
+            let from = least.saturating_sub(4);
+            if !self.liars.contains(&id) {
+                assert_eq!(own[from..least], app.done[from..least], "U-S7: {id} and {other}");
+            }
+        }
+    }
+
+    /// Lets so much time pass.
+    pub(crate) fn pass(&mut self, span: Span) {
+        let end = self.net.after(span);
+        for _ in 0..2_000_000_u64 {
+            self.watch();
+            if self.net.turn() {
+                continue;
+            }
+            let next = self.clients.iter().filter_map(|(id, seat)| Some((seat.again?, *id))).min();
+            match next.filter(|(at, _)| *at <= end) {
+                Some((at, id)) if !self.net.tick(Time(at.0.saturating_sub(1))) => {
+                    self.net.now = self.net.now.max(at);
+                    self.clients.get_mut(&id).expect("a client").again = None;
+                    self.step_client(id, Event::Timer(client::Retry));
+                }
+                Some(_) => {}
+                None if self.net.tick(end) => {}
+                None => {
+                    self.net.now = end;
+                    return;
+                }
+            }
+        }
+        unreachable!("it never ends");
+    }
+
+    pub(crate) fn call(&mut self, at: u32, op: &str) -> u64 {
+        self.next += 1;
+        let op = Bytes::copy_from_slice(op.as_bytes());
+        self.step_client(client_id(at), Event::Input(client::Input::Call { ticket: self.next, op }));
+        self.next
+    }
+
+    pub(crate) fn read(&mut self, at: u32, question: &str) -> u64 {
+        self.next += 1;
+        let question = Bytes::copy_from_slice(question.as_bytes());
+        self.step_client(client_id(at), Event::Input(client::Input::Read { ticket: self.next, question }));
+        self.next
+    }
+
+    pub(crate) fn result(&self, ticket: u64) -> Option<Bytes> {
+        self.clients.values().flat_map(|seat| &seat.told).find_map(|told| match told {
+            client::Output::Done { ticket: of, result } if *of == ticket => Some(result.clone()),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn is_ready(&self, at: u32) -> bool {
+        self.clients[&client_id(at)].told.iter().any(|told| matches!(told, client::Output::Ready(_)))
+    }
+
+    /// Sessions are open.
+    pub(crate) fn open(&mut self) {
+        for _ in 0..400 {
+            let count = u32::try_from(self.clients.len()).expect("few");
+            if (0..count).all(|at| self.is_ready(at)) {
+                return;
+            }
+            self.pass(Span::millis(5));
+        }
+        unreachable!("no session: {:?}", self.net.rules);
+    }
+
+    /// Calls, waits for the result, and checks that it is of the place where the call was executed.
+    pub(crate) fn ask(&mut self, at: u32, op: &str, most: Span) {
+        let ticket = self.call(at, op);
+        let end = self.net.after(most);
+        while self.result(ticket).is_none() {
+            assert!(self.net.now < end, "no result of {op} in {most}: {:?} {:?}", self.net.rules, self.told);
+            self.pass(Span::millis(1));
+        }
+        let result = self.result(ticket).expect("a result");
+        let (count, said) = result.split_first_chunk::<8>().expect("a count");
+        let place = usize::try_from(u64::from_le_bytes(*count)).expect("few");
+        assert_eq!(said, op.as_bytes());
+        let is_it = |app: &App| {
+            place.checked_sub(1).and_then(|at| app.done.get(at)).is_some_and(|(_, _, done)| done == said)
+        };
+        assert!(
+            self.apps.iter().any(|(id, app)| !self.liars.contains(id) && is_it(app)),
+            "a result of nothing"
+        );
+    }
+
+    pub(crate) fn executed(&self, id: u32) -> usize {
+        self.apps[&NodeId(id)].done.len()
+    }
+
+    pub(crate) fn say(&mut self, from: NodeId, to: u32, message: Message) {
+        self.net.say(from, NodeId(to), message);
+    }
+
+    pub(crate) fn chains(&self, id: u32) -> (Hash, Hash) {
+        self.of(id).chains()
+    }
+}

@@ -1,0 +1,211 @@
+//! Leaders that stop or lie, and how replicas leave a view without breaking a promise.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use synod_machine::Span;
+use synod_quorum::NodeId;
+use synod_ubft::replica::Word;
+use synod_ubft::{Body, ctb};
+use synod_wire::{Limits, Wire as _};
+
+use crate::group::Group;
+
+const SOON: Span = Span::millis(400);
+const LONG: Span = Span::secs(30);
+
+fn stop(group: &mut Group, id: u32) {
+    group.net.stop(NodeId(id));
+}
+
+#[test]
+fn t18_a_leader_that_stops_after_all_promised_is_replaced_and_the_batch_kept() {
+    for seed in 0..30 {
+        let mut group = Group::new(3, seed);
+        group.order(4, SOON);
+        // Somewhere within the next slots the leader stops.
+        group.wanted = 3;
+        for _ in 0..20 + seed * 5 {
+            group.propose();
+            group.net.turn();
+            group.watch();
+        }
+        stop(&mut group, 0);
+        group.order(10, LONG);
+        assert!(group.of(1).view().0 >= 1 && group.of(2).view().0 >= 1);
+        assert!(group.count("A3.16_new_view") >= 1);
+    }
+}
+
+#[test]
+fn with_five_replicas_two_that_stop_are_borne() {
+    for seed in 0..6 {
+        let mut group = Group::new(5, seed);
+        group.order(3, SOON);
+        stop(&mut group, 0);
+        group.order(5, LONG);
+        stop(&mut group, 1);
+        group.order(20, LONG);
+        assert!(group.of(2).view().0 >= 2, "{}", group.describe());
+    }
+}
+
+#[test]
+fn t19_what_one_replica_decided_fast_is_decided_by_all() {
+    for seed in 0..20 {
+        let mut group = Group::new(3, seed);
+        group.order(2, SOON);
+        // Promises to commit reach replica 1 alone, which decides; then its words are lost.
+        let lie = |to: NodeId, word: &Word| {
+            let is_promise = matches!(word, Word::WillCommit { .. });
+            (!is_promise || to == NodeId(1)).then(|| word.clone())
+        };
+        group.net.lies.insert(NodeId(0), Box::new(lie));
+        group.net.lies.insert(NodeId(2), Box::new(lie));
+        group.wanted = 1;
+        while group.decided.len() < 3 {
+            group.propose();
+            assert!(group.net.turn(), "one decides");
+            group.watch();
+        }
+        let before = group.decided.clone();
+        // The decider is cut off; the others must find the same.
+        group.net.cut_off(NodeId(1), 3);
+        group.liars.insert(NodeId(1));
+        group.net.lies.clear();
+        group.order(5, LONG);
+        for (slot, (digest, _)) in before {
+            assert_eq!(group.decided[&slot].0, digest);
+        }
+    }
+}
+
+#[test]
+fn t20_t48_whoever_seals_first_leaves_nobody_behind() {
+    for seed in 0..20 {
+        let mut group = Group::new(3, seed);
+        group.order(2, SOON);
+        // All promise to certify; the promises to commit are lost, and the leader says nothing more.
+        let drop = |_: NodeId, word: &Word| (!matches!(word, Word::WillCommit { .. })).then(|| word.clone());
+        for id in 0..3 {
+            group.net.lies.insert(NodeId(id), Box::new(drop));
+        }
+        group.wanted = 2;
+        for _ in 0..60 {
+            group.propose();
+            group.net.turn();
+            group.watch();
+        }
+        group.net.lies.clear();
+        stop(&mut group, 0);
+        group.order(10, LONG);
+        assert!(group.count("A3.06_seal") >= 2);
+    }
+}
+
+#[test]
+fn t21_proposals_that_keep_coming_do_not_keep_a_view_from_being_left() {
+    for seed in 0..2 {
+        let mut group = Group::new(3, seed);
+        // The leader withholds its promises to commit, and proposes on.
+        let lie = |_: NodeId, word: &Word| {
+            (!matches!(word, Word::WillCommit { .. } | Word::Certify { .. })).then(|| word.clone())
+        };
+        group.lie(0, Box::new(lie));
+        group.order(20, LONG);
+        assert!(group.of(1).view() == group.of(2).view());
+    }
+}
+
+#[test]
+fn t33_a_leader_that_is_slow_is_replaced_and_time_goes_on() {
+    let mut group = Group::new(3, 2);
+    // Its proposals reach nobody.
+    let lie = |_: NodeId, word: &Word| match word {
+        Word::Ctb { broadcaster: 0, .. } => None,
+        _ => Some(word.clone()),
+    };
+    group.lie(0, Box::new(lie));
+    let took = group.order(5, LONG);
+    assert!(took <= Span::secs(2), "{took}");
+}
+
+#[test]
+fn t35_one_that_suspects_alone_is_followed_and_the_fast_path_goes_on() {
+    let mut group = Group::new(3, 4);
+    group.order(5, SOON);
+    // Replica 2 hears nothing from the leader for a while.
+    group.net.cut.insert((NodeId(0), NodeId(2)));
+    group.wanted = 1;
+    group.pass(Span::millis(200));
+    group.net.heal();
+    group.pass(Span::millis(300));
+    group.order(100, LONG);
+    assert!(group.of(0).view() == group.of(1).view() && group.of(1).view() == group.of(2).view());
+    assert!(!group.of(0).is_slow());
+}
+
+#[test]
+fn t36_after_a_storm_of_view_changes_it_goes_on() {
+    for seed in 0..6 {
+        let mut group = Group::new(3, seed);
+        for round in 0..8_u32 {
+            let victim = NodeId(round % 3);
+            group.net.cut_off(victim, 3);
+            group.wanted = 2;
+            group.pass(Span::millis(60 + u64::from(round) * 20));
+            group.net.heal();
+        }
+        let took = group.order(20, LONG);
+        assert!(took <= Span::secs(15), "{took}");
+    }
+}
+
+#[test]
+fn t47_a_checkpoint_that_one_replica_has_alone_is_shown_before_it_leaves() {
+    for seed in 0..12 {
+        let mut group = Group::new(3, seed);
+        // Shares of checkpoints reach replica 1 alone.
+        let lie = |to: NodeId, word: &Word| {
+            let is_share = matches!(word, Word::CertifyCheckpoint { .. });
+            (!is_share || to == NodeId(1)).then(|| word.clone())
+        };
+        for id in 0..3 {
+            group.net.lies.insert(NodeId(id), Box::new(lie));
+        }
+        group.order(17, LONG);
+        stop(&mut group, 0);
+        group.order(40, LONG);
+        assert!(group.of(1).low().low.0 >= 32);
+    }
+}
+
+/// A replica's NEW_VIEW or COMMIT, as it is said.
+fn body(word: &Word, of: u8) -> Option<(u64, Body)> {
+    let Word::Ctb { broadcaster, word: ctb::Message::Lock { k, body } } = word else { return None };
+    let read = Body::decode(body.bytes().clone(), &Limits::default()).ok()?;
+    (*broadcaster == of).then_some((*k, read))
+}
+
+#[test]
+fn t32_a_leader_that_censors_is_replaced_within_the_wait() {
+    let mut group = Group::new(3, 9);
+    let proposed = Rc::new(Cell::new(0));
+    let count = Rc::clone(&proposed);
+    // From its third proposal on the leader proposes to nobody.
+    let lie = move |_: NodeId, word: &Word| {
+        if let Some((_, Body::Prepare { .. })) = body(word, 0) {
+            count.set(count.get() + 1);
+            return (count.get() <= 4).then(|| word.clone());
+        }
+        // Nor does it say them signed.
+        if matches!(word, Word::Ctb { broadcaster: 0, word: ctb::Message::Signed { .. } }) && count.get() > 4
+        {
+            return None;
+        }
+        Some(word.clone())
+    };
+    group.lie(0, Box::new(lie));
+    group.order(10, LONG);
+    assert!(group.of(1).view().0 >= 1, "{} proposals", proposed.get());
+}
