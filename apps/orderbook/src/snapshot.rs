@@ -84,7 +84,7 @@ impl Restoring {
 }
 
 fn encode(book: &Book) -> Bytes {
-    let mut out = Writer::with_capacity(1 << 16);
+    let mut out = Writer::with_capacity(1 << 10);
     book.slot.position.write(&mut out);
     book.slot.time.write(&mut out);
     book.arrivals.write(&mut out);

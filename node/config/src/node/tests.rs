@@ -32,17 +32,17 @@ fn one(key: &str, literal: &str) -> String {
 }
 
 #[test]
-fn there_are_40_keys_of_every_node_and_17_of_chop_chop_and_their_defaults_are_valid() {
-    assert_eq!(KEYS.len(), 40 + 17);
+fn there_are_44_keys_of_every_node_and_17_of_chop_chop_and_their_defaults_are_valid() {
+    assert_eq!(KEYS.len(), 44 + 17);
     let mut sections: Vec<&str> = KEYS.iter().filter_map(|key| key.name.split('.').next()).collect();
     sections.dedup();
     let expected = [
         "node", "listen", "protocol", "storage", "limits", "runtime", "metrics", "access", "log", "chop",
-        "broker",
+        "broker", "webhook",
     ];
     assert_eq!(sections, expected);
     let effective = Effective::load(None, NONE, NONE).expect("defaults are valid");
-    assert_eq!(effective.rows().count(), 40 + 17);
+    assert_eq!(effective.rows().count(), 44 + 17);
     assert!(effective.rows().all(|row| row.origin == Origin::Default));
     let missing = effective.config().expect_err("a name is required");
     assert_eq!((missing.code(), missing.message()), (code::BAD_VALUE, "node.toml: node.name is missing"));

@@ -57,6 +57,9 @@ impl Ledger {
         if xlog.is_empty() {
             self.open.remove(spender);
         }
+        if !self.torn.is_empty() {
+            self.mend(entry.id);
+        }
         let lots = Lots::only(lot);
         self.settled.push(Settled { line, digest, lots, by_descent: false, overwrote, is_paid: true });
         true

@@ -144,7 +144,7 @@ fn a_quorum_states_a_balance_and_an_audit_holds_the_log_against_what_was_signed(
     deployed.kill(2);
     assert_eq!(rig.json("pay account show 0-1-1 --linearizable")["credits"], "42", "three are a quorum");
     deployed.kill(3);
-    rig.refused("pay account show 0-1-1 --linearizable --timeout 2s", "SYN-3401", 4);
+    rig.refused("pay account show 0-1-1 --linearizable --timeout 2s", "SYN-3401", 6);
 }
 
 /// Writes the log anew, with cuts that count one payment less of the first account that they name.

@@ -247,10 +247,12 @@ mod tests {
     #[test]
     fn a_cursor_is_read_back_as_written_and_nothing_else_is_one() {
         let stood = Stood { n: 3, credits: Total::MAX, debits: Total::of(5), pending: Total::ZERO };
-        let there = Cursor { position: u64::MAX, stood };
-        let text = hex(&there.encode());
-        assert_eq!(cursor(text.as_bytes()), Some(there));
-        for wrong in ["", "1", "xy", &text[2..], &format!("{text}00")] {
+        let written = |position| hex(&Cursor { position, stood }.encode());
+        for position in [0, 7, u64::MAX] {
+            assert_eq!(cursor(written(position).as_bytes()), Some(Cursor { position, stood }));
+        }
+        let text = written(7);
+        for wrong in ["", "1", "xy", &text[2..], &text[..text.len() - 2], &format!("{text}00")] {
             assert_eq!(cursor(wrong.as_bytes()), None, "{wrong}");
         }
     }
