@@ -3,6 +3,7 @@
 mod claims;
 mod codes;
 mod cuts;
+mod formats;
 mod holds;
 mod logs;
 mod many;
