@@ -75,6 +75,8 @@ pub(crate) struct Group {
     pub(crate) is_pressing: bool,
     since: Option<Time>,
     is_pressed: bool,
+    /// Who was leaving which view when all that was said before had been judged.
+    leaving: BTreeMap<NodeId, View>,
 }
 
 impl Group {
@@ -107,6 +109,7 @@ impl Group {
             is_pressing: true,
             since: None,
             is_pressed: false,
+            leaving: BTreeMap::new(),
         }
     }
 
@@ -185,6 +188,16 @@ impl Group {
         if is_any {
             self.judge_proposals();
         }
+        let sealing = self.net.machines.iter().filter(|(_, one)| one.is_sealing());
+        self.leaving = sealing.map(|(id, one)| (*id, one.view())).collect();
+    }
+
+    /// E13: a view that is being left is promised nothing more; what is promised must be kept before it is left, which would never be.
+    fn promised(&self, from: NodeId, view: View) {
+        let is_leaving =
+            self.net.machines.get(&from).is_some_and(|one| one.is_sealing() && one.view() == view);
+        let was_leaving = self.leaving.get(&from) == Some(&view);
+        assert!(!is_leaving || !was_leaving, "E13: {from} promises something in {view:?}, which it leaves");
     }
 
     /// U-S9: nobody accepts another proposal in this or a later view than that in which a slot was decided.
@@ -216,6 +229,9 @@ impl Group {
     fn said(&mut self, from: NodeId, word: &Word) {
         if self.liars.contains(&from) {
             return;
+        }
+        if let Word::WillCertify { view, .. } | Word::WillCommit { view, .. } = word {
+            self.promised(from, *view);
         }
         let promises = self.promises.entry(from).or_default();
         match word {
@@ -250,6 +266,9 @@ impl Group {
 
     /// U-S8: what was promised is kept before the view is left.
     fn streamed(&mut self, from: NodeId, body: &Body) {
+        if let Body::Prepare { view, .. } = body {
+            self.promised(from, *view);
+        }
         let promises = self.promises.entry(from).or_default();
         match body {
             Body::Prepare { view, slot, .. } => {

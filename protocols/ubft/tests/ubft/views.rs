@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use synod_machine::Span;
 use synod_quorum::NodeId;
-use synod_ubft::replica::Word;
+use synod_ubft::replica::{Ask, Word};
 use synod_ubft::{Body, ctb};
 use synod_wire::{Limits, Wire as _};
 
@@ -115,6 +115,37 @@ fn t21_proposals_that_keep_coming_do_not_keep_a_view_from_being_left() {
         group.order(20, LONG);
         assert!(group.of(1).view() == group.of(2).view());
     }
+}
+
+#[test]
+fn t21_nothing_is_promised_in_a_view_that_is_left_and_it_is_left_while_proposals_keep_coming() {
+    let mut leaving = 0;
+    for seed in 0..12 {
+        let mut group = Group::new(3, seed);
+        group.order(4, SOON);
+        // The leader orders on and on, and censors one client, for which the others wait.
+        let since = group.net.now;
+        group.is_pressing = false;
+        group.wanted = u64::MAX;
+        (1..3).for_each(|id| group.net.input(NodeId(id), Ask::Pressing(Some(since))));
+        let end = group.net.after(Span::secs(1));
+        for turn in 0.. {
+            assert!(turn < 100_000, "U-L1: a view is not left: {}", group.describe());
+            group.propose();
+            group.net.turn();
+            group.watch();
+            let is_leaving = (1..3).any(|id| group.of(id).is_sealing());
+            leaving += u64::from(is_leaving);
+            if (1..3).all(|id| group.of(id).view().0 > 0) {
+                break;
+            }
+            // While one leaves, messages are all that happens.
+            if !is_leaving && turn % 20 == 0 {
+                group.net.tick(end);
+            }
+        }
+    }
+    assert!(leaving > 100, "views are left while proposals come: {leaving} turns");
 }
 
 #[test]
