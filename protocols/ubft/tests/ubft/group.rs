@@ -140,6 +140,11 @@ impl Group {
         self.users.get_mut(&id).expect("a replica")
     }
 
+    /// Whether a replica said its certificate of a slot.
+    pub(crate) fn is_shown(&self, id: u32, slot: u64) -> bool {
+        self.promises.get(&NodeId(id)).is_some_and(|said| said.shown.iter().any(|(_, of)| of.0 == slot))
+    }
+
     pub(crate) fn executed(&self, id: u32) -> u64 {
         self.users[&NodeId(id)].executed
     }
@@ -188,8 +193,12 @@ impl Group {
         if is_any {
             self.judge_proposals();
         }
-        let sealing = self.net.machines.iter().filter(|(_, one)| one.is_sealing());
-        self.leaving = sealing.map(|(id, one)| (*id, one.view())).collect();
+        let sealing: Vec<_> = self.net.machines.iter().filter(|(_, one)| one.is_sealing()).collect();
+        assert!(
+            sealing.iter().all(|(_, one)| !one.may_propose()),
+            "E13: nothing is proposed in a view that is left"
+        );
+        self.leaving = sealing.into_iter().map(|(id, one)| (*id, one.view())).collect();
     }
 
     /// E13: a view that is being left is promised nothing more; what is promised must be kept before it is left, which would never be.
@@ -266,9 +275,6 @@ impl Group {
 
     /// U-S8: what was promised is kept before the view is left.
     fn streamed(&mut self, from: NodeId, body: &Body) {
-        if let Body::Prepare { view, .. } = body {
-            self.promised(from, *view);
-        }
         let promises = self.promises.entry(from).or_default();
         match body {
             Body::Prepare { view, slot, .. } => {

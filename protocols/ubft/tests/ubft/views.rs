@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use synod_machine::Span;
+use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
 use synod_ubft::replica::{Ask, Word};
 use synod_ubft::{Body, ctb};
@@ -146,6 +146,61 @@ fn t21_nothing_is_promised_in_a_view_that_is_left_and_it_is_left_while_proposals
         }
     }
     assert!(leaving > 100, "views are left while proposals come: {leaving} turns");
+}
+
+#[test]
+fn a_leader_signs_what_it_proposed_behind_a_certificate_that_is_still_checked_before_it_leaves() {
+    for seed in 0..20 {
+        let mut group = Group::new(3, seed);
+        (0..3).for_each(|id| group.net.input(NodeId(id), Ask::SlowOnly));
+        group.order(3, SOON);
+        let turns = |group: &mut Group, is_done: fn(&Group) -> bool| {
+            for _ in 0..5_000 {
+                if is_done(group) {
+                    return;
+                }
+                group.propose();
+                group.net.turn();
+                group.watch();
+            }
+        };
+        // The leader shows a certificate, which is checked when it has time, and proposes the next slot.
+        let shown = group.count("A2.36_commit");
+        group.wanted = 1;
+        while group.count("A2.36_commit") < shown + 1 || !group.is_shown(0, 3) {
+            group.propose();
+            assert!(group.net.turn(), "it is shown");
+            group.watch();
+        }
+        group.net.busy.insert(NodeId(0));
+        group.wanted = 1;
+        group.is_pressing = false;
+        let since = Time(0);
+        (1..3).for_each(|id| group.net.input(NodeId(id), Ask::Pressing(Some(since))));
+        turns(&mut group, |group| group.wanted == 0);
+        let end = group.net.after(Span::millis(60));
+        while (1..3).any(|id| group.of(id).view().0 == 0) && group.net.tick(end) {
+            turns(&mut group, |group| (1..3).all(|id| group.of(id).view().0 > 0));
+        }
+        group.is_pressing = true;
+        turns(&mut group, |group| group.of(0).view().0 > 0);
+        group.net.busy.clear();
+        group.order(5, LONG);
+        assert!(group.of(0).view().0 > 0, "{}", group.describe());
+    }
+}
+
+#[test]
+fn a_proposal_that_is_not_decided_is_enough_to_suspect_and_where_nothing_waits_nobody_does() {
+    let mut group = Group::new(3, 5);
+    group.order(3, SOON);
+    group.is_pressing = false;
+    group.pass(Span::millis(500));
+    assert!((0..3).all(|id| group.of(id).view().0 == 0), "nothing waits");
+    (1..3).for_each(|id| group.deafen(id));
+    group.wanted = 1;
+    group.pass(Span::millis(200));
+    assert!((0..3).all(|id| group.of(id).view().0 > 0), "{}", group.describe());
 }
 
 #[test]
