@@ -40,6 +40,7 @@ impl Consensus {
             Some(batch) => work.keep(digest, batch),
             None => self.want_batch(slot, digest, turn),
         }
+        self.suspicion.look();
         self.expect_slot(turn);
         self.judge(slot, turn);
         self.consider(slot, turn);

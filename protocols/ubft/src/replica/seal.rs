@@ -85,10 +85,9 @@ impl Consensus {
         };
         let is_signed = self.promises().iter().all(has_share);
         let is_honoured = self.unhonoured().next().is_none();
-        if !is_shown || !self.is_said() {
-            return;
-        }
-        if !is_signed || !is_honoured {
+        // A proposal that waits in the own stream behind a certificate that is being checked is a promise like any other.
+        let is_applied = self.lanes.get(&me).is_some_and(|lane| lane.waiting.is_empty());
+        if !is_shown || !is_applied || !self.is_said() || !is_signed || !is_honoured {
             return;
         }
         turn.applied(Rule::A3Seal);
@@ -101,6 +100,7 @@ impl Consensus {
             .retain(|_, claim| matches!(claim.statement, crate::Statement::Left { view, .. } if view >= to));
         self.say(&Body::SealView(to), turn);
         self.suspicion.enter(turn.now());
+        self.suspicion.look();
         turn.output(Told::View(to));
         self.adopt_view(turn);
     }

@@ -31,6 +31,8 @@ pub(super) struct Suspicion {
     /// When the epoch's end was known.
     pub(super) ending: Option<Time>,
     is_armed: bool,
+    /// Something may wait that did not when it was looked for last: without it nothing is looked for.
+    is_new: bool,
     followed: BTreeMap<NodeId, Time>,
 }
 
@@ -42,12 +44,18 @@ impl Suspicion {
             entered: Time::ZERO,
             ending: None,
             is_armed: false,
+            is_new: false,
             followed: BTreeMap::new(),
         }
     }
 
     pub(super) const fn enter(&mut self, now: Time) {
         self.entered = now;
+    }
+
+    /// Something may wait now.
+    pub(super) const fn look(&mut self) {
+        self.is_new = true;
     }
 
     /// A decision in the present view: its leader works.
@@ -65,6 +73,7 @@ impl Consensus {
 
     pub(super) fn on_pressing(&mut self, since: Option<Time>, turn: &mut Turn<'_, Self>) {
         self.suspicion.pressing = since;
+        self.suspicion.look();
         self.watch(turn);
     }
 
@@ -82,12 +91,13 @@ impl Consensus {
         [first, self.suspicion.pressing, ending].into_iter().flatten().min()
     }
 
-    /// Arms the suspicion while something waits.
+    /// Arms the suspicion while something waits. It is looked for only where something new may: a proposal, a view, a client, an end.
     pub(super) fn watch(&mut self, turn: &mut Turn<'_, Self>) {
         if self.low.end.is_some() && self.suspicion.ending.is_none() {
             self.suspicion.ending = Some(turn.now());
+            self.suspicion.look();
         }
-        if self.suspicion.is_armed {
+        if self.suspicion.is_armed || !core::mem::take(&mut self.suspicion.is_new) {
             return;
         }
         if let Some(oldest) = self.oldest() {
@@ -99,6 +109,7 @@ impl Consensus {
 
     pub(super) fn on_suspect(&mut self, turn: &mut Turn<'_, Self>) {
         self.suspicion.is_armed = false;
+        self.suspicion.look();
         let Some(oldest) = self.oldest() else { return };
         let now = turn.now();
         if now < oldest.max(self.suspicion.entered) + self.suspicion.wait {

@@ -75,6 +75,8 @@ pub(crate) struct Group {
     pub(crate) is_pressing: bool,
     since: Option<Time>,
     is_pressed: bool,
+    /// Who was leaving which view when all that was said before had been judged.
+    leaving: BTreeMap<NodeId, View>,
 }
 
 impl Group {
@@ -107,6 +109,7 @@ impl Group {
             is_pressing: true,
             since: None,
             is_pressed: false,
+            leaving: BTreeMap::new(),
         }
     }
 
@@ -135,6 +138,11 @@ impl Group {
 
     fn user(&mut self, id: NodeId) -> &mut User {
         self.users.get_mut(&id).expect("a replica")
+    }
+
+    /// Whether a replica said its certificate of a slot.
+    pub(crate) fn is_shown(&self, id: u32, slot: u64) -> bool {
+        self.promises.get(&NodeId(id)).is_some_and(|said| said.shown.iter().any(|(_, of)| of.0 == slot))
     }
 
     pub(crate) fn executed(&self, id: u32) -> u64 {
@@ -185,6 +193,20 @@ impl Group {
         if is_any {
             self.judge_proposals();
         }
+        let sealing: Vec<_> = self.net.machines.iter().filter(|(_, one)| one.is_sealing()).collect();
+        assert!(
+            sealing.iter().all(|(_, one)| !one.may_propose()),
+            "E13: nothing is proposed in a view that is left"
+        );
+        self.leaving = sealing.into_iter().map(|(id, one)| (*id, one.view())).collect();
+    }
+
+    /// E13: a view that is being left is promised nothing more; what is promised must be kept before it is left, which would never be.
+    fn promised(&self, from: NodeId, view: View) {
+        let is_leaving =
+            self.net.machines.get(&from).is_some_and(|one| one.is_sealing() && one.view() == view);
+        let was_leaving = self.leaving.get(&from) == Some(&view);
+        assert!(!is_leaving || !was_leaving, "E13: {from} promises something in {view:?}, which it leaves");
     }
 
     /// U-S9: nobody accepts another proposal in this or a later view than that in which a slot was decided.
@@ -216,6 +238,9 @@ impl Group {
     fn said(&mut self, from: NodeId, word: &Word) {
         if self.liars.contains(&from) {
             return;
+        }
+        if let Word::WillCertify { view, .. } | Word::WillCommit { view, .. } = word {
+            self.promised(from, *view);
         }
         let promises = self.promises.entry(from).or_default();
         match word {

@@ -58,6 +58,8 @@ pub(crate) struct Net<M: Machine> {
     pub(crate) cut: BTreeSet<(NodeId, NodeId)>,
     /// Messages of a thousand that are lost beyond what queues evict.
     pub(crate) loss: u64,
+    /// Whose jobs wait.
+    pub(crate) busy: BTreeSet<NodeId>,
     pub(crate) lies: BTreeMap<NodeId, Lie<M>>,
     pub(crate) seen: Vec<Seen<M>>,
     pub(crate) rules: BTreeMap<&'static str, u64>,
@@ -87,6 +89,7 @@ impl<M: Machine<Message: Clone> + Bounded> Net<M> {
             drawn: Drawn::new(seed),
             cut: BTreeSet::new(),
             loss: 0,
+            busy: BTreeSet::new(),
             lies: BTreeMap::new(),
             seen: Vec::new(),
             rules: BTreeMap::new(),
@@ -225,10 +228,14 @@ impl<M: Machine<Message: Clone> + Bounded> Net<M> {
 
     /// One drawn thing happens; false where nothing is left but time.
     pub(crate) fn turn(&mut self) -> bool {
-        if self.flying.is_empty() {
+        let is_free =
+            |flight: &Flight<M>| !(matches!(flight.what, What::Job(_)) && self.busy.contains(&flight.to));
+        let free: Vec<usize> =
+            (0..self.flying.len()).filter(|at| self.busy.is_empty() || is_free(&self.flying[*at])).collect();
+        if free.is_empty() {
             return false;
         }
-        let drawn = pick(&mut self.drawn, self.flying.len());
+        let drawn = free[pick(&mut self.drawn, free.len())];
         let (from, to, queue) = {
             let flight = &self.flying[drawn];
             (flight.from, flight.to, flight.queue)

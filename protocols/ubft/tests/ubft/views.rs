@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use synod_machine::Span;
+use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
-use synod_ubft::replica::Word;
+use synod_ubft::replica::{Ask, Word};
 use synod_ubft::{Body, ctb};
 use synod_wire::{Limits, Wire as _};
 
@@ -115,6 +115,92 @@ fn t21_proposals_that_keep_coming_do_not_keep_a_view_from_being_left() {
         group.order(20, LONG);
         assert!(group.of(1).view() == group.of(2).view());
     }
+}
+
+#[test]
+fn t21_nothing_is_promised_in_a_view_that_is_left_and_it_is_left_while_proposals_keep_coming() {
+    let mut leaving = 0;
+    for seed in 0..12 {
+        let mut group = Group::new(3, seed);
+        group.order(4, SOON);
+        // The leader orders on and on, and censors one client, for which the others wait.
+        let since = group.net.now;
+        group.is_pressing = false;
+        group.wanted = u64::MAX;
+        (1..3).for_each(|id| group.net.input(NodeId(id), Ask::Pressing(Some(since))));
+        let end = group.net.after(Span::secs(1));
+        for turn in 0.. {
+            assert!(turn < 100_000, "U-L1: a view is not left: {}", group.describe());
+            group.propose();
+            group.net.turn();
+            group.watch();
+            let is_leaving = (1..3).any(|id| group.of(id).is_sealing());
+            leaving += u64::from(is_leaving);
+            if (1..3).all(|id| group.of(id).view().0 > 0) {
+                break;
+            }
+            // While one leaves, messages are all that happens.
+            if !is_leaving && turn % 20 == 0 {
+                group.net.tick(end);
+            }
+        }
+    }
+    assert!(leaving > 100, "views are left while proposals come: {leaving} turns");
+}
+
+#[test]
+fn a_leader_signs_what_it_proposed_behind_a_certificate_that_is_still_checked_before_it_leaves() {
+    for seed in 0..20 {
+        let mut group = Group::new(3, seed);
+        (0..3).for_each(|id| group.net.input(NodeId(id), Ask::SlowOnly));
+        group.order(3, SOON);
+        let turns = |group: &mut Group, is_done: fn(&Group) -> bool| {
+            for _ in 0..5_000 {
+                if is_done(group) {
+                    return;
+                }
+                group.propose();
+                group.net.turn();
+                group.watch();
+            }
+        };
+        // The leader shows a certificate, which is checked when it has time, and proposes the next slot.
+        let shown = group.count("A2.36_commit");
+        group.wanted = 1;
+        while group.count("A2.36_commit") < shown + 1 || !group.is_shown(0, 3) {
+            group.propose();
+            assert!(group.net.turn(), "it is shown");
+            group.watch();
+        }
+        group.net.busy.insert(NodeId(0));
+        group.wanted = 1;
+        group.is_pressing = false;
+        let since = Time(0);
+        (1..3).for_each(|id| group.net.input(NodeId(id), Ask::Pressing(Some(since))));
+        turns(&mut group, |group| group.wanted == 0);
+        let end = group.net.after(Span::millis(60));
+        while (1..3).any(|id| group.of(id).view().0 == 0) && group.net.tick(end) {
+            turns(&mut group, |group| (1..3).all(|id| group.of(id).view().0 > 0));
+        }
+        group.is_pressing = true;
+        turns(&mut group, |group| group.of(0).view().0 > 0);
+        group.net.busy.clear();
+        group.order(5, LONG);
+        assert!(group.of(0).view().0 > 0, "{}", group.describe());
+    }
+}
+
+#[test]
+fn a_proposal_that_is_not_decided_is_enough_to_suspect_and_where_nothing_waits_nobody_does() {
+    let mut group = Group::new(3, 5);
+    group.order(3, SOON);
+    group.is_pressing = false;
+    group.pass(Span::millis(500));
+    assert!((0..3).all(|id| group.of(id).view().0 == 0), "nothing waits");
+    (1..3).for_each(|id| group.deafen(id));
+    group.wanted = 1;
+    group.pass(Span::millis(200));
+    assert!((0..3).all(|id| group.of(id).view().0 > 0), "{}", group.describe());
 }
 
 #[test]
