@@ -11,7 +11,7 @@
 //! counts as failed. Snapshots: one that is further behind than its peers' archives says [`Output::Stranded`]. Operations above
 //! `request_inline_max` are not taken. `merge_promises` is no setting.
 //!
-//! *Bounds.* [`Replica::bytes_max`](Bounded).
+//! *Bounds.* [`Replica`] keeps within its `bytes_max`.
 
 mod admit;
 mod certify;
