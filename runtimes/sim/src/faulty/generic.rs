@@ -1,6 +1,6 @@
 //! Strategies that need no protocol: silence, delay, replay, mutation, flooding, and crashes at bad moments.
 
-use synod_machine::{Queue, Span, To};
+use synod_machine::{Queue, Span, Time, To};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
@@ -21,7 +21,7 @@ pub fn generic(incident: &Incident) -> Option<Box<dyn Strategy>> {
         Family::ByzDelay => Box::new(Delay { longest: Span::micros(amount), share_ppm: PPM / 4 }),
         Family::ByzReplay => Box::new(Replay { share_ppm: PPM / 5 }),
         Family::ByzMutate => Box::new(Mutate { share_ppm: PPM / 10, mutator: None }),
-        Family::ByzFlood => Box::new(Flood { frames: u32::try_from(amount.min(100)).unwrap_or(100) }),
+        Family::ByzFlood => Box::new(Flood::new(u32::try_from(amount.min(100)).unwrap_or(100))),
         Family::ClientRetry | Family::ClientDup => Box::new(Again {
             others: incident.family == Family::ClientDup,
             share_ppm: PPM / 2,
@@ -207,11 +207,42 @@ impl Strategy for Mutate {
     }
 }
 
-/// Sends more than anybody asked for: repeated frames and noise (B10).
+/// Frames a flooding member adds in a second of virtual time, as many as a link of the network runtime takes from one
+/// peer. Without a rate, two members that flood each other would feed each other without end.
+const FLOOD_RATE: u64 = 20_000;
+
+/// Frames it may add at once.
+const FLOOD_BURST: u64 = 2_000;
+
+/// Sends more than anybody asked for: repeated frames and noise, at most 20,000 a second (B10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flood {
-    /// Frames added per event.
-    pub frames: u32,
+    frames: u32,
+    /// Nanoseconds of its rate that it has not used.
+    saved: u64,
+    /// When it last flooded.
+    last: Time,
+}
+
+impl Flood {
+    /// Adds so many frames per event, as long as its rate lasts.
+    #[must_use]
+    pub const fn new(frames: u32) -> Self {
+        Self { frames, saved: FLOOD_BURST * Self::PRICE, last: Time(0) }
+    }
+
+    /// Nanoseconds that one frame takes of the rate.
+    const PRICE: u64 = 1_000_000_000 / FLOOD_RATE;
+
+    /// How many frames it may add now.
+    fn allowed(&mut self, now: Time) -> u32 {
+        let gained = now.since(self.last).0;
+        self.last = now;
+        self.saved = self.saved.saturating_add(gained).min(FLOOD_BURST * Self::PRICE);
+        let frames = self.frames.min(u32::try_from(self.saved / Self::PRICE).unwrap_or(u32::MAX));
+        self.saved -= u64::from(frames) * Self::PRICE;
+        frames
+    }
 }
 
 impl Strategy for Flood {
@@ -223,14 +254,15 @@ impl Strategy for Flood {
         remember(act);
         let machine = act.machine;
         let kept: Vec<Kept> = act.board.frames().iter().filter(|k| k.machine == machine).cloned().collect();
-        for _ in 0..self.frames {
+        let frames = self.allowed(act.now);
+        for _ in 0..frames {
             let Some(to) = act.draws.pick(act.peers).copied() else { return false };
             let Some(frame) = act.draws.pick(&kept).cloned() else { return false };
             let noise = act.draws.draw();
             let body = if noise.is_multiple_of(4) { flip(&frame.body, noise / 4) } else { None };
             act.inject(to, frame.queue, body.unwrap_or(frame.body));
         }
-        self.frames > 0
+        frames > 0
     }
 }
 
@@ -269,5 +301,20 @@ impl Strategy for WorstCrash {
 
     fn keeps_faith(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_keeps_to_its_rate_however_many_events_feed_it() {
+        let mut flood = Flood::new(100);
+        let mut second = |start: u64| -> u64 {
+            (0..100_000).map(|event| u64::from(flood.allowed(Time(start + event * 10_000)))).sum()
+        };
+        assert_eq!(second(0), FLOOD_BURST + FLOOD_RATE - 1, "what it had saved, and a second of its rate");
+        assert_eq!(second(1_000_000_000), FLOOD_RATE);
     }
 }

@@ -72,7 +72,7 @@ fn b6_without_levers_flips_a_bit_and_is_mostly_refused() {
 #[test]
 fn b10_floods_without_breaking_the_bounds_of_queues() {
     let mut world = world(4, 3);
-    world.corrupt_node(NodeId(0), Box::new(Flood { frames: 100 }));
+    world.corrupt_node(NodeId(0), Box::new(Flood::new(100)));
     for value in 0..10 {
         send(&mut world, value);
         said(&mut world, Span::millis(1));
