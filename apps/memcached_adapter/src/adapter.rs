@@ -1,13 +1,13 @@
 //! The adapter as an application: requests in agreed order in, commands to the server, canonical replies out.
 
-use synod_crypto::{Hash, merkle};
-use synod_service::{App, At, Replies, Request, Unrecoverable};
+use synod_crypto::Hash;
+use synod_service::{App, Arriving, At, Chunks, Replies, Request, Unrecoverable};
 use synod_wire::Bytes;
 
 use crate::command::{Command, VALUE_MAX, Way};
 use crate::keyspace::{ITEM_BYTES, Item, Keyspace};
 use crate::server::{Ask, Reply, Server};
-use crate::snapshot::{self, Restoring};
+use crate::snapshot;
 
 /// Seconds from which on a time is counted from 1970: thirty days.
 const RELATIVE_MAX: i64 = 60 * 60 * 24 * 30;
@@ -54,8 +54,8 @@ pub struct Adapter<S> {
     pub(crate) config: Config,
     pub(crate) server: S,
     pub(crate) kept: Kept,
-    frozen: Option<Vec<Bytes>>,
-    restoring: Option<Restoring>,
+    frozen: Option<Chunks>,
+    restoring: Option<Arriving>,
 }
 
 impl<S: Server> Adapter<S> {
@@ -261,7 +261,7 @@ impl<S: Server> Adapter<S> {
 
     fn take_over(&mut self, index: u32, chunk: &[u8]) -> Option<()> {
         if index == 0 {
-            self.restoring = Some(Restoring::begin(chunk, &self.config)?);
+            self.restoring = Some(snapshot::begin(chunk, &self.config)?);
         } else {
             self.restoring.as_mut()?.add(index, chunk)?;
         }
@@ -299,21 +299,18 @@ impl<S: Server> App for Adapter<S> {
     }
 
     fn root(&mut self) -> Hash {
-        if self.frozen.is_none() {
-            self.frozen = Some(snapshot::chunks(self));
-        }
-        let chunks = self.frozen.iter().flatten();
-        merkle::Tree::new(chunks.map(|chunk| merkle::leaf(chunk)).collect()).root()
+        let chunks = self.frozen.take().unwrap_or_else(|| snapshot::chunks(self));
+        let root = chunks.root();
+        self.frozen = Some(chunks);
+        root
     }
 
     fn chunks(&self) -> u32 {
-        let count = self.frozen.as_ref().map_or_else(|| snapshot::chunks(self).len(), Vec::len);
-        u32::try_from(count).unwrap_or(u32::MAX)
+        self.frozen.as_ref().map_or_else(|| snapshot::chunks(self).count(), Chunks::count)
     }
 
     fn chunk(&self, index: u32) -> Bytes {
-        let find = |chunks: &Vec<Bytes>| chunks.get(index as usize).cloned().unwrap_or_default();
-        self.frozen.as_ref().map_or_else(|| find(&snapshot::chunks(self)), find)
+        self.frozen.as_ref().map_or_else(|| snapshot::chunks(self).get(index), |chunks| chunks.get(index))
     }
 
     fn restore(&mut self, index: u32, chunk: &[u8]) -> Result<(), Unrecoverable> {

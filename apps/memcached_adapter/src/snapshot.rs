@@ -6,7 +6,7 @@
 //!
 //! *Bounds.* While it restores, the stream; no length field is believed before the bytes have come.
 
-use synod_service::CHUNK_MAX;
+use synod_service::{Arriving, Chunks};
 use synod_wire::{Bytes, Limits, Reader, Wire, Writer, wire};
 
 use crate::adapter::{Adapter, Config, Kept};
@@ -29,51 +29,16 @@ wire! {
 }
 
 /// All chunks of a state.
-pub(crate) fn chunks<S: Server>(adapter: &Adapter<S>) -> Vec<Bytes> {
+pub(crate) fn chunks<S: Server>(adapter: &Adapter<S>) -> Chunks {
     let stream = encode(adapter);
     let header = Header { format: FORMAT, quota: adapter.config.bytes_max, bytes: stream.len() as u64 };
-    let cut = (0..stream.len()).step_by(CHUNK_MAX);
-    let pieces = cut.map(|at| stream.slice(at..stream.len().min(at + CHUNK_MAX)));
-    [header.encode()].into_iter().chain(pieces).collect()
+    Chunks::cut(&header, &stream)
 }
 
-/// A snapshot that has arrived in part.
-#[derive(Debug)]
-pub(crate) struct Restoring {
-    bytes: usize,
-    stream: Vec<u8>,
-    next: u32,
-}
-
-impl Restoring {
-    /// Begins with chunk 0.
-    pub(crate) fn begin(chunk: &[u8], config: &Config) -> Option<Self> {
-        let header = Header::decode(Bytes::copy_from_slice(chunk), &Limits::default()).ok()?;
-        if header.format != FORMAT || header.quota != config.bytes_max {
-            return None;
-        }
-        let bytes = u32::try_from(header.bytes).ok()? as usize;
-        Some(Self { bytes, stream: Vec::new(), next: 1 })
-    }
-
-    /// Adds the next piece of the stream, which is a whole one unless it is the last.
-    pub(crate) fn add(&mut self, index: u32, chunk: &[u8]) -> Option<()> {
-        let expected = (self.bytes - self.stream.len()).min(CHUNK_MAX);
-        if index != self.next || chunk.is_empty() || chunk.len() != expected {
-            return None;
-        }
-        self.stream.extend_from_slice(chunk);
-        self.next += 1;
-        Some(())
-    }
-
-    pub(crate) const fn is_whole(&self) -> bool {
-        self.stream.len() == self.bytes
-    }
-
-    pub(crate) fn stream(self) -> Bytes {
-        Bytes::from(self.stream)
-    }
+/// Begins with chunk 0; `None` when it is of a state with another quota.
+pub(crate) fn begin(chunk: &[u8], config: &Config) -> Option<Arriving> {
+    let header = Header::decode(Bytes::copy_from_slice(chunk), &Limits::default()).ok()?;
+    (header.format == FORMAT && header.quota == config.bytes_max).then(|| Arriving::begin(header.bytes))?
 }
 
 /// The stream of a state, with values as the server has them. A value that it lost stands as none.

@@ -1,7 +1,7 @@
 //! The book as an application: requests in agreed order in, replies out.
 
-use synod_crypto::{Hash, merkle};
-use synod_service::{App, At, Replies, Request, Unrecoverable, Wall};
+use synod_crypto::Hash;
+use synod_service::{App, Arriving, At, Chunks, Replies, Request, Unrecoverable, Wall};
 use synod_wire::{Bytes, Limits, Wire};
 
 use crate::config::Config;
@@ -11,7 +11,7 @@ use crate::order::Operation;
 use crate::question::EventKind;
 use crate::registry::{Registry, Shelf};
 use crate::reply::{Code, Reply};
-use crate::snapshot::{self, Restoring};
+use crate::snapshot;
 use crate::units::{OrderId, Symbol, TraderId};
 
 /// Longest operation, in bytes.
@@ -27,8 +27,8 @@ pub struct Book {
     pub(crate) markets: Vec<Market>,
     pub(crate) registry: Registry,
     /// The chunks of the present state, once somebody asked for the root.
-    frozen: Option<Vec<Bytes>>,
-    restoring: Option<Restoring>,
+    frozen: Option<Chunks>,
+    restoring: Option<Arriving>,
 }
 
 impl Default for Book {
@@ -116,12 +116,13 @@ impl Book {
 
     fn take_over(&mut self, index: u32, chunk: &[u8]) -> Option<()> {
         if index == 0 {
-            self.restoring = Some(Restoring::begin(chunk, &self.config)?);
+            self.restoring = Some(snapshot::begin(chunk, &self.config)?);
         } else {
             self.restoring.as_mut()?.add(index, chunk)?;
         }
         if self.restoring.as_ref()?.is_whole() {
-            let restored = self.restoring.take()?.finish(self.config)?;
+            let stream = self.restoring.take()?.stream();
+            let restored = snapshot::restore(&stream, self.config)?;
             *self = restored;
         }
         Some(())
@@ -152,21 +153,18 @@ impl App for Book {
     }
 
     fn root(&mut self) -> Hash {
-        if self.frozen.is_none() {
-            self.frozen = Some(snapshot::chunks(self));
-        }
-        let chunks = self.frozen.iter().flatten();
-        merkle::Tree::new(chunks.map(|chunk| merkle::leaf(chunk)).collect()).root()
+        let chunks = self.frozen.take().unwrap_or_else(|| snapshot::chunks(self));
+        let root = chunks.root();
+        self.frozen = Some(chunks);
+        root
     }
 
     fn chunks(&self) -> u32 {
-        let count = self.frozen.as_ref().map_or_else(|| snapshot::chunks(self).len(), Vec::len);
-        u32::try_from(count).unwrap_or(u32::MAX)
+        self.frozen.as_ref().map_or_else(|| snapshot::chunks(self).count(), Chunks::count)
     }
 
     fn chunk(&self, index: u32) -> Bytes {
-        let find = |chunks: &Vec<Bytes>| chunks.get(index as usize).cloned().unwrap_or_default();
-        self.frozen.as_ref().map_or_else(|| find(&snapshot::chunks(self)), find)
+        self.frozen.as_ref().map_or_else(|| snapshot::chunks(self).get(index), |chunks| chunks.get(index))
     }
 
     fn restore(&mut self, index: u32, chunk: &[u8]) -> Result<(), Unrecoverable> {

@@ -6,7 +6,7 @@
 //!
 //! *Bounds.* While it restores, the stream; no length field is believed before the bytes have come.
 
-use synod_service::{CHUNK_MAX, Position, Wall};
+use synod_service::{Arriving, Chunks, Position, Wall};
 use synod_wire::{Bytes, Limits, Malformed, Reader, Wire, Writer, wire};
 
 use crate::book::Book;
@@ -31,56 +31,24 @@ wire! {
 }
 
 /// All chunks of a state.
-pub(crate) fn chunks(book: &Book) -> Vec<Bytes> {
+pub(crate) fn chunks(book: &Book) -> Chunks {
     let stream = encode(book);
     let header = Header { format: FORMAT, config: book.config, bytes: stream.len() as u64 };
-    let cut = (0..stream.len()).step_by(CHUNK_MAX);
-    let pieces = cut.map(|at| stream.slice(at..stream.len().min(at + CHUNK_MAX)));
-    [header.encode()].into_iter().chain(pieces).collect()
+    Chunks::cut(&header, &stream)
 }
 
-/// A snapshot that has arrived in part.
-#[derive(Debug)]
-pub(crate) struct Restoring {
-    bytes: usize,
-    stream: Vec<u8>,
-    next: u32,
+/// Begins with chunk 0; `None` when it is of a book with other bounds.
+pub(crate) fn begin(chunk: &[u8], config: &Config) -> Option<Arriving> {
+    let header = Header::decode(Bytes::copy_from_slice(chunk), &Limits::default()).ok()?;
+    (header.format == FORMAT && header.config == *config).then(|| Arriving::begin(header.bytes))?
 }
 
-impl Restoring {
-    /// Begins with chunk 0.
-    pub(crate) fn begin(chunk: &[u8], config: &Config) -> Option<Self> {
-        let header = Header::decode(Bytes::copy_from_slice(chunk), &Limits::default()).ok()?;
-        if header.format != FORMAT || header.config != *config {
-            return None;
-        }
-        let bytes = u32::try_from(header.bytes).ok()? as usize;
-        Some(Self { bytes, stream: Vec::new(), next: 1 })
-    }
-
-    /// Adds the next piece of the stream, which is a whole one unless it is the last.
-    pub(crate) fn add(&mut self, index: u32, chunk: &[u8]) -> Option<()> {
-        let expected = (self.bytes - self.stream.len()).min(CHUNK_MAX);
-        if index != self.next || chunk.is_empty() || chunk.len() != expected {
-            return None;
-        }
-        self.stream.extend_from_slice(chunk);
-        self.next += 1;
-        Some(())
-    }
-
-    pub(crate) const fn is_whole(&self) -> bool {
-        self.stream.len() == self.bytes
-    }
-
-    /// The state of a whole stream; `None` when it is not canonical, or breaks an invariant.
-    pub(crate) fn finish(self, config: Config) -> Option<Book> {
-        let stream = Bytes::from(self.stream);
-        let mut input = Reader::new(stream.clone(), &Limits { frame_max: u32::MAX }).ok()?;
-        let book = read(&mut input, config).ok()??;
-        let sound = input.remaining() == 0 && book.broken().is_none() && encode(&book) == stream;
-        sound.then_some(book)
-    }
+/// The state of a whole stream; `None` when it is not canonical, or breaks an invariant.
+pub(crate) fn restore(stream: &Bytes, config: Config) -> Option<Book> {
+    let mut input = Reader::new(stream.clone(), &Limits { frame_max: u32::MAX }).ok()?;
+    let book = read(&mut input, config).ok()??;
+    let sound = input.remaining() == 0 && book.broken().is_none() && encode(&book) == *stream;
+    sound.then_some(book)
 }
 
 fn encode(book: &Book) -> Bytes {

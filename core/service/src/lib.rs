@@ -51,6 +51,7 @@ pub mod memory;
 mod message;
 pub mod sessions;
 mod state_store;
+mod stream;
 
 pub use app::{App, At, CHUNK_MAX, Replies, Request};
 pub use batches::{
@@ -73,5 +74,6 @@ pub use message::{
     value_digest,
 };
 pub use state_store::{Change, MemoryStore, StateStore};
+pub use stream::{Arriving, Chunks};
 // Applications may not depend on core/machine, and the App trait names these; they have planted bugs too.
 pub use synod_machine::{Unrecoverable, Wall, broadcast::Position, planted};
