@@ -116,12 +116,12 @@ pub struct Command {
 /// What a client is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientInput {
-    /// Orders commands. Those of one turn share frames. Submissions that are in flight together have no order among
+    /// Orders commands. Those of one turn share frames, and so do those that wait while 64 frames are in flight. Submissions that are in flight together have no order among
     /// themselves.
     Submit {
         /// The commands. Those that are accepted were executed in this order.
         commands: Vec<Command>,
-        /// After this long the outcome is unknown; not 0.
+        /// After this long the outcome is unknown, or up to 50 ms later where commands share a frame; not 0.
         deadline: Span,
     },
     /// Reads.

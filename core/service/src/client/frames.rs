@@ -14,6 +14,13 @@ use crate::matching::Matching;
 use crate::message::ClientMessage;
 use synod_crypto::Hash;
 
+/// Most frames in flight: what comes meanwhile waits, and gathers. A burst of single commands would otherwise be as many
+/// frames at once, more than a link takes.
+pub(super) const FLIGHTS_MAX: usize = 64;
+
+/// Commands that are due within so long of each other may share a frame, which is given up with the last of them.
+pub(super) const GATHERED: Span = Span::millis(50);
+
 /// One frame in flight.
 #[derive(Debug)]
 pub(super) struct Flight {
@@ -90,7 +97,9 @@ impl Client {
         }
         self.ensure_open(turn);
         let Some(session) = self.session() else { return };
-        while let Some((commands, tags, due)) = self.next_commands() {
+        while self.flights.len() < FLIGHTS_MAX
+            && let Some((commands, tags, due)) = self.next_commands()
+        {
             let full = self.preferred();
             let first = self.next;
             self.next += tags.len() as u64;
@@ -144,12 +153,13 @@ impl Client {
         self.base = self.base.max(flight.acked.min(farthest));
     }
 
-    /// The commands of the next frame: within the window and the frame's maxima, and due at the same time.
+    /// The commands of the next frame, within the window and the frame's maxima, and when the last of them is due.
     fn next_commands(&mut self) -> Option<(Vec<Blob<COMMANDS_BYTES_MAX>>, Vec<u64>, Time)> {
-        let due = self.queue.front()?.due;
+        let mut due = self.queue.front()?.due;
         let count = self.next_count();
         let (mut commands, mut tags) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        for Waiting { tag, body, .. } in self.queue.drain(..count) {
+        for Waiting { tag, body, due: last, .. } in self.queue.drain(..count) {
+            due = last;
             self.queue_bytes -= body.len() as u64;
             let Ok(body) = Blob::try_from(body) else {
                 unreachable!("its size was checked when it was taken")
@@ -169,7 +179,8 @@ impl Client {
         let (mut count, mut whole, mut bytes) = (0, 0, 0);
         for waiting in self.queue.iter().take(room) {
             bytes += waiting.body.len();
-            if waiting.due != front.due || bytes > COMMANDS_BYTES_MAX {
+            let together = waiting.due >= front.due && waiting.due.since(front.due) <= GATHERED;
+            if !together || bytes > COMMANDS_BYTES_MAX {
                 break;
             }
             count += 1;

@@ -373,6 +373,38 @@ fn the_window_bounds_what_is_in_flight_and_the_queue_what_waits() {
 }
 
 #[test]
+fn a_burst_of_single_commands_is_few_frames_and_no_more_than_a_link_takes() {
+    let mut world = opened(Setup::default());
+    world.submitted.clear();
+    world.orders = false;
+    let frames = |world: &World| world.submitted.iter().collect::<std::collections::BTreeSet<_>>().len();
+    let mut tags = Vec::new();
+    for _ in 0..800 {
+        tags.extend(world.submit(0, &["inc n"]));
+        world.run_for(Span::micros(100));
+    }
+    world.run_for(Span::secs(1));
+    assert_eq!(frames(&world), 64, "those in flight");
+    world.orders = true;
+    world.run_until("all answers", |world| world.all_answered(0, &tags));
+    assert!(frames(&world) <= 64 + 4, "{} frames: what waited shares a few", frames(&world));
+    let counts: Vec<Option<String>> = tags.iter().map(|tag| world.value(0, *tag)).collect();
+    assert!((1..=800).map(|count| Some(count.to_string())).eq(counts), "executed in the order they came");
+    world.check_exactly_once();
+}
+
+/// Commands that are due at times far apart share no frame: the first would be told too late.
+#[test]
+fn a_command_that_is_due_soon_waits_for_none_that_is_due_late() {
+    let mut world = opened(Setup::default());
+    world.orders = false;
+    let soon = world.submit_within(0, &["inc n"], Span::secs(1));
+    let late = world.submit_within(0, &["inc n"], Span::secs(9));
+    world.run_for(Span::millis(1_100));
+    assert!(world.all_answered(0, &soon) && !world.all_answered(0, &late));
+}
+
+#[test]
 fn closing_names_every_outcome() {
     let mut world = opened(Setup::default());
     world.orders = false;
