@@ -6,6 +6,7 @@ use synod_quorum::NodeId;
 use synod_ubft::message::{Message, Replied};
 use synod_ubft::replica::{Output, Word};
 
+use crate::net::seeds;
 use crate::town::{Town, client_id};
 
 const SOON: Span = Span::millis(50);
@@ -64,7 +65,7 @@ fn t29_what_a_client_sends_to_the_leader_alone_is_not_proposed_before_it_is_sign
 
 #[test]
 fn t30_two_operations_of_one_id_are_executed_as_one_at_most() {
-    for seed in 0..8 {
+    for seed in seeds(8) {
         let mut town = Town::new(3, 1, seed, plain);
         town.open();
         town.ask(0, "first", LONG);
@@ -188,7 +189,7 @@ fn reads_are_answered_by_all_or_ordered() {
 
 #[test]
 fn a_leader_that_stops_costs_its_clients_a_view_change_and_nothing_else() {
-    for seed in 0..4 {
+    for seed in seeds(4) {
         let mut town = Town::new(3, 1, seed, plain);
         town.open();
         town.ask(0, "before", LONG);
