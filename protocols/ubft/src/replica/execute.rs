@@ -5,7 +5,8 @@ use synod_machine::{Turn, Wall};
 use synod_wire::Bytes;
 
 use super::admit::{batch_bytes, read_registration};
-use super::state::{Output, Replica, Requested};
+use super::state::Replica;
+use super::vocabulary::{Output, Requested};
 use super::words::Ask;
 use crate::batch::{Batch, Op, Request, Slot};
 use crate::certificate::Checkpoint;

@@ -10,7 +10,8 @@ use synod_wire::List;
 
 use super::admit::batch_bytes;
 use super::execute::link;
-use super::state::{Output, Replica, Timer};
+use super::state::Replica;
+use super::vocabulary::{Output, Timer};
 use super::words::Ask;
 use crate::batch::{Batch, Slot};
 use crate::fault::Fault;

@@ -18,7 +18,11 @@ use crate::world::memory_id;
 
 /// The schedules of a test: so many seeds from 0 on. `SYNOD_UBFT_SEEDS=5000x10` draws ten times as many from 5000 on; the one that fails
 /// is the last of which the test says that it begins.
-#[expect(clippy::disallowed_methods, clippy::print_stderr, reason = "how widely is drawn is said by whoever runs the tests")]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "how widely is drawn is said by whoever runs the tests"
+)]
 pub(crate) fn seeds(few: u64) -> impl Iterator<Item = u64> {
     let wide = std::env::var("SYNOD_UBFT_SEEDS").ok();
     let (from, times) = wide.as_deref().map_or((0, 1), |wide| {
