@@ -15,18 +15,22 @@
 
 mod admit;
 mod certify;
+mod changes;
 mod checkpoint;
 mod commit;
 mod consensus;
 mod execute;
 mod fetch;
+mod install;
 mod job;
 mod judge;
+mod membership;
 mod new_view;
 mod promise;
 mod propose;
 mod seal;
 mod shares;
+mod snapshots;
 mod state;
 mod summary;
 mod suspect;
@@ -39,5 +43,7 @@ pub use consensus::Consensus;
 pub use fetch::WANTS_MAX;
 pub use job::{Finished, Task};
 pub use state::Replica;
-pub use vocabulary::{ClientFor, Done, Incarnation, Input, Job, Output, ReplicaConfig, Requested, Timer};
+pub use vocabulary::{
+    ChangeFor, ClientFor, Done, Incarnation, Input, Job, Output, ReplicaConfig, Requested, Timer,
+};
 pub use words::{Alarm, Ask, PIECE_MAX, Summary, Told, WORD_QUEUES, Want, Word};

@@ -13,7 +13,7 @@ use super::words::Ask;
 use crate::batch::{Auth, Batch, Op, Request, View};
 use crate::config::NUMBER_END;
 use crate::fault::Fault;
-use crate::message::{ClientStatement, Message, Registration, Replied, SYSTEM};
+use crate::message::{CHANGES, ClientStatement, Message, Registration, Replied, SYSTEM};
 use crate::sessions::Fate;
 use crate::trace::Rule;
 
@@ -89,7 +89,7 @@ impl Replica {
         turn: &mut Turn<'_, Self>,
     ) {
         let inline_max = usize::try_from(self.config.parameters.request_inline_max).unwrap_or(0);
-        if session >= SYSTEM || id >= NUMBER_END || op.len() > inline_max {
+        if session >= CHANGES || id >= NUMBER_END || op.len() > inline_max {
             turn.blame(from, Fault::Malformed);
             return;
         }
@@ -213,6 +213,7 @@ impl Replica {
     /// In a new view everything is said to its leader.
     pub(super) fn echo_again(&mut self, turn: &mut Turn<'_, Self>) {
         self.ready.clear();
+        self.forward_again(turn);
         self.registering.values_mut().for_each(|registering| registering.said = None);
         let keys: Vec<(u64, u64)> = self.pending.keys().copied().collect();
         for key in keys {
@@ -335,7 +336,7 @@ impl Replica {
     pub(super) fn oldest_signed(&self) -> Option<Time> {
         let requests = self.pending.values().filter_map(|pending| pending.signed);
         let registrations = self.registering.values().map(|registering| registering.since);
-        requests.chain(registrations).min()
+        requests.chain(registrations).chain(self.changes.oldest()).min()
     }
 
     /// As many requests as wait, at most a batch, where this replica may propose.
@@ -360,6 +361,15 @@ impl Replica {
             };
             if registering.said != Some(view) && requests.len() < count_max && request.size_hint() < room {
                 registering.said = Some(view);
+                room -= request.size_hint();
+                requests.push(request);
+            }
+        }
+        for changing in self.changes.waiting.values_mut() {
+            let Ok(op) = changing.change.encode().try_into() else { continue };
+            let request = Request { session: CHANGES, id: 0, op: Op::Inline(op), auth: Auth::Heard };
+            if changing.said != Some(view) && requests.len() < count_max && request.size_hint() < room {
+                changing.said = Some(view);
                 room -= request.size_hint();
                 requests.push(request);
             }
@@ -405,6 +415,18 @@ impl Replica {
         };
         let is_slow = self.consensus().is_none_or(super::Consensus::is_slow);
         turn.send(guest, Message::Reply { session, id, result, is_slow });
+    }
+
+    /// The state is another one: what it executed does not wait any more.
+    pub(super) fn forget_done(&mut self) {
+        let (sessions, executed) = (&self.sessions, self.executed);
+        self.pending.retain(|(session, id), _| {
+            matches!(sessions.fate(*session, *id, executed), Fate::Fresh | Fate::Unknown)
+        });
+        let is_open = |key, nonce| sessions.find(key, nonce).is_some();
+        self.registering.retain(|(key, nonce), _| !is_open(*key, *nonce));
+        let epochs = &self.epochs;
+        self.changes.waiting.retain(|_, changing| !epochs.is_void(&changing.change));
     }
 
     /// A request is executed, or will never be.

@@ -84,6 +84,8 @@ pub struct Consensus {
     pub(super) checks: BTreeMap<NodeId, u32>,
     pub(super) is_fast_armed: bool,
     pub(super) is_gap_armed: bool,
+    /// Where the epoch ends, once it is ordered.
+    ending: Option<Slot>,
 }
 
 /// A broadcast's words, said by consensus.
@@ -149,8 +151,26 @@ impl Consensus {
             checks: BTreeMap::new(),
             is_fast_armed: false,
             is_gap_armed: false,
+            ending: None,
             config,
         })
+    }
+
+    /// The same, of a user whose state is the one behind `executed`.
+    #[must_use]
+    pub fn behind(self, executed: Slot) -> Self {
+        Self { next: executed, ..self }
+    }
+
+    /// Whether the last checkpoint of the epoch is certified: nothing is said any more but answers to whoever misses something.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.low.end == Some(self.low.low)
+    }
+
+    /// Where the epoch ends, as far as that is known here.
+    pub(super) fn end(&self) -> Option<Slot> {
+        self.low.end.or(self.ending)
     }
 
     /// The view that this replica is in.
@@ -282,6 +302,7 @@ impl Consensus {
                 ctb::Output::Delivered { k, body } => self.inbox.push_back((broadcaster, k, body)),
                 ctb::Output::Missing { k, digest } => self.miss_body(member, k, digest, turn),
                 ctb::Output::Retired { .. } => turn.output(Told::Retired),
+                ctb::Output::Reborn { memory, boot } => turn.output(Told::Reborn { memory, boot }),
                 ctb::Output::Refused(_) => turn.applied(Rule::Unsaid),
                 // It blamed whom it names; nothing more of it is delivered.
                 ctb::Output::Equivocated(_) => {}
@@ -372,6 +393,10 @@ impl Consensus {
             Ask::Endorse { view, slot, digest } => self.on_endorsed(view, slot, digest, turn),
             Ask::Executed(checkpoint) => self.on_executed(checkpoint, turn),
             Ask::Resume(slot) => self.resume(slot, turn),
+            Ask::Goto(slot) => self.go_to(slot, turn),
+            Ask::Adopt(certificate) => self.adopt(certificate, turn),
+            Ask::Ending(slot) => self.ending = Some(slot),
+            Ask::Greet(peer) => self.greet(peer, turn),
             Ask::Pressing(since) => self.on_pressing(since, turn),
             Ask::SlowOnly => {
                 self.mode.is_forced = true;
@@ -397,6 +422,12 @@ impl Machine for Consensus {
     type Output = Told;
 
     fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
+        if self.is_over() {
+            if let Event::Message { from, message: Word::Fetch(want) } = event {
+                self.on_fetch(from, want, turn);
+            }
+            return;
+        }
         match event {
             Event::Start => self.start(turn),
             Event::Input(ask) => self.on_ask(ask, turn),

@@ -10,7 +10,7 @@ use super::state::Replica;
 use super::vocabulary::ClientFor;
 use super::words::Ask;
 use crate::batch::{Auth, Batch, Request, Slot, View};
-use crate::message::{ClientStatement, Registration, SYSTEM};
+use crate::message::{CHANGES, ClientStatement, Registration, SYSTEM};
 use crate::sessions::Fate;
 use crate::trace::Rule;
 
@@ -63,7 +63,11 @@ impl Replica {
             let (Some(good), Some(asked)) = (judging.good.get_mut(at), judging.asked.get_mut(at)) else {
                 continue;
             };
-            if !*good {
+            if !*good && request.session == CHANGES {
+                let op = inline(request);
+                *good = op.is_some_and(|op| self.is_change_good((slot, at), op, *asked, turn));
+                *asked = true;
+            } else if !*good {
                 *good = self.is_endorsed(request);
             }
             if !*good
@@ -101,6 +105,9 @@ impl Replica {
     /// What a client is said to have signed of a request in a batch.
     fn signed_request(&self, request: &Request) -> Option<(ClientStatement, PublicKey, Signature, Bytes)> {
         let (Auth::Signed(signature), Some(op)) = (request.auth, inline(request)) else { return None };
+        if request.session == CHANGES {
+            return None;
+        }
         if request.session == SYSTEM {
             let Registration { key, nonce } = read_registration(op)?;
             let is_same = nonce == request.id;

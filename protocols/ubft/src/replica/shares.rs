@@ -57,7 +57,11 @@ impl Consensus {
                 node(*about) == self.me() && self.own.states.contains_key(k)
             }
             Statement::Left { view, .. } => self.config.leader(*view) == self.me() && *view >= self.view,
-            Statement::Broadcast { .. } => false,
+            // Of the replica around consensus, or of a broadcaster.
+            Statement::Broadcast { .. }
+            | Statement::Snapshot { .. }
+            | Statement::Rejoin { .. }
+            | Statement::Readmit { .. } => false,
         }
     }
 
@@ -67,7 +71,10 @@ impl Consensus {
             Statement::Checkpoint { checkpoint, .. } => self.on_checkpoint_share(checkpoint, claim, turn),
             Statement::Summary { k, .. } => self.on_summary_share(k, claim, turn),
             Statement::Left { about, view, .. } => self.on_left_share(about, view, claim, turn),
-            Statement::Broadcast { .. } => {}
+            Statement::Broadcast { .. }
+            | Statement::Snapshot { .. }
+            | Statement::Rejoin { .. }
+            | Statement::Readmit { .. } => {}
         }
     }
 
@@ -101,7 +108,10 @@ impl Consensus {
                     turn.send(leader, word);
                 }
             }
-            Statement::Broadcast { .. } => {}
+            Statement::Broadcast { .. }
+            | Statement::Snapshot { .. }
+            | Statement::Rejoin { .. }
+            | Statement::Readmit { .. } => {}
         }
         if self.is_useful(self.me(), &claim.statement) {
             self.on_good_share(claim, turn);
@@ -119,5 +129,9 @@ fn is_sound(statement: &Statement) -> bool {
         }
         Statement::Summary { k, .. } | Statement::Broadcast { k, .. } => is_low(*k),
         Statement::Left { view, low, .. } => is_low(view.0) && is_low(low.0),
+        Statement::Snapshot { low, .. } => is_low(low.0),
+        Statement::Rejoin { incarnation: number, .. } | Statement::Readmit { boot: number, .. } => {
+            is_low(*number)
+        }
     }
 }

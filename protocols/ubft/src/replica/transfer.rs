@@ -1,5 +1,5 @@
 //! Catching up by the log (specification, 4.12, first step): batches below a certified checkpoint, from one peer at a time, believed once
-//! their chain is the one that was certified.
+//! their chain is the one that was certified. Where nobody has them any more, a snapshot is fetched (`install`).
 //!
 //! *Bounds.* What is fetched is at most as much as an archive holds.
 
@@ -43,19 +43,34 @@ impl Transfer {
 }
 
 impl Replica {
-    /// Slots below a checkpoint were decided without this replica.
-    pub(super) fn fall_behind(&mut self, to: Slot, turn: &mut Turn<'_, Self>) {
-        let chain = self.consensus().and_then(super::Consensus::certified).map(|certified| certified.subject);
-        let Some(certified) = chain.filter(|certified| certified.low == to) else { return };
-        if let Some(transfer) = &mut self.transfer {
-            // What was fetched counts for the newer checkpoint as well.
-            (transfer.to, transfer.chain) = (to, certified.log_chain);
+    /// What is executed, or waits to be.
+    pub(super) fn have(&self) -> Slot {
+        Slot(self.executed.0.saturating_add(self.decided.len() as u64))
+    }
+
+    /// Whether a certified checkpoint has what is not here.
+    pub(super) fn is_behind(&self) -> bool {
+        self.newest.as_ref().is_some_and(|newest| newest.subject.low > self.have())
+    }
+
+    /// Slots below the newest checkpoint were decided without this replica: their log is fetched.
+    pub(super) fn catch_up(&mut self, turn: &mut Turn<'_, Self>) {
+        let from = self.have();
+        let Some(certified) = self.newest.as_ref().map(|newest| newest.subject) else { return };
+        if certified.low <= from {
+            return self.ask(Ask::Resume(from), turn);
+        }
+        let (to, chain) = (certified.low, certified.log_chain);
+        if self.install.is_some() {
             return;
         }
-        let from = Slot(self.executed.0.saturating_add(self.decided.len() as u64));
+        if let Some(transfer) = &mut self.transfer {
+            // What was fetched counts for the newer checkpoint as well.
+            (transfer.to, transfer.chain) = (to, chain);
+            return;
+        }
         let source = self.next_source(self.config.me);
-        let transfer =
-            Transfer { to, chain: certified.log_chain, source, from, got: Vec::new(), bytes: 0, without: 0 };
+        let transfer = Transfer { to, chain, source, from, got: Vec::new(), bytes: 0, without: 0 };
         self.transfer = Some(transfer);
         turn.applied(Rule::Transfer);
         self.fetch_log(turn);
@@ -66,7 +81,7 @@ impl Replica {
         others.iter().find(|id| *id > after).or_else(|| others.iter().next()).unwrap_or(after)
     }
 
-    fn wait(&self) -> Span {
+    pub(super) fn wait(&self) -> Span {
         self.config.parameters.fast.times(4)
     }
 
@@ -79,7 +94,9 @@ impl Replica {
 
     /// Nothing came: another one is asked.
     pub(super) fn on_transfer(&mut self, turn: &mut Turn<'_, Self>) {
-        self.start_over(turn);
+        if !self.on_late(turn) {
+            self.start_over(turn);
+        }
     }
 
     fn start_over(&mut self, turn: &mut Turn<'_, Self>) {
@@ -93,8 +110,8 @@ impl Replica {
     }
 
     /// A peer is behind.
-    pub(super) fn on_fetch_log(&self, peer: NodeId, from: Slot, turn: &mut Turn<'_, Self>) {
-        if !self.config.roster.others(self.config.me).contains(peer) {
+    pub(super) fn on_fetch_log(&mut self, peer: NodeId, from: Slot, turn: &mut Turn<'_, Self>) {
+        if !self.others().contains(peer) || !self.may_serve(peer, turn.now()) {
             return;
         }
         let (mut batches, mut bytes) = (Vec::new(), 0);
@@ -118,7 +135,7 @@ impl Replica {
         batches: Vec<Batch>,
         turn: &mut Turn<'_, Self>,
     ) {
-        let (peers, most) = (self.config.roster.size().saturating_sub(1), self.settings.archive_bytes_max);
+        let (peers, most) = (self.config.roster.size().saturating_sub(1), self.archive_most());
         let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.source == peer) else {
             return;
         };
@@ -127,7 +144,12 @@ impl Replica {
         }
         if batches.is_empty() {
             transfer.without = transfer.without.saturating_add(1);
-            if transfer.without >= peers {
+            let without = transfer.without;
+            if without >= peers {
+                self.seek_snapshot(from, turn);
+            }
+            // Nobody has the log, and nobody whom it was asked a snapshot.
+            if without >= peers.saturating_mul(3) && self.install.is_none() {
                 turn.output(Output::Stranded { from });
             }
             return self.start_over(turn);
@@ -140,7 +162,6 @@ impl Replica {
         }
         let is_whole = transfer.from.0.saturating_add(transfer.got.len() as u64) == transfer.to.0;
         if transfer.bytes > most {
-            turn.output(Output::Stranded { from });
             return self.start_over(turn);
         }
         if is_whole { self.take_log(peer, turn) } else { self.fetch_log(turn) }
@@ -162,6 +183,7 @@ impl Replica {
             return self.start_over(turn);
         }
         turn.disarm(Timer::Transfer);
+        self.transfer = None;
         for (slot, (digest, batch)) in (have..).zip(got) {
             self.judging.remove(&Slot(slot));
             self.decided.push_back((Slot(slot), digest, batch));
