@@ -218,6 +218,14 @@ impl Epochs {
         self.listed(change).is_none_or(|listed| change.number() <= listed)
     }
 
+    /// Whether a replica asks to be listed so soon after the last time that nothing would happen at this time.
+    #[must_use]
+    pub fn is_early(&self, change: &Change, now_ms: u64) -> bool {
+        let Change::Rejoin { node, .. } = change else { return false };
+        let last = self.readmissions.get(usize::from(*node));
+        last.is_some_and(|last| last.at_ms.is_some_and(|at| now_ms.saturating_sub(at) < last.wait_ms))
+    }
+
     /// Executes a change in a slot, at an agreed time, with checkpoints behind each `half` slots. False where it does nothing.
     pub fn apply(&mut self, change: &Change, slot: Slot, now_ms: u64, half: u64) -> bool {
         if self.is_void(change) {
@@ -347,6 +355,9 @@ mod tests {
         let mut now = 1_000;
         assert!(epochs.apply(&rejoin(1, 2), Slot(0), now, 16));
         assert!(!epochs.apply(&rejoin(1, 3), Slot(0), now + REJOIN_FIRST_MS - 1, 16), "one below");
+        assert!(epochs.is_early(&rejoin(1, 3), now + REJOIN_FIRST_MS - 1));
+        assert!(!epochs.is_early(&rejoin(1, 3), now + REJOIN_FIRST_MS));
+        assert!(!epochs.is_early(&rejoin(2, 3), now));
         now += REJOIN_FIRST_MS;
         assert!(epochs.apply(&rejoin(1, 3), Slot(0), now, 16), "at the wait");
         assert!(!epochs.apply(&rejoin(1, 4), Slot(0), now + 2 * REJOIN_FIRST_MS - 1, 16));

@@ -7,9 +7,10 @@
 //! *The seam.* [`Consensus`] agrees on batches of one epoch and knows no requests, sessions or clients; everything else here knows no
 //! stream, view change or certificate. Two people can work on the two.
 //!
-//! *What is not built, and refused.* Epochs: a replica that was started again is in none ([`Output::Ready`] says so), keeps silent and
-//! counts as failed. Snapshots: one that is further behind than its peers' archives says [`Output::Stranded`]. Operations above
-//! `request_inline_max` are not taken. `merge_promises` is no setting.
+//! *Epochs.* Consensus is of one epoch. A replica that was started again is in none ([`Output::Ready`] says so) and keeps silent; the order says
+//! where the epoch ends and that the next one lists it. Whoever is behind takes the log, or a snapshot where the log is gone.
+//!
+//! *What is not built, and refused.* Operations above `request_inline_max` are not taken. `merge_promises` is no setting.
 //!
 //! *Bounds.* [`Replica`] keeps within its `bytes_max`.
 

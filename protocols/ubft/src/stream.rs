@@ -488,7 +488,6 @@ fn is_small(config: &Config, batch: &Batch) -> bool {
         let is_numbered = request.session < NUMBER_END && request.id < NUMBER_END;
         is_numbered
             && match &request.op {
-                // What ends an epoch carries signatures of f + 1, and may be as long as a batch.
                 Op::Inline(_) if request.session == crate::message::CHANGES => true,
                 Op::Inline(op) => op.bytes().len() <= max(parameters.request_inline_max),
                 Op::Ref { length, .. } => {

@@ -129,7 +129,9 @@ impl Replica {
             return;
         }
         let last = self.changes.waiting.get(&change.about()).map_or(0, |last| last.change.number());
-        if change.number() > last && self.may_serve(from, turn.now()) {
+        // One that asks again and again takes no slots for it.
+        let is_early = self.epochs.is_early(&change, turn.wall().0);
+        if change.number() > last && !is_early && self.may_check(from) {
             let genesis = std::sync::Arc::clone(&self.genesis);
             turn.compute(Job::Change { what: ChangeFor::Peer(from), change, genesis });
         }
@@ -143,6 +145,9 @@ impl Replica {
         is_good: bool,
         turn: &mut Turn<'_, Self>,
     ) {
+        if let ChangeFor::Peer(from) = what {
+            self.end_check(from);
+        }
         match what {
             ChangeFor::Peer(from) if !is_good => turn.blame(from, Fault::BadSignature),
             ChangeFor::Peer(_) => self.keep_change(change, turn),
@@ -214,7 +219,8 @@ impl Replica {
         let change = Change::Readmit { memory, boot, signed: List::default() };
         let last = self.changes.boots.get(&(memory, from)).map_or(0, |(last, _)| *last);
         let claim = self.genesis.claim(Statement::Readmit { signer, memory, boot }, signature);
-        if let Some(claim) = claim.filter(|_| boot > last && !self.epochs.is_void(&change)) {
+        let is_useful = boot > last && !self.epochs.is_void(&change);
+        if let Some(claim) = claim.filter(|_| is_useful && self.may_check(from)) {
             turn.compute(Job::Share(claim));
         }
     }

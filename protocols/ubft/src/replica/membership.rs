@@ -5,7 +5,7 @@
 //! with nothing said and nothing locked there, so nothing that it forgot is needed. Of the epoch before it only answers, until the first
 //! checkpoint of the new one is certified.
 //!
-//! *Bounds.* A peer is answered [`SERVED_MAX`] times in T_fast, asked once in four times that, and greeted once in T_suspect.
+//! *Bounds.* [`CHECKS_MAX`] things that a peer signed are checked at a time. A peer is answered [`SERVED_MAX`] times in T_fast, asked once in four times that, and greeted once in T_suspect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ use crate::message::{Message, Standing};
 use crate::stream::Low;
 use crate::trace::Rule;
 
+/// Signed things of one peer that are checked at a time; more are heard again when they are repeated.
+const CHECKS_MAX: u32 = 16;
 /// Answers to one peer in T_fast.
 const SERVED_MAX: usize = 64;
 
@@ -40,6 +42,8 @@ pub(super) struct Membership {
     asked: BTreeMap<NodeId, Time>,
     greeted: BTreeMap<NodeId, Time>,
     served: BTreeMap<NodeId, Budget>,
+    /// What of each peer is checked now.
+    checks: BTreeMap<NodeId, u32>,
 }
 
 impl Membership {
@@ -51,6 +55,7 @@ impl Membership {
             asked: BTreeMap::new(),
             greeted: BTreeMap::new(),
             served: BTreeMap::new(),
+            checks: BTreeMap::new(),
         }
     }
 }
@@ -75,6 +80,19 @@ impl Replica {
     pub(super) fn may_serve(&mut self, peer: NodeId, now: Time) -> bool {
         let fast = self.config.parameters.fast;
         self.membership.served.entry(peer).or_default().take(now, fast, SERVED_MAX)
+    }
+
+    /// Whether something that a peer signed is checked.
+    pub(super) fn may_check(&mut self, peer: NodeId) -> bool {
+        let checks = self.membership.checks.entry(peer).or_default();
+        let may = *checks < CHECKS_MAX;
+        *checks += u32::from(may);
+        may
+    }
+
+    /// It is.
+    pub(super) fn end_check(&mut self, peer: NodeId) {
+        self.membership.checks.entry(peer).and_modify(|checks| *checks = checks.saturating_sub(1));
     }
 
     /// A word of consensus of some epoch.
@@ -165,14 +183,14 @@ impl Replica {
     }
 
     /// A peer says where it stands: that is checked if it is further than this replica.
-    pub(super) fn on_standing(&self, from: NodeId, standing: Standing, turn: &mut Turn<'_, Self>) {
+    pub(super) fn on_standing(&mut self, from: NodeId, standing: Standing, turn: &mut Turn<'_, Self>) {
         let own = self.newest.as_ref().map_or(0, |newest| newest.subject.low.0);
         let of = |certificate: &CheckpointBy| certificate.subject.low.0;
         let is_newer = standing.configuration.epoch > self.epoch
             || standing.newest.as_ref().or(standing.start.as_ref()).map_or(0, of) > own;
         let snapshot = standing.snapshot.as_ref().map_or(0, |snapshot| snapshot.subject.low.0);
         let is_of_use = is_newer || (self.is_behind() && snapshot > self.snapshots.low().0);
-        if self.others().contains(from) && is_of_use {
+        if self.others().contains(from) && is_of_use && self.may_check(from) {
             let genesis = Arc::clone(&self.genesis);
             turn.compute(Job::Standing { from, standing: Box::new(standing), genesis });
         }
@@ -185,6 +203,7 @@ impl Replica {
         standing: Option<Box<Standing>>,
         turn: &mut Turn<'_, Self>,
     ) {
+        self.end_check(from);
         let Some(standing) = standing else {
             turn.blame(from, Fault::BadCertificate);
             return;

@@ -175,7 +175,8 @@ impl Replica {
         let is_useful = low > self.snapshots.low() && low.0 <= near && epoch <= self.epoch;
         let claim =
             self.genesis.at(epoch).and_then(|config| config.claim(snapshot.statement(signer), signature));
-        if let Some(claim) = claim.filter(|_| is_useful && !self.has_share(low, from)) {
+        let is_new = is_useful && !self.has_share(low, from);
+        if let Some(claim) = claim.filter(|_| is_new && self.may_check(from)) {
             turn.compute(Job::Share(claim));
         }
     }

@@ -224,8 +224,12 @@ impl Replica {
     fn on_share(&mut self, claim: Result<Signed, Claim<Statement>>, turn: &mut Turn<'_, Self>) {
         let claim = match claim {
             Ok(claim) => claim,
-            Err(claim) => return turn.blame(claim.signer, Fault::BadShare),
+            Err(claim) => {
+                self.end_check(claim.signer);
+                return turn.blame(claim.signer, Fault::BadShare);
+            }
         };
+        self.end_check(claim.signer);
         let (signer, signature) = (claim.signer, claim.signature);
         match claim.statement {
             Statement::Snapshot { low, root, .. } => {

@@ -130,7 +130,7 @@ impl Town {
         town
     }
 
-    fn settings(me: NodeId, n: u32) -> ReplicaConfig {
+    pub(crate) fn settings(me: NodeId, n: u32) -> ReplicaConfig {
         ReplicaConfig {
             config: config(me, n),
             sessions: SessionLimits::default(),
