@@ -3,11 +3,11 @@
 use synod_crypto::Hash;
 use synod_machine::{Condition, Effect, Event, Log, Recover as _, Span, Time, testing};
 use synod_quorum::{Epoch, NodeId};
-use synod_ubft::batch::View;
-use synod_ubft::certificate::Checkpoint;
-use synod_ubft::epoch::Change;
-use synod_ubft::message::Message;
-use synod_ubft::replica::{Incarnation, Replica, Word};
+use synod_ubft::batch::{Slot, View};
+use synod_ubft::certificate::{Certificate, Checkpoint};
+use synod_ubft::epoch::{Change, Configuration};
+use synod_ubft::message::{Message, Standing};
+use synod_ubft::replica::{Incarnation, Replica, Want, Word};
 use synod_ubft::{Body, Statement, ctb};
 use synod_wire::{Limits, Wire as _};
 
@@ -373,4 +373,95 @@ fn a_life_is_in_the_journal_before_anything_is_said_and_wherever_it_is_cut_none_
         let replica = recover(&journal[..cut], Condition::Damaged);
         assert!(replica.incarnation() > 1 && replica.consensus().is_none());
     }
+}
+
+#[test]
+fn an_epoch_that_nobody_certified_is_entered_by_nobody_and_whoever_shows_it_is_blamed() {
+    let mut town = Town::new(3, 1, 5, plain);
+    town.open();
+    town.ask(0, "before", LONG);
+    let next = Configuration { epoch: Epoch(1), ..town.of(0).configuration().clone() };
+    let last = |config: Hash| Checkpoint {
+        epoch: Epoch(0),
+        low: Slot(32),
+        log_chain: Hash::ZERO,
+        exec_chain: Hash::ZERO,
+        config,
+        end: Some(Slot(32)),
+    };
+    let signed = |subject: Checkpoint, signers: &[u8]| {
+        let sign = |signer: &u8| {
+            let statement = Statement::Checkpoint { signer: *signer, checkpoint: subject };
+            (*signer, signature_by(NodeId(u32::from(*signer)), statement))
+        };
+        let signed: Vec<_> = signers.iter().map(sign).collect();
+        Some(Certificate { subject, signed: signed.try_into().expect("few") })
+    };
+    let digest = next.digest();
+    let not_last = Checkpoint { end: None, ..last(digest) };
+    let bad = [
+        None,
+        // Of too few, of one twice, of another configuration, and not the last of its epoch.
+        signed(last(digest), &[2]),
+        signed(last(digest), &[2, 2]),
+        signed(last(Hash::ZERO), &[0, 2]),
+        signed(not_last, &[0, 2]),
+    ];
+    let count = bad.len();
+    for start in bad {
+        let standing = Standing { configuration: next.clone(), start, newest: None, snapshot: None };
+        town.say(NodeId(2), 1, Message::Standing(standing));
+        town.pass(SOON);
+        assert_eq!(epoch(&town, 1), Epoch(0));
+    }
+    assert_eq!(town.net.blamed, vec![(NodeId(1), NodeId(2), "bad_certificate"); count]);
+    town.ask(0, "after", LONG);
+}
+
+#[test]
+fn a_memory_node_is_readmitted_by_exactly_f_plus_one_that_saw_one_boot() {
+    let config = crate::group::config(NodeId(0), 3);
+    let saw = |signer: u8, boot| {
+        (signer, signature_by(NodeId(u32::from(signer)), Statement::Readmit { signer, memory: 1, boot }))
+    };
+    let is_good = |signed: Vec<_>| {
+        let change = Change::Readmit { memory: 1, boot: 2, signed: signed.try_into().expect("few") };
+        change.is_signed(&config, &crate::world::keys(NodeId(0)))
+    };
+    assert!(is_good(vec![saw(0, 2), saw(2, 2)]));
+    assert!(!is_good(vec![saw(0, 2)]), "one may lie");
+    assert!(!is_good(vec![saw(0, 2), saw(0, 2)]) && !is_good(vec![saw(2, 2), saw(0, 2)]));
+    assert!(!is_good(vec![saw(0, 2), saw(1, 2), saw(2, 2)]), "exactly so many");
+    assert!(!is_good(vec![saw(0, 2), saw(2, 3)]), "of another boot");
+}
+
+#[test]
+fn an_epoch_that_is_over_answers_until_the_next_one_has_a_checkpoint_and_says_nothing_else() {
+    let mut town = Town::new(3, 1, 2, plain);
+    town.open();
+    town.ask(0, "before", LONG);
+    town.net.stop(NodeId(2));
+    town.restart(2);
+    town.rejoined(2, LONG);
+    town.pass(SOON);
+    let answers = |town: &mut Town, want: Want| {
+        town.lines = Some(Vec::new());
+        town.say(NodeId(2), 0, Message::Word { epoch: Epoch(0), word: Word::Fetch(want) });
+        town.pass(Span::millis(1));
+        let lines = town.lines.take().expect("they were written down");
+        lines
+            .into_iter()
+            .filter(|line| line.starts_with("n0 says") && !line.contains(" e1 "))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(answers(&mut town, Want::Checkpoint), ["n0 says CHECKPOINT low s32"]);
+    // A promise of a slot below is covered by the checkpoint.
+    let share = Want::Share { view: View(0), slot: Slot(2) };
+    assert_eq!(answers(&mut town, share), ["n0 says CHECKPOINT low s32"]);
+    for round in 0..20 {
+        town.ask(0, &format!("after {round}"), LONG);
+    }
+    town.pass(SOON);
+    assert!(town.of(0).consensus().expect("it takes part").low().low >= Slot(48));
+    assert!(answers(&mut town, Want::Checkpoint).is_empty());
 }

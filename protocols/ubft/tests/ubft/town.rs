@@ -337,6 +337,14 @@ impl Town {
         }
     }
 
+    /// Whether all applications that executed as much executed the same, to the last word.
+    pub(crate) fn compare_all(&self) -> bool {
+        let most = self.apps.values().map(|app| app.done.len()).max().unwrap_or(0);
+        let mut whole = self.apps.values().filter(|app| app.done.len() == most);
+        let first = whole.next().map(|app| &app.done);
+        whole.all(|app| Some(&app.done) == first)
+    }
+
     /// Lets so much time pass.
     pub(crate) fn pass(&mut self, span: Span) {
         let end = self.net.after(span);
