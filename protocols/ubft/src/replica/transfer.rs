@@ -18,6 +18,8 @@ use crate::fault::Fault;
 use crate::message::{LOG_MAX, Message};
 use crate::trace::Rule;
 
+/// All peers have said so often that they have neither log nor snapshot, before the user learns it.
+const STRANDED_TIMES: u32 = 3;
 /// Bytes of batches of one answer, beside the first.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -145,15 +147,20 @@ impl Replica {
         if batches.is_empty() {
             transfer.without = transfer.without.saturating_add(1);
             let without = transfer.without;
-            if without >= peers {
-                self.seek_snapshot(from, turn);
+            if without < peers {
+                return self.start_over(turn);
             }
-            // Nobody has the log, and nobody whom it was asked a snapshot.
-            if without >= peers.saturating_mul(3) && self.install.is_none() {
-                turn.output(Output::Stranded { from });
+            // Nobody has the log: after a while all are asked again, unless one of them shows a snapshot.
+            self.seek_snapshot(from, turn);
+            if self.install.is_none() {
+                turn.arm(Timer::Transfer, self.wait());
+                if without >= peers.saturating_mul(STRANDED_TIMES) {
+                    turn.output(Output::Stranded { from });
+                }
             }
-            return self.start_over(turn);
+            return;
         }
+        transfer.without = 0;
         for batch in batches {
             if transfer.from.0.saturating_add(transfer.got.len() as u64) < transfer.to.0 {
                 transfer.bytes = transfer.bytes.saturating_add(batch_bytes(&batch) as u64);
