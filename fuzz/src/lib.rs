@@ -25,7 +25,7 @@ mod target;
 
 pub use decoders::{
     astro, bls, broadcast, channel, chopchop, config, hotstuff, http, journal, kv, ledger, link, merkle,
-    orderbook, resp, service, vocabulary,
+    orderbook, resp, service, ubft, vocabulary,
 };
 pub use roles::{astro as payments, chop, client, connection, executor, recovery, replica};
 pub use tape::Tape;

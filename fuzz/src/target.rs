@@ -59,6 +59,7 @@ pub const TARGETS: &[&[Target]] = &[
     decoders::ledger::TARGETS,
     decoders::broadcast::TARGETS,
     decoders::astro::TARGETS,
+    decoders::ubft::TARGETS,
     decoders::service::TARGETS,
     decoders::journal::TARGETS,
     decoders::kv::TARGETS,

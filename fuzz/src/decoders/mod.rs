@@ -16,6 +16,7 @@ pub mod merkle;
 pub mod orderbook;
 pub mod resp;
 pub mod service;
+pub mod ubft;
 pub mod vocabulary;
 
 use synod_wire::Drawn;

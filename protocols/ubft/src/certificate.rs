@@ -59,6 +59,17 @@ wire! {
         pub state: Hash,
     }
 
+    /// The state behind all slots below `low` has this root: a checkpoint of the second level.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Snapshotted {
+        /// The epoch in which it was reached.
+        pub epoch: Epoch,
+        /// The first slot that it does not have.
+        pub low: Slot,
+        /// Of the state: see [`crate::snapshot::Snapshot`].
+        pub root: Hash,
+    }
+
     /// A slot that a replica has a certificate for.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Committed {
@@ -87,6 +98,12 @@ wire! {
 }
 
 impl Checkpoint {
+    /// Whether it is the last one of its epoch.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        self.end == Some(self.low)
+    }
+
     /// What stands for it.
     #[must_use]
     pub fn digest(&self) -> Hash {
@@ -109,6 +126,12 @@ impl Subject for Checkpoint {
 impl Subject for Summarized {
     fn statement(&self, signer: u8) -> Statement {
         Statement::Summary { signer, about: self.about, k: self.k, state: self.state }
+    }
+}
+
+impl Subject for Snapshotted {
+    fn statement(&self, signer: u8) -> Statement {
+        Statement::Snapshot { signer, low: self.low, root: self.root }
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Parameters {
     pub request_max: u32,
     /// LOCKED carries a body up to this length, and the digest of a longer one.
     pub echo_raw_max: u32,
+    /// A snapshot is taken behind so many slots; a multiple of half a window.
+    pub snapshot_slots: u32,
     /// How long the fast path may take before the slow one is begun.
     pub fast: Span,
     /// How long a follower may take to say that it heard a request, before its client is asked to sign it.
@@ -58,6 +60,7 @@ impl Default for Parameters {
             request_inline_max: 2 << 10,
             request_max: 256 << 10,
             echo_raw_max: 512,
+            snapshot_slots: 1 << 16,
             fast: Span::millis(2),
             echo: Span::millis(1),
             suspect: Span::millis(50),
@@ -107,6 +110,8 @@ pub enum Unsound {
     Body,
     /// The window is no power of two, below 32 or above [`crate::certificate::WINDOW_MAX`].
     Window,
+    /// Snapshots behind no slots, or behind another number of them than multiples of half a window.
+    Snapshots,
     /// No request in a batch, more than [`crate::batch::REQUESTS_MAX`], or operations longer than their places.
     Batch,
     /// A wait of no length, or one of the fast path that is longer than a fifth of the one for the leader.
@@ -138,6 +143,7 @@ impl Config {
             batch_bytes_max,
             request_inline_max,
             request_max,
+            snapshot_slots,
             fast,
             echo,
             suspect,
@@ -151,6 +157,9 @@ impl Config {
         }
         if !window.is_power_of_two() || window < 32 || exceeds(window, WINDOW_MAX) {
             return Err(Unsound::Window);
+        }
+        if snapshot_slots == 0 || !snapshot_slots.is_multiple_of(window / 2) {
+            return Err(Unsound::Snapshots);
         }
         let is_inline = request_inline_max <= request_max && request_inline_max <= batch_bytes_max;
         if batch_max == 0
@@ -185,6 +194,13 @@ impl Config {
     pub fn body_max(&self) -> usize {
         let max = self.parameters.batch_bytes_max.saturating_add(BODY_EXTRA);
         usize::try_from(max).unwrap_or(usize::MAX)
+    }
+
+    /// The same replicas in another epoch, whose first view and boots are others.
+    #[must_use]
+    pub fn at(&self, epoch: Epoch) -> Option<Self> {
+        let roster = Roster::new(epoch, self.roster.members().to_vec()).ok()?;
+        Some(Self { epoch, roster: Arc::new(roster), ..self.clone() })
     }
 
     /// Where signatures are good.

@@ -123,9 +123,7 @@ impl CtBroadcast {
         let Some((lock, broadcaster)) = lock.filter(|lock| lock.k == k).zip(broadcaster) else {
             return (Vec::new(), None);
         };
-        let digest = lock.digest();
-        let raw = (lock.body.len() <= raw_max).then(|| Blob::try_from(lock.body.clone()).ok()).flatten();
-        let told = raw.map_or(Told::Digest(digest), Told::Raw);
+        let (digest, told) = (lock.digest(), lock.told(raw_max));
         let short =
             (lock.body.len() <= SIGNED_BODY_MAX).then(|| Blob::try_from(lock.body.clone()).ok()).flatten();
         let long = short.is_none().then(|| lock.body.clone());
@@ -189,9 +187,12 @@ impl CtBroadcast {
             (Some(mut sending), Input::Summarized(k)) => sending.summarized(k, turn),
             (Some(sending), Input::Slow(is_slow)) => sending.sender.slow(is_slow),
             (Some(mut sending), Input::Show(k)) => sending.sign(k, turn),
+            (Some(sending), Input::Greet(peer)) => sending.greet(peer, turn),
+            (None, Input::Greet(peer)) => self.greet(peer, turn),
+            (None, Input::Touch) => self.touch(turn),
             (None, Input::Found(body)) => self.on_found(&body, turn),
             (None, Input::Broadcast { body, .. }) => turn.output(Output::Refused(body)),
-            (_, Input::Summarized(_) | Input::Slow(_) | Input::Show(_) | Input::Found(_)) => {}
+            (_, Input::Summarized(_) | Input::Slow(_) | Input::Show(_) | Input::Found(_) | Input::Touch) => {}
         }
     }
 
@@ -258,10 +259,23 @@ impl CtBroadcast {
         self.deliver_if_unanimous(index, turn);
     }
 
+    /// What is locked, to a receiver that may have missed it.
+    fn greet(&mut self, peer: NodeId, turn: &mut Turn<'_, Self>) {
+        let raw_max = usize::try_from(self.config.parameters.echo_raw_max).unwrap_or(0);
+        let is_receiver = self.receivers.contains(peer);
+        let Some((broadcaster, receiver)) = self.broadcaster.member().zip(self.receiver()) else { return };
+        if !is_receiver {
+            return;
+        }
+        for lock in receiver.slots.iter_mut().filter_map(|slot| slot.lock.as_mut()) {
+            let told = lock.told(raw_max);
+            turn.send(peer, Message::Locked { broadcaster, k: lock.k, told });
+        }
+    }
+
     fn told(&self, lock: &mut Lock) -> Told {
         let raw_max = usize::try_from(self.config.parameters.echo_raw_max).unwrap_or(0);
-        let raw = (lock.body.len() <= raw_max).then(|| Blob::try_from(lock.body.clone()).ok()).flatten();
-        raw.map_or_else(|| Told::Digest(lock.digest()), Told::Raw)
+        lock.told(raw_max)
     }
 
     /// Lines 18 to 23.

@@ -60,6 +60,13 @@ pub enum Output {
         /// The oldest epoch that is served.
         oldest: Epoch,
     },
+    /// A memory node came back empty: it counts as stopped until an epoch lists its boot.
+    Reborn {
+        /// Its place among memory nodes.
+        memory: u8,
+        /// Its boot number.
+        boot: u64,
+    },
 }
 
 wire! {
@@ -197,7 +204,14 @@ impl Registers {
     fn on_reply(&mut self, from: NodeId, reply: RegisterReply, turn: &mut Turn<'_, Self>) {
         // One that came back empty would forget what it has said (section 4.4).
         let is_believed = |memory: &crate::config::Memory| memory.node == from && memory.boot == reply.boot;
-        let Some(at) = self.config.memory.iter().position(is_believed) else { return };
+        let Some(at) = self.config.memory.iter().position(is_believed) else {
+            let is_reborn = |memory: &crate::config::Memory| memory.node == from && memory.boot < reply.boot;
+            let at = self.config.memory.iter().position(is_reborn);
+            if let Some(memory) = at.and_then(|at| u8::try_from(at).ok()) {
+                turn.output(Output::Reborn { memory, boot: reply.boot });
+            }
+            return;
+        };
         let Some(pending) =
             self.pending.get_mut(&reply.tag).filter(|pending| pending.op.place() == reply.place)
         else {

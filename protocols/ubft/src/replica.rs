@@ -7,33 +7,44 @@
 //! *The seam.* [`Consensus`] agrees on batches of one epoch and knows no requests, sessions or clients; everything else here knows no
 //! stream, view change or certificate. Two people can work on the two.
 //!
-//! *What is not built, and refused.* Epochs: a replica that was started again is in none ([`Output::Ready`] says so), keeps silent and
-//! counts as failed. Snapshots: one that is further behind than its peers' archives says [`Output::Stranded`]. Operations above
-//! `request_inline_max` are not taken. `merge_promises` is no setting.
+//! *Epochs.* Consensus is of one epoch. A replica that was started again is in none ([`Output::Ready`] says so) and keeps silent; the order says
+//! where the epoch ends and that the next one lists it. Whoever is behind takes the log, or a snapshot where the log is gone.
+//!
+//! *What is not built, and refused.* Operations above `request_inline_max` are not taken. `merge_promises` is no setting.
 //!
 //! *Bounds.* [`Replica`] keeps within its `bytes_max`.
 
 mod admit;
 mod certify;
+mod changes;
 mod checkpoint;
 mod commit;
 mod consensus;
 mod execute;
 mod fetch;
+mod install;
 mod job;
+mod judge;
+mod membership;
 mod new_view;
 mod promise;
 mod propose;
 mod seal;
+mod shares;
+mod snapshots;
 mod state;
 mod summary;
 mod suspect;
 mod transfer;
+mod vocabulary;
 mod words;
 mod work;
 
 pub use consensus::Consensus;
 pub use fetch::WANTS_MAX;
 pub use job::{Finished, Task};
-pub use state::{ClientFor, Done, Incarnation, Input, Job, Output, Replica, ReplicaConfig, Requested, Timer};
+pub use state::Replica;
+pub use vocabulary::{
+    ChangeFor, ClientFor, Done, Incarnation, Input, Job, Output, ReplicaConfig, Requested, Timer,
+};
 pub use words::{Alarm, Ask, PIECE_MAX, Summary, Told, WORD_QUEUES, Want, Word};

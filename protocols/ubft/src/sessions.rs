@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use synod_crypto::{Hash, Hasher, PublicKey};
 use synod_quorum::NodeId;
-use synod_wire::Bytes;
+use synod_wire::{Blob, Bytes, List, wire};
 
 use crate::batch::Slot;
+use crate::message::REPLY_MAX;
 
 /// A session that was idle for so many slots gives way to a new one.
 pub const IDLE_SLOTS: u64 = 1 << 20;
@@ -18,6 +19,30 @@ pub const IDLE_SLOTS: u64 = 1 << 20;
 pub const FIRST_CLIENT: u64 = 128;
 /// Most ids of a session that are kept.
 pub const SESSION_WINDOW_MAX: u32 = 64;
+
+/// Sessions of a table at most, whatever the configuration.
+pub const TABLE_MAX: usize = 1 << 16;
+/// Results of a session at most: [`SESSION_WINDOW_MAX`].
+const REPLIES_MAX: usize = 64;
+
+wire! {
+    /// A session as a snapshot has it.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct SessionRow {
+        /// Its name.
+        pub name: u64,
+        /// Whose.
+        pub key: PublicKey,
+        /// Chosen by its client.
+        pub nonce: u64,
+        /// The highest id that was executed.
+        pub highest: u64,
+        /// The slot in which it was used last.
+        pub last: Slot,
+        /// The last results, by id.
+        pub replies: List<(u64, Blob<REPLY_MAX>), REPLIES_MAX>,
+    }
+}
 
 /// How many, and how much of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +173,35 @@ impl Sessions {
         let session = Session { key, nonce, highest: 0, replies: BTreeMap::new(), last: slot };
         self.table.insert(name(slot, place), session);
         Some(name(slot, place))
+    }
+
+    /// All of it, by name.
+    #[must_use]
+    pub fn rows(&self) -> List<SessionRow, TABLE_MAX> {
+        let row = |(name, session): (&u64, &Session)| {
+            let replies = session.replies.iter();
+            let replies = replies.filter_map(|(id, reply)| Some((*id, reply.clone().try_into().ok()?)));
+            SessionRow {
+                name: *name,
+                key: session.key,
+                nonce: session.nonce,
+                highest: session.highest,
+                last: session.last,
+                replies: List::try_from(replies.collect::<Vec<_>>()).unwrap_or_default(),
+            }
+        };
+        List::try_from(self.table.iter().map(row).collect::<Vec<_>>()).unwrap_or_default()
+    }
+
+    /// The table that rows were taken of.
+    #[must_use]
+    pub fn restore(limits: SessionLimits, rows: List<SessionRow, TABLE_MAX>) -> Self {
+        let session = |row: SessionRow| {
+            let SessionRow { name, key, nonce, highest, last, replies } = row;
+            let replies = replies.into_iter().map(|(id, reply)| (id, reply.into_bytes())).collect();
+            (name, Session { key, nonce, highest, replies, last })
+        };
+        Self { limits, table: rows.into_iter().map(session).collect() }
     }
 
     /// What stands for all of it.

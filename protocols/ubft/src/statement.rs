@@ -63,6 +63,31 @@ wire! {
             /// Of what it is committed to.
             commits: Hash,
         },
+        /// The state behind all slots below has this root (4.12).
+        6 = Snapshot {
+            /// Who says so.
+            signer: u8,
+            /// The first slot that it does not have.
+            low: Slot,
+            /// Of the state.
+            root: Hash,
+        },
+        /// The signer lives anew, and asks to be listed (4.15). Good in every epoch, so its scope is that of the first.
+        7 = Rejoin {
+            /// Who.
+            signer: u8,
+            /// Its life.
+            incarnation: u64,
+        },
+        /// A memory node came back empty: the signer saw its boot number. Its scope is that of the first epoch.
+        8 = Readmit {
+            /// Who says so.
+            signer: u8,
+            /// Its place among memory nodes.
+            memory: u8,
+            /// The boot number.
+            boot: u64,
+        },
     }
 }
 
@@ -75,7 +100,10 @@ impl Statement {
             | Self::Certify { signer, .. }
             | Self::Checkpoint { signer, .. }
             | Self::Summary { signer, .. }
-            | Self::Left { signer, .. } => *signer,
+            | Self::Left { signer, .. }
+            | Self::Snapshot { signer, .. }
+            | Self::Rejoin { signer, .. }
+            | Self::Readmit { signer, .. } => *signer,
         }
     }
 }
@@ -91,6 +119,9 @@ impl synod_crypto::Statement for Statement {
             Self::Checkpoint { .. } => 3,
             Self::Summary { .. } => 4,
             Self::Left { .. } => 5,
+            Self::Snapshot { .. } => 6,
+            Self::Rejoin { .. } => 7,
+            Self::Readmit { .. } => 8,
         }
     }
 }

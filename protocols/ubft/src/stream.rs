@@ -6,7 +6,6 @@
 //!
 //! *Purity.* Nothing local is read: no own view, window, endorsement, clock or unchecked signature. So the states of correct replicas
 //! for one number are equal, and f + 1 of them can sign its digest (E22). Certificates come here [`Verified`].
-//!
 //! *Bounds.* W slots in each of three maps.
 
 use std::collections::BTreeMap;
@@ -485,9 +484,10 @@ fn is_small(config: &Config, batch: &Batch) -> bool {
     let parameters = &config.parameters;
     let max = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
     let is_request_small = |request: &crate::batch::Request| {
-        let is_numbered = request.session < NUMBER_END && request.id < NUMBER_END;
-        is_numbered
+        request.session < NUMBER_END
+            && request.id < NUMBER_END
             && match &request.op {
+                Op::Inline(_) if request.session == crate::message::CHANGES => true,
                 Op::Inline(op) => op.bytes().len() <= max(parameters.request_inline_max),
                 Op::Ref { length, .. } => {
                     *length > parameters.request_inline_max && *length <= parameters.request_max

@@ -115,6 +115,26 @@ names! {
     Diverged = "diverged";
     /// Batches below a checkpoint are fetched (4.12).
     Transfer = "A2.60_transfer";
+    /// A snapshot is taken (4.12).
+    Snapshot = "snapshot";
+    /// f + 1 replicas signed a snapshot.
+    Snapshotted = "snapshot_certified";
+    /// A snapshot of peers takes the place of what is here.
+    Install = "A2.60_install";
+    /// The archive is full, and no snapshot is certified: nothing is executed until one is.
+    Full = "archive_full";
+    /// A replica that lives anew asks to be listed (E34).
+    Rejoin = "E34_rejoin";
+    /// A memory node came back empty, and replicas say so.
+    Reborn = "E34_reborn";
+    /// What ends an epoch is executed.
+    Ending = "E34_ending";
+    /// An epoch begins here.
+    Enter = "E34_enter";
+    /// A replica that came to the epoch is told what it may have missed.
+    Greet = "E34_greet";
+    /// A replica asks where others stand.
+    Standing = "standing";
     /// A message of the own stream had no place.
     Unsaid = "unsaid";
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use synod_crypto::{Hash, Signature};
 use synod_machine::{Span, Time};
 use synod_quorum::{NodeId, NodeSet};
-use synod_wire::Bytes;
+use synod_wire::{Blob, Bytes};
 
 use super::words::Told;
 use crate::config::Config;
@@ -33,6 +33,12 @@ impl Lock {
 
     pub(super) fn digest(&mut self) -> Hash {
         *self.digest.get_or_insert_with(|| Hash::of(&self.body))
+    }
+
+    /// What is said of it: itself, up to a length, or its digest.
+    pub(super) fn told(&mut self, raw_max: usize) -> Told {
+        let raw = (self.body.len() <= raw_max).then(|| Blob::try_from(self.body.clone()).ok()).flatten();
+        raw.map_or_else(|| Told::Digest(self.digest()), Told::Raw)
     }
 
     fn is(&mut self, told: &Told) -> bool {

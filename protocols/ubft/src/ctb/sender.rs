@@ -163,6 +163,16 @@ impl Sending<'_> {
         }
     }
 
+    /// The last messages, to a receiver that may have missed them.
+    pub(super) fn greet(&self, peer: NodeId, turn: &mut Turn<'_, CtBroadcast>) {
+        for kept in self.sender.kept.iter().filter(|_| self.receivers.contains(peer)) {
+            if let Ok(body) = Blob::try_from(kept.body.clone()) {
+                turn.send(peer, Message::Lock { k: kept.k, body });
+            }
+            signed(self.config, kept).into_iter().for_each(|message| turn.send(peer, message));
+        }
+    }
+
     /// Somebody misses message `k`: it is signed once, and sent again to one who asks again, at most once per T_fast.
     pub(super) fn on_nack(&mut self, from: NodeId, k: u64, turn: &mut Turn<'_, CtBroadcast>) {
         let (config, now) = (self.config, turn.now());

@@ -134,7 +134,20 @@ impl CtBroadcast {
                 Told::Written { stamp, .. } => self.on_written(stamp, turn),
                 Told::Values { place, held } => self.on_values(place, &held, turn),
                 Told::Retired { oldest } => turn.output(Output::Retired { oldest }),
+                Told::Reborn { memory, boot } => turn.output(Output::Reborn { memory, boot }),
             }
+        }
+    }
+
+    /// Reads a register of another receiver. A read of it that is under way is begun anew, and answered by this one.
+    pub(super) fn touch(&mut self, turn: &mut Turn<'_, Self>) {
+        let tail = self.config.parameters.tail;
+        let owner = self.receiver().and_then(|receiver| receiver.others.iter().next());
+        if let Some((index, owner)) =
+            owner.and_then(|owner| Some((register_of(owner, self.broadcaster, 0, tail)?, owner.member()?)))
+        {
+            let region = Region { epoch: self.config.epoch, owner };
+            self.registers(Event::Input(Ask::Read(Place { region, index })), turn);
         }
     }
 

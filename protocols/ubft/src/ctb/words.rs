@@ -33,6 +33,10 @@ pub enum Input {
     Show(u64),
     /// A body that was missing.
     Found(Bytes),
+    /// A replica came to the epoch, and may have missed what was said before: it is said to it again.
+    Greet(NodeId),
+    /// Memory nodes are asked for something, so that they know that this replica is in the epoch; of a receiver.
+    Touch,
 }
 
 /// What is told.
@@ -60,6 +64,13 @@ pub enum Output {
     Retired {
         /// The oldest epoch that they serve.
         oldest: Epoch,
+    },
+    /// A memory node came back empty.
+    Reborn {
+        /// Its place among memory nodes.
+        memory: u8,
+        /// Its boot number.
+        boot: u64,
     },
 }
 

@@ -7,17 +7,16 @@ use synod_machine::{Time, Turn};
 use synod_quorum::NodeId;
 use synod_wire::{Bytes, Limits, List, Wire as _};
 
-use super::state::{ClientFor, Job, Replica, Timer};
+use super::state::Replica;
+use super::vocabulary::{ClientFor, Job, Timer};
 use super::words::Ask;
-use crate::batch::{Auth, Batch, Op, Request, Slot, View};
+use crate::batch::{Auth, Batch, Op, Request, View};
 use crate::config::NUMBER_END;
 use crate::fault::Fault;
-use crate::message::{ClientStatement, Message, Registration, Replied, SYSTEM};
+use crate::message::{CHANGES, ClientStatement, Message, Registration, Replied, SYSTEM};
 use crate::sessions::Fate;
 use crate::trace::Rule;
 
-/// A proposal's time and the own clock differ at most by so much.
-const SKEW_MS: u64 = 500;
 /// Registrations that wait at most.
 const REGISTERING_MAX: usize = 64;
 
@@ -25,10 +24,10 @@ const REGISTERING_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     /// The operation, and its digest.
-    op: Option<(Bytes, Hash)>,
+    pub(super) op: Option<(Bytes, Hash)>,
     /// The client sent it to this replica.
-    is_heard: bool,
-    signature: Option<Signature>,
+    pub(super) is_heard: bool,
+    pub(super) signature: Option<Signature>,
     /// Since when its signature is here.
     signed: Option<Time>,
     heard: Option<Time>,
@@ -56,29 +55,12 @@ pub(super) struct Registering {
     said: Option<View>,
 }
 
-/// A proposal that this replica is asked to vouch for.
-#[derive(Debug)]
-pub(super) struct Judging {
-    view: View,
-    digest: Hash,
-    batch: Batch,
-    /// Requests whose signature is good, or is being checked.
-    good: Vec<bool>,
-    asked: Vec<bool>,
-}
-
-impl Judging {
-    pub(super) fn bytes(&self) -> u64 {
-        (batch_bytes(&self.batch) + self.good.len() * 2 + size_of::<Self>()) as u64
-    }
-}
-
 /// Bytes of a batch, about.
 pub(super) fn batch_bytes(batch: &Batch) -> usize {
     batch.size_hint() + 64 * batch.requests.len() + 64
 }
 
-fn inline(request: &Request) -> Option<&Bytes> {
+pub(super) fn inline(request: &Request) -> Option<&Bytes> {
     match &request.op {
         Op::Inline(op) => Some(op.bytes()),
         Op::Ref { .. } => None,
@@ -86,7 +68,7 @@ fn inline(request: &Request) -> Option<&Bytes> {
 }
 
 impl Replica {
-    fn check_client(
+    pub(super) fn check_client(
         &self,
         what: ClientFor,
         op: Bytes,
@@ -107,7 +89,7 @@ impl Replica {
         turn: &mut Turn<'_, Self>,
     ) {
         let inline_max = usize::try_from(self.config.parameters.request_inline_max).unwrap_or(0);
-        if session >= SYSTEM || id >= NUMBER_END || op.len() > inline_max {
+        if session >= CHANGES || id >= NUMBER_END || op.len() > inline_max {
             turn.blame(from, Fault::Malformed);
             return;
         }
@@ -231,6 +213,7 @@ impl Replica {
     /// In a new view everything is said to its leader.
     pub(super) fn echo_again(&mut self, turn: &mut Turn<'_, Self>) {
         self.ready.clear();
+        self.forward_again(turn);
         self.registering.values_mut().for_each(|registering| registering.said = None);
         let keys: Vec<(u64, u64)> = self.pending.keys().copied().collect();
         for key in keys {
@@ -353,7 +336,7 @@ impl Replica {
     pub(super) fn oldest_signed(&self) -> Option<Time> {
         let requests = self.pending.values().filter_map(|pending| pending.signed);
         let registrations = self.registering.values().map(|registering| registering.since);
-        requests.chain(registrations).min()
+        requests.chain(registrations).chain(self.changes.oldest()).min()
     }
 
     /// As many requests as wait, at most a batch, where this replica may propose.
@@ -382,6 +365,15 @@ impl Replica {
                 requests.push(request);
             }
         }
+        for changing in self.changes.waiting.values_mut() {
+            let Ok(op) = changing.change.encode().try_into() else { continue };
+            let request = Request { session: CHANGES, id: 0, op: Op::Inline(op), auth: Auth::Heard };
+            if changing.said != Some(view) && requests.len() < count_max && request.size_hint() < room {
+                changing.said = Some(view);
+                room -= request.size_hint();
+                requests.push(request);
+            }
+        }
         while requests.len() < count_max {
             let Some((session, id)) = self.ready.pop_front() else { break };
             let Some(pending) = self.pending.get(&(session, id)) else { continue };
@@ -401,82 +393,6 @@ impl Replica {
             turn.applied(Rule::Batch);
             self.ask(Ask::Propose { time: turn.wall(), requests }, turn);
         }
-    }
-
-    /// Consensus asks whether this replica vouches for a proposal.
-    pub(super) fn judge(
-        &mut self,
-        slot: Slot,
-        (view, digest): (View, Hash),
-        batch: Batch,
-        turn: &mut Turn<'_, Self>,
-    ) {
-        let count = batch.requests.len();
-        let judging = Judging { view, digest, batch, good: vec![false; count], asked: vec![false; count] };
-        self.judging.insert(slot, judging);
-        self.judge_one(slot, turn);
-    }
-
-    pub(super) fn judge_again(&mut self, turn: &mut Turn<'_, Self>) {
-        let slots: Vec<Slot> = self.judging.keys().copied().collect();
-        slots.into_iter().for_each(|slot| self.judge_one(slot, turn));
-    }
-
-    /// Each request was heard here with the same bytes, or is signed, or is certain to do nothing (E29).
-    fn judge_one(&mut self, slot: Slot, turn: &mut Turn<'_, Self>) {
-        let Some(mut judging) = self.judging.remove(&slot) else { return };
-        let skew = judging.batch.time_ms.abs_diff(turn.wall().0);
-        let mut is_good = skew <= SKEW_MS;
-        for (at, request) in judging.batch.requests.iter().enumerate() {
-            let (Some(good), Some(asked)) = (judging.good.get_mut(at), judging.asked.get_mut(at)) else {
-                continue;
-            };
-            if !*good {
-                *good = self.is_endorsed(request);
-            }
-            if !*good
-                && !*asked
-                && let Some((statement, key, signature, op)) = self.signed_request(request)
-            {
-                *asked = true;
-                self.check_client(ClientFor::Batch(slot, at), op, (statement, key, signature), turn);
-            }
-            is_good &= *good;
-        }
-        if is_good {
-            turn.applied(Rule::Endorse);
-            self.ask(Ask::Endorse { view: judging.view, slot, digest: judging.digest }, turn);
-        } else {
-            self.judging.insert(slot, judging);
-        }
-    }
-
-    fn is_endorsed(&self, request: &Request) -> bool {
-        let Some(op) = inline(request) else { return false };
-        if request.session == SYSTEM {
-            return false;
-        }
-        match self.sessions.fate(request.session, request.id, self.executed) {
-            // Such bytes may have been dropped here: they do nothing.
-            Fate::Done(_) | Fate::Below | Fate::Gone => return true,
-            Fate::Fresh | Fate::Beyond | Fate::Unknown => {}
-        }
-        let Some(pending) = self.pending.get(&(request.session, request.id)) else { return false };
-        let is_same = pending.op.as_ref().is_some_and(|(kept, _)| kept == op);
-        is_same && (pending.is_heard || pending.signature.is_some())
-    }
-
-    /// What a client is said to have signed of a request in a batch.
-    fn signed_request(&self, request: &Request) -> Option<(ClientStatement, PublicKey, Signature, Bytes)> {
-        let (Auth::Signed(signature), Some(op)) = (request.auth, inline(request)) else { return None };
-        if request.session == SYSTEM {
-            let Registration { key, nonce } = read_registration(op)?;
-            let is_same = nonce == request.id;
-            return is_same.then(|| (ClientStatement::Register { nonce }, key, signature, op.clone()));
-        }
-        let key = self.sessions.key(request.session)?;
-        let statement = ClientStatement::Asked { session: request.session, id: request.id, op: Hash::of(op) };
-        Some((statement, key, signature, op.clone()))
     }
 
     /// A result, to whoever asked: in full by one replica, or by all where it is asked again.
@@ -499,6 +415,18 @@ impl Replica {
         };
         let is_slow = self.consensus().is_none_or(super::Consensus::is_slow);
         turn.send(guest, Message::Reply { session, id, result, is_slow });
+    }
+
+    /// The state is another one: what it executed does not wait any more.
+    pub(super) fn forget_done(&mut self) {
+        let (sessions, executed) = (&self.sessions, self.executed);
+        self.pending.retain(|(session, id), _| {
+            matches!(sessions.fate(*session, *id, executed), Fate::Fresh | Fate::Unknown)
+        });
+        let is_open = |key, nonce| sessions.find(key, nonce).is_some();
+        self.registering.retain(|(key, nonce), _| !is_open(*key, *nonce));
+        let epochs = &self.epochs;
+        self.changes.waiting.retain(|_, changing| !epochs.is_void(&changing.change));
     }
 
     /// A request is executed, or will never be.

@@ -90,6 +90,14 @@ impl Consensus {
         }
     }
 
+    /// The user's state is another one: what was handed over is handed over again, or fetched.
+    pub(super) fn go_to(&mut self, slot: Slot, turn: &mut Turn<'_, Self>) {
+        self.next = slot;
+        self.behind = None;
+        self.hand_over(turn);
+        self.consider_all(turn);
+    }
+
     /// The newest proposal of a slot, and its view.
     #[must_use]
     pub fn proposed(&self, slot: Slot) -> Option<(View, Hash)> {

@@ -30,7 +30,7 @@ use super::work::{Lane, Own, Work};
 use crate::batch::{Slot, View};
 use crate::body::{Body, CheckpointBy};
 use crate::certificate::Checkpoint;
-use crate::config::{Config, NUMBER_END, Unsound};
+use crate::config::{Config, Unsound};
 use crate::ctb::{self, CtBroadcast};
 use crate::fault::Fault;
 use crate::job;
@@ -38,9 +38,6 @@ use crate::registers::MemoryWords;
 use crate::statement::Statement;
 use crate::stream::{Low, Stream};
 use crate::trace::Rule;
-
-/// Shares of one peer that are checked at a time.
-const CHECKS_MAX: u32 = 64;
 
 /// A share that was checked.
 pub(super) type Share = Verified<Claim<Statement>>;
@@ -84,9 +81,11 @@ pub struct Consensus {
     pub(super) mode: Mode,
     pub(super) suspicion: Suspicion,
     pub(super) fetches: Fetches,
-    checks: BTreeMap<NodeId, u32>,
+    pub(super) checks: BTreeMap<NodeId, u32>,
     pub(super) is_fast_armed: bool,
     pub(super) is_gap_armed: bool,
+    /// Where the epoch ends, once it is ordered.
+    ending: Option<Slot>,
 }
 
 /// A broadcast's words, said by consensus.
@@ -152,8 +151,26 @@ impl Consensus {
             checks: BTreeMap::new(),
             is_fast_armed: false,
             is_gap_armed: false,
+            ending: None,
             config,
         })
+    }
+
+    /// The same, of a user whose state is the one behind `executed`.
+    #[must_use]
+    pub fn behind(self, executed: Slot) -> Self {
+        Self { next: executed, ..self }
+    }
+
+    /// Whether the last checkpoint of the epoch is certified: nothing is said any more but answers to whoever misses something.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.low.end == Some(self.low.low)
+    }
+
+    /// Where the epoch ends, as far as that is known here.
+    pub(super) fn end(&self) -> Option<Slot> {
+        self.low.end.or(self.ending)
     }
 
     /// The view that this replica is in.
@@ -285,6 +302,7 @@ impl Consensus {
                 ctb::Output::Delivered { k, body } => self.inbox.push_back((broadcaster, k, body)),
                 ctb::Output::Missing { k, digest } => self.miss_body(member, k, digest, turn),
                 ctb::Output::Retired { .. } => turn.output(Told::Retired),
+                ctb::Output::Reborn { memory, boot } => turn.output(Told::Reborn { memory, boot }),
                 ctb::Output::Refused(_) => turn.applied(Rule::Unsaid),
                 // It blamed whom it names; nothing more of it is delivered.
                 ctb::Output::Equivocated(_) => {}
@@ -344,97 +362,6 @@ impl Consensus {
         }
     }
 
-    /// A share: it is checked if it can be of use.
-    fn on_share(
-        &mut self,
-        from: NodeId,
-        statement: Statement,
-        signature: synod_crypto::Signature,
-        turn: &mut Turn<'_, Self>,
-    ) {
-        if !is_sound(&statement) {
-            turn.blame(from, Fault::Malformed);
-            return;
-        }
-        if !self.is_useful(from, &statement) {
-            return;
-        }
-        let checks = self.checks.entry(from).or_default();
-        // One that sends more than can be checked is heard again when it repeats them.
-        if *checks >= CHECKS_MAX {
-            return;
-        }
-        *checks += 1;
-        self.config
-            .claim(statement, signature)
-            .into_iter()
-            .for_each(|claim| turn.compute(Task::Share(claim)));
-    }
-
-    fn is_useful(&self, from: NodeId, statement: &Statement) -> bool {
-        match statement {
-            Statement::Certify { view, slot, .. } => {
-                let is_new = |work: &Work| !work.ballot.has_share(from, *view);
-                *slot >= self.low.low
-                    && slot.0 < self.low.low.0.saturating_add(2 * u64::from(self.config.parameters.window))
-                    && self.works.get(slot).is_none_or(is_new)
-            }
-            Statement::Checkpoint { checkpoint, .. } => self.is_checkpoint_useful(from, checkpoint),
-            Statement::Summary { about, k, .. } => {
-                node(*about) == self.me() && self.own.states.contains_key(k)
-            }
-            Statement::Left { view, .. } => self.config.leader(*view) == self.me() && *view >= self.view,
-            Statement::Broadcast { .. } => false,
-        }
-    }
-
-    fn on_good_share(&mut self, claim: Share, turn: &mut Turn<'_, Self>) {
-        match claim.statement {
-            Statement::Certify { slot, .. } => self.on_certify(slot, &claim, turn),
-            Statement::Checkpoint { checkpoint, .. } => self.on_checkpoint_share(checkpoint, claim, turn),
-            Statement::Summary { k, .. } => self.on_summary_share(k, claim, turn),
-            Statement::Left { about, view, .. } => self.on_left_share(about, view, claim, turn),
-            Statement::Broadcast { .. } => {}
-        }
-    }
-
-    /// An own signature is made: it is kept like a peer's, and said.
-    fn on_signed(&mut self, claim: Share, turn: &mut Turn<'_, Self>) {
-        let signature = claim.signature;
-        match claim.statement {
-            Statement::Certify { view, slot, digest, .. } => {
-                turn.send(self.others(), Word::Certify { view, slot, digest, signature });
-            }
-            Statement::Checkpoint { checkpoint, .. } => {
-                turn.send(self.others(), Word::CertifyCheckpoint { checkpoint, signature });
-            }
-            Statement::Summary { about, k, state, .. } => {
-                let summarized = crate::certificate::Summarized { about, k, state };
-                let word = Word::CertifySummary { summarized, signature };
-                if let Some(lane) = self.lanes.get_mut(&node(about)) {
-                    lane.share = Some((k, word.clone()));
-                }
-                if node(about) != self.me() {
-                    turn.send(node(about), word);
-                }
-            }
-            Statement::Left { view, about, low, checkpoint, commits, .. } => {
-                let word = Word::CertifyLeft { view, about, low, checkpoint, commits, signature };
-                if let Some(lane) = self.lanes.get_mut(&node(about)) {
-                    lane.left_share = Some(word.clone());
-                }
-                let leader = self.config.leader(view);
-                if leader != self.me() {
-                    turn.send(leader, word);
-                }
-            }
-            Statement::Broadcast { .. } => {}
-        }
-        if self.is_useful(self.me(), &claim.statement) {
-            self.on_good_share(claim, turn);
-        }
-    }
-
     fn on_finished(&mut self, finished: Finished, turn: &mut Turn<'_, Self>) {
         match finished {
             Finished::Ctb(broadcaster, done) => self.cast(node(broadcaster), Event::Done(done), turn),
@@ -466,6 +393,10 @@ impl Consensus {
             Ask::Endorse { view, slot, digest } => self.on_endorsed(view, slot, digest, turn),
             Ask::Executed(checkpoint) => self.on_executed(checkpoint, turn),
             Ask::Resume(slot) => self.resume(slot, turn),
+            Ask::Goto(slot) => self.go_to(slot, turn),
+            Ask::Adopt(certificate) => self.adopt(certificate, turn),
+            Ask::Ending(slot) => self.ending = Some(slot),
+            Ask::Greet(peer) => self.greet(peer, turn),
             Ask::Pressing(since) => self.on_pressing(since, turn),
             Ask::SlowOnly => {
                 self.mode.is_forced = true;
@@ -482,19 +413,6 @@ impl Consensus {
     }
 }
 
-/// Numbers of a statement are below 2^62.
-fn is_sound(statement: &Statement) -> bool {
-    let is_low = |number: u64| number < NUMBER_END;
-    match statement {
-        Statement::Certify { view, slot, .. } => is_low(view.0) && is_low(slot.0),
-        Statement::Checkpoint { checkpoint, .. } => {
-            is_low(checkpoint.low.0) && checkpoint.end.is_none_or(|end| is_low(end.0))
-        }
-        Statement::Summary { k, .. } | Statement::Broadcast { k, .. } => is_low(*k),
-        Statement::Left { view, low, .. } => is_low(view.0) && is_low(low.0),
-    }
-}
-
 impl Machine for Consensus {
     type Input = Ask;
     type Message = Word;
@@ -504,6 +422,12 @@ impl Machine for Consensus {
     type Output = Told;
 
     fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
+        if self.is_over() {
+            if let Event::Message { from, message: Word::Fetch(want) } = event {
+                self.on_fetch(from, want, turn);
+            }
+            return;
+        }
         match event {
             Event::Start => self.start(turn),
             Event::Input(ask) => self.on_ask(ask, turn),

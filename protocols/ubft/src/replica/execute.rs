@@ -5,9 +5,10 @@ use synod_machine::{Turn, Wall};
 use synod_wire::Bytes;
 
 use super::admit::{batch_bytes, read_registration};
-use super::state::{Output, Replica, Requested};
+use super::state::Replica;
+use super::vocabulary::{Output, Requested};
 use super::words::Ask;
-use crate::batch::{Batch, Op, Request, Slot};
+use crate::batch::{Batch, Op, Request, Slot, View};
 use crate::certificate::Checkpoint;
 use crate::message::{Message, SYSTEM};
 use crate::sessions::Fate;
@@ -32,7 +33,11 @@ impl Replica {
 
     /// Begins the next slot, if it is decided and none is under way.
     pub(super) fn execute(&mut self, turn: &mut Turn<'_, Self>) {
-        while self.executing.is_none() {
+        while self.executing.is_none() && self.installing.is_none() {
+            if self.is_full() {
+                turn.applied(Rule::Full);
+                return;
+            }
             let Some((slot, digest, batch)) = self.decided.front().cloned() else { return };
             assert_eq!(slot, self.executed, "slots come in order");
             self.executing = Some(slot);
@@ -48,7 +53,8 @@ impl Replica {
 
     /// The user executed a slot.
     pub(super) fn on_replies(&mut self, slot: Slot, replies: &[Bytes], turn: &mut Turn<'_, Self>) {
-        if self.executing == Some(slot) {
+        // What the user did before it took another state is worth nothing.
+        if self.executing == Some(slot) && self.installing.is_none() {
             self.finish(replies, turn);
             self.execute(turn);
         }
@@ -75,12 +81,14 @@ impl Replica {
             self.forget(request.session, request.id);
         }
         self.register(slot, &batch, &mut chain, turn);
+        self.change(slot, &batch, &mut chain, turn);
         self.exec_chain = chain.finish();
         self.log_chain = link(self.log_chain, digest);
+        let origin = batch.origin;
         self.archive(slot, batch);
         self.judge_again(turn);
         if self.executed.0.is_multiple_of(self.config.half_window()) {
-            self.checkpoint(turn);
+            self.checkpoint(origin, turn);
         }
     }
 
@@ -103,45 +111,73 @@ impl Replica {
         }
     }
 
+    /// Bytes that the archive may have: it is full at a checkpoint alone, up to a window behind.
+    pub(super) fn archive_most(&self) -> u64 {
+        let parameters = &self.config.parameters;
+        let batch = self.config.body_max() as u64 + 64 * u64::from(parameters.batch_max) + 128;
+        self.settings.archive_bytes_max.saturating_add(u64::from(parameters.window).saturating_mul(batch))
+    }
+
+    /// Keeps a batch for peers that are behind; what a certified snapshot has gives way.
     fn archive(&mut self, slot: Slot, batch: Batch) {
-        self.archive_bytes = self.archive_bytes.saturating_add(batch_bytes(&batch) as u64);
+        let bytes = batch_bytes(&batch) as u64;
+        self.snapshots.count(bytes);
+        self.archive_bytes = self.archive_bytes.saturating_add(bytes);
         self.archive.insert(slot, batch);
+        let low = self.snapshots.low();
         while self.archive_bytes > self.settings.archive_bytes_max {
-            let Some((_, oldest)) = self.archive.pop_first() else { break };
-            self.archive_bytes = self.archive_bytes.saturating_sub(batch_bytes(&oldest) as u64);
+            let Some(oldest) = self.archive.first_entry().filter(|oldest| *oldest.key() < low) else { break };
+            self.archive_bytes = self.archive_bytes.saturating_sub(batch_bytes(oldest.get()) as u64);
+            oldest.remove();
         }
     }
 
-    /// Alg. 2, line 46: the state behind a half window.
-    fn checkpoint(&mut self, turn: &mut Turn<'_, Self>) {
+    /// Alg. 2, line 46: the state behind a half window. The last one of an epoch has the configuration of the next.
+    fn checkpoint(&mut self, origin: View, turn: &mut Turn<'_, Self>) {
         let mut exec = Hasher::new("ubft executed");
-        exec.add(&self.exec_chain.0).add(&self.sessions.root().0);
+        let epochs = Hash::of_value("ubft epochs", &self.epochs);
+        exec.add(&self.exec_chain.0).add(&self.sessions.root().0).add(&epochs.0);
+        let next = self.epochs.next(self.executed, origin);
+        let configuration = next.as_ref().unwrap_or(&self.epochs.configuration);
         let checkpoint = Checkpoint {
-            epoch: self.epoch,
+            epoch: self.epochs.configuration.epoch,
             low: self.executed,
             log_chain: self.log_chain,
             exec_chain: exec.finish(),
-            config: Hash::ZERO,
-            end: None,
+            config: configuration.digest(),
+            end: self.epochs.end(),
         };
+        next.into_iter().for_each(|next| self.epochs.enter(next));
         self.checkpoints.insert(self.executed, checkpoint);
         if self.checkpoints.len() > 4 {
             self.checkpoints.pop_first();
         }
-        if !self.has_diverged {
+        let newest = self.newest.as_ref().map(|newest| newest.subject);
+        if let Some(newest) = newest.filter(|newest| newest.low == checkpoint.low) {
+            self.on_certified(&newest, turn);
+        } else if !self.has_diverged {
             self.ask(Ask::Executed(checkpoint), turn);
+        }
+        if self.executed == checkpoint.low {
+            self.consider_snapshot(turn);
         }
     }
 
-    /// f + 1 replicas signed a checkpoint: what differs from it here is wrong here (T28).
+    /// f + 1 replicas signed a checkpoint: what differs from it here is wrong here (T28), and is discarded; the second time for good.
     pub(super) fn on_certified(&mut self, certified: &Checkpoint, turn: &mut Turn<'_, Self>) {
         let own = self.checkpoints.get(&certified.low).copied();
-        if own.is_some_and(|own| own != *certified) && !self.has_diverged {
-            self.has_diverged = true;
-            turn.applied(Rule::Diverged);
-            turn.output(Output::Diverged { low: certified.low });
-        }
         self.checkpoints.retain(|low, _| *low > certified.low);
+        if own.is_none_or(|own| own == *certified) || self.has_diverged {
+            return;
+        }
+        turn.applied(Rule::Diverged);
+        turn.output(Output::Diverged { low: certified.low });
+        if core::mem::replace(&mut self.was_repaired, true) {
+            self.has_diverged = true;
+            turn.output(Output::Irreparable { low: certified.low });
+        } else {
+            self.discard(turn);
+        }
     }
 }
 

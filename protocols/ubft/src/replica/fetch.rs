@@ -52,14 +52,15 @@ struct Pending {
     got: Vec<u8>,
 }
 
+/// So many of something in a span.
 #[derive(Clone, Copy, Debug, Default)]
-struct Budget {
+pub(super) struct Budget {
     since: Time,
     used: usize,
 }
 
 impl Budget {
-    fn take(&mut self, now: Time, span: Span, most: usize) -> bool {
+    pub(super) fn take(&mut self, now: Time, span: Span, most: usize) -> bool {
         if now.since(self.since) >= span {
             *self = Self { since: now, used: 0 };
         }

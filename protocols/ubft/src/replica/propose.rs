@@ -78,7 +78,7 @@ impl Consensus {
 
     /// Whether a slot is below one that must be proposed, or below the end of the epoch.
     fn is_filling(&self, own: &Stream, slot: Slot) -> bool {
-        own.last_must().is_some_and(|last| slot < last) || self.low.end.is_some_and(|end| slot < end)
+        own.last_must().is_some_and(|last| slot < last) || self.end().is_some_and(|end| slot < end)
     }
 
     /// The leader of the view that this replica is in, if it is not this replica.

@@ -3,200 +3,38 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use synod_crypto::{Claim, Hash, Keys, PublicKey, Verified};
+use synod_crypto::{Claim, Hash, PublicKey, Verified};
 use synod_machine::{
-    Bounded, Condition, Cost, Event, Family, Job as Work, Lift, Log, Machine, Never, QueueSpec, Record,
-    Recover, Time, Turn, Unrecoverable, Wall,
+    Bounded, Condition, Event, Family, Lift, Log, Machine, Never, QueueSpec, Recover, Time, Turn,
+    Unrecoverable, Wall,
 };
-use synod_quorum::{Epoch, NodeId};
-use synod_wire::{Bytes, wire};
+use synod_quorum::{Epoch, NodeId, Quorums};
 
-use super::admit::{Judging, Pending};
+use super::admit::Pending;
+use super::changes::Changes;
 use super::consensus::Consensus;
-use super::job::{Finished, Task};
+use super::install::Install;
+use super::job::Task;
+use super::judge::Judging;
+use super::membership::Membership;
+use super::snapshots::{SNAPSHOTS_MAX, Snapshots};
 use super::transfer::Transfer;
+use super::vocabulary::{Done, Incarnation, Input, Job, Output, ReplicaConfig, Timer};
 use super::words::{Alarm, Ask, Told, Word};
 use crate::batch::{Batch, Slot};
-use crate::certificate::Checkpoint;
-use crate::config::Config;
-use crate::message::{self, ClientStatement, Message};
+use crate::body::CheckpointBy;
+use crate::certificate::{Checkpoint, Snapshotted};
+use crate::config::{Config, NUMBER_END};
+use crate::epoch::{Configuration, Epochs};
+use crate::fault::Fault;
+use crate::message::{self, Message};
 use crate::sessions::{SESSION_WINDOW_MAX, SessionLimits, Sessions};
+use crate::snapshot::CHUNKS_MAX;
+use crate::statement::Statement;
 use crate::stream::Low;
 
-/// What a replica starts from.
-#[derive(Clone, Debug)]
-pub struct ReplicaConfig {
-    /// The first epoch.
-    pub config: Config,
-    /// Sessions.
-    pub sessions: SessionLimits,
-    /// Bytes of batches that are kept for whoever is behind.
-    pub archive_bytes_max: u64,
-    /// Whether slots are promised first; a lab's switch.
-    pub fast_path: bool,
-}
-
-wire! {
-    /// How often a replica was started: a promise made in an earlier life is forgotten, and none may be made over it.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Incarnation(pub u64);
-}
-
-impl Record for Incarnation {}
-
-/// A request that is to be executed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requested {
-    /// Whose.
-    pub session: u64,
-    /// Its number within the session.
-    pub id: u64,
-    /// What is asked.
-    pub op: Bytes,
-}
-
-/// What is asked of a replica.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// The requests of a slot were executed, with these results, in order.
-    Executed {
-        /// The slot.
-        slot: Slot,
-        /// The results.
-        replies: Vec<Bytes>,
-    },
-    /// The answer to [`Output::Query`].
-    Answered {
-        /// Who asked.
-        guest: NodeId,
-        /// Its number for it.
-        id: u64,
-        /// The answer.
-        value: Option<Bytes>,
-    },
-}
-
-/// What a replica tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Requests of a slot are to be executed; one slot at a time.
-    Execute {
-        /// The slot.
-        slot: Slot,
-        /// Agreed time, never decreasing.
-        time: Wall,
-        /// Of the batch: the only source of tie-breaks.
-        draw: Hash,
-        /// The requests, in order.
-        requests: Vec<Requested>,
-    },
-    /// A client asks for what is executed already.
-    Query {
-        /// Who.
-        guest: NodeId,
-        /// Its number for it.
-        id: u64,
-        /// The question.
-        question: Bytes,
-    },
-    /// Results here differ from those that f + 1 replicas certified: this replica stops answering.
-    Diverged {
-        /// The checkpoint.
-        low: Slot,
-    },
-    /// Whether this replica takes part. One that was started again does not, for it may have promised what it forgot.
-    Ready(bool),
-    /// What is missing here is in nobody's archive any more.
-    Stranded {
-        /// The first slot that is missing.
-        from: Slot,
-    },
-    /// Two batches were decided for one slot: more replicas lie than may.
-    Broken(Slot),
-}
-
-/// What is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    /// Of consensus.
-    Consensus(Epoch, Alarm),
-    /// Requests that not all heard.
-    Echo,
-    /// The log of a peer.
-    Transfer,
-}
-
-/// What a signature of a client is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientFor {
-    /// A request, from this link.
-    Request(NodeId),
-    /// Request number so many of a batch that is to be judged.
-    Batch(Slot, usize),
-    /// A session on this link.
-    Attach(NodeId),
-    /// A registration from this link.
-    Register(NodeId),
-}
-
-/// Work of a replica.
-#[derive(Clone, Debug)]
-pub enum Job {
-    /// Of consensus.
-    Consensus(Epoch, Task),
-    /// Checks what a client signed.
-    Client {
-        /// What for.
-        what: ClientFor,
-        /// The operation, of a request.
-        op: Bytes,
-        /// What is said to be signed.
-        claim: Claim<ClientStatement>,
-    },
-}
-
-/// What came of it.
-#[derive(Clone, Debug)]
-pub enum Done {
-    /// Of consensus.
-    Consensus(Epoch, Finished),
-    /// What a client signed.
-    Client {
-        /// What for.
-        what: ClientFor,
-        /// The operation, of a request.
-        op: Bytes,
-        /// Good, or not its signer's.
-        claim: Result<Verified<Claim<ClientStatement>>, Claim<ClientStatement>>,
-    },
-}
-
-impl Work for Job {
-    type Done = Done;
-
-    fn run(self, keys: &Keys) -> Done {
-        match self {
-            Self::Consensus(epoch, task) => Done::Consensus(epoch, task.run(keys)),
-            Self::Client { what, op, claim } => Done::Client { what, op, claim: claim.verify(keys) },
-        }
-    }
-
-    fn cost(&self) -> Cost {
-        match self {
-            Self::Consensus(_, task) => task.cost(),
-            Self::Client { .. } => Cost { verify: 1, ..Cost::default() },
-        }
-    }
-
-    fn peer(&self) -> Option<NodeId> {
-        match self {
-            Self::Consensus(_, task) => task.peer(),
-            Self::Client { what: ClientFor::Request(from) | ClientFor::Attach(from), .. }
-            | Self::Client { what: ClientFor::Register(from), .. } => Some(*from),
-            Self::Client { what: ClientFor::Batch(..), .. } => None,
-        }
-    }
-}
+/// A signature that was checked, or is the own.
+type Signed = Verified<Claim<Statement>>;
 
 /// Consensus of an epoch, said by a replica.
 struct In(Epoch);
@@ -220,9 +58,22 @@ impl Lift<Consensus, Replica> for In {
 pub struct Replica {
     pub(super) settings: ReplicaConfig,
     pub(super) config: Arc<Config>,
+    /// The same: what the first epoch has, under whose keys everything is signed.
+    pub(super) genesis: Arc<Config>,
+    pub(super) quorums: Quorums,
     incarnation: u64,
-    epochs: Family<Epoch, Consensus>,
+    /// Promises of an earlier life may be missing, and even how many lives there were.
+    is_damaged: bool,
+    /// Consensus of the newest epoch, and of the one before.
+    pub(super) family: Family<Epoch, Consensus>,
+    /// The newest epoch that is certified.
     pub(super) epoch: Epoch,
+    pub(super) membership: Membership,
+    pub(super) changes: Changes,
+    /// What follows from the order about epochs.
+    pub(super) epochs: Epochs,
+    /// The newest certified checkpoint.
+    pub(super) newest: Option<CheckpointBy>,
     told: VecDeque<Told>,
     pub(super) sessions: Sessions,
     /// Links on which sessions are, with the newest statement about it.
@@ -242,10 +93,17 @@ pub struct Replica {
     pub(super) checkpoints: BTreeMap<Slot, Checkpoint>,
     pub(super) archive: BTreeMap<Slot, Batch>,
     pub(super) archive_bytes: u64,
+    /// It differed from what was certified, and took another state.
+    pub(super) was_repaired: bool,
+    /// It differed again: nothing is answered any more.
     pub(super) has_diverged: bool,
     pub(super) transfer: Option<Transfer>,
+    pub(super) install: Option<Install>,
+    /// The user takes the state behind this slot.
+    pub(super) installing: Option<Slot>,
+    pub(super) snapshots: Snapshots,
     pub(super) is_echo_armed: bool,
-    pressing: Option<Time>,
+    pub(super) pressing: Option<Time>,
 }
 
 impl Replica {
@@ -264,7 +122,19 @@ impl Replica {
     /// Consensus of the present epoch; none where this replica is in none.
     #[must_use]
     pub fn consensus(&self) -> Option<&Consensus> {
-        self.epochs.iter().find(|(epoch, _)| *epoch == self.epoch).map(|(_, consensus)| consensus)
+        self.family.iter().find(|(epoch, _)| *epoch == self.epoch).map(|(_, consensus)| consensus)
+    }
+
+    /// The newest epoch that is certified, whether this replica takes part in it or not.
+    #[must_use]
+    pub const fn configuration(&self) -> &Configuration {
+        &self.membership.configuration
+    }
+
+    /// The slot of the newest certified snapshot; 0 where there is none.
+    #[must_use]
+    pub fn snapshotted(&self) -> Slot {
+        self.snapshots.low()
     }
 
     /// The digests of all that was decided, and of all results.
@@ -293,10 +163,13 @@ impl Replica {
         self.consent(Event::Input(ask), turn);
     }
 
+    pub(super) fn consent(&mut self, event: Event<Consensus>, turn: &mut Turn<'_, Self>) {
+        self.consent_in(self.epoch, event, turn);
+    }
+
     /// Steps consensus; what it tells waits until its event is done.
-    fn consent(&mut self, event: Event<Consensus>, turn: &mut Turn<'_, Self>) {
-        let epoch = self.epoch;
-        if let Some(consensus) = self.epochs.get_mut(epoch) {
+    pub(super) fn consent_in(&mut self, epoch: Epoch, event: Event<Consensus>, turn: &mut Turn<'_, Self>) {
+        if let Some(consensus) = self.family.get_mut(epoch) {
             self.told.extend(consensus.step(event, &In(epoch), turn));
         }
     }
@@ -309,12 +182,14 @@ impl Replica {
                 self.decided.push_back((slot, digest, batch));
                 self.execute(turn);
             }
-            Told::Certified(certificate) => self.on_certified(&certificate.subject, turn),
-            Told::Behind { to, .. } => self.fall_behind(to, turn),
+            Told::Certified(certificate) => self.on_newest(certificate, turn),
+            Told::Behind { .. } => self.catch_up(turn),
             Told::View(_) => self.echo_again(turn),
             // Replies carry what consensus says of itself.
             Told::Slow(_) => {}
-            Told::Retired => turn.output(Output::Ready(false)),
+            // A correct replica has its end certified.
+            Told::Retired => self.ask_standing(self.others(), turn),
+            Told::Reborn { memory, boot } => self.on_reborn(memory, boot, turn),
             Told::Broken(slot) => turn.output(Output::Broken(slot)),
         }
     }
@@ -325,6 +200,7 @@ impl Replica {
             while let Some(told) = self.told.pop_front() {
                 self.on_told(told, turn);
             }
+            self.turn_over(turn);
             self.propose(turn);
             let pressing = self.oldest_signed();
             if pressing != self.pressing {
@@ -337,13 +213,39 @@ impl Replica {
         }
     }
 
+    fn on_own_signature(&mut self, claim: &Signed, turn: &mut Turn<'_, Self>) {
+        match claim.statement {
+            Statement::Snapshot { .. } => self.on_snapshot_signed(claim, turn),
+            _ => self.on_change_signed(claim, turn),
+        }
+    }
+
+    /// A peer's signature of a snapshot, or of a memory node's boot.
+    fn on_share(&mut self, claim: Result<Signed, Claim<Statement>>, turn: &mut Turn<'_, Self>) {
+        let claim = match claim {
+            Ok(claim) => claim,
+            Err(claim) => {
+                self.end_check(claim.signer);
+                return turn.blame(claim.signer, Fault::BadShare);
+            }
+        };
+        self.end_check(claim.signer);
+        let (signer, signature) = (claim.signer, claim.signature);
+        match claim.statement {
+            Statement::Snapshot { low, root, .. } => {
+                let snapshot = Snapshotted { epoch: claim.scope.epoch, low, root };
+                self.on_snapshot_share(signer, snapshot, signature, turn);
+            }
+            Statement::Readmit { memory, boot, .. } => {
+                self.on_boot_share(signer, (memory, boot), signature, turn);
+            }
+            _ => {}
+        }
+    }
+
     fn on_message(&mut self, from: NodeId, message: Message, turn: &mut Turn<'_, Self>) {
         match message {
-            Message::Word { epoch, word } if epoch == self.epoch => {
-                self.consent(Event::Message { from, message: word }, turn);
-            }
-            // Of an epoch that this replica is not in.
-            Message::Word { .. } => {}
+            Message::Word { epoch, word } => self.on_word(from, (epoch, word), turn),
             Message::Echo { session, id, op } => self.on_echo(from, (session, id), op, turn),
             Message::Forward { session, id, op, signature } => {
                 self.on_request(from, (session, id), op.into_bytes(), Some(signature), turn);
@@ -361,9 +263,23 @@ impl Replica {
             }
             Message::Read { id, question } => {
                 let question = question.into_bytes();
-                if !self.has_diverged {
+                if !self.has_diverged && self.installing.is_none() {
                     turn.output(Output::Query { guest: from, id, question });
                 }
+            }
+            Message::Hello { incarnation, epoch } => self.on_hello(from, (incarnation, epoch), turn),
+            Message::Change(change) => self.on_change(from, change, turn),
+            Message::FetchStanding => self.say_standing(from, turn),
+            Message::Standing(standing) => self.on_standing(from, standing, turn),
+            Message::CertifySnapshot { snapshot, signature } => {
+                self.on_certify_snapshot(from, snapshot, signature, turn);
+            }
+            Message::SawBoot { memory, boot, signature } => {
+                self.on_saw_boot(from, (memory, boot), signature, turn);
+            }
+            Message::FetchChunk { low, part } => self.on_fetch_chunk(from, (low, part), turn),
+            Message::Chunk { low, part, bytes, path } => {
+                self.on_chunk(from, (low, part), bytes.into_bytes(), &path, turn);
             }
             // Said to clients.
             Message::Registered { .. }
@@ -385,14 +301,19 @@ impl Machine for Replica {
     fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
         match event {
             Event::Start => {
-                turn.persist(Incarnation(self.incarnation));
-                turn.output(Output::Ready(self.consensus().is_some()));
-                self.consent(Event::Start, turn);
-                if !self.settings.fast_path {
-                    self.ask(Ask::SlowOnly, turn);
+                if self.is_damaged {
+                    // How many lives there were may be forgotten: the clock is ahead of any count.
+                    self.incarnation = self.incarnation.max(turn.wall().0.min(NUMBER_END - 1));
                 }
+                turn.persist(Incarnation(self.incarnation));
+                self.begin(turn);
             }
             Event::Input(Input::Executed { slot, replies }) => self.on_replies(slot, &replies, turn),
+            Event::Input(Input::Taken { low, leaves }) => self.on_taken(low, leaves, turn),
+            Event::Input(Input::Chunk { peer, low, index, bytes }) => {
+                self.on_own_chunk(peer, (low, index), bytes, turn);
+            }
+            Event::Input(Input::Installed { low }) => self.on_installed(low, turn),
             Event::Input(Input::Answered { guest, id, value }) => {
                 let value = value.and_then(|value| value.try_into().ok());
                 turn.send(guest, Message::Answer { id, value });
@@ -403,10 +324,17 @@ impl Machine for Replica {
             }
             Event::Timer(Timer::Echo) => self.on_unheard(turn),
             Event::Timer(Timer::Transfer) => self.on_transfer(turn),
+            Event::Timer(Timer::Again) => self.on_again(turn),
             Event::Done(Done::Consensus(epoch, finished)) if epoch == self.epoch => {
                 self.consent(Event::Done(finished), turn);
             }
             Event::Done(Done::Client { what, op, claim }) => self.on_client(what, op, claim, turn),
+            Event::Done(Done::Signed(claim)) => self.on_own_signature(&claim, turn),
+            Event::Done(Done::Share(claim)) => self.on_share(claim, turn),
+            Event::Done(Done::Change { what, change, is_good }) => {
+                self.on_checked_change(what, change, is_good, turn);
+            }
+            Event::Done(Done::Standing { from, standing }) => self.on_proven(from, standing, turn),
             Event::Timer(_) | Event::Done(_) | Event::Loaded { .. } | Event::Link { .. } => {}
         }
         self.settle(turn);
@@ -417,19 +345,30 @@ impl Machine for Replica {
             consensus.invariants();
         }
         assert!(self.told.is_empty(), "what consensus told is done");
-        assert!(self.archive_bytes <= self.settings.archive_bytes_max, "the archive has its bytes");
+        assert!(self.archive_bytes <= self.archive_most(), "the archive has its bytes");
+        let is_in = self.consensus().is_some();
+        assert!(!is_in || self.is_listed(), "U-S13: nothing is said in an epoch that lists another life");
         assert!(self.executing.is_none_or(|slot| slot == self.executed), "one slot at a time, in order");
     }
 }
 
 impl Bounded for Replica {
     fn bytes(&self) -> u64 {
-        let consensus = self.consensus().map_or(0, Bounded::bytes);
+        let consensus: u64 = self.family.iter().map(|(_, one)| one.bytes()).sum();
         let pending: u64 = self.pending.values().map(Pending::bytes).sum();
         let judging: u64 = self.judging.values().map(Judging::bytes).sum();
         let decided: usize = self.decided.iter().map(|(_, _, batch)| super::admit::batch_bytes(batch)).sum();
         let transfer = self.transfer.as_ref().map_or(0, Transfer::bytes);
-        consensus + pending + judging + decided as u64 + transfer + self.sessions.bytes() + self.archive_bytes
+        let install = self.install.as_ref().map_or(0, Install::bytes) + self.snapshots.bytes();
+        let rest = self.changes.bytes() + install;
+        consensus
+            + pending
+            + judging
+            + decided as u64
+            + transfer
+            + self.sessions.bytes()
+            + self.archive_bytes
+            + rest
     }
 
     fn bytes_max(&self) -> u64 {
@@ -441,9 +380,13 @@ impl Bounded for Replica {
         let batch = self.config.body_max() as u64 + 1_024;
         let batches = 4 * u64::from(parameters.window) * batch;
         let sessions = Sessions::bytes_max(&self.settings.sessions, n);
-        let consensus = self.consensus().map_or(0, Bounded::bytes_max);
+        let consensus: u64 = self.family.iter().map(|(_, one)| one.bytes_max()).sum();
+        // A snapshot has all sessions, and a leaf of each chunk of the application; one that is fetched has them as well.
+        let kept = SNAPSHOTS_MAX as u64 * (2 * sessions + u64::from(CHUNKS_MAX) * 96 + 1_024);
+        let shares = u64::from(n) * (SNAPSHOTS_MAX as u64 + 32) * 1_024;
+        let fetched = Install::bytes_max() + 2 * sessions + shares + (64 << 10);
         // What is transferred is at most an archive, and waits to be executed.
-        consensus + pending + batches + sessions + 3 * self.settings.archive_bytes_max
+        consensus + pending + batches + sessions + kept + fetched + 3 * self.archive_most()
     }
 }
 
@@ -455,7 +398,8 @@ impl Recover for Replica {
     }
 
     fn recover(settings: ReplicaConfig, log: Log<'_, Incarnation>) -> Result<Self, Unrecoverable> {
-        settings.config.quorums().map_err(|why| Unrecoverable(format!("the configuration: {why:?}")))?;
+        let quorums =
+            settings.config.quorums().map_err(|why| Unrecoverable(format!("the configuration: {why:?}")))?;
         let window = settings.sessions.session_window;
         if window == 0 || window > SESSION_WINDOW_MAX {
             return Err(Unrecoverable(format!(
@@ -463,25 +407,36 @@ impl Recover for Replica {
             )));
         }
         let last = log.records.map(|incarnation| incarnation.0).max().unwrap_or(0);
-        let incarnation = last.checked_add(1).ok_or_else(|| Unrecoverable("started too often".to_owned()))?;
+        let is_damaged = log.condition == Condition::Damaged;
+        // The first epoch lists first lives; whoever lost its journal may be in another.
+        let next = if is_damaged { last.max(1) } else { last }.saturating_add(1);
+        if next >= NUMBER_END {
+            return Err(Unrecoverable("started too often".to_owned()));
+        }
+        let incarnation = next;
         let config = Arc::new(settings.config.clone());
-        let mut epochs = Family::new(2);
-        // The first epoch lists first incarnations; whoever lost its journal may be another.
-        let is_listed = incarnation == 1 && log.condition != Condition::Damaged;
-        if is_listed {
+        let mut family = Family::new(2);
+        if incarnation == 1 {
             let start = Low { low: Slot(0), digest: Hash::ZERO, end: None };
             let consensus = Consensus::new(Arc::clone(&config), start)
                 .map_err(|why| Unrecoverable(format!("the configuration: {why:?}")))?;
-            epochs.member(config.epoch, || consensus);
+            family.member(config.epoch, || consensus);
         }
         let keys = config.roster.all().iter().filter_map(|id| Some((id, config.roster.member(id)?.key)));
         Ok(Self {
             sessions: Sessions::new(settings.sessions, keys.collect::<Vec<_>>().into_iter()),
             epoch: config.epoch,
+            membership: Membership::new(Configuration::genesis(&config)),
+            changes: Changes::default(),
+            epochs: Epochs::genesis(&config),
+            newest: None,
             settings,
+            genesis: Arc::clone(&config),
             config,
+            quorums,
             incarnation,
-            epochs,
+            is_damaged,
+            family,
             told: VecDeque::new(),
             attached: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -497,8 +452,12 @@ impl Recover for Replica {
             checkpoints: BTreeMap::new(),
             archive: BTreeMap::new(),
             archive_bytes: 0,
+            was_repaired: false,
             has_diverged: false,
             transfer: None,
+            install: None,
+            installing: None,
+            snapshots: Snapshots::default(),
             is_echo_armed: false,
             pressing: None,
         })

@@ -17,6 +17,8 @@ use crate::trace::Rule;
 
 /// A replica that suspects alone is followed once in so long.
 pub(super) const COURTESY: Span = Span::secs(10);
+/// Memory nodes are asked for something so often, whether it is needed or not.
+const TOUCH_EVERY: Span = Span::secs(1);
 /// Own shares of slots that are said again at a time.
 const RESHARE_MAX: usize = 64;
 
@@ -30,6 +32,8 @@ pub(super) struct Suspicion {
     entered: Time,
     /// When the epoch's end was known.
     pub(super) ending: Option<Time>,
+    /// When memory nodes were asked for something last.
+    touched: Time,
     is_armed: bool,
     /// Something may wait that did not when it was looked for last: without it nothing is looked for.
     is_new: bool,
@@ -43,6 +47,7 @@ impl Suspicion {
             pressing: None,
             entered: Time::ZERO,
             ending: None,
+            touched: Time::ZERO,
             is_armed: false,
             is_new: false,
             followed: BTreeMap::new(),
@@ -69,6 +74,28 @@ impl Consensus {
         turn.arm(Alarm::Reshare, self.config.parameters.suspect);
         let ids: Vec<NodeId> = self.ctb.keys().collect();
         ids.into_iter().for_each(|id| self.cast(id, synod_machine::Event::Start, turn));
+        self.touch(turn);
+        self.hand_over(turn);
+    }
+
+    /// Memory nodes are asked for something, so that they know the epoch, and this replica whether they came back empty.
+    fn touch(&mut self, turn: &mut Turn<'_, Self>) {
+        self.suspicion.touched = turn.now();
+        if let Some(id) = self.others().iter().next() {
+            self.cast(id, synod_machine::Event::Input(crate::ctb::Input::Touch), turn);
+        }
+    }
+
+    /// Says again what a replica that came to the epoch may have missed: the tails, and shares that are open.
+    pub(super) fn greet(&mut self, peer: NodeId, turn: &mut Turn<'_, Self>) {
+        turn.applied(Rule::Greet);
+        let ids: Vec<NodeId> = self.ctb.keys().collect();
+        for id in ids {
+            self.cast(id, synod_machine::Event::Input(crate::ctb::Input::Greet(peer)), turn);
+        }
+        let shares = self.open_shares();
+        shares.into_iter().for_each(|word| turn.send(peer, word));
+        self.answer_checkpoint(peer, turn);
     }
 
     pub(super) fn on_pressing(&mut self, since: Option<Time>, turn: &mut Turn<'_, Self>) {
@@ -86,14 +113,14 @@ impl Consensus {
                 && work.ballot.proposed().is_some_and(|(view, _)| view == self.view)
         });
         let first = undecided.filter_map(|(_, work)| work.since).min();
-        let is_ending = self.low.end.is_some_and(|end| self.next < end);
+        let is_ending = self.end().is_some_and(|end| self.next < end);
         let ending = self.suspicion.ending.filter(|_| is_ending);
         [first, self.suspicion.pressing, ending].into_iter().flatten().min()
     }
 
     /// Arms the suspicion while something waits. It is looked for only where something new may: a proposal, a view, a client, an end.
     pub(super) fn watch(&mut self, turn: &mut Turn<'_, Self>) {
-        if self.low.end.is_some() && self.suspicion.ending.is_none() {
+        if self.end().is_some() && self.suspicion.ending.is_none() {
             self.suspicion.ending = Some(turn.now());
             self.suspicion.look();
         }
@@ -146,10 +173,9 @@ impl Consensus {
         }
     }
 
-    /// Own shares whose subjects are not known to be certified are said again.
-    pub(super) fn reshare(&mut self, turn: &mut Turn<'_, Self>) {
-        turn.arm(Alarm::Reshare, self.config.parameters.suspect);
-        let (me, others, view) = (self.me(), self.others(), self.view);
+    /// Own shares of slots and of a checkpoint that are not known to be certified.
+    fn open_shares(&self) -> Vec<Word> {
+        let (me, view) = (self.me(), self.view);
         let open = self.works.range(self.low.low..);
         let shares = open.filter(|(_, work)| work.ballot.decided().is_none());
         let mut words: Vec<Word> = shares
@@ -163,7 +189,17 @@ impl Consensus {
         {
             words.push(Word::CertifyCheckpoint { checkpoint: *checkpoint, signature: claim.signature });
         }
-        for word in words {
+        words
+    }
+
+    /// Own shares whose subjects are not known to be certified are said again.
+    pub(super) fn reshare(&mut self, turn: &mut Turn<'_, Self>) {
+        turn.arm(Alarm::Reshare, self.config.parameters.suspect);
+        if turn.now().since(self.suspicion.touched) >= TOUCH_EVERY {
+            self.touch(turn);
+        }
+        let (me, others, view) = (self.me(), self.others(), self.view);
+        for word in self.open_shares() {
             turn.send(others, word);
         }
         let leader = self.leader();

@@ -1,5 +1,5 @@
 //! Catching up by the log (specification, 4.12, first step): batches below a certified checkpoint, from one peer at a time, believed once
-//! their chain is the one that was certified.
+//! their chain is the one that was certified. Where nobody has them any more, a snapshot is fetched (`install`).
 //!
 //! *Bounds.* What is fetched is at most as much as an archive holds.
 
@@ -10,13 +10,16 @@ use synod_wire::List;
 
 use super::admit::batch_bytes;
 use super::execute::link;
-use super::state::{Output, Replica, Timer};
+use super::state::Replica;
+use super::vocabulary::{Output, Timer};
 use super::words::Ask;
 use crate::batch::{Batch, Slot};
 use crate::fault::Fault;
 use crate::message::{LOG_MAX, Message};
 use crate::trace::Rule;
 
+/// All peers have said so often that they have neither log nor snapshot, before the user learns it.
+const STRANDED_TIMES: u32 = 3;
 /// Bytes of batches of one answer, beside the first.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -42,19 +45,34 @@ impl Transfer {
 }
 
 impl Replica {
-    /// Slots below a checkpoint were decided without this replica.
-    pub(super) fn fall_behind(&mut self, to: Slot, turn: &mut Turn<'_, Self>) {
-        let chain = self.consensus().and_then(super::Consensus::certified).map(|certified| certified.subject);
-        let Some(certified) = chain.filter(|certified| certified.low == to) else { return };
-        if let Some(transfer) = &mut self.transfer {
-            // What was fetched counts for the newer checkpoint as well.
-            (transfer.to, transfer.chain) = (to, certified.log_chain);
+    /// What is executed, or waits to be.
+    pub(super) fn have(&self) -> Slot {
+        Slot(self.executed.0.saturating_add(self.decided.len() as u64))
+    }
+
+    /// Whether a certified checkpoint has what is not here.
+    pub(super) fn is_behind(&self) -> bool {
+        self.newest.as_ref().is_some_and(|newest| newest.subject.low > self.have())
+    }
+
+    /// Slots below the newest checkpoint were decided without this replica: their log is fetched.
+    pub(super) fn catch_up(&mut self, turn: &mut Turn<'_, Self>) {
+        let from = self.have();
+        let Some(certified) = self.newest.as_ref().map(|newest| newest.subject) else { return };
+        if certified.low <= from {
+            return self.ask(Ask::Resume(from), turn);
+        }
+        let (to, chain) = (certified.low, certified.log_chain);
+        if self.install.is_some() {
             return;
         }
-        let from = Slot(self.executed.0.saturating_add(self.decided.len() as u64));
+        if let Some(transfer) = &mut self.transfer {
+            // What was fetched counts for the newer checkpoint as well.
+            (transfer.to, transfer.chain) = (to, chain);
+            return;
+        }
         let source = self.next_source(self.config.me);
-        let transfer =
-            Transfer { to, chain: certified.log_chain, source, from, got: Vec::new(), bytes: 0, without: 0 };
+        let transfer = Transfer { to, chain, source, from, got: Vec::new(), bytes: 0, without: 0 };
         self.transfer = Some(transfer);
         turn.applied(Rule::Transfer);
         self.fetch_log(turn);
@@ -65,7 +83,7 @@ impl Replica {
         others.iter().find(|id| *id > after).or_else(|| others.iter().next()).unwrap_or(after)
     }
 
-    fn wait(&self) -> Span {
+    pub(super) fn wait(&self) -> Span {
         self.config.parameters.fast.times(4)
     }
 
@@ -78,7 +96,9 @@ impl Replica {
 
     /// Nothing came: another one is asked.
     pub(super) fn on_transfer(&mut self, turn: &mut Turn<'_, Self>) {
-        self.start_over(turn);
+        if !self.on_late(turn) {
+            self.start_over(turn);
+        }
     }
 
     fn start_over(&mut self, turn: &mut Turn<'_, Self>) {
@@ -92,8 +112,8 @@ impl Replica {
     }
 
     /// A peer is behind.
-    pub(super) fn on_fetch_log(&self, peer: NodeId, from: Slot, turn: &mut Turn<'_, Self>) {
-        if !self.config.roster.others(self.config.me).contains(peer) {
+    pub(super) fn on_fetch_log(&mut self, peer: NodeId, from: Slot, turn: &mut Turn<'_, Self>) {
+        if !self.others().contains(peer) || !self.may_serve(peer, turn.now()) {
             return;
         }
         let (mut batches, mut bytes) = (Vec::new(), 0);
@@ -117,7 +137,7 @@ impl Replica {
         batches: Vec<Batch>,
         turn: &mut Turn<'_, Self>,
     ) {
-        let (peers, most) = (self.config.roster.size().saturating_sub(1), self.settings.archive_bytes_max);
+        let (peers, most) = (self.config.roster.size().saturating_sub(1), self.archive_most());
         let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.source == peer) else {
             return;
         };
@@ -126,11 +146,21 @@ impl Replica {
         }
         if batches.is_empty() {
             transfer.without = transfer.without.saturating_add(1);
-            if transfer.without >= peers {
-                turn.output(Output::Stranded { from });
+            let without = transfer.without;
+            if without < peers {
+                return self.start_over(turn);
             }
-            return self.start_over(turn);
+            // Nobody has the log: after a while all are asked again, unless one of them shows a snapshot.
+            self.seek_snapshot(from, turn);
+            if self.install.is_none() {
+                turn.arm(Timer::Transfer, self.wait());
+                if without >= peers.saturating_mul(STRANDED_TIMES) {
+                    turn.output(Output::Stranded { from });
+                }
+            }
+            return;
         }
+        transfer.without = 0;
         for batch in batches {
             if transfer.from.0.saturating_add(transfer.got.len() as u64) < transfer.to.0 {
                 transfer.bytes = transfer.bytes.saturating_add(batch_bytes(&batch) as u64);
@@ -139,7 +169,6 @@ impl Replica {
         }
         let is_whole = transfer.from.0.saturating_add(transfer.got.len() as u64) == transfer.to.0;
         if transfer.bytes > most {
-            turn.output(Output::Stranded { from });
             return self.start_over(turn);
         }
         if is_whole { self.take_log(peer, turn) } else { self.fetch_log(turn) }
@@ -161,6 +190,7 @@ impl Replica {
             return self.start_over(turn);
         }
         turn.disarm(Timer::Transfer);
+        self.transfer = None;
         for (slot, (digest, batch)) in (have..).zip(got) {
             self.judging.remove(&Slot(slot));
             self.decided.push_back((Slot(slot), digest, batch));

@@ -203,6 +203,14 @@ pub enum Ask {
     Executed(Checkpoint),
     /// Everything below a slot is executed by other means: go on from there.
     Resume(Slot),
+    /// The user's state is the one behind this slot, which may lie before what was handed over.
+    Goto(Slot),
+    /// A checkpoint of this epoch whose certificate was checked.
+    Adopt(CheckpointBy),
+    /// What was executed ends the epoch at this slot.
+    Ending(Slot),
+    /// A replica came to the epoch, and may have missed what was said before.
+    Greet(NodeId),
     /// Since when what a client signed waits for its decision.
     Pressing(Option<Time>),
     /// Ends the fast path (a lab's switch): every slot is signed.
@@ -251,6 +259,13 @@ pub enum Told {
     Broken(Slot),
     /// The epoch is over at the memory nodes.
     Retired,
+    /// A memory node came back empty.
+    Reborn {
+        /// Its place among memory nodes.
+        memory: u8,
+        /// Its boot number.
+        boot: u64,
+    },
 }
 
 /// Queues of consensus before those of LOCKED, which are one for each broadcaster.

@@ -1,11 +1,14 @@
 //! Formats that replicas and operators rely on.
 
 use synod_ubft::batch::{Auth, Batch, Op, Request, Slot, View};
-use synod_ubft::certificate::{Certified, Checkpoint, Committed, Left, Summarized};
+use synod_ubft::certificate::{Certified, Checkpoint, Committed, Left, Snapshotted, Summarized};
 use synod_ubft::ctb::{Message, Told, TwoMessages};
-use synod_ubft::message::{ClientStatement, Registration, Replied};
+use synod_ubft::epoch::{Change, Configuration, Ending, Epochs, Readmission};
+use synod_ubft::message::{ClientStatement, Registration, Replied, Standing};
 use synod_ubft::registers::MemoryWords;
 use synod_ubft::replica::{Incarnation, Summary, Want, Word};
+use synod_ubft::sessions::SessionRow;
+use synod_ubft::snapshot::{Held, Part, Snapshot};
 use synod_ubft::stream::{Row, State};
 use synod_ubft::{Body, Statement};
 
@@ -20,20 +23,31 @@ synod_wire::conformance!(
     Body,
     Certificate,
     Certified,
+    Change,
     Checkpoint,
     ClientStatement,
     Committed,
+    Configuration,
+    Ending,
+    Epochs,
+    Held,
     Incarnation,
     Left,
     MemoryWords,
     Message,
     Op,
+    Part,
+    Readmission,
     Registration,
     Replied,
     ReplicaMessage,
     Request,
     Row,
+    SessionRow,
     Slot,
+    Snapshot,
+    Snapshotted,
+    Standing,
     State,
     Statement,
     Summarized,

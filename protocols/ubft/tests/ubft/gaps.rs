@@ -5,12 +5,13 @@ use synod_quorum::NodeId;
 use synod_ubft::replica::Word;
 
 use crate::group::Group;
+use crate::net::seeds;
 
 const LONG: Span = Span::secs(30);
 
 #[test]
 fn t15_whoever_misses_more_than_three_tails_comes_back_by_summaries() {
-    for seed in 0..6 {
+    for seed in seeds(6) {
         let mut group = Group::new(3, seed);
         group.order(5, LONG);
         group.net.cut_off(NodeId(2), 3);
@@ -28,7 +29,7 @@ fn t15_whoever_misses_more_than_three_tails_comes_back_by_summaries() {
 
 #[test]
 fn t16_summaries_that_are_forged_stale_or_withheld_stall_their_forger_alone() {
-    for seed in 0..6 {
+    for seed in seeds(6) {
         let mut group = Group::new(3, seed);
         // A liar signs nonsense in place of the states of others, and says its own summaries to nobody.
         let lie = |_: NodeId, word: &Word| match word {
@@ -50,7 +51,7 @@ fn t16_summaries_that_are_forged_stale_or_withheld_stall_their_forger_alone() {
 #[test]
 fn t17_states_of_one_stream_are_signed_alike_in_whatever_view_their_signers_are() {
     // The judge compares every share; here replicas are in different views while they sign.
-    for seed in 0..6 {
+    for seed in seeds(6) {
         let mut group = Group::new(3, seed);
         group.net.loss = 10;
         for round in 0..4_u32 {
@@ -68,7 +69,7 @@ fn t17_states_of_one_stream_are_signed_alike_in_whatever_view_their_signers_are(
 
 #[test]
 fn a_queue_that_evicts_loses_nothing_for_good() {
-    for seed in 0..4 {
+    for seed in seeds(4) {
         let mut group = Group::new(3, seed);
         // Nothing reaches replica 2 for a while, and its queues overflow.
         group.wanted = 40;

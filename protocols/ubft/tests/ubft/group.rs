@@ -338,7 +338,7 @@ impl Group {
                 assert_eq!(first, subject, "two checkpoints of one slot");
             }
             Told::Broken(slot) => unreachable!("{id} says that {slot:?} is decided twice"),
-            Told::View(_) | Told::Slow(_) | Told::Retired => {}
+            Told::View(_) | Told::Slow(_) | Told::Retired | Told::Reborn { .. } => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! uBFT in its own crate: a few replicas and memory nodes under drawn schedules.
 
 mod ctb;
+mod epochs;
 mod fast;
 mod formats;
 mod gaps;
@@ -12,6 +13,7 @@ mod net;
 mod registers;
 mod service;
 mod slot;
+mod snapshots;
 mod stream;
 mod town;
 mod views;

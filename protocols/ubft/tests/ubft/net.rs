@@ -16,6 +16,26 @@ use synod_wire::{Drawn, Limits, Wire as _};
 
 use crate::world::memory_id;
 
+/// The schedules of a test: so many seeds from 0 on. `SYNOD_UBFT_SEEDS=5000x10` draws ten times as many from 5000 on; the one that fails
+/// is the last of which the test says that it begins.
+#[expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "how widely is drawn is said by whoever runs the tests"
+)]
+pub(crate) fn seeds(few: u64) -> impl Iterator<Item = u64> {
+    let wide = std::env::var("SYNOD_UBFT_SEEDS").ok();
+    let (from, times) = wide.as_deref().map_or((0, 1), |wide| {
+        let (from, times) = wide.split_once('x').expect("FROMxTIMES");
+        (from.parse().expect("a seed"), times.parse().expect("a number"))
+    });
+    (from..from + few * times).inspect(move |seed| {
+        if times > 1 {
+            eprintln!("seed {seed}");
+        }
+    })
+}
+
 /// On its way.
 enum What<M: Machine> {
     Said(M::Message),

@@ -97,7 +97,8 @@ fn answers_to_an_older_read_and_of_nodes_that_forgot_do_not_count() {
     assert_ne!(old.tag(), new.tag());
     for at in 0..3 {
         assert!(answer(&mut registers, at, old, Said::Value(None)).told.is_empty());
-        assert!(answer_of(&mut registers, at, 2, new, Said::Value(None)).told.is_empty());
+        let reborn = Output::Reborn { memory: u8::try_from(at).expect("few"), boot: 2 };
+        assert_eq!(answer_of(&mut registers, at, 2, new, Said::Value(None)).told, [reborn]);
     }
     let stranger = RegisterReply { tag: new.tag(), place: new.place(), boot: 1, said: Said::Value(None) };
     let seen =

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use synod_crypto::{Hash, Keys, Seed};
+use synod_crypto::{Hash, Keys, Seed, merkle};
 use synod_machine::{
     Condition, Effect, Event, Job as _, Log, Machine as _, Recover as _, Rng, Span, Time, To, Turn, Wall,
 };
 use synod_quorum::NodeId;
+use synod_ubft::batch::Slot;
 use synod_ubft::client::{self, Client, ClientConfig};
 use synod_ubft::message::Message;
 use synod_ubft::replica::{Incarnation, Input, Output, Replica, ReplicaConfig};
@@ -24,6 +25,45 @@ struct App {
     times: Vec<Wall>,
     /// Answers with something else.
     is_broken: bool,
+    /// Until it takes another state.
+    breaks_once: bool,
+    /// Chunks of snapshots, by slot.
+    kept: BTreeMap<Slot, Vec<Bytes>>,
+    /// Chunks that were installed.
+    installed: u64,
+}
+
+/// Bytes of a chunk, about: several make a state.
+const CHUNK: usize = 200;
+
+impl App {
+    fn chunks(&self) -> Vec<Bytes> {
+        let mut chunks = vec![Vec::new()];
+        for (session, id, op) in &self.done {
+            let length = u32::try_from(op.len()).expect("short").to_le_bytes();
+            let row = [&session.to_le_bytes()[..], &id.to_le_bytes(), &length, op].concat();
+            if chunks.last().is_some_and(|chunk| chunk.len() > CHUNK) {
+                chunks.push(Vec::new());
+            }
+            chunks.last_mut().expect("there is one").extend(row);
+        }
+        chunks.into_iter().map(Bytes::from).collect()
+    }
+
+    fn restore(&mut self, index: u32, chunk: &[u8]) {
+        if index == 0 {
+            (self.done, self.times) = (Vec::new(), Vec::new());
+            self.is_broken &= !self.breaks_once;
+        }
+        let mut rest = chunk;
+        while let Some((head, after)) = rest.split_first_chunk::<20>() {
+            let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight"));
+            let length = u32::from_le_bytes(head[16..].try_into().expect("four"));
+            let (op, after) = after.split_at(usize::try_from(length).expect("small"));
+            self.done.push((number(0), number(8), Bytes::copy_from_slice(op)));
+            rest = after;
+        }
+    }
 }
 
 struct Seat {
@@ -90,7 +130,7 @@ impl Town {
         town
     }
 
-    fn settings(me: NodeId, n: u32) -> ReplicaConfig {
+    pub(crate) fn settings(me: NodeId, n: u32) -> ReplicaConfig {
         ReplicaConfig {
             config: config(me, n),
             sessions: SessionLimits::default(),
@@ -101,19 +141,76 @@ impl Town {
 
     /// Starts a replica over what it persisted.
     pub(crate) fn start(&mut self, id: u32, log: &[Incarnation]) {
+        self.start_over(id, log, Condition::Clean);
+    }
+
+    fn start_over(&mut self, id: u32, log: &[Incarnation], condition: Condition) {
         let mut settings = Self::settings(NodeId(id), self.n);
         (self.tweak)(&mut settings);
-        let log = Log { condition: Condition::Clean, records: &mut log.iter().copied() };
+        let log = Log { condition, records: &mut log.iter().copied() };
         let replica = Replica::recover(settings, log).expect("sound");
         self.net.start(NodeId(id), replica, keys(NodeId(id)));
         self.watch();
     }
 
+    /// A replica is killed and started again over its journal: all else is forgotten.
     pub(crate) fn restart(&mut self, id: u32) {
         let log = self.net.persisted.get(&NodeId(id)).cloned().unwrap_or_default();
         self.apps.insert(NodeId(id), App::default());
         self.liars.insert(NodeId(id));
         self.start(id, &log);
+    }
+
+    /// The same, and its journal is damaged: nothing of it can be read.
+    pub(crate) fn restart_damaged(&mut self, id: u32) {
+        self.apps.insert(NodeId(id), App::default());
+        self.liars.insert(NodeId(id));
+        self.net.persisted.remove(&NodeId(id));
+        self.start_over(id, &[], Condition::Damaged);
+    }
+
+    /// Chunks of snapshots that a replica's application took over.
+    pub(crate) fn installed(&self, id: u32) -> u64 {
+        self.apps[&NodeId(id)].installed
+    }
+
+    /// Whether a replica takes part, as it said last.
+    pub(crate) fn takes_part(&self, id: u32) -> bool {
+        let said = self.told.iter().rev().find_map(|(of, told)| match told {
+            Output::Ready(ready) if *of == NodeId(id) => Some(*ready),
+            _ => None,
+        });
+        said == Some(true)
+    }
+
+    /// Waits until a replica that was started again takes part, and counts it among the correct ones.
+    pub(crate) fn rejoined(&mut self, id: u32, most: Span) -> Span {
+        let (start, end) = (self.net.now, self.net.after(most));
+        while !self.takes_part(id) {
+            assert!(self.net.now < end, "not back in {most}: {}", self.describe());
+            self.pass(Span::millis(5));
+        }
+        self.liars.remove(&NodeId(id));
+        self.net.now.since(start)
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        let one = |(id, one): (&NodeId, &Replica)| {
+            let consensus = one.consensus().map(|one| (one.view(), one.next(), one.low().low, one.is_slow()));
+            format!(
+                "{id} life {} {:?} executed {:?} snapshot {:?} consensus {consensus:?}; ",
+                one.incarnation(),
+                one.configuration(),
+                one.executed(),
+                one.snapshotted()
+            )
+        };
+        self.net.machines.iter().map(one).collect::<String>() + &format!("{:?}", self.net.rules)
+    }
+
+    pub(crate) fn break_app_once(&mut self, id: u32) {
+        let app = self.apps.get_mut(&NodeId(id)).expect("a replica");
+        (app.is_broken, app.breaks_once) = (true, true);
     }
 
     pub(crate) fn break_app(&mut self, id: u32) {
@@ -198,6 +295,32 @@ impl Town {
                     .then(|| Bytes::copy_from_slice(&(app.done.len() as u64).to_le_bytes()));
                 self.net.input(id, Input::Answered { guest, id: number, value });
             }
+            Output::TakeSnapshot { low } => {
+                let app = self.apps.get_mut(&id).expect("a replica");
+                let chunks = app.chunks();
+                let leaves = chunks.iter().map(|chunk| merkle::leaf(chunk)).collect();
+                app.kept.insert(low, chunks);
+                self.net.input(id, Input::Taken { low, leaves });
+            }
+            Output::DropSnapshot { low } => {
+                let app = self.apps.get_mut(&id).expect("a replica");
+                assert!(app.kept.remove(&low).is_some(), "what is dropped was kept");
+            }
+            Output::NeedChunk { peer, low, index } => {
+                let chunks = self.apps[&id].kept.get(&low);
+                let at = usize::try_from(index).expect("small");
+                let bytes = chunks.and_then(|chunks| chunks.get(at)).cloned();
+                self.net.input(id, Input::Chunk { peer, low, index, bytes });
+            }
+            Output::Install { low, index, count, chunk } => {
+                let app = self.apps.get_mut(&id).expect("a replica");
+                app.restore(index, &chunk);
+                app.installed += u64::from(count > 0);
+                if index + 1 >= count {
+                    self.net.input(id, Input::Installed { low });
+                    self.compare(id);
+                }
+            }
             other => self.told.push((id, other)),
         }
     }
@@ -212,6 +335,14 @@ impl Town {
                 assert_eq!(own[from..least], app.done[from..least], "U-S7: {id} and {other}");
             }
         }
+    }
+
+    /// Whether all applications that executed as much executed the same, to the last word.
+    pub(crate) fn compare_all(&self) -> bool {
+        let most = self.apps.values().map(|app| app.done.len()).max().unwrap_or(0);
+        let mut whole = self.apps.values().filter(|app| app.done.len() == most);
+        let first = whole.next().map(|app| &app.done);
+        whole.all(|app| Some(&app.done) == first)
     }
 
     /// Lets so much time pass.

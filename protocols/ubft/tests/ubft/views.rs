@@ -10,6 +10,7 @@ use synod_ubft::{Body, ctb};
 use synod_wire::{Limits, Wire as _};
 
 use crate::group::Group;
+use crate::net::seeds;
 
 const SOON: Span = Span::millis(400);
 const LONG: Span = Span::secs(30);
@@ -20,7 +21,7 @@ fn stop(group: &mut Group, id: u32) {
 
 #[test]
 fn t18_a_leader_that_stops_after_all_promised_is_replaced_and_the_batch_kept() {
-    for seed in 0..30 {
+    for seed in seeds(30) {
         let mut group = Group::new(3, seed);
         group.order(4, SOON);
         // Somewhere within the next slots the leader stops.
@@ -39,7 +40,7 @@ fn t18_a_leader_that_stops_after_all_promised_is_replaced_and_the_batch_kept() {
 
 #[test]
 fn with_five_replicas_two_that_stop_are_borne() {
-    for seed in 0..6 {
+    for seed in seeds(6) {
         let mut group = Group::new(5, seed);
         group.order(3, SOON);
         stop(&mut group, 0);
@@ -52,7 +53,7 @@ fn with_five_replicas_two_that_stop_are_borne() {
 
 #[test]
 fn t19_what_one_replica_decided_fast_is_decided_by_all() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let mut group = Group::new(3, seed);
         group.order(2, SOON);
         // Promises to commit reach replica 1 alone, which decides; then its words are lost.
@@ -82,7 +83,7 @@ fn t19_what_one_replica_decided_fast_is_decided_by_all() {
 
 #[test]
 fn t20_t48_whoever_seals_first_leaves_nobody_behind() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let mut group = Group::new(3, seed);
         group.order(2, SOON);
         // All promise to certify; the promises to commit are lost, and the leader says nothing more.
@@ -105,7 +106,7 @@ fn t20_t48_whoever_seals_first_leaves_nobody_behind() {
 
 #[test]
 fn t21_proposals_that_keep_coming_do_not_keep_a_view_from_being_left() {
-    for seed in 0..2 {
+    for seed in seeds(2) {
         let mut group = Group::new(3, seed);
         // The leader withholds its promises to commit, and proposes on.
         let lie = |_: NodeId, word: &Word| {
@@ -120,7 +121,7 @@ fn t21_proposals_that_keep_coming_do_not_keep_a_view_from_being_left() {
 #[test]
 fn t21_nothing_is_promised_in_a_view_that_is_left_and_it_is_left_while_proposals_keep_coming() {
     let mut leaving = 0;
-    for seed in 0..12 {
+    for seed in seeds(12) {
         let mut group = Group::new(3, seed);
         group.order(4, SOON);
         // The leader orders on and on, and censors one client, for which the others wait.
@@ -150,7 +151,7 @@ fn t21_nothing_is_promised_in_a_view_that_is_left_and_it_is_left_while_proposals
 
 #[test]
 fn a_leader_signs_what_it_proposed_behind_a_certificate_that_is_still_checked_before_it_leaves() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let mut group = Group::new(3, seed);
         (0..3).for_each(|id| group.net.input(NodeId(id), Ask::SlowOnly));
         group.order(3, SOON);
@@ -233,7 +234,7 @@ fn t35_one_that_suspects_alone_is_followed_and_the_fast_path_goes_on() {
 
 #[test]
 fn t36_after_a_storm_of_view_changes_it_goes_on() {
-    for seed in 0..6 {
+    for seed in seeds(6) {
         let mut group = Group::new(3, seed);
         for round in 0..8_u32 {
             let victim = NodeId(round % 3);
@@ -249,7 +250,7 @@ fn t36_after_a_storm_of_view_changes_it_goes_on() {
 
 #[test]
 fn t47_a_checkpoint_that_one_replica_has_alone_is_shown_before_it_leaves() {
-    for seed in 0..12 {
+    for seed in seeds(12) {
         let mut group = Group::new(3, seed);
         // Shares of checkpoints reach replica 1 alone.
         let lie = |to: NodeId, word: &Word| {

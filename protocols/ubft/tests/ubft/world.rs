@@ -265,7 +265,7 @@ impl World {
                 assert!(is_proof(proof), "nobody is accused without a proof");
                 self.proofs.push(proof.clone());
             }
-            Output::Refused(_) | Output::Missing { .. } | Output::Retired { .. } => {}
+            Output::Refused(_) | Output::Missing { .. } | Output::Retired { .. } | Output::Reborn { .. } => {}
         }
         self.outputs.push((id, output));
     }

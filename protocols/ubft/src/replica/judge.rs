@@ -1,0 +1,120 @@
+//! What this replica vouches for (specification, 4.8, E29): requests that it heard itself, that their clients signed, or that are certain
+//! to do nothing.
+
+use synod_crypto::{Hash, PublicKey, Signature};
+use synod_machine::Turn;
+use synod_wire::Bytes;
+
+use super::admit::{batch_bytes, inline, read_registration};
+use super::state::Replica;
+use super::vocabulary::ClientFor;
+use super::words::Ask;
+use crate::batch::{Auth, Batch, Request, Slot, View};
+use crate::message::{CHANGES, ClientStatement, Registration, SYSTEM};
+use crate::sessions::Fate;
+use crate::trace::Rule;
+
+/// A proposal's time and the own clock differ at most by so much.
+const SKEW_MS: u64 = 500;
+
+/// A proposal that this replica is asked to vouch for.
+#[derive(Debug)]
+pub(super) struct Judging {
+    view: View,
+    digest: Hash,
+    batch: Batch,
+    /// Requests whose signature is good, or is being checked.
+    pub(super) good: Vec<bool>,
+    asked: Vec<bool>,
+}
+
+impl Judging {
+    pub(super) fn bytes(&self) -> u64 {
+        (batch_bytes(&self.batch) + self.good.len() * 2 + size_of::<Self>()) as u64
+    }
+}
+
+impl Replica {
+    /// Consensus asks whether this replica vouches for a proposal.
+    pub(super) fn judge(
+        &mut self,
+        slot: Slot,
+        (view, digest): (View, Hash),
+        batch: Batch,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let count = batch.requests.len();
+        let judging = Judging { view, digest, batch, good: vec![false; count], asked: vec![false; count] };
+        self.judging.insert(slot, judging);
+        self.judge_one(slot, turn);
+    }
+
+    pub(super) fn judge_again(&mut self, turn: &mut Turn<'_, Self>) {
+        let slots: Vec<Slot> = self.judging.keys().copied().collect();
+        slots.into_iter().for_each(|slot| self.judge_one(slot, turn));
+    }
+
+    /// Each request was heard here with the same bytes, or is signed, or is certain to do nothing (E29).
+    fn judge_one(&mut self, slot: Slot, turn: &mut Turn<'_, Self>) {
+        let Some(mut judging) = self.judging.remove(&slot) else { return };
+        let skew = judging.batch.time_ms.abs_diff(turn.wall().0);
+        let mut is_good = skew <= SKEW_MS;
+        for (at, request) in judging.batch.requests.iter().enumerate() {
+            let (Some(good), Some(asked)) = (judging.good.get_mut(at), judging.asked.get_mut(at)) else {
+                continue;
+            };
+            if !*good && request.session == CHANGES {
+                let op = inline(request);
+                *good = op.is_some_and(|op| self.is_change_good((slot, at), op, *asked, turn));
+                *asked = true;
+            } else if !*good {
+                *good = self.is_endorsed(request);
+            }
+            if !*good
+                && !*asked
+                && let Some((statement, key, signature, op)) = self.signed_request(request)
+            {
+                *asked = true;
+                self.check_client(ClientFor::Batch(slot, at), op, (statement, key, signature), turn);
+            }
+            is_good &= *good;
+        }
+        if is_good {
+            turn.applied(Rule::Endorse);
+            self.ask(Ask::Endorse { view: judging.view, slot, digest: judging.digest }, turn);
+        } else {
+            self.judging.insert(slot, judging);
+        }
+    }
+
+    fn is_endorsed(&self, request: &Request) -> bool {
+        let Some(op) = inline(request) else { return false };
+        if request.session == SYSTEM {
+            return false;
+        }
+        match self.sessions.fate(request.session, request.id, self.executed) {
+            // Such bytes may have been dropped here: they do nothing.
+            Fate::Done(_) | Fate::Below | Fate::Gone => return true,
+            Fate::Fresh | Fate::Beyond | Fate::Unknown => {}
+        }
+        let Some(pending) = self.pending.get(&(request.session, request.id)) else { return false };
+        let is_same = pending.op.as_ref().is_some_and(|(kept, _)| kept == op);
+        is_same && (pending.is_heard || pending.signature.is_some())
+    }
+
+    /// What a client is said to have signed of a request in a batch.
+    fn signed_request(&self, request: &Request) -> Option<(ClientStatement, PublicKey, Signature, Bytes)> {
+        let (Auth::Signed(signature), Some(op)) = (request.auth, inline(request)) else { return None };
+        if request.session == CHANGES {
+            return None;
+        }
+        if request.session == SYSTEM {
+            let Registration { key, nonce } = read_registration(op)?;
+            let is_same = nonce == request.id;
+            return is_same.then(|| (ClientStatement::Register { nonce }, key, signature, op.clone()));
+        }
+        let key = self.sessions.key(request.session)?;
+        let statement = ClientStatement::Asked { session: request.session, id: request.id, op: Hash::of(op) };
+        Some((statement, key, signature, op.clone()))
+    }
+}
