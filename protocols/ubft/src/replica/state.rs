@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use synod_crypto::{Claim, Hash, Keys, PublicKey, Verified};
 use synod_machine::{
-    Bounded, Condition, Cost, Event, Family, Job as Work, Lift, Log, Machine, Never, QueueSpec, Record,
+    Bounded, Condition, Cost, Event, Family, Job as Work, Lift, Log, Machine, Never, Note, QueueSpec, Record,
     Recover, Time, Turn, Unrecoverable, Wall,
 };
 use synod_quorum::{Epoch, NodeId};
@@ -16,7 +16,7 @@ use super::consensus::Consensus;
 use super::job::{Finished, Task};
 use super::transfer::Transfer;
 use super::words::{Alarm, Ask, Told, Word};
-use crate::batch::{Batch, Slot};
+use crate::batch::{Batch, Slot, View};
 use crate::certificate::Checkpoint;
 use crate::config::Config;
 use crate::message::{self, ClientStatement, Message};
@@ -311,12 +311,21 @@ impl Replica {
             }
             Told::Certified(certificate) => self.on_certified(&certificate.subject, turn),
             Told::Behind { to, .. } => self.fall_behind(to, turn),
-            Told::View(_) => self.echo_again(turn),
+            Told::View(view) => {
+                self.note_view(view, turn);
+                self.echo_again(turn);
+            }
             // Replies carry what consensus says of itself.
             Told::Slow(_) => {}
             Told::Retired => turn.output(Output::Ready(false)),
             Told::Broken(slot) => turn.output(Output::Broken(slot)),
         }
+    }
+
+    /// For whoever watches: the view, and its leader.
+    fn note_view(&self, view: View, turn: &mut Turn<'_, Self>) {
+        let leader = u64::from(self.config.leader(view).0);
+        turn.note(Note { name: "view_entered", values: [view.0, 0, leader, 0], digest: Hash::ZERO });
     }
 
     /// Whatever consensus told is done, and what may be proposed is.
@@ -387,6 +396,7 @@ impl Machine for Replica {
             Event::Start => {
                 turn.persist(Incarnation(self.incarnation));
                 turn.output(Output::Ready(self.consensus().is_some()));
+                self.note_view(self.config.first_view, turn);
                 self.consent(Event::Start, turn);
                 if !self.settings.fast_path {
                     self.ask(Ask::SlowOnly, turn);

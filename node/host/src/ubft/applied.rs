@@ -1,0 +1,81 @@
+//! An application behind a replica of uBFT: a slot is executed where it is told of, at once.
+//!
+//! *Why here.* A replica tells one slot at a time and goes on when it has the results, so a machine between the two would only add a hop.
+//! *Bounds.* One application, and the results of one slot.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use synod_crypto::Hash;
+use synod_machine::broadcast::Position;
+use synod_service::{App, At, Replies, Request};
+use synod_ubft::replica::{Input, Output};
+use synod_wire::Bytes;
+
+use super::RESULT_MAX;
+
+struct State<P> {
+    app: P,
+    /// Slots below were executed.
+    executed: u64,
+    replies: Replies,
+}
+
+/// See the module.
+pub(crate) struct Applied<P> {
+    state: Mutex<State<P>>,
+    /// What a request is answered with whose result is too long to be kept.
+    too_long: Bytes,
+}
+
+/// How far an application is, whatever it is.
+pub(crate) trait Standing: Send + Sync {
+    /// The first slot that was not executed, and the digest of the state before it.
+    fn standing(&self) -> (u64, Hash);
+}
+
+impl<P: App> Applied<P> {
+    /// An application before the first slot. `too_long` stands for results above [`RESULT_MAX`].
+    pub(crate) fn new(app: P, too_long: Bytes) -> Self {
+        Self { state: Mutex::new(State { app, executed: 0, replies: Replies::default() }), too_long }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<P>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a replica is to hear of what it told, if anything.
+    pub(crate) fn answer(&self, output: Output) -> Option<Input> {
+        match output {
+            Output::Execute { slot, time, draw, requests } => {
+                let at = At { position: Position(slot.0), time, draw };
+                let mut state = self.state();
+                let State { app, executed, replies } = &mut *state;
+                let mut asked = requests.iter().map(|requested| Request {
+                    session: requested.session,
+                    sequence: requested.id,
+                    body: &requested.op,
+                });
+                app.execute(&at, &mut asked, replies);
+                *executed = slot.0.saturating_add(1);
+                let replies = replies.drain().map(|reply| self.bounded(reply)).collect();
+                Some(Input::Executed { slot, replies })
+            }
+            Output::Query { guest, id, question } => {
+                let value = self.state().app.query(&question).map(|value| self.bounded(value));
+                Some(Input::Answered { guest, id, value })
+            }
+            Output::Diverged { .. } | Output::Ready(_) | Output::Stranded { .. } | Output::Broken(_) => None,
+        }
+    }
+
+    fn bounded(&self, reply: Bytes) -> Bytes {
+        if reply.len() > RESULT_MAX { self.too_long.clone() } else { reply }
+    }
+}
+
+impl<P: App> Standing for Applied<P> {
+    fn standing(&self) -> (u64, Hash) {
+        let mut state = self.state();
+        (state.executed, state.app.root())
+    }
+}
