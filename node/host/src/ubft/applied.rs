@@ -79,3 +79,62 @@ impl<P: App> Standing for Applied<P> {
         (state.executed, state.app.root())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use synod_kv::{Kv, Verb, operation};
+    use synod_machine::Wall;
+    use synod_quorum::NodeId;
+    use synod_ubft::batch::Slot;
+    use synod_ubft::replica::Requested;
+
+    use super::*;
+
+    fn words(words: &[&[u8]]) -> Bytes {
+        let mut body = Vec::new();
+        let verb = Verb::find(words[0]).expect("a verb of the store");
+        operation::write_command(verb, words[1..].iter().copied(), &mut body);
+        body.into()
+    }
+
+    fn slot(number: u64, ops: &[Bytes]) -> Output {
+        let request = |(id, op): (u64, &Bytes)| Requested { session: 200, id, op: op.clone() };
+        let requests = (1..).zip(ops).map(request).collect();
+        Output::Execute { slot: Slot(number), time: Wall(1), draw: Hash::ZERO, requests }
+    }
+
+    fn replies(applied: &Applied<Kv>, output: Output) -> Vec<Bytes> {
+        match applied.answer(output) {
+            Some(Input::Executed { replies, .. }) => replies,
+            other => unreachable!("a slot is executed: {other:?}"),
+        }
+    }
+
+    fn kv() -> Applied<Kv> {
+        Applied::new(Kv::new(synod_kv::Config::default()), Bytes::from_static(b"-too long\r\n"))
+    }
+
+    #[test]
+    fn equal_slots_give_equal_results_and_states_and_others_do_not() {
+        let (one, two, three) = (kv(), kv(), kv());
+        let ops = [words(&[b"SET", b"a", b"1"]), words(&[b"APPEND", b"a", b"2"])];
+        assert_eq!(one.standing().0, 0);
+        assert_eq!(replies(&one, slot(4, &ops)), replies(&two, slot(4, &ops)));
+        replies(&three, slot(4, &ops[..1]));
+        assert_eq!(one.standing(), two.standing());
+        assert_eq!((one.standing().0, three.standing().0), (5, 5));
+        assert_ne!(one.standing().1, three.standing().1);
+    }
+
+    #[test]
+    fn a_result_that_no_session_keeps_is_an_error_of_the_application() {
+        let applied = kv();
+        let long = vec![b'x'; RESULT_MAX];
+        let told = replies(&applied, slot(0, &[words(&[b"SET", b"a", &long]), words(&[b"GET", b"a"])]));
+        assert_eq!(told, [Bytes::from_static(b"+OK\r\n"), Bytes::from_static(b"-too long\r\n")]);
+        let query = Output::Query { guest: NodeId::GUESTS, id: 3, question: words(&[b"GET", b"a"]) };
+        let value = Some(Bytes::from_static(b"-too long\r\n"));
+        assert_eq!(applied.answer(query), Some(Input::Answered { guest: NodeId::GUESTS, id: 3, value }));
+        assert_eq!(applied.answer(Output::Ready(true)), None);
+    }
+}

@@ -282,25 +282,7 @@ impl Shared {
     /// Ends calls at their deadlines until the session is over, then all.
     fn watch(&self, handle: &Handle) {
         loop {
-            let mut state = self.state();
-            let now = Instant::now();
-            let is_late = |job: &Job| state.is_over || job.until <= now;
-            let late: Vec<u64> =
-                state.flying.iter().filter(|(_, job)| is_late(job)).map(|(ticket, _)| *ticket).collect();
-            let (ended, kept): (VecDeque<Job>, VecDeque<Job>) = std::mem::take(&mut state.waiting)
-                .into_iter()
-                .partition(|job| state.is_over || job.until <= now);
-            state.waiting = kept;
-            let mut ended: Vec<Job> = ended.into();
-            ended.extend(late.iter().filter_map(|ticket| state.flying.remove(ticket)));
-            let next = state.waiting.iter().chain(state.flying.values()).map(|job| job.until);
-            let next = next.chain(state.stalled).min();
-            let is_over = state.is_over;
-            drop(state);
-            for job in ended {
-                let left = job.operations.len();
-                job.end(left, &Outcome::Unknown(None));
-            }
+            let (is_over, next) = self.expire(Instant::now());
             if is_over {
                 return;
             }
@@ -309,13 +291,35 @@ impl Shared {
         }
     }
 
+    /// Ends the calls whose deadline has come, or all of a session that is over; whether it is, and when to look again.
+    fn expire(&self, now: Instant) -> (bool, Option<Instant>) {
+        let mut state = self.state();
+        let is_over = state.is_over;
+        let is_late = |job: &Job| is_over || job.until <= now;
+        let late: Vec<u64> =
+            state.flying.iter().filter(|(_, job)| is_late(job)).map(|(ticket, _)| *ticket).collect();
+        let waiting = std::mem::take(&mut state.waiting);
+        let (mut ended, kept): (Vec<Job>, VecDeque<Job>) = (Vec::new(), waiting);
+        for job in kept {
+            if is_late(&job) { ended.push(job) } else { state.waiting.push_back(job) }
+        }
+        ended.extend(late.iter().filter_map(|ticket| state.flying.remove(ticket)));
+        let next = state.waiting.iter().chain(state.flying.values()).map(|job| job.until);
+        let next = next.chain(state.stalled.filter(|until| *until > now)).min();
+        drop(state);
+        for job in ended {
+            let left = job.operations.len();
+            job.end(left, &Outcome::Unknown(None));
+        }
+        (is_over, next)
+    }
+
     fn rest(&self, until: Option<Instant>) {
         let state = self.state();
         if state.is_over {
             return;
         }
         match until {
-            None if !state.waiting.is_empty() || !state.flying.is_empty() => {}
             None => drop(self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)),
             Some(until) => {
                 let span = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
@@ -324,3 +328,6 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

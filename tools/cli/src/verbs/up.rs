@@ -12,7 +12,7 @@ use crate::output::{Report, progress};
 use crate::session::{Session, absolute, home, usage};
 use crate::signals::Signals;
 use crate::verbs::init::{KindOptions, chop_seats, local_blocks, local_seats};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -38,6 +38,9 @@ pub(crate) struct Arguments {
     nodes: Option<u16>,
     #[command(flatten)]
     kind: KindOptions,
+    /// How the replicas of a cluster of ubft reach one another and the registers; network if nothing is said.
+    #[arg(long, value_enum, value_name = "PLACEMENT")]
+    placement: Option<Placement>,
     /// Name of the cluster and of its context.
     #[arg(long, default_value = "main")]
     name: String,
@@ -56,6 +59,19 @@ pub(crate) struct Arguments {
     /// Returns once the cluster is ready, which then outlives this process; `synod down` ends it.
     #[arg(long)]
     detach: bool,
+}
+
+/// Where the processes of a cluster of uBFT stand to one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Placement {
+    /// Processes that are linked by TLS.
+    Network,
+    /// Processes of one host that share memory: refused, not built yet.
+    Isolated,
+    /// The same with a core each: refused, not built yet.
+    Dedicated,
+    /// One process: refused, `synod bench ubft` alone has it.
+    Cooperative,
 }
 
 /// What the thread that starts a deployment and the one that hears signals tell each other.
@@ -161,6 +177,7 @@ impl Arguments {
     /// The genesis of the deployment: of the one that is there, else of a new one. Ports that were drawn are claimed
     /// until the nodes listen.
     fn prepare(&self, directory: &Path) -> Result<(Genesis, Option<Claim>), SynError> {
+        self.check_placement()?;
         let is_chop = self.kind.is_chop()?;
         let protocol = self.kind.protocol();
         if !directory.join(GENESIS_FILE).exists() {
@@ -217,6 +234,19 @@ impl Arguments {
             never_ran(directory)?;
         }
         Ok((genesis, None))
+    }
+
+    /// Refuses a placement that is not built, and one of a cluster that has none.
+    fn check_placement(&self) -> Result<(), SynError> {
+        match self.placement {
+            None => Ok(()),
+            Some(_) if !self.kind.is_ubft() => Err(usage("--placement needs --kind ubft")),
+            Some(Placement::Network) => Ok(()),
+            Some(Placement::Isolated | Placement::Dedicated | Placement::Cooperative) => {
+                let error = SynError::of(code::UNSUPPORTED, &[("verb", "a cluster that shares memory")]);
+                Err(error.because("replicas of a cluster are linked by TLS so far: --placement network"))
+            }
+        }
     }
 
     fn prepare_chop(
