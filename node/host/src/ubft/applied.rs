@@ -21,7 +21,7 @@ struct State<P> {
 }
 
 /// See the module.
-pub(crate) struct Applied<P> {
+pub struct Applied<P> {
     state: Mutex<State<P>>,
     /// What a request is answered with whose result is too long to be kept.
     too_long: Bytes,
@@ -34,8 +34,9 @@ pub(crate) trait Standing: Send + Sync {
 }
 
 impl<P: App> Applied<P> {
-    /// An application before the first slot. `too_long` stands for results above [`RESULT_MAX`].
-    pub(crate) fn new(app: P, too_long: Bytes) -> Self {
+    /// An application before the first slot. `too_long` stands for results above 16 KiB.
+    #[must_use]
+    pub fn new(app: P, too_long: Bytes) -> Self {
         Self { state: Mutex::new(State { app, executed: 0, replies: Replies::default() }), too_long }
     }
 
@@ -44,7 +45,7 @@ impl<P: App> Applied<P> {
     }
 
     /// What a replica is to hear of what it told, if anything.
-    pub(crate) fn answer(&self, output: Output) -> Option<Input> {
+    pub fn answer(&self, output: Output) -> Option<Input> {
         match output {
             Output::Execute { slot, time, draw, requests } => {
                 let at = At { position: Position(slot.0), time, draw };

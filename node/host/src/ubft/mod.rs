@@ -11,6 +11,7 @@ mod front;
 mod memory;
 mod replica;
 
+pub use applied::Applied;
 pub(crate) use front::Front;
 pub use memory::{MemoryServer, MemorySetup};
 pub(crate) use replica::{LANES, Standing, recover};

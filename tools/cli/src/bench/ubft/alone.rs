@@ -1,8 +1,6 @@
 //! One server without replicas, in the words of uBFT's clients, and the client that believes it.
 
-use synod_machine::{
-    Bounded, Event, Log, Machine, Never, QueueSpec, Recover, Turn, Unrecoverable, Wall,
-};
+use synod_machine::{Bounded, Event, Log, Machine, Never, QueueSpec, Recover, Turn, Unrecoverable, Wall};
 use synod_quorum::NodeId;
 use synod_service::{App, At, Position, Replies, Request};
 use synod_ubft::client::{Input, Output};
@@ -69,10 +67,17 @@ impl Machine for Asker {
 
     fn step(&mut self, event: Event<Self>, turn: &mut Turn<'_, Self>) {
         match event {
-            Event::Link { peer: NodeId(0), link: synod_machine::Link::Up } => turn.output(Output::Ready(SESSION)),
+            Event::Link { peer: NodeId(0), link: synod_machine::Link::Up } => {
+                turn.output(Output::Ready(SESSION))
+            }
             Event::Input(Input::Call { ticket, op }) => {
                 self.ticket = ticket;
-                let asked = op.try_into().map(|op| Message::Ask { session: SESSION, id: ticket, op, signature: None });
+                let asked = op.try_into().map(|op| Message::Ask {
+                    session: SESSION,
+                    id: ticket,
+                    op,
+                    signature: None,
+                });
                 match asked {
                     Ok(message) => turn.send(NodeId(0), message),
                     Err(_) => turn.output(Output::Refused { ticket }),

@@ -77,7 +77,9 @@ impl Caller {
             Output::Refused { ticket } | Output::Unknown { ticket, .. } if ticket == state.ticket => {
                 state.taken.unknown += 1;
             }
-            Output::Ready(_) | Output::Done { .. } | Output::Refused { .. } | Output::Unknown { .. } => return,
+            Output::Ready(_) | Output::Done { .. } | Output::Refused { .. } | Output::Unknown { .. } => {
+                return;
+            }
         }
         if state.ticket >= self.last {
             state.taken.span = state.begun.map_or(Duration::ZERO, |begun| now - begun);

@@ -1,9 +1,9 @@
 //! Who stands where: the replicas or the server at one poller, the client at another, registers in this process.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::Arc;
 use std::time::Duration;
 
 use synod_config::{SynError, code};
@@ -289,7 +289,8 @@ pub(super) fn measure(plan: &UbftBench, system: System, app: App) -> Result<(Tak
     }
     let last = synod_shm::cores().map_err(|error| refused(&error))?;
     let core = |at: u32| (last > at).then_some(usize::try_from(at).unwrap_or(0));
-    let serving = Running::start(poller(stations, Rest::Yield, far), core(1)).map_err(|error| refused(&error))?;
+    let serving =
+        Running::start(poller(stations, Rest::Yield, far), core(1)).map_err(|error| refused(&error))?;
     let calling = Running::start(poller(vec![caller], Rest::Yield, near), core(0));
     let calling = calling.map_err(|error| refused(&error))?;
     let taken = taken.recv_timeout(PATIENCE).map_err(|_| {
