@@ -9,7 +9,7 @@ use synod_journal::thread::Durable;
 use synod_journal::{self as journal, Journal, OsDisk, SyncMode};
 use synod_machine::Condition;
 use synod_machine::host::LaneLog;
-use synod_net::{Address, Handle, Hosting, Keeper, Lane, Listener, Node, Role, Transport};
+use synod_net::{Address, Handle, Hosting, Keeper, Lane, Listener, Node, NodeBuilder, Role, Transport};
 use synod_quorum::NodeId;
 use synod_service::{BatchInput, ExecutorInput};
 
@@ -160,21 +160,7 @@ impl Server {
             builder = builder.listen_guests(client, &plan.guests);
         }
         let numbers: Vec<u8> = plan.parts.iter().map(|part| part.number).collect();
-        if let Some(linked) = &plan.linked {
-            builder = builder.plan(&linked.plan);
-            for (id, address) in &linked.addresses {
-                builder = builder.address(NodeId(*id), Address::Tcp(address.clone()));
-            }
-        }
-        for (part, lane) in plan.parts.into_iter().zip(writers) {
-            let mut hosting = Hosting::new(part.number, part.hosted).lane(lane).reactor(part.reactor);
-            if let Some(Linked { memory: (number, queues), .. }) = &plan.linked {
-                hosting = hosting.memory(*number, queues.clone());
-            }
-            let routed =
-                part.routes.into_iter().fold(hosting, |hosting, (to, queues)| hosting.route(to, queues));
-            builder = builder.machine(routed);
-        }
+        builder = hosting(builder, plan.parts, writers, plan.linked.as_ref());
         for (id, member) in (0_u32..).map(NodeId).zip(setup.genesis.members()) {
             if id != setup.own && member.peer.port() != 0 {
                 builder = builder.address(id, Address::Tcp(member.peer.to_string()));
@@ -333,6 +319,30 @@ impl Server {
         }
         self.failure().map_or(Ok(()), Err)
     }
+}
+
+/// The machines with their lanes, and who is linked beside members.
+fn hosting(
+    mut builder: NodeBuilder,
+    parts: Vec<Part>,
+    writers: Vec<Lane>,
+    linked: Option<&Linked>,
+) -> NodeBuilder {
+    if let Some(linked) = linked {
+        builder = builder.plan(&linked.plan);
+        for (id, address) in &linked.addresses {
+            builder = builder.address(NodeId(*id), Address::Tcp(address.clone()));
+        }
+    }
+    for (part, lane) in parts.into_iter().zip(writers) {
+        let mut hosting = Hosting::new(part.number, part.hosted).lane(lane).reactor(part.reactor);
+        if let Some(Linked { memory: (number, queues), .. }) = linked {
+            hosting = hosting.memory(*number, queues.clone());
+        }
+        let routed = part.routes.into_iter().fold(hosting, |hosting, (to, queues)| hosting.route(to, queues));
+        builder = builder.machine(routed);
+    }
+    builder
 }
 
 /// The machines of a node of a drill: the only ones beside which its key may sign twice.

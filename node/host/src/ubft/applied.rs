@@ -11,7 +11,7 @@ use synod_service::{App, At, Replies, Request};
 use synod_ubft::replica::{Input, Output};
 use synod_wire::Bytes;
 
-use super::RESULT_MAX;
+use super::settings::RESULT_MAX;
 
 struct State<P> {
     app: P,

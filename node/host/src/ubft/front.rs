@@ -3,7 +3,7 @@
 //! *Order.* Operations of a call are executed in its order, since the next is sent when the one before is answered. Calls are executed in
 //! any order. What a deadline cuts off may still take effect.
 //!
-//! *Bounds.* [`WAITING_MAX`] calls; of them a window is with the client machine. A thread of the session ends calls at their deadlines.
+//! *Bounds.* 4,096 calls; of them a window is with the client machine. A thread of the session ends calls at their deadlines.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -21,7 +21,7 @@ use synod_ubft::Client;
 use synod_ubft::client::{ClientConfig, Input, Output};
 use tokio::sync::oneshot;
 
-use super::{OPERATION_MAX, REPLICA, config, limits, sessions};
+use super::settings::{OPERATION_MAX, REPLICA, config, limits, sessions};
 use crate::backend::{Call, Mode, Operation, Outcome, RequestId};
 use crate::client::{ClientSetup, Identity};
 use crate::error::{invalid, network};

@@ -13,7 +13,7 @@ use synod_net::{Address, Handle, Hosting, Keeper, Listener, Node, Role, Transpor
 use synod_quorum::NodeId;
 use synod_service::memory::MemoryNode;
 
-use super::{MEMORY, PLAN, limits, memory_config};
+use super::settings::{MEMORY, PLAN, limits, memory_config};
 use crate::error::{invalid, listen, network, storage, unreadable};
 use crate::server::{journal_config, machine_log};
 use crate::watch::{Seen, Watch};

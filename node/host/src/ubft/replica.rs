@@ -13,7 +13,7 @@ use synod_wire::Bytes;
 
 use super::applied::Applied;
 pub(crate) use super::applied::Standing;
-use super::{ARCHIVE_BYTES_MAX, MEMORY, PLAN, REPLICA, config, memory_config, sessions};
+use super::settings::{ARCHIVE_BYTES_MAX, MEMORY, PLAN, REPLICA, config, memory_config, sessions};
 use crate::error::invalid;
 use crate::plan::{Connect, Linked, Part, Plan, damaged, host};
 use crate::server::Setup;

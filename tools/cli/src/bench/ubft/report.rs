@@ -1,6 +1,7 @@
 //! The result of a run, as JSON.
 
-use super::{Row, System, UbftBench};
+use super::plan::{System, UbftBench};
+use super::run::Row;
 use crate::bench::chop::{float, rounded};
 use crate::bench::header::common;
 use crate::output::Report;

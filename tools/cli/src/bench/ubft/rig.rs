@@ -28,7 +28,8 @@ use synod_wire::Bytes;
 
 use super::alone::{Alone, Asker, Speaks};
 use super::caller::{Caller, Pair, Taken};
-use super::{App, System, UbftBench, refused};
+use super::plan::{App, System, UbftBench};
+use super::run::refused;
 use crate::exit::bug;
 
 const REPLICAS: u32 = 3;
