@@ -4,7 +4,7 @@
 //! [`Genesis::to_toml`] writes it. The cluster id is the BLAKE3 digest of [`Genesis::encode`], which holds every
 //! value after defaults were resolved: two files with the same meaning have the same id.
 //!
-//! Bounds: 1 MiB per file, 1 to 128 members, 64 brokers, 16 operators.
+//! Bounds: 1 MiB per file, 1 to 128 members, 64 brokers, 31 memory nodes, 16 operators.
 
 mod build;
 mod canonical;
@@ -14,6 +14,7 @@ mod member;
 mod parameters;
 mod pay;
 mod read;
+mod ubft;
 mod write;
 
 pub use build::{Cluster, Genesis, Protocol};
@@ -22,6 +23,7 @@ pub use keys::GENESIS_KEYS;
 pub use member::{Member, Operator};
 pub use parameters::{Bodies, ClientAuth, Complaints, Filter, Parameters, Rules, Scheme, Votes};
 pub use pay::{Pay, Profile, Registrar};
+pub use ubft::{MEMORY_NODES_MAX, MemoryMember, Ubft};
 
 /// Most members of a cluster.
 pub const MEMBERS_MAX: usize = 128;
@@ -32,3 +34,5 @@ mod chop_tests;
 mod pay_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod ubft_tests;

@@ -33,8 +33,8 @@ pub use errors::{Catalogue, Code, ERRORS, Entry, Retry, SynError, code, explain,
 pub use exits::{EXITS, Exit, ExitRow};
 pub use genesis::{
     BROKERS_MAX, Bodies, Broker, Chop, ClientAuth, Cluster, ClusterKind, Complaints, DIRECTORY_FILE, Filter,
-    GENESIS_KEYS, Genesis, MEMBERS_MAX, Member, MessageClass, Operator, Parameters, Pay, Profile, Protocol,
-    Registrar, Rules, Scheme, Votes,
+    GENESIS_KEYS, Genesis, MEMBERS_MAX, MEMORY_NODES_MAX, Member, MemoryMember, MessageClass, Operator,
+    Parameters, Pay, Profile, Protocol, Registrar, Rules, Scheme, Ubft, Votes,
 };
 pub use hex::{hex, unhex};
 pub use keys::{Card, KeyKind, NodeKey, Subject, spki_pem};

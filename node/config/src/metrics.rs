@@ -22,6 +22,8 @@ choices! {
         Chop = "chop chop",
         /// Payments without an order.
         Pay = "payments",
+        /// Replicas of uBFT and their memory nodes.
+        Ubft = "ubft",
     }
 }
 
@@ -147,6 +149,12 @@ metrics! {
         "pay_conflicted_accounts" Gauge "" [] "Accounts whose owners signed two entries for a place that nothing decides yet, as this node knows.";
         "pay_webhook_position" Gauge "" [] "Position up to which the receiver of the webhook took what settled.";
         "pay_webhook_failures_total" Counter "" [] "POSTs to that receiver since the process started that it did not take.";
+    Ubft:
+        "ubft_executed_slots" Gauge "" [] "Slots below this one were executed by this replica.";
+        "ubft_state_digest" Gauge "" [] "First eight bytes of the digest of the application's state there: replicas that executed equally many slots show the same.";
+        "ubft_memory_nodes" Gauge "" [] "Memory nodes that this replica is linked with.";
+        "memory_node_boot" Gauge "" [] "How often this memory node was started; replicas believe the first start.";
+        "memory_node_replicas" Gauge "" [] "Replicas that are linked with this memory node.";
 }
 
 /// A metric by its full name.

@@ -21,6 +21,7 @@ use crate::error::network;
 use crate::plan::{self, EXECUTOR};
 use crate::random;
 use crate::settings::authentication;
+use crate::ubft::Front;
 use crate::watch::Watch;
 
 /// Most operations of one call.
@@ -89,9 +90,17 @@ struct Session {
     calls: Arc<Calls>,
 }
 
+/// Sessions by what the cluster's members understand.
+enum Sessions {
+    /// Ordered frames, executed by executors.
+    Framed(Vec<Session>),
+    /// Requests of uBFT.
+    Ubft(Vec<Front>),
+}
+
 /// A cluster as its users reach it: every result is the word of f + 1 members.
 pub struct ClusterClient {
-    sessions: Vec<Session>,
+    sessions: Sessions,
     next: AtomicU64,
     watch: Arc<Watch>,
     trust: &'static str,
@@ -125,8 +134,13 @@ impl ClusterClient {
                 .because("payments are not ordered; `synod pay` speaks with the node of an institution"));
         }
         let watch = Arc::new(Watch::default());
-        let sessions =
-            identities.map(|identity| session(setup, identity, &watch)).collect::<Result<Vec<_>, _>>()?;
+        let sessions = if setup.genesis.ubft().is_some() {
+            let open = |identity| Front::open(setup, identity, &watch);
+            Sessions::Ubft(identities.map(open).collect::<Result<_, _>>()?)
+        } else {
+            let open = |identity| session(setup, identity, &watch);
+            Sessions::Framed(identities.map(open).collect::<Result<_, _>>()?)
+        };
         let genesis = setup.genesis.clone();
         Ok(Self { sessions, next: AtomicU64::new(0), watch, trust: setup.trust, genesis })
     }
@@ -140,7 +154,10 @@ impl ClusterClient {
     /// The name of the `sequence`th operation of the first session; `None` until that is open.
     #[must_use]
     pub fn request(&self, sequence: u64) -> Option<RequestId> {
-        let session = self.sessions.first()?.calls.session.load(Ordering::Relaxed);
+        let session = match &self.sessions {
+            Sessions::Framed(sessions) => sessions.first()?.calls.session.load(Ordering::Relaxed),
+            Sessions::Ubft(fronts) => fronts.first()?.session()?,
+        };
         (session > 0).then(|| RequestId { cluster: self.genesis.id(), session, sequence })
     }
 
@@ -299,9 +316,18 @@ impl Backend for ClusterClient {
             let _ = reply.send(Vec::new());
             return;
         }
+        let lane_of = |count: usize| usize::try_from(lane).unwrap_or(0) % count.max(1);
+        let sessions = match &self.sessions {
+            Sessions::Framed(sessions) => sessions,
+            Sessions::Ubft(fronts) => {
+                if let Some(front) = fronts.get(lane_of(fronts.len())) {
+                    front.call(Call { lane, operations, deadline, reply });
+                }
+                return;
+            }
+        };
         let id = self.next.fetch_add(1, Ordering::Relaxed) & (u64::MAX >> 16);
-        let at = usize::try_from(lane).unwrap_or(0) % self.sessions.len();
-        let Some(session) = self.sessions.get(at) else { return };
+        let Some(session) = sessions.get(lane_of(sessions.len())) else { return };
         let count = operations.len();
         let pending = Pending { outcomes: vec![None; count], missing: count, reply };
         session.calls.pending().insert(id, pending);

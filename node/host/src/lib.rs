@@ -3,7 +3,7 @@
 //! *What it gives.* [`Server`] runs one member of a cluster from its data directory. [`ClusterClient`] is a session
 //! with a cluster that believes nobody alone; gateways, the command line and load generators speak to a [`Backend`].
 //!
-//! Clusters of Chop Chop have brokers and clients of their own: [`chop`]. Payment systems have a teller: [`pay`].
+//! Clusters of Chop Chop have brokers and clients of their own: [`chop`]. Payment systems have a teller: [`pay`]. uBFT has memory nodes: [`ubft`].
 //!
 //! *Bounds.* A call holds at most [`OPERATIONS_MAX`] operations; what waits is bounded by the client machine.
 
@@ -20,6 +20,7 @@ mod plan;
 mod random;
 mod server;
 mod settings;
+pub mod ubft;
 mod watch;
 
 pub use backend::{Backend, Call, Mode, Operation, Outcome, RequestId};

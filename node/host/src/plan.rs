@@ -9,7 +9,7 @@ use synod_hotstuff::Replica;
 use synod_kv::Kv;
 use synod_machine::broadcast::Delivered;
 use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
-use synod_machine::{Condition, Queue, Unrecoverable};
+use synod_machine::{Condition, Queue, QueueSpec, Unrecoverable};
 use synod_net::Deliveries;
 use synod_orderbook::Book;
 use synod_service::{App, Executor, ExecutorInput, ExecutorOutput};
@@ -21,6 +21,7 @@ use crate::pay::{self, Teller};
 use crate::random;
 use crate::server::Setup;
 use crate::settings;
+use crate::ubft::{self, Standing};
 use crate::watch::Watch;
 
 /// The machine that orders.
@@ -57,6 +58,20 @@ pub(crate) struct Plan {
     pub(crate) signer: Option<Signer>,
     /// Who speaks with the replica of a payment system.
     pub(crate) teller: Option<Arc<Teller>>,
+    /// Who is linked with this member beside members, where anybody is.
+    pub(crate) linked: Option<Linked>,
+    /// How far the application is, where it is asked here.
+    pub(crate) standing: Option<Arc<dyn Standing>>,
+}
+
+/// Memory nodes, which host another part of one plan.
+pub(crate) struct Linked {
+    /// The machines of the whole plan.
+    pub(crate) plan: Vec<u8>,
+    /// The machine that takes register operations, and its queues.
+    pub(crate) memory: (u8, Vec<QueueSpec>),
+    /// Where they listen, by id.
+    pub(crate) addresses: Vec<(u32, String)>,
 }
 
 /// Lanes of a member's journal: one per hosted machine.
@@ -64,6 +79,7 @@ pub(crate) fn lanes(genesis: &Genesis) -> u8 {
     match genesis.cluster().protocol {
         Protocol::Chopchop => chop::server::LANES,
         Protocol::Astro => pay::LANES,
+        Protocol::Ubft => ubft::LANES,
         _ => 2,
     }
 }
@@ -78,6 +94,7 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) ->
             _ => Err(invalid("cluster.app names no application of this build")),
         },
         Protocol::Astro => pay::recover(setup, lanes),
+        Protocol::Ubft => ubft::recover(setup, lanes, watch),
         _ => Err(invalid("cluster.protocol names no protocol of this build")),
     }
 }
@@ -123,6 +140,8 @@ fn hotstuff<P: App + 'static>(
         readmitted: vec![EXECUTOR],
         signer: Some(Signer::new(keys, genesis.id(), own)),
         teller: None,
+        linked: None,
+        standing: None,
     })
 }
 

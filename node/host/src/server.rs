@@ -9,7 +9,7 @@ use synod_journal::thread::Durable;
 use synod_journal::{self as journal, Journal, OsDisk, SyncMode};
 use synod_machine::Condition;
 use synod_machine::host::LaneLog;
-use synod_net::{Address, Handle, Hosting, Keeper, Lane, Listener, Node, Role, Transport};
+use synod_net::{Address, Handle, Hosting, Keeper, Lane, Listener, Node, NodeBuilder, Role, Transport};
 use synod_quorum::NodeId;
 use synod_service::{BatchInput, ExecutorInput};
 
@@ -19,8 +19,9 @@ use crate::drill::{Drill, Drilled};
 use crate::error::{listen, network, rolled_back, storage, unreadable};
 use crate::meters::Meters;
 use crate::pay::{self, Teller};
-use crate::plan::{self, EXECUTOR, Part, Plan};
+use crate::plan::{self, EXECUTOR, Linked, Part, Plan};
 use crate::random;
+use crate::ubft::{self, Standing};
 use crate::watch::{Seen, Watch};
 
 /// Log behind the last snapshot above which the journal is compacted, at least and at most.
@@ -104,6 +105,7 @@ pub struct Server {
     watch: Arc<Watch>,
     drill: Option<Arc<Drill>>,
     teller: Option<Arc<Teller>>,
+    standing: Option<Arc<dyn Standing>>,
     genesis: Genesis,
     own: NodeId,
     durability: &'static str,
@@ -158,12 +160,7 @@ impl Server {
             builder = builder.listen_guests(client, &plan.guests);
         }
         let numbers: Vec<u8> = plan.parts.iter().map(|part| part.number).collect();
-        for (part, lane) in plan.parts.into_iter().zip(writers) {
-            let hosting = Hosting::new(part.number, part.hosted).lane(lane).reactor(part.reactor);
-            let routed =
-                part.routes.into_iter().fold(hosting, |hosting, (to, queues)| hosting.route(to, queues));
-            builder = builder.machine(routed);
-        }
+        builder = hosting(builder, plan.parts, writers, plan.linked.as_ref());
         for (id, member) in (0_u32..).map(NodeId).zip(setup.genesis.members()) {
             if id != setup.own && member.peer.port() != 0 {
                 builder = builder.address(id, Address::Tcp(member.peer.to_string()));
@@ -184,6 +181,7 @@ impl Server {
             watch,
             drill,
             teller: plan.teller,
+            standing: plan.standing,
             durability: setup.sync().durability(),
             genesis: setup.genesis,
             own: setup.own,
@@ -240,6 +238,13 @@ impl Server {
         self.teller.as_ref()
     }
 
+    /// The first slot that a replica of uBFT has not executed, and the digest of its application's state before it; `None` at a node
+    /// of another protocol.
+    #[must_use]
+    pub fn standing(&self) -> Option<(u64, synod_crypto::Hash)> {
+        self.standing.as_ref().map(|standing| standing.standing())
+    }
+
     /// What a server of Chop Chop counted; all zero at a node of another protocol.
     #[must_use]
     pub fn chop(&self) -> &ChopMeters {
@@ -249,8 +254,8 @@ impl Server {
     /// Asks the executor for news, which a later [`Server::look`] shows.
     pub fn ask(&self) {
         // Without room the last answer stands: asking never waits.
-        if self.teller.is_some() {
-            // A teller tells what is asked of it; a replica of payments has no status of its own.
+        if self.teller.is_some() || self.standing.is_some() {
+            // A teller tells what is asked of it, and a replica that executes by itself tells what it does.
         } else if self.genesis.chop().is_some() {
             let _ = self.handle.input(EXECUTOR, BatchInput::Status);
         } else {
@@ -316,6 +321,30 @@ impl Server {
     }
 }
 
+/// The machines with their lanes, and who is linked beside members.
+fn hosting(
+    mut builder: NodeBuilder,
+    parts: Vec<Part>,
+    writers: Vec<Lane>,
+    linked: Option<&Linked>,
+) -> NodeBuilder {
+    if let Some(linked) = linked {
+        builder = builder.plan(&linked.plan);
+        for (id, address) in &linked.addresses {
+            builder = builder.address(NodeId(*id), Address::Tcp(address.clone()));
+        }
+    }
+    for (part, lane) in parts.into_iter().zip(writers) {
+        let mut hosting = Hosting::new(part.number, part.hosted).lane(lane).reactor(part.reactor);
+        if let Some(Linked { memory: (number, queues), .. }) = linked {
+            hosting = hosting.memory(*number, queues.clone());
+        }
+        let routed = part.routes.into_iter().fold(hosting, |hosting, (to, queues)| hosting.route(to, queues));
+        builder = builder.machine(routed);
+    }
+    builder
+}
+
 /// The machines of a node of a drill: the only ones beside which its key may sign twice.
 fn drilled(plan: &mut Plan, drill: &Arc<Drill>) {
     let mut signer = plan.signer.take();
@@ -339,7 +368,7 @@ fn is_damaged(lane: &journal::LaneLog) -> bool {
     lane.condition == journal::Condition::Damaged
 }
 
-fn machine_log(lane: journal::LaneLog) -> LaneLog {
+pub(crate) fn machine_log(lane: journal::LaneLog) -> LaneLog {
     LaneLog {
         condition: match lane.condition {
             journal::Condition::Fresh => Condition::Fresh,
@@ -379,7 +408,8 @@ fn synced(watch: &Arc<Watch>) -> synod_net::Synced {
 }
 
 fn net_config(setup: &Setup) -> synod_net::Config {
-    let mut limits = synod_net::Limits::default();
+    let mut limits =
+        if setup.genesis.ubft().is_some() { ubft::limits() } else { synod_net::Limits::default() };
     limits.guests_max = setup.node.limits.clients_max;
     synod_net::Config {
         own: setup.own,
@@ -387,7 +417,7 @@ fn net_config(setup: &Setup) -> synod_net::Config {
         seed: setup.key.seed().clone(),
         cluster_name: setup.genesis.cluster().name.clone(),
         cluster: setup.genesis.id(),
-        roster: setup.genesis.roster().clone(),
+        roster: setup.genesis.linked(),
         transport: Transport::Tls,
         limits,
     }

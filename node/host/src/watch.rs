@@ -48,6 +48,8 @@ pub struct Seen {
     pub up: BTreeMap<u32, bool>,
     /// Alarms: names of notes after which a replica stops.
     pub alarms: Vec<&'static str>,
+    /// Slots that a replica of uBFT executed; `None` before it said whether it takes part, and at other nodes.
+    pub slots: Option<u64>,
     /// The executor's last word about itself.
     pub executor: Option<ExecutorStatus>,
     /// The same of the executor beside a server of Chop Chop.
@@ -88,7 +90,7 @@ impl Watch {
     #[must_use]
     pub fn look(&self) -> Seen {
         let seen = self.seen().clone();
-        Seen { executed: self.meters.executed_height(), ..seen }
+        Seen { executed: self.meters.executed_height().or(seen.slots), ..seen }
     }
 
     /// What was measured.
@@ -105,6 +107,34 @@ impl Watch {
 
     pub(crate) fn executor(&self, status: ExecutorStatus) {
         self.seen().executor = Some(status);
+    }
+
+    /// Slots below this one were executed, by a replica that has no blocks.
+    pub(crate) fn executed(&self, slots: u64) {
+        let mut seen = self.seen();
+        seen.height = seen.height.max(slots);
+        seen.slots = seen.slots.max(Some(slots));
+        seen.committed_at = Some(Instant::now());
+    }
+
+    /// A replica says whether it takes part.
+    pub(crate) fn takes_part(&self, takes_part: bool) {
+        let mut seen = self.seen();
+        (seen.listening, seen.slots) = (!takes_part, seen.slots.or(Some(0)));
+        if !takes_part {
+            tracing::warn!(
+                "this replica was started again: it promises nothing, for it may have promised what it forgot"
+            );
+        }
+    }
+
+    /// What must never happen did, at this slot.
+    pub(crate) fn alarm(&self, name: &'static str, at: u64) {
+        tracing::error!(alarm = name, at, "the replica stops answering");
+        let mut seen = self.seen();
+        if seen.alarms.len() < 64 {
+            seen.alarms.push(name);
+        }
     }
 
     pub(crate) fn application(&self, status: BatchStatus) {

@@ -132,7 +132,8 @@ impl Config {
         }
         let nodes: std::collections::BTreeSet<NodeId> =
             self.memory.iter().map(|memory| memory.node).collect();
-        let is_named_well = nodes.len() == self.memory.len() && nodes.iter().all(|node| !node.is_member());
+        let is_replica = |node: &NodeId| self.roster.member(*node).is_some();
+        let is_named_well = nodes.len() == self.memory.len() && !nodes.iter().any(is_replica);
         if self.memory.len() > MEMORY_MAX || self.memory.len().is_multiple_of(2) || !is_named_well {
             return Err(Unsound::Memory);
         }

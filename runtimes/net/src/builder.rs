@@ -69,7 +69,8 @@ impl Hosting {
         self
     }
 
-    /// Sends the machine's register operations to machine `number` of the memory nodes, on queues like these.
+    /// Sends the machine's register operations to machine `number` of the memory nodes, on the first of
+    /// queues like these.
     #[must_use]
     pub fn memory(mut self, number: u8, queues: Vec<QueueSpec>) -> Self {
         self.memory = Some((number, queues));

@@ -73,13 +73,10 @@ pub enum Kind {
     Retired,
     /// Nothing: what was asked for is not there yet, or never.
     Refused,
-    /// Nothing: how a memory node is, asked or told: `node` members are connected, `epoch` is the oldest, `words`
-    /// says how many regions there are.
-    Report,
 }
 
 impl Kind {
-    const ALL: [(u8, Self); 13] = [
+    const ALL: [(u8, Self); 12] = [
         (1, Self::Own),
         (2, Self::Region),
         (3, Self::Ring),
@@ -92,7 +89,6 @@ impl Kind {
         (10, Self::Want),
         (11, Self::Retired),
         (12, Self::Refused),
-        (13, Self::Report),
     ];
 
     fn code(self) -> u8 {
@@ -106,13 +102,7 @@ impl Kind {
     const fn descriptors(self) -> usize {
         match self {
             Self::Own | Self::Region | Self::Ring | Self::Status | Self::Cord | Self::Page => 1,
-            Self::Mapped
-            | Self::Hello
-            | Self::Done
-            | Self::Want
-            | Self::Retired
-            | Self::Refused
-            | Self::Report => 0,
+            Self::Mapped | Self::Hello | Self::Done | Self::Want | Self::Retired | Self::Refused => 0,
         }
     }
 }

@@ -46,7 +46,6 @@
 //! # Ok::<(), synod_shm::Error>(())
 //! ```
 
-mod boot;
 mod connector;
 mod doorbell;
 mod error;
@@ -68,7 +67,6 @@ pub mod registers;
 mod running;
 mod station;
 
-pub use boot::{Boot, Start};
 pub use connector::{Connector, Deliveries, Observer, Silent};
 pub use doorbell::{Button, CORDS_MAX, Doorbell, Look, Ropes, TAKEN_MAX, Woken};
 pub use error::Error;

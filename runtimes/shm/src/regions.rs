@@ -246,24 +246,8 @@ impl Office {
         }
     }
 
-    fn report(&self) -> Label {
-        let status = self.status();
-        let few = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        Label {
-            kind: Kind::Report,
-            node: few(status.members),
-            queue: 0,
-            epoch: status.oldest.0,
-            words: few(status.regions),
-            boot: status.boot,
-        }
-    }
-
     fn meet(&self, hand: &Hand, uid: u32) -> Result<(), Error> {
         let (hello, _) = hand.take()?;
-        if hello.kind == Kind::Report {
-            return hand.say(&self.report());
-        }
         let stranger = Error::Stranger { node: hello.node, uid };
         let member = usize::try_from(hello.node).ok().filter(|_| hello.kind == Kind::Hello);
         let Some(member) = member.filter(|member| self.config.uids.get(*member) == Some(&uid)) else {
@@ -341,34 +325,6 @@ impl Table {
             self.regions.retain(|region, _| region.epoch >= *oldest);
         }
     }
-}
-
-/// Asks the memory node behind a door how it is. It answers its own user and its members.
-///
-/// # Errors
-/// What the system said; nobody is there where no memory node runs.
-pub fn ask(door: &Path, uid: u32) -> Result<Report, Error> {
-    let hand = Hand::connect(door, uid)?;
-    hand.say(&Label { kind: Kind::Report, node: 0, queue: 0, epoch: 0, words: 0, boot: 0 })?;
-    let (label, _) = hand.take()?;
-    if label.kind != Kind::Report {
-        return Err(Error::Unexpected);
-    }
-    let Label { node, epoch, words, boot, .. } = label;
-    Ok(Report { boot, oldest: Epoch(epoch), regions: words, members: node })
-}
-
-/// How a memory node is, as it tells others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// How often it was started.
-    pub boot: u64,
-    /// The oldest epoch that is handed out.
-    pub oldest: Epoch,
-    /// Regions it holds.
-    pub regions: u32,
-    /// Members that are connected.
-    pub members: u32,
 }
 
 /// A member at a memory node's door.

@@ -8,10 +8,12 @@
 mod book;
 mod chop;
 mod pay;
+mod ubft;
 
 pub(crate) use book::{BOOK, book_genesis, found_book};
 pub(crate) use chop::{ChopPlan, chop_genesis, found_chop, join_chop};
 pub(crate) use pay::{Membership, found_pay, pay_genesis};
+pub(crate) use ubft::{found_ubft, ubft_seats};
 
 use crate::layout::{self, DATA_DIRECTORY, DATA_FORMAT, GENESIS_FILE, KEY_FILE, NODE_FILE, VERSION_FILE};
 use std::fs::{self, File};
@@ -19,10 +21,11 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use synod_config::{
-    Address, Cluster, Effective, Genesis, Member, NodeKey, Parameters, Protocol, Rules, Service, SynError,
-    code,
+    Address, Cluster, Effective, Genesis, Member, NodeConfig, NodeKey, Parameters, Protocol, Rules, Service,
+    SynError, code,
 };
 use synod_journal::{Journal, OsDisk, SyncMode};
+use synod_quorum::NodeId;
 
 /// A member to be, and where its node listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,9 +207,19 @@ fn furnish(directory: &Path, seat: &Seat, genesis: &Genesis, key: &NodeKey) -> R
 
 /// Puts the files of a node into its empty directory.
 fn fill(directory: &Path, seat: &Seat, genesis: &Genesis, key: &NodeKey) -> Result<(), SynError> {
+    fill_with(directory, seat, genesis, key, |config| config.check(genesis, &key.public()))
+}
+
+/// The same for a node whose id `check` finds.
+fn fill_with(
+    directory: &Path,
+    seat: &Seat,
+    genesis: &Genesis,
+    key: &NodeKey,
+    check: impl FnOnce(&NodeConfig) -> Result<NodeId, SynError>,
+) -> Result<(), SynError> {
     let config = node_config(seat)?;
-    let (id, _) = genesis.member(&seat.name).expect("the genesis was built from this seat");
-    config.config()?.check(genesis, &key.public())?;
+    let id = check(&config.config()?)?;
     write_new(&directory.join(NODE_FILE), &config.to_toml())?;
     genesis.write_new(&directory.join(GENESIS_FILE))?;
     key_files(directory, key)?;

@@ -13,7 +13,8 @@ pub(crate) use ports::{Claim, refuse_taken};
 pub(crate) use process::{Blow, Ended, Running, stop};
 pub(crate) use record::{Record, directory_of};
 pub(crate) use start::{
-    PLANT, await_ready, await_ready_until, broker_names, describe_ports, log_file, node_names, start,
+    PLANT, await_ready, await_ready_until, broker_names, describe_ports, log_file, memory_names, node_names,
+    start,
 };
 
 use std::time::Duration;

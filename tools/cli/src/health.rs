@@ -33,6 +33,10 @@ pub(crate) struct Vitals {
     pub(crate) height: Option<u64>,
     /// Height of its last executed block.
     pub(crate) executed: Option<u64>,
+    /// Digest of the application's state behind the executed slots, at a replica of uBFT.
+    pub(crate) digest: Option<u64>,
+    /// Memory nodes that such a replica is linked with.
+    pub(crate) memory_nodes: Option<u64>,
     /// Payments that settled, at a node of a payment system.
     pub(crate) settled: Option<u64>,
     /// Accounts there that cannot go on, for their owners signed two entries for a place.
@@ -71,6 +75,15 @@ pub(crate) struct AskedBroker {
     pub(crate) told: Result<Brokering, SynError>,
 }
 
+/// A memory node and what became of asking it.
+#[derive(Clone, Debug)]
+pub(crate) struct AskedMemory {
+    /// Its name.
+    pub(crate) name: String,
+    /// What it said, or why it said nothing.
+    pub(crate) told: Result<Holding, SynError>,
+}
+
 /// All nodes of a deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct Survey {
@@ -80,6 +93,8 @@ pub(crate) struct Survey {
     pub(crate) nodes: Vec<Node>,
     /// One per broker of the genesis, in its order.
     pub(crate) brokers: Vec<AskedBroker>,
+    /// One per memory node of the genesis, in its order.
+    pub(crate) memory: Vec<AskedMemory>,
 }
 
 impl Survey {
@@ -114,19 +129,24 @@ impl Survey {
     fn ask(genesis: Genesis, ports: &Ports, patience: Duration) -> Self {
         let names: Vec<String> = genesis.members().iter().map(|member| member.name.clone()).collect();
         let brokers = crate::deployment::broker_names(&genesis);
-        let (asked, told) = std::thread::scope(|scope| {
+        let holders = crate::deployment::memory_names(&genesis);
+        let (asked, told, held) = std::thread::scope(|scope| {
             let of_node = |name: &String| vitals(&metrics_address(ports, name)?, patience);
             let of_broker = |name: &String| brokering(&metrics_address(ports, name)?, patience);
             let nodes: Vec<_> = names.iter().map(|name| scope.spawn(move || of_node(name))).collect();
+            let of_memory = |name: &String| holding(&metrics_address(ports, name)?, patience);
+            let memory: Vec<_> = holders.iter().map(|name| scope.spawn(move || of_memory(name))).collect();
             let others: Vec<_> = brokers.iter().map(|name| scope.spawn(move || of_broker(name))).collect();
             let ask = "asking a node does not panic";
             let asked: Vec<_> = nodes.into_iter().map(|thread| thread.join().expect(ask)).collect();
             let told: Vec<_> = others.into_iter().map(|thread| thread.join().expect(ask)).collect();
-            (asked, told)
+            let held: Vec<_> = memory.into_iter().map(|thread| thread.join().expect(ask)).collect();
+            (asked, told, held)
         });
         let nodes = names.into_iter().zip(asked).map(|(name, vitals)| Node { name, vitals }).collect();
         let brokers = brokers.into_iter().zip(told).map(|(name, told)| AskedBroker { name, told }).collect();
-        Self { genesis, nodes, brokers }
+        let memory = holders.into_iter().zip(held).map(|(name, told)| AskedMemory { name, told }).collect();
+        Self { genesis, nodes, brokers, memory }
     }
 
     /// Nodes that answered.
@@ -189,7 +209,9 @@ pub(crate) fn vitals(metrics: &Address, patience: Duration) -> Result<Vitals, Sy
         view: gauge("synod_consensus_view"),
         leader: gauge("synod_consensus_leader"),
         height: gauge("synod_consensus_height"),
-        executed: gauge("synod_consensus_executed_height"),
+        executed: gauge("synod_ubft_executed_slots").or_else(|| gauge("synod_consensus_executed_height")),
+        digest: gauge("synod_ubft_state_digest"),
+        memory_nodes: gauge("synod_ubft_memory_nodes"),
         settled: gauge("synod_pay_settled_total"),
         conflicted: gauge("synod_pay_conflicted_accounts"),
         accepted: gauge("synod_server_height"),
@@ -250,6 +272,35 @@ pub(crate) fn brokering(metrics: &Address, patience: Duration) -> Result<Brokeri
         stragglers: number("synod_broker_stragglers_total"),
         bytes: number("synod_broker_batch_bytes_total"),
         credit: known("synod_broker_credit_bytes"),
+    })
+}
+
+/// What a memory node answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holding {
+    /// Whether it serves replicas.
+    pub(crate) ready: bool,
+    /// How often it was started.
+    pub(crate) boot: u64,
+    /// Replicas that are linked.
+    pub(crate) replicas: u64,
+    /// Bytes of registers.
+    pub(crate) bytes: u64,
+}
+
+/// Asks one memory node.
+///
+/// # Errors
+/// SYN-2001 or SYN-2003 if it does not answer.
+pub(crate) fn holding(metrics: &Address, patience: Duration) -> Result<Holding, SynError> {
+    let health = http::get(metrics, "/readyz", patience)?;
+    let scrape = http::get(metrics, "/metrics", patience)?;
+    let number = |name: &str| sample(&scrape.body, name).and_then(|value| value.parse().ok()).unwrap_or(0);
+    Ok(Holding {
+        ready: health.status == 200,
+        boot: number("synod_memory_node_boot"),
+        replicas: number("synod_memory_node_replicas"),
+        bytes: number("synod_memory_bytes{pool=\"registers\"}"),
     })
 }
 

@@ -5,7 +5,7 @@
 //! replays its journal says that it is not ready.
 
 use crate::context::client_addresses;
-use crate::sources::{BrokerSources, NodeSources};
+use crate::sources::{BrokerSources, MemorySources, NodeSources};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use synod_gateway::{
     Webhook,
 };
 use synod_host::chop::{BrokerNode, BrokerSetup};
+use synod_host::ubft::{MemoryServer, MemorySetup};
 use synod_host::{Backend, Call, ClientSetup, ClusterClient, Outcome, Server, Setup};
 use synod_quorum::NodeId;
 
@@ -127,6 +128,68 @@ impl ServedBroker {
         match self.broker.take() {
             Some(node) => {
                 let stopped = tokio::task::spawn_blocking(move || node.stop()).await;
+                stopped.map_err(|error| crate::exit::bug("stop", &error))?
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// A served memory node.
+pub(crate) struct ServedMemory {
+    node: Arc<MemorySources>,
+    address: String,
+    boot: u64,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl ServedMemory {
+    /// Starts the memory node of `setup`, whose directory is `folder`, with its metrics until `stop`.
+    ///
+    /// # Errors
+    /// The code of the port, key or journal that refused.
+    pub(crate) async fn start(setup: MemorySetup, folder: &Path, stop: Stop) -> Result<Self, SynError> {
+        crate::layout::known_format(&setup.data)?;
+        let (config, genesis) = (setup.node.clone(), setup.genesis.clone());
+        let node = MemorySources::new(&genesis, &config, folder);
+        let shared = Shared::new(Arc::new(Nobody), &config.limits, stop);
+        let mut tasks = Vec::new();
+        if let Some(address) = &config.listen.metrics {
+            let members = genesis.members().iter().map(|member| member.name.clone()).collect();
+            let settings =
+                MetricsSettings { members, build: BUILD, ..MetricsSettings::from_config(&config, folder)? };
+            let bound = MetricsServer::bind(address, settings, node.clone(), shared).await?;
+            tasks.push(tokio::spawn(bound.run()));
+        }
+        let server = tokio::task::spawn_blocking(move || MemoryServer::start(setup)).await;
+        let server = server.map_err(|error| crate::exit::bug("start", &error))??;
+        let (address, boot) = (server.address().to_string(), server.boot());
+        node.is_up(server);
+        Ok(Self { node, address, boot, tasks })
+    }
+
+    /// Where replicas reach it.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// How often it was started, this time included.
+    pub(crate) const fn boot(&self) -> u64 {
+        self.boot
+    }
+
+    /// Waits for the listener to end after stop was said, then stops the memory node.
+    ///
+    /// # Errors
+    /// What ended a thread or the journal.
+    pub(crate) async fn end(self) -> Result<(), SynError> {
+        for task in self.tasks {
+            // A listener that takes longer loses its connections with the process.
+            let _ = tokio::time::timeout(GRACE, task).await;
+        }
+        match self.node.take() {
+            Some(server) => {
+                let stopped = tokio::task::spawn_blocking(move || server.stop()).await;
                 stopped.map_err(|error| crate::exit::bug("stop", &error))?
             }
             None => Ok(()),

@@ -12,8 +12,10 @@ use synod_net::{Check, Counter, QUEUE_CLASSES};
 use synod_quorum::NodeId;
 
 mod chop;
+mod ubft;
 
 pub(crate) use chop::BrokerSources;
+pub(crate) use ubft::MemorySources;
 
 /// How often a running member is asked for what it tells of itself.
 const ASK_EVERY: Duration = Duration::from_millis(250);
@@ -29,6 +31,7 @@ pub(crate) struct NodeSources {
     members: Vec<String>,
     is_chop: bool,
     is_pay: bool,
+    is_ubft: bool,
     own: NodeId,
     need: u32,
     data: PathBuf,
@@ -61,6 +64,7 @@ impl NodeSources {
             members,
             is_chop: genesis.chop().is_some(),
             is_pay: genesis.pay().is_some(),
+            is_ubft: genesis.ubft().is_some(),
             own,
             need: count.saturating_sub(faulty),
             data: directory.join(&node.node.data_dir),
@@ -165,6 +169,7 @@ impl Sources for NodeSources {
                 let is_ready = server.teller().is_some_and(|teller| teller.is_ready());
                 (!is_ready).then_some(Replay::Journal)
             }
+            (false, false) if self.is_ubft => ubft::replay(&seen),
             (false, false) => replay(&seen),
         };
         let behind = lag(&seen, server);
@@ -235,6 +240,7 @@ impl Sources for NodeSources {
         if self.is_chop {
             chop::server(server.chop(), page);
         }
+        ubft::replica(server, page);
         self.network(server, page);
         let believed = state.client.as_ref().map(|client| client.watch().look()).unwrap_or_default();
         for (peer, _) in (0_u32..).zip(&self.members) {

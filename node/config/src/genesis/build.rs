@@ -4,6 +4,7 @@ use super::chop::{Broker, Chop};
 use super::member::{Member, Operator, check_members, invalid};
 use super::parameters::{Bodies, Filter, Parameters, Rules, Scheme};
 use super::pay::Pay;
+use super::ubft::{MemoryMember, Ubft};
 use crate::choice::choices;
 use crate::errors::SynError;
 use crate::node::broken;
@@ -21,6 +22,8 @@ choices! {
         Chopchop = "chopchop",
         /// Astro: payments by broadcast, without an order.
         Astro = "astro",
+        /// uBFT: 2f + 1 members and memory nodes that only crash.
+        Ubft = "ubft",
     }
 }
 
@@ -32,6 +35,7 @@ impl Protocol {
             Self::Hotstuff => &["kv", "book"],
             Self::Chopchop => &super::chop::APPS,
             Self::Astro => &["ledger"],
+            Self::Ubft => &["kv"],
         }
     }
 }
@@ -59,6 +63,7 @@ pub struct Genesis {
     roster: Roster,
     chop: Option<(Chop, BlsMembers)>,
     pay: Option<Pay>,
+    ubft: Option<Ubft>,
 }
 
 /// What a protocol has beside members and operators.
@@ -69,6 +74,8 @@ pub(super) enum Special {
     Chopchop(Parameters, Chop),
     /// Astro has no order.
     Astro(Pay),
+    /// uBFT orders by itself.
+    Ubft(Ubft),
 }
 
 impl Special {
@@ -77,6 +84,7 @@ impl Special {
             Self::Hotstuff(_) => Protocol::Hotstuff,
             Self::Chopchop(..) => Protocol::Chopchop,
             Self::Astro(_) => Protocol::Astro,
+            Self::Ubft(_) => Protocol::Ubft,
         }
     }
 }
@@ -121,6 +129,19 @@ impl Genesis {
         Self::checked("genesis.toml", (cluster, Special::Astro(pay)), members, operators)
     }
 
+    /// The same for a cluster of protocol ubft.
+    ///
+    /// # Errors
+    /// Those of [`Genesis::build`]; SYN-1106 for members or memory nodes of an even number.
+    pub fn build_ubft(
+        cluster: Cluster,
+        ubft: Ubft,
+        members: Vec<Member>,
+        operators: Vec<Operator>,
+    ) -> Result<Self, SynError> {
+        Self::checked("genesis.toml", (cluster, Special::Ubft(ubft)), members, operators)
+    }
+
     pub(super) fn checked(
         file: &str,
         (cluster, special): (Cluster, Special),
@@ -131,14 +152,18 @@ impl Genesis {
         if special.protocol() != cluster.protocol {
             return Err(invalid(file, "the protocol and its parameters are not of one kind"));
         }
-        let (parameters, chop, pay) = match special {
-            Special::Hotstuff(parameters) => (parameters, None, None),
-            Special::Chopchop(parameters, chop) => (parameters, Some(chop), None),
+        // Of a protocol that is not built on hotstuff: nothing is ordered by them, and no file states them.
+        let unused = || Parameters::defaults(Rules::Chain2Order, 4);
+        let (parameters, chop, pay, ubft) = match special {
+            Special::Hotstuff(parameters) => (parameters, None, None, None),
+            Special::Chopchop(parameters, chop) => (parameters, Some(chop), None, None),
             Special::Astro(pay) => {
                 pay.check(&cluster, &members, &operators)?;
-                // Nothing is ordered by them, and no file states them.
-                let unused = Parameters::defaults(Rules::Chain2Order, 4);
-                (unused, None, Some(pay))
+                (unused(), None, Some(pay), None)
+            }
+            Special::Ubft(ubft) => {
+                ubft.check(file, &members)?;
+                (unused(), None, None, Some(ubft))
             }
         };
         parameters.check(cluster.drill)?;
@@ -159,7 +184,7 @@ impl Genesis {
             }
             None => None,
         };
-        Ok(Self { cluster, parameters, members, operators, roster, chop, pay })
+        Ok(Self { cluster, parameters, members, operators, roster, chop, pay, ubft })
     }
 
     /// `[cluster]`.
@@ -168,7 +193,7 @@ impl Genesis {
         &self.cluster
     }
 
-    /// `[protocol]` of hotstuff and chopchop, defaults resolved; a genesis of astro has none of it.
+    /// `[protocol]` of hotstuff and chopchop, defaults resolved; a genesis of astro or ubft has none of it.
     #[must_use]
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
@@ -190,6 +215,28 @@ impl Genesis {
     #[must_use]
     pub const fn pay(&self) -> Option<&Pay> {
         self.pay.as_ref()
+    }
+
+    /// What protocol ubft says, in a genesis of it.
+    #[must_use]
+    pub const fn ubft(&self) -> Option<&Ubft> {
+        self.ubft.as_ref()
+    }
+
+    /// The memory node of this name, and its id towards replicas: behind those of the members.
+    #[must_use]
+    pub fn memory_node(&self, name: &str) -> Option<(NodeId, &MemoryMember)> {
+        let first = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+        (first..).map(NodeId).zip(&self.ubft.as_ref()?.memory).find(|(_, node)| node.name == name)
+    }
+
+    /// Everybody who is linked with members under a key that the genesis states: the members, and memory nodes behind them.
+    #[must_use]
+    pub fn linked(&self) -> Roster {
+        let memory = self.ubft.as_ref().map(|ubft| ubft.memory.as_slice()).unwrap_or_default();
+        let nodes = memory.iter().map(|node| synod_quorum::Member { key: node.ed25519, power: 1 });
+        let all = self.roster.members().iter().copied().chain(nodes).collect();
+        Roster::new(self.roster.epoch(), all).expect("their keys were found to be distinct")
     }
 
     /// The members' keys for multi-signatures, in a genesis of protocol chopchop. Their possessions were checked.
@@ -222,9 +269,13 @@ impl Genesis {
         &self.roster
     }
 
-    /// Power that may be faulty, (P - 1) / 3 of the total power P; with equal stake 1 the usual f.
+    /// Power that may be faulty, (P - 1) / 3 of the total power P; with equal stake 1 the usual f. Of the members of protocol ubft it is
+    /// (n - 1) / 2.
     #[must_use]
     pub fn f(&self) -> u64 {
+        if self.ubft.is_some() {
+            return u64::try_from(self.members.len()).unwrap_or(u64::MAX).saturating_sub(1) / 2;
+        }
         self.roster.weights().faulty()
     }
 

@@ -24,14 +24,16 @@ impl Genesis {
             Protocol::Hotstuff => 1,
             Protocol::Chopchop => 2,
             Protocol::Astro => 3,
+            Protocol::Ubft => 4,
         });
         text(&mut out, &cluster.app);
         out.varint(self.f());
         out.varint(u64::from(self.roster().epoch().0));
         flag(&mut out, cluster.drill);
-        match self.pay() {
-            Some(pay) => pay.encode(&mut out),
-            None => parameters(&mut out, self.parameters()),
+        match (self.pay(), self.ubft()) {
+            (Some(pay), _) => pay.encode(&mut out),
+            (None, Some(ubft)) => ubft.encode(&mut out),
+            (None, None) => parameters(&mut out, self.parameters()),
         }
         out.count(self.members().len());
         for one in self.members() {

@@ -18,13 +18,13 @@ pub const GENESIS_KEYS: &[Key] = &[
         "cluster.app",
         Kind::Choice(&["kv", "book", "payments", "auction", "pixels", "ledger"]),
         "kv, with chopchop payments, with astro ledger",
-        "The application: kv or book with hotstuff, ledger with astro, the others with chopchop.",
+        "The application: kv or book with hotstuff, kv with ubft, ledger with astro, the others with chopchop.",
     ),
     Key::new(
         "cluster.f",
         Kind::Count(0, (1 << 63) - 1),
         "derived",
-        "Power that may be faulty: (P - 1) / 3 of the total stake P, rounded down. Checked if given.",
+        "Power that may be faulty: (P - 1) / 3 of the total stake P, rounded down; with ubft half of the other members. Checked if given.",
     ),
     Key::new(
         "cluster.epoch",
@@ -155,8 +155,8 @@ pub const GENESIS_KEYS: &[Key] = &[
     Key::new(
         "protocol.batch_max",
         Kind::Count(1, MI),
-        "65536, with astro 4096",
-        "Messages of a batch, with chopchop; entries of one, with astro, 16384 at most.",
+        "65536, with astro 4096, with ubft 16",
+        "Messages of a batch, with chopchop; entries of one, with astro, 16384 at most; requests of one, with ubft, 64 at most.",
     ),
     Key::new(
         "protocol.body_bytes_max",
@@ -209,8 +209,26 @@ pub const GENESIS_KEYS: &[Key] = &[
     Key::new(
         "protocol.window",
         Kind::Count(1, 64 * KI),
-        "1024",
-        "Entries of an account that may be unsettled, with astro.",
+        "1024, with ubft 512",
+        "Entries of an account that may be unsettled, with astro; slots that are worked on, with ubft: a power of two from 32 to 4096.",
+    ),
+    Key::new(
+        "protocol.tail",
+        Kind::Count(16, 64 * KI),
+        "256",
+        "Messages of a replica that the others remember, with ubft: a power of two.",
+    ),
+    Key::new(
+        "protocol.fast_wait",
+        Kind::Span(100_000, 2_000_000_000),
+        "10ms",
+        "Time that a slot may take before it is signed, with ubft; a fifth of suspect_wait at most.",
+    ),
+    Key::new(
+        "protocol.suspect_wait",
+        Kind::Span(1_000_000, 10_000_000_000),
+        "250ms",
+        "Time that a leader may take before it is suspected, with ubft; doubles up to 10s.",
     ),
     Key::new(
         "protocol.lane_window",
@@ -273,7 +291,12 @@ pub const GENESIS_KEYS: &[Key] = &[
         "Public key of aggregate signatures, with member.pop. Required with chopchop, else kept but not used.",
     ),
     Key::new("member.pop", Kind::Hex(96), "", "Proof that the member holds the secret of member.bls."),
-    Key::new("member.stake", Kind::Count(1, (1 << 63) - 1), "1", "Voting power; 1 with chopchop and astro."),
+    Key::new(
+        "member.stake",
+        Kind::Count(1, (1 << 63) - 1),
+        "1",
+        "Voting power; 1 with chopchop, astro and ubft.",
+    ),
     Key::new(
         "broker.name",
         Kind::Name(63),
@@ -291,6 +314,19 @@ pub const GENESIS_KEYS: &[Key] = &[
         Kind::Hex(32),
         "",
         "Public key: the broker's identity towards servers and clients. Required, unique.",
+    ),
+    Key::new(
+        "memory.name",
+        Kind::Name(63),
+        "",
+        "Name of a memory node of ubft, unlike any member's. Required.",
+    ),
+    Key::new("memory.addresses.memory", Kind::Address, "", "Where replicas reach the memory node. Required."),
+    Key::new(
+        "memory.ed25519",
+        Kind::Hex(32),
+        "",
+        "Public key: the memory node's identity towards replicas. Required, unique.",
     ),
     Key::new("operator.name", Kind::Name(63), "", "Name of a person or team. Required."),
     Key::new(

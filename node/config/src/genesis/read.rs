@@ -7,6 +7,7 @@ use super::keys::GENESIS_KEYS;
 use super::member::{Member, Operator, invalid};
 use super::parameters::Parameters;
 use super::pay::Pay;
+use super::ubft::{MEMORY_NODES_MAX, Ubft};
 use crate::address::Address;
 use crate::errors::SynError;
 use crate::files;
@@ -59,21 +60,30 @@ impl Genesis {
         let chop = Chop::read(&section, &rules, &mut brokers)?;
         let registrars = top.list("registrar", MEMBERS_MAX)?;
         let pay = Pay::read(&rules, &registrars)?;
+        let mut memory = top.list("memory", MEMORY_NODES_MAX)?;
+        let ubft = Ubft::read(&rules, &mut memory)?;
         let special = match protocol {
             Protocol::Hotstuff => {
                 Chop::refuse(&section, &rules, &brokers)?;
                 Pay::refuse(&rules, &registrars)?;
+                Ubft::refuse(&rules, &memory)?;
                 Special::Hotstuff(parameters)
             }
             Protocol::Chopchop => {
                 Pay::refuse(&rules, &registrars)?;
+                Ubft::refuse(&rules, &memory)?;
                 parameters.checkpoint_every =
                     rules.number_u32("checkpoint_every")?.unwrap_or(Chop::CHECKPOINT_EVERY);
                 Special::Chopchop(parameters, chop)
             }
             Protocol::Astro => {
                 Pay::refuse_others(&section, &rules, &brokers)?;
+                Ubft::refuse(&rules, &memory)?;
                 Special::Astro(pay)
+            }
+            Protocol::Ubft => {
+                Ubft::refuse_others(&section, &rules, &brokers, &registrars)?;
+                Special::Ubft(ubft)
             }
         };
         let genesis = Self::checked(file, (cluster, special), members, operators)?;

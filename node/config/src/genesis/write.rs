@@ -5,6 +5,7 @@ use super::chop::{Broker, Chop};
 use super::parameters::Parameters;
 use super::pay::Pay;
 use super::read::FORMAT;
+use super::ubft::{MemoryMember, Ubft};
 use crate::errors::SynError;
 use crate::files;
 use crate::hex;
@@ -76,6 +77,30 @@ fn pay_protocol(pay: &Pay) -> Vec<Field> {
     fields.map(|(key, value)| ("protocol".to_owned(), key, value)).into()
 }
 
+fn ubft_protocol(ubft: &Ubft) -> Vec<Field> {
+    let fields = [
+        ("tail", ubft.tail.to_string()),
+        ("window", ubft.window.to_string()),
+        ("batch_max", ubft.batch_max.to_string()),
+        ("fast_wait", literal(&format_duration(ubft.fast_wait))),
+        ("suspect_wait", literal(&format_duration(ubft.suspect_wait))),
+    ];
+    fields.map(|(key, value)| ("protocol".to_owned(), key, value)).into()
+}
+
+fn memory(ubft: &Ubft) -> Vec<Field> {
+    let fields = |(at, node): (usize, &MemoryMember)| {
+        let address = format!("{{ memory = {} }}", literal(&node.memory.to_string()));
+        let fields = [
+            ("name", literal(&node.name)),
+            ("addresses", address),
+            ("ed25519", literal(&hex(&node.ed25519.0))),
+        ];
+        fields.map(|(key, value)| (format!("memory[{at}]"), key, value))
+    };
+    ubft.memory.iter().enumerate().flat_map(fields).collect()
+}
+
 fn registrars(pay: &Pay) -> Vec<Field> {
     let fields = |(at, registrar): (usize, &super::Registrar)| {
         let fields = [
@@ -117,9 +142,10 @@ impl Genesis {
         ];
         fields.extend(cluster_fields.map(|(key, value)| ("cluster".to_owned(), key, value)));
         fields.extend(self.chop().into_iter().flat_map(chop_cluster));
-        match self.pay() {
-            Some(pay) => fields.extend(pay_protocol(pay)),
-            None => fields.extend(ordering(parameters)),
+        match (self.pay(), self.ubft()) {
+            (Some(pay), _) => fields.extend(pay_protocol(pay)),
+            (None, Some(ubft)) => fields.extend(ubft_protocol(ubft)),
+            (None, None) => fields.extend(ordering(parameters)),
         }
         fields.extend(self.chop().into_iter().flat_map(chop_protocol));
         for (at, member) in self.members().iter().enumerate() {
@@ -143,6 +169,7 @@ impl Genesis {
         }
         fields.extend(self.chop().into_iter().flat_map(brokers));
         fields.extend(self.pay().into_iter().flat_map(registrars));
+        fields.extend(self.ubft().into_iter().flat_map(memory));
         for (at, operator) in self.operators().iter().enumerate() {
             let section = format!("operator[{at}]");
             fields.push((section.clone(), "name", text(&operator.name)));

@@ -304,7 +304,6 @@ impl NodeConfig {
         let asked = [
             ("listen.grpc", listen.grpc.is_some()),
             ("listen.link", listen.link.is_some()),
-            ("listen.memory", listen.memory.is_some()),
             ("runtime.pin", runtime.pin),
             ("runtime.poll", runtime.poll != Poll::Yield),
         ];
@@ -384,6 +383,23 @@ impl NodeConfig {
         }
     }
 
+    /// Compares a memory node with its genesis and its key, and returns its id.
+    ///
+    /// # Errors
+    /// SYN-1107 if no memory node has this name and key, SYN-1106 if it listens for no replicas.
+    pub fn check_memory(&self, genesis: &Genesis, key: &PublicKey) -> Result<NodeId, SynError> {
+        let found = genesis.memory_node(&self.node.name).filter(|(_, node)| node.ed25519 == *key);
+        let Some((id, _)) = found else {
+            let values = [("key", &*crate::hex(&key.0)), ("name", &self.node.name)];
+            return Err(SynError::of(code::KEY_NOT_IN_GENESIS, &values)
+                .because("it is looked for among the memory nodes"));
+        };
+        if self.listen.memory.is_none() {
+            return Err(broken("listen.memory", "memory.name", "a memory node listens for replicas"));
+        }
+        Ok(id)
+    }
+
     /// Compares the node with its genesis and its key, and returns the member it is.
     ///
     /// # Errors
@@ -399,6 +415,10 @@ impl NodeConfig {
                 None => error,
             });
         };
+        if self.listen.memory.is_some() {
+            let found = "a member listens for no registers; `synod memnode run` does";
+            return Err(broken("listen.memory", "member.name", found));
+        }
         let parameters = genesis.parameters();
         let items = parameters.block_items;
         if let Some(batch) = self.protocol.batch_max.filter(|batch| items > 0 && *batch > items) {

@@ -287,7 +287,6 @@ fn keys_of_parts_that_are_not_built_are_refused_instead_of_doing_nothing() {
     let cases = [
         ("listen.grpc", "[listen]\ngrpc = \"127.0.0.1:9000\"\n"),
         ("listen.link", "[listen]\nlink = \"127.0.0.1:9000\"\n"),
-        ("listen.memory", "[listen]\nmemory = \"127.0.0.1:9000\"\n"),
         ("runtime.pin", "[runtime]\npin = true\n"),
         ("runtime.poll", "[runtime]\npoll = \"park\"\n"),
     ];

@@ -93,6 +93,8 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) ->
         readmitted: vec![APPLICATION, STORE],
         signer: None,
         teller: None,
+        linked: None,
+        standing: None,
     })
 }
 

@@ -63,6 +63,8 @@ fn plan(hosted: Box<dyn synod_machine::host::Hosted>, connector: Connect, teller
         readmitted: Vec::new(),
         signer: None,
         teller: Some(teller),
+        linked: None,
+        standing: None,
     }
 }
 

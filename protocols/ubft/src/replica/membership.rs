@@ -308,6 +308,7 @@ impl Replica {
         turn.arm(Timer::Again, self.config.parameters.suspect);
         turn.output(Output::Ready(self.consensus().is_some()));
         if self.is_listed() {
+            self.note_view(self.config.first_view, turn);
             self.consent(Event::Start, turn);
             if !self.settings.fast_path {
                 self.ask(Ask::SlowOnly, turn);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use synod_crypto::{Claim, Hash, PublicKey, Verified};
 use synod_machine::{
-    Bounded, Condition, Event, Family, Lift, Log, Machine, Never, QueueSpec, Recover, Time, Turn,
+    Bounded, Condition, Event, Family, Lift, Log, Machine, Never, Note, QueueSpec, Recover, Time, Turn,
     Unrecoverable, Wall,
 };
 use synod_quorum::{Epoch, NodeId, Quorums};
@@ -21,7 +21,7 @@ use super::snapshots::{SNAPSHOTS_MAX, Snapshots};
 use super::transfer::Transfer;
 use super::vocabulary::{Done, Incarnation, Input, Job, Output, ReplicaConfig, Timer};
 use super::words::{Alarm, Ask, Told, Word};
-use crate::batch::{Batch, Slot};
+use crate::batch::{Batch, Slot, View};
 use crate::body::CheckpointBy;
 use crate::certificate::{Checkpoint, Snapshotted};
 use crate::config::{Config, NUMBER_END};
@@ -184,7 +184,10 @@ impl Replica {
             }
             Told::Certified(certificate) => self.on_newest(certificate, turn),
             Told::Behind { .. } => self.catch_up(turn),
-            Told::View(_) => self.echo_again(turn),
+            Told::View(view) => {
+                self.note_view(view, turn);
+                self.echo_again(turn);
+            }
             // Replies carry what consensus says of itself.
             Told::Slow(_) => {}
             // A correct replica has its end certified.
@@ -192,6 +195,12 @@ impl Replica {
             Told::Reborn { memory, boot } => self.on_reborn(memory, boot, turn),
             Told::Broken(slot) => turn.output(Output::Broken(slot)),
         }
+    }
+
+    /// For whoever watches: the view, and its leader.
+    pub(super) fn note_view(&self, view: View, turn: &mut Turn<'_, Self>) {
+        let leader = u64::from(self.config.leader(view).0);
+        turn.note(Note { name: "view_entered", values: [view.0, 0, leader, 0], digest: Hash::ZERO });
     }
 
     /// Whatever consensus told is done, and what may be proposed is.

@@ -188,14 +188,15 @@ impl Platform for Desk<'_> {
         self.wires.send(machine, to, queue, body);
     }
 
-    fn register(&mut self, to: NodeId, queue: Queue, op: &RegisterOp) {
+    /// A memory node has one queue, whatever the machine's own of its operations is.
+    fn register(&mut self, to: NodeId, _: Queue, op: &RegisterOp) {
         let Some(memory) = self.memory else {
             unreachable!("a machine that uses registers is given a memory node's machine number");
         };
         let mut out = Writer::with_capacity(1 + op.size_hint());
         out.byte(REGISTER_VERSION);
         op.write(&mut out);
-        self.wires.send(memory, To::Node(to), queue, out.freeze());
+        self.wires.send(memory, To::Node(to), Queue(0), out.freeze());
     }
 
     fn append(&mut self, keep: Keep, record: Bytes) -> Lsn {

@@ -38,8 +38,9 @@ impl Wire for Said {
 }
 
 impl Message for Said {
+    /// None that a memory node has.
     fn queue(&self) -> Queue {
-        Queue::CONTROL
+        Queue(2)
     }
     fn register(&self) -> Option<&RegisterOp> {
         match self {
@@ -128,7 +129,7 @@ impl Machine for Memory {
 }
 
 macro_rules! without_state {
-    ($machine:ty, $make:expr) => {
+    ($machine:ty, $make:expr, $queues:expr) => {
         impl Bounded for $machine {
             fn bytes(&self) -> u64 {
                 0
@@ -140,7 +141,7 @@ macro_rules! without_state {
         impl Recover for $machine {
             type Config = ();
             fn queues((): &()) -> Vec<QueueSpec> {
-                QUEUES.to_vec()
+                vec![QueueSpec::CONTROL; $queues]
             }
             fn recover((): (), _: Log<'_, Never>) -> Result<Self, Unrecoverable> {
                 Ok($make)
@@ -150,8 +151,8 @@ macro_rules! without_state {
     };
 }
 
-without_state!(Replica, Replica);
-without_state!(Memory, Memory::default());
+without_state!(Replica, Replica, 3);
+without_state!(Memory, Memory::default(), QUEUES.len());
 
 fn hosting(own: u32, machine: u8) -> (HostConfig, LaneLog) {
     let host = HostConfig { own: NodeId(own), machine, seed: 1, jobs_max: 1, checked: true };

@@ -11,6 +11,7 @@ mod pay_processes;
 mod plan;
 mod processes;
 mod run;
+mod ubft;
 mod window;
 mod wired;
 
@@ -27,3 +28,4 @@ pub(crate) use pay_processes::{
 pub(crate) use plan::{Access, Pace, Plan, Target};
 pub(crate) use processes::{ChopStart, Processes, Start};
 pub(crate) use run::run;
+pub(crate) use ubft::{App as UbftApp, System as UbftSystem, UbftBench, run as run_ubft};

@@ -22,20 +22,26 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Last bytes of a log that are searched for the reason a node ended.
 const LOG_TAIL: usize = 16 << 10;
 
-/// The names of the nodes of a deployment, in the order of its genesis: members, then brokers.
+/// The names of the nodes of a deployment, in the order of its genesis: members, then brokers or memory nodes.
 ///
 /// # Errors
 /// Those of [`Genesis::read`].
 pub(crate) fn node_names(directory: &Path) -> Result<Vec<String>, SynError> {
     let genesis = Genesis::read(&directory.join(GENESIS_FILE))?;
     let members = genesis.members().iter().map(|member| member.name.clone());
-    Ok(members.chain(broker_names(&genesis)).collect())
+    Ok(members.chain(broker_names(&genesis)).chain(memory_names(&genesis)).collect())
 }
 
 /// The names of the brokers of a cluster, in the order of its genesis.
 pub(crate) fn broker_names(genesis: &Genesis) -> Vec<String> {
     let brokers = genesis.chop().map(|chop| chop.brokers.as_slice()).unwrap_or_default();
     brokers.iter().map(|broker| broker.name.clone()).collect()
+}
+
+/// The names of the memory nodes of a cluster, in the order of its genesis.
+pub(crate) fn memory_names(genesis: &Genesis) -> Vec<String> {
+    let nodes = genesis.ubft().map(|ubft| ubft.memory.as_slice()).unwrap_or_default();
+    nodes.iter().map(|node| node.name.clone()).collect()
 }
 
 /// Where a node's standard output and error go.
@@ -64,6 +70,7 @@ pub(crate) fn describe_ports(directory: &Path) -> Result<Ports, SynError> {
             (Service::Resp, listen.resp),
             (Service::Metrics, listen.metrics),
             (Service::Datagram, listen.datagram),
+            (Service::Memory, listen.memory),
         ];
         let ports =
             on.into_iter().filter_map(|(service, address)| Some((service, address?.port()))).collect();
@@ -91,7 +98,11 @@ pub(crate) fn start(
     };
     let (output, errors) = open().map_err(|error| unwritable(&path, &error))?;
     let genesis = Genesis::read(&directory.join(GENESIS_FILE))?;
-    let role = if genesis.broker(name).is_some() { "broker" } else { "node" };
+    let role = match (genesis.broker(name), genesis.memory_node(name)) {
+        (Some(_), _) => "broker",
+        (None, Some(_)) => "memnode",
+        (None, None) => "node",
+    };
     let mut command = Command::new(program);
     command.args([role, "run", "--data"]).arg(directory.join(name));
     if genesis.chop().is_some_and(|chop| chop.kind == ClusterKind::Bench) {

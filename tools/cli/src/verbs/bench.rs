@@ -2,6 +2,7 @@
 
 mod chop;
 mod pay;
+mod ubft;
 
 use crate::bench::{self, Access, Pace, Plan, Target};
 use crate::exit::Done;
@@ -54,6 +55,9 @@ enum What {
         after_help = "Example:\n  synod bench pay --accounts 1000 --batch 256 --for 300ms --warmup 0s --repeat 1"
     )]
     Pay(pay::PayOptions),
+    /// uBFT: how long a client of three replicas waits in shared memory, beside one server alone.
+    #[command(after_help = "Example:\n  synod bench ubft --samples 1000 --warmup-ops 100")]
+    Ubft(ubft::UbftOptions),
 }
 
 /// Options of `kv` alone.
@@ -259,6 +263,7 @@ impl Arguments {
             Work::Chop(chop::Chosen::Children(plan)) => bench::run_children(session, &plan),
             Work::Pay(pay::Chosen::Replicas(plan)) => bench::run_pay(session, &plan),
             Work::Pay(pay::Chosen::Processes(plan)) => bench::run_pay_processes(session, &plan),
+            Work::Ubft(plan) => bench::run_ubft(session, &plan),
         }
     }
 }
@@ -269,6 +274,7 @@ enum Work {
     Cluster(Plan),
     Chop(chop::Chosen),
     Pay(pay::Chosen),
+    Ubft(bench::UbftBench),
 }
 
 impl What {
@@ -280,6 +286,7 @@ impl What {
             Self::Kv(options) => options.plan().map(Work::Cluster),
             Self::Chop(options) => options.chosen().map(Work::Chop),
             Self::Pay(options) => options.bench().map(Work::Pay),
+            Self::Ubft(options) => options.plan().map(Work::Ubft),
         }
     }
 }

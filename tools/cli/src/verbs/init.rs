@@ -1,6 +1,6 @@
 //! `synod init`: the files of a new cluster.
 
-use crate::cluster::{self, ChopPlan, Membership, Purpose, Seat};
+use crate::cluster::{self, ChopPlan, Membership, Purpose, Seat, ubft_seats};
 use crate::exit::Done;
 use crate::layout::GENESIS_FILE;
 use crate::output::Report;
@@ -55,13 +55,16 @@ pub(crate) struct KindOptions {
     /// How the cluster orders.
     #[arg(long, value_enum, visible_alias = "protocol", value_name = "KIND")]
     pub(crate) kind: Option<Kind>,
-    /// What the cluster executes: book with hotstuff, the others with chopchop. If nothing is said, kv with hotstuff and
+    /// What the cluster executes: book with hotstuff, the others with chopchop. If nothing is said, kv with hotstuff and ubft, and
     /// payments with chopchop.
     #[arg(long, value_enum)]
     pub(crate) app: Option<App>,
     /// Number of brokers of a cluster of chopchop, named b0, b1, ...; 1 if nothing is said.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64))]
     pub(crate) brokers: Option<u16>,
+    /// Number of memory nodes of a cluster of ubft, named m0, m1, ...; 3 if nothing is said. Of 2f + 1 of them f may crash.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=31))]
+    pub(crate) memory_nodes: Option<u16>,
     /// How many of the members, the last ones, stand in reserve, with --kind astro: members come and go then, by `synod member`.
     /// Without it all are there for good.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=127))]
@@ -84,6 +87,8 @@ pub(crate) enum Kind {
     Chopchop,
     /// Astro: payments by broadcast, without an order; each member is an institution that issues money.
     Astro,
+    /// uBFT: n = 2f + 1 members, f of them may do anything, and memory nodes that only crash.
+    Ubft,
 }
 
 /// An application that is not the only one of its kind.
@@ -106,6 +111,7 @@ impl KindOptions {
             None | Some(Kind::Hotstuff) => Protocol::Hotstuff,
             Some(Kind::Chopchop) => Protocol::Chopchop,
             Some(Kind::Astro) => Protocol::Astro,
+            Some(Kind::Ubft) => Protocol::Ubft,
         }
     }
 
@@ -130,6 +136,19 @@ impl KindOptions {
     /// # Errors
     /// SYN-1001 for it.
     pub(crate) fn fits(&self, members: usize) -> Result<(), SynError> {
+        if self.memory_nodes.is_some() && !self.is_ubft() {
+            return Err(usage("--memory-nodes needs --kind ubft"));
+        }
+        if self.is_ubft() && (members < 3 || members.is_multiple_of(2)) {
+            let why = "2f + 1 members tolerate f faulty ones";
+            return Err(usage(&format!("{members} members; ubft has 3, 5, 7, ...")).because(why));
+        }
+        if self.is_ubft() && self.memory_nodes().is_multiple_of(2) {
+            let why = "2f + 1 memory nodes tolerate f crashed ones";
+            return Err(
+                usage(&format!("{} memory nodes; ubft has 1, 3, 5, ...", self.memory_nodes())).because(why)
+            );
+        }
         if self.cut_every.is_some() && self.kind != Some(Kind::Astro) {
             return Err(usage("--cut-every needs --kind astro"));
         }
@@ -152,6 +171,21 @@ impl KindOptions {
     /// How many brokers.
     pub(crate) fn brokers(&self) -> u16 {
         if self.kind == Some(Kind::Chopchop) { self.brokers.unwrap_or(1) } else { 0 }
+    }
+
+    /// Whether it is uBFT.
+    pub(crate) fn is_ubft(&self) -> bool {
+        self.kind == Some(Kind::Ubft)
+    }
+
+    /// How many memory nodes.
+    pub(crate) fn memory_nodes(&self) -> u16 {
+        if self.is_ubft() { self.memory_nodes.unwrap_or(3) } else { 0 }
+    }
+
+    /// How many members, if nothing is said.
+    pub(crate) fn members(&self) -> u16 {
+        if self.is_ubft() { 3 } else { 4 }
     }
 
     /// Whether it runs an order book.
@@ -188,6 +222,15 @@ pub(crate) fn chop_seats(blocks: &[Address], servers: u16) -> Result<(Vec<Seat>,
 /// SYN-1103 if they end above 65535.
 pub(crate) fn local_blocks(count: u16, base: u16) -> Result<Vec<Address>, SynError> {
     (0..count).map(|index| Ok(Block::of(base, index)?.address(Service::Peer))).collect()
+}
+
+/// The block of ports behind that of a member, on its host.
+fn next_block(peer: &Address) -> Result<Address, SynError> {
+    let host = peer.to_string();
+    let host = host.rsplit_once(':').map_or("", |(host, _)| host);
+    let first = peer.port().checked_add(synod_config::PORTS_PER_NODE);
+    let first = first.and_then(|port| Address::parse(&format!("{host}:{port}")));
+    first.ok_or_else(|| usage("ports would end above 65535"))
 }
 
 fn member(text: &str) -> Result<(String, Address), String> {
@@ -245,6 +288,9 @@ impl Arguments {
         if self.kind.is_chop()? {
             return self.found_chop();
         }
+        if self.kind.is_ubft() {
+            return self.found_ubft();
+        }
         let seats: Vec<Seat> = match self.nodes {
             Some(count) => local_seats(count, self.base_port)?,
             None => self.member.iter().map(|(name, peer)| Seat::at(name, peer)).collect::<Result<_, _>>()?,
@@ -264,6 +310,32 @@ impl Arguments {
         Ok(self.described(&genesis))
     }
 
+    fn found_ubft(&self) -> Result<Report, SynError> {
+        let memory = self.kind.memory_nodes();
+        let (seats, memory) = match self.nodes {
+            Some(count) => {
+                self.kind.fits(usize::from(count))?;
+                ubft_seats(&local_blocks(count.saturating_add(memory), self.base_port)?, count)?
+            }
+            None => {
+                self.kind.fits(self.member.len())?;
+                let seats = self.member.iter().map(|(name, peer)| Seat::at(name, peer));
+                // Memory nodes stand beside the first members, in the next block of ports.
+                let beside = |(index, (_, peer)): (u16, &(String, Address))| {
+                    Seat::memory_at(&format!("m{index}"), &next_block(peer)?)
+                };
+                let hosts = self.member.iter().take(memory.into());
+                if hosts.len() < usize::from(memory) {
+                    return Err(usage("there are more memory nodes than members beside which they stand"));
+                }
+                let memory = (0_u16..).zip(hosts).map(beside).collect::<Result<Vec<_>, _>>()?;
+                (seats.collect::<Result<Vec<_>, _>>()?, memory)
+            }
+        };
+        let genesis = cluster::found_ubft((self.name(), Purpose::Service), (&seats, &memory), &self.out)?;
+        Ok(self.described(&genesis))
+    }
+
     fn found_chop(&self) -> Result<Report, SynError> {
         self.kind.fits(usize::MAX)?;
         let brokers = self.kind.brokers();
@@ -274,12 +346,7 @@ impl Arguments {
                 let seats = seats.collect::<Result<Vec<_>, _>>()?;
                 // Brokers stand beside the first members, in the next block of ports.
                 let beside = |(index, (_, peer)): (u16, &(String, Address))| {
-                    let host = peer.to_string();
-                    let host = host.rsplit_once(':').map_or("", |(host, _)| host);
-                    let first = peer.port().checked_add(synod_config::PORTS_PER_NODE);
-                    let first = first.and_then(|port| Address::parse(&format!("{host}:{port}")));
-                    let first = first.ok_or_else(|| usage("a broker's ports would end above 65535"))?;
-                    Seat::broker_at(&format!("b{index}"), &first)
+                    Seat::broker_at(&format!("b{index}"), &next_block(peer)?)
                 };
                 let brokers = (0_u16..).zip(&self.member).take(brokers.into()).map(beside);
                 (seats, brokers.collect::<Result<Vec<_>, _>>()?)
@@ -299,6 +366,10 @@ impl Arguments {
             )));
         }
         self.kind.fits(self.cards.len())?;
+        if self.kind.is_ubft() {
+            let why = "no card speaks for a memory node yet; make the files with --member or --nodes";
+            return Err(usage("--cards makes no cluster of ubft").because(why));
+        }
         let (mut members, mut brokers) = (Vec::new(), Vec::new());
         for file in &self.cards {
             match Card::read(file)?.subject().clone() {
@@ -370,6 +441,22 @@ impl Arguments {
             .field("f", genesis.f())
             .field("genesis", self.out.join(GENESIS_FILE).display().to_string())
             .list("nodes", &["name", "peer", "key", "directory"], rows.collect());
+        let memory: Vec<Vec<Value>> = genesis
+            .ubft()
+            .into_iter()
+            .flat_map(|ubft| &ubft.memory)
+            .map(|node| {
+                vec![
+                    Value::from(node.name.clone()),
+                    Value::from(node.memory.to_string()),
+                    Value::from(hex(&node.ed25519.0)),
+                    Value::from(self.out.join(&node.name).display().to_string()),
+                ]
+            })
+            .collect();
+        if !memory.is_empty() {
+            return report.list("memory_nodes", &["name", "memory", "key", "directory"], memory);
+        }
         if brokers.is_empty() {
             return report;
         }

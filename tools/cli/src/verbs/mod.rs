@@ -22,6 +22,7 @@ mod lab;
 mod logs;
 mod man;
 mod member;
+mod memnode;
 mod node;
 mod operation;
 mod pay;
@@ -83,6 +84,7 @@ verbs! {
     Init init;
     Node node;
     Broker broker;
+    Memnode memnode;
     Keys keys;
     Ctx ctx;
     Status status;

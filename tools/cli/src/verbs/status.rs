@@ -41,6 +41,9 @@ fn report(context: &str, survey: &Survey) -> Report {
     if survey.genesis.pay().is_some() {
         return of_payments(context, survey);
     }
+    if survey.genesis.ubft().is_some() {
+        return of_ubft(context, survey);
+    }
     let cluster = survey.genesis.cluster();
     let height = survey.highest(|vitals| vitals.height);
     let rows = survey.nodes.iter().map(|node| row(node, height, survey.genesis.chop().is_some()));
@@ -100,6 +103,56 @@ fn of_payments(context: &str, survey: &Survey) -> Report {
             &["node", "state", "settled", "conflicted", "version", "fsync_p99_s", "alarms"],
             rows.collect(),
         )
+}
+
+/// The replicas of uBFT, each with the digest of its application's state, and the memory nodes.
+fn of_ubft(context: &str, survey: &Survey) -> Report {
+    let cluster = survey.genesis.cluster();
+    let rows = survey.nodes.iter().map(|node| {
+        let name = Value::from(node.name.clone());
+        match &node.vitals {
+            Ok(vitals) => {
+                let state = if vitals.ready { "ready" } else { "not ready" };
+                let alarms = vitals
+                    .alarms
+                    .iter()
+                    .map(|alarm| Value::from(format!("{} {}", alarm.check, alarm.reason)));
+                vec![
+                    name,
+                    Value::from(state),
+                    Value::from(vitals.view),
+                    Value::from(vitals.executed),
+                    Value::from(vitals.digest.map(|digest| format!("{digest:016x}"))),
+                    Value::from(vitals.memory_nodes),
+                    Value::from(vitals.version.clone()),
+                    alarms.collect(),
+                ]
+            }
+            Err(error) => {
+                let blank = std::iter::repeat_n(Value::Null, 5);
+                let last = std::iter::once(Value::from(error.to_string()));
+                [name, Value::from("unreachable")].into_iter().chain(blank).chain(last).collect()
+            }
+        }
+    });
+    let memory = survey.memory.iter().map(|asked| super::memnode::row(&asked.name, &asked.told)).collect();
+    Report::new("synod-status/1")
+        .field("context", context)
+        .field("cluster", cluster.name.clone())
+        .field("kind", cluster.protocol.as_str())
+        .field("epoch", survey.genesis.roster().epoch().0)
+        .field("view", survey.highest(|vitals| vitals.view))
+        .field("leader", survey.leader())
+        .field("executed", survey.highest(|vitals| vitals.executed))
+        .field("f", survey.genesis.f())
+        .field("quorum_have", survey.have())
+        .field("quorum_need", survey.need())
+        .list(
+            "nodes",
+            &["node", "state", "view", "executed", "digest", "memory_nodes", "version", "alarms"],
+            rows.collect(),
+        )
+        .list("memory_nodes", &super::memnode::COLUMNS, memory)
 }
 
 fn row(node: &Node, highest: Option<u64>, is_chop: bool) -> Vec<Value> {

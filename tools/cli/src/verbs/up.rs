@@ -1,6 +1,6 @@
 //! `synod up`: a cluster of separate processes on this machine.
 
-use crate::cluster::{self, ChopPlan, Purpose};
+use crate::cluster::{self, ChopPlan, Purpose, ubft_seats};
 use crate::context::Gone;
 use crate::deployment::{
     Claim, Ended, GRACE, READY, Record, Running, await_ready_until, describe_ports, log_file, node_names,
@@ -12,7 +12,7 @@ use crate::output::{Report, progress};
 use crate::session::{Session, absolute, home, usage};
 use crate::signals::Signals;
 use crate::verbs::init::{KindOptions, chop_seats, local_blocks, local_seats};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -33,11 +33,14 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod up --ephemeral --base-port 0 --detach")]
 pub(crate) struct Arguments {
-    /// Number of nodes; 4 if the directory is new. 3f + 1 of them tolerate f faulty ones.
+    /// Number of nodes; 4 if the directory is new, with ubft 3. 3f + 1 of them tolerate f faulty ones, with ubft 2f + 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128))]
     nodes: Option<u16>,
     #[command(flatten)]
     kind: KindOptions,
+    /// How the replicas of a cluster of ubft reach one another and the registers; network if nothing is said.
+    #[arg(long, value_enum, value_name = "PLACEMENT")]
+    placement: Option<Placement>,
     /// Name of the cluster and of its context.
     #[arg(long, default_value = "main")]
     name: String,
@@ -56,6 +59,19 @@ pub(crate) struct Arguments {
     /// Returns once the cluster is ready, which then outlives this process; `synod down` ends it.
     #[arg(long)]
     detach: bool,
+}
+
+/// Where the processes of a cluster of uBFT stand to one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Placement {
+    /// Processes that are linked by TLS.
+    Network,
+    /// Processes of one host that share memory: refused, not built yet.
+    Isolated,
+    /// The same with a core each: refused, not built yet.
+    Dedicated,
+    /// One process: refused, `synod bench ubft` alone has it.
+    Cooperative,
 }
 
 /// What the thread that starts a deployment and the one that hears signals tell each other.
@@ -161,14 +177,18 @@ impl Arguments {
     /// The genesis of the deployment: of the one that is there, else of a new one. Ports that were drawn are claimed
     /// until the nodes listen.
     fn prepare(&self, directory: &Path) -> Result<(Genesis, Option<Claim>), SynError> {
+        self.check_placement()?;
         let is_chop = self.kind.is_chop()?;
         let protocol = self.kind.protocol();
         if !directory.join(GENESIS_FILE).exists() {
-            let count = self.nodes.unwrap_or(4);
+            let count = self.nodes.unwrap_or_else(|| self.kind.members());
             self.kind.fits(usize::from(count))?;
             let base = self.base_port.unwrap_or(BASE_PORT);
             if is_chop {
                 return self.prepare_chop(directory, count, base);
+            }
+            if self.kind.is_ubft() {
+                return self.prepare_ubft(directory, count, base);
             }
             let claim = (base == 0).then(|| Claim::free(count)).transpose()?;
             let seats = claim.as_ref().map_or_else(|| local_seats(count, base), |c| Ok(c.seats.clone()))?;
@@ -186,6 +206,7 @@ impl Arguments {
         if self.kind.kind.is_some_and(|_| protocol != genesis.cluster().protocol)
             || self.kind.app.is_some()
             || self.kind.brokers.is_some()
+            || self.kind.memory_nodes.is_some()
             || self.kind.reserve.is_some()
             || self.kind.cut_every.is_some()
             || !self.kind.operator.is_empty()
@@ -193,7 +214,7 @@ impl Arguments {
             let problem =
                 format!("{} holds a cluster of kind {}", directory.display(), genesis.cluster().protocol);
             return Err(usage(&problem).because(
-                "leave --kind, --app, --brokers, --reserve, --cut-every and --operator out, or give another --dir",
+                "leave --kind, --app, --brokers, --memory-nodes, --reserve, --cut-every and --operator out, or give another --dir",
             ));
         }
         if self.nodes.is_some_and(|wanted| usize::from(wanted) != there) {
@@ -209,7 +230,23 @@ impl Arguments {
                 [("directory", &*directory.display().to_string()), ("pid", &*running.pid.to_string())];
             return Err(SynError::of(code::DATA_DIR_LOCKED, &values).because("the deployment is up"));
         }
+        if genesis.ubft().is_some() {
+            never_ran(directory)?;
+        }
         Ok((genesis, None))
+    }
+
+    /// Refuses a placement that is not built, and one of a cluster that has none.
+    fn check_placement(&self) -> Result<(), SynError> {
+        match self.placement {
+            None => Ok(()),
+            Some(_) if !self.kind.is_ubft() => Err(usage("--placement needs --kind ubft")),
+            Some(Placement::Network) => Ok(()),
+            Some(Placement::Isolated | Placement::Dedicated | Placement::Cooperative) => {
+                let error = SynError::of(code::UNSUPPORTED, &[("verb", "a cluster that shares memory")]);
+                Err(error.because("replicas of a cluster are linked by TLS so far: --placement network"))
+            }
+        }
     }
 
     fn prepare_chop(
@@ -218,17 +255,22 @@ impl Arguments {
         count: u16,
         base: u16,
     ) -> Result<(Genesis, Option<Claim>), SynError> {
-        let all = count.saturating_add(self.kind.brokers());
-        let claim = (base == 0).then(|| Claim::free(all)).transpose()?;
-        let blocks = match &claim {
-            Some(claim) => {
-                claim.seats.iter().filter_map(|seat| seat.address(Service::Peer).cloned()).collect()
-            }
-            None => local_blocks(all, base)?,
-        };
+        let (claim, blocks) = blocks(count.saturating_add(self.kind.brokers()), base)?;
         let (seats, brokers) = chop_seats(&blocks, count)?;
         let plan = ChopPlan { app: self.kind.app(), brokers: &brokers, ..ChopPlan::default() };
         let genesis = cluster::found_chop((&self.name, Purpose::Drill), &seats, &plan, directory, &|_| {})?;
+        Ok((genesis, claim))
+    }
+
+    fn prepare_ubft(
+        &self,
+        directory: &Path,
+        count: u16,
+        base: u16,
+    ) -> Result<(Genesis, Option<Claim>), SynError> {
+        let (claim, blocks) = blocks(count.saturating_add(self.kind.memory_nodes()), base)?;
+        let (seats, memory) = ubft_seats(&blocks, count)?;
+        let genesis = cluster::found_ubft((&self.name, Purpose::Drill), (&seats, &memory), directory)?;
         Ok((genesis, claim))
     }
 
@@ -260,6 +302,27 @@ impl Arguments {
         }
         Ok((children, record))
     }
+}
+
+/// The first ports of `count` blocks: from `base` on, or with 0 free ones, which are claimed.
+fn blocks(count: u16, base: u16) -> Result<(Option<Claim>, Vec<Address>), SynError> {
+    let claim = (base == 0).then(|| Claim::free(count)).transpose()?;
+    let blocks = match &claim {
+        Some(claim) => claim.seats.iter().filter_map(|seat| seat.address(Service::Peer).cloned()).collect(),
+        None => local_blocks(count, base)?,
+    };
+    Ok((claim, blocks))
+}
+
+/// Refuses a cluster of uBFT that ran before: its replicas keep what they decided in memory alone, and all of them are gone.
+fn never_ran(directory: &Path) -> Result<(), SynError> {
+    let ran = node_names(directory)?.iter().any(|name| log_file(directory, name).exists());
+    if !ran {
+        return Ok(());
+    }
+    let verb = "up of a cluster of ubft that was stopped as a whole";
+    let why = "its replicas hold what they decided in memory, and no more than f of them may be gone at once";
+    Err(SynError::of(code::UNSUPPORTED, &[("verb", verb)]).because(why).because("give another --dir"))
 }
 
 /// A process of the deployment that runs.
@@ -349,6 +412,7 @@ fn described(up: &Up, genesis: &Genesis, ports: &Ports, ready_ms: u64) -> Report
             port(Service::Resp),
             port(Service::Metrics),
             port(Service::Datagram),
+            port(Service::Memory),
             Value::from(log_file(&up.directory, &node.name).display().to_string()),
         ]
     });
@@ -361,7 +425,7 @@ fn described(up: &Up, genesis: &Genesis, ports: &Ports, ready_ms: u64) -> Report
         .field("next", crate::tree::next_steps(true))
         .list(
             "nodes",
-            &["node", "pid", "client", "http", "resp", "metrics", "datagram", "log"],
+            &["node", "pid", "client", "http", "resp", "metrics", "datagram", "memory", "log"],
             rows.collect(),
         )
 }

@@ -133,7 +133,7 @@ mod tests {
             Member::new(&node.name, peer, NodeKey::generate().expect("the system draws").public())
         });
         let genesis = cluster::genesis("shop", Purpose::Drill, members.collect()).expect("the members fit");
-        Survey { genesis, nodes, brokers: Vec::new() }
+        Survey { genesis, nodes, brokers: Vec::new(), memory: Vec::new() }
     }
 
     #[test]

@@ -23,5 +23,6 @@ mod rig;
 mod score;
 mod scrape;
 mod surface;
+mod ubft;
 mod wallet;
 mod webhooks;

@@ -11,9 +11,16 @@ const REFERENCE: &str = include_str!("../../../../docs/reference/metrics.md");
 /// Series that a healthy cluster may lack at a moment: blames begin with the first, and the leader of a view that a member
 /// entered by a certificate is unknown until the certified block is there.
 const SELDOM: &[&str] = &["synod_blames_total", "synod_consensus_leader"];
-/// Series of servers and brokers of Chop Chop, and of payments, begin with these words.
-const OTHERS: [&str; 5] =
-    ["synod_broker_", "synod_server_", "synod_store_", "synod_directory_", "synod_pay_"];
+/// Series of servers and brokers of Chop Chop, of payments, and of uBFT begin with these words.
+const OTHERS: [&str; 7] = [
+    "synod_broker_",
+    "synod_server_",
+    "synod_store_",
+    "synod_directory_",
+    "synod_pay_",
+    "synod_ubft_",
+    "synod_memory_node_",
+];
 /// Commands of the load.
 const COMMANDS: usize = 400;
 

@@ -6,6 +6,7 @@ use crate::live::{ATTACKED, ON_A_CLUSTER, RUNS};
 use crate::members::OF_MEMBERS;
 use crate::pay::OF_PAY;
 use crate::rig::{Rig, verbs};
+use crate::ubft::OF_UBFT;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -27,7 +28,7 @@ fn outcome(verb: &str) -> i32 {
 
 /// Whether the example of a verb needs a cluster, with which another test runs it.
 fn is_live(verb: &str) -> bool {
-    [ON_A_CLUSTER, RUNS, ATTACKED, OF_CHOP, OF_AUCTION, OF_PIXELS, OF_BOOK, OF_PAY, OF_MEMBERS]
+    [ON_A_CLUSTER, RUNS, ATTACKED, OF_CHOP, OF_AUCTION, OF_PIXELS, OF_BOOK, OF_PAY, OF_MEMBERS, OF_UBFT]
         .iter()
         .any(|verbs| verbs.contains(&verb))
 }

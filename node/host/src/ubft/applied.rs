@@ -1,0 +1,141 @@
+//! An application behind a replica of uBFT: a slot is executed where it is told of, at once.
+//!
+//! *Why here.* A replica tells one slot at a time and goes on when it has the results, so a machine between the two would only add a hop.
+//! *Bounds.* One application, and the results of one slot.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use synod_crypto::Hash;
+use synod_machine::broadcast::Position;
+use synod_service::{App, At, Replies, Request};
+use synod_ubft::replica::{Input, Output};
+use synod_wire::Bytes;
+
+use super::settings::RESULT_MAX;
+
+struct State<P> {
+    app: P,
+    /// Slots below were executed.
+    executed: u64,
+    replies: Replies,
+}
+
+/// See the module.
+pub struct Applied<P> {
+    state: Mutex<State<P>>,
+    /// What a request is answered with whose result is too long to be kept.
+    too_long: Bytes,
+}
+
+/// How far an application is, whatever it is.
+pub(crate) trait Standing: Send + Sync {
+    /// The first slot that was not executed, and the digest of the state before it.
+    fn standing(&self) -> (u64, Hash);
+}
+
+impl<P: App> Applied<P> {
+    /// An application before the first slot. `too_long` stands for results above 16 KiB.
+    #[must_use]
+    pub fn new(app: P, too_long: Bytes) -> Self {
+        Self { state: Mutex::new(State { app, executed: 0, replies: Replies::default() }), too_long }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<P>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a replica is to hear of what it told, if anything.
+    pub fn answer(&self, output: Output) -> Option<Input> {
+        match output {
+            Output::Execute { slot, time, draw, requests } => {
+                let at = At { position: Position(slot.0), time, draw };
+                let mut state = self.state();
+                let State { app, executed, replies } = &mut *state;
+                let mut asked = requests.iter().map(|requested| Request {
+                    session: requested.session,
+                    sequence: requested.id,
+                    body: &requested.op,
+                });
+                app.execute(&at, &mut asked, replies);
+                *executed = slot.0.saturating_add(1);
+                let replies = replies.drain().map(|reply| self.bounded(reply)).collect();
+                Some(Input::Executed { slot, replies })
+            }
+            Output::Query { guest, id, question } => {
+                let value = self.state().app.query(&question).map(|value| self.bounded(value));
+                Some(Input::Answered { guest, id, value })
+            }
+            Output::Diverged { .. } | Output::Ready(_) | Output::Stranded { .. } | Output::Broken(_) => None,
+        }
+    }
+
+    fn bounded(&self, reply: Bytes) -> Bytes {
+        if reply.len() > RESULT_MAX { self.too_long.clone() } else { reply }
+    }
+}
+
+impl<P: App> Standing for Applied<P> {
+    fn standing(&self) -> (u64, Hash) {
+        let mut state = self.state();
+        (state.executed, state.app.root())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use synod_kv::{Kv, Verb, operation};
+    use synod_machine::Wall;
+    use synod_quorum::NodeId;
+    use synod_ubft::batch::Slot;
+    use synod_ubft::replica::Requested;
+
+    use super::*;
+
+    fn words(words: &[&[u8]]) -> Bytes {
+        let mut body = Vec::new();
+        let verb = Verb::find(words[0]).expect("a verb of the store");
+        operation::write_command(verb, words[1..].iter().copied(), &mut body);
+        body.into()
+    }
+
+    fn slot(number: u64, ops: &[Bytes]) -> Output {
+        let request = |(id, op): (u64, &Bytes)| Requested { session: 200, id, op: op.clone() };
+        let requests = (1..).zip(ops).map(request).collect();
+        Output::Execute { slot: Slot(number), time: Wall(1), draw: Hash::ZERO, requests }
+    }
+
+    fn replies(applied: &Applied<Kv>, output: Output) -> Vec<Bytes> {
+        match applied.answer(output) {
+            Some(Input::Executed { replies, .. }) => replies,
+            other => unreachable!("a slot is executed: {other:?}"),
+        }
+    }
+
+    fn kv() -> Applied<Kv> {
+        Applied::new(Kv::new(synod_kv::Config::default()), Bytes::from_static(b"-too long\r\n"))
+    }
+
+    #[test]
+    fn equal_slots_give_equal_results_and_states_and_others_do_not() {
+        let (one, two, three) = (kv(), kv(), kv());
+        let ops = [words(&[b"SET", b"a", b"1"]), words(&[b"APPEND", b"a", b"2"])];
+        assert_eq!(one.standing().0, 0);
+        assert_eq!(replies(&one, slot(4, &ops)), replies(&two, slot(4, &ops)));
+        replies(&three, slot(4, &ops[..1]));
+        assert_eq!(one.standing(), two.standing());
+        assert_eq!((one.standing().0, three.standing().0), (5, 5));
+        assert_ne!(one.standing().1, three.standing().1);
+    }
+
+    #[test]
+    fn a_result_that_no_session_keeps_is_an_error_of_the_application() {
+        let applied = kv();
+        let long = vec![b'x'; RESULT_MAX];
+        let told = replies(&applied, slot(0, &[words(&[b"SET", b"a", &long]), words(&[b"GET", b"a"])]));
+        assert_eq!(told, [Bytes::from_static(b"+OK\r\n"), Bytes::from_static(b"-too long\r\n")]);
+        let query = Output::Query { guest: NodeId::GUESTS, id: 3, question: words(&[b"GET", b"a"]) };
+        let value = Some(Bytes::from_static(b"-too long\r\n"));
+        assert_eq!(applied.answer(query), Some(Input::Answered { guest: NodeId::GUESTS, id: 3, value }));
+        assert_eq!(applied.answer(Output::Ready(true)), None);
+    }
+}

@@ -1,0 +1,20 @@
+//! uBFT as processes: replicas, the memory nodes that hold their registers, and clients.
+//!
+//! *Who speaks with whom.* Replicas are members of the genesis. Memory nodes are linked with them behind the members, under keys that the
+//! genesis states, and host one machine, [`MEMORY`]; a region of registers belongs to the replica whose link's key is its owner's.
+//! Guests speak with the machine of every replica.
+//!
+//! *Application.* The connector of a replica executes a slot at once and gives the results back: [`Applied`].
+
+mod applied;
+mod front;
+mod memory;
+mod replica;
+mod settings;
+
+pub use applied::Applied;
+pub(crate) use front::Front;
+pub use memory::{MemoryServer, MemorySetup};
+pub(crate) use replica::{LANES, Standing, recover};
+pub(crate) use settings::limits;
+pub use settings::{FIRST_BOOT, MEMORY};

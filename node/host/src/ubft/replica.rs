@@ -1,0 +1,93 @@
+//! The plan of a replica: one machine, its registers at the memory nodes, the application behind its connector.
+
+use std::sync::Arc;
+
+use synod_config::SynError;
+use synod_kv::{Kv, Reply};
+use synod_machine::host::{Host, LaneLog};
+use synod_service::App;
+use synod_service::memory::MemoryNode;
+use synod_ubft::Replica;
+use synod_ubft::replica::{Output, ReplicaConfig};
+use synod_wire::Bytes;
+
+use super::applied::Applied;
+pub(crate) use super::applied::Standing;
+use super::settings::{ARCHIVE_BYTES_MAX, MEMORY, PLAN, REPLICA, config, memory_config, sessions};
+use crate::error::invalid;
+use crate::plan::{Connect, Linked, Part, Plan, damaged, host};
+use crate::server::Setup;
+use crate::watch::Watch;
+use synod_machine::Recover as _;
+
+/// Lanes of the journal: the incarnation's, or at a memory node the boot number's.
+pub(crate) const LANES: u8 = 1;
+
+/// Recovers a replica of the genesis' application.
+pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) -> Result<Plan, SynError> {
+    match setup.genesis.cluster().app.as_str() {
+        "kv" => {
+            let mut too_long = Vec::new();
+            Reply::Error(Bytes::from_static(b"ERR the result is longer than 16 KiB")).write(&mut too_long);
+            with(setup, lanes, watch, Applied::new(Kv::new(synod_kv::Config::default()), too_long.into()))
+        }
+        _ => Err(invalid("cluster.app names no application of this build")),
+    }
+}
+
+fn with<P: App + 'static>(
+    setup: &Setup,
+    lanes: Vec<LaneLog>,
+    watch: &Arc<Watch>,
+    applied: Applied<P>,
+) -> Result<Plan, SynError> {
+    let Ok::<[LaneLog; 1], _>([log]) = lanes.try_into() else {
+        return Err(invalid("the journal has another number of lanes than the plan"));
+    };
+    let settings = ReplicaConfig {
+        config: config(&setup.genesis, setup.own)?,
+        sessions: sessions(),
+        archive_bytes_max: ARCHIVE_BYTES_MAX,
+        fast_path: true,
+    };
+    let replica = Host::<Replica>::open(host(setup, REPLICA), settings, log).map_err(damaged)?;
+    let applied = Arc::new(applied);
+    let queues = MemoryNode::queues(&memory_config(&setup.genesis)?);
+    let memory = setup.genesis.ubft().into_iter().flat_map(|ubft| &ubft.memory);
+    let first = setup.genesis.roster().size();
+    Ok(Plan {
+        parts: vec![Part { number: REPLICA, hosted: Box::new(replica), reactor: 0, routes: Vec::new() }],
+        connector: connect(watch, &applied),
+        guests: vec![REPLICA],
+        named: Vec::new(),
+        keys: None,
+        readmitted: Vec::new(),
+        signer: None,
+        teller: None,
+        linked: Some(Linked {
+            plan: PLAN.to_vec(),
+            memory: (MEMORY, queues),
+            addresses: (first..).zip(memory.map(|node| node.memory.to_string())).collect(),
+        }),
+        standing: Some(applied),
+    })
+}
+
+/// What the replica tells is executed, answered, or shown to whoever watches.
+fn connect<P: App + 'static>(watch: &Arc<Watch>, applied: &Arc<Applied<P>>) -> Connect {
+    let (watch, applied) = (watch.clone(), applied.clone());
+    Box::new(move |_, output, deliveries| {
+        let Ok(output) = output.downcast::<Output>() else { return };
+        match &*output {
+            Output::Execute { slot, .. } => watch.executed(slot.0.saturating_add(1)),
+            Output::Ready(takes_part) => watch.takes_part(*takes_part),
+            Output::Diverged { low } => watch.alarm("state_divergence", low.0),
+            Output::Broken(slot) => watch.alarm("conflicting_commit", slot.0),
+            Output::Stranded { from } => watch.alarm("stranded", from.0),
+            Output::Query { .. } => {}
+        }
+        if let Some(input) = applied.answer(*output) {
+            deliveries.input(REPLICA, input);
+        }
+    })
+}

@@ -1,0 +1,73 @@
+//! The files of a new cluster of uBFT: replicas, and memory nodes behind them.
+
+use super::{Purpose, Seat, Staged, fill, fill_with, make_directory};
+use crate::layout::GENESIS_FILE;
+use std::path::Path;
+use synod_config::{Address, Cluster, Genesis, MemoryMember, NodeKey, Protocol, Service, SynError, Ubft};
+
+impl Seat {
+    /// A memory node whose block of ports begins at `first`.
+    ///
+    /// # Errors
+    /// SYN-1103 if a port would end above 65535.
+    pub(crate) fn memory_at(name: &str, first: &Address) -> Result<Self, SynError> {
+        let listen = [Service::Memory, Service::Metrics].map(|service| {
+            let port = super::port_of(name, first, service)?;
+            let is_reached = service == Service::Memory;
+            let address = if is_reached { super::beside(first, port) } else { Address::loopback(port) };
+            Ok((service, address))
+        });
+        Ok(Self { name: name.to_owned(), listen: listen.into_iter().collect::<Result<_, SynError>>()? })
+    }
+}
+
+/// The seats of replicas and of the memory nodes behind them, of as many blocks of ports.
+///
+/// # Errors
+/// SYN-1103 if a port would end above 65535.
+pub(crate) fn ubft_seats(blocks: &[Address], replicas: u16) -> Result<(Vec<Seat>, Vec<Seat>), SynError> {
+    let (replicas, memory) = blocks.split_at(usize::from(replicas).min(blocks.len()));
+    let seat = |(index, first): (usize, &Address)| Seat::at(&format!("n{index}"), first);
+    let node = |(index, first): (usize, &Address)| Seat::memory_at(&format!("m{index}"), first);
+    let replicas = replicas.iter().enumerate().map(seat).collect::<Result<_, _>>()?;
+    Ok((replicas, memory.iter().enumerate().map(node).collect::<Result<_, _>>()?))
+}
+
+/// Builds a whole cluster at `out`: `genesis.toml`, a directory per replica and one per memory node.
+///
+/// # Errors
+/// SYN-1109 if something stands at `out`; SYN-1105 and SYN-1106 for what makes no cluster.
+pub(crate) fn found_ubft(
+    (name, purpose): (&str, Purpose),
+    (seats, memory): (&[Seat], &[Seat]),
+    out: &Path,
+) -> Result<Genesis, SynError> {
+    let staged = Staged::new(out)?;
+    let generate = |seats: &[Seat]| seats.iter().map(|_| NodeKey::generate()).collect::<Result<Vec<_>, _>>();
+    let (keys, memory_keys) = (generate(seats)?, generate(memory)?);
+    let members = seats.iter().zip(&keys).map(|(seat, key)| seat.member(key)).collect();
+    let node = |(seat, key): (&Seat, &NodeKey)| MemoryMember {
+        name: seat.name.clone(),
+        memory: seat.address(Service::Memory).expect("a memory node's seat has one").clone(),
+        ed25519: key.public(),
+    };
+    let ubft = Ubft { memory: memory.iter().zip(&memory_keys).map(node).collect(), ..Ubft::default() };
+    let drill = purpose == Purpose::Drill;
+    let cluster = Cluster { name: name.to_owned(), protocol: Protocol::Ubft, app: "kv".to_owned(), drill };
+    let genesis = Genesis::build_ubft(cluster, ubft, members, Vec::new())?;
+    // What is written must be readable: names come from the command line, and only the reader checks their form.
+    let genesis = Genesis::parse(GENESIS_FILE, &genesis.to_toml())?;
+    genesis.write_new(&staged.path.join(GENESIS_FILE))?;
+    for (seat, key) in seats.iter().zip(&keys) {
+        let folder = staged.path.join(&seat.name);
+        make_directory(&folder)?;
+        fill(&folder, seat, &genesis, key)?;
+    }
+    for (seat, key) in memory.iter().zip(&memory_keys) {
+        let folder = staged.path.join(&seat.name);
+        make_directory(&folder)?;
+        fill_with(&folder, seat, &genesis, key, |config| config.check_memory(&genesis, &key.public()))?;
+    }
+    staged.publish()?;
+    Ok(genesis)
+}
