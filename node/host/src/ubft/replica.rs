@@ -81,13 +81,28 @@ fn connect<P: App + 'static>(watch: &Arc<Watch>, applied: &Arc<Applied<P>>) -> C
         match &*output {
             Output::Execute { slot, .. } => watch.executed(slot.0.saturating_add(1)),
             Output::Ready(takes_part) => watch.takes_part(*takes_part),
-            Output::Diverged { low } => watch.alarm("state_divergence", low.0),
+            Output::Diverged { low } => {
+                tracing::warn!(slot = low.0, "the state differs from the certified one: it is discarded and fetched");
+            }
+            Output::Irreparable { low } => watch.alarm("state_divergence", low.0),
             Output::Broken(slot) => watch.alarm("conflicting_commit", slot.0),
             Output::Stranded { from } => watch.alarm("stranded", from.0),
-            Output::Query { .. } => {}
+            Output::Install { low, index, count, .. } if index.saturating_add(1) >= *count => {
+                watch.executed(low.0);
+            }
+            Output::Query { .. }
+            | Output::TakeSnapshot { .. }
+            | Output::DropSnapshot { .. }
+            | Output::NeedChunk { .. }
+            | Output::Install { .. } => {}
         }
-        if let Some(input) = applied.answer(*output) {
-            deliveries.input(REPLICA, input);
+        match applied.answer(*output) {
+            Ok(Some(input)) => deliveries.input(REPLICA, input),
+            Ok(None) => {}
+            Err(why) => {
+                tracing::error!(%why, "a certified snapshot is none of this application");
+                watch.alarm("unrecoverable_state", 0);
+            }
         }
     })
 }

@@ -190,7 +190,7 @@ fn replica<P: Application + 'static>(
     let applied = Applied::new(app, Bytes::new());
     let connector = move |_: u8, output: Box<dyn core::any::Any + Send>, deliveries: &mut Deliveries<'_>| {
         if let Ok(output) = output.downcast::<Told>()
-            && let Some(input) = applied.answer(*output)
+            && let Ok(Some(input)) = applied.answer(*output)
         {
             deliveries.input(0, input);
         }
