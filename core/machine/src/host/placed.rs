@@ -236,7 +236,7 @@ mod tests {
             assert_eq!(place.local(node).is_member(), (4..8).contains(&node.0));
         }
         let all = To::Set(NodeSet::first(4).without(NodeId(1)));
-        let To::Set(outside) = place.globally(all) else { panic!("a set stays one") };
+        let To::Set(outside) = place.globally(all) else { unreachable!("a set stays one") };
         assert_eq!(outside.iter().map(|node| node.0).collect::<Vec<_>>(), [4, 6, 7]);
         assert_eq!(place.globally(To::Node(Place::abroad(NodeId(2)))), To::Node(NodeId(2)));
     }
