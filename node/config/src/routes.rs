@@ -111,7 +111,7 @@ pub const ROUTES: &[Route] = &[
         does: "Lists accounts behind one, as they stand at this node.",
         query: &["after", "limit"],
         headers: &[DEADLINE],
-        codes: &[3001, 3002, 3402],
+        codes: &[3001, 3002, 3102, 3402],
     },
     Route {
         method: Method::Post,
@@ -129,7 +129,7 @@ pub const ROUTES: &[Route] = &[
         does: "Tells how an account stands at this node: available, pending, credits, debits; `state` is open, closed, frozen or conflicted, which `conflict` explains.",
         query: &[],
         headers: &[DEADLINE],
-        codes: &[3001, 3132],
+        codes: &[3001, 3102, 3132],
     },
     Route {
         method: Method::Post,
@@ -185,7 +185,7 @@ pub const ROUTES: &[Route] = &[
         does: "Lists what settled of an account behind a position, in the order in which it settled at this node. A page of long entries is shorter than asked for; `more` says whether there is more.",
         query: &["after", "limit"],
         headers: &[DEADLINE],
-        codes: &[3001, 3002, 3501],
+        codes: &[3001, 3002, 3102, 3501],
     },
     Route {
         method: Method::Get,
@@ -231,6 +231,15 @@ pub const ROUTES: &[Route] = &[
         query: &["after", "limit"],
         headers: &[],
         codes: &[3001, 3002, 3003],
+    },
+    Route {
+        method: Method::Get,
+        path: "/v1/pay/bundles",
+        name: "pay_bundles",
+        does: "Tells what left this node's shard for others and is not known to be credited there: a bundle per batch and shard, with the `entries` that are left of it and how often this node `sent` it, 1,024 at most; `entries` is the sum over all, and `coming` counts proven payments of other shards that wait for their credit here.",
+        query: &[],
+        headers: &[DEADLINE],
+        codes: &[3402, 3501],
     },
     Route {
         method: Method::Get,

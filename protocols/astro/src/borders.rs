@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use synod_ledger::{AccountId, Code, Digests, Entry, EntryId, Kind};
 
-use crate::bundle::Place;
 use crate::ledger::{Ledger, Settlement};
 use crate::waits::{Cause, Waiter};
 
@@ -100,7 +99,8 @@ impl Ledger {
     pub(crate) fn import_at_last(&mut self, id: EntryId, out: &mut Settlement) {
         let Some(entry) = self.borders.incoming.remove(&id) else { return };
         if self.import(&entry) {
-            out.imported.push(Place { id, digest: Digests::default().entry(&entry) });
+            let digest = Digests::default().entry(&entry);
+            out.imported.push((entry, digest));
         }
     }
 

@@ -62,6 +62,34 @@ wire! {
     }
 }
 
+/// Most bundles that one question is answered with.
+pub(crate) const SEEN_MAX: usize = 1_024;
+
+/// What is on its way between shards, as one member knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BundlesSeen {
+    /// Bundles of which a quorum of another shard has not said that it credited all, with the shard, oldest batches of each lane first:
+    /// 1,024 at most.
+    pub leaving: Vec<BundleSeen>,
+    /// Entries in all of them, also those that are not shown.
+    pub entries: u64,
+    /// Proven entries of other shards that are not credited here.
+    pub coming: u64,
+}
+
+/// A bundle on its way to another shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BundleSeen {
+    /// To which.
+    pub to: u16,
+    /// The batch that certifies it.
+    pub lot: Lot,
+    /// Entries that are left of it.
+    pub entries: u32,
+    /// How often this member sent it.
+    pub sent: u64,
+}
+
 /// Why a bundle proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unproven {

@@ -17,7 +17,6 @@ use synod_machine::planted;
 
 use crate::batch::{Auth, Line};
 use crate::borders::Borders;
-use crate::bundle::Place;
 use crate::config::Profile;
 use crate::credits::Credits;
 use crate::logs::Logs;
@@ -51,7 +50,7 @@ pub(crate) struct Settlement {
     /// Entries of batches whose exception may be gone.
     pub(crate) again: Vec<Left>,
     /// Entries of other shards that are credited now that their accounts are open.
-    pub(crate) imported: Vec<Place>,
+    pub(crate) imported: Vec<(Arc<Entry>, Hash)>,
 }
 
 /// An entry that was left out of a batch, the first of its log there.

@@ -85,7 +85,7 @@ pub use batch::{
     Auth, BackedBatches, Batch, Batches, Beside, Content, EntryProof, Header, IMPORTS_MAX, Line,
     OPENINGS_MAX, Opened,
 };
-pub use bundle::{Bundle, BundleId, Place, Proven, Unproven};
+pub use bundle::{Bundle, BundleId, BundleSeen, BundlesSeen, Place, Proven, Unproven};
 pub use config::{Channel, Config, LINE_BYTES_MAX, Parameters, Profile, Setup, WINDOW_MAX};
 pub use cut::{
     Accounts, Adjacent, Balance, CertifiedCut, Crossed, Cut, CutCertificate, CutSign, CutSigned, CutSignedBy,

@@ -347,6 +347,7 @@ impl<B: Carrier> Replica<B> {
             Event::Input(Input::Check { ticket, entry, key }) => self.on_check(ticket, &entry, key, turn),
             Event::Input(Input::ReadLog { ticket, account }) => self.on_read_log(ticket, account, turn),
             Event::Input(Input::ReadLanes { ticket }) => self.on_read_lanes(ticket, turn),
+            Event::Input(Input::ReadBundles { ticket }) => self.on_read_bundles(ticket, turn),
             Event::Message { from, message } => self.on_message(from, message, turn),
             Event::Timer(Timer::Broadcast(timer)) => self.tell(Event::Timer(timer), turn),
             Event::Timer(Timer::Flush) => self.on_flush_due(turn),

@@ -9,7 +9,7 @@ use synod_machine::{Message as Spoken, Queue, Record as Kept};
 use synod_wire::{Blob, Bytes, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::batch::{Line, Opened};
-use crate::bundle::{Bundle, BundleId, PLACES_MAX, Place};
+use crate::bundle::{Bundle, BundleId, BundlesSeen, PLACES_MAX, Place};
 use crate::cut::{
     Accounts, CertifiedCut, Cut, CutCertificate, CutSign, LaneEnd, Piece, Proof, RootRecord, Served,
 };
@@ -501,6 +501,11 @@ pub enum Input {
         /// Returned in the answer.
         ticket: u64,
     },
+    /// What is on its way to other shards?
+    ReadBundles {
+        /// Returned in the answer.
+        ticket: u64,
+    },
     /// A proof of how an account stands behind the last certified cut, or that it is not there, please.
     Prove {
         /// Returned in the answer.
@@ -635,10 +640,24 @@ pub enum Output {
         /// Each of the view.
         lanes: Vec<LaneSeen>,
     },
+    /// What is on its way between shards.
+    Bundles {
+        /// Which question.
+        ticket: u64,
+        /// See there.
+        bundles: BundlesSeen,
+    },
     /// Entries have settled here, in the order in which entries settle here. Told again after a restart, in the same order
     /// under the same numbers, unless they were [`Input::Kept`].
     Settled {
         /// How many had settled here with the first of them, since the beginning; each other has the next number.
+        first: u64,
+        /// The entries with their digests.
+        entries: Vec<(Arc<Entry>, Hash)>,
+    },
+    /// Entries of other shards are credited here: told as [`Self::Settled`] is, in one order with those.
+    Imported {
+        /// How many had settled and been credited here with the first of them, since the beginning; each other has the next number.
         first: u64,
         /// The entries with their digests.
         entries: Vec<(Arc<Entry>, Hash)>,

@@ -6,6 +6,7 @@
 use crate::http;
 use crate::layout::PORTS_FILE;
 use crate::session::usage;
+use std::ops::Range;
 use std::time::Duration;
 use synod_config::{Address, Context, Genesis, Ports, Service, SynError, code};
 
@@ -154,15 +155,23 @@ impl Survey {
         self.nodes.iter().filter_map(|node| Some((node.name.as_str(), node.vitals.as_ref().ok()?)))
     }
 
-    /// Members whose votes a decision needs: with equal stake more than two thirds.
+    /// Members whose votes a decision needs, of each shard where there are several: with equal stake more than two thirds.
     pub(crate) fn need(&self) -> u64 {
-        let members = u64::try_from(self.nodes.len()).expect("at most 128 members");
+        let groups = self.genesis.groups();
+        let members = groups.first().map_or(0, ExactSizeIterator::len);
+        let members = u64::try_from(members).expect("at most 128 members");
         members - self.genesis.f()
     }
 
-    /// Members that are ready.
+    /// Members that are ready; where there are several shards, those of the shard that has fewest.
     pub(crate) fn have(&self) -> u64 {
-        u64::try_from(self.answers().filter(|(_, vitals)| vitals.ready).count()).expect("at most 128 members")
+        let is_ready = |member: u32| {
+            let node = usize::try_from(member).ok().and_then(|at| self.nodes.get(at));
+            node.is_some_and(|node| node.vitals.as_ref().is_ok_and(|vitals| vitals.ready))
+        };
+        let ready = |group: Range<u32>| group.filter(|member| is_ready(*member)).count();
+        let least = self.genesis.groups().into_iter().map(ready).min().unwrap_or_default();
+        u64::try_from(least).expect("at most 128 members")
     }
 
     /// The highest value any node states.

@@ -1,6 +1,7 @@
 //! What a running node tells on its metrics port.
 
 use crate::processor::Times;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +34,8 @@ pub(crate) struct NodeSources {
     is_pay: bool,
     is_ubft: bool,
     own: NodeId,
+    /// The members among whom a quorum counts: all, or those of its shard.
+    group: Range<u32>,
     need: u32,
     data: PathBuf,
     reserve: u64,
@@ -56,7 +59,8 @@ struct State {
 impl NodeSources {
     pub(crate) fn new(genesis: &Genesis, node: &NodeConfig, own: NodeId, directory: &Path) -> Arc<Self> {
         let members: Vec<String> = genesis.members().iter().map(|member| member.name.clone()).collect();
-        let count = u32::try_from(members.len()).expect("a genesis holds at most 128 members");
+        let (_, group) = genesis.group(own);
+        let count = u32::try_from(group.len()).expect("a genesis holds at most 128 members");
         let faulty = u32::try_from(genesis.f()).unwrap_or(count);
         let state =
             State { server: None, client: None, webhook: None, turns: (0, Instant::now()), behind: None };
@@ -66,6 +70,7 @@ impl NodeSources {
             is_pay: genesis.pay().is_some(),
             is_ubft: genesis.ubft().is_some(),
             own,
+            group,
             need: count.saturating_sub(faulty),
             data: directory.join(&node.node.data_dir),
             reserve: node.storage.disk_reserve_bytes,
@@ -129,9 +134,9 @@ impl NodeSources {
 
     fn quorum(&self, seen: &Seen) -> Quorum {
         let is_up = |id: &u32| *id == self.own.0 || seen.up.get(id).copied().unwrap_or(false);
-        let ids = (0_u32..).zip(&self.members);
+        let ids = (0_u32..).zip(&self.members).filter(|(id, _)| self.group.contains(id));
         let missing: Vec<String> = ids.filter(|(id, _)| !is_up(id)).map(|(_, name)| name.clone()).collect();
-        let all = self.members.len();
+        let all = self.group.len();
         let have = u32::try_from(all.saturating_sub(missing.len())).unwrap_or(u32::MAX);
         Quorum { have, need: self.need, missing }
     }

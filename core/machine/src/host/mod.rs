@@ -8,6 +8,7 @@
 mod boundary;
 mod gate;
 mod machine;
+mod placed;
 mod sink;
 mod timers;
 
@@ -16,3 +17,4 @@ pub use boundary::{
 };
 pub use gate::{HELD_BYTES_MAX, HELD_MAX};
 pub use machine::{Host, HostConfig, LaneLog};
+pub use placed::{Place, Placed};

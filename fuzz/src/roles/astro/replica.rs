@@ -311,12 +311,14 @@ impl Play for World {
             | Output::Checked { .. }
             | Output::Log { .. }
             | Output::Lanes { .. }
+            | Output::Bundles { .. }
             | Output::Opened(_)
             | Output::Certified { .. }
             | Output::Receipted(_)
             | Output::CutCertified { .. }
             | Output::Proof { .. }
             | Output::Conflict { .. } => {}
+            Output::Imported { .. } => unreachable!("there is one shard"),
             Output::Invited(_) => unreachable!("owners sign alone"),
             Output::CaughtUp { number, .. } => unreachable!("cut {number}, and nobody falls that far behind"),
             Output::FalseWitness { member, .. } => unreachable!("{member} is no witness: everybody checks"),

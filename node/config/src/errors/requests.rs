@@ -51,9 +51,9 @@ super::rows! { REQUESTS;
         "open a new session; what is in flight must be asked for by id";
 
     3102 WRONG_SHARD "wrong_shard" (Rejected, Some(409), Permanent)
-        "{account} is kept by another shard"
-        ["the account, or one that the payment names, is not of this shard"]
-        "use the cluster that keeps the account";
+        "{account} is kept by another shard, or what was ordered of it names an account of one"
+        ["the account is not of this node's shard", "holds, and who decides over them, stay in one shard", "there is no such shard"]
+        "ask a node of the shard that keeps the account, which is the first part of its name";
     3104 UNAUTHORIZED "unauthorized" (Rejected, Some(409), Permanent)
         "{account} was not authorized to pay this way here"
         ["the signature is not that of its owner", "its institution is another member than this one"]

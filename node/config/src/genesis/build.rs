@@ -9,6 +9,7 @@ use crate::choice::choices;
 use crate::errors::SynError;
 use crate::node::broken;
 use crate::table::bad_value;
+use std::ops::Range;
 use synod_crypto::bls::BlsMembers;
 use synod_crypto::{Hash, Scope};
 use synod_quorum::{Epoch, NodeId, Roster};
@@ -269,14 +270,31 @@ impl Genesis {
         &self.roster
     }
 
-    /// Power that may be faulty, (P - 1) / 3 of the total power P; with equal stake 1 the usual f. Of the members of protocol ubft it is
-    /// (n - 1) / 2.
+    /// Power that may be faulty, (P - 1) / 3 of the total power P; with equal stake 1 the usual f. Where there are several shards, that of
+    /// each; of the members of protocol ubft (n - 1) / 2.
     #[must_use]
     pub fn f(&self) -> u64 {
         if self.ubft.is_some() {
             return u64::try_from(self.members.len()).unwrap_or(u64::MAX).saturating_sub(1) / 2;
         }
-        self.roster.weights().faulty()
+        match self.groups().as_slice() {
+            [group, _, ..] => group.len().saturating_sub(1) as u64 / 3,
+            _ => self.roster.weights().faulty(),
+        }
+    }
+
+    /// The numbers of those members among whom a quorum counts: all, or those of each shard, in the order of the shards.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Range<u32>> {
+        let everybody = 0..self.roster.size();
+        self.pay.as_ref().map_or_else(|| vec![everybody], |pay| pay.groups(self.members.len()).collect())
+    }
+
+    /// The number of the shard of a member, and those of its members; 0 and all where there is one.
+    #[must_use]
+    pub fn group(&self, member: NodeId) -> (u16, Range<u32>) {
+        let mut groups = (0_u16..).zip(self.groups());
+        groups.find(|(_, group)| group.contains(&member.0)).unwrap_or((0, 0..self.roster.size()))
     }
 
     /// The cluster id: BLAKE3 of the canonical encoding.

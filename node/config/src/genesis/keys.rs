@@ -249,6 +249,12 @@ pub const GENESIS_KEYS: &[Key] = &[
         "Members, the first ones, that begin, with astro: the others stand in reserve until operators let them join. 0: all, for good.",
     ),
     Key::new(
+        "protocol.shards",
+        Kind::Count(1, 128),
+        "1",
+        "Shards of the payments, with astro: each has as many members as any other, in the order of the members. Above 1 not with protocol.founders and protocol.cut_every.",
+    ),
+    Key::new(
         "protocol.cut_every",
         Kind::Span(0, 86_400 * 1_000_000_000),
         "0, and 30s of clusters that `up` and `init` make",

@@ -5,8 +5,12 @@
 //!
 //! Where a number of founders is said, members come and go: the founders make the first view, and the others stand in reserve with
 //! their keys and addresses until operators let them join.
+//!
+//! Where there are several shards, the members are theirs in equal parts: the first ones make shard 0, and so on. Each keeps accounts of
+//! its own, and a quorum is one of its members.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::build::Cluster;
@@ -55,6 +59,8 @@ pub struct Pay {
     /// How many members, the first ones, make the first view; the others stand in reserve, and operators let them join and let members
     /// leave. 0: all members are there for good.
     pub founders: u32,
+    /// How many shards there are, 1 at least: each has as many members as any other, in the order of the members.
+    pub shards: u32,
     /// How often the members sign the state behind a cut, which proofs and statements are made of; zero: never.
     pub cut_every: Duration,
     /// Who issues money; no member twice.
@@ -64,7 +70,7 @@ pub struct Pay {
 /// Most entries of a batch of payments.
 const BATCH_MAX: u32 = 16_384;
 /// Keys of `[protocol]` that this protocol has.
-const OWN: [&str; 8] = [
+const OWN: [&str; 9] = [
     "profile",
     "batch_max",
     "batch_bytes",
@@ -72,11 +78,12 @@ const OWN: [&str; 8] = [
     "lane_window",
     "retain_batches",
     "founders",
+    "shards",
     "cut_every",
 ];
 /// Those of them that no other protocol has.
-const ONLY: [&str; 7] =
-    ["profile", "batch_bytes", "window", "lane_window", "retain_batches", "founders", "cut_every"];
+const ONLY: [&str; 8] =
+    ["profile", "batch_bytes", "window", "lane_window", "retain_batches", "founders", "shards", "cut_every"];
 /// Most uncommitted batches of a representative where members come and go: what a member tells of a view has place for so many.
 const LANE_WINDOW_MAX: u32 = 64;
 /// Most operators whose quorum endorses a change.
@@ -92,6 +99,7 @@ impl Default for Pay {
             lane_window: 64,
             retain_batches: 1_024,
             founders: 0,
+            shards: 1,
             cut_every: Duration::ZERO,
             registrars: Vec::new(),
         }
@@ -122,6 +130,20 @@ impl Pay {
     #[must_use]
     pub const fn has_views(&self) -> bool {
         self.founders > 0
+    }
+
+    /// Whether there are several shards.
+    #[must_use]
+    pub const fn has_shards(&self) -> bool {
+        self.shards > 1
+    }
+
+    /// The numbers of the members of each shard of so many members, in the order of the shards.
+    pub fn groups(&self, members: usize) -> impl Iterator<Item = Range<u32>> + use<> {
+        let all = u32::try_from(members).unwrap_or(u32::MAX);
+        let each = all.checked_div(self.shards).unwrap_or(all).max(1);
+        let starts = (0..all).step_by(usize::try_from(each).unwrap_or(usize::MAX));
+        starts.map(move |first| first..first.saturating_add(each))
     }
 
     /// Whether the members sign the states behind cuts.
@@ -170,6 +192,7 @@ impl Pay {
             lane_window: number("lane_window", default.lane_window)?,
             retain_batches: number("retain_batches", default.retain_batches)?,
             founders: number("founders", default.founders)?,
+            shards: number("shards", default.shards)?,
             cut_every: protocol.span("cut_every")?.unwrap_or(default.cut_every),
             registrars: registrars.iter().map(registrar).collect::<Result<_, _>>()?,
         })
@@ -184,6 +207,7 @@ impl Pay {
     ) -> Result<(), SynError> {
         let refused = |first: &str, second: &str, found: String| Err(broken(first, second, &found));
         self.check_views(members, operators)?;
+        self.check_shards(members)?;
         if self.batch_max > BATCH_MAX {
             let found = format!("{} entries; batches of astro have {BATCH_MAX} at most", self.batch_max);
             return refused("protocol.batch_max", "cluster.protocol", found);
@@ -243,10 +267,38 @@ impl Pay {
         wrong.map_or(Ok(()), |(_, key, found)| Err(broken("protocol.founders", key, &found)))
     }
 
-    /// Writes every value in the order of the fields; the number of founders, or the time between cuts in nanoseconds, stands behind the
-    /// rest where the first byte says so. No genesis has both.
+    /// Checks what several shards need.
+    fn check_shards(&self, members: &[Member]) -> Result<(), SynError> {
+        if !self.has_shards() {
+            return Ok(());
+        }
+        let (there, shards) = (members.len(), usize::try_from(self.shards).unwrap_or(usize::MAX));
+        let checks = [
+            (
+                there.checked_rem(shards) != Some(0) || there < shards,
+                "member.name",
+                format!("{shards} shards of {there} members; each shard has as many as any other"),
+            ),
+            (
+                self.has_views(),
+                "protocol.founders",
+                "members of several shards are there for good".to_owned(),
+            ),
+            (
+                self.has_cuts(),
+                "protocol.cut_every",
+                format!("a cut every {}; several shards make none", format_duration(self.cut_every)),
+            ),
+        ];
+        let wrong = checks.into_iter().find(|(is_wrong, ..)| *is_wrong);
+        wrong.map_or(Ok(()), |(_, key, found)| Err(broken("protocol.shards", key, &found)))
+    }
+
+    /// Writes every value in the order of the fields; the number of founders, that of shards, or the time between cuts in nanoseconds,
+    /// stands behind the rest where the first byte says so. No genesis has two of them.
     pub(super) fn encode(&self, out: &mut Writer) {
         out.byte(match (self.profile, self.has_views(), self.has_cuts()) {
+            (Profile::Funded, false, false) if self.has_shards() => 4,
             (Profile::Funded, false, false) => 1,
             (Profile::Funded, true, _) => 2,
             (Profile::Funded, false, true) => 3,
@@ -263,6 +315,9 @@ impl Pay {
         }
         if self.has_views() {
             out.varint(u64::from(self.founders));
+        }
+        if self.has_shards() {
+            out.varint(u64::from(self.shards));
         }
         if self.has_cuts() {
             out.varint(u64::try_from(self.cut_every.as_nanos()).expect("a day at most, by the table"));

@@ -6,6 +6,7 @@ use crate::errors::{SynError, code};
 use crate::keys::NodeKey;
 use std::time::Duration;
 use synod_crypto::Seed;
+use synod_quorum::NodeId;
 
 fn members() -> Vec<Member> {
     let member = |at: u8| {
@@ -42,7 +43,8 @@ fn a_pay_genesis_is_read_back_as_written_and_states_nothing_of_an_order() {
     let again = Genesis::parse("genesis.toml", &text).expect("what is written is valid");
     assert_eq!((&again, again.id()), (&genesis, genesis.id()));
     assert_eq!(again.pay(), Some(&Pay::of(&members())));
-    let defaults = ["profile", "batch", "window", "lane", "retain", "founders", "cut", "app", "ledger"];
+    let defaults =
+        ["profile", "batch", "window", "lane", "retain", "founders", "shards", "cut", "app", "ledger"];
     let short: String = text
         .lines()
         .filter(|line| !defaults.iter().any(|key| line.starts_with(key)))
@@ -121,6 +123,37 @@ fn members_come_and_go_where_founders_and_operators_are_said() {
         assert!(error.message().contains(text), "{error}");
     }
     build_with(Pay { lane_window: 65, ..pay(0) }, operators(0)).expect("members that stay need none of it");
+}
+
+#[test]
+fn shards_have_as_many_members_each_and_a_quorum_is_one_of_a_shard() {
+    let pay = |shards| Pay { shards, ..Pay::of(&members()) };
+    let genesis = build(pay(2)).expect("it is valid");
+    let again = Genesis::parse("genesis.toml", &genesis.to_toml()).expect("what is written is valid");
+    assert_eq!((&again, again.id()), (&genesis, genesis.id()));
+    assert_eq!((genesis.groups(), genesis.f()), (vec![0..2, 2..4], 0));
+    assert_eq!([0, 1, 2, 3].map(|member| genesis.group(NodeId(member)).0), [0, 0, 1, 1]);
+    assert_eq!(genesis.group(NodeId(3)).1, 2..4);
+    let one = build(pay(1)).expect("it is valid");
+    assert_eq!((one.groups(), one.f(), one.group(NodeId(3))), (vec![0..4], 1, (0, 0..4)));
+    // What a file states of faults follows from it, and stands first.
+    assert_ne!(one.id(), genesis.id());
+    assert_eq!(one.first_difference(&genesis).as_deref(), Some("cluster.f"));
+    let older = one.to_toml().replacen("shards = 1\n", "", 1);
+    assert_eq!(Genesis::parse("genesis.toml", &older).expect("it is valid").id(), one.id());
+    for (pay, count, text) in [
+        (pay(3), 0, "3 shards of 4 members"),
+        (pay(5), 0, "5 shards of 4 members"),
+        (pay(128), 0, "128 shards of 4 members"),
+        (Pay { founders: 4, ..pay(2) }, 1, "there for good"),
+        (Pay { cut_every: Duration::from_secs(1), ..pay(2) }, 0, "several shards make none"),
+    ] {
+        let error = build_with(pay, operators(count)).expect_err("it is refused");
+        assert_eq!(error.code(), code::RELATION_BROKEN, "{error}");
+        assert!(error.message().contains(text), "{error}");
+    }
+    let none = genesis.to_toml().replacen("shards = 2", "shards = 0", 1);
+    assert_eq!(Genesis::parse("genesis.toml", &none).expect_err("one at least").code(), code::BAD_VALUE);
 }
 
 #[test]

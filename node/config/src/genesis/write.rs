@@ -72,6 +72,7 @@ fn pay_protocol(pay: &Pay) -> Vec<Field> {
         ("lane_window", pay.lane_window.to_string()),
         ("retain_batches", pay.retain_batches.to_string()),
         ("founders", pay.founders.to_string()),
+        ("shards", pay.shards.to_string()),
         ("cut_every", literal(&format_duration(pay.cut_every))),
     ];
     fields.map(|(key, value)| ("protocol".to_owned(), key, value)).into()

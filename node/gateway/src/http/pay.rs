@@ -7,6 +7,7 @@
 //!
 //! The index is read beside the tasks of this runtime, and so are orders taken, which look into it.
 
+mod bundles;
 mod cuts;
 mod evidence;
 mod feed;
@@ -36,6 +37,7 @@ use synod_host::pay::{
 };
 use tokio::time::timeout;
 
+pub(super) use bundles::bundles;
 pub(super) use cuts::{cuts, prove, prove_liabilities, statement};
 pub(super) use evidence::show as evidence;
 pub(super) use feed::{changes, export};
@@ -299,9 +301,10 @@ pub(super) async fn list(
     let teller = teller(&front)?;
     let count = query.limit(LIMIT_USUAL, LOOKED_MAX)?;
     let from = match query.get("after") {
-        None => AccountId { shard: 0, registrar: 0, local: 1 },
+        None => AccountId { shard: teller.seat().shard, registrar: 0, local: 1 },
         Some(text) => {
             let after = account(&String::from_utf8_lossy(text))?;
+            kept_here(teller, after)?;
             AccountId { local: after.local.saturating_add(1), ..after }
         }
     };
@@ -321,8 +324,17 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     Query::read(&uri, &[])?;
     let id = account(between(&uri, "/v1/pay/accounts/", ""))?;
+    kept_here(teller(&front)?, id)?;
     let found = evidence::seen(&front, id, deadline(&headers, front.deadline)?).await?;
     found.map(|seen| reply(&link, &standing(&seen))).ok_or_else(|| missing(&format!("account {id}")))
+}
+
+/// Refuses an account whose log other nodes keep: here stands what crossed alone.
+fn kept_here(teller: &Teller, id: AccountId) -> Result<(), Problem> {
+    if id.shard == teller.seat().shard {
+        return Ok(());
+    }
+    Err(SynError::of(code::WRONG_SHARD, &[("account", &id.to_string())]).into())
 }
 
 /// `GET /v1/pay/accounts/{id}/history`.
@@ -335,6 +347,7 @@ pub(super) async fn history(
     let query = Query::read(&uri, &["after", "limit"])?;
     let teller = Arc::clone(teller(&front)?);
     let id = account(between(&uri, "/v1/pay/accounts/", "/history"))?;
+    kept_here(&teller, id)?;
     let most = u32::try_from(PAGE_MAX).unwrap_or(u32::MAX);
     let count = usize::try_from(query.limit(LIMIT_USUAL, most)?).unwrap_or(usize::MAX);
     let after = match query.get("after") {

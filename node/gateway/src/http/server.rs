@@ -159,6 +159,7 @@ fn routes(front: Arc<Front>) -> Router {
         .route("/v1/pay/ledgers/{ledger}/proof", get(pay::prove_liabilities))
         .route("/v1/pay/cuts", get(pay::cuts))
         .route("/v1/pay/members", get(pay::members).post(pay::change))
+        .route("/v1/pay/bundles", get(pay::bundles))
         .route("/v1/pay/lanes", get(pay::lanes))
         .route("/v1/pay/log", get(pay::export))
         .route("/v1/changes", get(pay::changes))

@@ -29,16 +29,19 @@ pub fn audit(
             .because("a log does not show who the members of later views were"));
     }
     let mut frames = Frames::open(from).map_err(|why| unreadable(name, &why))?;
-    let view = view(genesis)?;
-    let head = *frames.head();
-    if (head.cluster, head.shard) != (view.cluster, view.context.shard) {
+    let (head, cluster) = (*frames.head(), genesis.id());
+    if head.cluster != cluster || usize::from(head.shard) >= genesis.groups().len() {
         let error = SynError::of(code::EPOCH_UNKNOWN, &[("epoch", "of the log")]);
-        return Err(error
-            .because(format!("{name} is of cluster {}, and the genesis of {}", head.cluster, view.cluster)));
+        return Err(error.because(format!(
+            "{name} is of shard {} of cluster {}, and the genesis of {cluster}",
+            head.shard, head.cluster
+        )));
     }
+    let view = view(genesis, head.shard)?;
     // Only public keys are used: the secret is one that nobody has.
     let keys = Keys::ed25519(&Seed::new([0; 32]), [0; 32]);
-    let mut audit = Audit::<Certificate>::new(view, openings(genesis)?, caps(genesis)?);
+    let mut audit =
+        Audit::<Certificate>::new(view, openings(genesis, head.shard)?, caps(genesis, head.shard)?);
     while let Some((record, item)) = frames.next_item().map_err(|why| unreadable(name, &why))? {
         if !audit.take(record, item, &keys) {
             let limit = format!("{ENTRIES_MAX} payments");

@@ -26,7 +26,7 @@ pub fn check_proof(bytes: Bytes, genesis: &Genesis) -> Result<(Proof, Shows), Sy
         .map_err(|malformed| invalid(&format!("its bytes are no proof: {malformed}")))?;
     // Only public keys are used: the secret is one that nobody has.
     let keys = Keys::ed25519(&Seed::new([0; 32]), [0; 32]);
-    let shows = verify_proof(&proof, &view(genesis)?, &keys).map_err(|why| match why {
+    let shows = verify_proof(&proof, &view(genesis, 0)?, &keys).map_err(|why| match why {
         NoProof::OtherView => {
             let epoch = genesis.roster().epoch().0.to_string();
             SynError::of(code::EPOCH_UNKNOWN, &[("epoch", "of the proof")])

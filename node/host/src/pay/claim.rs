@@ -12,6 +12,7 @@ use synod_service::{Change, StateStore as _};
 use synod_store::{Options, Pace, Store};
 use synod_wire::Bytes;
 
+use super::Seat;
 use super::older;
 use super::rows::key;
 
@@ -27,8 +28,10 @@ const LAYOUT: u8 = 2;
 pub struct Claim {
     /// The cluster.
     pub cluster: Hash,
-    /// The member.
+    /// The member, by its number among all.
     pub member: u32,
+    /// Its shard, and its number there.
+    pub seat: Seat,
     /// The position up to which the index has everything.
     pub kept: u64,
     /// The position that it has not passed.
@@ -111,7 +114,7 @@ impl Claim {
         if anew.exists() {
             std::fs::remove_file(&anew).map_err(failed)?;
         }
-        older::rewrite(old, &anew, (self.member, self.mark())).map_err(|why| {
+        older::rewrite(old, &anew, (self.seat, self.mark())).map_err(|why| {
             unfit(&format!("an earlier release wrote it, and it cannot be written anew: {why}"))
         })?;
         std::fs::rename(&anew, &path).map_err(failed)?;

@@ -21,6 +21,7 @@ use synod_service::StateStore as _;
 use synod_store::{Reader, Store};
 use synod_wire::Bytes;
 
+use super::Seat;
 use super::blocks::{self, Looking};
 use super::claim::Claim;
 use super::known::{Known, SEAL};
@@ -54,7 +55,7 @@ pub enum Kept {
 
 /// See the module.
 pub struct Index {
-    own: u32,
+    own: Seat,
     reader: Reader,
     known: Mutex<Arc<Known>>,
     /// Whoever keeps has it.
@@ -167,11 +168,11 @@ impl Index {
     /// SYN-5007 when the file cannot be opened, is missing, is another node's, or is not as far as the node's log says.
     pub(super) fn open(data: &Path, claim: &Claim) -> Result<Self, SynError> {
         let store = claim.open(data)?;
-        Self::of(store, claim.member, SEAL).ok_or_else(|| Claim::damaged(data))
+        Self::of(store, claim.seat, SEAL).ok_or_else(|| Claim::damaged(data))
     }
 
     /// The index of member `own` in a store; `None` where it is damaged.
-    pub(super) fn of(store: Store, own: u32, seal: usize) -> Option<Self> {
+    pub(super) fn of(store: Store, own: Seat, seal: usize) -> Option<Self> {
         let (reader, last) = (store.reader(), store.position().0);
         let runs = Runs::open(&reader)?;
         let upkeep = Upkeep::open(&reader, &runs);
@@ -275,7 +276,7 @@ impl Index {
                     assert_eq!(position, last + 1, "settled entries come in their order");
                     fresh.take(position, &entry, find);
                     fresh.rows(&entry, &mut rows, find);
-                    if entry.id.spender.registrar == self.own && writer.recent.len() < RECENT_MAX {
+                    if self.own.owns(entry.id.spender) && writer.recent.len() < RECENT_MAX {
                         writer.recent.insert(entry.id, position);
                     }
                     entries.push(entry);
@@ -322,14 +323,14 @@ impl Index {
         known.push(sorted);
         if known.in_memory() >= self.seal {
             let all = known.take();
-            writer.upkeep.seal(&mut known.runs, &all, (last, self.own), rows);
+            writer.upkeep.seal(&mut known.runs, &all, (last, self.own.bits()), rows);
             // What the rows said is in the run.
             rows.retain(|key, _| !key.starts_with(b"l"));
             rows.extend(prefixed(&self.reader, b"l", usize::MAX).into_iter().map(|(key, _)| (key, None)));
             return known;
         }
         let records = UPKEEP.0 + UPKEEP.1 * count;
-        writer.upkeep.work(&self.reader, &mut known.runs, (records, self.own), rows);
+        writer.upkeep.work(&self.reader, &mut known.runs, (records, self.own.bits()), rows);
         known
     }
 
@@ -372,8 +373,13 @@ impl Index {
         self.at(position)
     }
 
+    /// Whether the log of an account is of this node's shard.
+    pub(super) const fn keeps_log_of(&self, account: AccountId) -> bool {
+        account.shard == self.own.shard
+    }
+
     fn is_own(&self, (_, payer): Name) -> bool {
-        payer.registrar == self.own
+        self.own.owns(payer)
     }
 
     /// The first entry of each of these names in the log of its payer, in one look.

@@ -16,6 +16,7 @@
 mod audit;
 mod balance;
 mod blocks;
+mod bundles;
 mod claim;
 mod cuts;
 mod cutting;
@@ -35,6 +36,7 @@ mod proofs;
 mod receipt;
 mod rows;
 mod sealed;
+mod seat;
 mod sorted;
 mod statement;
 mod teller;
@@ -54,17 +56,19 @@ pub use index::{History, Index, Kept, PAGE_MAX};
 pub use log::{Frames, Unreadable, Write};
 pub use many::NewAccount;
 pub(crate) use node::{begin, recover};
-pub use node::{issuer, view_of};
+pub use node::{view, view_of};
 pub use orders::{ORDERS_MAX, WAITING_MAX};
 pub use proofs::LogPage;
 pub use receipt::{KIND, check};
+pub use seat::Seat;
 pub use statement::{Cursor, Effect, Line as StatementLine, Period, Statement, Stood};
 pub use synod_astro::audit::{CountedAt, Findings, Format, Head, Item, Violation, compare};
 pub use synod_astro::views::{Change, Founding};
 pub use synod_astro::wallet;
 pub use synod_astro::{Accounts, Proof, Shown as ShownBehind, Shows, StoodAt};
 pub use synod_astro::{
-    Auth, Draft, LINE_BYTES_MAX, LOOKED_MAX, LaneSeen, Level, Line, PaymentReceipt, Proved, Seen, TwoEntries,
+    Auth, BundleSeen, BundlesSeen, Draft, LINE_BYTES_MAX, LOOKED_MAX, LaneSeen, Level, Line, PaymentReceipt,
+    Proved, Seen, TwoEntries,
 };
 pub use synod_crypto::{PublicKey, Signature};
 pub use synod_ledger::{
@@ -77,5 +81,3 @@ pub use words::{Asked, Denied, Found, Known, Named, Order, Transfer, What, diges
 
 /// Lanes of the journal.
 pub(crate) const LANES: u8 = 1;
-/// The shard of a cluster: this release has one.
-pub const SHARD: u16 = 0;

@@ -14,6 +14,7 @@ use synod_service::{Change, StateStore as _};
 use synod_store::{Options, Reader, Store};
 use synod_wire::{Bytes, Limits, Wire as _};
 
+use super::Seat;
 use super::index::{Index, Kept};
 use super::known::SEAL;
 use super::rows::{Rows, changes, key, read_place};
@@ -28,7 +29,11 @@ const ENTRY_BYTES_MAX: u32 = 8 << 10;
 ///
 /// # Errors
 /// What is missing or cannot be written, in words.
-pub(super) fn rewrite(mut old: Store, path: &Path, (own, mark): (u32, (Bytes, Bytes))) -> Result<(), String> {
+pub(super) fn rewrite(
+    mut old: Store,
+    path: &Path,
+    (own, mark): (Seat, (Bytes, Bytes)),
+) -> Result<(), String> {
     let position = old.position().0;
     if position > 0 && old.get(&key(b'p', &[&position.to_be_bytes()])).is_none() {
         number(&mut old, position);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use synod_astro::wallet::Log;
-use synod_astro::{Input, LaneSeen, Level, Seen};
+use synod_astro::{BundlesSeen, Input, LaneSeen, Level, Seen};
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Entry, EntryId, Opening};
 
@@ -104,6 +104,7 @@ pub(super) enum Open {
     Check(Reply<()>),
     Log(Reply<Option<Log>>),
     Lanes(Reply<Vec<LaneSeen>>),
+    Bundles(Reply<BundlesSeen>),
 }
 
 impl Open {

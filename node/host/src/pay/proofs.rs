@@ -19,6 +19,7 @@ use synod_ledger::{Entry, EntryId};
 use synod_machine::broadcast::{ITEMS_MAX, Lot, View};
 use synod_wire::{Blob, Bytes, Limits, List, Wire};
 
+use super::Seat;
 use super::blocks::Looking;
 use super::index::Index;
 use super::rows::{Rows, key, prefixed};
@@ -49,15 +50,12 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// What member `own` keeps of a batch: all of its own, and what its registrar's accounts pay or are paid.
-    pub(super) fn new(opened: Arc<Opened>, proofs: Vec<Bytes>, own: u32) -> Self {
-        let is_mine = u32::from(opened.lot().source) == own;
+    /// What the member of a seat keeps of a batch: all of its own, and what its registrar's accounts pay or are paid.
+    pub(super) fn new(opened: Arc<Opened>, proofs: Vec<Bytes>, own: Seat) -> Self {
+        let is_mine = u32::from(opened.lot().source) == own.number;
         let lines = opened.batch.lines.iter().map(|line| &line.entry);
         let places = lines.filter(|entry| {
-            let is_own = |registrar| registrar == own;
-            is_mine
-                || is_own(entry.id.spender.registrar)
-                || entry.names().any(|account| is_own(account.registrar))
+            is_mine || own.owns(entry.id.spender) || entry.names().any(|account| own.owns(account))
         });
         let places = places.map(|entry| entry.id).collect();
         Self { opened, proofs, places }
@@ -153,7 +151,9 @@ impl Index {
             if *bytes >= PAGE_BYTES {
                 return Some(key(b'p', &[&position.to_be_bytes()]));
             }
-            if let Some((settled, _)) = looking.find(position) {
+            // What was credited from another shard stands in the batch that imports it.
+            let settled = looking.find(position).map(|(settled, _)| settled);
+            if let Some(settled) = settled.filter(|settled| self.keeps_log_of(settled.place().spender)) {
                 let record = Item::Settled(Arc::unwrap_or_clone(settled.entry)).encode();
                 *bytes += record.len();
                 page.records.push(record);

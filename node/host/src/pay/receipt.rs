@@ -27,7 +27,12 @@ pub fn check(bytes: Bytes, genesis: &Genesis) -> Result<Proved, SynError> {
         .map_err(|malformed| invalid(&format!("its bytes are no receipt: {malformed}")))?;
     // Only public keys are used: the secret is one that nobody has.
     let keys = Keys::ed25519(&Seed::new([0; 32]), [0; 32]);
-    verify_receipt::<Certificate>(&receipt, &view(genesis)?, &keys).map_err(|why| match why {
+    let shard = receipt.header.shard;
+    if usize::from(shard) >= genesis.groups().len() {
+        let error = SynError::of(code::EPOCH_UNKNOWN, &[("epoch", "of the receipt")]);
+        return Err(error.because(format!("it is of shard {shard}, which the genesis does not have")));
+    }
+    verify_receipt::<Certificate>(&receipt, &view(genesis, shard)?, &keys).map_err(|why| match why {
         NoReceipt::OtherView => {
             let epoch = genesis.roster().epoch().0.to_string();
             SynError::of(code::EPOCH_UNKNOWN, &[("epoch", "of the receipt")])

@@ -55,9 +55,9 @@ fn list_key() -> Bytes {
 }
 
 /// Whether the name of a record is one of an own payer, for whom it is looked for.
-fn is_own(record: &[u64], own: u32) -> bool {
-    // The number of an account has its registrar in bits 80 to 111.
-    record.get(2).is_some_and(|payer| payer >> 16 & u64::from(u32::MAX) == u64::from(own))
+fn is_own(record: &[u64], own: u64) -> bool {
+    // The number of an account has its shard and its registrar in bits 80 to 127.
+    record.get(2).is_some_and(|payer| payer >> 16 == own)
 }
 
 impl Run {
@@ -286,7 +286,7 @@ impl Upkeep {
         &mut self,
         runs: &mut Runs,
         sorted: &Sorted,
-        (position, own): (u64, u32),
+        (position, own): (u64, u64),
         rows: &mut Rows,
     ) {
         let number = self.number();
@@ -308,7 +308,7 @@ impl Upkeep {
         &mut self,
         reader: &Reader,
         runs: &mut Runs,
-        (records, own): (usize, u32),
+        (records, own): (usize, u64),
         rows: &mut Rows,
     ) -> bool {
         self.let_go(reader, rows);
@@ -370,7 +370,7 @@ impl Upkeep {
 
 impl Merging {
     /// Writes so many records.
-    fn step(&mut self, reader: &Reader, (mut records, own): (usize, u32), rows: &mut Rows) {
+    fn step(&mut self, reader: &Reader, (mut records, own): (usize, u64), rows: &mut Rows) {
         while let Some((kind, width)) = TABLES.get(self.table).copied() {
             let least =
                 (0..self.cursors.len()).filter_map(|at| Some((self.cursors.get(at)?.record(width)?, at)));

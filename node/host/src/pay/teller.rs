@@ -26,13 +26,16 @@ use super::statement::{Cursor, Period, Statement, statement};
 use super::torn::Torn;
 use super::views::{Views, is_of_founders};
 use super::words::{Asked, Denied, Found, Name, Named, Order, Transfer, Wanted};
-use super::{Claim, SHARD, issuer};
+use super::{Claim, Seat};
 use crate::error::invalid;
 
 /// The ticket of the question that comes first; those of users begin behind it.
 const KNOCK: u64 = 0;
 /// When to try again, in milliseconds, where there is no room.
 pub(super) const RETRY_MS: u32 = 50;
+
+/// No account has a name before this one.
+const FIRST: AccountId = AccountId { shard: 0, registrar: 0, local: 1 };
 
 /// Where an answer comes.
 pub type Answer<T> = oneshot::Receiver<Asked<T>>;
@@ -42,7 +45,7 @@ pub(crate) type Give = Box<dyn Fn(Input) -> bool + Send + Sync>;
 
 /// See the module.
 pub struct Teller {
-    own: u32,
+    own: Seat,
     view: Arc<View>,
     /// Where members come and go.
     pub(super) views: Option<Views>,
@@ -75,7 +78,7 @@ impl Teller {
         let index = Arc::new(Index::open(data, claim)?);
         let (news, heard) = channel();
         let teller = Arc::new(Self {
-            own: claim.member,
+            own: claim.seat,
             view,
             views,
             state: Mutex::default(),
@@ -156,7 +159,13 @@ impl Teller {
 
     /// That question.
     pub(super) const fn knocking(&self) -> Input {
-        Input::Look { ticket: KNOCK, from: issuer(self.own), count: 0 }
+        Input::Look { ticket: KNOCK, from: self.own.issuer(), count: 0 }
+    }
+
+    /// Which shard this node is in, and its number there.
+    #[must_use]
+    pub const fn seat(&self) -> Seat {
+        self.own
     }
 
     /// Whether orders are taken.
@@ -343,7 +352,7 @@ impl Teller {
     /// The payer who has a payment of this name, if one alone has.
     fn payer(&self, id: u128) -> Asked<Option<AccountId>> {
         let state = self.state();
-        let from = (id, issuer(0));
+        let from = (id, FIRST);
         let of_name = |(known, payer): &Name| (*known == id).then_some(*payer);
         let under = state.orders.range(from..).map_while(|(name, _)| of_name(name)).take(2);
         let settled = state.settled.range(from..).map_while(|(name, _)| of_name(name)).take(2);
@@ -371,10 +380,10 @@ impl Teller {
 
     /// An account of this institution that has no number yet.
     pub(super) fn opening(&self, owner: Option<Owner>, ledger: u32, code: u16) -> Opening {
-        let institution = u8::try_from(self.own).expect("members have numbers below 128");
+        let institution = u8::try_from(self.own.number).expect("members have numbers below 128");
         let owner = owner.unwrap_or(Owner::Custodial(institution));
         let terms = Terms { owner, recovery: None, limit: Units(0), code, user_data: UserData::default() };
-        let id = AccountId { shard: SHARD, registrar: self.own, local: 0 };
+        let id = AccountId { local: 0, ..self.own.issuer() };
         Opening { id, ledger, terms, limit_max: Units(0), representative: institution }
     }
 
@@ -408,6 +417,7 @@ impl Teller {
             Some(Open::Check(reply)) => drop(reply.send(Err(why))),
             Some(Open::Log(reply)) => drop(reply.send(Err(why))),
             Some(Open::Lanes(reply)) => drop(reply.send(Err(why))),
+            Some(Open::Bundles(reply)) => drop(reply.send(Err(why))),
             None => {}
         }
     }
@@ -423,6 +433,11 @@ impl Teller {
             Output::Settled { first, entries } => {
                 for (position, (entry, digest)) in (first..).zip(entries) {
                     self.on_settled(position, entry, digest);
+                }
+            }
+            Output::Imported { first, entries } => {
+                for (position, (entry, _)) in (first..).zip(entries) {
+                    self.tell_keeper(Kept::Settled(position, entry));
                 }
             }
             Output::Numbered { ticket, account } => {
@@ -457,6 +472,7 @@ impl Teller {
             Output::Conflict { id, .. } => self.torn.tear(id),
             Output::TwoBatches { lane, sequence, .. } => self.torn.tear_lane(lane.0, sequence),
             Output::Lanes { ticket, lanes } => self.on_lanes(ticket, lanes),
+            Output::Bundles { ticket, bundles } => self.on_bundles(ticket, bundles),
             Output::Queued { .. } | Output::Rejected { .. } | Output::Invited(_) => {
                 unreachable!(
                     "nodes run profile II-F, in which nothing is endorsed without its money, and owners sign alone"
@@ -533,7 +549,7 @@ impl Teller {
     fn on_settled(&self, position: u64, entry: Arc<Entry>, digest: Hash) {
         let payer = entry.id.spender;
         self.torn.settled(entry.id);
-        let is_ours = payer.registrar == self.own;
+        let is_ours = self.own.owns(payer);
         // What owners elsewhere signed may have been given to this node.
         if is_ours || self.state().orders.contains_key(&(entry.transfer, payer)) {
             let known = Transfer { entry: Arc::clone(&entry), digest, level: Level::Certified, position };
@@ -565,7 +581,7 @@ impl Teller {
         for (id, name, level) in kept {
             let known = (*name, id.spender);
             // Most are of other institutions' customers, whom nobody asks for here.
-            if id.spender.registrar != self.own && !state.orders.contains_key(&known) {
+            if !self.own.owns(id.spender) && !state.orders.contains_key(&known) {
                 continue;
             }
             if state.settled.get(&known).is_some_and(|settled| settled.position <= position) {

@@ -23,7 +23,7 @@ use synod_machine::broadcast::{Context, View};
 use synod_quorum::{Epoch, Member, Roster};
 
 use super::words::Wanted;
-use super::{Claim, Denied, Index, Kept, Order, Teller, Transfer, WAITING_MAX, What};
+use super::{Claim, Denied, Index, Kept, Order, Seat, Teller, Transfer, WAITING_MAX, What};
 
 /// A directory that goes with its test.
 struct Folder(PathBuf);
@@ -58,7 +58,7 @@ fn view() -> View {
 
 /// What node 0 knows of its index: nothing.
 fn claim() -> Claim {
-    Claim { cluster: Hash([4; 32]), member: 0, kept: 0, last: u64::MAX }
+    Claim { cluster: Hash([4; 32]), member: 0, seat: Seat::default(), kept: 0, last: u64::MAX }
 }
 
 fn account(registrar: u32, local: u64) -> AccountId {

@@ -24,7 +24,7 @@ use super::node::{caps, openings, parameters};
 use super::orders::State;
 use super::teller::{Answer, RETRY_MS, Reply};
 use super::words::{Asked, Denied};
-use super::{Claim, SHARD, Teller};
+use super::{Claim, Seat, Teller};
 use crate::error::invalid;
 use crate::plan::{Connect, REPLICA, damaged, host};
 use crate::server::Setup;
@@ -121,7 +121,7 @@ pub fn founding(genesis: &Genesis) -> Result<Founding, SynError> {
     let operators = genesis.operators().iter().map(|operator| operator.ed25519);
     let founding = Founding {
         cluster: genesis.id(),
-        shard: SHARD,
+        shard: 0,
         members: members.collect(),
         operators: operators.collect(),
     };
@@ -161,7 +161,8 @@ pub(super) fn recover(
     let first = first(&founding)?.broadcasts();
     let machine = Host::<Hosted>::open(host(setup, REPLICA), config, log).map_err(damaged)?;
     let (kept, last) = machine.machine().replica().map_or((0, 0), |replica| (replica.kept(), replica.last()));
-    let claim = Claim { cluster: first.cluster, member: setup.own.0, kept, last };
+    let seat = Seat::of(&setup.genesis, setup.own);
+    let claim = Claim { cluster: first.cluster, member: setup.own.0, seat, kept, last };
     let keys = setup.genesis.members().iter().map(|member| member.ed25519).collect();
     let teller = Teller::open_in(&setup.data, &claim, first, Some(Views::new(keys, founding)))?;
     Ok((Box::new(machine), teller))
@@ -174,8 +175,8 @@ fn config(
     let config = member::Config {
         me: own,
         founding: Arc::new(founding(genesis)?),
-        genesis: openings(genesis)?,
-        caps: caps(genesis)?,
+        genesis: openings(genesis, 0)?,
+        caps: caps(genesis, 0)?,
         // A state does not tell of what owners signed: institutions vouch for all here.
         parameters: synod_astro::Parameters { owners_sign: false, ..parameters(genesis)? },
         trusts_owners: false,

@@ -10,9 +10,9 @@ use synod_wire::{Blob, Bytes, Wire};
 use super::desk::AHEAD;
 use super::feed::Untold;
 use super::lane::Batch;
+use super::shards::Credited;
 use super::{Carrier, Replica, compute, keep};
 use crate::batch::{Line, Opened};
-use crate::bundle::Place;
 use crate::job::{Purpose, Work};
 use crate::ledger::{Settled, Settlement};
 use crate::trace::Rule;
@@ -76,7 +76,7 @@ impl<B: Carrier> Replica<B> {
         }
         self.uncarry(lot);
         self.rely_no_more(lot, turn);
-        self.on_imported_here(&news.imported, turn);
+        self.on_imported_here(news.imported, turn);
         self.settle(news.changed, turn);
         self.vouch(Some(opened), turn);
         self.meet_openings(&news.opened, turn);
@@ -209,14 +209,14 @@ impl<B: Carrier> Replica<B> {
     /// Settles what can be, and all that follows from it.
     pub(super) fn settle(&mut self, changed: impl IntoIterator<Item = AccountId>, turn: &mut Turn<'_, Self>) {
         let Settlement { mut entries, again, imported } = self.ledger.settle(changed);
-        self.note_imported(&imported);
-        self.on_imported_here(&imported, turn);
+        let imported = self.note_credited(imported);
+        self.on_imported_here(imported, turn);
         for (rule, by_descent) in [(Rule::Settle, false), (Rule::Ancestor, true)] {
             if entries.iter().any(|settled| settled.by_descent == by_descent) {
                 turn.applied(rule);
             }
         }
-        let (mut done, mut untold) = (Run::default(), Untold::with_capacity(entries.len()));
+        let (mut done, mut untold) = (Run::default(), self.untold(entries.len()));
         let spenders: Vec<AccountId> = entries.iter().map(|settled| settled.line.entry.id.spender).collect();
         for (at, settled) in entries.drain(..).enumerate() {
             spenders.get(at.saturating_add(AHEAD)).into_iter().for_each(|id| self.desk.near(*id));
@@ -292,7 +292,7 @@ pub(super) struct News {
     contradicting: Vec<u32>,
     opened: Vec<AccountId>,
     /// Entries of other shards that are credited.
-    imported: Vec<Place>,
+    imported: Vec<Credited>,
 }
 
 /// Items that are in both lists.

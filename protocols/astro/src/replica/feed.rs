@@ -1,4 +1,4 @@
-//! Settled entries on their way to a user who keeps them: told in their order, and again after a restart, until they are kept.
+//! Entries that settled, or were credited from another shard, on their way to a user who keeps them: told in their order, and again after a restart, until they are kept.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -91,20 +91,23 @@ impl Feed {
 }
 
 /// Entries that settled one after the other and that the user was not told of.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Untold {
+    /// The shard in whose logs entries settle; others are credited.
+    shard: u16,
     /// The position of the first one.
     first: u64,
     entries: Vec<(Arc<Entry>, Hash)>,
 }
 
 impl Untold {
-    /// With room for so many.
-    pub(super) fn with_capacity(count: usize) -> Self {
-        Self { first: 0, entries: Vec::with_capacity(count) }
+    /// None, at a member of this shard.
+    pub(super) const fn of(shard: u16) -> Self {
+        Self { shard, first: 0, entries: Vec::new() }
     }
 
-    /// Has an entry told with those before it; one that was rejected is told behind them, alone.
+    /// Has an entry told with those before it that are of the same shard or not, as it is; one that was rejected is told behind them,
+    /// alone.
     pub(super) fn push<M: Machine<Output = Output>>(
         &mut self,
         position: u64,
@@ -115,6 +118,10 @@ impl Untold {
             self.tell(turn);
             return turn.output(Output::Rejected { position, entry, digest });
         }
+        let is_ours = |entry: &Entry| entry.id.spender.shard == self.shard;
+        if self.entries.last().is_some_and(|(last, _)| is_ours(last) != is_ours(&entry)) {
+            self.tell(turn);
+        }
         if self.entries.is_empty() {
             self.first = position;
         }
@@ -123,9 +130,14 @@ impl Untold {
 
     /// Tells the user.
     pub(super) fn tell<M: Machine<Output = Output>>(&mut self, turn: &mut Turn<'_, M>) {
-        if !self.entries.is_empty() {
-            turn.output(Output::Settled { first: self.first, entries: std::mem::take(&mut self.entries) });
-        }
+        let Some((last, _)) = self.entries.last() else { return };
+        let is_ours = last.id.spender.shard == self.shard;
+        let (first, entries) = (self.first, std::mem::take(&mut self.entries));
+        turn.output(if is_ours {
+            Output::Settled { first, entries }
+        } else {
+            Output::Imported { first, entries }
+        });
     }
 }
 
@@ -157,11 +169,16 @@ impl<B: Carrier> Replica<B> {
 
     /// After a restart: what the user may not have kept is told again.
     pub(super) fn tell_unkept(&self, turn: &mut Turn<'_, Self>) {
-        let mut untold = Untold::default();
+        let mut untold = Untold::of(self.book().shard());
         for (position, unkept) in (self.feed.kept.saturating_add(1)..).zip(&self.feed.entries) {
             untold.push(position, unkept.clone(), turn);
         }
         untold.tell(turn);
+    }
+
+    /// Nothing to tell yet, with room for so many.
+    pub(super) fn untold(&self, count: usize) -> Untold {
+        Untold { entries: Vec::with_capacity(count), ..Untold::of(self.book().shard()) }
     }
 
     /// How accounts stand here.

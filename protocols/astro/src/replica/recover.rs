@@ -358,7 +358,7 @@ impl<B: Carrier> Replica<B> {
     /// Settles as before, without a word to anybody.
     fn settle_again(&mut self, changed: impl IntoIterator<Item = synod_ledger::AccountId>) {
         let settlement = self.ledger.settle(changed);
-        self.note_imported(&settlement.imported);
+        self.note_credited(settlement.imported);
         for settled in settlement.entries {
             for lot in settled.lots.iter() {
                 if let Some(lane) = self.lanes.get_mut(&lot.source) {
@@ -385,8 +385,11 @@ impl<B: Carrier> Replica<B> {
         self.tell_shown(turn);
         self.tell_unkept(turn);
         self.show_torn(turn);
-        let own = u32::from(self.me());
-        for entry in self.feed.unkept().filter(|entry| entry.id.spender.registrar == own) {
+        let (own, shard) = (u32::from(self.me()), self.book().shard());
+        let is_ours = |entry: &&synod_ledger::Entry| {
+            entry.id.spender.registrar == own && entry.id.spender.shard == shard
+        };
+        for entry in self.feed.unkept().filter(is_ours) {
             self.desk.name(entry);
         }
         self.name_certified();

@@ -363,7 +363,8 @@ impl Told {
             }
             Output::Conflict { id, .. } => drop(self.conflicts.insert(id)),
             Output::TwoBatches { .. } => self.doubled += 1,
-            Output::Invited(_) | Output::Lanes { .. } => {}
+            Output::Imported { .. } => unreachable!("there is one shard"),
+            Output::Invited(_) | Output::Lanes { .. } | Output::Bundles { .. } => {}
             Output::Contradiction { id, .. } => unreachable!("{id:?} contradicts, and one member lies"),
         }
         Vec::new()

@@ -14,6 +14,8 @@ const RETAIN_BATCHES: u32 = 4_096;
 pub(crate) struct Membership {
     /// How many members, the last ones, stand in reserve; `None` where all are there for good.
     pub(crate) reserve: Option<u16>,
+    /// How many shards there are; `None` for one.
+    pub(crate) shards: Option<u16>,
     /// How often cuts are made; `None` for what fits.
     pub(crate) cut_every: Option<Duration>,
     /// Whose quorum lets members join and leave.
@@ -51,7 +53,8 @@ pub(crate) fn found_pay(
 /// The genesis of a payment system of these members.
 ///
 /// # Errors
-/// SYN-1105 for members that make no cluster; SYN-1106 for more in reserve than there are, or nobody who lets them join.
+/// SYN-1105 for members that make no cluster; SYN-1106 for more in reserve than there are, or nobody who lets them join, and for shards
+/// of unequal size or with what shards do not have.
 pub(crate) fn pay_genesis(
     name: &str,
     purpose: Purpose,
@@ -66,7 +69,9 @@ pub(crate) fn pay_genesis(
         pay.founders = u32::try_from(founders).unwrap_or(u32::MAX);
         pay.retain_batches = RETAIN_BATCHES;
     }
-    let usual = if membership.reserve.is_some() { Duration::ZERO } else { Pay::CUT_EVERY };
+    pay.shards = membership.shards.map_or(1, u32::from);
+    let makes_none = membership.reserve.is_some() || pay.has_shards();
+    let usual = if makes_none { Duration::ZERO } else { Pay::CUT_EVERY };
     pay.cut_every = membership.cut_every.unwrap_or(usual);
     let genesis = Genesis::build_pay(cluster, pay, members, membership.operators.clone())?;
     // What is written must be readable: names come from the command line, and only the reader checks their form.

@@ -73,6 +73,10 @@ pub(crate) struct KindOptions {
     /// said; 0: never. Not where members come and go.
     #[arg(long, value_name = "SPAN", value_parser = span)]
     pub(crate) cut_every: Option<Duration>,
+    /// How many shards the accounts are kept in, with --kind astro; 1 if nothing is said. --nodes says how many members each has, and what
+    /// else names members names those of shard 0 first. Without cuts, and not where members come and go.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub(crate) shards: Option<u16>,
     /// Somebody whose signature such a change needs, by the public key; repeat it, more than two thirds of them have to sign. Without
     /// it there is one, whose new key stands beside the genesis.
     #[arg(long, value_name = "NAME=HEX", value_parser = operator, requires = "reserve")]
@@ -152,6 +156,9 @@ impl KindOptions {
         if self.cut_every.is_some() && self.kind != Some(Kind::Astro) {
             return Err(usage("--cut-every needs --kind astro"));
         }
+        if self.shards.is_some() && self.kind != Some(Kind::Astro) {
+            return Err(usage("--shards needs --kind astro"));
+        }
         let Some(reserve) = self.reserve.map(usize::from) else { return Ok(()) };
         if self.kind != Some(Kind::Astro) {
             return Err(usage("--reserve and --operator need --kind astro"));
@@ -164,8 +171,21 @@ impl KindOptions {
 
     /// Who of the members begins, and who changes that.
     pub(crate) fn membership(&self) -> Membership {
-        let (reserve, cut_every) = (self.reserve, self.cut_every);
-        Membership { reserve, cut_every, operators: self.operator.clone() }
+        let (reserve, shards, cut_every) = (self.reserve, self.shards, self.cut_every);
+        Membership { reserve, shards, cut_every, operators: self.operator.clone() }
+    }
+
+    /// How many members there are in all, of so many in each shard.
+    ///
+    /// # Errors
+    /// SYN-1001 for more than a cluster has, and for shards of another kind of cluster.
+    pub(crate) fn members(&self, nodes: u16) -> Result<u16, SynError> {
+        self.fits(usize::from(nodes))?;
+        let shards = self.shards.unwrap_or(1);
+        let all = nodes.checked_mul(shards).filter(|all| usize::from(*all) <= MEMBERS_MAX);
+        all.ok_or_else(|| {
+            usage(&format!("{shards} shards of {nodes} nodes are more than {MEMBERS_MAX} members"))
+        })
     }
 
     /// How many brokers.
@@ -184,7 +204,7 @@ impl KindOptions {
     }
 
     /// How many members, if nothing is said.
-    pub(crate) fn members(&self) -> u16 {
+    pub(crate) fn members_default(&self) -> u16 {
         if self.is_ubft() { 3 } else { 4 }
     }
 
@@ -263,9 +283,9 @@ impl Arguments {
         let is_chop = self.kind.is_chop()?;
         let is_said =
             self.kind.kind.is_some() || self.kind.reserve.is_some() || self.kind.cut_every.is_some();
-        if self.join.is_some() && (is_chop || is_said) {
+        if self.join.is_some() && (is_chop || is_said || self.kind.shards.is_some()) {
             return Err(usage(
-                "the genesis says of which kind the cluster is: leave --kind, --reserve and --cut-every out",
+                "the genesis says of which kind the cluster is: leave --kind, --reserve, --shards and --cut-every out",
             ));
         }
         if !self.cards.is_empty() && self.kind.brokers.is_some() {
@@ -292,7 +312,7 @@ impl Arguments {
             return self.found_ubft();
         }
         let seats: Vec<Seat> = match self.nodes {
-            Some(count) => local_seats(count, self.base_port)?,
+            Some(count) => local_seats(self.kind.members(count)?, self.base_port)?,
             None => self.member.iter().map(|(name, peer)| Seat::at(name, peer)).collect::<Result<_, _>>()?,
         };
         self.kind.fits(seats.len())?;

@@ -3,6 +3,7 @@
 mod agree;
 mod audit;
 mod behind;
+mod bundles;
 mod evidence;
 mod file;
 pub(in crate::verbs) mod institution;
@@ -114,7 +115,7 @@ enum Verb {
     Prove(behind::Prove),
     Cuts(behind::Cuts),
     Lanes(lanes::Lanes),
-    Bundles(refused::Bundles),
+    Bundles(bundles::Bundles),
     Resolve(refused::Resolve),
     Freeze(refused::Freeze),
     Export(audit::Export),
@@ -270,7 +271,7 @@ impl Arguments {
             Verb::Prove(prove) => prove.report(system)?,
             Verb::Cuts(cuts) => cuts.report(system)?,
             Verb::Lanes(lanes) => lanes.report(system)?,
-            Verb::Bundles(bundles) => return Err(bundles.refuse()),
+            Verb::Bundles(bundles) => bundles.report(system)?,
             Verb::Resolve(resolve) => return Err(resolve.refuse()),
             Verb::Freeze(freeze) => return Err(freeze.refuse()),
             Verb::Account { verb } => verb.report(system)?,

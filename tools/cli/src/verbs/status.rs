@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::Value;
 use std::time::Duration;
 use synod_config::Exit;
+use synod_quorum::NodeId;
 
 /// How long a node may take, unless --timeout says otherwise.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -68,8 +69,10 @@ fn report(context: &str, survey: &Survey) -> Report {
 /// The nodes of a payment system: there is no view, no leader and no height.
 fn of_payments(context: &str, survey: &Survey) -> Report {
     let cluster = survey.genesis.cluster();
-    let rows = survey.nodes.iter().map(|node| {
-        let name = Value::from(node.name.clone());
+    let has_shards = survey.genesis.groups().len() > 1;
+    let rows = survey.nodes.iter().zip(0_u32..).map(|(node, member)| {
+        let shard = has_shards.then(|| Value::from(survey.genesis.group(NodeId(member)).0));
+        let name = [Value::from(node.name.clone())].into_iter().chain(shard);
         match &node.vitals {
             Ok(vitals) => {
                 let state = if vitals.ready { "ready" } else { "not ready" };
@@ -80,29 +83,28 @@ fn of_payments(context: &str, survey: &Survey) -> Report {
                 let (version, fsync) = (vitals.version.clone(), vitals.fsync_p99.clone());
                 let last = [Value::from(version), Value::from(fsync), alarms.collect()];
                 let books = [Value::from(vitals.settled), Value::from(vitals.conflicted)];
-                [name, Value::from(state)].into_iter().chain(books).chain(last).collect()
+                name.chain([Value::from(state)]).chain(books).chain(last).collect()
             }
             Err(error) => {
                 let blank = std::iter::repeat_n(Value::Null, 4);
                 let last = std::iter::once(Value::from(error.to_string()));
-                [name, Value::from("unreachable")].into_iter().chain(blank).chain(last).collect()
+                name.chain([Value::from("unreachable")]).chain(blank).chain(last).collect()
             }
         }
     });
+    let shard: &[&str] = if has_shards { &["shard"] } else { &[] };
+    let columns = [&["node"], shard, &["state", "settled", "conflicted", "version", "fsync_p99_s", "alarms"]];
     Report::new("synod-status/1")
         .field("context", context)
         .field("cluster", cluster.name.clone())
         .field("kind", cluster.protocol.as_str())
+        .field("shards", survey.genesis.groups().len())
         .field("epoch", survey.genesis.roster().epoch().0)
         .field("settled", survey.highest(|vitals| vitals.settled))
         .field("f", survey.genesis.f())
         .field("quorum_have", survey.have())
         .field("quorum_need", survey.need())
-        .list(
-            "nodes",
-            &["node", "state", "settled", "conflicted", "version", "fsync_p99_s", "alarms"],
-            rows.collect(),
-        )
+        .list("nodes", &columns.concat(), rows.collect())
 }
 
 /// The replicas of uBFT, each with the digest of its application's state, and the memory nodes.

@@ -33,7 +33,8 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod up --ephemeral --base-port 0 --detach")]
 pub(crate) struct Arguments {
-    /// Number of nodes; 4 if the directory is new, with ubft 3. 3f + 1 of them tolerate f faulty ones, with ubft 2f + 1.
+    /// Number of nodes, of each shard where there are several; 4 if the directory is new, with ubft 3. 3f + 1 of them tolerate f faulty ones,
+    /// with ubft 2f + 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128))]
     nodes: Option<u16>,
     #[command(flatten)]
@@ -181,8 +182,7 @@ impl Arguments {
         let is_chop = self.kind.is_chop()?;
         let protocol = self.kind.protocol();
         if !directory.join(GENESIS_FILE).exists() {
-            let count = self.nodes.unwrap_or_else(|| self.kind.members());
-            self.kind.fits(usize::from(count))?;
+            let count = self.kind.members(self.nodes.unwrap_or_else(|| self.kind.members_default()))?;
             let base = self.base_port.unwrap_or(BASE_PORT);
             if is_chop {
                 return self.prepare_chop(directory, count, base);
@@ -202,23 +202,25 @@ impl Arguments {
             return Ok((genesis, claim));
         }
         let genesis = Genesis::read(&directory.join(GENESIS_FILE))?;
-        let there = genesis.members().len();
+        let there = genesis.groups().first().map_or(0, ExactSizeIterator::len);
         if self.kind.kind.is_some_and(|_| protocol != genesis.cluster().protocol)
             || self.kind.app.is_some()
             || self.kind.brokers.is_some()
             || self.kind.memory_nodes.is_some()
             || self.kind.reserve.is_some()
+            || self.kind.shards.is_some()
             || self.kind.cut_every.is_some()
             || !self.kind.operator.is_empty()
         {
             let problem =
                 format!("{} holds a cluster of kind {}", directory.display(), genesis.cluster().protocol);
             return Err(usage(&problem).because(
-                "leave --kind, --app, --brokers, --memory-nodes, --reserve, --cut-every and --operator out, or give another --dir",
+                "leave --kind, --app, --brokers, --memory-nodes, --reserve, --shards, --cut-every and --operator out, or give another --dir",
             ));
         }
         if self.nodes.is_some_and(|wanted| usize::from(wanted) != there) {
-            let problem = format!("{} holds a cluster of {there} nodes", directory.display());
+            let of_each = if genesis.groups().len() > 1 { " in each shard" } else { "" };
+            let problem = format!("{} holds a cluster of {there} nodes{of_each}", directory.display());
             return Err(usage(&problem).because("leave --nodes out, or give another --dir"));
         }
         if self.base_port.is_some() {

@@ -22,6 +22,7 @@ mod recovery;
 mod rig;
 mod score;
 mod scrape;
+mod shards;
 mod surface;
 mod ubft;
 mod wallet;

@@ -452,6 +452,7 @@ impl<'a, B: Carries> Seat<'a, B> {
                 count_all(&self.shown.own, own);
                 count_all(&self.shown.all, entries.len());
             }
+            Output::Imported { first, entries } => self.position = first + entries.len() as u64 - 1,
             Output::Invited(invited) => self.sign_together(&invited),
             Output::Progress { level, entries } => {
                 self.shown.counter(level).into_iter().for_each(|counter| count_all(counter, entries.len()));
@@ -466,6 +467,7 @@ impl<'a, B: Carries> Seat<'a, B> {
             | Output::Looked { .. }
             | Output::Checked { .. }
             | Output::Log { .. }
+            | Output::Bundles { .. }
             | Output::Lanes { .. }
             | Output::Certified { .. }
             | Output::Receipted(_)

@@ -10,7 +10,7 @@ use synod_wire::{Bytes, Wire as _};
 
 use super::{Folder, account, claim, draft, entry, order};
 use crate::pay::rows::place;
-use crate::pay::{Claim, Index, Kept, Level, Named, Order, What};
+use crate::pay::{Claim, Index, Kept, Level, Named, Order, Seat, What};
 
 /// An index with so many entries.
 fn with(entries: u64) -> Folder {
@@ -185,7 +185,7 @@ fn an_index_that_lost_rows_is_refused() {
     // The filter of a run.
     let folder = with(200);
     let store = Store::open(&folder.0.join("pay.redb"), Options::default()).expect("it is there");
-    let index = Index::of(store, 0, 64).expect("an index");
+    let index = Index::of(store, Seat::default(), 64).expect("an index");
     index.keep(vec![Kept::Settled(201, entry(&draft(&order(201, 5)), 201).0.into())]);
     assert_eq!(index.known().runs.all.len(), 1);
     drop(index);

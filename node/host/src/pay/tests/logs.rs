@@ -3,6 +3,7 @@
 use std::io::BufReader;
 
 use synod_astro::audit::{Format, Head, Item};
+use synod_astro::{Level, Output};
 use synod_crypto::Hash;
 use synod_machine::broadcast::Lot;
 use synod_wire::{Bytes, Limits, Wire as _};
@@ -26,6 +27,33 @@ fn read(counter: &Counter, until: u64) -> Vec<Item> {
             return items;
         }
     }
+}
+
+#[test]
+fn what_came_from_another_shard_stands_in_histories_and_not_in_the_log() {
+    let counter = Counter::new();
+    let [one, two] = two();
+    let abroad = |n| {
+        let mut draft = super::draft(&super::paying(7, super::account(0, 1), 5));
+        draft.spender.shard = 1;
+        super::entry(&draft, n)
+    };
+    let (came, more) = (abroad(1), abroad(2));
+    let payer = came.0.id.spender;
+    counter.settled(1, one.clone());
+    let entries = vec![(came.0.clone().into(), came.1), (more.0.into(), more.1)];
+    counter.teller.hear(Output::Imported { first: 2, entries });
+    counter.settled(4, two.clone());
+    let counter = counter.again();
+    let index = counter.teller.index();
+    assert_eq!(index.position(), 4, "positions count both");
+    let history = |id| index.history(id, 0, 9).entries;
+    let found = history(super::account(0, 1));
+    let seen: Vec<_> = found.iter().map(|row| (row.position, row.place().spender, row.level)).collect();
+    assert!(seen.contains(&(2, payer, Level::Certified)) && seen.contains(&(3, payer, Level::Certified)));
+    assert_eq!(index.changes(1, 9).entries.len(), 3);
+    assert_eq!(read(&counter, u64::MAX), [Item::Settled(one.0), Item::Settled(two.0)]);
+    assert_eq!(index.named((7, payer)).map(|known| known.digest), Some(came.1), "the first of its name");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::{Counter, account, draft, entry, keys, order, view};
 use crate::pay::proofs::Shown;
 use crate::pay::rows::Rows;
 use crate::pay::sorted::Sorted;
-use crate::pay::{Order, Transfer};
+use crate::pay::{Order, Seat, Transfer};
 
 /// The batch of this node's own that carries these.
 pub(super) fn batch(sequence: u64, entries: &[Entry]) -> Arc<Opened> {
@@ -165,9 +165,9 @@ fn what_is_kept_of_a_batch_is_written_once() {
     };
     let (all, some) = (proofs(&[]), proofs(&[1]));
     let (mut kept, mut places) = (Rows::new(), Sorted::default());
-    Shown::new(Arc::clone(&opened), some.clone(), 0).rows(&mut kept, &mut places, |_| false);
+    Shown::new(Arc::clone(&opened), some.clone(), Seat::default()).rows(&mut kept, &mut places, |_| false);
     let (mut more, mut again) = (Rows::new(), Sorted::default());
-    let both = Shown::new(opened, [some, all].concat(), 0);
+    let both = Shown::new(opened, [some, all].concat(), Seat::default());
     both.rows(&mut more, &mut again, |key| kept.contains_key(key));
     assert_eq!((kept.len(), more.len()), (1 + 1, 1), "header and digests, a certificate");
     assert_eq!((places.carried.len(), again.carried.len()), (2, 0), "two places, once");

@@ -8,14 +8,14 @@ use synod_service::StateStore as _;
 use synod_store::{Options, Store};
 
 use super::{Folder, account, draft, entry};
-use crate::pay::{AccountId, Index, Kept, Level, Order, What};
+use crate::pay::{AccountId, Index, Kept, Level, Order, Seat, What};
 
 /// Entries in memory that become a run here.
 const SEAL: usize = 64;
 
 fn open(folder: &Folder) -> Index {
     let store = Store::open(&folder.0.join("pay.redb"), Options::default()).expect("a folder");
-    Index::of(store, 0, SEAL).expect("an index")
+    Index::of(store, Seat::default(), SEAL).expect("an index")
 }
 
 /// Numbers as they come, the same in each run.

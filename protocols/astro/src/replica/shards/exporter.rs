@@ -17,9 +17,11 @@ use synod_wire::{Blob, Bytes, Limits, List, Wire};
 
 use super::super::{Carrier, Replica, keep, say};
 use crate::batch::Opened;
-use crate::bundle::{BUNDLE_BYTES, Bundle, BundleId, PROVEN_MAX, Place, Proven, STRETCH_MAX};
+use crate::bundle::{
+    BUNDLE_BYTES, Bundle, BundleId, BundleSeen, BundlesSeen, PROVEN_MAX, Place, Proven, SEEN_MAX, STRETCH_MAX,
+};
 use crate::trace::Rule;
-use crate::words::{Promise, Timer, Word};
+use crate::words::{Output, Promise, Timer, Word};
 
 /// Bundles that are read from the disk in one tick.
 const LOADS_MAX: usize = 64;
@@ -80,6 +82,18 @@ impl Exporter {
         is_empty
     }
 
+    /// What users see of it.
+    pub(super) fn seen(&self) -> Vec<BundleSeen> {
+        let bundle = |((to, _), parcel): (&(u16, Hash), &Parcel)| {
+            let entries = u32::try_from(parcel.rows.len()).unwrap_or(u32::MAX);
+            BundleSeen { to: *to, lot: parcel.id.lot, entries, sent: parcel.pushed }
+        };
+        let mut seen: Vec<BundleSeen> = self.parcels.iter().map(bundle).collect();
+        seen.sort_unstable_by_key(|bundle| (bundle.to, bundle.lot));
+        seen.truncate(SEEN_MAX);
+        seen
+    }
+
     /// How many entries are on their way.
     pub(in super::super) fn count(&self) -> usize {
         self.names.len()
@@ -106,6 +120,13 @@ impl Exporter {
 }
 
 impl<B: Carrier> Replica<B> {
+    /// What is on its way between shards?
+    pub(in super::super) fn on_read_bundles(&self, ticket: u64, turn: &mut Turn<'_, Self>) {
+        let (leaving, entries) = (self.exporter.seen(), self.exporter.count() as u64);
+        let coming = self.importer.inbound.len() as u64;
+        turn.output(Output::Bundles { ticket, bundles: BundlesSeen { leaving, entries, coming } });
+    }
+
     /// Sends what a certificate newly proves of entries that leave; called before the certificate counts.
     pub(in super::super) fn export(
         &mut self,

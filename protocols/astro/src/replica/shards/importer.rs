@@ -11,6 +11,7 @@ use synod_machine::broadcast::Lot;
 use synod_quorum::NodeId;
 use synod_wire::Wire as _;
 
+use super::super::feed::Untold;
 use super::super::{Carrier, Replica, say};
 use super::imported::Told;
 use crate::batch::{IMPORTS_MAX, Opened};
@@ -54,6 +55,15 @@ impl Inbound {
     pub(super) const fn new(entry: Arc<Entry>, digest: Hash, name: Hash, is_mine: bool) -> Self {
         Self { entry, digest, name, is_mine, carrier: None }
     }
+}
+
+/// An entry of another shard that was credited here.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Credited {
+    /// In the order in which entries settle here and are credited.
+    position: u64,
+    entry: Arc<Entry>,
+    digest: Hash,
 }
 
 /// What the next batch of a lane waits for.
@@ -293,15 +303,25 @@ impl<B: Carrier> Replica<B> {
     }
 
     /// Credits what a certified batch imports, without a word; gives what is new.
-    pub(in super::super) fn credit_imports(&mut self, opened: &Opened) -> Vec<Place> {
+    pub(in super::super) fn credit_imports(&mut self, opened: &Opened) -> Vec<Credited> {
         let new = opened.imports().filter(|(entry, _)| self.ledger.import(entry));
-        let new: Vec<Place> = new.map(|(entry, digest)| Place { id: entry.id, digest }).collect();
-        self.note_imported(&new);
-        new
+        let new = new.map(|(entry, digest)| (Arc::clone(entry), digest)).collect();
+        self.note_credited(new)
+    }
+
+    /// Entries are credited: the user is to be told.
+    pub(in super::super) fn note_credited(&mut self, new: Vec<(Arc<Entry>, Hash)>) -> Vec<Credited> {
+        let places = new.iter().map(|(entry, digest)| Place { id: entry.id, digest: *digest });
+        self.note_imported(&places.collect::<Vec<_>>());
+        let told = new.into_iter().map(|(entry, digest)| {
+            let position = self.feed.push(Arc::clone(&entry), digest, true);
+            Credited { position, entry, digest }
+        });
+        told.collect()
     }
 
     /// Entries are credited: their proofs are kept for their shard alone.
-    pub(in super::super) fn note_imported(&mut self, places: &[Place]) {
+    pub(super) fn note_imported(&mut self, places: &[Place]) {
         for place in places {
             self.importer.remember(*place);
             let name = self.importer.inbound.remove(&place.id).map(|inbound| inbound.name);
@@ -315,12 +335,19 @@ impl<B: Carrier> Replica<B> {
     }
 
     /// The same aloud: their shard hears of it, and whoever waited for them goes on.
-    pub(in super::super) fn on_imported_here(&mut self, places: &[Place], turn: &mut Turn<'_, Self>) {
-        if places.is_empty() {
+    pub(in super::super) fn on_imported_here(&mut self, new: Vec<Credited>, turn: &mut Turn<'_, Self>) {
+        if new.is_empty() {
             return;
         }
         turn.applied(Rule::Import);
-        self.tell_imported(places, turn);
+        let places = new.iter().map(|credited| Place { id: credited.entry.id, digest: credited.digest });
+        let places: Vec<Place> = places.collect();
+        let mut untold = Untold::of(self.book().shard());
+        for Credited { position, entry, digest } in new {
+            untold.push(position, (entry, digest, true), turn);
+        }
+        untold.tell(turn);
+        self.tell_imported(&places, turn);
         for place in places {
             self.forget_asked(place.id, turn);
             self.meet(Need::Proof(place.id), turn);

@@ -9,4 +9,4 @@ mod recover;
 
 pub(super) use asking::Asking;
 pub(super) use exporter::Exporter;
-pub(super) use importer::Importer;
+pub(super) use importer::{Credited, Importer};

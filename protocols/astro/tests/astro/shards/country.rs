@@ -96,6 +96,10 @@ pub(super) struct Country {
     pub(super) settled: BTreeMap<EntryId, Entry>,
     /// What settled at each member.
     pub(super) at: Vec<BTreeSet<EntryId>>,
+    /// What was credited at each member from other shards.
+    pub(super) came: Vec<BTreeSet<EntryId>>,
+    /// What each member told by its position: what settled there, and what was credited.
+    told: Vec<BTreeMap<u64, EntryId>>,
     pub(super) accepted: BTreeMap<u64, EntryId>,
     pub(super) refused: BTreeMap<u64, Refusal>,
 }
@@ -109,10 +113,27 @@ impl Country {
             passes,
             settled: BTreeMap::new(),
             at: (0..count).map(|_| BTreeSet::new()).collect(),
+            came: (0..count).map(|_| BTreeSet::new()).collect(),
+            told: (0..count).map(|_| BTreeMap::new()).collect(),
             accepted: BTreeMap::new(),
             refused: BTreeMap::new(),
         };
         Members::new(count, seed, users)
+    }
+}
+
+impl Country {
+    /// Every position is of one entry and every entry has one position, whatever is told again; gives the last of these.
+    fn count(&mut self, id: NodeId, first: u64, entries: &[(Arc<Entry>, Hash)]) -> u64 {
+        let told = &mut self.told[id.0 as usize];
+        for (position, (entry, _)) in (first..).zip(entries) {
+            assert!(position <= told.len() as u64 + 1, "positions follow one another");
+            let known = told.entry(position).or_insert(entry.id);
+            assert_eq!(*known, entry.id, "member {} tells two entries of position {position}", id.0);
+        }
+        let all: BTreeSet<EntryId> = told.values().copied().collect();
+        assert_eq!(all.len(), told.len(), "member {} tells an entry twice", id.0);
+        first + entries.len() as u64 - 1
     }
 }
 
@@ -134,11 +155,21 @@ impl Users for Country {
             Output::Accepted { ticket, entry, .. } => drop(self.accepted.insert(ticket, entry.id)),
             Output::Refused { ticket, why } => drop(self.refused.insert(ticket, why)),
             Output::Settled { first, entries } => {
-                let last = first + entries.len() as u64 - 1;
+                let last = self.count(id, first, &entries);
                 for (entry, _) in entries {
+                    assert_eq!(u32::from(entry.id.spender.shard), id.0 / MEMBERS, "its own shard's");
                     let known = self.settled.entry(entry.id).or_insert_with(|| (*entry).clone());
                     assert_eq!(*known, *entry, "one entry settles in one place");
                     self.at[id.0 as usize].insert(entry.id);
+                }
+                return vec![Input::Kept(last)];
+            }
+            Output::Imported { first, entries } => {
+                let last = self.count(id, first, &entries);
+                for (entry, _) in entries {
+                    let own = u16::try_from(id.0 / MEMBERS).expect("few");
+                    assert!(entry.id.spender.shard != own && entry.legs_into(own).next().is_some());
+                    self.came[id.0 as usize].insert(entry.id);
                 }
                 return vec![Input::Kept(last)];
             }
@@ -187,7 +218,9 @@ pub(super) fn is_quiet(world: &World) -> bool {
         let book = world.seats[id as usize].machine.replica.book();
         let into = u16::try_from(id / MEMBERS).expect("few");
         users.settled.values().all(|entry| {
-            entry.id.spender.shard == into || entry.legs_into(into).next().is_none() || book.is_used(entry.id)
+            entry.id.spender.shard == into
+                || entry.legs_into(into).next().is_none()
+                || book.is_used(entry.id) && users.came[id as usize].contains(&entry.id)
         })
     };
     has_settled

@@ -9,7 +9,7 @@ use crate::http::{Request, ask_until_taken};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use synod_config::{Address, Service, SynError, code};
-use synod_host::pay::{AccountId, GROUP_MAX, issuer};
+use synod_host::pay::{AccountId, GROUP_MAX, Seat};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -100,7 +100,7 @@ pub(crate) fn open(plan: &ProcessPlan, cluster: &Processes) -> Result<Books, Syn
     }
     everywhere(&places, "the accounts", &|shown| shown.len() == all.len() + places.len())?;
     for (institution, place) in places.iter().enumerate() {
-        let from = issuer(u32::try_from(institution).unwrap_or(u32::MAX));
+        let from = Seat { shard: 0, number: u32::try_from(institution).unwrap_or(u32::MAX) }.issuer();
         let own: Vec<AccountId> =
             all.iter().map(|one| books.id(*one)).filter(|id| id.registrar == from.registrar).collect();
         for some in own.chunks(1_000) {

@@ -129,7 +129,11 @@ pub(crate) fn shown_payment(proved: &pay::Proved, genesis: &Genesis) -> Report {
         pay::Level::Settled => "settled",
         pay::Level::Stable => "stable",
     };
-    let names = |members: NodeSet| members.iter().map(|signer| name(genesis, signer)).collect::<Vec<_>>();
+    // A receipt numbers the members of its shard.
+    let shard = proved.entry.id.spender.shard;
+    let member = |NodeId(number)| pay::Seat { shard, number }.member(genesis);
+    let called = |signer| member(signer).map_or_else(|| "?".to_owned(), |member| name(genesis, member));
+    let names = |members: NodeSet| members.iter().map(called).collect::<Vec<_>>();
     let known = pay::known(&proved.entry);
     let report = Report::new("synod-verify/1")
         .field("kind", pay::KIND)

@@ -60,8 +60,8 @@ pub(super) fn agree(system: &System, account: AccountId) -> Result<(Value, Vec<S
         return Err(SynError::of(code::UNSUPPORTED, &[("verb", "--linearizable where members come and go")])
             .because("which members make a quorum is in no genesis then"));
     }
-    let all = system.all()?;
-    let members = u32::try_from(system.genesis().members().len()).unwrap_or(u32::MAX);
+    let all = system.all_of(account.shard)?;
+    let members = u32::try_from(system.members_of(account.shard).len()).unwrap_or(u32::MAX);
     let quorums = Quorums::new(Model::Byzantine, members)
         .map_err(|error| SynError::with_message(code::GENESIS_INVALID, &error.to_string()))?;
     let need = quorums.intersecting();

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use synod_config::{Exit, SynError, code, hex, unhex};
-use synod_host::pay::{self, Findings, Format, Head, SHARD, Total, Violation, Write};
+use synod_host::pay::{self, Findings, Format, Head, Total, Violation, Write};
 
 /// Writes all that settled at a node to a file, with the batches, certificates and members' words that prove it.
 ///
@@ -50,10 +50,9 @@ const VIOLATION: [&str; 7] = ["what", "log", "record", "batch", "entry", "says",
 impl Export {
     pub(super) fn report(self, system: &System) -> Result<Report, SynError> {
         let at = system.named(self.node.as_deref())?;
-        let genesis = system.genesis();
-        let member = genesis.members().iter().position(|member| member.name == at.name());
-        let member = member.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX);
-        let head = Head { format: Format::First, cluster: genesis.id(), shard: SHARD, member };
+        let seat = at.seat();
+        let member = u8::try_from(seat.number).unwrap_or(u8::MAX);
+        let head = Head { format: Format::First, cluster: system.genesis().id(), shard: seat.shard, member };
         let failed = |error| unwritable(&self.out, &error);
         let file = File::create_new(&self.out).map_err(failed)?;
         let written = copy(&at, (&self.out, file), &head).and_then(|(file, records, position)| {

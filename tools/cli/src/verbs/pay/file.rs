@@ -19,7 +19,7 @@ use std::io::{BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use synod_config::{Exit, SynError, code};
-use synod_host::pay::{AccountId, GROUP_MAX};
+use synod_host::pay::{AccountId, GROUP_MAX, Seat};
 
 /// Longest line.
 const LINE_BYTES_MAX: u64 = 4 << 10;
@@ -173,7 +173,7 @@ struct Sending<'a> {
     system: &'a System,
     until: &'static str,
     deadline: Option<Instant>,
-    parcels: BTreeMap<u32, Parcel>,
+    parcels: BTreeMap<Seat, Parcel>,
     tally: Tally,
     bar: Bar,
     read: u64,
@@ -183,18 +183,19 @@ impl Sending<'_> {
     /// Takes a payment; sends those of its institution where no more fit.
     fn put(&mut self, line: u64, payment: Value, bytes: usize) -> Result<(), SynError> {
         let from = payer(&payment).map_err(|why| usage(&format!("line {line}: {why}")))?;
-        let parcel = self.parcels.entry(from.registrar).or_default();
+        let seat = Seat::over(from);
+        let parcel = self.parcels.entry(seat).or_default();
         parcel.payments.push(Row { line, payment, may_have_happened: false });
         parcel.bytes += bytes + 1;
         if parcel.payments.len() == GROUP_MAX || parcel.bytes + 4_096 > BODY_BYTES_MAX {
-            self.send(from.registrar)?;
+            self.send(seat)?;
         }
         Ok(())
     }
 
-    fn send(&mut self, registrar: u32) -> Result<(), SynError> {
-        let mut parcel = self.parcels.remove(&registrar).unwrap_or_default();
-        let at = self.system.of(synod_host::pay::issuer(registrar), None)?;
+    fn send(&mut self, seat: Seat) -> Result<(), SynError> {
+        let mut parcel = self.parcels.remove(&seat).unwrap_or_default();
+        let at = self.system.of(seat.issuer(), None)?;
         while !parcel.payments.is_empty() {
             parcel.payments = self.once(at, parcel.payments)?;
             self.bar.show(self.read, &self.tally);
@@ -309,9 +310,9 @@ pub(super) fn send(session: &Session, system: &System, file: &Path, until: Until
         // As JSON a row has the names of its columns as well.
         sending.put(line, payment, row.len() + 64)?;
     }
-    let left: Vec<u32> = sending.parcels.keys().copied().collect();
-    for registrar in left {
-        sending.send(registrar)?;
+    let left: Vec<Seat> = sending.parcels.keys().copied().collect();
+    for seat in left {
+        sending.send(seat)?;
     }
     sending.bar.end();
     report(session, &sending.tally, begun.elapsed())

@@ -6,8 +6,8 @@ use crate::session::{Session, no_context, usage};
 use serde_json::Value;
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use synod_config::{Address, Code, Genesis, Pay, SynError, code, format_duration};
-use synod_host::pay::AccountId;
+use synod_config::{Address, Code, Genesis, Member, Pay, SynError, code, format_duration};
+use synod_host::pay::{AccountId, Seat};
 
 /// How long an answer may take when nothing is said.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -73,6 +73,44 @@ impl System {
         &self.genesis
     }
 
+    /// The members of a shard, in the order of their numbers there; none where there is no such shard.
+    pub(in crate::verbs) fn members_of(&self, shard: u16) -> &[Member] {
+        let group = self.genesis.groups().into_iter().nth(usize::from(shard)).unwrap_or_default();
+        let at = |number| usize::try_from(number).unwrap_or(usize::MAX);
+        self.genesis.members().get(at(group.start)..at(group.end)).unwrap_or_default()
+    }
+
+    /// Those members of a shard of which somebody says where they take requests.
+    ///
+    /// # Errors
+    /// SYN-1001 where nobody says so of any.
+    pub(super) fn all_of(&self, shard: u16) -> Result<Vec<Institution<'_>>, SynError> {
+        let known = self.members_of(shard).iter().filter_map(|member| self.known(&member.name).ok());
+        let known: Vec<Institution<'_>> = known.collect();
+        match (known.is_empty(), self.members_of(shard).first()) {
+            (true, Some(first)) => Err(self.nowhere(&first.name)),
+            (true, None) => Err(usage(&format!("the cluster has no shard {shard}"))),
+            (false, _) => Ok(known),
+        }
+    }
+
+    /// The number of a member in the shard of an account.
+    ///
+    /// # Errors
+    /// SYN-1001 for no member, and for one of another shard: its number there would name somebody else here.
+    pub(super) fn number_beside(&self, account: AccountId, name: &str) -> Result<u8, SynError> {
+        let (member, _) = self.genesis.member(name).ok_or_else(|| no_member(name))?;
+        let Seat { shard, number } = Seat::of(&self.genesis, member);
+        if shard != account.shard {
+            let what = format!(
+                "{name} is a member of shard {shard}, and {account} an account of shard {}",
+                account.shard
+            );
+            return Err(usage(&what));
+        }
+        u8::try_from(number).map_err(|_| no_member(name))
+    }
+
     /// Whether members come and go.
     pub(super) const fn has_views(&self) -> bool {
         self.pay.has_views()
@@ -114,11 +152,17 @@ impl System {
         if name.is_some() {
             return self.named(name);
         }
-        let member = usize::try_from(account.registrar).ok().and_then(|at| self.genesis.members().get(at));
-        let member = member.ok_or_else(|| {
+        let seat = Seat::over(account);
+        let member = seat.member(&self.genesis).and_then(|member| usize::try_from(member.0).ok());
+        let member = member.and_then(|at| self.genesis.members().get(at)).ok_or_else(|| {
             let what = account.to_string();
+            let of_shard = if self.pay.has_shards() || seat.shard > 0 {
+                format!(" in shard {}", seat.shard)
+            } else {
+                String::new()
+            };
             SynError::of(code::UNKNOWN_ACCOUNT, &[("client", &what)])
-                .because(format!("the cluster has no member {}", account.registrar))
+                .because(format!("the cluster has no member {}{of_shard}", seat.number))
         })?;
         self.known(&member.name)
     }
@@ -162,10 +206,10 @@ impl<'a> Institution<'a> {
         self.name
     }
 
-    /// Its number among the members, which the names of its accounts have.
-    pub(super) fn registrar(&self) -> u32 {
-        let mut names = self.system.genesis.members().iter().map(|member| &member.name).zip(0..);
-        names.find(|(name, _)| *name == self.name).map_or(u32::MAX, |(_, number)| number)
+    /// Its shard and its number there, which the names of its accounts have.
+    pub(super) fn seat(&self) -> Seat {
+        let member = self.system.genesis.member(self.name);
+        member.map(|(member, _)| Seat::of(&self.system.genesis, member)).unwrap_or_default()
     }
 
     /// The ledger of the institution's money; `None` of a member that is no registrar and has none.

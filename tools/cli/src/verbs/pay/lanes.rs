@@ -78,9 +78,11 @@ impl Lanes {
             Some(node) => vec![system.named(Some(node))?],
             None => system.all()?,
         };
-        let names: Vec<String> =
-            system.genesis().members().iter().map(|member| member.name.clone()).collect();
-        let (mut lanes, mut answered, mut away) = (BTreeMap::<u64, Told>::new(), Vec::new(), Vec::new());
+        let names = |shard: u16| -> Vec<String> {
+            system.members_of(shard).iter().map(|member| member.name.clone()).collect()
+        };
+        let (mut lanes, mut answered, mut away) =
+            (BTreeMap::<(u16, u64), Told>::new(), Vec::new(), Vec::new());
         let mut last = None;
         for at in asked {
             match at.get("/v1/pay/lanes") {
@@ -88,7 +90,8 @@ impl Lanes {
                     answered.push(at.name().to_owned());
                     for row in found["lanes"].as_array().into_iter().flatten() {
                         let Some(lane) = row["lane"].as_u64() else { continue };
-                        lanes.entry(lane).or_default().hear(at.name(), row, &names);
+                        let shard = at.seat().shard;
+                        lanes.entry((shard, lane)).or_default().hear(at.name(), row, &names(shard));
                     }
                 }
                 Err(error) => {
@@ -100,9 +103,11 @@ impl Lanes {
         if let Some(error) = last.filter(|_| answered.is_empty()) {
             return Err(error);
         }
-        let name =
-            |lane: u64| usize::try_from(lane).ok().and_then(|at| names.get(at)).map_or("?", String::as_str);
-        let rows = lanes.iter().map(|(lane, told)| told.row(name(*lane))).collect();
+        let name = |shard: u16, lane: u64| {
+            let known = usize::try_from(lane).ok().and_then(|at| system.members_of(shard).get(at));
+            known.map_or("?", |member| member.name.as_str())
+        };
+        let rows = lanes.iter().map(|((shard, lane), told)| told.row(name(*shard, *lane))).collect();
         Ok(Report::new("synod-pay-lanes/1")
             .field("nodes", answered)
             .field("away", away)

@@ -353,7 +353,7 @@ pub(super) fn faucet(
         return Err(SynError::of(code::NOT_PERMITTED, &[("what", "a faucet")])
             .because(format!("{} is no registrar of the genesis and issues no money", at.name())));
     };
-    let from = synod_host::pay::issuer(account.registrar);
+    let from = synod_host::pay::Seat::over(account).issuer();
     if from == account {
         return Err(usage("the faucet pays from this very account; name another"));
     }

@@ -4,11 +4,6 @@ use clap::Args;
 use synod_config::{SynError, code};
 use synod_host::pay::AccountId;
 
-/// Lists what is on its way to other shards; refused, for no node hosts several shards.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  synod pay bundles")]
-pub(super) struct Bundles {}
-
 /// Decides between two entries that an owner signed for one place; refused, for members give no word beyond a certificate.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod pay resolve 0-0-1")]
@@ -27,15 +22,6 @@ pub(super) struct Freeze {
 
 fn refused(verb: &str) -> SynError {
     SynError::of(code::UNSUPPORTED, &[("verb", verb)])
-}
-
-impl Bundles {
-    /// # Errors
-    /// Always SYN-3003.
-    pub(super) fn refuse(&self) -> SynError {
-        refused("pay bundles")
-            .because("no node of this release hosts several shards: nothing is on its way between shards")
-    }
 }
 
 impl Resolve {

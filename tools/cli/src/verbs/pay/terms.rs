@@ -97,12 +97,6 @@ impl Change {
     }
 }
 
-/// The number of a member.
-fn number(system: &System, name: &str) -> Result<u32, SynError> {
-    let found = system.genesis().member(name).map(|(id, _)| id.0);
-    found.ok_or_else(|| usage(&format!("the cluster has no member {name}")))
-}
-
 impl Close {
     pub(super) fn send(self, system: &System) -> Result<Report, SynError> {
         let (of, is_all) = (self.change.account, self.amount.is_none());
@@ -125,7 +119,9 @@ impl Rekey {
     pub(super) fn send(self, system: &System) -> Result<Report, SynError> {
         let what = match (self.key, self.custodian) {
             (Some(key), None) => json!({ "ed25519": key }),
-            (None, Some(name)) => json!({ "custodial": number(system, &name)? }),
+            (None, Some(name)) => {
+                json!({ "custodial": system.number_beside(self.change.account, &name)? })
+            }
             _ => return Err(usage("say --key or --custodian")),
         };
         self.change.send(system, "rekey", what)
@@ -134,7 +130,7 @@ impl Rekey {
 
 impl Move {
     pub(super) fn send(self, system: &System) -> Result<Report, SynError> {
-        let to = number(system, &self.to)?;
+        let to = system.number_beside(self.change.account, &self.to)?;
         self.change.send(system, "move", json!({ "representative": to }))
     }
 }

@@ -180,8 +180,8 @@ impl New {
 
 /// The account that this key owns at an institution, and its ledger: an earlier call may have opened it.
 fn opened_before(at: &institution::Institution<'_>, key: &str) -> Result<Option<(AccountId, u32)>, SynError> {
-    let registrar = at.registrar();
-    let mut after = synod_host::pay::issuer(registrar);
+    let seat = at.seat();
+    let mut after = seat.issuer();
     loop {
         let found = at.get(&format!("/v1/pay/accounts?limit={LOOKED_MAX}&after={after}"))?;
         let rows = found["accounts"].as_array().cloned().unwrap_or_default();
@@ -192,7 +192,7 @@ fn opened_before(at: &institution::Institution<'_>, key: &str) -> Result<Option<
             return Ok(Some((account, ledger.unwrap_or(1))));
         }
         match rows.last().and_then(id) {
-            Some(last) if last.registrar == registrar && last > after => after = last,
+            Some(last) if seat.owns(last) && last > after => after = last,
             _ => return Ok(None),
         }
     }

@@ -213,10 +213,17 @@ impl Words for AstroWords {
                 let all = listed(entries.iter().map(|(entry, _)| entry.id));
                 Said::marked(format!("settles {all}"), Mark::Commit)
             }
+            Output::Imported { entries, .. } => {
+                let all = listed(entries.iter().map(|(entry, _)| entry.id));
+                Said::marked(format!("credits {all}"), Mark::Commit)
+            }
             Output::Numbered { account, .. } => Said::plain(format!("numbers {account}")),
             Output::Looked { accounts, .. } => Said::plain(format!("shows {} accounts", accounts.len())),
             Output::Checked { why, .. } => Said::plain(format!("would endorse it, but for {why:?}")),
             Output::Log { .. } => Said::plain("shows a log".to_owned()),
+            Output::Bundles { bundles, .. } => {
+                Said::plain(format!("shows {} entries on their way", bundles.entries))
+            }
             Output::Lanes { .. } => Said::plain("shows how far lanes are".to_owned()),
             Output::Contradiction { id, .. } => {
                 Said::marked(format!("shows a contradiction at {}/{}", id.spender, id.n), Mark::Certificate)

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use synod_config::SynError;
 use synod_crypto::Keys;
 use synod_host::pay::wallet::{Config, Input, Output, Record, Timer, Wallet};
-use synod_host::pay::{Line, view_of};
+use synod_host::pay::{Line, view};
 use synod_journal::{Journal, Keep};
 use synod_machine::{
     Condition, Effect, Event, Job as _, Log as Kept, Machine as _, Recover as _, Rng, Span, Time, Turn, Wall,
@@ -59,7 +59,7 @@ impl Hosted {
         let genesis = system.genesis();
         let Log { journal, records } = folder.open_log(genesis)?;
         let config = Config {
-            view: Arc::new(view_of(genesis.id(), genesis.roster().clone())),
+            view: Arc::new(view(genesis, folder.account.shard)?),
             account: folder.account,
             key: folder.key.public(),
             representative: u8::try_from(folder.account.registrar).unwrap_or(u8::MAX),
@@ -75,7 +75,7 @@ impl Hosted {
             keys: folder.key.to_keys()?,
             journal,
             at: folder.path().join("log"),
-            links: Links::open(system)?,
+            links: Links::open(system, folder.account.shard)?,
             timers: BTreeMap::new(),
             begun: Instant::now(),
             rng: Rng::new(RandomState::new().hash_one(1), NodeId(u32::MAX), 0),

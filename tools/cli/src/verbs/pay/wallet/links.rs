@@ -35,15 +35,15 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Begins to speak with every member of which somebody says where it is.
+    /// Begins to speak with every member of a shard of which somebody says where it is.
     ///
     /// # Errors
     /// SYN-1001 where nobody says so of any, SYN-9001 where no thread can start.
-    pub(super) fn open(system: &Arc<System>) -> Result<Self, SynError> {
-        system.all()?;
+    pub(super) fn open(system: &Arc<System>, shard: u16) -> Result<Self, SynError> {
+        system.all_of(shard)?;
         let (said, heard) = sync_channel(HEARD);
         let (mut lines, mut names) = (BTreeMap::new(), BTreeMap::new());
-        for (member, number) in system.genesis().members().iter().zip(0..) {
+        for (member, number) in system.members_of(shard).iter().zip(0..) {
             if system.named(Some(&member.name)).is_err() {
                 continue;
             }

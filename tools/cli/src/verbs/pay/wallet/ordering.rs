@@ -6,7 +6,7 @@ use super::hosted::{Hosted, LockRisk};
 use super::sending::{Sending, order};
 use super::{System, Until, institution};
 use crate::output::Report;
-use crate::session::{Session, usage};
+use crate::session::Session;
 use crate::verbs::pay::orders::{self, Leg as Paid};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -167,10 +167,7 @@ impl Order {
                 decide(hold, Verdict::Post(List::try_from(amounts).expect("one amount")))
             }
             Self::Void { which, .. } => decide(which.find(system)?.0, Verdict::Void),
-            Self::Move { to, .. } => {
-                let number = system.genesis().member(to).and_then(|(id, _)| id.member());
-                Kind::Move(number.ok_or_else(|| usage(&format!("the cluster has no member {to}")))?)
-            }
+            Self::Move { to, .. } => Kind::Move(system.number_beside(folder.account, to)?),
             Self::Close { to, amount, .. } => {
                 let amount = amount.map_or_else(|| left(system, folder.account), Ok)?;
                 Kind::Close(Leg { to: *to, amount: Units(amount) })

@@ -131,6 +131,9 @@ impl Judge {
             Output::Settled { entries, .. } => {
                 entries.iter().try_for_each(|(entry, digest)| self.settles(node, entry, *digest))
             }
+            Output::Imported { entries, .. } => {
+                entries.iter().try_for_each(|(entry, digest)| self.credits(node, entry, *digest))
+            }
             Output::Rejected { entry, .. } => breach("A-S2", format!("{:?} is rejected", entry.id)),
             Output::Contradiction { id, .. } => {
                 breach("A-S1", format!("certificates contradict each other at {id:?}"))
@@ -142,6 +145,21 @@ impl Judge {
                     false => breach("X6", format!("member {} of shard {shard} is shown with two", lane.0)),
                 }
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// What came from another shard is certified there, so no other entry of its place ever settles.
+    fn credits(&mut self, node: u32, entry: &Entry, digest: Hash) -> Verdict {
+        let (id, own) = (entry.id, self.sizes.shard(node));
+        if id.spender.shard == own || entry.legs_into(own).next().is_none() {
+            return breach("A-S2", format!("{id:?} is credited at member {node}, whom it pays nothing"));
+        }
+        match self.settled.get(&id) {
+            Some((_, known)) if *known != digest => breach(
+                "A-S1",
+                format!("{id:?} is credited at member {node}, and another entry settled there"),
+            ),
             _ => Ok(()),
         }
     }

@@ -2,7 +2,6 @@
 
 pub mod judge;
 pub mod judge_books;
-mod placed;
 pub mod plan;
 pub mod run;
 pub mod workload;

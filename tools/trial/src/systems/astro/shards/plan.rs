@@ -9,11 +9,10 @@ use synod_broadcast::signed::{self, Certificate, Context, View};
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Opening, Owner, Terms, Units, UserData};
 use synod_machine::Unrecoverable;
-use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
+use synod_machine::host::{Host, HostConfig, Hosted, LaneLog, Place, Placed};
 use synod_quorum::{Member, NodeId, Roster};
 use synod_sim::{Keyring, Scenario};
 
-use super::placed::{Place, Placed, abroad};
 use crate::params::number;
 use crate::systems::astro::plan::{EPOCH, EURO, LIMIT, parameters};
 use crate::systems::hotstuff::cluster;
@@ -112,7 +111,7 @@ impl Plan {
 
     fn setup(&self, shard: u32, me: NodeId) -> Option<Setup<SignedBroadcast<Batches>>> {
         let others = (0..self.sizes.shards).filter(|other| *other != shard).filter_map(|other| {
-            let nodes = (0..self.sizes.members).map(|member| abroad(other, member)).collect();
+            let nodes = self.sizes.nodes(other).map(Place::abroad).collect();
             let view = self.views.get(usize::try_from(other).ok()?)?;
             Some((view.context.shard, Neighbour { view: Arc::clone(view), nodes }))
         });
@@ -137,12 +136,13 @@ impl Plan {
         log: LaneLog,
         life: u32,
     ) -> Result<Box<dyn Hosted>, Unrecoverable> {
-        let place = Place { shard: u32::from(self.sizes.shard(node.0)), members: self.sizes.members };
+        let shard = u32::from(self.sizes.shard(node.0));
+        let place = Place { first: self.sizes.node(shard, 0).0, members: self.sizes.members };
         let seed = self.scenario.seed ^ u64::from(life) << 48 ^ u64::from(node.0) << 32;
         let me = place.local(node);
         let config = HostConfig { own: me, machine, seed, jobs_max: 4_096, checked: true };
-        let setup = self.setup(place.shard, me).ok_or_else(|| Unrecoverable("no such shard".into()))?;
+        let setup = self.setup(shard, me).ok_or_else(|| Unrecoverable("no such shard".into()))?;
         let host = Host::<Replica<SignedBroadcast<Batches>>>::open(config, setup, log)?;
-        Ok(Box::new(Placed { inner: Box::new(host), place }))
+        Ok(Box::new(Placed::new(Box::new(host), place)))
     }
 }

@@ -50,6 +50,9 @@ impl Watch {
             Output::Proof { proof, .. } => {
                 proof.as_ref().map_or(Ok(()), |proof| self.cuts.prove(node, proof))
             }
+            Output::Imported { .. } => {
+                breach("A-S2", format!("member {node} credits from another shard, and there is one"))
+            }
             Output::TwoBatches { .. }
             | Output::CaughtUp { .. }
             | Output::TwoRoots { .. }
@@ -62,6 +65,7 @@ impl Watch {
             | Output::Checked { .. }
             | Output::Log { .. }
             | Output::Lanes { .. }
+            | Output::Bundles { .. }
             | Output::Certified { .. }
             | Output::Invited(_)
             | Output::Receipted(_) => Ok(()),

@@ -1,49 +1,63 @@
-//! A member of one of several shards in a world that numbers all members: inside it, its own shard's are members and all others guests.
+//! A member of one of several groups whose transport numbers all members of all groups: inside it, its own group's are members and all
+//! others guests.
 
 use core::any::Any;
 use core::fmt::Debug;
 
 use synod_crypto::Hash;
-use synod_machine::host::{At, ErasedDone, ErasedJob, Frame, Hosted, Lsn, Platform, Runner};
-use synod_machine::register::{RegisterOp, RegisterReply};
-use synod_machine::{Fault, Keep, Link, Note, Queue, QueueSpec, Rule, Time, To};
-use synod_quorum::NodeId;
+use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Bytes;
 
-/// Where a member is.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    /// Which shard.
-    pub(super) shard: u32,
-    /// Members of each.
-    pub(super) members: u32,
-}
+use super::{At, ErasedDone, ErasedJob, Frame, Hosted, Lsn, Platform, Runner};
+use crate::register::{RegisterOp, RegisterReply};
+use crate::{Fault, Keep, Link, Note, Queue, QueueSpec, Rule, Time, To};
 
-/// How members of a shard call the member of another.
-pub(super) fn abroad(shard: u32, member: u32) -> NodeId {
-    NodeId(NodeId::GUESTS.0 + shard * 16 + member)
+/// Where a group stands among all members, which are numbered group by group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The number of its first member.
+    pub first: u32,
+    /// How many members it has.
+    pub members: u32,
 }
 
 impl Place {
-    /// A node's number in the world.
-    pub(super) fn global(self, node: NodeId) -> NodeId {
+    /// How members of a group call a node of another, by its number among all.
+    #[must_use]
+    pub const fn abroad(node: NodeId) -> NodeId {
+        NodeId(NodeId::GUESTS.0.saturating_add(node.0))
+    }
+
+    /// A node's number among all, by what members of the group call it.
+    #[must_use]
+    pub const fn global(self, node: NodeId) -> NodeId {
         match node.0.checked_sub(NodeId::GUESTS.0) {
-            None => NodeId(self.shard * self.members + node.0),
-            Some(guest) => NodeId(guest / 16 * self.members + guest % 16),
+            None => NodeId(self.first.saturating_add(node.0)),
+            Some(abroad) => NodeId(abroad),
         }
     }
 
-    /// The node of a number in the world.
-    pub(super) fn local(self, node: NodeId) -> NodeId {
-        let (shard, member) = (node.0 / self.members, node.0 % self.members);
-        if shard == self.shard { NodeId(member) } else { abroad(shard, member) }
+    /// What members of the group call a node, by its number among all.
+    #[must_use]
+    pub const fn local(self, node: NodeId) -> NodeId {
+        match node.0.checked_sub(self.first) {
+            Some(member) if member < self.members => NodeId(member),
+            _ => Self::abroad(node),
+        }
+    }
+
+    fn globally(self, to: To) -> To {
+        match to {
+            To::Node(node) => To::Node(self.global(node)),
+            To::Set(set) => To::Set(set.iter().map(|node| self.global(node)).collect::<NodeSet>()),
+        }
     }
 }
 
-/// The machine of a member, whose peers are called as the world calls them.
-pub(super) struct Placed {
-    pub(super) inner: Box<dyn Hosted>,
-    pub(super) place: Place,
+/// The machine of a member of a group, whose peers are called as the transport calls them.
+pub struct Placed {
+    inner: Box<dyn Hosted>,
+    place: Place,
 }
 
 struct Outside<'a> {
@@ -53,13 +67,15 @@ struct Outside<'a> {
 
 impl Platform for Outside<'_> {
     fn send(&mut self, to: To, queue: Queue, body: Bytes) {
-        let nodes: Vec<NodeId> = match to {
-            To::Node(node) => vec![node],
-            To::Set(set) => set.iter().collect(),
-        };
-        for node in nodes {
-            self.platform.send(To::Node(self.place.global(node)), queue, body.clone());
-        }
+        self.platform.send(self.place.globally(to), queue, body);
+    }
+
+    fn copies(&self) -> bool {
+        self.platform.copies()
+    }
+
+    fn send_slice(&mut self, to: To, queue: Queue, body: &[u8]) {
+        self.platform.send_slice(self.place.globally(to), queue, body);
     }
 
     fn register(&mut self, to: NodeId, queue: Queue, op: &RegisterOp) {
@@ -113,6 +129,12 @@ impl Platform for Outside<'_> {
 }
 
 impl Placed {
+    /// Places a machine that knows the members of its own group as 0, 1, 2, ... and all others by [`Place::abroad`].
+    #[must_use]
+    pub fn new(inner: Box<dyn Hosted>, place: Place) -> Self {
+        Self { inner, place }
+    }
+
     fn with<'a>(&'a mut self, platform: &'a mut dyn Platform) -> (&'a mut dyn Hosted, Outside<'a>) {
         (&mut *self.inner, Outside { platform, place: self.place })
     }
@@ -197,5 +219,25 @@ impl Hosted for Placed {
 
     fn bytes_max(&self) -> u64 {
         self.inner.bytes_max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_has_one_name_inside_a_group_and_one_outside() {
+        let place = Place { first: 4, members: 4 };
+        let inside: Vec<u32> = [0, 3, 4, 7, 8, 127].map(|node| place.local(NodeId(node)).0).into();
+        assert_eq!(inside, [128, 131, 0, 3, 136, 255]);
+        for node in (0..300).map(NodeId) {
+            assert_eq!(place.global(place.local(node)), node);
+            assert_eq!(place.local(node).is_member(), (4..8).contains(&node.0));
+        }
+        let all = To::Set(NodeSet::first(4).without(NodeId(1)));
+        let To::Set(outside) = place.globally(all) else { unreachable!("a set stays one") };
+        assert_eq!(outside.iter().map(|node| node.0).collect::<Vec<_>>(), [4, 6, 7]);
+        assert_eq!(place.globally(To::Node(Place::abroad(NodeId(2)))), To::Node(NodeId(2)));
     }
 }
