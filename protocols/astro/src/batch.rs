@@ -9,14 +9,14 @@ use std::sync::Arc;
 use synod_crypto::merkle;
 use synod_crypto::{Hash, Hasher, Signature};
 use synod_ledger::{AccountId, Digests, Entry, Opening};
-use synod_machine::broadcast::{ITEMS_MAX, Items, Lot, PAYLOAD_MAX, Read};
+use synod_machine::broadcast::{ITEMS_MAX, Items, Lot, Read};
 use synod_machine::planted;
-use synod_wire::{Bytes, Draw, Drawn, Limits, List, Malformed, Reader, Why, Wire, Writer, wire};
+use synod_wire::{Bytes, Draw, Drawn, List, Malformed, Reader, Why, Wire, Writer, wire};
 
 use crate::config::Profile;
-use crate::dependency::{BackedBatch, Backing, With, Withs};
+use crate::dependency::With;
 use crate::together::Shared;
-use roots::{back_all, decode, digests, roots, write_lines};
+use roots::{back_all, decode, decode_backed, digests, roots, write_lines};
 
 pub(crate) use roots::{digest_of, digests_of, proofs, prove, root, roots_of};
 
@@ -307,7 +307,7 @@ impl Opened {
         let batch = Batch { header, openings, lines, beside: Beside::default() };
         let lengths: usize = backings.values().map(|with| with.length()).sum();
         let mut payload = Writer::with_capacity(lengths + batch.size_hint());
-        // As [`BackedBatch`] is written.
+        // As [`crate::BackedBatch`] is written.
         payload.count(backings.len());
         for (at, with) in &backings {
             at.write(&mut payload);
@@ -327,22 +327,15 @@ impl Opened {
 
     /// A batch of profile II, which imports nothing, and of which nothing is signed together.
     fn read_backed(payload: &Bytes) -> Option<Self> {
-        let limits = Limits { frame_max: PAYLOAD_MAX };
-        let BackedBatch { backings, batch } = BackedBatch::decode(payload.clone(), &limits).ok()?;
+        let (read, batch, spans) = decode_backed(payload).ok()?;
         let count = u32::try_from(batch.lines.len()).ok()?;
-        let is_sound = |backing: &Backing| backing.at < count && !backing.with.is_empty();
-        if !backings.is_sorted_by(|one, next| one.at < next.at) || !backings.iter().all(is_sound) {
+        if read.last().is_some_and(|last| last >= count) {
             return None;
         }
         if batch.openings.is_empty() && batch.lines.is_empty() || batch.beside != Beside::default() {
             return None;
         }
-        let backings: BTreeMap<u32, With> = backings
-            .into_vec()
-            .into_iter()
-            .map(|Backing { at, with }| (at, With::new(Withs::new(with.into_vec()))))
-            .collect();
-        let plain = Digests::default().entries(batch.lines.iter().map(|line| &*line.entry));
+        let (backings, plain) = (read.finish(payload), digests(payload, &spans));
         let (digests, header) = (back_all(plain, &backings), &batch.header);
         let fits = roots(&digests, &batch.openings, &batch.lines, (&[], None))
             == (header.entries, header.auths, header.openings);

@@ -12,6 +12,7 @@ use synod_ledger::{AccountId, Book, Code, Entry, EntryId, Promised, judge};
 use synod_machine::planted;
 
 use crate::dependency::{With, paid_to, payees};
+use crate::owing::Owing;
 use crate::words::Promise;
 use crate::xlog::Base;
 
@@ -31,7 +32,7 @@ pub(crate) type Owed = (AccountId, EntryId);
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Credits {
-    unspent: BTreeMap<Owed, Unspent>,
+    unspent: Owing<Unspent>,
     ahead: BTreeSet<Owed>,
     /// What open entries are backed with, by place and digest.
     backed: BTreeMap<(EntryId, Hash), With>,
@@ -39,13 +40,6 @@ pub(crate) struct Credits {
 
 const fn least(id: EntryId) -> (EntryId, Hash) {
     (id, Hash::ZERO)
-}
-
-/// All places of an account.
-pub(crate) fn all_of(account: AccountId) -> std::ops::RangeInclusive<Owed> {
-    let least = AccountId { shard: 0, registrar: 0, local: 0 };
-    let most = AccountId { shard: u16::MAX, registrar: u32::MAX, local: u64::MAX };
-    (account, EntryId { spender: least, n: 0 })..=(account, EntryId { spender: most, n: u64::MAX })
 }
 
 impl Credits {
@@ -74,7 +68,7 @@ impl Credits {
             let owed = (spender, dependency.entry.id);
             let is_settled = owed.1.n <= Base::of(book, owed.1.spender).sequence;
             let is_new =
-                if is_settled { self.unspent.remove(&owed).is_some() } else { self.ahead.insert(owed) };
+                if is_settled { self.unspent.remove(owed).is_some() } else { self.ahead.insert(owed) };
             if is_new || planted!(A20) {
                 let sum = paid_to(&dependency.entry, spender);
                 book.collect(spender, sum)
@@ -101,24 +95,24 @@ impl Credits {
 
     /// What an account was paid and has not collected.
     pub(crate) fn of(&self, account: AccountId) -> impl Iterator<Item = (EntryId, &Unspent)> {
-        self.unspent.range(all_of(account)).map(|((_, id), unspent)| (*id, unspent))
+        self.unspent.of(account)
     }
 
     /// All that nobody collected.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Owed, &Unspent)> {
-        self.unspent.iter().map(|(owed, unspent)| (*owed, unspent))
+        self.unspent.iter()
     }
 
     /// A payment that an account has not collected.
     pub(crate) fn get(&self, owed: Owed) -> Option<&Unspent> {
-        self.unspent.get(&owed)
+        self.unspent.get(owed)
     }
 
     /// As records of a snapshot, but for what open entries are backed with.
     pub(crate) fn records(&self, put: &mut dyn FnMut(Promise)) {
-        for ((to, _), unspent) in &self.unspent {
+        for ((to, _), unspent) in self.unspent.iter() {
             let Unspent { entry, digest, with } = unspent;
-            put(Promise::Unspent { to: *to, entry: Arc::clone(entry), digest: *digest, with: *with });
+            put(Promise::Unspent { to, entry: Arc::clone(entry), digest: *digest, with: *with });
         }
         for (to, id) in &self.ahead {
             put(Promise::Ahead { to: *to, id: *id });
@@ -128,18 +122,18 @@ impl Credits {
     /// Of a snapshot.
     pub(crate) fn restore(&mut self, owed: Owed, unspent: Option<Unspent>) {
         match unspent {
-            Some(unspent) => drop(self.unspent.insert(owed, unspent)),
+            Some(unspent) => self.unspent.insert(owed, unspent),
             None => drop(self.ahead.insert(owed)),
         }
     }
 
     /// Bytes held: payments that wait for whoever was paid, and what open entries are backed with.
     pub(crate) fn bytes(&self) -> u64 {
-        let unspent = self.unspent.len() * 2 * (size_of::<(Owed, Unspent)>() + size_of::<Entry>());
+        let unspent = self.unspent.len() * 2 * size_of::<Entry>();
         let backed = self.backed.values().flat_map(|with| with.iter());
         let backed: u64 = backed.map(crate::dependency::Dependency::bytes).sum();
         let small = self.backed.len() * 2 * size_of::<(EntryId, Hash, With)>()
             + self.ahead.len() * 2 * size_of::<Owed>();
-        (unspent + small) as u64 + backed
+        (unspent + small) as u64 + self.unspent.bytes() + backed
     }
 }

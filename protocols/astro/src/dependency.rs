@@ -3,20 +3,22 @@
 //! A member signs one root over the payments of a batch that concern accounts of one registrar, and which of them are open there
 //! (E27). Distinct members' words on one root, none of which leaves a payment open, prove that payment (E24).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use synod_crypto::{Claim, Hash, Signature, Statement};
-use synod_ledger::{AccountId, Entry, EntryId, Kind, Leg, Total};
+use synod_crypto::{Claim, Hash, Hasher, Signature, Statement};
+use synod_ledger::{AccountId, Digests, Entry, EntryId, Kind, Leg, Total};
 use synod_machine::broadcast::{Context, Except, ITEMS_MAX, Lot, View};
 use synod_machine::planted;
 use synod_quorum::{Model, NodeId, Quorums};
-use synod_wire::{List, wire};
+use synod_wire::{List, Malformed, Reader, Why, Wire, wire};
 
 use crate::batch::{Batch, EntryProof, digest_of, measured, shows};
 
 /// Most dependencies of one entry; what more there is goes with later ones.
 pub const DEPENDENCIES_MAX: usize = 64;
+/// Of the hash over what an entry is backed with.
+const DOMAIN: &str = "synod astro dependencies";
 /// Most members of a view.
 const MEMBERS_MAX: usize = 128;
 
@@ -106,6 +108,8 @@ wire! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withs {
     all: Vec<Dependency>,
+    /// The digest of each payment, with what stands for its own dependencies.
+    digests: Vec<Hash>,
     root: Hash,
     length: usize,
 }
@@ -117,9 +121,14 @@ impl Withs {
     /// In their order.
     #[must_use]
     pub fn new(all: Vec<Dependency>) -> Self {
-        let (root, length) =
-            if all.is_empty() { (Hash::ZERO, 0) } else { measured("synod astro dependencies", &all) };
-        Self { all, root, length }
+        let (root, length) = if all.is_empty() { (Hash::ZERO, 0) } else { measured(DOMAIN, &all) };
+        let digests = all.iter().map(|one| backed(digest_of(&one.entry), one.with)).collect();
+        Self { all, digests, root, length }
+    }
+
+    /// Each with the digest of its payment.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&Dependency, Hash)> {
+        self.all.iter().zip(self.digests.iter().copied())
     }
 
     /// What stands for it; zero if there is nothing.
@@ -178,22 +187,83 @@ pub(crate) fn paid_to(entry: &Entry, to: AccountId) -> Total {
     own.fold(Total::ZERO, |sum, leg| sum.checked_add(Total::of(leg.amount.0)).unwrap_or(Total::MAX))
 }
 
+/// Where something stands in an encoding.
+type Span = core::ops::Range<usize>;
+
+/// What entries are backed with, as it was read: what it is called is made of the bytes that it was read from, for it has one encoding.
+#[derive(Default)]
+pub(crate) struct ReadBackings {
+    /// By entry, with where each dependency stands.
+    all: Vec<(u32, Vec<(Dependency, Span)>)>,
+    /// Where the payment of each dependency stands.
+    payments: Vec<Span>,
+}
+
+impl ReadBackings {
+    /// As [`BackedBatch`] begins. The entries rise, and none is backed with nothing.
+    pub(crate) fn read(input: &mut Reader) -> Result<Self, Malformed> {
+        let mut read = Self::default();
+        for _ in 0..input.count(ITEMS_MAX)? {
+            let (refusal, at) = (input.refuse(Why::NotCanonical), u32::read(input)?);
+            let (count, mut with) = (input.count(DEPENDENCIES_MAX)?, Vec::new());
+            if count == 0 || read.all.last().is_some_and(|(last, _)| *last >= at) {
+                return Err(refusal);
+            }
+            for _ in 0..count {
+                let start = input.at();
+                let (dependency, payment) = Dependency::read_with_payment(input)?;
+                read.payments.push(payment);
+                with.push((dependency, start..input.at()));
+            }
+            read.all.push((at, with));
+        }
+        Ok(read)
+    }
+
+    /// The highest entry that is backed.
+    pub(crate) fn last(&self) -> Option<u32> {
+        self.all.last().map(|(at, _)| *at)
+    }
+
+    /// By entry, of the bytes that it was read from.
+    pub(crate) fn finish(self, payload: &[u8]) -> BTreeMap<u32, With> {
+        let of = |span: &Span| payload.get(span.clone()).unwrap_or_default();
+        let payments: Vec<&[u8]> = self.payments.iter().map(of).collect();
+        let mut plain = Digests::default().encoded(&payments).into_iter();
+        let withs = self.all.into_iter().map(|(at, with)| {
+            let (mut hasher, mut length) = (Hasher::new(DOMAIN), 0);
+            for (_, span) in &with {
+                hasher.add(of(span));
+                length += span.len();
+            }
+            let all: Vec<Dependency> = with.into_iter().map(|(one, _)| one).collect();
+            let digests = all.iter().zip(plain.by_ref()).map(|(one, plain)| backed(plain, one.with)).collect();
+            (at, With::new(Withs { all, digests, root: hasher.finish(), length }))
+        });
+        withs.collect()
+    }
+}
+
 impl Dependency {
+    /// As it is read, with where its payment stands.
+    fn read_with_payment(input: &mut Reader) -> Result<(Self, Span), Malformed> {
+        let start = input.at();
+        let entry = Wire::read(input)?;
+        let payment = start..input.at();
+        let (with, proof, root) = (Wire::read(input)?, Wire::read(input)?, Wire::read(input)?);
+        Ok((Self { entry, with, proof, root, said: Wire::read(input)? }, payment))
+    }
+
     /// Bytes held, for memory accounting.
     pub(crate) fn bytes(&self) -> u64 {
         let open: usize = self.said.iter().map(|vouch| size_of_val(vouch.open.items())).sum();
         let lists = self.said.len() * size_of::<Vouch>() + self.proof.path.len() * size_of::<Hash>() + open;
-        (size_of::<Self>() + size_of::<Entry>() + size_of_val(legs(&self.entry)) + lists) as u64
-    }
-
-    /// The digest of the payment.
-    fn digest(&self) -> Hash {
-        backed(digest_of(&self.entry), self.with)
+        (size_of::<Self>() + size_of::<Entry>() + size_of_val(legs(&self.entry)) + lists + size_of::<Hash>()) as u64
     }
 
     /// Whether an account may spend it where its words are good (4.6, rule 4): it may not where it is another's payment, one of another
-    /// shard, of fewer than f + 1 distinct members, or where one of them leaves it open.
-    pub(crate) fn pays(&self, view: &View, spender: AccountId) -> bool {
+    /// shard, of fewer than f + 1 distinct members, or where one of them leaves it open. `digest` is that of the payment.
+    pub(crate) fn pays(&self, view: &View, (spender, digest): (AccountId, Hash)) -> bool {
         let id = self.entry.id;
         let is_paid = paid_to(&self.entry, spender) > Total::ZERO;
         let is_here = id.spender.shard == view.context.shard && spender.shard == view.context.shard;
@@ -203,7 +273,7 @@ impl Dependency {
         let is_enough = members.len() == self.said.len()
             && u32::try_from(members.len()).is_ok_and(|count| count >= quorums.one_correct());
         let is_right = is_paid && is_here && is_enough && !self.said.iter().any(is_open);
-        is_right && shows(&self.proof, self.digest(), &self.root) || planted!(A21)
+        is_right && shows(&self.proof, digest, &self.root) || planted!(A21)
     }
 }
 

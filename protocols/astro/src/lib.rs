@@ -67,6 +67,7 @@ mod job;
 mod ledger;
 mod logs;
 pub mod member;
+mod owing;
 mod receipt;
 mod replica;
 mod shards;

@@ -352,6 +352,7 @@ impl<B: Carrier> Replica<B> {
             Event::Timer(Timer::Broadcast(timer)) => self.tell(Event::Timer(timer), turn),
             Event::Timer(Timer::Flush) => self.on_flush_due(turn),
             Event::Timer(Timer::Distil(number)) => self.on_distil_due(number, turn),
+            Event::Timer(Timer::Plant) => self.on_plant_due(turn),
             Event::Timer(Timer::Want(id)) => self.on_want_due(id, turn),
             Event::Timer(Timer::Receipts) => self.on_receipts_due(turn),
             Event::Timer(Timer::Cut) => self.on_cut_due(turn),

@@ -123,7 +123,7 @@ pub(crate) fn forged(
     for (index, with) in &opened.backings {
         let line = usize::try_from(*index).ok().and_then(|index| opened.batch.lines.get(index));
         let Some(spender) = line.map(|line| line.entry.id.spender) else { continue };
-        if !are_distinct(with) || !with.iter().all(|one| one.pays(view, spender)) {
+        if !are_distinct(with) || !with.each().all(|(one, digest)| one.pays(view, (spender, digest))) {
             forged.insert(*index);
             continue;
         }

@@ -430,6 +430,8 @@ pub enum Timer<T> {
     Proof(EntryId),
     /// Check the owners' signatures of this batch, for witnesses are silent.
     Witness(Lot),
+    /// Wait no longer for other entries to be signed together with those that wait.
+    Plant,
     /// Wait no longer for owners to sign this tree.
     Distil(u64),
 }

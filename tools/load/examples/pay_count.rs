@@ -1,44 +1,94 @@
-//! Payments over four replicas on one thread, for whoever counts instructions: `valgrind --tool=callgrind .../pay_count 4000 16384 40000`.
+//! Payments over four replicas on one thread, for whoever counts instructions or samples where time goes.
 //!
-//! A fourth number, 1 or 2, is for profiles I and II. Two counts with different numbers of payments differ by what those cost: opening the replicas costs the same in both.
+//! ```text
+//! pay_count accounts=16000 inflight=16384 payments=40000 profile=II|I|II-F owners=custodial|self|distilled verify=all|witness batch=4096
+//! ```
+//!
+//! Under callgrind, `--toggle-collect='*counted*step*'` leaves out what opens replicas and what owners sign; two counts with different numbers
+//! of payments differ by what those cost.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
-use synod_load::pay::{Bank, Ownership, PayPlan, Profile, Verify, Workload, counted};
+use synod_load::pay::{Bank, Ownership, Paid, PayPlan, Profile, Verify, Workload, counted};
 
-fn main() -> Result<(), String> {
-    let args: Vec<u32> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
-    let arg = |at: usize, usual: u32| args.get(at).copied().unwrap_or(usual);
-    let profile = match arg(3, 0) {
-        0 => Profile::Funded,
-        1 => Profile::I,
-        _ => Profile::II,
-    };
-    let batch = profile.batch_max();
-    let plan = PayPlan {
-        profile,
+/// What is counted if nothing else is said.
+fn usual() -> PayPlan {
+    PayPlan {
+        profile: Profile::Funded,
         shards: 1,
         nodes: 4,
-        accounts: arg(0, 4_000),
+        accounts: 4_000,
         ownership: Ownership::Custodial,
         verify: Verify::All,
         workload: Workload::Pay,
         cross: None,
         ahead: 0,
-        batch,
-        inflight: arg(1, 16_384),
+        batch: 0,
+        inflight: 16_384,
         warmup: Duration::ZERO,
         span: Duration::ZERO,
+    }
+}
+
+fn number(said: &BTreeMap<String, String>, name: &str, usual: u32) -> Result<u32, String> {
+    said.get(name).map_or(Ok(usual), |text| text.parse().map_err(|_| format!("{name} is a number")))
+}
+
+/// What is to be counted, and how many payments.
+fn asked() -> Result<(PayPlan, u32), String> {
+    let pair = |arg: String| arg.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let said: Option<BTreeMap<String, String>> = std::env::args().skip(1).map(pair).collect();
+    let said = said.ok_or("each argument is NAME=VALUE")?;
+    let word = |name: &str| said.get(name).map(String::as_str);
+    let profile = match word("profile") {
+        None | Some("II-F") => Profile::Funded,
+        Some("I") => Profile::I,
+        Some("II") => Profile::II,
+        Some(other) => return Err(format!("{other} is no profile")),
     };
-    let bank = Bank::new(plan).map_err(|why| why.to_string())?;
-    let paid = counted(&bank, u64::from(arg(2, 40_000)))?;
-    let batches = paid.signed / 8;
-    let line = format!(
-        "{} payments, about {batches} batches, {} bytes, {} signatures checked, {:?}; sound: {}\n",
+    let ownership = match word("owners") {
+        None | Some("custodial") => Ownership::Custodial,
+        Some("self") => Ownership::SelfSigned,
+        Some("distilled") => Ownership::Distilled,
+        Some(other) => return Err(format!("{other} is no kind of owners")),
+    };
+    let verify = match word("verify") {
+        None | Some("all") => Verify::All,
+        Some("witness") => Verify::Witness { margin: 0 },
+        Some(other) => return Err(format!("{other} checks nothing")),
+    };
+    let usual = usual();
+    let plan = PayPlan {
+        profile,
+        ownership,
+        verify,
+        accounts: number(&said, "accounts", usual.accounts)?,
+        inflight: number(&said, "inflight", usual.inflight)?,
+        batch: number(&said, "batch", profile.batch_max())?,
+        ..usual
+    };
+    Ok((plan, number(&said, "payments", 40_000)?))
+}
+
+fn told(paid: &Paid) -> String {
+    let cpu: Duration = paid.cpu.iter().sum();
+    let payments = paid.payments.max(1);
+    let nanos = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX) / payments;
+    format!(
+        "{} payments, {} signatures made, {} checked, {} of many owners, {} bytes each, {nanos} ns of CPU each, {:?} of its clock; sound: {}\n",
         paid.payments,
-        paid.bytes,
+        paid.signed,
         paid.checked,
+        paid.sums,
+        paid.bytes / payments,
         paid.wall,
         paid.sound()
-    );
-    std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes()).map_err(|why| why.to_string())
+    )
+}
+
+fn main() -> Result<(), String> {
+    let (plan, payments) = asked()?;
+    let bank = Bank::new(plan).map_err(|why| why.to_string())?;
+    let paid = counted(&bank, u64::from(payments))?;
+    std::io::Write::write_all(&mut std::io::stdout(), told(&paid).as_bytes()).map_err(|why| why.to_string())
 }

@@ -10,7 +10,7 @@ use synod_machine::broadcast::{ITEMS_MAX, PAYLOAD_MAX};
 use synod_wire::{Bytes, Limits, List, Malformed, Reader, Why, Wire, Writer};
 
 use super::{Auth, Batch, Beside, EntryProof, Header, LINE_BYTES_MIN, Line, over};
-use crate::dependency::{With, backed};
+use crate::dependency::{ReadBackings, With, backed};
 use crate::together::Shared;
 
 /// Where an entry stands in an encoding.
@@ -32,7 +32,19 @@ pub(super) fn write_lines(lines: &[Line]) -> (Writer, Vec<Span>) {
 
 /// What [`Batch::decode`] gives, and where the entries stand in the payload: their bytes are what their digests are of.
 pub(super) fn decode(payload: &Bytes) -> Result<(Batch, Vec<Span>), Malformed> {
+    decode_rest(Reader::new(payload.clone(), &Limits { frame_max: PAYLOAD_MAX })?)
+}
+
+/// What [`crate::BackedBatch::decode`] gives, and where all of it stands in the payload that the digests are of.
+pub(super) fn decode_backed(payload: &Bytes) -> Result<(ReadBackings, Batch, Vec<Span>), Malformed> {
     let mut input = Reader::new(payload.clone(), &Limits { frame_max: PAYLOAD_MAX })?;
+    let backings = ReadBackings::read(&mut input)?;
+    let (batch, spans) = decode_rest(input)?;
+    Ok((backings, batch, spans))
+}
+
+/// A batch up to the end.
+fn decode_rest(mut input: Reader) -> Result<(Batch, Vec<Span>), Malformed> {
     let (header, openings) = (Header::read(&mut input)?, List::read(&mut input)?);
     let refusal = input.refuse(Why::TooLong);
     let count = input.count(ITEMS_MAX)?;

@@ -17,12 +17,13 @@ use synod_wire::{List, Wire};
 
 use super::{Carrier, Replica, compute, keep, say};
 use crate::batch::{Line, Opened, proofs, root};
-use crate::credits::{Owed, all_of};
+use crate::credits::Owed;
 use crate::dependency::{
     Credit, DEPENDENCIES_MAX, Dependency, Sub, Vouch, With, Withs, backed, paid_to, payees,
 };
 use crate::fault::Fault;
 use crate::job::Work;
+use crate::owing::Owing;
 use crate::spoken::{Recalled, Words};
 use crate::trace::Rule;
 use crate::words::{ASKED_MAX, Promise, Word};
@@ -74,7 +75,7 @@ pub(super) struct Claims {
     /// Groups whose own word is being signed.
     signing: BTreeSet<(Lot, u32)>,
     collecting: BTreeMap<EntryId, Collect>,
-    ready: BTreeMap<Owed, Ready>,
+    ready: Owing<Ready>,
     /// What settled and paid in this step.
     paid: BTreeMap<EntryId, Paid>,
     /// The last payment that was asked for.
@@ -90,14 +91,14 @@ impl Claims {
         let said = self.collecting.values().flat_map(|collect| collect.said.values()).map(BTreeMap::len);
         let early = self.early.values().map(|credit| size_of_val(credit.vouch.open.items()));
         let groups = self.groups.values().map(|group| group.ids.len() * size_of::<(EntryId, Hash)>());
-        let ready = self.ready.values().map(|ready| ready.dependency.bytes());
+        let ready = self.ready.iter().map(|(_, ready)| ready.dependency.bytes());
         let small = self.collecting.len() * 2 * size_of::<(EntryId, Collect)>()
             + self.signing.len() * 2 * size_of::<(Lot, u32)>()
             + self.early.len() * 2 * size_of::<((Lot, u32, u8), Credit)>()
-            + self.groups.len() * 2 * size_of::<((Lot, u32), Group)>()
-            + self.ready.len() * 2 * size_of::<(Owed, Ready)>();
+            + self.groups.len() * 2 * size_of::<((Lot, u32), Group)>();
         (small + said.sum::<usize>() * vouch + early.sum::<usize>() + groups.sum::<usize>()) as u64
             + ready.sum::<u64>()
+            + self.ready.bytes()
             + self.said.bytes()
     }
 
@@ -161,11 +162,11 @@ impl<B: Carrier> Replica<B> {
             return;
         }
         let id = entry.id;
-        let claimed: Vec<Owed> = self.claims.ready.range(all_of(id.spender)).map(|(owed, _)| *owed).collect();
+        let claimed: Vec<Owed> = self.claims.ready.of(id.spender).map(|(paid, _)| (id.spender, paid)).collect();
         for owed in claimed {
             if self.ledger.unspent(owed).is_none() {
-                self.claims.ready.remove(&owed);
-            } else if let Some(ready) = self.claims.ready.get_mut(&owed)
+                self.claims.ready.remove(owed);
+            } else if let Some(ready) = self.claims.ready.get_mut(owed)
                 && ready.entry == Some(id)
             {
                 ready.entry = None;
@@ -190,7 +191,7 @@ impl<B: Carrier> Replica<B> {
             let owed = (*to, id);
             self.ledger.unspent(owed).is_some()
                 && self.represents(*to)
-                && !self.claims.ready.contains_key(&owed)
+                && self.claims.ready.get(owed).is_none()
         });
         if let Some(to) = to {
             self.claims.collecting.entry(id).or_insert_with(|| Collect {
@@ -407,11 +408,13 @@ impl<B: Carrier> Replica<B> {
         }
         for to in payees(&dependency.entry) {
             if self.ledger.unspent((to, id)).is_some() && self.represents(to) {
-                let ready = Ready { dependency: Arc::clone(&dependency), length, entry: None };
-                let known = self.claims.ready.entry((to, id));
-                known
-                    .and_modify(|known| known.entry = known.entry.filter(|_| !planted!(A22)))
-                    .or_insert(ready);
+                match self.claims.ready.get_mut((to, id)) {
+                    Some(known) => known.entry = known.entry.filter(|_| !planted!(A22)),
+                    None => {
+                        let ready = Ready { dependency: Arc::clone(&dependency), length, entry: None };
+                        self.claims.ready.insert((to, id), ready);
+                    }
+                }
             }
         }
     }
@@ -427,7 +430,7 @@ impl<B: Carrier> Replica<B> {
         }
         let most = usize::try_from(self.config.parameters.batch_bytes / 2).unwrap_or(usize::MAX);
         let (mut with, mut bytes) = (Vec::new(), 0);
-        let free = self.claims.ready.range(all_of(id.spender)).filter(|(_, ready)| ready.entry.is_none());
+        let free = self.claims.ready.of(id.spender).filter(|(_, ready)| ready.entry.is_none());
         let mut free: Vec<&Ready> = free.map(|(_, ready)| ready).collect();
         // The largest first: whatever comes beside them, an entry that they pay for is paid.
         free.sort_by_key(|ready| core::cmp::Reverse(paid_to(&ready.dependency.entry, id.spender)));
@@ -447,7 +450,7 @@ impl<B: Carrier> Replica<B> {
     pub(super) fn can_pay(&self, entry: &Entry, with: Option<&With>) -> bool {
         let spender = entry.id.spender;
         let with = with.into_iter().flat_map(|with| with.iter());
-        let open = self.claims.ready.range(all_of(spender)).filter(|(_, ready)| ready.entry.is_some());
+        let open = self.claims.ready.of(spender).filter(|(_, ready)| ready.entry.is_some());
         let backed = with.chain(open.map(|(_, ready)| &*ready.dependency));
         let sums = backed.map(|dependency| paid_to(&dependency.entry, spender));
         let sum = sums.fold(Total::ZERO, |sum, next| sum.checked_add(next).unwrap_or(Total::MAX));
@@ -457,7 +460,7 @@ impl<B: Carrier> Replica<B> {
     /// An order has its place: what it is backed with goes with it.
     pub(super) fn commit_backing(&mut self, id: EntryId, digest: Hash, with: Option<&With>) {
         for dependency in with.into_iter().flat_map(|with| with.iter()) {
-            if let Some(ready) = self.claims.ready.get_mut(&(id.spender, dependency.entry.id)) {
+            if let Some(ready) = self.claims.ready.get_mut((id.spender, dependency.entry.id)) {
                 ready.entry = Some(id);
             }
         }
@@ -515,7 +518,7 @@ impl<B: Carrier> Replica<B> {
             open.extend(with.map(|dependency| ((id.spender, dependency.entry.id), id)));
         }
         for (owed, id) in open {
-            if let Some(ready) = self.claims.ready.get_mut(&owed) {
+            if let Some(ready) = self.claims.ready.get_mut(owed) {
                 ready.entry = Some(id);
             }
         }

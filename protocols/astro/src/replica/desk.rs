@@ -99,6 +99,11 @@ impl Desk {
         Some(self.unchecked.drain(..self.checking).collect())
     }
 
+    /// Whether owners' signatures are being checked.
+    pub(super) const fn is_checking(&self) -> bool {
+        self.checking > 0
+    }
+
     /// The place of whatever its payer calls as this entry: a name of one payer is none of another's.
     pub(super) fn known(&self, entry: &Entry) -> Option<EntryId> {
         self.names.known(entry.id.spender, entry.transfer)
@@ -257,6 +262,7 @@ impl<B: Carrier> Replica<B> {
             }
         }
         self.check_orders(turn);
+        self.consider_tree(turn);
     }
 
     /// Takes an entry, if this replica may endorse it. Its plain digest is this, and its encoding so long.
@@ -304,7 +310,7 @@ impl<B: Carrier> Replica<B> {
                 }
                 self.desk.names.put(id, line.entry.transfer, true);
                 self.commit_backing(id, digest, with.as_ref());
-                if !self.distils(&line, digest, turn) {
+                if !self.distils(&line, digest) {
                     self.put_in_queue(line, (plain, length));
                     self.consider_flush(turn);
                 }

@@ -24,6 +24,10 @@ use crate::words::{Output, Timer};
 const TREES_MAX: usize = 16;
 /// Trees under way while which an entry waits for others.
 const FLIGHTS: usize = 2;
+/// Entries of a tree behind which the next one is not made at once.
+const BUSY: usize = 128;
+/// Which part of [`crate::Parameters::distil`] an entry waits for others at most before its tree is made.
+const GATHER: u64 = 2;
 /// Keys that one job reads at most.
 const KEYS_PER_JOB: usize = 8_192;
 /// Bytes that one owner takes in a tree.
@@ -53,6 +57,10 @@ pub(super) struct Distillery {
     /// By number; the lowest leaves first.
     trees: BTreeMap<u64, Tree>,
     last: u64,
+    /// Whether the last tree was of many: the next one waits for others then, so that a sum of keys is for as many as there can be.
+    is_busy: bool,
+    /// Whether what waits is looked at again by itself.
+    is_armed: bool,
 }
 
 impl Distillery {
@@ -155,25 +163,40 @@ impl<B: Carrier> Replica<B> {
     }
 
     /// Puts an entry with others whose owners are asked to sign together; false where its owner signs alone.
-    pub(super) fn distils(&mut self, line: &Line, digest: Hash, turn: &mut Turn<'_, Self>) -> bool {
+    pub(super) fn distils(&mut self, line: &Line, digest: Hash) -> bool {
         let may = self.together_key(line).is_some();
         if may {
             self.distillery.waiting.push_back((line.clone(), digest));
-            self.consider_tree(turn);
         }
         may
     }
 
-    /// Asks owners of what waits: at once while few are asked or a batch is full, and else after a while.
+    /// Asks owners of what waits: of a full batch at once, and of less while few are asked, no other signatures are being checked, and the last
+    /// tree was not of many. Else it waits for others, but not for long.
     pub(super) fn consider_tree(&mut self, turn: &mut Turn<'_, Self>) {
         let most = usize::try_from(self.config.parameters.batch_max).unwrap_or(usize::MAX);
         while !self.distillery.waiting.is_empty() && self.distillery.trees.len() < TREES_MAX {
             let open = self.distillery.trees.values().filter(|tree| !tree.is_closed).count();
-            if self.distillery.waiting.len() < most && open >= FLIGHTS {
+            let must_wait = self.distillery.is_busy || self.desk.is_checking() || open >= FLIGHTS;
+            if self.distillery.waiting.len() < most && must_wait {
+                if !self.distillery.is_armed {
+                    self.distillery.is_armed = true;
+                    turn.arm(Timer::Plant, Span(self.config.parameters.distil.0 / GATHER));
+                }
                 return;
             }
             self.plant(most, turn);
         }
+    }
+
+    /// What waits for others waited long enough.
+    pub(super) fn on_plant_due(&mut self, turn: &mut Turn<'_, Self>) {
+        self.distillery.is_armed = false;
+        let most = usize::try_from(self.config.parameters.batch_max).unwrap_or(usize::MAX);
+        if !self.distillery.waiting.is_empty() && self.distillery.trees.len() < TREES_MAX {
+            self.plant(most, turn);
+        }
+        self.consider_tree(turn);
     }
 
     /// Makes a tree of what waits.
@@ -187,6 +210,7 @@ impl<B: Carrier> Replica<B> {
             }
             lines.extend(self.distillery.waiting.pop_front());
         }
+        self.distillery.is_busy = lines.len() >= BUSY;
         lines.sort_by_key(|(line, _)| line.entry.id);
         let (mut keys, mut taken) = (BTreeMap::new(), BTreeSet::new());
         for (line, _) in &lines {

@@ -272,6 +272,39 @@ fn a_representative_adds_up_what_came_and_leaves_the_others_as_they_are() {
     assert!(mine[&3].batch.beside.together.is_some() && alone.blamed.is_empty());
 }
 
+/// A sum of keys is checked for a batch: under load it is for as many as there can be, and nobody waits long for that.
+#[test]
+fn behind_a_tree_of_many_the_next_one_is_made_of_all_that_come_in_a_while() {
+    let (mut alone, lines) = ordered();
+    let mut heads: BTreeMap<u64, Hash> = (3..=6).zip(lines.iter().map(|line| digest(&line.entry))).collect();
+    let mut order = |alone: &mut Alone, local: u64, n: u64| {
+        let id = EntryId { spender: account(0, local), n };
+        let line = signed(id, heads[&local], pay(custodial(1), 1), u128::from(1_000 * n + local));
+        heads.insert(local, digest(&line.entry));
+        alone.ask(Input::Signed { ticket: 1_000 * n + local, line });
+    };
+    (2..=33).for_each(|n| (3..=6).for_each(|local| order(&mut alone, local, n)));
+    let asked = invited(&alone);
+    assert_eq!(asked.len(), 2, "two trees are under way");
+    alone.ask(share(&asked[0][0]));
+    let (third, build) = (invited(&alone), |work: &Work| matches!(work, Work::Invite { .. }));
+    assert_eq!((third.len(), third[2].len()), (3, 4), "all that waited, in one tree with a leaf for each owner");
+    alone.ask(share(&asked[1][0]));
+    // One tree is under way. Behind two trees of one, what comes would be asked for at once.
+    for local in 3..=5 {
+        order(&mut alone, local, 34);
+    }
+    assert_eq!(invited(&alone).len(), 3, "they wait for others");
+    assert_eq!(alone.armed.get(&Timer::Plant), Some(&Span::millis(50)));
+    alone.run(Event::Timer(Timer::Plant));
+    assert_eq!(invited(&alone).last().map(Vec::len), Some(3));
+    // Behind a tree of few nobody is waited for.
+    third[2].iter().for_each(|one| alone.ask(share(one)));
+    order(&mut alone, 6, 34);
+    assert_eq!(invited(&alone).last().map(Vec::len), Some(1));
+    assert_eq!(alone.works.iter().filter(|work| build(work)).count(), 5);
+}
+
 #[test]
 fn an_entry_that_is_left_over_goes_out_again_by_the_signature_that_its_owner_gave_alone() {
     let (mut alone, lines) = ordered();

@@ -254,14 +254,20 @@ impl Bank {
     /// Orders by which the issuer of an institution gives its customers their money.
     pub(super) fn funding(&self, of: Place) -> Vec<Draft> {
         let locals: Vec<u64> = (FIRST..self.funded() + FIRST).collect();
+        // In profile II what is paid travels once more with what spends it: customers' money as their payments, to one each.
+        let most = if self.plan.profile.credits() { 1 } else { LEGS_MAX };
         let legs = |some: &[u64]| {
             let leg = |local: &u64| Leg { to: account(of, *local), amount: Units(u128::from(FUNDS)) };
             some.iter().map(leg).collect::<Vec<_>>()
         };
-        let chunks = locals.chunks(LEGS_MAX).zip(1_u128..);
+        let chunks = locals.chunks(most).zip(1_u128..);
         let order = |(some, transfer): (&[u64], u128)| {
-            let legs = legs(some).try_into().ok()?;
-            Some(draft(account(of, 1), Kind::MultiPay(legs), transfer))
+            let legs = legs(some);
+            let kind = match legs.as_slice() {
+                [leg] => Kind::Pay(*leg),
+                _ => Kind::MultiPay(legs.try_into().ok()?),
+            };
+            Some(draft(account(of, 1), kind, transfer))
         };
         chunks.filter_map(order).collect()
     }

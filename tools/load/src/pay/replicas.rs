@@ -17,7 +17,7 @@ use synod_broadcast::{Bracha, SignedBroadcast};
 /// How long nothing may settle.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What is counted while the clock runs.
-const COUNTS: usize = 12;
+const COUNTS: usize = 13;
 /// How often progress is looked at.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -46,6 +46,8 @@ pub struct Paid {
     pub signed: u64,
     /// Signatures that they checked meanwhile.
     pub checked: u64,
+    /// Signatures of many owners together that they checked meanwhile.
+    pub sums: u64,
     /// Orders that were taken while the clock ran.
     pub accepted: u64,
     /// Orders that found no place meanwhile and were given up.
@@ -189,6 +191,7 @@ fn sight(bank: &Bank, shown: &[Shown], names: &[String]) -> Sight {
         |one| &one.transactions,
         |one| &one.crossing,
         |one| &one.poor,
+        |one| &one.sums,
     ];
     let written = bank.journals().map(|journals| {
         let cpu = cpu_of_threads(&[THREAD]).into_iter().sum();
@@ -240,6 +243,7 @@ fn measure(bank: &Bank, shown: &[Shown], names: &[String], phase: &AtomicU8) -> 
         transactions,
         crossing,
         poor,
+        sums,
     ] = std::array::from_fn(|at| after.counts[at].saturating_sub(before.counts[at]));
     let cpu = after.cpu.iter().zip(&before.cpu).map(|(after, before)| after.saturating_sub(*before));
     let mut cpu: Vec<Duration> = cpu.collect();
@@ -258,6 +262,7 @@ fn measure(bank: &Bank, shown: &[Shown], names: &[String], phase: &AtomicU8) -> 
         owners,
         signed,
         checked,
+        sums,
         accepted,
         busy,
         transactions,

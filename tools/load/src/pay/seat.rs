@@ -77,6 +77,8 @@ pub(super) struct Shown {
     pub(super) signed: AtomicU64,
     /// Signatures checked, one by one or many at once.
     pub(super) checked: AtomicU64,
+    /// Signatures of many owners together that were checked, or put together and then checked.
+    pub(super) sums: AtomicU64,
     /// Transactions of its own customers that were begun.
     pub(super) transactions: AtomicU64,
     /// Those that pay somebody in another shard.
@@ -396,6 +398,7 @@ impl<'a, B: Carries> Seat<'a, B> {
                 self.shown.signed.fetch_add(u64::from(cost.sign), Ordering::Relaxed);
                 let checked = u64::from(cost.verify) + u64::from(cost.batch_verify);
                 self.shown.checked.fetch_add(checked, Ordering::Relaxed);
+                self.shown.sums.fetch_add(u64::from(cost.pairing > 0), Ordering::Relaxed);
                 self.host.done(job.run(&self.keys));
             }
         }

@@ -163,6 +163,25 @@ fn what_customers_of_several_shards_pay_each_other_comes() {
     }
 }
 
+/// What signing together costs is for a batch: a representative adds up and checks what owners gave, and each member that checks does so once.
+#[test]
+fn what_owners_sign_together_is_checked_once_for_a_batch_by_each_who_checks_it() {
+    let (ownership, accounts, batch, inflight) = (Ownership::Distilled, 40, 4_096, 4_096);
+    for (verify, checkers) in [(Verify::All, 3), (Verify::Witness { margin: 0 }, 1)] {
+        let plan = PayPlan { ownership, verify, accounts, batch, inflight, ..plan() };
+        let paid = counted(&Bank::new(plan).expect("a plan"), 4_000).expect("settles");
+        assert!(paid.sound() && paid.payments == 4_000, "{paid:?}");
+        // The first order of each institution is alone, and what came while it was checked is together.
+        let batches = 8;
+        assert_eq!(paid.sums, batches * (1 + checkers), "{verify:?}");
+        // Each member's word on a batch and that it settled; a witness' word comes on top.
+        let words = if verify == Verify::All { 0 } else { 1 };
+        assert_eq!(paid.signed, batches * (8 + words), "{verify:?}");
+        // Each owner's signature on its entry is checked by its representative alone.
+        assert!(paid.checked < paid.payments + 30 * batches, "{} checked", paid.checked);
+    }
+}
+
 /// Each of them is spent by a dependency with words of two members, which all members but one check: six signatures where they keep nothing.
 #[test]
 fn in_profile_two_members_sign_and_check_for_batches_and_not_for_payments() {

@@ -10,6 +10,9 @@ use synod_config::SynError;
 use synod_load::pay::smallbank::Share;
 use synod_load::pay::{Ownership, PayPlan, Profile, SyncMode, Verify, Workload};
 
+/// Most payments of a batch that owners sign together, as the specification's model has it: what signing together costs is for a batch.
+const DISTILLED_BATCH: u32 = 16_384;
+
 /// Which part of a payment system is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
@@ -109,7 +112,7 @@ pub(super) struct PayOptions {
     /// Who signs for customers; they themselves of replicas alone.
     #[arg(long, value_enum, default_value = "custodial")]
     ownership: Owned,
-    /// Who checks what customers sign, with --ownership self or distilled.
+    /// Who checks what customers sign, with --ownership self or distilled; witness of distilled ones and all of others unless said otherwise.
     #[arg(long, value_enum)]
     verify: Option<Verified>,
     /// Payments that customers sign before the clock runs, with --ownership self or distilled; what they sign meanwhile takes the
@@ -131,7 +134,7 @@ pub(super) struct PayOptions {
     /// Whether promises are synced to disk, written, or only remembered; fsync of processes and volatile of replicas unless said otherwise.
     #[arg(long, value_enum)]
     durability: Option<Durability>,
-    /// Most payments of a batch; 4096 in profile II-F and 256 in the others unless said otherwise.
+    /// Most payments of a batch; 4096 in profile II-F, 16384 of distilled ones and 256 in the other profiles unless said otherwise.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     batch: Option<u32>,
     /// Payments on their way at each replica.
@@ -214,12 +217,15 @@ impl PayOptions {
                 Owned::SelfSigned => Ownership::SelfSigned,
                 Owned::Distilled => Ownership::Distilled,
             },
-            verify: match self.verify {
-                Some(Verified::Witness) => Verify::Witness { margin: 0 },
-                Some(Verified::All) | None => Verify::All,
+            verify: match (self.verify, self.ownership) {
+                (Some(Verified::Witness), _) | (None, Owned::Distilled) => Verify::Witness { margin: 0 },
+                (Some(Verified::All), _) | (None, Owned::Custodial | Owned::SelfSigned) => Verify::All,
             },
             ahead: self.signed_ahead.unwrap_or(0),
-            batch: self.batch.unwrap_or_else(|| profile.batch_max()),
+            batch: self.batch.unwrap_or_else(|| match self.ownership {
+                Owned::Distilled => DISTILLED_BATCH,
+                Owned::Custodial | Owned::SelfSigned => profile.batch_max(),
+            }),
             inflight: self.inflight,
             warmup: self.warmup,
             span: self.span,
