@@ -3,10 +3,13 @@
 use synod_astro::Profile;
 
 /// The systems.
-pub const SYSTEMS: [&str; 4] = ["astro/ii-f", "astro/i", "astro/ii", SHARDS];
+pub const SYSTEMS: [&str; 5] = ["astro/ii-f", "astro/i", "astro/ii", SHARDS, VIEWS];
 
 /// The system of several shards.
 pub const SHARDS: &str = "astro/shards";
+
+/// The system of members that come and go.
+pub const VIEWS: &str = "astro/views";
 
 /// Whether a system is one of them.
 #[must_use]
