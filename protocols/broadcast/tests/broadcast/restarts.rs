@@ -304,7 +304,6 @@ fn a_payload_goes_on_to_whoever_missed_it_from_members_that_started_again() {
 /// Found by a drawn run of views that change (`astro/views:14`): members asked for the slot for ever.
 #[test]
 fn what_is_endorsed_again_in_a_new_view_is_signed_after_a_crash_whatever_older_views_certified() {
-    const LOT: Lot = Lot { source: 3, sequence: 1 };
     let older = view(4);
     let members = (0..4).map(|id| Member { key: seed(id).public(), power: 1 });
     let roster = Roster::new(Epoch(older.roster.epoch().0 + 1), members.collect()).expect("distinct members");
@@ -314,10 +313,16 @@ fn what_is_endorsed_again_in_a_new_view_is_signed_after_a_crash_whatever_older_v
     let old = certificate(LOT, "one", said.to_vec());
     let signature = Signature([0; 64]);
     // The crash came between the record and the signature.
-    let accepted =
-        Record::Accepted { lot: LOT, digest: old.digest, except: Except::default(), authorized: true, signature };
+    let accepted = Record::Accepted {
+        lot: LOT,
+        digest: old.digest,
+        except: Except::default(),
+        authorized: true,
+        signature,
+    };
     let sources = NodeSet::first(4);
-    let begun = Begun { older: vec![older], sources, slots: BTreeMap::from([(LOT, None)]), ..Begun::default() };
+    let begun =
+        Begun { older: vec![older], sources, slots: BTreeMap::from([(LOT, None)]), ..Begun::default() };
     let setup = Setup { view: newer, begun, ..Signed::setup(4, 0, BTreeMap::new()) };
     let mut records = [Record::Committed(old), accepted].into_iter();
     let log = Log { condition: Condition::Clean, records: &mut records };

@@ -302,11 +302,16 @@ mod tests {
             let plan = Plan::of(kind, "5a9f7aa00112", Path::new("target"), &plants());
             let steps: Vec<&Step> = plan.groups.iter().flat_map(|group| &group.lanes).flatten().collect();
             let simulates = |step: &&&Step| step.words.get(1).is_some_and(|word| word == "sim");
-            let programs: Vec<&str> =
-                steps.iter().filter(simulates).filter_map(|step| step.words.first()).map(String::as_str).collect();
+            let programs: Vec<&str> = steps
+                .iter()
+                .filter(simulates)
+                .filter_map(|step| step.words.first())
+                .map(String::as_str)
+                .collect();
             assert!(programs.len() > 8, "{programs:?}");
             assert!(programs.iter().all(|program| program.ends_with("soak/synod")), "{programs:?}");
-            let built = steps.iter().position(|step| step.words.windows(2).any(|two| two == ["--profile", "soak"]));
+            let built =
+                steps.iter().position(|step| step.words.windows(2).any(|two| two == ["--profile", "soak"]));
             let first = steps.iter().position(|step| step.words.get(1).is_some_and(|word| word == "sim"));
             assert!(built.is_some() && built < first, "{built:?} {first:?}");
         }

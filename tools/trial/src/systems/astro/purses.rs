@@ -146,7 +146,8 @@ impl Purses {
     fn restart(&mut self, account: AccountId, desk: &mut Desk) {
         let Some(purse) = self.all.get_mut(&account) else { return };
         let Some(wallet) = recovered(&purse.config, &purse.file) else {
-            self.broken = Some(Breach { checker: "X1", what: format!("the wallet of {account} cannot start") });
+            self.broken =
+                Some(Breach { checker: "X1", what: format!("the wallet of {account} cannot start") });
             return;
         };
         purse.wallet = wallet;
@@ -295,7 +296,10 @@ impl Purses {
         self.book.borrow_mut().facts.sign(digest);
         let is_kept = purse.file.iter().any(|record| matches!(record, Record::Signed(kept) if kept == line));
         if !is_kept {
-            return breach("X3", format!("the wallet of {account} gives entry {n} away and keeps it nowhere"));
+            return breach(
+                "X3",
+                format!("the wallet of {account} gives entry {n} away and keeps it nowhere"),
+            );
         }
         match purse.left.insert(n, digest) {
             Some(known) if known != digest => {
@@ -345,7 +349,8 @@ impl Purses {
 
     /// A question did not reach its member.
     pub(super) fn unheard(&mut self, input: &Asked) {
-        if let Asked::Check { ticket, .. } | Asked::Signed { ticket, .. } | Asked::ReadLog { ticket, .. } = input
+        if let Asked::Check { ticket, .. } | Asked::Signed { ticket, .. } | Asked::ReadLog { ticket, .. } =
+            input
         {
             self.asked.remove(ticket);
         }

@@ -302,6 +302,9 @@ fn is_of(system: &str, name: &str) -> bool {
     match name {
         "export" | "import" => system == names::SHARDS,
         "rely" | "check_alone" => system == "astro/ii-f",
+        "carry" | "decide" => system == names::VIEWS,
+        // Wallets run beside the world: what they apply is not counted.
+        "L1_check" | "L1_sign" | "elsewhere" | "take_over" => false,
         "hold" | "queue" | "successor" => profile == Profile::I,
         "L9.49_reject" | "L9.57_credit" | "L10.72_depend" => profile == Profile::II,
         "exclude" | "again" | "fuller" | "rescue" => profile != Profile::I,

@@ -16,11 +16,11 @@ use synod_quorum::NodeId;
 use synod_sim::{Checker, Deed, Moment, Seen, Violation};
 use synod_wire::{Blob, Bytes};
 
+use self::signing::Domain;
 use super::book::Shared;
 use super::cuts::Cutting;
 use super::plan::{People, Recovered};
 use super::sight::{self, Heard, Kept};
-use self::signing::Domain;
 use crate::oracle::astro::{Acks, Facts, Keeping, Promised, Reckoning, Slot, StateSeen, Texts, Vote, Votes};
 use crate::oracle::{Breach, Verdict, breach};
 

@@ -3,4 +3,5 @@
 pub mod judge;
 pub mod plan;
 pub mod run;
+mod words;
 pub mod workload;

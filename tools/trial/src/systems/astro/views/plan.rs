@@ -85,7 +85,8 @@ impl Crew {
     /// Whether a node is a member once all changes are made.
     #[must_use]
     pub fn stays(&self, node: u32) -> bool {
-        let leaves = |change: &Change| matches!(change, Change::Leave { member } if u32::from(*member) == node);
+        let leaves =
+            |change: &Change| matches!(change, Change::Leave { member } if u32::from(*member) == node);
         !self.changes.iter().any(|(_, change)| leaves(change))
     }
 

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use synod_astro::Promise;
 use synod_astro::member::{Message, Record};
-use synod_astro::{Profile, Promise};
 use synod_broadcast::signed;
 use synod_ledger::Part;
 use synod_machine::{Span, Time};
@@ -14,13 +14,13 @@ use synod_sim::{Options, Routed, Scenario, Seat, Setup, Violation, World, generi
 
 use super::judge::{Judge, Judging, spoken};
 use super::plan::{Crew, Plan};
+use super::words::ViewWords;
 use super::workload::Workload;
 use crate::params::number;
 use crate::run::Manner;
 use crate::systems::astro::book::{Book, Shared, Stage};
 use crate::systems::astro::plan::REPLICA;
 use crate::systems::astro::run::{LOOKS, MORE, SLICE, bound, is_late};
-use crate::systems::astro::words::AstroWords;
 use crate::systems::astro::world::{disk_of, options};
 use crate::systems::chopchop::sight::recalled;
 
@@ -47,7 +47,7 @@ fn build(scenario: &Scenario, token: &str, trace: bool) -> Result<Trial, String>
         checkers: vec![Box::new(Judging(judge.clone()))],
         strategies: Box::new(generic),
         disks: disk_of(scenario),
-        words: Box::new(AstroWords { profile: Profile::Funded }),
+        words: Box::new(ViewWords),
         kinds: Box::new(|_, body| {
             Some(match spoken(body)? {
                 Message::In { .. } => "payments",
@@ -93,8 +93,7 @@ fn phases(trial: &mut Trial, scenario: &Scenario) -> Result<(), Violation> {
         return Ok(());
     }
     // All that never lied: who leaves has to be there until it is gone.
-    let core: Vec<NodeId> =
-        (0..scenario.nodes).map(NodeId).filter(|id| trial.world.honest(*id)).collect();
+    let core: Vec<NodeId> = (0..scenario.nodes).map(NodeId).filter(|id| trial.world.honest(*id)).collect();
     if core.len() + 1 < scenario.nodes as usize {
         return Ok(());
     }
@@ -160,15 +159,14 @@ fn waits(trial: &Trial, core: &[NodeId]) -> Option<(&'static str, String)> {
 fn apart(trial: &Trial, core: &[NodeId]) -> Result<(), Violation> {
     let book = |member: &NodeId| -> Vec<Part> {
         let snapshot = trial.world.snapshot(*member, REPLICA).unwrap_or_default();
-        let parts = snapshot.iter().filter_map(|bytes| {
-            match recalled::<Record<signed::Record>>(bytes)? {
-                Record::In(synod_astro::Record::Own(Promise::Book(part))) => Some(*part),
-                _ => None,
-            }
+        let parts = snapshot.iter().filter_map(|bytes| match recalled::<Record<signed::Record>>(bytes)? {
+            Record::In(synod_astro::Record::Own(Promise::Book(part))) => Some(*part),
+            _ => None,
         });
         parts.collect()
     };
-    let mut books = core.iter().filter(|member| trial.crew.stays(member.0)).map(|member| (member.0, book(member)));
+    let mut books =
+        core.iter().filter(|member| trial.crew.stays(member.0)).map(|member| (member.0, book(member)));
     let Some((first, one)) = books.next() else { return Ok(()) };
     match books.find(|(_, other)| *other != one) {
         Some((other, _)) => {

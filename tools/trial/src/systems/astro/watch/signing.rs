@@ -24,12 +24,7 @@ impl Domain {
         Self { context, checker: people.keys(People::issuer(0)), people }
     }
 
-    fn holds<S: Statement>(
-        &self,
-        (node, what): (u32, &str),
-        statement: S,
-        signature: Signature,
-    ) -> Verdict {
+    fn holds<S: Statement>(&self, (node, what): (u32, &str), statement: S, signature: Signature) -> Verdict {
         let scope = Scope { cluster: cluster(), epoch: EPOCH };
         let (signer, key) = (NodeId(node), self.people.member(node));
         if (Claim { statement, scope, signer, key, signature }).verify(&self.checker).is_ok() {
