@@ -1,7 +1,7 @@
 //! `plant` and `explore`: the build with planted bugs, the search for them, and the models whose controls they are.
 //!
 //! The build has a target directory of its own, `plant` below the usual one, so that nothing of it is ever taken for a
-//! release. It unwinds, because a machine that panics is a finding and not the end of the search. `synod sim plant run`
+//! release. Its profile is `soak`, which unwinds: a machine that panics is a finding and not the end of the search. `synod sim plant run`
 //! or `synod sim explore` then does the work, with the words given here; exit codes are its own: 0, 2 for wrong
 //! arguments, 8 when a plant is missed that `tests/plants.toml` does not call open, or a control was not found.
 
@@ -45,13 +45,12 @@ pub(crate) fn built(root: &Path) -> anyhow::Result<PathBuf> {
 /// Builds into `target`; the program.
 fn build(root: &Path, target: &Path) -> anyhow::Result<PathBuf> {
     let mut command = cargo::command(root, "build");
-    command.args(["--release", "--package", "synod-cli"]);
+    command.args(["--profile", "soak", "--package", "synod-cli"]);
     command.env("RUSTFLAGS", flags(std::env::var_os("RUSTFLAGS"))).env_remove("CARGO_ENCODED_RUSTFLAGS");
     command.env("CARGO_TARGET_DIR", target);
-    command.env("CARGO_PROFILE_RELEASE_PANIC", "unwind").env("CARGO_PROFILE_RELEASE_LTO", "off");
     let status = command.status().context("cargo does not start")?;
     anyhow::ensure!(status.success(), "the build with planted bugs fails");
-    Ok(target.join("release/synod"))
+    Ok(target.join("soak/synod"))
 }
 
 fn flags(usual: Option<OsString>) -> OsString {

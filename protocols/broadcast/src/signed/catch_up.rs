@@ -80,11 +80,12 @@ impl<I: Items> SignedBroadcast<I> {
         }
     }
 
-    /// Signs what an earlier life accepted and had perhaps not signed.
+    /// Signs what an earlier life accepted and had perhaps not signed. A certificate of an older view is no reason not to: others may lack
+    /// one that counts in this view.
     fn sign_again(&self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let (me, context) = (self.me(), self.view.context);
-        let Some(slot) = self.slot(lot).filter(|slot| slot.said.is_none() && slot.certificates.is_empty())
-        else {
+        let (me, context, epoch) = (self.me(), self.view.context, self.view.roster.epoch());
+        let is_proven = |slot: &Slot| slot.certificates.iter().any(|certificate| certificate.epoch == epoch);
+        let Some(slot) = self.slot(lot).filter(|slot| slot.said.is_none() && !is_proven(slot)) else {
             return;
         };
         let Some(accepted) = &slot.accepted else { return };

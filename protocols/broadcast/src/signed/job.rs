@@ -9,7 +9,7 @@ use synod_wire::Bytes;
 
 pub use synod_machine::broadcast::{Read, View};
 
-use super::words::{Acked, Certificate, Said};
+use super::words::{Acked, Certificate, Said, named};
 use crate::Lot;
 use crate::fault::Fault;
 
@@ -245,7 +245,7 @@ fn batch(signatures: usize) -> Cost {
 
 /// What a source says of its own payload: all of it, authorized.
 pub(super) fn whole(view: &View, lot: Lot, digest: Hash) -> Acked {
-    Acked { context: view.context, lot, digest, except: Hash::ZERO, authorized: true }
+    Acked { context: named(view.context), lot, digest, except: Hash::ZERO, authorized: true }
 }
 
 fn check(

@@ -1,17 +1,18 @@
 //! The signed broadcast through crashes, lost payloads and users that are behind.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use synod_broadcast::signed::{Message, Record};
+use synod_broadcast::signed::{Context, Except, Message, Record, Setup, View};
 use synod_broadcast::{Lot, Rule};
-use synod_crypto::Hash;
-use synod_machine::broadcast::{Broadcast, Offer};
+use synod_crypto::{Hash, Signature};
+use synod_machine::broadcast::{Begun, Broadcast, Offer};
 use synod_machine::{Condition, Effect, Event, Log, Recover, Time, testing};
-use synod_quorum::NodeId;
+use synod_quorum::{Epoch, Member, NodeId, NodeSet, Roster};
 use synod_wire::{Bytes, Drawn};
 
-use crate::signed::{Signed, ack, certificate, prepare, proven};
-use crate::world::{Seated, World, keys, pick};
+use crate::signed::{Signed, ack, certificate, prepare, proven, view};
+use crate::world::{Seated, World, keys, pick, seed};
 
 #[test]
 fn a_member_that_crashes_anywhere_breaks_no_promise_and_catches_up() {
@@ -298,4 +299,46 @@ fn a_payload_goes_on_to_whoever_missed_it_from_members_that_started_again() {
         assert!(world.settle(1), "seed {seed}");
         proven(&world, 4);
     }
+}
+
+/// Found by a drawn run of views that change (`astro/views:14`): members asked for the slot for ever.
+#[test]
+fn what_is_endorsed_again_in_a_new_view_is_signed_after_a_crash_whatever_older_views_certified() {
+    let older = view(4);
+    let members = (0..4).map(|id| Member { key: seed(id).public(), power: 1 });
+    let roster = Roster::new(Epoch(older.roster.epoch().0 + 1), members.collect()).expect("distinct members");
+    let context = Context { view: Hash([6; 32]), ..older.context };
+    let newer = Arc::new(View { cluster: older.cluster, roster: Arc::new(roster), context });
+    let said = [1, 2, 3].map(|by| ack(by, LOT, "one", &[]).said);
+    let old = certificate(LOT, "one", said.to_vec());
+    let signature = Signature([0; 64]);
+    // The crash came between the record and the signature.
+    let accepted = Record::Accepted {
+        lot: LOT,
+        digest: old.digest,
+        except: Except::default(),
+        authorized: true,
+        signature,
+    };
+    let sources = NodeSet::first(4);
+    let begun =
+        Begun { older: vec![older], sources, slots: BTreeMap::from([(LOT, None)]), ..Begun::default() };
+    let setup = Setup { view: newer, begun, ..Signed::setup(4, 0, BTreeMap::new()) };
+    let mut records = [Record::Committed(old), accepted].into_iter();
+    let log = Log { condition: Condition::Clean, records: &mut records };
+    let mut machine = Signed::recover(setup, log).expect("sound");
+    let mut acks = 0;
+    for event in [Event::Start, Event::Message { from: NodeId(2), message: Message::Ask(LOT) }] {
+        let mut next = vec![event];
+        while let Some(event) = next.pop() {
+            for effect in testing::effects(&mut machine, event, Time::ZERO) {
+                match effect {
+                    Effect::Compute(job) => next.push(Event::Done(synod_machine::Job::run(job, &keys(0)))),
+                    Effect::Send { message: Message::Ack(ack), .. } if ack.lot == LOT => acks += 1,
+                    _ => {}
+                }
+            }
+        }
+    }
+    assert!(acks > 0, "whoever lacks a certificate of this view gets no endorsement");
 }

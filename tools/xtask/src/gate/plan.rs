@@ -70,6 +70,8 @@ pub(super) struct Plan {
 /// Programs that the first group builds.
 struct Programs {
     synod: String,
+    /// The same that unwinds, for whatever simulates: there a panic is a finding and not the end of the run.
+    sim: String,
     planted: String,
     xtask: String,
 }
@@ -80,7 +82,8 @@ impl Plan {
         let at = |path: &str| target.join(path).display().to_string();
         let xtask = std::env::current_exe()
             .map_or_else(|_| at("debug/synod-xtask"), |path| path.display().to_string());
-        let programs = Programs { synod: at("release/synod"), planted: at("plant/release/synod"), xtask };
+        let (synod, sim, planted) = (at("release/synod"), at("soak/synod"), at("plant/soak/synod"));
+        let programs = Programs { synod, sim, planted, xtask };
         let long = kind == Kind::Release;
         let groups = vec![
             builds(&programs),
@@ -120,6 +123,7 @@ const COLD_S: u64 = 2_400;
 fn builds(programs: &Programs) -> Group {
     let release =
         step("build release", COLD_S, &["cargo", "build", "--locked", "--release", "--package", "synod-cli"]);
+    let sim = ["cargo", "build", "--locked", "--profile", "soak", "--package", "synod-cli"];
     let fuzz = [
         "cargo",
         "test",
@@ -133,6 +137,7 @@ fn builds(programs: &Programs) -> Group {
     ];
     let lane = vec![
         release,
+        step("build soak", COLD_S, &sim),
         step("build plants", COLD_S, &[&programs.xtask, "plant", "--build"]),
         step("build fuzz", COLD_S, &fuzz),
         step("build mutants", COLD_S, &[&programs.xtask, "mutants", "--prepare"]),
@@ -149,7 +154,7 @@ fn tests(programs: &Programs) -> Group {
 }
 
 fn seeds(programs: &Programs, long: bool) -> Group {
-    let synod = programs.synod.as_str();
+    let synod = programs.sim.as_str();
     let soak = |name, limit, words: &[&str]| {
         step(name, limit, &[&[synod, "sim", "soak", "--jobs", "2", "--system"], words].concat())
     };
@@ -201,7 +206,7 @@ fn searches(programs: &Programs, long: bool, commit: &str, plants: &[Plant]) -> 
 }
 
 fn inputs_and_models(programs: &Programs, long: bool, commit: &str) -> Group {
-    let (synod, planted) = (programs.synod.as_str(), programs.planted.as_str());
+    let (synod, planted) = (programs.sim.as_str(), programs.planted.as_str());
     let seed = (mixed(&[commit, "fuzz"]) >> 16).to_string();
     let seconds = if long { "3600" } else { "480" };
     let fuzz = step(
@@ -288,6 +293,27 @@ mod tests {
             assert!(words.iter().any(|word| word == "--mix"), "{words:?}");
             let at = words.iter().position(|word| word == "--kills").expect("kills are counted");
             assert!(words[at + 1].parse::<u32>().expect("a number") >= least, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_simulates_unwinds_and_is_built_before() {
+        for kind in [Kind::Full, Kind::Release] {
+            let plan = Plan::of(kind, "5a9f7aa00112", Path::new("target"), &plants());
+            let steps: Vec<&Step> = plan.groups.iter().flat_map(|group| &group.lanes).flatten().collect();
+            let simulates = |step: &&&Step| step.words.get(1).is_some_and(|word| word == "sim");
+            let programs: Vec<&str> = steps
+                .iter()
+                .filter(simulates)
+                .filter_map(|step| step.words.first())
+                .map(String::as_str)
+                .collect();
+            assert!(programs.len() > 8, "{programs:?}");
+            assert!(programs.iter().all(|program| program.ends_with("soak/synod")), "{programs:?}");
+            let built =
+                steps.iter().position(|step| step.words.windows(2).any(|two| two == ["--profile", "soak"]));
+            let first = steps.iter().position(|step| step.words.get(1).is_some_and(|word| word == "sim"));
+            assert!(built.is_some() && built < first, "{built:?} {first:?}");
         }
     }
 

@@ -60,7 +60,7 @@ pub(crate) const SHARDS: [(&str, &[&str]); 6] = [
 /// Strategy and kind of every cell of a system.
 pub(crate) fn of(system: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let known = match names::profile(system) {
-        _ if !names::is(system) => &[],
+        _ if !names::is(system) || system == names::VIEWS => &[],
         _ if system == names::SHARDS => &SHARDS[..],
         Profile::I => &BRACHA[..],
         Profile::II | Profile::Funded => &TABLE[..],

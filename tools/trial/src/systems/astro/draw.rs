@@ -83,7 +83,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     let drawn = *stream.pick(&[4, 4, 4, 5, 7]).unwrap_or(&4);
     let members = options.nodes.unwrap_or(drawn).clamp(2, 12);
     let shards = shards(system, &mut draws.stream("astro", 6));
-    let nodes = members * shards;
+    let crew = crew(&mut draws.stream("astro", 9));
+    let changes = system == names::VIEWS;
+    let (nodes, shard) = if changes { (crew.0 + crew.1, 4) } else { (members * shards, members) };
     let drawn = if draws.stream("astro", 1).chance(100_000) { Disk::Blocks } else { Disk::Records };
     let blocks = options.disk.unwrap_or(drawn) == Disk::Blocks;
     let mode = if stream.chance(250_000) { Mode::Datagram } else { Mode::Connection };
@@ -92,13 +94,14 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     families.extend(if blocks { BLOCKS } else { &[] });
     families.extend(if mode == Mode::Datagram { DATAGRAMS } else { &[] });
     // Lies of its own need a member's view of one shard.
-    families.retain(|family| shards == 1 || !OWN.contains(family));
+    families.retain(|family| shards == 1 && !changes || !OWN.contains(family));
     let swarm = Swarm {
         system: system.to_owned(),
         nodes,
         guests: 0,
         requests: u32::try_from(stream.log_uniform(20, 160)).unwrap_or(20),
-        faulty_max: faults(members) + u32::from(options.over_budget),
+        // With members that come and go nothing is promised beyond the budget.
+        faulty_max: faults(shard) + u32::from(options.over_budget && !changes),
         horizon,
         mode,
         families,
@@ -123,12 +126,44 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     set("over", u64::from(options.over_budget));
     spread(&mut scenario, &mut draws.stream("astro", 3));
     owners(&mut scenario, &mut draws.stream("astro", 4));
+    funded(&mut scenario, &draws);
+    if changes {
+        scenario.options.insert("founders".to_owned(), i64::from(crew.0));
+        scenario.options.insert("leaving".to_owned(), i64::from(crew.2));
+    }
+    Ok(scenario)
+}
+
+/// What `astro/ii-f` alone has: cuts, witnesses, wallets.
+fn funded(scenario: &mut Scenario, draws: &Draws) {
+    let is_funded = scenario.system == "astro/ii-f";
+    let nodes = scenario.nodes;
+    let mut set = |key: &str, value: u64| {
+        scenario.options.insert(key.to_owned(), i64::try_from(value).unwrap_or(0));
+    };
     // Cuts in most runs, often enough that some count what is under way.
     let mut cuts = draws.stream("astro", 5);
     let every = if cuts.chance(800_000) { cuts.log_uniform(100, 3_000) } else { 0 };
-    let every = if system == "astro/ii-f" { every } else { 0 };
-    scenario.options.insert("checkpoint_ms".to_owned(), i64::try_from(every).unwrap_or(0));
-    Ok(scenario)
+    set("checkpoint_ms", if is_funded { every } else { 0 });
+    // In some runs members take each other's word on what owners signed.
+    let mut words = draws.stream("astro", 7);
+    if is_funded && words.chance(400_000) {
+        set("witness", words.between(1, 3));
+    }
+    // Owners with wallets, where several members may carry what they sign.
+    let mut purses = draws.stream("astro", 8);
+    if is_funded && purses.chance(500_000) {
+        set("purses", purses.below(1 << nodes));
+    }
+}
+
+/// Founders, nodes that join, and which founders leave, one bit each. One leaves where four are left without any that join.
+fn crew(stream: &mut Stream) -> (u32, u32, u32) {
+    let founders = *stream.pick(&[4, 4, 5]).unwrap_or(&4);
+    let joins = *stream.pick(&[1, 2, 2, 3]).unwrap_or(&1);
+    let leaves = founders > 4 && stream.chance(700_000);
+    let who = u32::try_from(stream.below(u64::from(founders))).unwrap_or(0);
+    (founders, joins, u32::from(leaves) << who)
 }
 
 /// Shards of a system.
@@ -225,6 +260,23 @@ mod tests {
             sizes.insert(drawn.nodes);
         }
         assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [4, 5, 7]);
+    }
+
+    #[test]
+    fn whoever_leaves_leaves_four_founders_behind_and_one_member_at_most_is_faulty() {
+        let mut leaves = 0;
+        for seed in 0..200 {
+            let drawn = scenario("astro/views", seed, &RunOptions::default()).expect("a system");
+            let of = |key: &str| drawn.options.get(key).copied().unwrap_or(0);
+            let stay = of("founders") - i64::from(of("leaving").count_ones());
+            assert!(stay >= 4 && i64::from(drawn.nodes) > of("founders"), "seed {seed}");
+            let costly = drawn.incidents.iter().filter(|incident| incident.family.costs_budget());
+            let faulty: std::collections::BTreeSet<u32> =
+                costly.flat_map(|incident| incident.nodes.clone()).collect();
+            assert!(faulty.len() <= 1, "seed {seed}");
+            leaves += of("leaving").count_ones();
+        }
+        assert!(leaves > 20, "{leaves}");
     }
 
     #[test]

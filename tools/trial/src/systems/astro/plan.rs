@@ -10,7 +10,7 @@ use synod_astro::{
 };
 use synod_broadcast::signed::{self, Context, View};
 use synod_broadcast::{Bracha, SignedBroadcast, bracha};
-use synod_crypto::{Hash, Keys};
+use synod_crypto::{Hash, Keys, PublicKey};
 use synod_ledger::{AccountId, Opening, Owner, Part, Terms, Units, UserData};
 use synod_machine::broadcast::Items;
 use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
@@ -44,6 +44,8 @@ pub struct People {
     owners: u64,
     /// Institutions whose last owner lies, one bit each.
     lying: u64,
+    /// Institutions whose first owner has a wallet, one bit each.
+    purses: u64,
     /// What they pay each other by.
     pub profile: Profile,
     keyring: Keyring,
@@ -64,6 +66,7 @@ impl People {
             customers: number(scenario, "customers", 2).clamp(1, 16),
             owners: number(scenario, "owners", 2).clamp(1, 16),
             lying: number(scenario, "lying", 0),
+            purses: number(scenario, "purses", 0),
             profile: names::profile(&scenario.system),
             keyring: Keyring::new(scenario.crypto, scenario.seed),
         }
@@ -93,10 +96,23 @@ impl People {
         (self.lying >> registrar & 1 == 1).then(|| self.owners(registrar).last()).flatten()
     }
 
+    /// The owner of an institution that has a wallet, if one does: never one who lies.
+    #[must_use]
+    pub fn purse(&self, registrar: u32) -> Option<AccountId> {
+        let first = (self.purses >> registrar & 1 == 1).then(|| self.owners(registrar).next()).flatten();
+        first.filter(|first| self.liar(registrar) != Some(*first))
+    }
+
     /// The keys of an owner.
     #[must_use]
     pub fn keys(&self, id: AccountId) -> Keys {
         self.keyring.keys(1 << 48 | u64::from(id.registrar) << 32 | id.local)
+    }
+
+    /// The key of a member.
+    #[must_use]
+    pub fn member(&self, member: u32) -> PublicKey {
+        self.keyring.public(u64::from(member))
     }
 
     /// How an account is opened.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use synod_sim::{Scenario, Violation, World};
 
 use super::run::{Played, report};
-use super::{run, shards};
+use super::{run, shards, views};
 use crate::report::RunReport;
 use crate::run::Manner;
 
@@ -21,6 +21,12 @@ pub fn play(
     let started = Instant::now();
     if scenario.system == super::SHARDS {
         let (trial, violation) = shards::run::play(scenario, token, manner)?;
+        let played = Played { world: &trial.world, book: &trial.book.borrow(), certified: 0 };
+        let report = report(&played, scenario, token, (violation.clone(), started));
+        return Ok((trial.world, report, violation));
+    }
+    if scenario.system == super::VIEWS {
+        let (trial, violation) = views::run::play(scenario, token, manner)?;
         let played = Played { world: &trial.world, book: &trial.book.borrow(), certified: 0 };
         let report = report(&played, scenario, token, (violation.clone(), started));
         return Ok((trial.world, report, violation));

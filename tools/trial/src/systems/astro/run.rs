@@ -16,7 +16,7 @@ use super::plan::REPLICA;
 use super::sight;
 use super::world::{Trial, build};
 use crate::oracle::astro::{Reckoning, legs};
-use crate::oracle::quorum;
+use crate::oracle::{Breach, quorum};
 use crate::params::number;
 use crate::report::{Coverage, EffectiveReport, Outcome, RunReport, ratio};
 use crate::run::Manner;
@@ -75,8 +75,11 @@ pub(crate) fn settle(trial: &mut Trial, scenario: &Scenario) -> Result<(), Viola
     liveness(trial, scenario, &core)
 }
 
-/// Compares the books of members that run and never lied with what was told of them.
+/// Compares the books of members that run and never lied with what was told of them, and asks whether a wallet broke a promise.
 fn compare(trial: &mut Trial, members: &[NodeId]) -> Result<(), Violation> {
+    let now = trial.world.now();
+    let told = |breach: Breach| Violation { time: now, ..Violation::new(breach.checker, breach.what) };
+    trial.workload.broken().map_err(told)?;
     for member in members.iter().filter(|member| trial.world.honest(**member)) {
         if let Some(snapshot) = trial.world.snapshot(*member, REPLICA) {
             let now = trial.world.now();
@@ -298,15 +301,17 @@ fn is_of(system: &str, name: &str) -> bool {
     let profile = names::profile(system);
     match name {
         "export" | "import" => system == names::SHARDS,
-        // No draw sets witnesses.
-        "rely" | "check_alone" => false,
+        "rely" | "check_alone" => system == "astro/ii-f",
+        "carry" | "decide" => system == names::VIEWS,
+        // Wallets run beside the world: what they apply is not counted.
+        "L1_check" | "L1_sign" | "elsewhere" | "take_over" => false,
         "hold" | "queue" | "successor" => profile == Profile::I,
         "L9.49_reject" | "L9.57_credit" | "L10.72_depend" => profile == Profile::II,
         "exclude" | "again" | "fuller" | "rescue" => profile != Profile::I,
         "ancestor" | "pull_entry" => profile == Profile::Funded,
         name if name.starts_with("L5") => profile == Profile::I,
         name if name.starts_with("L6") => profile != Profile::I,
-        name if name.starts_with("cut_") => profile == Profile::Funded && system != names::SHARDS,
+        name if name.starts_with("cut_") => system == "astro/ii-f",
         _ => true,
     }
 }

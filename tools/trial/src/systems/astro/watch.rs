@@ -1,12 +1,14 @@
 //! The checker of a run: shows every moment to every oracle, and keeps the books of all members by hand.
 
 mod saying;
+mod signing;
 mod telling;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use synod_astro::{Line, Output, Profile, Promise};
 use synod_broadcast::bracha;
+use synod_broadcast::signed::Context;
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, Entry, EntryId};
 use synod_machine::Time;
@@ -14,6 +16,7 @@ use synod_quorum::NodeId;
 use synod_sim::{Checker, Deed, Moment, Seen, Violation};
 use synod_wire::{Blob, Bytes};
 
+use self::signing::Domain;
 use super::book::Shared;
 use super::cuts::Cutting;
 use super::plan::{People, Recovered};
@@ -50,13 +53,21 @@ pub struct Watch {
     named: BTreeMap<(AccountId, u128), Vec<(EntryId, Hash)>>,
     over_budget: bool,
     cuts: Cutting,
+    domain: Domain,
+    /// With which of its beneficiary's entries each payment is shown by the member that represents it.
+    showing: BTreeMap<(u32, AccountId, EntryId), EntryId>,
     book: Shared,
 }
 
 impl Watch {
     /// Watches the members of a view, whose accounts these are at the beginning.
     #[must_use]
-    pub fn new(people: &People, recovered: Recovered, book: Shared, over_budget: bool) -> Self {
+    pub fn new(
+        people: &People,
+        context: Context,
+        (recovered, book): (Recovered, Shared),
+        over_budget: bool,
+    ) -> Self {
         let mut first = match people.profile {
             Profile::II => Reckoning::claiming(),
             Profile::I | Profile::Funded => Reckoning::default(),
@@ -92,6 +103,8 @@ impl Watch {
             named: BTreeMap::new(),
             over_budget,
             cuts: Cutting::default(),
+            domain: Domain::new(context, people),
+            showing: BTreeMap::new(),
             book,
         }
     }

@@ -2,8 +2,10 @@
 //! accounts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use synod_astro::{Draft, Input, Line, Output, Refusal};
+use synod_broadcast::signed::View;
 use synod_ledger::{AccountId, Class, EntryId, Flags, Kind, UserData};
 use synod_machine::{Span, Time};
 use synod_quorum::NodeId;
@@ -11,8 +13,10 @@ use synod_sim::{Desk, Draws, Harness, Refused, Scenario, Told};
 
 use super::book::{Shared, Stage};
 use super::plan::{EURO, People, REPLICA, account};
+use super::purses::{PURSE, Purses};
 use super::users::{Crowd, Want};
 use super::wallets::{Wallets, pays_itself};
+use crate::oracle::Verdict;
 use crate::params::number;
 
 /// Wakes that give an order again.
@@ -37,6 +41,7 @@ pub struct Workload {
     planned: bool,
     people: People,
     wallets: Wallets,
+    purses: Purses,
     book: Shared,
     /// When owners are asked again for what has not settled.
     waking: BTreeMap<AccountId, Time>,
@@ -49,7 +54,7 @@ const fn name(id: AccountId) -> u64 {
 impl Workload {
     /// The workload of a scenario.
     #[must_use]
-    pub fn new(scenario: &Scenario, people: People, book: Shared) -> Self {
+    pub fn new(scenario: &Scenario, people: People, view: Arc<View>, book: Shared) -> Self {
         let draws = Draws::new(scenario.seed);
         let mut clock = draws.stream("workload", 0);
         let gap = scenario.horizon.0 * 3 / 4 / u64::from(scenario.requests.max(1));
@@ -64,7 +69,16 @@ impl Workload {
         let requests = (0..u64::from(scenario.requests)).map(&mut when).collect();
         let wallets = Wallets::new(people.clone());
         let waking = BTreeMap::new();
-        Self { seed: scenario.seed, requests, planned: false, people, wallets, book, waking }
+        let purses = Purses::new(scenario, &people, &view, book.clone());
+        Self { seed: scenario.seed, requests, planned: false, people, wallets, purses, book, waking }
+    }
+
+    /// What a wallet broke.
+    ///
+    /// # Errors
+    /// That.
+    pub fn broken(&mut self) -> Verdict {
+        self.purses.broken()
     }
 
     /// Somebody wants something.
@@ -130,6 +144,9 @@ impl Workload {
     }
 
     fn sign(&mut self, spender: AccountId, kind: Kind, choice: u64, desk: &mut Desk) {
+        if self.purses.has(spender) {
+            return self.purses.pay(draft(spender, kind, u128::from(choice % 2)), desk);
+        }
         let lies = self.people.liar(spender.registrar) == Some(spender);
         if lies || !self.wallets.may_sign(&self.book.borrow(), spender, &kind) {
             return;
@@ -283,6 +300,9 @@ fn draft(spender: AccountId, kind: Kind, transfer: u128) -> Draft {
 impl Harness for Workload {
     fn told(&mut self, told: Told, desk: &mut Desk) {
         let Some(output) = told.output.downcast_ref::<Output>() else { return };
+        if self.purses.heard(told.node, output, desk) {
+            return;
+        }
         match output {
             Output::Accepted { ticket, entry, .. } => {
                 let life = self.book.borrow().lives.get(&told.node.0).copied().unwrap_or(0);
@@ -318,6 +338,9 @@ impl Harness for Workload {
     }
 
     fn refused(&mut self, refused: Refused, desk: &mut Desk) {
+        if let Some(input) = refused.input.downcast_ref::<Input>() {
+            self.purses.unheard(input);
+        }
         if let Some(Input::Order { ticket, draft }) = refused.input.downcast_ref::<Input>()
             && *ticket < SIGNED
         {
@@ -328,7 +351,9 @@ impl Harness for Workload {
 
     fn wake(&mut self, token: u64, desk: &mut Desk) {
         let low = token & 0xffff_ffff;
-        if token & OPEN != 0 {
+        if token & PURSE != 0 {
+            self.purses.wake(token, desk);
+        } else if token & OPEN != 0 {
             self.open_again(u32::try_from(low).unwrap_or(0), desk);
         } else if token & WALLET != 0 {
             let spender = account(u32::try_from(low >> 16).unwrap_or(0), low & 0xffff);
@@ -356,6 +381,7 @@ impl Harness for Workload {
         }
         if !self.planned {
             self.planned = true;
+            self.purses.start(desk);
             for (at, token) in self.requests.iter().zip(0..) {
                 desk.wake(*at, token);
             }

@@ -73,10 +73,10 @@ pub(crate) fn build_on(
     let (people, view, recovered) = (plan.people.clone(), plan.view.clone(), plan.recovered.clone());
     let book: Shared = Rc::new(RefCell::new(Book::default()));
     let over_budget = number(scenario, "over", 0) == 1;
-    let watch = Watch::new(&people, recovered, book.clone(), over_budget);
+    let watch = Watch::new(&people, view.context, (recovered, book.clone()), over_budget);
     let watch = Rc::new(RefCell::new(watch));
     let (mode, profile) = (scenario.mode, people.profile);
-    let corrupted = Rc::new(Corrupted { view, people: people.clone(), book: book.clone() });
+    let corrupted = Rc::new(Corrupted { view: view.clone(), people: people.clone(), book: book.clone() });
     let setup = Setup {
         connector: Box::new(|_, _, output| vec![Routed::Harness(output)]),
         links: Box::new(move |_, _| Some(mode)),
@@ -93,6 +93,6 @@ pub(crate) fn build_on(
     };
     let mut world = World::new(setup);
     world.load(&scenario.incidents);
-    let workload = Workload::new(scenario, people.clone(), book.clone());
+    let workload = Workload::new(scenario, people.clone(), view, book.clone());
     Ok(Trial { world, workload, book, people, watch })
 }

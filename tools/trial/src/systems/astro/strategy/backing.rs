@@ -3,22 +3,26 @@
 
 use std::sync::Arc;
 
-use synod_astro::{Dependency, Vouch, With, Withs};
+use synod_astro::{Dependency, EntryProof, Vouch, With, Withs};
 use synod_broadcast::signed::Except;
-use synod_crypto::Signature;
+use synod_crypto::{Hash, Signature};
 use synod_ledger::{AccountId, EntryId, Kind, Leg, Units};
 use synod_wire::List;
 
-use super::super::plan::account;
-use super::inventing::{bare, end, place};
+use super::super::plan::{People, account};
+use super::super::sight;
+use super::inventing::{bare, end, is_carried, place};
 use super::liar::{BATCHES_MAX, HALF, Lie};
 use crate::oracle::weak;
 
 /// A batch of its own customers' entries, which spend what they may not, for most.
 pub(super) fn spend(lie: &mut Lie<'_, '_>) -> bool {
-    let is_known = lie.hand.profile.credits() && lie.memory.made.len() < BATCHES_MAX;
-    if !is_known || !lie.act.draws.chance(60_000) {
+    if !lie.hand.profile.credits() {
         return false;
+    }
+    let is_certified = is_carried(lie);
+    if lie.memory.made.len() >= BATCHES_MAX || !lie.act.draws.chance(60_000) {
+        return is_certified;
     }
     let own = lie.hand.me.0;
     let (mut lines, mut withs) = (Vec::new(), Vec::new());
@@ -54,8 +58,27 @@ pub(super) fn spend(lie: &mut Lie<'_, '_>) -> bool {
     true
 }
 
-/// What an entry is backed with: up to two payments that were shown, as they were or not.
+/// A payment that never was, of another's account, with the word of this member alone (T7).
+fn made_up(lie: &mut Lie<'_, '_>, spender: AccountId) -> Option<Dependency> {
+    let members = u64::from(lie.known.people.members);
+    let payer = People::issuer(u32::try_from(lie.act.draws.below(members)).unwrap_or(0));
+    let (n, prev, _) = end(lie, payer);
+    let id = EntryId { spender: payer, n: n + lie.act.draws.below(2) };
+    let kind = Kind::Pay(Leg { to: spender, amount: Units(1 + u128::from(lie.act.draws.below(1_000))) });
+    let entry = bare(id, prev, kind, 1 << 102 | u128::from(lie.act.draws.draw())).entry;
+    let root = sight::root(&[sight::digest(&entry)]);
+    let own = lie.hand.vouch(root, Except::default());
+    let wanted = usize::try_from(weak(lie.known.people.members)).unwrap_or(1);
+    let said = if lie.act.draws.chance(HALF) { vec![own] } else { vec![own; wanted] };
+    let proof = EntryProof { index: 0, count: 1, path: List::default() };
+    Some(Dependency { entry, with: Hash::ZERO, proof, root, said: List::try_from(said).ok()? })
+}
+
+/// What an entry is backed with: up to two payments that were shown, as they were or not, or one that never was.
 fn backing(lie: &mut Lie<'_, '_>, spender: AccountId) -> Vec<Dependency> {
+    if lie.act.draws.chance(200_000) {
+        return made_up(lie, spender).into_iter().collect();
+    }
     let all = lie.memory.shown.clone();
     // The spender's own first, which were spent before: those of others show at a glance that they are not its.
     let near: Vec<Dependency> = all.iter().filter(|one| pays(one, spender)).cloned().collect();

@@ -1,6 +1,8 @@
 //! Messages as a member can make them that keeps to no rule but those of form, signed with its own key.
 
-use synod_astro::{Credited, CutSign, CutSigned, Line, Opened, Profile, Receipt, Settled, Vouch, With};
+use synod_astro::{
+    Credited, CutSign, CutSigned, Line, Looked, Opened, Profile, Receipt, Settled, Vouch, With, Witnessed,
+};
 use synod_broadcast::Lot;
 use synod_broadcast::bracha;
 use synod_broadcast::signed::{Acked, Certificate, Except, Message, Said, View};
@@ -130,6 +132,14 @@ impl Hand<'_> {
         let statement = Settled { context: self.view.context, lot, digest, open: open.digest() };
         let signature = self.keys.sign(self.view.scope(), self.me, statement).signature;
         Receipt { lot, digest, open, member: self.lane(), signature }
+    }
+
+    /// Its word on whether the owners' signatures of a batch are good.
+    pub(super) fn witnessed(&self, word: Witnessed) -> Witnessed {
+        let Witnessed { lot, digest, keys, is_good, .. } = word;
+        let statement = Looked { context: self.view.context, lot, digest, keys, is_good };
+        let signature = self.keys.sign(self.view.scope(), self.me, statement).signature;
+        Witnessed { member: self.lane(), signature, ..word }
     }
 
     /// A signature on the state behind a cut.

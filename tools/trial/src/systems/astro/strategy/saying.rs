@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use synod_astro::{Credit, Cut, Message, Word};
+use synod_astro::{Credit, Cut, Message, Witnessed, Word};
 use synod_broadcast::signed::{self, Ack, Except, Said};
 use synod_crypto::{Hash, Signature};
 use synod_quorum::NodeId;
@@ -75,6 +75,9 @@ pub(super) fn false_acks(lie: &mut Lie<'_, '_>, amount: u64) -> bool {
             let vouch = lie.hand.vouch(credit.root, open);
             Edited::Other(Message::Own(Word::Credit(Credit { vouch, ..credit })))
         }
+        Message::Own(Word::Witnessed(word)) if lie.act.draws.chance(HALF) => {
+            Edited::Other(Message::Own(Word::Witnessed(other_look(lie, word))))
+        }
         Message::Own(Word::CutSign(sign)) if lie.act.draws.chance(HALF) => {
             let root = Hash::of(&amount.to_le_bytes());
             let sign = lie.hand.cut_sign(sign.number, sign.proposer, root);
@@ -96,6 +99,16 @@ pub(super) fn false_acks(lie: &mut Lie<'_, '_>, amount: u64) -> bool {
         }
         _ => Edited::Same,
     })
+}
+
+/// A word on signatures that says the other thing, or speaks of another batch or of other keys.
+fn other_look(lie: &mut Lie<'_, '_>, word: Witnessed) -> Witnessed {
+    let other = match lie.act.draws.below(4) {
+        0 => Witnessed { digest: Hash::of(&word.digest.0), ..word },
+        1 => Witnessed { keys: Hash::of(&word.keys.0), ..word },
+        _ => Witnessed { is_good: !word.is_good, ..word },
+    };
+    lie.hand.witnessed(other)
 }
 
 /// A cut that counts less, or names no batch that there is, or leaves its exceptions out.

@@ -32,11 +32,19 @@ impl Watch {
                 Ok(())
             }
             Word::CutSign(sign) if honest && u32::from(sign.member) == node => {
+                self.domain.cut(node, &sign)?;
                 let truth = self.acks.honest(u32::from(sign.proposer)) && !self.over_budget;
                 if truth { self.cuts.sign(node, &sign) } else { Ok(()) }
             }
-            Word::Receipt(receipt) if honest => self.receipted(node, receipt.digest, receipt.open.items()),
-            Word::Credit(credit) if honest => self.vouched(node, &credit),
+            Word::Receipt(receipt) if honest => {
+                self.domain.receipted(node, &receipt)?;
+                self.receipted(node, receipt.digest, receipt.open.items())
+            }
+            Word::Credit(credit) if honest => {
+                self.domain.vouched(node, &credit)?;
+                self.vouched(node, &credit)
+            }
+            Word::Witnessed(word) if honest => self.domain.looked(node, &word),
             _ => Ok(()),
         }
     }
@@ -48,18 +56,21 @@ impl Watch {
         body: &Bytes,
     ) -> Verdict {
         match message {
-            signed::Message::Prepare { lot, payload, .. } => {
+            signed::Message::Prepare { lot, payload, signature } => {
                 let digest = self.proposed(node, lot, &payload);
-                match digest.filter(|_| honest && u32::from(lot.source) == node) {
-                    Some(digest) => self.acked(node, (lot, digest), &[]),
-                    None => Ok(()),
-                }
+                let Some(digest) = digest.filter(|_| honest && u32::from(lot.source) == node) else {
+                    return Ok(());
+                };
+                self.domain.prepared(node, (lot, digest), signature)?;
+                self.spends(node, digest)?;
+                self.acked(node, (lot, digest), &[])
             }
             signed::Message::Pulled { payload, .. } => {
                 self.learn(&payload);
                 Ok(())
             }
             signed::Message::Ack(ack) if honest && u32::from(ack.said.member) == node => {
+                self.domain.acked(node, (ack.lot, ack.digest), &ack.said)?;
                 self.acked(node, (ack.lot, ack.digest), ack.said.except.items())
             }
             signed::Message::Commit(certificate) if honest => {
@@ -73,6 +84,23 @@ impl Watch {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A-S7 of whoever represents: it shows each payment with one entry of each whom it pays.
+    fn spends(&mut self, node: u32, digest: Hash) -> Verdict {
+        let Some(batch) = self.texts.batch(&digest) else { return Ok(()) };
+        for (at, with) in &batch.backed {
+            let place = usize::try_from(*at).ok().and_then(|at| batch.lines.get(at));
+            let Some((id, _)) = place else { continue };
+            for payment in with {
+                let first = *self.showing.entry((node, id.spender, payment.id)).or_insert(*id);
+                if first != *id {
+                    let what = format!("member {node} shows {:?} with {first:?} and with {id:?}", payment.id);
+                    return breach("A-S7", what);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Who sends a certificate says what it signed in it, if a crash kept it from saying so before.
