@@ -237,7 +237,8 @@ impl ReadBackings {
                 length += span.len();
             }
             let all: Vec<Dependency> = with.into_iter().map(|(one, _)| one).collect();
-            let digests = all.iter().zip(plain.by_ref()).map(|(one, plain)| backed(plain, one.with)).collect();
+            let digests =
+                all.iter().zip(plain.by_ref()).map(|(one, plain)| backed(plain, one.with)).collect();
             (at, With::new(Withs { all, digests, root: hasher.finish(), length }))
         });
         withs.collect()
@@ -258,7 +259,8 @@ impl Dependency {
     pub(crate) fn bytes(&self) -> u64 {
         let open: usize = self.said.iter().map(|vouch| size_of_val(vouch.open.items())).sum();
         let lists = self.said.len() * size_of::<Vouch>() + self.proof.path.len() * size_of::<Hash>() + open;
-        (size_of::<Self>() + size_of::<Entry>() + size_of_val(legs(&self.entry)) + lists + size_of::<Hash>()) as u64
+        (size_of::<Self>() + size_of::<Entry>() + size_of_val(legs(&self.entry)) + lists + size_of::<Hash>())
+            as u64
     }
 
     /// Whether an account may spend it where its words are good (4.6, rule 4): it may not where it is another's payment, one of another

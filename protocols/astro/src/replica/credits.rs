@@ -162,7 +162,8 @@ impl<B: Carrier> Replica<B> {
             return;
         }
         let id = entry.id;
-        let claimed: Vec<Owed> = self.claims.ready.of(id.spender).map(|(paid, _)| (id.spender, paid)).collect();
+        let claimed: Vec<Owed> =
+            self.claims.ready.of(id.spender).map(|(paid, _)| (id.spender, paid)).collect();
         for owed in claimed {
             if self.ledger.unspent(owed).is_none() {
                 self.claims.ready.remove(owed);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use synod_astro::wallet::{Job, Wallet, Word};
 use synod_astro::{
-    Auth, Content, EntryProof, Fault, Input, Invitation, Leaf, Line, Opened, Output, Refusal, Shared,
-    SignedTogether, Work,
+    Auth, Content, EntryProof, Fault, Input, Invitation, Leaf, Line, Opened, Output, Parameters, Refusal,
+    Shared, SignedTogether, Work,
 };
 use synod_broadcast::Lot;
 use synod_crypto::bls::BlsSignature;
@@ -231,7 +231,11 @@ fn own(local: u64, n: u64, prev: Hash) -> Line {
 
 /// Orders of six customers: two trees of one, which nobody answers yet, and the others wait.
 fn ordered() -> (Alone, Vec<Line>) {
-    let (mut alone, _) = funded(Alone::distilling());
+    ordered_of(Alone::distilling())
+}
+
+fn ordered_of(alone: Alone) -> (Alone, Vec<Line>) {
+    let (mut alone, _) = funded(alone);
     let lines: Vec<Line> = (3..=6).map(|local| own(local, 1, genesis(account(0, local)))).collect();
     for (ticket, line) in (1..).zip(&lines) {
         alone.ask(Input::Signed { ticket, line: line.clone() });
@@ -275,7 +279,9 @@ fn a_representative_adds_up_what_came_and_leaves_the_others_as_they_are() {
 /// A sum of keys is checked for a batch: under load it is for as many as there can be, and nobody waits long for that.
 #[test]
 fn behind_a_tree_of_many_the_next_one_is_made_of_all_that_come_in_a_while() {
-    let (mut alone, lines) = ordered();
+    let parameters = crate::bank::distilling(4, NodeId(0)).config.parameters;
+    let parameters = Parameters { batch_max: 4_096, batch_bytes: 256 << 10, ..parameters };
+    let (mut alone, lines) = ordered_of(Alone::with(parameters, Vec::new(), BTreeMap::new()));
     let mut heads: BTreeMap<u64, Hash> = (3..=6).zip(lines.iter().map(|line| digest(&line.entry))).collect();
     let mut order = |alone: &mut Alone, local: u64, n: u64| {
         let id = EntryId { spender: account(0, local), n };
@@ -288,7 +294,11 @@ fn behind_a_tree_of_many_the_next_one_is_made_of_all_that_come_in_a_while() {
     assert_eq!(asked.len(), 2, "two trees are under way");
     alone.ask(share(&asked[0][0]));
     let (third, build) = (invited(&alone), |work: &Work| matches!(work, Work::Invite { .. }));
-    assert_eq!((third.len(), third[2].len()), (3, 4), "all that waited, in one tree with a leaf for each owner");
+    assert_eq!(
+        (third.len(), third[2].len()),
+        (3, 4),
+        "all that waited, in one tree with a leaf for each owner"
+    );
     alone.ask(share(&asked[1][0]));
     // One tree is under way. Behind two trees of one, what comes would be asked for at once.
     for local in 3..=5 {

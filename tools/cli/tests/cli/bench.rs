@@ -175,7 +175,10 @@ fn payments_that_owners_sign_tell_what_signing_costs_them_and_what_members_check
     rig.refused("bench pay --verify witness", "SYN-1001", 2);
     rig.refused("bench pay --ownership self --part processes", "SYN-1001", 2);
     let (told, own) = ran(&format!("pay --ownership distilled {small}"));
-    assert_eq!((&own["config"]["ownership"], &own["config"]["verify"]), (&"distilled".into(), &"witness".into()));
+    assert_eq!(
+        (&own["config"]["ownership"], &own["config"]["verify"]),
+        (&"distilled".into(), &"witness".into())
+    );
     assert_eq!((&told["audit"]["books_equal"], &told["audit"]["conserved"]), (&true.into(), &true.into()));
     rig.refused("bench pay --ownership distilled --profile II", "SYN-1001", 2);
 }
