@@ -84,6 +84,7 @@ fn state<'a>(status: &'a Value, list: &str, column: &str, name: &str) -> &'a Val
 }
 
 #[test]
+#[ignore = "now and then an operation has no outcome: docs/adr/open.md, clusters of uBFT"]
 fn a_cluster_of_ubft_goes_on_without_a_memory_node_and_without_a_follower() {
     let (rig, up) = Deployed::up("");
     assert_eq!((&up["f"], rows(&up, "nodes").len()), (&1.into(), 6));
@@ -131,6 +132,7 @@ fn a_cluster_of_ubft_goes_on_without_a_memory_node_and_without_a_follower() {
 }
 
 #[test]
+#[ignore = "now and then an operation has no outcome: docs/adr/open.md, clusters of uBFT"]
 fn a_cluster_of_ubft_elects_another_leader() {
     let (rig, up) = Deployed::up("");
     rig.set("before", "1");
