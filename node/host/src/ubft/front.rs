@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use synod_config::{SynError, code};
 use synod_crypto::{Hash, Keys, Seed};
 use synod_machine::host::{Host, HostConfig};
@@ -22,7 +21,7 @@ use synod_ubft::client::{ClientConfig, Input, Output};
 use tokio::sync::oneshot;
 
 use super::settings::{OPERATION_MAX, REPLICA, config, limits, sessions};
-use crate::backend::{Call, Mode, Operation, Outcome, RequestId};
+use crate::backend::{Call, Operation, Outcome, RequestId};
 use crate::client::{ClientSetup, Identity};
 use crate::error::{invalid, network};
 use crate::watch::Watch;
@@ -199,12 +198,9 @@ fn guest(setup: &ClientSetup, seed: &Seed) -> synod_net::NodeBuilder {
 }
 
 fn input(ticket: u64, operation: &Operation) -> Input {
-    let body: Bytes = operation.body.clone();
-    match operation.mode {
-        Mode::Ordered => Input::Call { ticket, op: body },
-        // What all members say at once is worth more than the word of one.
-        Mode::Quorum | Mode::Local => Input::Read { ticket, question: body },
-    }
+    // Reads are ordered like writes, whatever is asked for: what all members say at once did not come back in a first trial with
+    // processes.
+    Input::Call { ticket, op: operation.body.clone() }
 }
 
 impl Shared {

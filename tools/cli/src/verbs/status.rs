@@ -137,7 +137,14 @@ fn of_ubft(context: &str, survey: &Survey) -> Report {
             }
         }
     });
-    let memory = survey.memory.iter().map(|asked| super::memnode::row(&asked.name, &asked.told)).collect();
+    let memory: Vec<Value> = survey
+        .memory
+        .iter()
+        .map(|asked| {
+            let row = super::memnode::row(&asked.name, &asked.told).into_iter();
+            Value::Object(super::memnode::COLUMNS.iter().map(|name| (*name).to_owned()).zip(row).collect())
+        })
+        .collect();
     Report::new("synod-status/1")
         .field("context", context)
         .field("cluster", cluster.name.clone())
@@ -149,12 +156,12 @@ fn of_ubft(context: &str, survey: &Survey) -> Report {
         .field("f", survey.genesis.f())
         .field("quorum_have", survey.have())
         .field("quorum_need", survey.need())
+        .field("memory_nodes", memory)
         .list(
             "nodes",
             &["node", "state", "view", "executed", "digest", "memory_nodes", "version", "alarms"],
             rows.collect(),
         )
-        .list("memory_nodes", &super::memnode::COLUMNS, memory)
 }
 
 fn row(node: &Node, highest: Option<u64>, is_chop: bool) -> Vec<Value> {

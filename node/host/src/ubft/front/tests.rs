@@ -1,6 +1,9 @@
 //! Tests of what waits in front of a client machine.
 
+use bytes::Bytes;
+
 use super::*;
+use crate::backend::Mode;
 
 const WINDOW: usize = 2;
 
