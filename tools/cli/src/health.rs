@@ -426,6 +426,8 @@ pub(crate) mod tests {
             leader: Some(1),
             height: Some(120),
             executed: Some(118),
+            digest: None,
+            memory_nodes: None,
             settled: None,
             conflicted: None,
             accepted: None,

@@ -11,7 +11,7 @@ fn plan(line: &str) -> Result<Plan, String> {
     let arguments = Arguments::from_arg_matches(&matches).map_err(|error| error.to_string())?;
     match arguments.what.work() {
         Ok(Work::Cluster(plan)) => Ok(plan),
-        Ok(Work::Chop(_) | Work::Pay(_)) => Err("no cluster".to_owned()),
+        Ok(Work::Chop(_) | Work::Pay(_) | Work::Ubft(_)) => Err("no cluster".to_owned()),
         Err(error) => Err(error.message().to_owned()),
     }
 }
