@@ -280,7 +280,7 @@ fn a_representative_adds_up_what_came_and_leaves_the_others_as_they_are() {
 #[test]
 fn behind_a_tree_of_many_the_next_one_is_made_of_all_that_come_in_a_while() {
     let parameters = crate::bank::distilling(4, NodeId(0)).config.parameters;
-    let parameters = Parameters { batch_max: 4_096, batch_bytes: 256 << 10, ..parameters };
+    let parameters = Parameters { batch_max: 4_096, batch_bytes: 256 << 10, window: 1_024, ..parameters };
     let (mut alone, lines) = ordered_of(Alone::with(parameters, Vec::new(), BTreeMap::new()));
     let mut heads: BTreeMap<u64, Hash> = (3..=6).zip(lines.iter().map(|line| digest(&line.entry))).collect();
     let mut order = |alone: &mut Alone, local: u64, n: u64| {
