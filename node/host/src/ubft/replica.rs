@@ -82,7 +82,10 @@ fn connect<P: App + 'static>(watch: &Arc<Watch>, applied: &Arc<Applied<P>>) -> C
             Output::Execute { slot, .. } => watch.executed(slot.0.saturating_add(1)),
             Output::Ready(takes_part) => watch.takes_part(*takes_part),
             Output::Diverged { low } => {
-                tracing::warn!(slot = low.0, "the state differs from the certified one: it is discarded and fetched");
+                tracing::warn!(
+                    slot = low.0,
+                    "the state differs from the certified one: it is discarded and fetched"
+                );
             }
             Output::Irreparable { low } => watch.alarm("state_divergence", low.0),
             Output::Broken(slot) => watch.alarm("conflicting_commit", slot.0),
