@@ -1,7 +1,8 @@
 //! What is put together is read as it was.
 
+use synod_machine::broadcast::PAYLOAD_MAX;
 use synod_machine::testing::pick;
-use synod_wire::{Draw, Drawn};
+use synod_wire::{Draw, Drawn, Limits};
 
 use super::*;
 
