@@ -214,11 +214,12 @@ impl Xlog {
         }
     }
 
-    /// Whether its first entry has this place and digest, and no certificate of it was counted.
+    /// Whether its first entry has this place and digest, no certificate of it was counted, and nothing behind it waits for it alone.
     #[inline]
     pub(crate) fn begins_with(&self, n: u64, digest: Hash) -> bool {
         let is_it = |slot: &Slot| slot.place() == n && slot.digest == digest;
         self.slots.first().is_some_and(|slot| is_it(slot) && !slot.is_certified && slot.lots.is_empty())
+            && self.slots.get(1).is_none_or(|next| !next.is_certified)
     }
 
     /// Puts an entry at its place, which is free.

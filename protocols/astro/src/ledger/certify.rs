@@ -17,11 +17,18 @@ impl Ledger {
 
     /// Counts a certificate for an entry of a batch, and says whether the entry did not know of the batch and waited for its turn, or
     /// had it now.
+    ///
+    /// Where entries do not wait for words, its log settles here and now either way: who else waits, and what was accepted, no record
+    /// says, so the order in which the entries of a batch settle must not depend on it.
     pub(crate) fn certify_in(&mut self, line: &Line, digest: Hash, lot: Lot) -> (Certified, bool) {
         if self.settle_at_once(&line.entry, digest, lot) {
             return (Certified::Settled, true);
         }
-        self.count_certificate(line, digest, Some(lot))
+        let counted = self.count_certificate(line, digest, Some(lot));
+        if self.credits.is_none() {
+            self.settle_in_turn(line.entry.id.spender);
+        }
+        counted
     }
 
     fn count_certificate(&mut self, line: &Line, digest: Hash, lot: Option<Lot>) -> (Certified, bool) {

@@ -26,8 +26,15 @@ impl Ledger {
             }
             self.near_settling(&work);
             let Some(account) = work.pop_front() else { return out };
-            self.settle_log(account, &mut out);
+            self.settle_log(account, &mut out.entries);
         }
+    }
+
+    /// Settles what can be of one log; [`Self::settle`] gives it, before all else.
+    pub(super) fn settle_in_turn(&mut self, account: AccountId) {
+        let mut entries = std::mem::take(&mut self.settled);
+        self.settle_log(account, &mut entries);
+        self.settled = entries;
     }
 
     /// The memory of what was settled, for what settles next.
@@ -65,7 +72,7 @@ impl Ledger {
         true
     }
 
-    fn settle_log(&mut self, id: AccountId, out: &mut Settlement) {
+    fn settle_log(&mut self, id: AccountId, out: &mut Vec<Settled>) {
         if !self.waits.is_empty() {
             self.waits.let_go(Waiter::Log(id));
         }
@@ -105,7 +112,7 @@ impl Ledger {
             causes.into_iter().for_each(|cause| self.stir(cause));
             let by_descent = slot.lots.is_empty();
             let Slot { line, digest, lots, .. } = slot;
-            out.entries.push(Settled { line, digest, lots, by_descent, overwrote, is_paid });
+            out.push(Settled { line, digest, lots, by_descent, overwrote, is_paid });
             if is_last {
                 return;
             }

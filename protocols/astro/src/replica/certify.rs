@@ -57,6 +57,9 @@ impl<B: Carrier> Replica<B> {
         let known = self.lane_mut(lot.source).batches.get(&lot.sequence);
         let is_kept = known.is_some_and(|batch| batch.digest == opened.digest && batch.opened.is_some());
         let payload = (!is_kept).then(|| Blob::try_from(opened.payload()).expect("it came in a payload"));
+        if lot.source != self.me() {
+            self.record_admitted(opened, &open, turn);
+        }
         keep(turn, Promise::Certified { lot, open: open.clone(), batch: payload });
         let news = self.take_certificate(lot, opened, before.as_ref(), open.clone());
         if lot.source == self.me() {

@@ -272,8 +272,9 @@ impl<B: Carrier> Replica<B> {
         Except::new(out).expect("indexes rise")
     }
 
-    /// What this node's own desk admitted and has not broadcast is promised from here on, if an entry that is endorsed rests on it.
-    fn record_admitted(&mut self, opened: &Opened, except: &Except, turn: &mut Turn<'_, Self>) {
+    /// What this node's own desk admitted and has not broadcast is promised from here on, if an entry rests on it
+    /// that is endorsed, or that others endorsed.
+    pub(super) fn record_admitted(&mut self, opened: &Opened, except: &Except, turn: &mut Turn<'_, Self>) {
         let spenders = opened.lines().map(|(at, line, _)| (at, line.entry.id.spender));
         // Customers of an institution are mostly in its own batches.
         let (mut registrar, mut has_any) = (None, false);
@@ -286,10 +287,15 @@ impl<B: Carrier> Replica<B> {
             })
             .map(|(_, spender)| spender)
             .collect();
-        if endorsed.is_empty() {
+        self.record_admitted_of(&endorsed, turn);
+    }
+
+    /// The same of some logs: an entry that settles beneath a certified one has to be there for it after a restart too.
+    pub(super) fn record_admitted_of(&mut self, spenders: &BTreeSet<AccountId>, turn: &mut Turn<'_, Self>) {
+        if spenders.is_empty() {
             return;
         }
-        for id in self.desk.unrecorded(&endorsed) {
+        for id in self.desk.unrecorded(spenders) {
             let Some(slot) = self.ledger.slot(id) else { continue };
             let (line, debit, is_certified) = (slot.line.clone(), slot.debit, slot.is_certified);
             if let Some(with) = self.ledger.backing(id, slot.digest) {

@@ -1,5 +1,7 @@
 //! Entries below certified ones, asked of peers one after another: the certificate of a later entry proves them.
 
+use std::collections::BTreeSet;
+
 use synod_crypto::Hash;
 use synod_ledger::{Digests, EntryId};
 use synod_machine::{Span, Turn};
@@ -65,6 +67,9 @@ impl<B: Carrier> Replica<B> {
         }
         self.wanted.remove(&id);
         turn.disarm(Timer::Want(id));
+        if self.desk.has_unrecorded(id.spender) {
+            self.record_admitted_of(&BTreeSet::from([id.spender]), turn);
+        }
         keep(turn, Promise::Descended(line.clone()));
         let certified = self.ledger.certify(&line, wanted.digest);
         match certified {

@@ -1,8 +1,8 @@
 //! What a member forgets, and what it does not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use synod_astro::{Input, Opened, Promise, Word, Work};
+use synod_astro::{Input, Opened, Output, Promise, Word, Work};
 use synod_broadcast::Lot;
 use synod_crypto::Hash;
 use synod_ledger::{EntryId, Owner, genesis};
@@ -145,4 +145,74 @@ fn a_line_twice_in_one_batch_is_counted_once() {
     alone.certify(&twice, ALL);
     let receipted = alone.works.iter().any(|work| matches!(work, Work::Sign { .. }));
     assert!(receipted, "all of it has settled");
+}
+
+/// What a member told of settled entries, by position.
+fn told(alone: &Alone) -> BTreeMap<u64, EntryId> {
+    let settled = alone.told.iter().filter_map(|output| match output {
+        Output::Settled { first, entries } => Some((*first..).zip(entries.iter().map(|(entry, _)| entry.id))),
+        _ => None,
+    });
+    settled.flatten().collect()
+}
+
+/// No record says who waits, so nothing may settle in another order for that.
+#[test]
+fn what_one_certificate_settles_is_told_in_the_same_order_after_a_restart_whoever_waited() {
+    for somebody_waits in [true, false] {
+        let mut alone = Alone::new();
+        paid(&mut alone, 1, custodial(2), 5);
+        if somebody_waits {
+            let poor = carried(custodial(3), 1, genesis(custodial(3)), pay(custodial(0), 1), 2);
+            let left = batch(1, Hash::ZERO, Vec::new(), vec![poor]);
+            alone.hear(3, prepare(&left));
+            assert_eq!(alone.lists(&left), [vec![0]]);
+        }
+        // A liar's lines need not be in the order of their accounts.
+        let lines = [(custodial(2), 3), (issuer(2), 4)];
+        let lines = lines.map(|(by, name)| carried(by, 1, genesis(by), pay(custodial(1), 1), name));
+        let theirs = of_lane(2, 1, Hash::ZERO, lines.to_vec());
+        alone.certify_whole(&theirs);
+        let before = told(&alone);
+        assert_eq!(before.len(), 3);
+        for member in [alone.restarted(), alone.compacted()] {
+            assert_eq!(told(&member), before, "somebody waits: {somebody_waits}");
+        }
+    }
+}
+
+/// A desk takes an order without a record: it is this node's alone until a batch carries it. Others may have a later one certified.
+#[test]
+fn an_order_that_settles_by_the_certificate_of_a_later_one_is_told_at_the_same_place_after_a_restart() {
+    for is_pulled in [true, false] {
+        let mut alone = Alone::new();
+        paid(&mut alone, 1, signing(0), 9);
+        alone.builds = false;
+        let mut lines = vec![first(signing(0), pay(custodial(1), 1), 2)];
+        for n in 2..=3 {
+            let prev = digest(&lines[lines.len() - 1].entry);
+            let id = EntryId { spender: signing(0), n };
+            lines.push(signed(id, prev, pay(custodial(1), 1), u128::from(n) + 1));
+        }
+        let later = lines.pop().expect("three");
+        if is_pulled {
+            // The entry between is asked for.
+            let pulled = lines.pop().expect("two");
+            alone.ask(Input::Signed { ticket: 2, line: lines[0].clone() });
+            alone.certify_whole(&of_lane(2, 1, Hash::ZERO, vec![later]));
+            alone.hear(1, Message::Own(Word::Here(pulled)));
+        } else {
+            for (ticket, line) in (2..).zip(&lines) {
+                alone.ask(Input::Signed { ticket, line: line.clone() });
+            }
+            alone.certify_whole(&of_lane(2, 1, Hash::ZERO, vec![later]));
+        }
+        let theirs = carried(issuer(3), 1, genesis(issuer(3)), pay(custodial(1), 1), 9);
+        alone.certify_whole(&batch(1, Hash::ZERO, Vec::new(), vec![theirs]));
+        let before = told(&alone);
+        assert_eq!(before.len(), 5, "{before:?}");
+        for member in [alone.restarted(), alone.compacted()] {
+            assert_eq!(told(&member), before);
+        }
+    }
 }

@@ -113,8 +113,71 @@ impl Book {
         self.reckonings.values().filter(holds).count() >= members
     }
 
+    /// What settled at one of these members at least.
+    pub fn settled_at<'a>(&'a self, members: &'a [u32]) -> impl Iterator<Item = EntryId> + 'a {
+        let all = self.agreed.keys().copied();
+        all.filter(|id| members.iter().any(|member| self.has_settled(*member, *id)))
+    }
+
+    /// Whether an entry has settled at a member.
+    #[must_use]
+    pub fn has_settled(&self, member: u32, id: EntryId) -> bool {
+        let purse = self.reckonings.get(&member).and_then(|reckoning| reckoning.purse(id.spender));
+        purse.is_some_and(|purse| purse.sequence >= id.n)
+    }
+
     /// Adds to a count.
     pub fn add(&mut self, name: &'static str, by: u64) {
         *self.counts.entry(name).or_insert(0) += by;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use synod_ledger::{Entry, Flags, Leg, Opening, Owner, Terms, Units, UserData, genesis};
+
+    use super::*;
+
+    const PAYER: AccountId = AccountId { shard: 0, registrar: 1, local: 1 };
+    const PAYEE: AccountId = AccountId { local: 2, ..PAYER };
+
+    /// A member may settle something by a certificate that nobody else gets, and lie from then on: it is owed nowhere.
+    #[test]
+    fn what_settled_where_nobody_stayed_honest_is_owed_by_nobody() {
+        let terms = Terms {
+            owner: Owner::Custodial(1),
+            recovery: None,
+            limit: Units(9),
+            code: 0,
+            user_data: UserData::default(),
+        };
+        let id = EntryId { spender: PAYER, n: 1 };
+        let entry = Entry {
+            id,
+            prev: genesis(PAYER),
+            kind: Kind::Pay(Leg { to: PAYEE, amount: Units(1) }),
+            transfer: 1,
+            ledger: 1,
+            code: 0,
+            user_data: UserData::default(),
+            flags: Flags::default(),
+        };
+        let mut before = Reckoning::default();
+        for id in [PAYER, PAYEE] {
+            before.open(&Opening {
+                id,
+                ledger: 1,
+                terms: terms.clone(),
+                limit_max: Units(9),
+                representative: 1,
+            });
+        }
+        let mut behind = before.clone();
+        behind.settle(&entry, Hash::ZERO).expect("the next of its log");
+        let reckonings = BTreeMap::from([(0, before), (1, behind)]);
+        let book = Book { reckonings, agreed: BTreeMap::from([(id, Hash::ZERO)]), ..Book::default() };
+        assert!(book.settled_at(&[0]).eq([]), "only member 1 has it");
+        assert!(book.settled_at(&[0, 1]).eq([id]));
+        assert!(!book.has_settled(2, id), "nothing is known of it");
     }
 }

@@ -1,5 +1,6 @@
 //! One run: safety phase, healing, liveness phase, report.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use synod_astro::Profile;
@@ -248,21 +249,23 @@ fn uncollected(trial: &Trial, core: &[NodeId]) -> Option<(&'static str, String)>
     None
 }
 
-/// A-L2: what settled anywhere settles at all members of the core, and their books are equal.
+/// A-L2: what settled at a member that is honest settles at all members of the core, and their books are equal. One that lies since may
+/// have been the only one with the certificate.
 fn apart(trial: &Trial, core: &[NodeId]) -> Option<(&'static str, String)> {
     let late = |what: String| Some(("A-L2", what));
     {
         let book = trial.book.borrow();
+        let honest: Vec<u32> =
+            (0..trial.people.members).filter(|id| trial.world.honest(NodeId(*id))).collect();
+        let is_owed = |tellers: &BTreeSet<u32>| honest.iter().any(|member| tellers.contains(member));
         for member in core {
             let Some(reckoning) = book.reckonings.get(&member.0) else { continue };
-            let behind = book
-                .agreed
-                .keys()
-                .find(|id| reckoning.purse(id.spender).is_none_or(|purse| purse.sequence < id.n));
+            let behind = book.settled_at(&honest).find(|id| !book.has_settled(member.0, *id));
             if let Some(id) = behind {
                 return late(format!("member {} has not settled {id:?}", member.0));
             }
-            if let Some(id) = book.opened.keys().find(|id| reckoning.purse(**id).is_none()) {
+            let mut owed = book.opened.iter().filter(|(_, tellers)| is_owed(tellers));
+            if let Some((id, _)) = owed.find(|(id, _)| reckoning.purse(**id).is_none()) {
                 return late(format!("member {} has not opened {id}", member.0));
             }
         }
