@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use synod_crypto::{Hash, merkle};
-use synod_machine::broadcast::Position;
 use synod_machine::Unrecoverable;
+use synod_machine::broadcast::Position;
 use synod_service::{App, At, Replies, Request};
 use synod_ubft::batch::Slot;
 use synod_ubft::replica::{Input, Output};
@@ -36,7 +36,12 @@ impl<P: App> State<P> {
     }
 
     /// Takes over a chunk of the state before `low`; true when that was the last.
-    fn install(&mut self, low: Slot, (index, count): (u32, u32), chunk: &[u8]) -> Result<bool, Unrecoverable> {
+    fn install(
+        &mut self,
+        low: Slot,
+        (index, count): (u32, u32),
+        chunk: &[u8],
+    ) -> Result<bool, Unrecoverable> {
         if count == 0 {
             for (index, chunk) in (0..).zip(&self.initial) {
                 self.app.restore(index, chunk)?;
