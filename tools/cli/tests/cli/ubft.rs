@@ -95,7 +95,8 @@ fn a_cluster_of_ubft_goes_on_without_some_takes_them_in_again_and_elects_another
         rows(status, "nodes").iter().all(|node| node["memory_nodes"] == 3)
     });
     let figures = ["kind", "quorum_need", "quorum_have", "epoch"].map(|name| status[name].clone());
-    assert_eq!(figures, ["ubft".into(), 2.into(), 3.into(), 0.into()]);
+    let expected: [Value; 4] = ["ubft".into(), 2.into(), 3.into(), 0.into()];
+    assert_eq!(figures, expected);
     assert!(rows(&status, "memory_nodes").iter().all(|node| node["state"] == "ready" && node["boot"] == 1));
     rig.agree(3);
 
