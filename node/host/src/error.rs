@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 
+use crate::watch::End;
 use synod_config::{Genesis, SynError, code};
 
 /// A configuration that contradicts itself.
@@ -55,10 +56,18 @@ pub(crate) fn unreadable(path: &std::path::Path, error: &std::io::Error) -> SynE
     SynError::of(code::CONFIG_UNREADABLE, &[("file", &path.display().to_string())]).because(error)
 }
 
-/// A peer showed a statement of this node that its log does not have.
-pub(crate) fn rolled_back(genesis: &Genesis, peer: u64) -> SynError {
-    let name = usize::try_from(peer).ok().and_then(|at| genesis.members().get(at));
-    SynError::of(code::ROLLED_BACK, &[("peer", name.map_or("a peer", |member| &member.name))])
+/// Why a node stopped by itself.
+pub(crate) fn ended(genesis: &Genesis, why: End) -> SynError {
+    match why {
+        End::RolledBack(peer) => {
+            let name = usize::try_from(peer).ok().and_then(|at| genesis.members().get(at));
+            SynError::of(code::ROLLED_BACK, &[("peer", name.map_or("a peer", |member| &member.name))])
+        }
+        End::Diverged(slot) => {
+            let nodes = "this node and the f + 1 who certified it";
+            SynError::of(code::STATE_DIVERGENCE, &[("height", &slot.to_string()), ("nodes", nodes)])
+        }
+    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use synod_service::{BatchInput, ExecutorInput};
 use crate::chop::ChopMeters;
 use crate::disk::Timed;
 use crate::drill::{Drill, Drilled};
-use crate::error::{listen, network, rolled_back, storage, unreadable};
+use crate::error::{ended, listen, network, storage, unreadable};
 use crate::meters::Meters;
 use crate::pay::{self, Teller};
 use crate::plan::{self, EXECUTOR, Linked, Part, Plan};
@@ -276,24 +276,24 @@ impl Server {
         self.watch.meters()
     }
 
-    /// Why the node stopped by itself: SYN-5005 when its log was rolled back. Nothing has left it since; what is left
-    /// to do is [`Server::stop`], which says the same.
+    /// Why the node stopped by itself: SYN-5005 when its log was rolled back, SYN-6006 when its state is not the one that
+    /// was certified and could not be repaired. Nothing has left it since; what is left to do is [`Server::stop`], which says the same.
     #[must_use]
     pub fn failure(&self) -> Option<SynError> {
-        let shown_by = *self.watch.rolled_back().borrow();
-        shown_by.map(|peer| rolled_back(&self.genesis, peer))
+        let why = *self.watch.ended().borrow();
+        why.map(|why| ended(&self.genesis, why))
     }
 
     /// Ends with [`Server::failure`] as soon as there is one; else never.
     pub fn failing(&self) -> impl Future<Output = SynError> + Send + use<> {
-        let (mut shown_by, genesis) = (self.watch.rolled_back(), self.genesis.clone());
+        let (mut heard, genesis) = (self.watch.ended(), self.genesis.clone());
         async move {
             loop {
-                let peer = *shown_by.borrow_and_update();
-                if let Some(peer) = peer {
-                    return rolled_back(&genesis, peer);
+                let why = *heard.borrow_and_update();
+                if let Some(why) = why {
+                    return ended(&genesis, why);
                 }
-                if shown_by.changed().await.is_err() {
+                if heard.changed().await.is_err() {
                     // A node that was stopped by its owner fails no more.
                     return std::future::pending().await;
                 }

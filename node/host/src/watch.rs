@@ -50,6 +50,8 @@ pub struct Seen {
     pub alarms: Vec<&'static str>,
     /// Slots that a replica of uBFT executed; `None` before it said whether it takes part, and at other nodes.
     pub slots: Option<u64>,
+    /// The epoch that a replica of uBFT is in, or knows of.
+    pub epoch: u64,
     /// The executor's last word about itself.
     pub executor: Option<ExecutorStatus>,
     /// The same of the executor beside a server of Chop Chop.
@@ -64,15 +66,24 @@ impl Seen {
     }
 }
 
+/// Why a node stops by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// This peer showed that the log was rolled back.
+    RolledBack(u64),
+    /// The state before this slot is not the certified one, for the second time.
+    Diverged(u64),
+}
+
 /// Gathers what a node's machines tell. Calls come per block, not per command.
 #[derive(Default)]
 pub struct Watch {
     seen: Mutex<Seen>,
     rejoins: Mutex<Rejoins>,
-    /// Stops the node when its log was rolled back.
+    /// Stops the node when it must not go on.
     brake: Brake,
-    /// The peer that showed so.
-    rolled_back: watch::Sender<Option<u64>>,
+    /// Why.
+    ended: watch::Sender<Option<End>>,
     meters: Meters,
     chop: ChopMeters,
 }
@@ -137,6 +148,12 @@ impl Watch {
         }
     }
 
+    /// Nothing leaves the node any more, for this reason; the first one is told.
+    pub(crate) fn end(&self, why: End) {
+        self.brake.pull();
+        self.ended.send_if_modified(|ended| ended.is_none() && ended.replace(why).is_none());
+    }
+
     pub(crate) fn application(&self, status: BatchStatus) {
         self.seen().batches = Some(status);
     }
@@ -159,8 +176,8 @@ impl Watch {
     }
 
     /// The member that showed such a statement, as soon as one did.
-    pub(crate) fn rolled_back(&self) -> watch::Receiver<Option<u64>> {
-        self.rolled_back.subscribe()
+    pub(crate) fn ended(&self) -> watch::Receiver<Option<End>> {
+        self.ended.subscribe()
     }
 
     fn rejoined(&self, machine: u8) {
@@ -216,8 +233,7 @@ impl Observer for Watch {
                  `synod node recover` makes it listen until its peers readmit it"
             );
             // What the log lacks was promised, and nobody knows what else is missing.
-            self.brake.pull();
-            self.rolled_back.send_replace(Some(note.values[0]));
+            self.end(End::RolledBack(note.values[0]));
         }
         let mut seen = self.seen();
         let [first, second, third, _] = note.values;
@@ -227,6 +243,10 @@ impl Observer for Watch {
                 seen.leader = u32::try_from(third).ok();
                 seen.view_changes += u64::from(second == BY_COMPLAINTS);
                 tracing::debug!(view = first, reason = second, leader = third, "view entered");
+            }
+            "epoch_entered" => {
+                seen.epoch = first;
+                tracing::info!(epoch = first, slot = second, "epoch entered");
             }
             "committed" => {
                 seen.height = seen.height.max(first);
@@ -298,14 +318,16 @@ mod tests {
     #[test]
     fn a_rolled_back_log_stops_the_node_and_nothing_else_does() {
         let watch = Watch::default();
-        let shown_by = watch.rolled_back();
+        let ended = watch.ended();
         let note = |name| Note { name, values: [3, 0, 0, 0], digest: Hash([0; 32]) };
         ["listening", "rejoined", "view_timeout"].into_iter().for_each(|name| watch.note(0, &note(name)));
         assert!(!watch.brake().is_pulled());
-        assert_eq!(*shown_by.borrow(), None);
+        assert_eq!(*ended.borrow(), None);
         watch.note(0, &note("rolled_back"));
         assert!(watch.brake().is_pulled());
-        assert_eq!((*shown_by.borrow(), *watch.rolled_back().borrow()), (Some(3), Some(3)));
+        watch.end(End::Diverged(8));
+        let why = Some(End::RolledBack(3));
+        assert_eq!((*ended.borrow(), *watch.ended().borrow()), (why, why), "the first reason");
         assert_eq!(watch.look().alarms, ["rolled_back"]);
     }
 

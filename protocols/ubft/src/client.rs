@@ -2,9 +2,12 @@
 //!
 //! *Protocol.* A session is opened by an ordered registration, and put on the link to each replica by a statement for that replica alone.
 //! Requests are not signed while that is fast: they are when replicas ask for it (D2), and on the second retry. A read is answered by what
-//! all n replicas say at once; where they differ it is ordered. Every call ends by its deadline: with a result, or unknown.
+//! all n replicas say at once; where they differ, or one's link is down, it is ordered. Every call ends by its deadline: with a result, or
+//! unknown. A link that was made again has another name at its replica, which is told anew that the session is on it.
 //!
 //! *Bounds.* `session_window` calls and as many reads, each with an answer of every replica.
+
+mod links;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +22,7 @@ use synod_wire::Bytes;
 use crate::batch::INLINE_MAX;
 use crate::config::Config;
 use crate::fault::Fault;
-use crate::message::{self, ClientStatement, Message, REPLY_MAX, Registration, Replied};
+use crate::message::{self, ClientStatement, Message, REPLY_MAX, Replied};
 
 /// Whom a client asks, and how long it waits.
 #[derive(Clone, Debug)]
@@ -138,8 +141,13 @@ pub struct Client {
     session: Option<u64>,
     registered: BTreeMap<NodeId, u64>,
     registration: Option<Signature>,
-    attachments: BTreeMap<u8, Signature>,
+    /// The newest statement for each replica, which each link that is made counts up.
+    attachments: BTreeMap<u8, (u64, Signature)>,
+    sequences: BTreeMap<u8, u64>,
+    /// Replicas whose links went down.
+    down: NodeSet,
     last: u64,
+    last_read: u64,
     calls: BTreeMap<u64, Call>,
     reads: BTreeMap<u64, Read>,
     is_slow: bool,
@@ -155,8 +163,8 @@ impl Client {
         turn.compute(Job { scope, statement });
     }
 
-    fn send_all(&self, message: &Message, turn: &mut Turn<'_, Self>) {
-        for replica in self.all().iter() {
+    fn send_to(replicas: NodeSet, message: &Message, turn: &mut Turn<'_, Self>) {
+        for replica in replicas.iter() {
             turn.send(replica, message.clone());
         }
     }
@@ -166,23 +174,18 @@ impl Client {
         turn.arm(Retry, self.config.retry);
     }
 
-    fn register(&self, turn: &mut Turn<'_, Self>) {
-        let registration = Registration { key: self.config.key, nonce: self.config.nonce };
-        if let Some(signature) = self.registration {
-            self.send_all(&Message::Register { registration, signature }, turn);
-        }
-    }
-
     fn on_signed(&mut self, claim: &Verified<Claim<ClientStatement>>, turn: &mut Turn<'_, Self>) {
         match claim.statement {
             ClientStatement::Register { .. } => {
                 self.registration = Some(claim.signature);
-                self.register(turn);
+                self.register(self.all(), turn);
             }
-            ClientStatement::Attach { replica, .. } => {
-                self.attachments.insert(replica, claim.signature);
-                self.attach(replica, turn);
-                self.send_calls(NodeId(u32::from(replica)), turn);
+            ClientStatement::Attach { replica, sequence, .. } => {
+                if self.sequence(replica) == sequence {
+                    self.attachments.insert(replica, (sequence, claim.signature));
+                    self.attach(replica, turn);
+                    self.send_calls(NodeId(u32::from(replica)), turn);
+                }
             }
             ClientStatement::Asked { id, .. } => {
                 if let Some(call) = self.calls.get_mut(&id) {
@@ -191,13 +194,6 @@ impl Client {
                     all.iter().for_each(|replica| self.send_call(replica, id, turn));
                 }
             }
-        }
-    }
-
-    fn attach(&self, replica: u8, turn: &mut Turn<'_, Self>) {
-        let (sequence, signature) = (self.config.nonce, self.attachments.get(&replica).copied());
-        if let (Some(session), Some(signature)) = (self.session, signature) {
-            turn.send(NodeId(u32::from(replica)), Message::Attach { session, sequence, signature });
         }
     }
 
@@ -258,31 +254,15 @@ impl Client {
             turn.output(Output::Refused { ticket });
             return;
         }
-        let id = self.reads.last_key_value().map_or(1, |(last, _)| last.saturating_add(1));
+        if !self.down.is_empty() {
+            self.call(ticket, question, turn);
+            return;
+        }
+        // An answer of an earlier read is none of this one.
+        self.last_read = self.last_read.saturating_add(1);
+        let id = self.last_read;
         self.reads.insert(id, Read { ticket, question, started: turn.now(), answers: BTreeMap::new() });
-        self.send_all(&Message::Read { id, question: text }, turn);
-    }
-
-    /// The session that f + 1 replicas name. One that names it later could not put it on its link before.
-    fn on_registered(&mut self, from: NodeId, session: u64, turn: &mut Turn<'_, Self>) {
-        self.registered.insert(from, session);
-        if let (true, Some(replica)) = (self.session == Some(session), from.member()) {
-            self.attach(replica, turn);
-            self.send_calls(from, turn);
-        }
-        let same: NodeSet = self
-            .registered
-            .iter()
-            .filter(|(_, other)| **other == session)
-            .fold(NodeSet::EMPTY, |set, (id, _)| set.with(*id));
-        if self.session.is_none() && self.quorums.has_correct(same) {
-            self.session = Some(session);
-            turn.output(Output::Ready(session));
-            let sequence = self.config.nonce;
-            for replica in self.all().iter().filter_map(|id| id.member()) {
-                self.sign(ClientStatement::Attach { session, replica, sequence }, turn);
-            }
-        }
+        Self::send_to(self.all(), &Message::Read { id, question: text }, turn);
     }
 
     /// A result that f + 1 replicas gave, and one of them in full.
@@ -354,7 +334,7 @@ impl Client {
         turn.arm(Retry, self.config.retry);
         let now = turn.now();
         if self.session.is_none() {
-            self.register(turn);
+            self.register(self.all(), turn);
         }
         let deadline = self.config.deadline;
         let over: Vec<u64> = self
@@ -414,7 +394,8 @@ impl Machine for Client {
             Event::Message { from, message } => self.on_message(from, message, turn),
             Event::Timer(Retry) => self.on_retry(turn),
             Event::Done(claim) => self.on_signed(&claim, turn),
-            Event::Loaded { .. } | Event::Link { .. } => {}
+            Event::Link { peer, link } => self.on_link(peer, link, turn),
+            Event::Loaded { .. } => {}
         }
     }
 
@@ -467,7 +448,10 @@ impl Recover for Client {
             registered: BTreeMap::new(),
             registration: None,
             attachments: BTreeMap::new(),
+            sequences: BTreeMap::new(),
+            down: NodeSet::EMPTY,
             last: 0,
+            last_read: 0,
             calls: BTreeMap::new(),
             reads: BTreeMap::new(),
             is_slow: false,

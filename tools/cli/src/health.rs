@@ -36,6 +36,8 @@ pub(crate) struct Vitals {
     pub(crate) executed: Option<u64>,
     /// Digest of the application's state behind the executed slots, at a replica of uBFT.
     pub(crate) digest: Option<u64>,
+    /// The newest epoch that a replica of uBFT knows of.
+    pub(crate) epoch: Option<u64>,
     /// Memory nodes that such a replica is linked with.
     pub(crate) memory_nodes: Option<u64>,
     /// Payments that settled, at a node of a payment system.
@@ -220,6 +222,7 @@ pub(crate) fn vitals(metrics: &Address, patience: Duration) -> Result<Vitals, Sy
         height: gauge("synod_consensus_height"),
         executed: gauge("synod_ubft_executed_slots").or_else(|| gauge("synod_consensus_executed_height")),
         digest: gauge("synod_ubft_state_digest"),
+        epoch: gauge("synod_ubft_epoch"),
         memory_nodes: gauge("synod_ubft_memory_nodes"),
         settled: gauge("synod_pay_settled_total"),
         conflicted: gauge("synod_pay_conflicted_accounts"),
@@ -427,6 +430,7 @@ pub(crate) mod tests {
             height: Some(120),
             executed: Some(118),
             digest: None,
+            epoch: None,
             memory_nodes: None,
             settled: None,
             conflicted: None,

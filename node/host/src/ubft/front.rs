@@ -21,7 +21,7 @@ use synod_ubft::client::{ClientConfig, Input, Output};
 use tokio::sync::oneshot;
 
 use super::settings::{OPERATION_MAX, REPLICA, config, limits, sessions};
-use crate::backend::{Call, Operation, Outcome, RequestId};
+use crate::backend::{Call, Mode, Operation, Outcome, RequestId};
 use crate::client::{ClientSetup, Identity};
 use crate::error::{invalid, network};
 use crate::watch::Watch;
@@ -198,9 +198,12 @@ fn guest(setup: &ClientSetup, seed: &Seed) -> synod_net::NodeBuilder {
 }
 
 fn input(ticket: u64, operation: &Operation) -> Input {
-    // Reads are ordered like writes, whatever is asked for: what all members say at once did not come back in a first trial with
-    // processes.
-    Input::Call { ticket, op: operation.body.clone() }
+    let body = operation.body.clone();
+    match operation.mode {
+        Mode::Ordered => Input::Call { ticket, op: body },
+        // What all members say at once is worth more than the word of one.
+        Mode::Quorum | Mode::Local => Input::Read { ticket, question: body },
+    }
 }
 
 impl Shared {
@@ -208,7 +211,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what the machine told.
+    /// Notes what the machine told. Whoever calls it asks the machine what there is to ask then.
     fn hear(&self, output: Output) {
         let mut state = self.state();
         match output {
@@ -230,6 +233,8 @@ impl Shared {
                 if let Some(job) = state.flying.remove(&ticket) {
                     state.waiting.push_front(job);
                 }
+                drop(state);
+                self.changed.notify_one();
             }
             Output::Unknown { ticket, id } => {
                 state.stalled = None;
@@ -242,15 +247,19 @@ impl Shared {
                 job.end(left, &Outcome::Unknown(None));
             }
         }
-        self.changed.notify_one();
+    }
+
+    /// Whether the machine may be asked something.
+    fn may_ask(&self, state: &State, now: Instant) -> bool {
+        let is_open = state.session.is_some() && state.stalled.is_none_or(|until| now >= until);
+        is_open && state.flying.len() < self.window
     }
 
     /// What the machine is to be asked now.
     fn pump(&self) -> Vec<Input> {
         let mut state = self.state();
-        let mut inputs = Vec::new();
-        let is_open = state.session.is_some() && state.stalled.is_none_or(|until| Instant::now() >= until);
-        while is_open && state.flying.len() < self.window {
+        let (mut inputs, now) = (Vec::new(), Instant::now());
+        while self.may_ask(&state, now) {
             let Some(job) = state.waiting.pop_front() else { break };
             let Some(operation) = job.operations.front() else {
                 job.end(0, &Outcome::Unknown(None));
@@ -277,18 +286,14 @@ impl Shared {
 
     /// Ends calls at their deadlines until the session is over, then all.
     fn watch(&self, handle: &Handle) {
-        loop {
-            let (is_over, next) = self.expire(Instant::now());
-            if is_over {
-                return;
-            }
+        while !self.expire(Instant::now()) {
             self.give(handle);
-            self.rest(next);
+            self.rest();
         }
     }
 
-    /// Ends the calls whose deadline has come, or all of a session that is over; whether it is, and when to look again.
-    fn expire(&self, now: Instant) -> (bool, Option<Instant>) {
+    /// Ends the calls whose deadline has come, or all of a session that is over; whether it is.
+    fn expire(&self, now: Instant) -> bool {
         let mut state = self.state();
         let is_over = state.is_over;
         let is_late = |job: &Job| is_over || job.until <= now;
@@ -300,26 +305,35 @@ impl Shared {
             if is_late(&job) { ended.push(job) } else { state.waiting.push_back(job) }
         }
         ended.extend(late.iter().filter_map(|ticket| state.flying.remove(ticket)));
-        let next = state.waiting.iter().chain(state.flying.values()).map(|job| job.until);
-        let next = next.chain(state.stalled.filter(|until| *until > now)).min();
         drop(state);
         for job in ended {
             let left = job.operations.len();
             job.end(left, &Outcome::Unknown(None));
         }
-        (is_over, next)
+        is_over
     }
 
-    fn rest(&self, until: Option<Instant>) {
-        let state = self.state();
-        if state.is_over {
-            return;
+    /// When calls are to be looked at again: at once if the machine may be asked something, else at the next deadline or when it has been
+    /// left alone for long enough; never while there is nothing.
+    fn next_look(&self, state: &State, now: Instant) -> Option<Instant> {
+        let can_ask = self.may_ask(state, now) && !state.waiting.is_empty();
+        if state.is_over || can_ask {
+            return Some(now);
         }
-        match until {
+        let deadlines = state.waiting.iter().chain(state.flying.values()).map(|job| job.until);
+        deadlines.chain(state.stalled.filter(|until| *until > now)).min()
+    }
+
+    /// Waits for the next look. When that is is found under the lock that the wait gives back: what was refused between could be forgotten
+    /// until its deadline otherwise.
+    fn rest(&self) {
+        let (state, now) = (self.state(), Instant::now());
+        match self.next_look(&state, now) {
             None => drop(self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)),
+            Some(until) if until <= now => {}
             Some(until) => {
-                let span = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-                drop(self.changed.wait_timeout(state, span).unwrap_or_else(PoisonError::into_inner));
+                let waited = self.changed.wait_timeout(state, until.saturating_duration_since(now));
+                drop(waited.unwrap_or_else(PoisonError::into_inner));
             }
         }
     }

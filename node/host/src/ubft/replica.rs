@@ -17,7 +17,7 @@ use super::settings::{ARCHIVE_BYTES_MAX, MEMORY, PLAN, REPLICA, config, memory_c
 use crate::error::invalid;
 use crate::plan::{Connect, Linked, Part, Plan, damaged, host};
 use crate::server::Setup;
-use crate::watch::Watch;
+use crate::watch::{End, Watch};
 use synod_machine::Recover as _;
 
 /// Lanes of the journal: the incarnation's, or at a memory node the boot number's.
@@ -87,7 +87,10 @@ fn connect<P: App + 'static>(watch: &Arc<Watch>, applied: &Arc<Applied<P>>) -> C
                     "the state differs from the certified one: it is discarded and fetched"
                 );
             }
-            Output::Irreparable { low } => watch.alarm("state_divergence", low.0),
+            Output::Irreparable { low } => {
+                watch.alarm("state_divergence", low.0);
+                watch.end(End::Diverged(low.0));
+            }
             Output::Broken(slot) => watch.alarm("conflicting_commit", slot.0),
             Output::Stranded { from } => watch.alarm("stranded", from.0),
             Output::Install { low, index, count, .. } if index.saturating_add(1) >= *count => {

@@ -293,6 +293,11 @@ impl Replica {
                 }
             }
             (ClientFor::Register(guest), ClientStatement::Register { nonce }) => {
+                // It may have been opened while this was checked: nothing waits for the leader then.
+                if let Some(session) = self.sessions.find(claim.key, nonce) {
+                    turn.send(guest, Message::Registered { nonce, session: Some(session) });
+                    return;
+                }
                 let (signature, since) = (claim.signature, turn.now());
                 let registering = Registering { signature, guest, since, said: None };
                 self.registering.entry((claim.key, nonce)).or_insert(registering);

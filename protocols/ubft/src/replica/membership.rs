@@ -10,7 +10,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use synod_machine::{Event, Time, Turn};
+use synod_crypto::Hash;
+use synod_machine::{Event, Note, Time, Turn};
 use synod_quorum::{NodeId, NodeSet};
 
 use super::consensus::Consensus;
@@ -277,6 +278,8 @@ impl Replica {
         self.membership.configuration = configuration;
         self.membership.start = Some(start.clone());
         self.membership.greeted.clear();
+        let values = [u64::from(epoch.0), subject.low.0, 0, 0];
+        turn.note(Note { name: "epoch_entered", values, digest: Hash::ZERO });
         self.pressing = None;
         self.judging.clear();
         if self.is_listed() {

@@ -1,5 +1,6 @@
 //! uBFT in its own crate: a few replicas and memory nodes under drawn schedules.
 
+mod client;
 mod ctb;
 mod epochs;
 mod fast;

@@ -23,6 +23,7 @@ pub(super) fn replica(server: &Server, page: &mut Page) {
     page.count("synod_ubft_executed_slots", &[], slots);
     page.count("synod_ubft_state_digest", &[], digest.short());
     let (seen, first) = (server.look(), server.genesis().roster().size());
+    page.count("synod_ubft_epoch", &[], seen.epoch);
     let reached = seen.up.iter().filter(|(id, up)| **id >= first && **up).count();
     page.count("synod_ubft_memory_nodes", &[], u64::try_from(reached).unwrap_or(u64::MAX));
 }

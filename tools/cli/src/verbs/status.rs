@@ -149,7 +149,7 @@ fn of_ubft(context: &str, survey: &Survey) -> Report {
         .field("context", context)
         .field("cluster", cluster.name.clone())
         .field("kind", cluster.protocol.as_str())
-        .field("epoch", survey.genesis.roster().epoch().0)
+        .field("epoch", survey.highest(|vitals| vitals.epoch))
         .field("view", survey.highest(|vitals| vitals.view))
         .field("leader", survey.leader())
         .field("executed", survey.highest(|vitals| vitals.executed))

@@ -1,13 +1,153 @@
-//! Clusters of uBFT: what none can be made of.
+//! Clusters of uBFT as processes: replicas, memory nodes, what is asked of them, and what of them may be killed.
 
 use crate::rig::Rig;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::time::{Duration, Instant};
 
 /// Verbs that need a memory node.
 pub(crate) const OF_UBFT: &[&str] = &["memnode", "memnode run", "memnode status"];
 
+/// Ends the deployment of a rig even when an assertion fails first.
+struct Deployed(Rig);
+
+impl Drop for Deployed {
+    fn drop(&mut self) {
+        drop(self.0.command("down --dir cluster").output());
+    }
+}
+
+impl std::ops::Deref for Deployed {
+    type Target = Rig;
+
+    fn deref(&self) -> &Rig {
+        &self.0
+    }
+}
+
+impl Deployed {
+    fn up(more: &str) -> (Self, Value) {
+        let rig = Self(Rig::new());
+        let up = rig.json(&format!("up --kind ubft --dir cluster --base-port 0 --detach {more}"));
+        (rig, up)
+    }
+
+    /// Kills the process of a node as a crash would: the one that the deployment runs now.
+    fn kill(&self, name: &str) {
+        let record = crate::rig::read(&self.path("cluster/deployment.json"));
+        let record: Value = serde_json::from_str(&record).expect("a record");
+        let node =
+            rows(&record, "nodes").iter().find(|node| node["name"] == name).expect("a node of the cluster");
+        let pid = node["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        kill_process(pid.expect("a number"), Signal::KILL).expect("it is ours");
+    }
+
+    fn set(&self, key: &str, value: &str) {
+        self.ok(&format!("kv put {key} {value} --timeout 60s"));
+    }
+
+    fn get(&self, key: &str) -> Value {
+        self.json(&format!("kv get {key} --timeout 60s"))["value"].clone()
+    }
+
+    /// Asks for the status until it is so.
+    fn until(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let status = self.json("status");
+            if is_so(&status) {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "{what}: {status}");
+        }
+    }
+
+    /// The replicas that answer have executed equally many slots, this many of them, and have equal states.
+    fn agree(&self, count: usize) {
+        let standing = |node: &Value| (node["executed"].clone(), node["digest"].clone());
+        self.until("one state", |status| {
+            let there: Vec<_> =
+                rows(status, "nodes").iter().filter(|node| node["state"] == "ready").collect();
+            there.len() == count
+                && there[0]["executed"].as_u64() > Some(0)
+                && there[0]["digest"].is_string()
+                && there.iter().all(|node| standing(node) == standing(there[0]))
+        });
+    }
+}
+
 fn rows<'a>(status: &'a Value, list: &str) -> &'a [Value] {
     status[list].as_array().expect("a list")
+}
+
+fn state<'a>(status: &'a Value, list: &str, column: &str, name: &str) -> &'a Value {
+    let found = rows(status, list).iter().find(|row| row[column] == name);
+    &found.expect("a row of this name")["state"]
+}
+
+/// The members of a cluster are taken away and come back, one after the other, and finally its leader goes.
+#[test]
+fn a_cluster_of_ubft_goes_on_without_some_takes_them_in_again_and_elects_another_leader() {
+    let (rig, up) = Deployed::up("");
+    assert_eq!((&up["f"], rows(&up, "nodes").len()), (&1.into(), 6));
+    rig.set("before", "1");
+    let status = rig.until("three memory nodes at each replica", |status| {
+        rows(status, "nodes").iter().all(|node| node["memory_nodes"] == 3)
+    });
+    let figures = ["kind", "quorum_need", "quorum_have", "epoch"].map(|name| status[name].clone());
+    let expected: [Value; 4] = ["ubft".into(), 2.into(), 3.into(), 0.into()];
+    assert_eq!(figures, expected);
+    assert!(rows(&status, "memory_nodes").iter().all(|node| node["state"] == "ready" && node["boot"] == 1));
+    rig.agree(3);
+
+    rig.kill("m1");
+    rig.set("without_memory", "2");
+    let status = rig.until("the loss is seen", |status| {
+        rows(status, "nodes").iter().all(|node| node["memory_nodes"] == 2)
+    });
+    assert_eq!(state(&status, "memory_nodes", "memory_node", "m1"), "unreachable");
+
+    let follower = if status["leader"] == "n2" { "n1" } else { "n2" };
+    rig.kill(follower);
+    // Each is a session of its own: none may be left without an outcome.
+    for round in 0..6 {
+        rig.set("without_follower", &round.to_string());
+        assert_eq!(rig.get("without_follower"), round.to_string());
+    }
+    rig.agree(2);
+
+    // Both come back empty, and are let in again: a replica that is ready takes part in an epoch that lists its new life.
+    rig.ok("restart m1 --timeout 120s");
+    rig.ok(&format!("restart {follower} --timeout 120s"));
+    rig.set("after_restarts", "4");
+    let again = rig.until("an epoch that lists them", |status| status["epoch"].as_u64() > Some(0));
+    let memory = rows(&again, "memory_nodes");
+    assert!(memory.iter().any(|node| node["memory_node"] == "m1" && node["boot"] == 2), "{again}");
+    rig.agree(3);
+
+    let before = rig.until("a leader", |status| status["leader"].is_string());
+    let leader = before["leader"].as_str().expect("a name");
+    rig.kill(leader);
+    rig.set("after_leader", "5");
+    for (key, value) in
+        [("before", "1"), ("without_memory", "2"), ("after_restarts", "4"), ("after_leader", "5")]
+    {
+        assert_eq!(rig.get(key), value, "{key}");
+    }
+    let after = rig.until("another leader", |status| status["leader"] != before["leader"]);
+    assert!(after["view"].as_u64() > before["view"].as_u64(), "{after}");
+    rig.agree(2);
+
+    rig.ok("down");
+    rig.refused("up --dir cluster", "SYN-3003", 5);
+}
+
+#[test]
+fn a_cluster_of_ubft_without_a_majority_of_memory_nodes_and_without_a_follower_decides_nothing() {
+    let (rig, _) = Deployed::up("");
+    rig.set("before", "1");
+    ["n2", "m0", "m1"].into_iter().for_each(|name| rig.kill(name));
+    rig.refused("kv put never 5 --timeout 2s", "SYN-3501", 7);
 }
 
 #[test]

@@ -89,21 +89,48 @@ fn what_the_machine_refuses_is_asked_again_once_something_came_back() {
 }
 
 #[test]
+fn what_the_machine_refused_is_looked_at_long_before_its_deadline() {
+    let shared = shared();
+    let _call = call(&shared, &["a"], LONG);
+    let now = Instant::now();
+    assert_eq!(shared.next_look(&shared.state(), now), Some(now), "it can be asked at once");
+    assert_eq!(asked(&shared).len(), 1);
+    assert!(
+        shared.next_look(&shared.state(), now) > Some(now + LONG / 2),
+        "its deadline is all that is left"
+    );
+    shared.hear(Output::Refused { ticket: 1 });
+    let refused = Instant::now();
+    let next = shared.next_look(&shared.state(), refused).expect("something waits");
+    assert!(next <= refused + STALLED, "the machine has room again soon");
+    assert_eq!(shared.next_look(&shared.state(), next), Some(next), "then it can be asked");
+}
+
+#[test]
+fn a_read_is_asked_of_all_and_what_changes_something_is_ordered() {
+    let operation = |mode| Operation { body: Bytes::from_static(b"x"), mode };
+    assert_eq!(input(1, &operation(Mode::Ordered)), Input::Call { ticket: 1, op: "x".into() });
+    for mode in [Mode::Quorum, Mode::Local] {
+        assert_eq!(input(2, &operation(mode)), Input::Read { ticket: 2, question: "x".into() });
+    }
+}
+
+#[test]
 fn a_call_ends_at_its_deadline_and_with_the_session_whether_it_was_sent_or_not() {
     let shared = shared();
     let (mut sent, mut other) = (call(&shared, &["a", "b"], LONG), call(&shared, &["x"], LONG * 3));
     assert_eq!(asked(&shared).len(), 2);
     let (mut waits, now) = (call(&shared, &["c"], LONG), Instant::now());
-    assert_eq!(shared.expire(now).0, false);
-    let (is_over, next) = shared.expire(now + LONG * 2);
-    assert!(!is_over && next > Some(now + LONG * 2), "one is left");
+    assert!(!shared.expire(now));
+    assert!(!shared.expire(now + LONG * 2));
+    assert!(shared.next_look(&shared.state(), now) > Some(now + LONG * 2), "one is left");
     assert_eq!(sent.try_recv(), Ok(vec![Outcome::Unknown(None); 2]));
     assert_eq!(waits.try_recv(), Ok(vec![Outcome::Unknown(None)]));
     // Its answer is nobody's any more.
     done(&shared, 1, "late");
     assert!(other.try_recv().is_err(), "it still waits");
     shared.state().is_over = true;
-    assert!(shared.expire(now).0);
+    assert!(shared.expire(now));
     assert_eq!(other.try_recv(), Ok(vec![Outcome::Unknown(None)]));
 }
 

@@ -57,13 +57,14 @@ impl Arguments {
 /// The columns of [`row`].
 pub(in crate::verbs) const COLUMNS: [&str; 5] = ["memory_node", "state", "boot", "replicas", "bytes"];
 
-/// One memory node as people read it. One that was started again is empty, and replicas do not believe it.
+/// One memory node as people read it. One that was started again was empty: replicas believe it from
+/// the epoch on that lists its boot.
 pub(in crate::verbs) fn row(name: &str, asked: &Result<Holding, SynError>) -> Vec<Value> {
     let name = Value::from(name);
     match asked {
         Ok(seen) => {
             let state = match (seen.boot == FIRST_BOOT, seen.ready) {
-                (false, _) => "excluded",
+                (false, _) => "restarted",
                 (true, true) => "ready",
                 (true, false) => "not ready",
             };
