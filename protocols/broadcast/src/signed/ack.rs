@@ -50,6 +50,8 @@ impl<I: Items> SignedBroadcast<I> {
         own(slot, lot, digest, signature);
         self.send_payload(lot, self.others(), turn);
         self.wait(lot, turn);
+        // It may be certified by an older view, and what is read from the disk to tell of it is here now.
+        self.deliver(lot, turn);
         self.collect(lot, false, turn);
     }
 

@@ -1,6 +1,7 @@
 //! The broadcasts, by what they promise.
 
 mod bracha;
+mod crossing;
 mod frontiers;
 mod lies;
 mod restarts;

@@ -1,0 +1,89 @@
+//! The signed broadcast in a view that is not the first.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use synod_broadcast::Lot;
+use synod_broadcast::signed::{Acked, Except, Record, Said, Setup, View};
+use synod_crypto::Hash;
+use synod_machine::broadcast::{Begun, Broadcast, Offer};
+use synod_machine::testing::effects;
+use synod_machine::{Condition, Effect, Event, Job as _, Log, Recover, Time};
+use synod_quorum::{Epoch, Member, NodeId, Roster};
+use synod_wire::Bytes;
+
+use crate::signed::{Signed, certificate, config, view};
+use crate::world::{keys, seed};
+
+const ME: u32 = 3;
+
+fn lot(sequence: u64) -> Lot {
+    Lot { source: 3, sequence }
+}
+
+fn text(sequence: u64) -> Bytes {
+    Bytes::from(format!("payload {sequence}").into_bytes())
+}
+
+fn digest(sequence: u64) -> Hash {
+    Hash::of(&[b"text ", &text(sequence)[..]].concat())
+}
+
+/// The view behind the first one, of the same members.
+fn second() -> Arc<View> {
+    let members = (0..4).map(|id| Member { key: seed(id).public(), power: 1 });
+    let roster = Roster::new(Epoch(8), members.collect()).expect("distinct members");
+    Arc::new(View { roster: Arc::new(roster), ..(*view(4)).clone() })
+}
+
+fn said(by: u32, of: &View, sequence: u64) -> Said {
+    let acked = Acked {
+        context: of.context,
+        lot: lot(sequence),
+        digest: digest(sequence),
+        except: Hash::ZERO,
+        authorized: true,
+    };
+    let signature = keys(by).sign(of.scope(), NodeId(by), acked).signature;
+    Said { member: u8::try_from(by).expect("few"), except: Except::default(), authorized: true, signature }
+}
+
+/// Steps, runs what is computed, and gives what is told. Nothing is read from the disk.
+fn step(broadcast: &mut Signed, event: Event<Signed>) -> Vec<Broadcast> {
+    let (mut told, mut events) = (Vec::new(), vec![event]);
+    while let Some(event) = events.pop() {
+        for effect in effects(broadcast, event, Time::ZERO) {
+            match effect {
+                Effect::Compute(job) => events.push(Event::Done(job.run(&keys(ME)))),
+                Effect::Output(output) => told.push(output),
+                _ => {}
+            }
+        }
+    }
+    told
+}
+
+/// It signs its payload in the new view before it was read from the disk.
+#[test]
+fn what_an_older_view_certified_of_its_own_is_told_to_whoever_signs_it_again() {
+    let second = second();
+    let begun = Begun {
+        older: vec![view(4)],
+        sources: second.roster.all(),
+        tips: BTreeMap::new(),
+        slots: BTreeMap::from([(lot(1), Some(digest(1)))]),
+    };
+    let setup = Setup { config: config(4, ME), view: second, begun, settled: BTreeMap::new() };
+    let held = Record::Held { lot: lot(1), digest: digest(1), name: Hash::of(&text(1)) };
+    let signers = [0, 1, 2].map(|by| said(by, &view(4), 1)).to_vec();
+    let committed = Record::Committed(certificate(lot(1), "payload 1", signers));
+    let log = Log { condition: Condition::Clean, records: &mut [held, committed].into_iter() };
+    let mut broadcast: Signed = Recover::recover(setup, log).expect("a sound log");
+    let mut told = step(&mut broadcast, Event::Start);
+    let offer = Offer::Broadcast { sequence: 1, payload: text(1) };
+    told.extend(step(&mut broadcast, Event::Input(offer)));
+    let loaded = Event::Loaded { name: Hash::of(&text(1)), bytes: Some(text(1)) };
+    told.extend(step(&mut broadcast, loaded));
+    assert!(matches!(told[..], [Broadcast::Delivered { .. }]), "{told:?}");
+    assert_eq!(broadcast.certified(NodeId(ME)), 1);
+}
