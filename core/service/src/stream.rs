@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn cut(length: usize) -> (Bytes, Chunks) {
-        let stream: Bytes = (0..length).map(|at| (at % 251) as u8).collect::<Vec<u8>>().into();
+        let stream: Bytes = (0..length).map(|at| (at % 251).to_le_bytes()[0]).collect::<Vec<u8>>().into();
         let chunks = Chunks::cut(&(length as u64), &stream);
         (stream, chunks)
     }
