@@ -152,6 +152,7 @@ metrics! {
     Ubft:
         "ubft_executed_slots" Gauge "" [] "Slots below this one were executed by this replica.";
         "ubft_state_digest" Gauge "" [] "First eight bytes of the digest of the application's state there: replicas that executed equally many slots show the same.";
+        "ubft_epoch" Gauge "" [] "Epoch that this replica is in: one more each time that replicas or memory nodes come back.";
         "ubft_memory_nodes" Gauge "" [] "Memory nodes that this replica is linked with.";
         "memory_node_boot" Gauge "" [] "How often this memory node was started; replicas believe the first start.";
         "memory_node_replicas" Gauge "" [] "Replicas that are linked with this memory node.";
