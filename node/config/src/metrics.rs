@@ -188,7 +188,7 @@ mod tests {
             assert_eq!(total, metric.kind == MetricKind::Counter, "{}", metric.name);
             assert!(metric.help.ends_with('.'), "{}", metric.name);
         }
-        assert_eq!(METRICS.len(), 40 + 24 + 4);
+        assert_eq!(METRICS.len(), 40 + 24 + 4 + 6);
     }
 
     #[test]

@@ -135,7 +135,10 @@ fn shards_have_as_many_members_each_and_a_quorum_is_one_of_a_shard() {
     assert_eq!([0, 1, 2, 3].map(|member| genesis.group(NodeId(member)).0), [0, 0, 1, 1]);
     assert_eq!(genesis.group(NodeId(3)).1, 2..4);
     let one = build(pay(1)).expect("it is valid");
-    assert_eq!((one.groups(), one.f(), one.group(NodeId(3))), (std::iter::once(0..4).collect(), 1, (0, 0..4)));
+    assert_eq!(
+        (one.groups(), one.f(), one.group(NodeId(3))),
+        (std::iter::once(0..4).collect(), 1, (0, 0..4))
+    );
     // What a file states of faults follows from it, and stands first.
     assert_ne!(one.id(), genesis.id());
     assert_eq!(one.first_difference(&genesis).as_deref(), Some("cluster.f"));
