@@ -132,4 +132,5 @@ fn keys_of_other_protocols_are_refused_and_its_own_are_refused_there() {
     let other = text.replacen("\"ubft\"", "\"hotstuff\"", 1);
     let error = Genesis::parse("genesis.toml", &other).expect_err("hotstuff has no tail");
     assert_eq!(error.code(), code::RELATION_BROKEN, "{error}");
+    assert!(error.message().ends_with(" has it"), "whose key it is: {error}");
 }
