@@ -71,6 +71,14 @@ const EXPTIME: Refused = "CLIENT_ERROR invalid exptime argument\r\n";
 const NOREPLY: Refused = "CLIENT_ERROR a replicated command is always answered\r\n";
 const STATE: Refused = "CLIENT_ERROR not a command of replicated state\r\n";
 
+/// Whether bytes are one command that is carried out.
+///
+/// # Errors
+/// The words of the refusal, with their line end.
+pub fn check(bytes: &[u8]) -> Result<(), &'static str> {
+    Command::parse(bytes).map(drop)
+}
+
 impl Command {
     /// Reads one command.
     ///

@@ -19,5 +19,5 @@ mod snapshot;
 mod tests;
 
 pub use adapter::{Adapter, Config};
-pub use command::{KEY_MAX, KEYS_MAX, VALUE_MAX};
+pub use command::{KEY_MAX, KEYS_MAX, VALUE_MAX, check};
 pub use server::{Ask, NotAReply, Reply, Server};

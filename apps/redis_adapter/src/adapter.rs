@@ -9,7 +9,7 @@ use crate::operation::{Command, Operation};
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::snapshot;
-use crate::table::{Class, Effect, Keys, Row, find, why_not};
+use crate::table::{Class, Effect, Keys, Row, Weight, find, why_not};
 
 /// Longest operation, in bytes.
 pub const OPERATION_BYTES_MAX: u32 = 4 << 20;
@@ -22,20 +22,45 @@ pub(crate) const SYNTAX: Reply = Reply::refused("ERR syntax error");
 pub(crate) const NOT_A_NUMBER: Reply = Reply::refused("ERR value is not an integer or out of range");
 const MALFORMED: Reply = Reply::refused("ERR the request does not decode");
 const FULL: Reply = Reply::refused("OOM the quota of the replicated server is used up");
-const WORDS: Reply = Reply::refused("ERR wrong number of arguments");
+const WORDS: Reply = Reply::refused(WRONG_NUMBER);
+const WRONG_NUMBER: &str = "ERR wrong number of arguments";
+const TOO_LONG: Reply = Reply::refused("ERR the command was carried out, and its reply is too long");
+/// Room that a short reply is given.
+const LIGHT_BYTES: usize = 512;
+/// Room for the count in front of the replies of a burst.
+const COUNT_BYTES: usize = 16;
 
 /// What all replicas must agree on about the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Most bytes that keys and values may hold, by the adapter's own account.
     pub bytes_max: u64,
+    /// Most bytes that the replies to one burst may have together.
+    pub replies_max: u32,
 }
 
 impl Default for Config {
-    /// 256 MiB, the largest archive of an external application.
+    /// 256 MiB, the largest archive of an external application, and 16 KiB.
     fn default() -> Self {
-        Self { bytes_max: 256 << 20 }
+        Self { bytes_max: 256 << 20, replies_max: 16 << 10 }
     }
+}
+
+/// Whether these words are a command that is allowed; the whole rest is found when it is carried out.
+///
+/// # Errors
+/// Why they are none, as an error of Redis.
+pub fn check<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<(), &'static str> {
+    let count = words.len();
+    let name = words.take(1).next().map(name_of).unwrap_or_default();
+    let row = find(&name).ok_or_else(|| why_not(&name))?;
+    if row.fits(count) { Ok(()) } else { Err(WRONG_NUMBER) }
+}
+
+/// The name of a command in capitals; empty where it is none.
+fn name_of(word: &[u8]) -> String {
+    let word = if word.len() <= NAME_MAX { word } else { &[] };
+    core::str::from_utf8(word).unwrap_or_default().to_ascii_uppercase()
 }
 
 /// Where in the agreed order a command stands.
@@ -102,21 +127,48 @@ impl<S: Server> Adapter<S> {
         let limits = Limits { frame_max: OPERATION_BYTES_MAX };
         match Operation::decode(Bytes::copy_from_slice(body), &limits) {
             Ok(Operation::One(command)) => self.command(&command).encode(),
-            Ok(Operation::Burst(burst)) => {
-                Reply::Array(burst.iter().map(|command| self.command(command)).collect()).encode()
+            Ok(Operation::Burst(burst)) => Reply::Array(self.burst(&burst)).encode(),
+            Ok(Operation::Whole(all)) => {
+                Reply::Array(all.iter().map(|command| self.command(command)).collect()).encode()
             }
             Err(_) => MALFORMED.encode(),
         }
     }
 
+    /// Executes as many commands as have room for their replies, the first in any case. What changes something is begun only where its
+    /// reply has room; the reply to a read that has none is given up, with all that follows it.
+    fn burst(&mut self, burst: &[Command]) -> Vec<Reply> {
+        let most = usize::try_from(self.config.replies_max).unwrap_or(usize::MAX).saturating_sub(COUNT_BYTES);
+        let (mut replies, mut bytes) = (Vec::new(), 0_usize);
+        for command in burst {
+            let words = command.words();
+            let row = words.first().and_then(|name| find(&name_of(name)));
+            let weight = row.map_or(Weight::Light, |row| row.weight(&words));
+            let least = bytes.saturating_add(LIGHT_BYTES);
+            if !replies.is_empty() && (weight == Weight::Heavy || least > most) {
+                break;
+            }
+            let mut reply = self.command(command);
+            let mut length = reply.encode().len();
+            if bytes.saturating_add(length) > most {
+                if weight == Weight::Read && !replies.is_empty() {
+                    break;
+                }
+                reply = TOO_LONG;
+                length = reply.encode().len();
+            }
+            bytes = bytes.saturating_add(length);
+            replies.push(reply);
+        }
+        replies
+    }
+
     fn command(&mut self, command: &Command) -> Reply {
         self.moment.index += 1;
         let words = command.words();
-        let name = words.first().filter(|name| name.len() <= NAME_MAX);
-        let name = name.and_then(|name| core::str::from_utf8(name).ok()).unwrap_or_default();
-        let name = name.to_ascii_uppercase();
+        let name = words.first().map(|name| name_of(name)).unwrap_or_default();
         let Some(row) = find(&name) else { return Reply::refused(why_not(&name)) };
-        if !(row.least..=row.most).contains(&words.len()) {
+        if !row.fits(words.len()) {
             return WORDS;
         }
         let done = match row.class {

@@ -27,6 +27,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use adapter::{Adapter, Config, OPERATION_BYTES_MAX};
+pub use adapter::{Adapter, Config, OPERATION_BYTES_MAX, check};
 pub use operation::{COMMANDS_MAX, Command, Operation, WORD_MAX, WORDS_MAX};
 pub use server::Server;

@@ -19,8 +19,11 @@ wire! {
     pub enum Operation {
         /// One command.
         0 = One(Command),
-        /// A pipelined burst, or MULTI to EXEC: nothing is executed between two of them.
+        /// A pipelined burst: nothing is executed between two of them. As many are executed as have room for their replies, and at least
+        /// one; the reply is an array of as many, and who asked asks for the rest again.
         1 = Burst(List<Command, COMMANDS_MAX>),
+        /// MULTI to EXEC: all of them, however long their replies are.
+        2 = Whole(List<Command, COMMANDS_MAX>),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Which commands there are: an allow-list by class. What is not here is refused.
 
+use synod_wire::Bytes;
+
 /// How a command is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -94,6 +96,36 @@ pub(crate) struct Row {
     pub(crate) class: Class,
     pub(crate) keys: Keys,
     pub(crate) effect: Effect,
+}
+
+/// What is known of a reply before a command is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weight {
+    /// A number, a status, an error: the command writes and its reply is short.
+    Light,
+    /// The command changes nothing, so its reply may be given up.
+    Read,
+    /// The command changes something, and its reply may be long.
+    Heavy,
+}
+
+impl Row {
+    /// How much room the reply to these words needs.
+    pub(crate) fn weight(&self, words: &[Bytes]) -> Weight {
+        let gives = |word: &Bytes| word.eq_ignore_ascii_case(b"GET");
+        match self.name {
+            _ if self.effect == Effect::Reads => Weight::Read,
+            "GETDEL" | "GETEX" | "GETSET" | "LMOVE" | "LPOP" | "RPOP" | "RPOPLPUSH" | "SPOP" | "ZPOPMAX"
+            | "ZPOPMIN" => Weight::Heavy,
+            "SET" if words.iter().skip(3).any(gives) => Weight::Heavy,
+            _ => Weight::Light,
+        }
+    }
+
+    /// Whether a command of so many words fits.
+    pub(crate) fn fits(&self, words: usize) -> bool {
+        (self.least..=self.most).contains(&words)
+    }
 }
 
 const MANY: usize = usize::MAX;
@@ -267,16 +299,15 @@ pub(crate) fn why_not(name: &str) -> &'static str {
         }
         "BLPOP" | "BRPOP" | "BLMOVE" | "BRPOPLPUSH" | "BLMPOP" | "BZPOPMIN" | "BZPOPMAX" | "BZMPOP"
         | "WAIT" | "XREAD" | "XREADGROUP" => {
-            "ERR a replica does not block; the proxy in front waits and asks again"
+            "ERR commands that block are not built for a replicated server: ask again without waiting"
         }
         "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "PUBLISH"
         | "SPUBLISH" | "PUBSUB" => "ERR messages to subscribers are no state",
         "PFADD" | "PFCOUNT" | "PFMERGE" | "OBJECT" | "MEMORY" | "DUMP" | "RESTORE" => {
             "ERR the reply depends on how the server stores a value"
         }
-        "MULTI" | "EXEC" | "DISCARD" | "WATCH" | "UNWATCH" => {
-            "ERR a transaction is one request: the proxy in front gathers it"
-        }
+        "WATCH" | "UNWATCH" => "ERR WATCH is not built for a replicated server",
+        "MULTI" | "EXEC" | "DISCARD" => "ERR a transaction is one request: the gateway in front gathers it",
         _ => "ERR the command is not allowed for a replicated server",
     }
 }

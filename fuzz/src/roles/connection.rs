@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use synod_crypto::Hash;
-use synod_gateway::resp::{Answer, Ask, Connection, Limits, Now, Settings, Trust};
+use synod_gateway::resp::{Answer, Ask, Connection, Limits, Now, Settings, Store, Trust};
 use synod_wire::{Bytes, Drawn};
 
 use crate::check::accept;
@@ -14,6 +14,7 @@ fn settings(style: u8) -> Arc<Settings> {
     let limits =
         Limits { pipeline_max: 16, output_bytes_max: 2 << 10, bulk_bytes_max: 4 << 10, ..Limits::default() };
     Arc::new(Settings {
+        store: Store::Keys,
         limits,
         password: (style & 1 == 1).then(|| Hash::of(b"secret")),
         trust: if style & 2 == 0 { Trust::Gateway } else { Trust::Verified },

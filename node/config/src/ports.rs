@@ -41,11 +41,13 @@ pub enum Service {
     Link,
     /// Client datagrams (UDP).
     Datagram,
+    /// Memcached text, in the place of RESP: no cluster speaks both.
+    Memcached,
 }
 
 impl Service {
     /// Every service, by offset.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Peer,
         Self::Client,
         Self::Http,
@@ -55,12 +57,16 @@ impl Service {
         Self::Memory,
         Self::Link,
         Self::Datagram,
+        Self::Memcached,
     ];
 
     /// Its place in a node's block of ten.
     #[must_use]
     pub fn offset(self) -> u16 {
-        self as u16
+        match self {
+            Self::Memcached => Self::Resp as u16,
+            other => other as u16,
+        }
     }
 }
 
@@ -197,7 +203,7 @@ mod tests {
     #[test]
     fn each_service_has_its_offset_in_a_block_of_ten() {
         let offsets: Vec<u16> = Service::ALL.iter().map(|service| service.offset()).collect();
-        assert_eq!(offsets, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(offsets, [0, 1, 2, 3, 4, 5, 6, 7, 8, 4], "Memcached stands where RESP would");
         let block = Block::of(BASE_PORT, 3).expect("the block fits");
         assert_eq!((block.port(Service::Peer), block.port(Service::Resp)), (7130, 7134));
         assert_eq!(Block::of(0, 9).expect("free ports").port(Service::Resp), 0);

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use synod_gateway::resp::{Answer, Connection, Limits, Now, Parser, Settings, Trust};
+use synod_gateway::resp::{Answer, Connection, Limits, Now, Parser, Settings, Store, Trust};
 
 /// Commands per burst.
 const BURST: usize = 16;
@@ -33,6 +33,7 @@ fn main() {
     report("parse", start);
 
     let settings = Settings {
+        store: Store::Keys,
         limits: Limits::default(),
         password: None,
         trust: Trust::Gateway,

@@ -1,4 +1,4 @@
-//! RESP and HTTP listeners, metrics and health.
+//! RESP, HTTP and Memcached listeners, metrics and health.
 //!
 //! A gateway stands in front of one [`synod_host::Backend`]: inside a node, or in a proxy beside the client. Every
 //! listener binds before it serves, tells where it is bound, and ends once [`Stop`] was said and its connections
@@ -16,6 +16,7 @@ pub mod resp;
 mod resp_server;
 mod shared;
 mod stop;
+pub mod text;
 mod traffic;
 mod web;
 
@@ -29,4 +30,5 @@ pub use metrics::{
 pub use resp_server::{RespServer, RespSettings};
 pub use shared::{DEADLINE, Shared};
 pub use stop::{Stop, Stopper};
+pub use text::{TextServer, TextSettings};
 pub use traffic::{Api, BUCKETS_US, Durations, Traffic};

@@ -15,11 +15,13 @@ pub enum Api {
     Resp,
     /// HTTP/JSON.
     Http,
+    /// The text protocol of Memcached.
+    Memcached,
 }
 
 impl Api {
     /// Every interface.
-    pub const ALL: [Self; 2] = [Self::Resp, Self::Http];
+    pub const ALL: [Self; 3] = [Self::Resp, Self::Http, Self::Memcached];
 
     /// The word in metrics.
     #[must_use]
@@ -27,6 +29,7 @@ impl Api {
         match self {
             Self::Resp => "resp",
             Self::Http => "http",
+            Self::Memcached => "memcached",
         }
     }
 }
@@ -60,6 +63,7 @@ struct Counters {
 pub struct Traffic {
     resp: Counters,
     http: Counters,
+    memcached: Counters,
     /// Connections closed because of a limit: slow readers, slow commands, spent budgets, no place.
     closed: AtomicU64,
 }
@@ -98,7 +102,12 @@ impl Counters {
 
 impl Default for Traffic {
     fn default() -> Self {
-        Self { resp: Counters::new(), http: Counters::new(), closed: AtomicU64::new(0) }
+        Self {
+            resp: Counters::new(),
+            http: Counters::new(),
+            memcached: Counters::new(),
+            closed: AtomicU64::new(0),
+        }
     }
 }
 
@@ -107,6 +116,7 @@ impl Traffic {
         match api {
             Api::Resp => &self.resp,
             Api::Http => &self.http,
+            Api::Memcached => &self.memcached,
         }
     }
 

@@ -16,6 +16,12 @@ pub(crate) fn network(error: &synod_net::Error) -> SynError {
     let of = |code, values: &[(&str, &str)]| SynError::of(code, values).because(error.to_string());
     match error {
         synod_net::Error::PortTaken { address, source } => bound(address, "a listen address", source),
+        synod_net::Error::ProgramMissing { program, package } => {
+            of(code::PROGRAM_MISSING, &[("program", program), ("package", package)])
+        }
+        synod_net::Error::ServerProcess { program, why } => {
+            of(code::SERVER_PROCESS, &[("program", program), ("problem", why)])
+        }
         synod_net::Error::Config(why) => of(code::BAD_VALUE, &bad("the network's configuration", why)),
         other => of(synod_config::Code::new(other.code()), &[]),
     }
@@ -62,6 +68,10 @@ pub(crate) fn ended(genesis: &Genesis, why: End) -> SynError {
         End::RolledBack(peer) => {
             let name = usize::try_from(peer).ok().and_then(|at| genesis.members().get(at));
             SynError::of(code::ROLLED_BACK, &[("peer", name.map_or("a peer", |member| &member.name))])
+        }
+        End::ServerFailed(program) => {
+            let problem = "it ended, or it does not answer";
+            SynError::of(code::SERVER_PROCESS, &[("program", program), ("problem", problem)])
         }
         End::Diverged(slot) => {
             let nodes = "this node and the f + 1 who certified it";

@@ -169,6 +169,7 @@ impl Server {
         let node = builder.start().map_err(|e| network(&e))?;
         let handle = node.handle().clone();
         plan.teller.iter().for_each(|teller| pay::begin(teller, &handle));
+        plan.standing.iter().for_each(|standing| standing.begin(&handle));
         let lost = numbers.iter().zip(damaged).filter(|(_, damaged)| *damaged).map(|(number, _)| *number);
         lost.filter(|number| plan.readmitted.contains(number)).for_each(|number| handle.readmit(number));
         let readmitting = handle.clone();
@@ -242,7 +243,7 @@ impl Server {
     /// of another protocol.
     #[must_use]
     pub fn standing(&self) -> Option<(u64, synod_crypto::Hash)> {
-        self.standing.as_ref().map(|standing| standing.standing())
+        self.standing.as_ref().and_then(|standing| standing.standing())
     }
 
     /// What a server of Chop Chop counted; all zero at a node of another protocol.
@@ -312,6 +313,9 @@ impl Server {
         }
         if let Some(teller) = &self.teller {
             teller.end();
+        }
+        if let Some(standing) = &self.standing {
+            standing.end();
         }
         drop(self.locked.take());
         if let Some(journal) = self.journal.take() {

@@ -73,6 +73,8 @@ pub(crate) enum End {
     RolledBack(u64),
     /// The state before this slot is not the certified one, for the second time.
     Diverged(u64),
+    /// This server process, in which the application's state is, is gone or says what it must not.
+    ServerFailed(&'static str),
 }
 
 /// Gathers what a node's machines tell. Calls come per block, not per command.

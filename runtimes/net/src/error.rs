@@ -131,6 +131,22 @@ pub enum Error {
         /// What the journal said.
         why: String,
     },
+    /// The program of a server process is not installed.
+    #[error("SYN-1205 program_missing: {program}, of the package {package}")]
+    ProgramMissing {
+        /// The program.
+        program: &'static str,
+        /// The package that has it.
+        package: &'static str,
+    },
+    /// A server process did not start, ended or does not answer.
+    #[error("SYN-1206 server_process: {program}: {why}")]
+    ServerProcess {
+        /// The program.
+        program: &'static str,
+        /// What happened.
+        why: String,
+    },
     /// A thread or its runtime could not be started, or ended by a panic.
     #[error("SYN-9001 bug: {0}")]
     Thread(String),
@@ -148,6 +164,8 @@ impl Error {
             Self::NoAnswer { .. } => 2_003,
             Self::Handshake { refusal, .. } => refusal.code(),
             Self::Journal { .. } => 5_004,
+            Self::ProgramMissing { .. } => 1_205,
+            Self::ServerProcess { .. } => 1_206,
             Self::Thread(_) => 9_001,
         }
     }

@@ -175,7 +175,7 @@ fn a_burst_is_executed_as_one_and_answered_as_a_list() {
 
 #[test]
 fn the_quota_refuses_growth_counts_again_what_was_counted_too_much_and_frees_what_goes() {
-    let mut floor = Floor::within(1, Config { bytes_max: 2_000 });
+    let mut floor = Floor::within(1, Config { bytes_max: 2_000, ..Config::default() });
     let value = "x".repeat(500);
     // The same member again and again is charged until it is counted.
     for _ in 0..20 {

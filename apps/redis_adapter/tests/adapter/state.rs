@@ -1,6 +1,7 @@
 //! The state as chunks.
 
 use synod_crypto::merkle::{Tree, leaf};
+use synod_redis_adapter::Config;
 use synod_service::App;
 use synod_wire::Bytes;
 
@@ -102,6 +103,6 @@ fn chunks_of_64_kib_in_order_and_of_the_same_quota() {
     let mut other = Floor::new(1);
     other.adapter.restore(0, &all[0]).expect("the header");
     assert!(other.adapter.restore(2, &all[2]).is_err());
-    let mut smaller = Floor::within(1, synod_redis_adapter::Config { bytes_max: 9 });
+    let mut smaller = Floor::within(1, Config { bytes_max: 9, ..Config::default() });
     assert!(smaller.adapter.restore(0, &all[0]).is_err());
 }

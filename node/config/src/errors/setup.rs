@@ -82,4 +82,12 @@ super::rows! { SETUP;
         "{spinners} spinning pollers on {cores} cores"
         ["runtime.poll = \"dedicated\" needs one core per poller"]
         "use runtime.poll = \"yield\" or \"park\", or a machine with more cores";
+    1205 PROGRAM_MISSING "program_missing" (Failure, None, Permanent)
+        "{program} was not found; the package {package} has it"
+        ["it is not installed on this host", "it is in no directory of PATH"]
+        "install the package {package} on every host of the cluster, in the same version";
+    1206 SERVER_PROCESS "server_process" (Failure, None, Temporary)
+        "the server process {program} failed: {problem}; the node stops"
+        ["somebody ended the process", "the system had no memory left for it", "its version knows another set of options"]
+        "read its log in the node's data directory, then start the node again: it takes the state over from its peers";
 }

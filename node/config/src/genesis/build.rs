@@ -36,7 +36,7 @@ impl Protocol {
             Self::Hotstuff => &["kv", "book"],
             Self::Chopchop => &super::chop::APPS,
             Self::Astro => &["ledger"],
-            Self::Ubft => &["kv"],
+            Self::Ubft => &["kv", "flip", "redis", "memcached"],
         }
     }
 }

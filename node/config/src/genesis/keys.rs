@@ -16,9 +16,19 @@ pub const GENESIS_KEYS: &[Key] = &[
     Key::new("cluster.protocol", Kind::Choice(Protocol::WORDS), "", "The ordering protocol. Required."),
     Key::new(
         "cluster.app",
-        Kind::Choice(&["kv", "book", "payments", "auction", "pixels", "ledger"]),
+        Kind::Choice(&[
+            "kv",
+            "book",
+            "payments",
+            "auction",
+            "pixels",
+            "ledger",
+            "flip",
+            "redis",
+            "memcached",
+        ]),
         "kv, with chopchop payments, with astro ledger",
-        "The application: kv or book with hotstuff, kv with ubft, ledger with astro, the others with chopchop.",
+        "The application: kv or book with hotstuff, kv, flip, redis or memcached with ubft, ledger with astro, the others with chopchop.",
     ),
     Key::new(
         "cluster.f",

@@ -121,6 +121,8 @@ pub struct Listen {
     pub memory: Option<Address>,
     /// Client datagrams.
     pub datagram: Option<Address>,
+    /// Memcached text.
+    pub memcached: Option<Address>,
 }
 
 /// `[protocol]`: this node's share of the protocol's timing and batching.
@@ -455,6 +457,7 @@ fn listen(from: &Effective) -> Listen {
         link: from.address("listen.link"),
         memory: from.address("listen.memory"),
         datagram: from.address("listen.datagram"),
+        memcached: from.address("listen.memcached"),
     }
 }
 

@@ -57,6 +57,12 @@ pub const KEYS: &[Key] = &[
     Key::new("listen.memory", Kind::AddressOrOff, "", "Memory node."),
     Key::new("listen.datagram", Kind::AddressOrOff, "", "Client datagrams (UDP)."),
     Key::new(
+        "listen.memcached",
+        Kind::AddressOrOff,
+        "",
+        "Memcached text, of a cluster with app memcached. On loopback alone.",
+    ),
+    Key::new(
         "protocol.batch_max",
         Kind::Count(1, 1 << 20),
         "16384",

@@ -7,7 +7,8 @@ use synod_kv::{COMMANDS_MAX, Denied, OPERATION_BYTES_MAX, Reply, Verb, operation
 use synod_service::QUESTION_MAX;
 
 use crate::resp::{
-    exchange::{Answer, Ask, Now, Overdue, Settings, encode},
+    exchange::{Answer, Ask, Now, Overdue, Settings, Store, encode},
+    foreign,
     local::{self, Local, LocalCommand, Session, error, shown, status},
     multi::{Multi, Watches, versions, weave},
     parser::{Arguments, Parser},
@@ -37,6 +38,7 @@ impl Connection {
             watches: Watches::default(),
             burst: Vec::new(),
             burst_bytes: 0,
+            joined_bytes: 0,
             asks: Vec::new(),
             unanswered: Unanswered::default(),
             barrier: None,
@@ -152,15 +154,17 @@ struct Unanswered {
 
 /// Everything but the parser, so that borrowed arguments and changes of state meet.
 #[derive(Debug)]
-struct Core {
+pub(super) struct Core {
     settings: Arc<Settings>,
     session: Session,
-    replies: Replies,
-    multi: Option<Multi>,
+    pub(super) replies: Replies,
+    pub(super) multi: Option<Multi>,
     watches: Watches,
     /// Operations of the present burst, not released yet, and their bytes.
-    burst: Vec<Ask>,
-    burst_bytes: usize,
+    pub(super) burst: Vec<Ask>,
+    pub(super) burst_bytes: usize,
+    /// Bytes of the operations that left as one.
+    pub(super) joined_bytes: usize,
     /// Operations to be taken.
     asks: Vec<Ask>,
     unanswered: Unanswered,
@@ -173,6 +177,26 @@ struct Core {
 enum Found {
     Data(Verb),
     Local(Local),
+    /// Whatever it is to the replicated server.
+    Foreign,
+}
+
+impl Found {
+    /// What the command of this name is, whether its elements fit, and its name as it is known.
+    fn of(store: Store, arguments: &Arguments<'_>) -> Option<(Self, bool, &'static str)> {
+        let name = arguments.at(0);
+        let local = LocalCommand::find(name);
+        if store == Store::Redis {
+            let local = local.filter(|row| !matches!(row.local, Local::Time | Local::Watch));
+            let found = local.map(|row| (Self::Local(row.local), row.fits(arguments.len()), row.name));
+            return Some(found.unwrap_or((Self::Foreign, true, "")));
+        }
+        if let Some(verb) = Verb::find(name) {
+            let command = verb.command();
+            return Some((Self::Data(verb), command.fits(arguments.len() - 1), command.name));
+        }
+        local.map(|row| (Self::Local(row.local), row.fits(arguments.len()), row.name))
+    }
 }
 
 impl Core {
@@ -194,6 +218,7 @@ impl Core {
         self.replies.memory()
             + self.multi.as_ref().map_or(0, Multi::bytes)
             + self.watches.bytes()
+            + self.joined_bytes
             + asks.sum::<usize>()
     }
 
@@ -204,18 +229,27 @@ impl Core {
         if ordered && self.unanswered.ordered + self.unanswered.unordered > 0 {
             return;
         }
-        let count = if ordered { self.one_frame() } else { self.burst.len() };
+        let is_joined = self.settings.store == Store::Redis;
+        let count = match ordered {
+            true if is_joined => foreign::one_request(&self.burst),
+            true => self.one_frame(),
+            false => self.burst.len(),
+        };
         if ordered {
             for ask in &mut self.burst {
                 ask.ordered = true;
                 self.replies.order(ask.slot);
             }
-            self.unanswered.ordered += count;
+            self.unanswered.ordered += if is_joined { count.min(1) } else { count };
         } else {
             self.unanswered.unordered += count;
         }
         let rest = self.burst.split_off(count);
         self.burst_bytes = rest.iter().map(|ask| ask.operation.len()).sum();
+        if is_joined {
+            let together = core::mem::take(&mut self.burst);
+            self.burst = self.join(together);
+        }
         if self.asks.is_empty() {
             // The list goes with the operations: a burst of a thousand leaves no memory behind.
             self.asks = core::mem::replace(&mut self.burst, rest);
@@ -247,9 +281,12 @@ impl Core {
         if self.barrier == Some(slot) {
             self.barrier = None;
         }
+        if let Purpose::Burst(asks) = waiting.purpose {
+            return self.spread(asks, answer);
+        }
         let reply = answer.into_reply();
         let reply = match waiting.purpose {
-            Purpose::Reply => reply,
+            Purpose::Reply | Purpose::Burst(_) => reply,
             Purpose::Watch(keys) => self.watched(keys, reply),
             Purpose::Transaction(known) => weave(&reply, known)
                 .unwrap_or_else(|| encode(&error("ERR SYN-9001 the result is not that of a transaction"))),
@@ -271,12 +308,12 @@ impl Core {
         }
     }
 
-    fn reply(&mut self, reply: &Reply) {
+    pub(super) fn reply(&mut self, reply: &Reply) {
         self.replies.ready(self.session.protocol, &encode(reply));
     }
 
     /// Answers a command that cannot be queued: the transaction it stands in is void.
-    fn refuse(&mut self, reply: &Reply) {
+    pub(super) fn refuse(&mut self, reply: &Reply) {
         if let Some(multi) = &mut self.multi {
             multi.broken = true;
         }
@@ -284,13 +321,7 @@ impl Core {
     }
 
     fn command(&mut self, arguments: &Arguments<'_>, now: Now) {
-        let name = arguments.at(0);
-        let (found, fits, row_name) = if let Some(verb) = Verb::find(name) {
-            let command = verb.command();
-            (Found::Data(verb), command.fits(arguments.len() - 1), command.name)
-        } else if let Some(row) = LocalCommand::find(name) {
-            (Found::Local(row.local), row.fits(arguments.len()), row.name)
-        } else {
+        let Some((found, fits, row_name)) = Found::of(self.settings.store, arguments) else {
             return self.refuse(&unknown(arguments));
         };
         if !fits {
@@ -311,11 +342,12 @@ impl Core {
                 operation::write_command(verb, arguments.from(1), &mut operation);
                 self.ask(operation, Purpose::Reply, !verb.command().is_read());
             }
+            (Found::Foreign, _) => self.foreign(arguments),
             (Found::Local(local), _) => self.local(local, arguments, now),
         }
     }
 
-    fn ask(&mut self, operation: Vec<u8>, purpose: Purpose, ordered: bool) -> Slot {
+    pub(super) fn ask(&mut self, operation: Vec<u8>, purpose: Purpose, ordered: bool) -> Slot {
         // A question longer than a read may carry is ordered instead, and so is one behind what is ordered.
         let ordered = ordered || operation.len() > QUESTION_MAX || self.unanswered.ordered > 0;
         let slot = self.replies.wait(self.session.protocol, purpose, ordered);
@@ -324,7 +356,7 @@ impl Core {
         slot
     }
 
-    fn queued(&mut self, queued: bool) {
+    pub(super) fn queued(&mut self, queued: bool) {
         if queued {
             self.reply(&status("QUEUED"));
         } else {
@@ -422,6 +454,9 @@ impl Core {
         } else if multi.is_local() && watches.is_empty() {
             let protocol = self.session.protocol;
             self.replies.ready(protocol, &multi.local_reply());
+        } else if self.settings.store == Store::Redis {
+            let (commands, known) = multi.foreign();
+            self.exec_foreign(commands, known);
         } else {
             let (operation, known) = multi.finish(&watches);
             self.ask(operation, Purpose::Transaction(known), true);

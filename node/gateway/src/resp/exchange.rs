@@ -19,9 +19,21 @@ pub enum Trust {
     Verified,
 }
 
+/// Whose commands a gateway takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Store {
+    /// The key-value store's.
+    #[default]
+    Keys,
+    /// Those of a Redis server that is replicated as it is.
+    Redis,
+}
+
 /// What all connections of a gateway share.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// Whose commands are taken.
+    pub store: Store,
     /// Limits of each connection.
     pub limits: Limits,
     /// BLAKE3 of the password; `None` asks for none.

@@ -6,7 +6,7 @@ use synod_kv::{Keys, Reply};
 
 use crate::resp::{
     catalogue::{self, bulk},
-    exchange::{Now, Settings, Trust},
+    exchange::{Now, Settings, Store, Trust},
     parser::Arguments,
     render::Protocol,
 };
@@ -179,6 +179,9 @@ impl Session {
         let protocol = match arguments.get(1) {
             None => self.protocol,
             Some(b"2") => Protocol::Two,
+            Some(b"3") if settings.store == Store::Redis => {
+                return error("NOPROTO SYN-3003 replies of a replicated server are RESP2");
+            }
             Some(b"3") => Protocol::Three,
             Some(other) if synod_kv::number::parse(other).is_some() => {
                 return error("NOPROTO SYN-3003 unsupported protocol version");

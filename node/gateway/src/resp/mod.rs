@@ -12,6 +12,9 @@
 //! and never what it writes later. Behind an operation whose outcome is unknown nothing waits any more: it may still
 //! take effect, and later than what follows it.
 //!
+//! *Whose commands* ([`Store`]). In front of a replicated Redis server all commands that it allows are passed on, each ordered, and a burst
+//! is one operation.
+//!
 //! *Limits* ([`Limits`]). Lengths are refused when they are announced, before anything is kept for them; memory
 //! grows with received bytes only. After a refusal of the protocol the connection sends what it owes and closes.
 //!
@@ -22,6 +25,7 @@
 mod catalogue;
 mod connection;
 mod exchange;
+mod foreign;
 mod limits;
 mod local;
 mod multi;
@@ -32,7 +36,7 @@ mod replies;
 mod tests;
 
 pub use connection::Connection;
-pub use exchange::{Answer, Ask, Now, Overdue, Settings, Trust};
+pub use exchange::{Answer, Ask, Now, Overdue, Settings, Store, Trust};
 pub use limits::Limits;
 pub use parser::{Arguments, Parser, Refused};
 pub use render::{Protocol, render};

@@ -2,6 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use synod_kv::{COMMANDS_MAX, OPERATION_BYTES_MAX, Verb, WATCHED_MAX, operation};
+use synod_redis_adapter::Command;
 
 use crate::resp::{parser::Arguments, render::end_of_value};
 
@@ -17,6 +18,9 @@ pub(crate) struct Multi {
     /// For each command, its reply if it is known already.
     replies: Vec<Option<Vec<u8>>>,
     local_bytes: usize,
+    /// Commands for a replicated server, and their bytes.
+    commands: Vec<Command>,
+    command_bytes: usize,
     /// Whether a command was refused, so that EXEC must refuse.
     pub(crate) broken: bool,
 }
@@ -37,6 +41,17 @@ impl Multi {
         fits
     }
 
+    /// Queues a command for a replicated server, of at most `most`; false when the transaction would be too large.
+    pub(crate) fn queue_foreign(&mut self, command: Command, bytes: usize, most: usize) -> bool {
+        let fits = self.commands.len() < most && self.bytes() + bytes + FRAME_BYTES <= OPERATION_BYTES_MAX;
+        if fits {
+            self.command_bytes += bytes;
+            self.commands.push(command);
+            self.replies.push(None);
+        }
+        fits
+    }
+
     /// Queues a command whose reply is known; false when the transaction would be too large.
     pub(crate) fn queue_local(&mut self, reply: Vec<u8>, watched_bytes: usize) -> bool {
         let fits = self.replies.len() < COMMANDS_MAX
@@ -50,12 +65,17 @@ impl Multi {
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
-        self.bodies.len() + self.local_bytes
+        self.bodies.len() + self.local_bytes + self.command_bytes
     }
 
     /// Whether nothing must be ordered.
     pub(crate) fn is_local(&self) -> bool {
-        self.data == 0
+        self.data == 0 && self.commands.is_empty()
+    }
+
+    /// The commands for a replicated server, and the replies that are known.
+    pub(crate) fn foreign(self) -> (Vec<Command>, Vec<Option<Vec<u8>>>) {
+        (self.commands, self.replies)
     }
 
     /// The operation, and the replies that are known.

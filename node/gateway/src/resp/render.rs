@@ -35,6 +35,11 @@ pub(crate) fn value(rest: &mut &[u8], protocol: Protocol, out: &mut BytesMut, de
             number::parse(text)?;
             simple(out, tag, text);
         }
+        // As a Redis server says that there is nothing.
+        b'$' | b'*' if text == b"-1" => {
+            let nothing: &[u8] = if tag == b'$' { b"$-1\r\n" } else { b"*-1\r\n" };
+            out.put_slice(if three { b"_\r\n" } else { nothing });
+        }
         b'$' => {
             let length = size(text)?;
             let (bytes, behind) = rest.split_at_checked(length)?;
@@ -114,6 +119,7 @@ pub(crate) fn end_of_value(reply: &[u8]) -> Option<usize> {
         let (tag, text) = line(&mut rest)?;
         values -= 1;
         match tag {
+            b'$' | b'*' if text == b"-1" => {}
             b'$' => rest = rest.get(size(text)?.checked_add(2)?..)?,
             b'*' | b'~' => values = values.checked_add(size(text)?)?,
             b'%' | b'&' => values = values.checked_add(size(text)?.checked_mul(2)?)?,

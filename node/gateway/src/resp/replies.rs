@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
-use crate::resp::{Protocol, render};
+use crate::resp::{Ask, Protocol, render};
 
 /// The place of a reply in the order of a connection's commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,8 @@ pub(crate) enum Purpose {
     Watch(Vec<Bytes>),
     /// The replies of a transaction; for each queued command the reply that is already known, or `None`.
     Transaction(Vec<Option<Vec<u8>>>),
+    /// The replies of these commands, or of the first of them.
+    Burst(Vec<Ask>),
 }
 
 /// A command that waits for its result.
@@ -106,6 +108,13 @@ impl Replies {
     pub(crate) fn order(&mut self, slot: Slot) {
         if let Some((_, State::Waiting(waiting))) = self.get(slot) {
             waiting.ordered = true;
+        }
+    }
+
+    /// Changes what the result of a waiting command becomes.
+    pub(crate) fn purpose(&mut self, slot: Slot, purpose: Purpose) {
+        if let Some((_, State::Waiting(waiting))) = self.get(slot) {
+            waiting.purpose = purpose;
         }
     }
 

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::{
     access::{Secret, loopback_only, named, without_tls},
     bind::{accept, bind},
-    resp::{Limits, Settings, Trust},
+    resp::{Limits, Settings, Store, Trust},
     resp_server::client::{Client, Manner},
     shared::{DEADLINE, Shared},
     traffic::Api,
@@ -25,6 +25,8 @@ const NO_PLACE: &[u8] = b"-ERR SYN-3402 max number of clients reached\r\n";
 /// How the listener behaves.
 #[derive(Clone, Debug)]
 pub struct RespSettings {
+    /// Whose commands are taken.
+    pub store: Store,
     /// How long an operation may take; never zero.
     pub deadline: Duration,
     /// How reads are carried out that no write stands before: `--read`.
@@ -41,6 +43,7 @@ impl Default for RespSettings {
     /// 5 s, quorum reads, no password, the limits of surface.md 4.3.
     fn default() -> Self {
         Self {
+            store: Store::Keys,
             deadline: DEADLINE,
             reads: Mode::Quorum,
             password: None,
@@ -87,6 +90,7 @@ impl RespServer {
             _ => Trust::Gateway,
         };
         let connection = Settings {
+            store: settings.store,
             limits: settings.limits,
             password: settings.password.map(|password| password.digest()),
             trust,

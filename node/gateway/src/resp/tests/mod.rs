@@ -13,11 +13,12 @@ use synod_crypto::Hash;
 use synod_kv::{Config, Kv};
 use synod_service::{App, At, Position, Replies, Request, Wall};
 
-use super::{Answer, Ask, Connection, Limits, Now, Settings, Trust};
+use super::{Answer, Ask, Connection, Limits, Now, Settings, Store, Trust};
 
 /// Settings without a password.
 fn settings() -> Settings {
     Settings {
+        store: Store::Keys,
         limits: Limits::default(),
         password: None,
         trust: Trust::Gateway,
