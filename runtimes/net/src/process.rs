@@ -87,7 +87,7 @@ impl ServerProcess {
     /// # Errors
     /// [`Error::ProgramMissing`] with the package that has what is missing.
     pub fn is_installed(name: &'static str, package: &'static str) -> Result<(), Error> {
-        for (program, package) in [TETHER, (name, package)] {
+        for (program, package) in [(name, package), TETHER] {
             if find(program).is_none() {
                 return Err(Error::ProgramMissing { program, package });
             }

@@ -13,7 +13,7 @@ mod ubft;
 pub(crate) use book::{BOOK, book_genesis, found_book};
 pub(crate) use chop::{ChopPlan, chop_genesis, found_chop, join_chop};
 pub(crate) use pay::{Membership, found_pay, pay_genesis};
-pub(crate) use ubft::{found_ubft, ubft_seats};
+pub(crate) use ubft::{MEMCACHED, REDIS, found_ubft, ubft_seats};
 
 use crate::layout::{self, DATA_DIRECTORY, DATA_FORMAT, GENESIS_FILE, KEY_FILE, NODE_FILE, VERSION_FILE};
 use std::fs::{self, File};
@@ -194,6 +194,9 @@ pub(crate) fn join(genesis: &Genesis, key: &NodeKey, out: &Path) -> Result<Seat,
     if genesis.cluster().app == BOOK {
         book::traders(&mut seat);
     }
+    if genesis.ubft().is_some() {
+        ubft::served(&mut seat, &genesis.cluster().app)?;
+    }
     let staged = Staged::new(out)?;
     fill(&staged.path, &seat, genesis, key)?;
     staged.publish()?;
@@ -261,6 +264,7 @@ fn key_of(service: Service) -> &'static str {
         Service::Memory => "listen.memory",
         Service::Link => "listen.link",
         Service::Datagram => "listen.datagram",
+        Service::Memcached => "listen.memcached",
     }
 }
 

@@ -4,6 +4,7 @@
 //! their users believe is still this node, and they are told so. The metrics listener comes first: a node that
 //! replays its journal says that it is not ready.
 
+use crate::cluster::{MEMCACHED, REDIS};
 use crate::context::client_addresses;
 use crate::sources::{BrokerSources, MemorySources, NodeSources};
 use std::net::SocketAddr;
@@ -11,9 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use synod_config::{Effective, Genesis, Limits, NodeConfig, SynError};
+use synod_gateway::resp::Store;
 use synod_gateway::{
     Build, HttpServer, HttpSettings, MetricsServer, MetricsSettings, RespServer, RespSettings, Shared, Stop,
-    Webhook,
+    TextServer, TextSettings, Webhook,
 };
 use synod_host::chop::{BrokerNode, BrokerSetup};
 use synod_host::ubft::{MemoryServer, MemorySetup};
@@ -35,6 +37,8 @@ pub(crate) struct Served {
     pub(crate) node: Arc<NodeSources>,
     /// Where RESP clients connect.
     pub(crate) resp: Option<SocketAddr>,
+    /// Where clients of Memcached connect.
+    pub(crate) memcached: Option<SocketAddr>,
     /// Where HTTP clients connect.
     pub(crate) http: Option<SocketAddr>,
     /// Where metrics and health are read.
@@ -253,6 +257,50 @@ fn webhook(config: &NodeConfig, folder: &Path, server: &Server) -> Result<Option
     }
 }
 
+/// The gateways that may stand in front of a cluster: by the keys that turn them on.
+fn served_by(genesis: &Genesis) -> &'static [&'static str] {
+    if genesis.chop().is_some() {
+        return &[];
+    }
+    match genesis.cluster().app.as_str() {
+        "kv" => &["listen.http", "listen.resp"],
+        "ledger" => &["listen.http"],
+        REDIS => &["listen.resp"],
+        MEMCACHED => &["listen.memcached"],
+        _ => &[],
+    }
+}
+
+/// Whose commands its RESP gateway takes.
+pub(crate) fn store_of(genesis: &Genesis) -> Store {
+    if genesis.cluster().app == REDIS { Store::Redis } else { Store::Keys }
+}
+
+/// Refuses gateways that speak of something else than the cluster does.
+fn fronts(config: &NodeConfig, genesis: &Genesis) -> Result<(), SynError> {
+    let listen = &config.listen;
+    let all = [
+        ("listen.http", &listen.http),
+        ("listen.resp", &listen.resp),
+        ("listen.memcached", &listen.memcached),
+    ];
+    let served = served_by(genesis);
+    let Some((key, _)) = all.into_iter().find(|(key, address)| address.is_some() && !served.contains(key))
+    else {
+        return Ok(());
+    };
+    let of = match (genesis.chop(), genesis.pay()) {
+        (Some(_), _) => "a server of chopchop",
+        (_, Some(_)) => "a payment system",
+        _ => genesis.cluster().app.as_str(),
+    };
+    let is_kind = genesis.chop().is_some() || genesis.pay().is_some();
+    let second = if is_kind { "cluster.protocol" } else { "cluster.app" };
+    let what = format!("{key} is on, and no such gateway stands in front of {of}");
+    let values = [("first", key), ("second", second), ("problem", &*what)];
+    Err(SynError::of(synod_config::code::RELATION_BROKEN, &values))
+}
+
 impl Served {
     /// Starts the member of `setup`, whose directory is `folder`, and serves its gateways until `stop`. In front of a
     /// server of Chop Chop stand none, for its clients speak to brokers, and none in front of an application without keys.
@@ -263,26 +311,10 @@ impl Served {
         crate::layout::known_format(&setup.data)?;
         let (config, own, genesis) = (setup.node.clone(), setup.own, setup.genesis.clone());
         let node = NodeSources::new(&genesis, &config, own, folder);
+        fronts(&config, &genesis)?;
         let backend: Arc<dyn Backend> = if genesis.pay().is_some() {
-            if config.listen.resp.is_some() {
-                let what = "listen.resp is on, and a payment system has no commands of Redis";
-                let values = [("first", "listen.resp"), ("second", "cluster.protocol"), ("problem", what)];
-                return Err(SynError::of(synod_config::code::RELATION_BROKEN, &values));
-            }
             Arc::new(PaymentsOnly)
-        } else if genesis.chop().is_some() || genesis.cluster().app != "kv" {
-            if let Some((key, _)) =
-                [("listen.http", &config.listen.http), ("listen.resp", &config.listen.resp)]
-                    .into_iter()
-                    .find(|(_, address)| address.is_some())
-            {
-                let (is_chop, app) = (genesis.chop().is_some(), genesis.cluster().app.as_str());
-                let of = if is_chop { "a server of chopchop" } else { app };
-                let second = if is_chop { "cluster.protocol" } else { "cluster.app" };
-                let what = format!("{key} is on, and no gateway stands in front of {of}");
-                let values = [("first", key), ("second", second), ("problem", &*what)];
-                return Err(SynError::of(synod_config::code::RELATION_BROKEN, &values));
-            }
+        } else if served_by(&genesis).is_empty() {
             Arc::new(Nobody)
         } else {
             let gateway = client(&genesis, "gateway", own, SESSIONS)?;
@@ -290,8 +322,14 @@ impl Served {
             gateway
         };
         let shared = Shared::new(backend, &config.limits, stop.clone());
-        let mut served =
-            Self { node: node.clone(), resp: None, http: None, metrics: None, tasks: Vec::new() };
+        let mut served = Self {
+            node: node.clone(),
+            resp: None,
+            memcached: None,
+            http: None,
+            metrics: None,
+            tasks: Vec::new(),
+        };
         if let Some(address) = &config.listen.metrics {
             let members = genesis.members().iter().map(|member| member.name.clone()).collect();
             let settings =
@@ -304,10 +342,15 @@ impl Served {
         let server = server.map_err(|error| crate::exit::bug("start", &error))??;
         let shared = shared.with_teller(server.teller().cloned());
         if let Some(address) = &config.listen.resp {
-            let bound =
-                RespServer::bind(address, RespSettings::from_config(&config, folder)?, shared.clone())
-                    .await?;
+            let store = store_of(&genesis);
+            let settings = RespSettings { store, ..RespSettings::from_config(&config, folder)? };
+            let bound = RespServer::bind(address, settings, shared.clone()).await?;
             served.resp = Some(bound.local());
+            served.tasks.push(tokio::spawn(bound.run()));
+        }
+        if let Some(address) = &config.listen.memcached {
+            let bound = TextServer::bind(address, TextSettings::default(), shared.clone()).await?;
+            served.memcached = Some(bound.local());
             served.tasks.push(tokio::spawn(bound.run()));
         }
         if let Some(address) = &config.listen.http {

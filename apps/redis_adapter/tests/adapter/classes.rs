@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use synod_redis_adapter::{Command, Config, Operation, WORDS_MAX};
+use synod_redis_adapter::{Command, Config, Operation, WORDS_MAX, check, resp::Reply};
 use synod_wire::{Bytes, List, Wire};
 
 use crate::floor::{Floor, body, shown, words};
@@ -201,4 +201,62 @@ fn streams_are_numbered_by_agreed_time() {
     assert_eq!(floor.text("XADD s 2000000-7 a 4"), "2000000-7");
     assert_eq!(floor.text("XADD s * a 5"), "2000000-8", "ids rise, whatever the clock says");
     assert_eq!(floor.text("XRANGE s - +").matches("[a ").count(), 5);
+}
+
+/// The replies to the commands of a burst that were executed.
+fn burst(floor: &mut Floor, lines: &[&str]) -> Vec<Reply> {
+    let commands: Vec<Command> =
+        lines.iter().map(|line| Command::of(&words(line)).expect("a command")).collect();
+    let body = Operation::Burst(List::try_from(commands).expect("few")).encode();
+    let reply = floor.slot(&[body]).remove(0);
+    assert!(reply.len() <= 2_000, "{} bytes", reply.len());
+    match Reply::read(&reply) {
+        Ok(Some((Reply::Array(replies), _))) => replies,
+        other => unreachable!("a burst is answered by an array: {other:?}"),
+    }
+}
+
+#[test]
+fn a_burst_ends_before_replies_that_have_no_room_and_changes_nothing_that_it_does_not_tell() {
+    let mut floor = Floor::within(1, Config { replies_max: 2_000, ..Config::default() });
+    let value = "v".repeat(1_100);
+    floor.text(&format!("SET a {value}"));
+    floor.text(&format!("RPUSH l {value} {value}"));
+    let told = burst(&mut floor, &["INCR n", "GET a", "INCR n", "GET a", "INCR n"]);
+    assert_eq!(told.len(), 3, "the second value has no room");
+    assert_eq!(floor.text("GET n"), "2", "what stood behind it was not carried out");
+    // What removes a long value is carried out only as the first of a burst.
+    assert_eq!(burst(&mut floor, &["INCR n", "LPOP l"]).len(), 1);
+    assert_eq!(burst(&mut floor, &["LPOP l", "INCR n", "LPOP l"]).len(), 2);
+    assert_eq!((floor.text("LLEN l"), floor.text("GET n")), ("1".to_owned(), "4".to_owned()));
+    assert_eq!(burst(&mut floor, &["SET a 1", "SET a 2 GET"]).len(), 1);
+    // Short replies have room until none is left for the longest of them.
+    let many = vec!["SET b 1"; 128];
+    assert_eq!(burst(&mut floor, &many).len(), 128);
+    floor.text(&format!("SET long {}", "v".repeat(2_000)));
+    let told = burst(&mut floor, &["GET long", "INCR n"]);
+    assert_eq!(shown(&told[0]), "-ERR the command was carried out, and its reply is too long");
+    assert_eq!(shown(&told[1]), "5");
+}
+
+#[test]
+fn a_transaction_is_carried_out_as_a_whole_however_long_its_replies_are() {
+    let mut floor = Floor::within(1, Config { replies_max: 2_000, ..Config::default() });
+    floor.text(&format!("SET a {}", "v".repeat(900)));
+    let commands =
+        ["GET a", "GET a", "GET a", "INCR n"].map(|line| Command::of(&words(line)).expect("a command"));
+    let body = Operation::Whole(List::try_from(commands.to_vec()).expect("few")).encode();
+    let reply = floor.slot(&[body]).remove(0);
+    assert!(reply.starts_with(b"*4\r\n") && reply.ends_with(b":1\r\n"));
+    assert_eq!(floor.text("GET n"), "1");
+}
+
+#[test]
+fn a_gateway_learns_which_commands_are_carried_out_before_it_asks() {
+    let of = |line: &str| check(line.split(' ').map(str::as_bytes).collect::<Vec<_>>().into_iter());
+    assert_eq!(of("get a"), Ok(()));
+    assert!(of("GET").is_err_and(|why| why.starts_with("ERR wrong number")));
+    assert!(of("BLPOP l 0").is_err_and(|why| why.contains("block")));
+    assert!(of("WATCH a").is_err_and(|why| why.contains("WATCH")));
+    assert!(of("NOSUCH").is_err() && of(&"x".repeat(100)).is_err());
 }

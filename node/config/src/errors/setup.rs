@@ -85,7 +85,7 @@ super::rows! { SETUP;
     1205 PROGRAM_MISSING "program_missing" (Failure, None, Permanent)
         "{program} was not found; the package {package} has it"
         ["it is not installed on this host", "it is in no directory of PATH"]
-        "install the package {package} on every host of the cluster, in the same version";
+        "install the package that the message names on every host of the cluster, in the same version";
     1206 SERVER_PROCESS "server_process" (Failure, None, Temporary)
         "the server process {program} failed: {problem}; the node stops"
         ["somebody ended the process", "the system had no memory left for it", "its version knows another set of options"]

@@ -5,6 +5,30 @@ use crate::layout::GENESIS_FILE;
 use std::path::Path;
 use synod_config::{Address, Cluster, Genesis, MemoryMember, NodeKey, Protocol, Service, SynError, Ubft};
 
+/// The application that is a Redis server, in a genesis.
+pub(crate) const REDIS: &str = "redis";
+/// The application that is a Memcached server, in a genesis.
+pub(crate) const MEMCACHED: &str = "memcached";
+
+/// Leaves at a replica's seat what it serves: HTTP speaks of keys of our own, RESP of those or of a Redis server's.
+///
+/// # Errors
+/// SYN-1103 if a port would end above 65535.
+pub(super) fn served(seat: &mut Seat, app: &str) -> Result<(), SynError> {
+    let off: &[Service] = match app {
+        "kv" => &[],
+        REDIS => &[Service::Http],
+        _ => &[Service::Http, Service::Resp],
+    };
+    seat.listen.retain(|(service, _)| !off.contains(service));
+    if app == MEMCACHED {
+        let peer = seat.address(Service::Peer).expect("a seat has a peer address");
+        let port = super::port_of(&seat.name, peer, Service::Memcached)?;
+        seat.listen.push((Service::Memcached, Address::loopback(port)));
+    }
+    Ok(())
+}
+
 impl Seat {
     /// A memory node whose block of ports begins at `first`.
     ///
@@ -38,13 +62,17 @@ pub(crate) fn ubft_seats(blocks: &[Address], replicas: u16) -> Result<(Vec<Seat>
 /// # Errors
 /// SYN-1109 if something stands at `out`; SYN-1105 and SYN-1106 for what makes no cluster.
 pub(crate) fn found_ubft(
-    (name, purpose): (&str, Purpose),
+    (name, app, purpose): (&str, &str, Purpose),
     (seats, memory): (&[Seat], &[Seat]),
     out: &Path,
 ) -> Result<Genesis, SynError> {
     let staged = Staged::new(out)?;
+    let mut seats = seats.to_vec();
+    for seat in &mut seats {
+        served(seat, app)?;
+    }
     let generate = |seats: &[Seat]| seats.iter().map(|_| NodeKey::generate()).collect::<Result<Vec<_>, _>>();
-    let (keys, memory_keys) = (generate(seats)?, generate(memory)?);
+    let (keys, memory_keys) = (generate(&seats)?, generate(memory)?);
     let members = seats.iter().zip(&keys).map(|(seat, key)| seat.member(key)).collect();
     let node = |(seat, key): (&Seat, &NodeKey)| MemoryMember {
         name: seat.name.clone(),
@@ -53,7 +81,7 @@ pub(crate) fn found_ubft(
     };
     let ubft = Ubft { memory: memory.iter().zip(&memory_keys).map(node).collect(), ..Ubft::default() };
     let drill = purpose == Purpose::Drill;
-    let cluster = Cluster { name: name.to_owned(), protocol: Protocol::Ubft, app: "kv".to_owned(), drill };
+    let cluster = Cluster { name: name.to_owned(), protocol: Protocol::Ubft, app: app.to_owned(), drill };
     let genesis = Genesis::build_ubft(cluster, ubft, members, Vec::new())?;
     // What is written must be readable: names come from the command line, and only the reader checks their form.
     let genesis = Genesis::parse(GENESIS_FILE, &genesis.to_toml())?;

@@ -70,6 +70,7 @@ pub(crate) fn describe_ports(directory: &Path) -> Result<Ports, SynError> {
             (Service::Resp, listen.resp),
             (Service::Metrics, listen.metrics),
             (Service::Datagram, listen.datagram),
+            (Service::Memcached, listen.memcached),
             (Service::Memory, listen.memory),
         ];
         let ports =

@@ -55,8 +55,8 @@ pub(crate) struct KindOptions {
     /// How the cluster orders.
     #[arg(long, value_enum, visible_alias = "protocol", value_name = "KIND")]
     pub(crate) kind: Option<Kind>,
-    /// What the cluster executes: book with hotstuff, the others with chopchop. If nothing is said, kv with hotstuff and ubft, and
-    /// payments with chopchop.
+    /// What the cluster executes: book with hotstuff, flip, redis and memcached with ubft, the others with chopchop. If nothing is said,
+    /// kv with hotstuff and ubft, and payments with chopchop.
     #[arg(long, value_enum)]
     pub(crate) app: Option<App>,
     /// Number of brokers of a cluster of chopchop, named b0, b1, ...; 1 if nothing is said.
@@ -106,6 +106,12 @@ pub(crate) enum App {
     Pixels,
     /// An order book.
     Book,
+    /// A request answered with its bytes reversed.
+    Flip,
+    /// Redis as it is: each replica runs a redis-server of its own.
+    Redis,
+    /// Memcached as it is: each replica runs a memcached of its own.
+    Memcached,
 }
 
 impl KindOptions {
@@ -129,8 +135,12 @@ impl KindOptions {
             let why = "an operation of chopchop is eight bytes and its reply one: no order fits";
             return Err(usage("--app book needs --kind hotstuff").because(why));
         }
-        if !is_chop && (self.brokers.is_some() || self.app.is_some() && !self.is_book()) {
-            return Err(usage("--brokers, and any --app but book, need --kind chopchop"));
+        if self.is_of_ubft() && !self.is_ubft() {
+            return Err(usage("--app flip, redis and memcached need --kind ubft"));
+        }
+        let is_of_chop = self.app.is_some() && !self.is_book() && !self.is_of_ubft();
+        if !is_chop && (self.brokers.is_some() || is_of_chop) {
+            return Err(usage("--brokers, and --app payments, auction and pixels, need --kind chopchop"));
         }
         Ok(is_chop)
     }
@@ -213,10 +223,19 @@ impl KindOptions {
         self.app == Some(App::Book)
     }
 
+    /// Whether its application runs over uBFT alone.
+    fn is_of_ubft(&self) -> bool {
+        matches!(self.app, Some(App::Flip | App::Redis | App::Memcached))
+    }
+
     /// The application by its name.
-    pub(crate) const fn app(&self) -> &'static str {
+    pub(crate) fn app(&self) -> &'static str {
         match self.app {
             Some(App::Book) => cluster::BOOK,
+            Some(App::Flip) => "flip",
+            Some(App::Redis) => cluster::REDIS,
+            Some(App::Memcached) => cluster::MEMCACHED,
+            None if self.is_ubft() => "kv",
             None | Some(App::Payments) => "payments",
             Some(App::Auction) => "auction",
             Some(App::Pixels) => "pixels",
@@ -352,7 +371,11 @@ impl Arguments {
                 (seats.collect::<Result<Vec<_>, _>>()?, memory)
             }
         };
-        let genesis = cluster::found_ubft((self.name(), Purpose::Service), (&seats, &memory), &self.out)?;
+        let genesis = cluster::found_ubft(
+            (self.name(), self.kind.app(), Purpose::Service),
+            (&seats, &memory),
+            &self.out,
+        )?;
         Ok(self.described(&genesis))
     }
 

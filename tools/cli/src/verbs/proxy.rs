@@ -1,19 +1,25 @@
 //! `synod proxy`: Redis and HTTP clients beside their user, believing nobody.
 
+use crate::cluster::MEMCACHED;
 use crate::deployment::Running;
 use crate::exit::{Done, bug};
-use crate::serve::{BUILD, client_setup};
+use crate::serve::{BUILD, client_setup, store_of};
 use crate::session::Session;
 use crate::signals::Signals;
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
 use synod_config::{Address, Exit};
-use synod_gateway::{HttpServer, HttpSettings, RespServer, RespSettings, Shared, Stopper};
+use synod_gateway::resp::Store;
+use synod_gateway::{
+    DEADLINE, HttpServer, HttpSettings, RespServer, RespSettings, Shared, Stopper, TextServer, TextSettings,
+};
 use synod_host::{Backend, ClientSetup, ClusterClient, Mode};
 use synod_quorum::NodeId;
 
-/// Serves RESP and HTTP on this machine and accepts a result only when f + 1 members give it.
+/// Serves RESP and HTTP on this machine and accepts a result only when f + 1 members give it; Memcached text where the cluster runs that.
+///
+/// An operation that has no outcome when --timeout is over, 5s if nothing is said, is answered as unknown: it may still take effect.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod proxy --resp 127.0.0.1:0 --http 127.0.0.1:0")]
 pub(crate) struct Arguments {
@@ -23,7 +29,10 @@ pub(crate) struct Arguments {
     /// Where RESP clients connect; port 0 takes a free one.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6400", value_parser = address)]
     resp: Address,
-    /// Where HTTP clients connect.
+    /// Where clients of Memcached connect, of a cluster with app memcached, which has no RESP.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6411", value_parser = address)]
+    memcached: Address,
+    /// Where HTTP clients connect, of a cluster with app kv.
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     http: Option<Address>,
     /// How reads are carried out.
@@ -68,7 +77,12 @@ impl Arguments {
 
     async fn serve(self, session: &Session) -> Done {
         let genesis = crate::context::genesis_of(session, self.genesis.as_deref())?;
-        super::kv::runs_keys(&genesis, "proxy")?;
+        let (app, store) = (genesis.cluster().app.as_str(), store_of(&genesis));
+        if store == Store::Keys && app != MEMCACHED {
+            super::kv::runs_keys(&genesis, "proxy")?;
+        } else if self.http.is_some() {
+            super::kv::runs_keys(&genesis, "proxy --http")?;
+        }
         let setup = ClientSetup {
             send_all: self.send == Send::All,
             ..client_setup(&genesis, "verified", NodeId(0), usize::from(self.sessions))
@@ -81,11 +95,18 @@ impl Arguments {
         let mut signals = Signals::listen()?;
         let (stopper, stop) = Stopper::new();
         let shared = Shared::new(backend, &crate::serve::default_limits()?, stop);
-        let resp =
-            RespServer::bind(&self.resp, RespSettings { reads, ..RespSettings::default() }, shared.clone())
-                .await?;
-        let mut lines = vec![format!("resp {}", resp.local())];
-        let mut tasks = vec![tokio::spawn(resp.run())];
+        let deadline = session.timeout.unwrap_or(DEADLINE);
+        let (mut lines, mut tasks) = (Vec::new(), Vec::new());
+        if app == MEMCACHED {
+            let text = TextServer::bind(&self.memcached, TextSettings { deadline }, shared.clone()).await?;
+            lines.push(format!("memcached {}", text.local()));
+            tasks.push(tokio::spawn(text.run()));
+        } else {
+            let settings = RespSettings { store, reads, deadline, ..RespSettings::default() };
+            let resp = RespServer::bind(&self.resp, settings, shared.clone()).await?;
+            lines.push(format!("resp {}", resp.local()));
+            tasks.push(tokio::spawn(resp.run()));
+        }
         if let Some(address) = &self.http {
             let settings = HttpSettings { reads, build: BUILD, ..HttpSettings::default() };
             let http = HttpServer::bind(address, settings, shared).await?;

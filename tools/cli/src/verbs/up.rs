@@ -188,6 +188,7 @@ impl Arguments {
                 return self.prepare_chop(directory, count, base);
             }
             if self.kind.is_ubft() {
+                synod_host::ubft::installed(self.kind.app())?;
                 return self.prepare_ubft(directory, count, base);
             }
             let claim = (base == 0).then(|| Claim::free(count)).transpose()?;
@@ -272,7 +273,8 @@ impl Arguments {
     ) -> Result<(Genesis, Option<Claim>), SynError> {
         let (claim, blocks) = blocks(count.saturating_add(self.kind.memory_nodes()), base)?;
         let (seats, memory) = ubft_seats(&blocks, count)?;
-        let genesis = cluster::found_ubft((&self.name, Purpose::Drill), (&seats, &memory), directory)?;
+        let genesis =
+            cluster::found_ubft((&self.name, self.kind.app(), Purpose::Drill), (&seats, &memory), directory)?;
         Ok((genesis, claim))
     }
 
@@ -412,6 +414,7 @@ fn described(up: &Up, genesis: &Genesis, ports: &Ports, ready_ms: u64) -> Report
             port(Service::Client),
             port(Service::Http),
             port(Service::Resp),
+            port(Service::Memcached),
             port(Service::Metrics),
             port(Service::Datagram),
             port(Service::Memory),
@@ -427,7 +430,7 @@ fn described(up: &Up, genesis: &Genesis, ports: &Ports, ready_ms: u64) -> Report
         .field("next", crate::tree::next_steps(true))
         .list(
             "nodes",
-            &["node", "pid", "client", "http", "resp", "metrics", "datagram", "memory", "log"],
+            &["node", "pid", "client", "http", "resp", "memcached", "metrics", "datagram", "memory", "log"],
             rows.collect(),
         )
 }

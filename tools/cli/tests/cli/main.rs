@@ -25,5 +25,6 @@ mod scrape;
 mod shards;
 mod surface;
 mod ubft;
+mod ubft_apps;
 mod wallet;
 mod webhooks;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub(crate) const OF_UBFT: &[&str] = &["memnode", "memnode run", "memnode status"];
 
 /// Ends the deployment of a rig even when an assertion fails first.
-struct Deployed(Rig);
+pub(crate) struct Deployed(Rig);
 
 impl Drop for Deployed {
     fn drop(&mut self) {
@@ -26,20 +26,24 @@ impl std::ops::Deref for Deployed {
 }
 
 impl Deployed {
-    fn up(more: &str) -> (Self, Value) {
+    pub(crate) fn up(more: &str) -> (Self, Value) {
         let rig = Self(Rig::new());
         let up = rig.json(&format!("up --kind ubft --dir cluster --base-port 0 --detach {more}"));
         (rig, up)
     }
 
     /// Kills the process of a node as a crash would: the one that the deployment runs now.
-    fn kill(&self, name: &str) {
+    pub(crate) fn kill(&self, name: &str) {
+        kill_process(Pid::from_raw(self.pid(name)).expect("a number"), Signal::KILL).expect("it is ours");
+    }
+
+    /// The process of a node that the deployment runs now.
+    pub(crate) fn pid(&self, name: &str) -> i32 {
         let record = crate::rig::read(&self.path("cluster/deployment.json"));
         let record: Value = serde_json::from_str(&record).expect("a record");
         let node =
             rows(&record, "nodes").iter().find(|node| node["name"] == name).expect("a node of the cluster");
-        let pid = node["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        kill_process(pid.expect("a number"), Signal::KILL).expect("it is ours");
+        node["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("a number")
     }
 
     fn set(&self, key: &str, value: &str) {
@@ -51,7 +55,7 @@ impl Deployed {
     }
 
     /// Asks for the status until it is so.
-    fn until(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let status = self.json("status");
@@ -63,7 +67,7 @@ impl Deployed {
     }
 
     /// The replicas that answer have executed equally many slots, this many of them, and have equal states.
-    fn agree(&self, count: usize) {
+    pub(crate) fn agree(&self, count: usize) {
         let standing = |node: &Value| (node["executed"].clone(), node["digest"].clone());
         self.until("one state", |status| {
             let there: Vec<_> =
@@ -76,7 +80,7 @@ impl Deployed {
     }
 }
 
-fn rows<'a>(status: &'a Value, list: &str) -> &'a [Value] {
+pub(crate) fn rows<'a>(status: &'a Value, list: &str) -> &'a [Value] {
     status[list].as_array().expect("a list")
 }
 

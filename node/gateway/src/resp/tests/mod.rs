@@ -1,5 +1,6 @@
 //! What the tests share: connections over one real store, driven by hand.
 
+mod foreign;
 mod limits;
 mod order;
 mod parser;
@@ -13,7 +14,7 @@ use synod_crypto::Hash;
 use synod_kv::{Config, Kv};
 use synod_service::{App, At, Position, Replies, Request, Wall};
 
-use super::{Answer, Ask, Connection, Limits, Now, Settings, Store, Trust};
+use super::{Answer, Ask, Connection, Limits, Now, Protocol, Settings, Store, Trust, render};
 
 /// Settings without a password.
 fn settings() -> Settings {

@@ -28,7 +28,8 @@ pub(super) struct Store {
 pub(crate) fn runs_keys(genesis: &Genesis, verb: &str) -> Result<(), SynError> {
     let stated = genesis.cluster();
     // What is no session of keys under another protocol is refused where the session is opened.
-    if stated.protocol != Protocol::Hotstuff || stated.app == "kv" {
+    let has_apps = matches!(stated.protocol, Protocol::Hotstuff | Protocol::Ubft);
+    if !has_apps || stated.app == "kv" {
         return Ok(());
     }
     let runs = format!("the cluster {} runs {} over {}", stated.name, stated.app, stated.protocol.as_str());
