@@ -56,13 +56,8 @@ fn options(text: &str) -> Result<RunOptions, SynError> {
 }
 
 fn unknown(why: &str) -> SynError {
-    let systems: Vec<&str> = SYSTEMS
-        .iter()
-        .chain(&chopchop::SYSTEMS)
-        .chain(&astro::SYSTEMS)
-        .chain([&astro::VIEWS])
-        .copied()
-        .collect();
+    let systems: Vec<&str> =
+        SYSTEMS.iter().chain(&chopchop::SYSTEMS).chain(&astro::SYSTEMS).copied().collect();
     usage(why).because(format!("systems are {}", systems.join(", ")))
 }
 
