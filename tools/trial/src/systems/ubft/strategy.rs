@@ -1,0 +1,23 @@
+//! Which strategy an incident asks for.
+
+use synod_sim::{Incident, Strategy, generic};
+use synod_ubft::Config;
+
+use super::plan::Roles;
+
+/// What whoever is corrupted knows.
+pub(crate) struct Corrupted {
+    /// The cluster in its first epoch.
+    pub(crate) genesis: Config,
+    /// Who is there.
+    pub(crate) roles: Roles,
+}
+
+/// The strategy of an incident. Places are replicas first, then clients, then memory nodes, which tell no lies.
+pub(crate) fn of(incident: &Incident, known: &Corrupted) -> Option<Box<dyn Strategy>> {
+    let place = incident.nodes.first().copied().unwrap_or(0);
+    if place >= known.roles.first_memory_place() {
+        return None;
+    }
+    generic(incident)
+}
