@@ -6,7 +6,7 @@ use std::sync::Arc;
 use synod_crypto::{Claim, Hash, PublicKey, Verified};
 use synod_machine::{
     Bounded, Condition, Event, Family, Lift, Log, Machine, Never, Note, QueueSpec, Recover, Time, Turn,
-    Unrecoverable, Wall,
+    Unrecoverable, Wall, planted,
 };
 use synod_quorum::{Epoch, NodeId, Quorums};
 
@@ -425,7 +425,7 @@ impl Recover for Replica {
         let incarnation = next;
         let config = Arc::new(settings.config.clone());
         let mut family = Family::new(2);
-        if incarnation == 1 {
+        if incarnation == 1 || planted!(V7) {
             let start = Low { low: Slot(0), digest: Hash::ZERO, end: None };
             let consensus = Consensus::new(Arc::clone(&config), start)
                 .map_err(|why| Unrecoverable(format!("the configuration: {why:?}")))?;

@@ -6,13 +6,16 @@ use super::names;
 const EVERY: &[&str] = &["lock", "locked", "will_certify", "will_commit", "certify", "reply", "echo"];
 
 /// The kinds that each strategy can lie with. B6 changes bytes, and what still decodes are messages of fixed form.
-pub(crate) const TABLE: [(&str, &[&str]); 6] = [
+pub(crate) const TABLE: [(&str, &[&str]); 9] = [
     ("byz.B1", EVERY),
     ("byz.B2", EVERY),
     ("byz.B3", EVERY),
     ("byz.B6", &["lock", "locked", "will_certify", "certify", "reply"]),
     ("byz.B10", EVERY),
-    ("byz.B13", EVERY),
+    ("byz.B4", &["lock", "signed"]),
+    ("byz.B7", &["locked", "will_commit", "certify", "certify_summary", "reply", "echo"]),
+    ("byz.B9", &["lock", "checkpoint"]),
+    ("byz.B15", &["lock"]),
 ];
 
 /// Strategy and kind of every cell of a system.

@@ -37,6 +37,8 @@ const FAMILIES: &[Family] = &[
     Family::ByzFlood,
     Family::ByzEquivocate,
     Family::ByzEquivocate,
+    Family::ByzAcks,
+    Family::ByzBatches,
     Family::ByzForge,
     Family::ByzRegisters,
     Family::ByzSync,
@@ -45,7 +47,7 @@ const FAMILIES: &[Family] = &[
 /// Families of links without connections.
 const DATAGRAMS: &[Family] = &[Family::NetLoss, Family::NetDup, Family::NetReorder];
 /// Wall clocks of those who count as correct are off by this much at most: a leader's time is judged by them.
-const SKEW_MAX_MS: i64 = 150;
+const SKEW_MAX_MS: i64 = 35;
 
 /// The scenario of a seed.
 ///

@@ -1,6 +1,9 @@
-//! Which strategy an incident asks for.
+//! Which strategy an incident asks for, and how lies are told.
 
-use synod_sim::{Incident, Strategy, generic};
+mod craft;
+mod liar;
+
+use synod_sim::{Family, Incident, Strategy, generic};
 use synod_ubft::Config;
 
 use super::plan::Roles;
@@ -19,5 +22,18 @@ pub(crate) fn of(incident: &Incident, known: &Corrupted) -> Option<Box<dyn Strat
     if place >= known.roles.first_memory_place() {
         return None;
     }
-    generic(incident)
+    let is_replica = place < known.roles.replicas;
+    match incident.family {
+        Family::ByzEquivocate
+        | Family::ByzAcks
+        | Family::ByzForge
+        | Family::ByzRegisters
+        | Family::ByzBatches
+        | Family::ByzSync
+            if is_replica =>
+        {
+            Some(Box::new(liar::Liar::new(known.genesis.clone(), incident)))
+        }
+        _ => generic(incident),
+    }
 }
