@@ -294,7 +294,11 @@ impl Liar {
         let RegisterOp::Write { held, .. } = op else { return false };
         let honest = *held;
         match act.draws.below(5) {
-            0 => held.value[act.draws.below(96) as usize] ^= 1,
+            0 => {
+                if let Some(byte) = held.value.first_mut() {
+                    *byte ^= 1;
+                }
+            }
             1 => held.stamp += 16 * act.draws.below(3),
             2 => {
                 if let Some(old) = act.draws.pick(&self.wrote) {
