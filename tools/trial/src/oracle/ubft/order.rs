@@ -60,13 +60,10 @@ impl Order {
         self.at.insert(node, At { next: low, time: 0 });
     }
 
-    /// Requests that took effect in slots below one, if that was seen.
+    /// Requests that took effect in slots below one, as far as any replica is.
     #[must_use]
-    pub fn below(&self, slot: u64) -> Option<usize> {
-        match slot.checked_sub(1) {
-            None => Some(0),
-            Some(last) => self.slots.get(&last).map(|(_, end)| *end),
-        }
+    pub fn below(&self, slot: u64) -> usize {
+        self.slots.range(..slot).next_back().map_or(0, |(_, (_, end))| *end)
     }
 
     /// A request by its count.
@@ -93,7 +90,14 @@ impl Order {
     /// U-S7 if another executed something else, or slots are left out; U-S14 if a request takes effect twice.
     pub fn execute(&mut self, node: u32, executed: Executed) -> Result<bool, crate::oracle::Breach> {
         let (slot, at) = (executed.slot, self.at.entry(node).or_default());
-        if slot != at.next {
+        // Slots in which nothing takes effect are not executed.
+        let is_back = slot < at.next;
+        if let Some(left_out) =
+            self.slots.range(at.next..slot.max(at.next)).next().map(|(left_out, _)| left_out)
+        {
+            breach("U-S7", format!("replica {node} executes slot {slot}, and leaves out {left_out}"))?;
+        }
+        if is_back {
             breach("U-S7", format!("replica {node} executes slot {slot} behind {} slots", at.next))?;
         }
         if executed.time < at.time {
@@ -114,8 +118,11 @@ impl Order {
                 breach("U-S14", format!("request {} of session {} takes effect twice", row.id, row.session))?;
             }
         }
-        if slot > 0 && !self.slots.contains_key(&(slot - 1)) {
-            breach("U-S7", format!("slot {slot} is executed, and the one before by nobody"))?;
+        if let Some((later, _)) = self.slots.range(slot..).next() {
+            breach(
+                "U-S7",
+                format!("replica {node} executes slot {slot}, which whoever executed {later} left out"),
+            )?;
         }
         self.rows.extend(executed.rows.iter().cloned());
         self.slots.insert(slot, (executed, self.rows.len()));
@@ -128,7 +135,7 @@ impl Order {
 /// # Errors
 /// U-S7 if it does not.
 pub fn same_state(order: &Order, node: u32, slot: u64, (rows, last): (usize, Option<&RowSeen>)) -> Verdict {
-    let Some(wanted) = order.below(slot) else { return Ok(()) };
+    let wanted = order.below(slot);
     let same = rows == wanted && last == order.row(wanted as u64);
     if same {
         return Ok(());
@@ -159,9 +166,13 @@ mod tests {
         assert_eq!(order.execute(0, slot(0, &[1, 2])), Ok(true));
         assert_eq!(order.execute(1, slot(0, &[1, 2])), Ok(false));
         assert_eq!(order.execute(0, slot(1, &[3])), Ok(true));
-        assert_eq!((order.count(), order.below(1), order.below(3)), (3, Some(2), None));
+        assert_eq!((order.count(), order.below(1), order.below(3)), (3, 2, 3));
         assert_eq!(checker(order.clone().execute(1, slot(1, &[]))), "U-S7", "another batch");
         assert_eq!(checker(order.clone().execute(1, slot(2, &[]))), "U-S7", "a slot is left out");
+        assert_eq!(order.clone().execute(0, slot(3, &[4])), Ok(true), "nothing took effect in between");
+        let mut late = order.clone();
+        assert_eq!((late.execute(0, slot(3, &[4])), late.execute(1, slot(1, &[3]))), (Ok(true), Ok(false)));
+        assert_eq!(checker(late.execute(1, slot(2, &[5]))), "U-S7", "whoever executed slot 3 left it out");
         assert_eq!(checker(order.clone().execute(0, slot(2, &[3]))), "U-S14");
         order.install(2, 2);
         assert_eq!(order.execute(2, slot(2, &[])), Ok(true));

@@ -136,7 +136,7 @@ impl Watch {
                 self.asked(row)?;
             }
         }
-        let count = self.order.below(slot + 1).unwrap_or(0) as u64;
+        let count = self.order.below(slot + 1) as u64;
         let mut book = self.book.borrow_mut();
         book.executed.insert(node, count);
         book.highest = book.highest.max(count);

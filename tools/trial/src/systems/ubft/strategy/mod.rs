@@ -3,8 +3,10 @@
 mod craft;
 mod liar;
 
-use synod_sim::{Family, Incident, Strategy, generic};
+use synod_machine::Span;
+use synod_sim::{Again, Family, Incident, PPM, Strategy, generic};
 use synod_ubft::Config;
+use synod_ubft::message::Message;
 
 use super::plan::Roles;
 
@@ -34,6 +36,15 @@ pub(crate) fn of(incident: &Incident, known: &Corrupted) -> Option<Box<dyn Strat
         {
             Some(Box::new(liar::Liar::new(known.genesis.clone(), incident)))
         }
+        // Where its session is, a client signs for each replica alone.
+        Family::ClientRetry | Family::ClientDup => Some(Box::new(Again {
+            others: incident.family == Family::ClientDup,
+            share_ppm: PPM / 2,
+            longest: Span::micros(incident.amount.unsigned_abs()),
+            is_request: |body| {
+                matches!(super::sight::opened(body), Some(Message::Ask { .. } | Message::Register { .. }))
+            },
+        })),
         _ => generic(incident),
     }
 }
