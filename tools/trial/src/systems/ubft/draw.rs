@@ -79,14 +79,14 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
         families.extend(DATAGRAMS);
     }
     let faulty = (nodes - 1) / 2;
-    let horizon = Span(stream.log_uniform(Span::secs(2).0, Span::secs(20).0));
+    let horizon = Span(stream.log_uniform(Span::secs(1).0, Span::secs(8).0));
     // Of those who may be faulty some lie, and the others are started again.
     let liars = u32::try_from(stream.below(u64::from(faulty) + 1)).unwrap_or(0);
     let swarm = Swarm {
         system: system.to_owned(),
         nodes,
         guests: u32::try_from(stream.between(1, 4)).unwrap_or(1),
-        requests: u32::try_from(stream.log_uniform(8, 150)).unwrap_or(8),
+        requests: u32::try_from(stream.log_uniform(8, 100)).unwrap_or(8),
         faulty_max: liars,
         horizon,
         mode: if datagrams { Mode::Datagram } else { Mode::Connection },
@@ -132,7 +132,8 @@ fn numbers(scenario: &mut Scenario, stream: &mut Stream) {
     set("archive_bytes", stream.log_uniform(32 << 10, 1 << 20));
     // Sometimes shorter than a round of messages, so that everything is slow.
     let fast = if stream.chance(700_000) { 3 * far + 200 } else { far / 4 + 100 };
-    let fast = fast + stream.log_uniform(1, 2_000);
+    // Waits much shorter than these make runs of millions of events.
+    let fast = fast + stream.log_uniform(3_000, 12_000);
     set("fast_us", fast);
     set("echo_us", fast / 2 + 1);
     let least = (5 * fast).div_ceil(1_000) + 1;

@@ -72,7 +72,7 @@ fn options(scenario: &Scenario, token: &str, trace: bool) -> Options {
         sync_mean: micros("sync_mean_us", 700),
         pool: u32::try_from(number(scenario, "pool", 1)).unwrap_or(1),
         egress: number(scenario, "egress", 0),
-        events_max: number(scenario, "events_max", 6_000_000),
+        events_max: number(scenario, "events_max", 3_000_000),
         trace,
         ..scenario.world_options(token)
     }
