@@ -8,7 +8,7 @@ use serde_json::Value;
 use synod_config::{Exit, SynError, code};
 use synod_trial::report::RunReport;
 use synod_trial::run::SYSTEMS;
-use synod_trial::systems::{astro, chopchop};
+use synod_trial::systems::{astro, chopchop, ubft};
 use synod_trial::token::RunOptions;
 
 mod amnesia;
@@ -56,8 +56,13 @@ fn options(text: &str) -> Result<RunOptions, SynError> {
 }
 
 fn unknown(why: &str) -> SynError {
-    let systems: Vec<&str> =
-        SYSTEMS.iter().chain(&chopchop::SYSTEMS).chain(&astro::SYSTEMS).copied().collect();
+    let systems: Vec<&str> = SYSTEMS
+        .iter()
+        .chain(&chopchop::SYSTEMS)
+        .chain(&astro::SYSTEMS)
+        .chain(&ubft::SYSTEMS)
+        .copied()
+        .collect();
     usage(why).because(format!("systems are {}", systems.join(", ")))
 }
 
