@@ -39,7 +39,7 @@ pub struct SoakOptions {
 
 impl SoakOptions {
     /// `seeds` seeds of a system from `from` on, one in a hundred twice; a bare protocol stands for its production systems, `all`
-    /// for those of every protocol.
+    /// for those of HotStuff, Chop Chop and Astro.
     #[must_use]
     pub fn new(system: &str, from: u64, seeds: u64) -> Self {
         let systems = match system {
