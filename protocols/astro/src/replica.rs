@@ -419,8 +419,9 @@ impl<B: Carrier> Machine for Replica<B> {
                 self.vouch(None, turn);
             } else {
                 self.sign_ready(turn);
-                self.catch_up_with_view(turn);
-                return self.consider_install(turn);
+                if !self.catch_up_with_view(turn) {
+                    return self.consider_install(turn);
+                }
             }
         }
     }

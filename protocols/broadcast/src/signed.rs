@@ -185,11 +185,16 @@ impl<I: Items> SignedBroadcast<I> {
         known: Option<(Hash, Read)>,
         turn: &mut Turn<'_, Self>,
     ) {
-        if sequence <= self.mine {
-            return self.on_offered_again(sequence, payload, turn);
-        }
+        let lot = Lot { source: self.me(), sequence };
         if self.is_too_long(&payload) {
             return turn.output(Broadcast::Refused { why: Refusal::TooLarge });
+        }
+        if self.is_left_behind(lot) {
+            let view = Arc::clone(&self.view);
+            return turn.compute(Job::Seal { view, lot, payload, known, reading: I::read });
+        }
+        if sequence <= self.mine {
+            return self.on_offered_again(sequence, payload, turn);
         }
         if self.room() == 0 {
             return turn.output(Broadcast::Refused { why: Refusal::Busy { retry_ms: RETRY_MS } });
@@ -198,7 +203,6 @@ impl<I: Items> SignedBroadcast<I> {
             return turn.output(Broadcast::Refused { why: Refusal::NotReady });
         }
         self.mine = sequence;
-        let lot = Lot { source: self.me(), sequence: self.mine };
         turn.compute(Job::Seal { view: Arc::clone(&self.view), lot, payload, known, reading: I::read });
         self.flush(turn);
     }

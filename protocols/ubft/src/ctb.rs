@@ -23,7 +23,7 @@ mod words;
 use std::sync::Arc;
 
 use synod_crypto::{Hash, Signature};
-use synod_machine::{Event, Lift, Machine, Nested, Never, Turn};
+use synod_machine::{Event, Lift, Machine, Nested, Never, Turn, planted};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes};
 
@@ -238,7 +238,7 @@ impl CtBroadcast {
             return;
         }
         let Some(slot) = self.receiver().and_then(|receiver| receiver.slot(index)) else { return };
-        if k <= slot.locked() {
+        if k < slot.locked() || (k == slot.locked() && !planted!(U1)) {
             return;
         }
         self.lock(Lock::new(k, body), turn);

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use synod_crypto::{Hash, Verified};
+use synod_machine::planted;
 use synod_quorum::NodeId;
 use synod_wire::{List, Wire, wire};
 
@@ -368,7 +369,7 @@ impl Stream {
         }
         self.view = view;
         // What was shown for another view is worth nothing in this one (E18).
-        self.has_new_view = false;
+        self.has_new_view = planted!(V3) && self.has_new_view;
         self.prepared.clear();
         self.must.clear();
         self.next_prepare = None;
@@ -457,7 +458,7 @@ impl State {
 fn based(config: &Config, view: View, left: &[Verified<Judged<Left>>]) -> Result<Slot, Invalid> {
     let need = config.quorums().map_or(u32::MAX, |quorums| quorums.one_correct());
     let about: Vec<u8> = left.iter().map(|left| left.subject().about).collect();
-    let are_enough = u32::try_from(left.len()).is_ok_and(|count| count >= need);
+    let are_enough = u32::try_from(left.len()).is_ok_and(|count| count + u32::from(planted!(V4)) >= need);
     let are_distinct = about.is_sorted_by(|a, b| a < b);
     let is_of_view = |left: &Verified<Judged<Left>>| left.subject().view == view;
     if !are_enough || !are_distinct || !left.iter().all(is_of_view) {

@@ -9,7 +9,7 @@ use core::fmt::{self, Debug};
 
 use synod_crypto::Hash;
 use synod_machine::host::{ErasedJob, Frame, Lsn, Platform};
-use synod_machine::register::RegisterOp;
+use synod_machine::register::{RegisterOp, RegisterReply};
 use synod_machine::{Condition, Cost, Fault, Keep, Link, Note, Queue, Rule, Time, To};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
@@ -29,7 +29,7 @@ pub enum Deed {
         /// The version byte and the message.
         body: Bytes,
     },
-    /// An operation leaves for a memory node. The world has none and refuses it as a violation.
+    /// An operation leaves for a memory node; a violation in a world that has none.
     Register {
         /// The memory node.
         to: NodeId,
@@ -202,6 +202,13 @@ pub enum Seen {
     Input,
     /// A peer spoke.
     Frame(Frame),
+    /// A memory node answered.
+    Registered {
+        /// The memory node.
+        from: NodeId,
+        /// What it said.
+        reply: RegisterReply,
+    },
     /// These timers were due, in (time, name) order. One that an earlier firing disarms does not fire.
     Timers(Vec<Box<str>>),
     /// A job was answered.
@@ -239,6 +246,10 @@ impl Seen {
                 audit.word(104 << 32 | u64::from(frame.from.0));
                 audit.word(u64::from(frame.queue.0));
                 audit.bytes(&frame.body);
+            }
+            Self::Registered { from, reply } => {
+                audit.word(110 << 32 | u64::from(from.0));
+                audit.bytes(&synod_wire::Wire::encode(reply));
             }
             Self::Timers(names) => names.iter().for_each(|name| audit.bytes(name.as_bytes())),
             Self::Done => audit.word(105),

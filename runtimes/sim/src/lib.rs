@@ -14,6 +14,8 @@
 //! *Phases.* Until [`World::heal`] anything within the scenario goes wrong. Afterwards the core is whole and nothing
 //! new goes wrong; [`World::demand`] asks for progress within a bound.
 //!
+//! *Registers.* Memory nodes are seats like others, and operations on registers frames like others: see [`Memory`].
+//!
 //! *Ids.* Members are 0 to 127 and guests lie above; a scenario's node numbers are *places*, positions in the list of
 //! seats. [`Names`] translates where linked clusters each count their members from 0.
 //!
@@ -122,6 +124,6 @@ pub use trace::{
     StepKind, Story, Trace, Words, columns, page,
 };
 pub use world::{
-    Connector, Disks, Factory, Kinds, Links, Names, Options, Passage, Redraw, Route, Routed, Script, Seat,
-    Setup, Status, Strategies, Twins, World,
+    Connector, Disks, Factory, Kinds, Links, Memory, Names, Options, Passage, Redraw, Route, Routed, Script,
+    Seat, Setup, Status, Strategies, Twins, World,
 };

@@ -15,7 +15,7 @@ use synod_wire::Bytes;
 use crate::params::pack_of;
 use crate::run::SYSTEMS;
 use crate::sight::REPLICA;
-use crate::systems::{astro, chopchop};
+use crate::systems::{astro, chopchop, ubft};
 
 /// What replicas say, in the order of its tags.
 const REPLICAS: [&str; 13] = [
@@ -116,6 +116,9 @@ pub fn cells(system: &str) -> BTreeSet<String> {
     }
     if chopchop::is(system) {
         return chopchop::cells::of(system).map(|(strategy, kind)| name(system, strategy, kind)).collect();
+    }
+    if ubft::is(system) {
+        return ubft::cells::of(system).map(|(strategy, kind)| name(system, strategy, kind)).collect();
     }
     let Some(pack) = pack_of(system).filter(|_| SYSTEMS.contains(&system)) else { return BTreeSet::new() };
     let kinds = TABLE.iter().flat_map(|(strategy, kinds)| kinds.iter().map(move |kind| (strategy, kind)));

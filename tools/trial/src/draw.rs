@@ -8,7 +8,7 @@ use synod_sim::{Crypto, Draws, Family, Incident, Latency, Mode, Scenario, Stream
 
 use crate::oracle::{faults, weak};
 use crate::params::pack_of;
-use crate::systems::{astro, chopchop, journal};
+use crate::systems::{astro, chopchop, journal, ubft};
 use crate::token::{Disk, RunOptions};
 use crate::twins::{self, ROUNDS_MAX};
 
@@ -78,6 +78,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     }
     if chopchop::is(system) {
         return chopchop::draw::scenario(system, seed, options);
+    }
+    if ubft::is(system) {
+        return ubft::draw::scenario(system, seed, options);
     }
     let pack = pack_of(system).ok_or_else(|| format!("no system is called {system}"))?;
     if options.twins {

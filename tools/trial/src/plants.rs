@@ -15,7 +15,7 @@ use crate::params::pack_of;
 use crate::replay::{scenario_of, shrunk};
 use crate::report::{Outcome, RunReport};
 use crate::run::{Manner, SYSTEMS, run, run_scenario};
-use crate::systems::{astro, chopchop, journal};
+use crate::systems::{astro, chopchop, journal, ubft};
 use crate::token::{Disk, RunOptions};
 
 /// One planted bug, as `tests/plants.toml` registers it.
@@ -86,7 +86,7 @@ pub struct Ground {
 
 impl Ground {
     /// Reads `system` of the registry: `-` is every production pack, `blocks` the same with the real journal on a
-    /// simulated disk, `journal` the journal alone, `chopchop` Chop Chop over every ordering, `astro` Astro; anything else is a list of production packs, after the word `over`
+    /// simulated disk, `journal` the journal alone, `chopchop` Chop Chop over every ordering, `astro` Astro, `ubft` uBFT; anything else is a list of production packs, after the word `over`
     /// with one faulty member more than is allowed.
     ///
     /// # Errors
@@ -104,13 +104,15 @@ impl Ground {
             journal::SYSTEM => vec![journal::SYSTEM.to_owned()],
             "chopchop" => chopchop::SYSTEMS.iter().map(|system| (*system).to_owned()).collect(),
             "astro" => astro::SYSTEMS.iter().map(|system| (*system).to_owned()).collect(),
-            one if astro::is(one) || chopchop::is(one) => vec![one.to_owned()],
+            "ubft" => ubft::SYSTEMS.iter().map(|system| (*system).to_owned()).collect(),
+            one if astro::is(one) || chopchop::is(one) || ubft::is(one) => vec![one.to_owned()],
             packs => packs.split(',').map(|pack| format!("hotstuff/{}", pack.trim())).collect(),
         };
         let exists = |system: &&String| {
             *system == journal::SYSTEM
                 || astro::is(system)
                 || chopchop::is(system)
+                || ubft::is(system)
                 || pack_of(system).is_some() && SYSTEMS.contains(&system.as_str())
         };
         match systems.iter().find(|system| !exists(system)) {

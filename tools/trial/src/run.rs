@@ -17,7 +17,7 @@ use crate::report::{EffectiveReport, Outcome, RunReport, ratio};
 use crate::rules;
 use crate::systems::hotstuff::{Trial, build};
 use crate::systems::journal;
-use crate::systems::{astro, chopchop};
+use crate::systems::{astro, chopchop, ubft};
 use crate::token::{RunOptions, Token};
 use crate::twins;
 use crate::workload::CLIENT;
@@ -74,6 +74,11 @@ pub fn run_scenario(scenario: &Scenario, token: &str, manner: Manner) -> Result<
         let started = Instant::now();
         let (trial, violation) = chopchop::run::play(scenario, token, manner)?;
         return Ok(chopchop::run::report(&trial, scenario, token, (violation, started)));
+    }
+    if ubft::is(&scenario.system) {
+        let started = Instant::now();
+        let (trial, violation) = ubft::run::play(scenario, token, manner)?;
+        return Ok(ubft::run::report(&trial, scenario, token, (violation, started)));
     }
     let started = Instant::now();
     let (trial, violation) = play(scenario, token, manner)?;

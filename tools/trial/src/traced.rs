@@ -6,7 +6,8 @@ use synod_sim::{Aside, AsideKind, Past, Scenario, Step, StepKind, Violation, Wor
 use crate::report::RunReport;
 use crate::run::{Manner, play, report};
 use crate::systems::chopchop::words::ChopChopWords;
-use crate::systems::{astro, chopchop, journal};
+use crate::systems::ubft::words::UbftWords;
+use crate::systems::{astro, chopchop, journal, ubft};
 use crate::words::HotStuffWords;
 
 /// How a run is shown.
@@ -55,6 +56,13 @@ pub fn traced(scenario: &Scenario, token: &str, manner: Manner) -> Result<Traced
         let trace = trial.world.trace();
         let (steps, asides) = (trace.steps().cloned().collect(), trace.asides().cloned().collect());
         let report = chopchop::run::report(&trial, scenario, token, (violation.clone(), started));
+        return Ok(Traced { report, scenario: scenario.clone(), violation, steps, asides });
+    }
+    if ubft::is(&scenario.system) {
+        let (trial, violation) = ubft::run::play(scenario, token, Manner { trace: true, ..manner })?;
+        let trace = trial.world.trace();
+        let (steps, asides) = (trace.steps().cloned().collect(), trace.asides().cloned().collect());
+        let report = ubft::run::report(&trial, scenario, token, (violation.clone(), started));
         return Ok(Traced { report, scenario: scenario.clone(), violation, steps, asides });
     }
     let (trial, violation) = play(scenario, token, Manner { trace: true, ..manner })?;
@@ -106,8 +114,11 @@ impl Traced {
     #[must_use]
     pub fn columns(&self) -> String {
         let past = self.past();
-        let name: &dyn Fn(NodeId) -> String =
-            if chopchop::is(&self.scenario.system) { &|id| ChopChopWords.node(id) } else { &name };
+        let name: &dyn Fn(NodeId) -> String = match self.scenario.system.as_str() {
+            system if chopchop::is(system) => &|id| ChopChopWords.node(id),
+            system if ubft::is(system) => &|id| UbftWords.node(id),
+            _ => &name,
+        };
         columns(past.rows(), &self.beside(&past), &self.marked(), name)
     }
 
@@ -180,6 +191,8 @@ impl Traced {
 
 /// Whether the violation is something that was seen, and not something that did not happen in time.
 pub(crate) fn is_seen(violation: &Violation) -> bool {
-    let late = |checker: &str| chopchop::run::is_late(checker) || astro::run::is_late(checker);
+    let late = |checker: &str| {
+        chopchop::run::is_late(checker) || astro::run::is_late(checker) || ubft::run::is_late(checker)
+    };
     !violation.checker.starts_with("H-L") && !late(&violation.checker)
 }

@@ -27,7 +27,7 @@ impl<C: Transferable + Clone> Transfer for Carried<C> {
             let view = views.iter().find(here).filter(|_| is_it);
             view.is_some_and(|view| verify_evidence(proof.clone(), keys, view.cluster, &view.roster).is_ok())
         };
-        Kept::of(state).is_some_and(|kept| kept.tips.iter().all(is_shown))
+        Kept::of(state).is_some_and(|kept| kept.certified().all(is_shown))
     }
 }
 

@@ -10,14 +10,18 @@ use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{List, wire};
 
 use super::roll::{Founding, Roll};
-use super::state::{Kept, SHOWN_MAX, Shown, Verdict, merge_states};
+use super::state::{self, Kept, SHOWN_MAX, Shown, Tip, Verdict, merge_states};
 use super::view::{CHANGES_MAX, Change, View};
 
 /// Most slots, and most places, that states of a quorum tell of.
 const PINNED_MAX: usize = 128 * SHOWN_MAX;
 
-/// Slots below a tip of a member that leaves which are open again, at most: as many as are worked on, twice.
-const GONE_MAX: u64 = 128;
+/// Slots of a lane below its tip that a state tells of, and that are open again where nobody who stays has reached it: as many as are
+/// worked on, twice.
+pub(crate) const BELOW_MAX: u64 = 128;
+
+/// Something is certified here, and not known.
+pub(crate) const UNKNOWN: Shown = Shown { digest: Hash::ZERO, certificate: None };
 
 wire! {
     /// What was shown in a place, or in a slot.
@@ -52,6 +56,8 @@ wire! {
         pub views: List<View, { CHANGES_MAX + 1 }>,
         /// By lane: all up to here is certified.
         pub tips: List<Lot, 128>,
+        /// By lane: the highest slot of which a certificate was shown. Above the tip where nobody who stays has all before it.
+        pub shown: List<Tip, 128>,
         /// Above.
         pub lots: List<PinnedLot, PINNED_MAX>,
         /// Of places.
@@ -59,30 +65,56 @@ wire! {
     }
 }
 
-/// Slots between the tip of a member that stays and a higher one that a member which leaves showed are open again: whoever has their
-/// certificates may be gone. Of the last of them the payload is known, and what nobody else shows of the others an older certificate decides.
-fn lower(state: &mut Kept, here: &BTreeMap<u8, u64>, gone: &mut BTreeMap<Lot, Option<Hash>>) {
-    let mut tips = std::mem::take(&mut state.tips).into_vec();
-    tips.retain(|tip| {
-        let Lot { source, sequence } = tip.lot;
-        let stays = here.get(&source).copied().unwrap_or_default();
-        let is_known = sequence <= stays;
-        if !is_known {
-            let first = stays.max(sequence.saturating_sub(GONE_MAX)).saturating_add(1);
-            for between in first..sequence {
-                gone.entry(Lot { source, sequence: between }).or_insert(None);
-            }
-            gone.insert(tip.lot, Some(tip.shown.digest));
+/// Tips that nobody who stays has reached, of the lanes of one state: members that leave have them, or members were told of them and lack
+/// what is before them. Whoever has their certificates may be gone, so the slots up to each are open again.
+#[derive(Default)]
+struct Lowered {
+    /// Whose certificates were shown.
+    certified: BTreeMap<Lot, Hash>,
+    /// What is certified before them, and whoever showed so does not know.
+    unknown: BTreeSet<Lot>,
+    /// By lane: so far at least all is certified, since more slots than one looks at are open.
+    floors: BTreeMap<u8, u64>,
+}
+
+impl Lowered {
+    /// Takes such tips out of a state.
+    fn lower(&mut self, state: &mut Kept, is_staying: bool, here: &BTreeMap<u8, u64>) {
+        let staying = |source: u8| here.get(&source).copied().unwrap_or_default();
+        let is_reached = |tip: &Tip| tip.lot.sequence <= staying(tip.lot.source);
+        let own = std::mem::take(&mut state.tips).into_vec();
+        let (kept, mut open): (Vec<Tip>, Vec<Tip>) =
+            own.into_iter().partition(|tip| is_staying || is_reached(tip));
+        open.extend(std::mem::take(&mut state.behind).into_vec().into_iter().filter(|tip| !is_reached(tip)));
+        state.tips = kept.try_into().unwrap_or_default();
+        let shown: BTreeSet<Lot> = state.lots.iter().map(|one| one.lot).collect();
+        for Tip { lot, shown: Shown { digest, .. } } in open {
+            let Lot { source, sequence } = lot;
+            let first = staying(source).max(sequence.saturating_sub(BELOW_MAX)).saturating_add(1);
+            let between = (first..sequence).map(|sequence| Lot { source, sequence });
+            self.unknown.extend(between.filter(|lot| !shown.contains(lot)));
+            let floor = self.floors.entry(source).or_default();
+            *floor = first.saturating_sub(1).max(*floor);
+            self.certified.insert(lot, digest);
         }
-        is_known
-    });
-    state.tips = tips.try_into().unwrap_or_default();
+    }
+
+    /// What members of the new view may accept of them.
+    fn pin(&self, lots: &mut BTreeMap<Lot, Verdict>) {
+        self.unknown.iter().for_each(|lot| state::add(lots, *lot, UNKNOWN));
+        for (lot, digest) in &self.certified {
+            lots.insert(*lot, Verdict::May(*digest));
+        }
+    }
 }
 
 impl Pin {
     fn of(verdict: &Verdict) -> Self {
         let mut digests: Vec<Hash> = verdict.shown().into_iter().map(|shown| shown.digest).collect();
-        digests.retain(|digest| *digest != Hash::ZERO);
+        // Beside what is not known, nothing that is shown need be it.
+        if digests.contains(&Hash::ZERO) {
+            digests.clear();
+        }
         Self { digests: digests.try_into().unwrap_or_default() }
     }
 
@@ -99,7 +131,17 @@ impl Pin {
 
     /// What is shown of it by whoever stops again.
     pub(crate) fn shown(&self) -> impl Iterator<Item = Shown> {
-        self.digests.iter().map(|digest| Shown { digest: *digest, certificate: None })
+        let unknown = self.digests.is_empty().then_some(UNKNOWN);
+        let known = self.digests.iter().map(|digest| Shown { digest: *digest, certificate: None });
+        known.chain(unknown)
+    }
+}
+
+/// Keeps the highest tip of each lane.
+fn highest(shown: &mut BTreeMap<u8, Tip>, tip: &Tip) {
+    let is_known = |known: &Tip| known.lot.sequence >= tip.lot.sequence;
+    if !shown.get(&tip.lot.source).is_some_and(is_known) {
+        shown.insert(tip.lot.source, tip.clone());
     }
 }
 
@@ -113,23 +155,24 @@ impl Entered {
             let known = here.entry(tip.lot.source).or_default();
             *known = tip.lot.sequence.max(*known);
         }
-        let (mut gone, mut kept) = (BTreeMap::new(), Vec::new());
+        let (mut lowered, mut kept, mut shown) = (Lowered::default(), Vec::new(), BTreeMap::new());
         for (member, mut state) in states {
-            if !stays(member) {
-                lower(&mut state, &here, &mut gone);
-            }
+            state.certified().for_each(|tip| highest(&mut shown, tip));
+            lowered.lower(&mut state, stays(member), &here);
             kept.push(state);
         }
         let mut merged = merge_states(kept);
-        for (lot, digest) in gone {
-            match digest {
-                // Its certificate was shown.
-                Some(digest) => drop(merged.lots.insert(lot, Verdict::May(digest))),
-                None => drop(merged.lots.entry(lot).or_insert(Verdict::Neither([Hash::ZERO; 2]))),
-            }
+        lowered.pin(&mut merged.lots);
+        let mut tips = lowered.floors;
+        for tip in merged.tips.values().map(|tip| tip.lot) {
+            let known = tips.entry(tip.source).or_default();
+            *known = tip.sequence.max(*known);
         }
+        tips.retain(|_, sequence| *sequence > 0);
+        merged.lots.retain(|lot, _| tips.get(&lot.source).is_none_or(|tip| lot.sequence > *tip));
         let views: Vec<View> = rolls.iter().map(|roll| roll.view().clone()).collect();
-        let tips: Vec<Lot> = merged.tips.values().map(|tip| tip.lot).collect();
+        let tips: Vec<Lot> = tips.into_iter().map(|(source, sequence)| Lot { source, sequence }).collect();
+        let shown: Vec<Tip> = shown.into_values().collect();
         let lots: Vec<PinnedLot> =
             merged.lots.iter().map(|(lot, verdict)| PinnedLot { lot: *lot, pin: Pin::of(verdict) }).collect();
         let entries: Vec<PinnedEntry> = merged
@@ -140,6 +183,7 @@ impl Entered {
         Self {
             views: views.try_into().unwrap_or_default(),
             tips: tips.try_into().unwrap_or_default(),
+            shown: shown.try_into().unwrap_or_default(),
             lots: lots.try_into().unwrap_or_default(),
             entries: entries.try_into().unwrap_or_default(),
         }
@@ -205,6 +249,8 @@ impl Entered {
         let views: usize = self.views.iter().map(|view| 64 + 40 * view.changes().count()).sum();
         let pins =
             self.lots.len() * 2 * size_of::<PinnedLot>() + self.entries.len() * size_of::<PinnedEntry>();
-        (size_of::<Self>() + views + pins) as u64
+        let proof = |tip: &Tip| tip.shown.certificate.as_ref().map_or(0, |proof| proof.len());
+        let shown: usize = self.shown.iter().map(|tip| size_of::<Tip>() + proof(tip)).sum();
+        (size_of::<Self>() + views + pins + shown) as u64
     }
 }

@@ -41,6 +41,7 @@ mod words;
 
 pub use chain::{BadChain, Step, claims_of, follow};
 pub use crossing::{Crossing, Use};
+pub(crate) use entered::BELOW_MAX;
 pub use entered::{Entered, Pin, PinnedEntry, PinnedLot};
 pub use job::{Done, IsState, Job, Transfer};
 pub use reconfig::{Config, Reconfig};

@@ -20,14 +20,14 @@ use super::words::STATE_MAX;
 
 /// Longest certificate in a state, in bytes.
 pub const PROOF_MAX: usize = 64 << 10;
-/// Most lots, and most places, of a state: two digests of each slot that 128 lanes work on.
-pub const SHOWN_MAX: usize = 32_768;
+/// Most lots, and most places, of a state: two digests of each slot that 128 lanes work on, and one of as many below.
+pub const SHOWN_MAX: usize = 49_152;
 
 wire! {
     /// What a member accepted, and perhaps knows to be certified.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Shown {
-        /// Of the batch, or of the entry.
+        /// Of the batch, or of the entry; zero where something is known to be certified, and not what.
         pub digest: Hash,
         /// What certifies it, if the member has that: of use to those who know what proves what.
         pub certificate: Option<Blob<PROOF_MAX>>,
@@ -42,7 +42,7 @@ wire! {
         pub shown: Shown,
     }
 
-    /// A batch above the tip of its lane.
+    /// A batch above the tip of its lane, or a few below.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ShownLot {
         /// Which.
@@ -66,6 +66,8 @@ wire! {
     pub struct Kept {
         /// One per lane, in order.
         pub tips: List<Tip, 128>,
+        /// One per lane in which it has not reached what was certified before its view began, in order: the highest that it was shown.
+        pub behind: List<Tip, 128>,
         /// In order; two for a lot at most.
         pub lots: List<ShownLot, SHOWN_MAX>,
         /// In order; two for a place at most.
@@ -79,8 +81,10 @@ impl Kept {
     pub fn of(state: &Bytes) -> Option<Self> {
         let limits = Limits { frame_max: u32::try_from(STATE_MAX).unwrap_or(u32::MAX) };
         let kept = Self::decode(state.clone(), &limits).ok()?;
-        let tips = kept.tips.is_sorted_by(|one, next| one.lot.source < next.lot.source);
-        let are_tips = kept.tips.iter().all(|tip| tip.shown.certificate.is_some());
+        let is_of_lanes =
+            |tips: &List<Tip, 128>| tips.is_sorted_by(|one, next| one.lot.source < next.lot.source);
+        let tips = is_of_lanes(&kept.tips) && is_of_lanes(&kept.behind);
+        let are_tips = kept.certified().all(|tip| tip.shown.certificate.is_some());
         let lots =
             kept.lots.is_sorted_by(|one, next| (one.lot, one.shown.digest) < (next.lot, next.shown.digest));
         let entries =
@@ -88,6 +92,11 @@ impl Kept {
         let two_lots = kept.lots.windows(3).all(|three| three[0].lot != three[2].lot);
         let two_entries = kept.entries.windows(3).all(|three| three[0].id != three[2].id);
         (tips && are_tips && lots && entries && two_lots && two_entries).then_some(kept)
+    }
+
+    /// All that it shows certificates of.
+    pub(crate) fn certified(&self) -> impl Iterator<Item = &Tip> {
+        self.tips.iter().chain(self.behind.iter())
     }
 }
 
@@ -159,7 +168,8 @@ pub struct Merged {
     pub entries: BTreeMap<EntryId, Verdict>,
 }
 
-fn add<K: Ord>(all: &mut BTreeMap<K, Verdict>, key: K, shown: Shown) {
+/// Adds what one more member showed.
+pub(super) fn add<K: Ord>(all: &mut BTreeMap<K, Verdict>, key: K, shown: Shown) {
     let verdict = match all.remove(&key) {
         Some(verdict) => verdict.with(shown),
         None => Verdict::of(shown),

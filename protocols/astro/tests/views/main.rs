@@ -3,6 +3,7 @@
 mod alone;
 mod crew;
 mod crossings;
+mod entered;
 mod joins;
 mod lies;
 mod states;

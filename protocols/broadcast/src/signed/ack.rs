@@ -28,7 +28,7 @@ impl<I: Items> SignedBroadcast<I> {
     ) {
         let (payload, acked) = payload.zip(acked).expect("the user broadcasts payloads");
         if acked.statement.lot.sequence <= self.sealed {
-            return;
+            return self.prepare_behind(payload, &acked, turn);
         }
         self.ahead.insert(acked.statement.lot.sequence, (payload, acked));
         while let Some(next) = self.sealed.checked_add(1)
@@ -36,6 +36,19 @@ impl<I: Items> SignedBroadcast<I> {
         {
             self.sealed = next;
             self.prepare(payload, &acked, turn);
+        }
+    }
+
+    /// The same of a slot that this node's lane went past.
+    pub(super) fn prepare_behind(
+        &mut self,
+        payload: Payload,
+        acked: &Verified<Claim<Acked>>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let (lot, digest) = (acked.statement.lot, acked.statement.digest);
+        if self.is_left_behind(lot) && self.begun.allows(lot, &digest) {
+            self.prepare(payload, acked, turn);
         }
     }
 

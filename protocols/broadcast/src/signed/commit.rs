@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use synod_crypto::{Hash, Refusal, Verified};
+use synod_crypto::{Claim, Hash, Refusal, Verified};
 use synod_machine::broadcast::Broadcast;
 use synod_machine::{Turn, planted};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Wire;
 
 use super::job::{CheckedAck, Payload};
-use super::words::{Ack, Certificate, Message, Record, Said, Timer, TwoPayloads};
+use super::words::{Ack, Acked, Certificate, Message, Record, Said, Timer, TwoPayloads};
 use super::{Items, Job, SignedBroadcast};
 use crate::Lot;
 use crate::fault::Fault;
@@ -182,7 +182,7 @@ impl<I: Items> SignedBroadcast<I> {
             slot.certificates.pop();
             return;
         }
-        self.skip(lot);
+        let behind = self.skip(lot);
         let Some(slot) = self.slot_mut(lot) else { return };
         slot.open = open.clone();
         slot.resend = None;
@@ -193,15 +193,19 @@ impl<I: Items> SignedBroadcast<I> {
             self.rows.push(lot, open);
         }
         self.deliver(lot, turn);
+        behind.iter().for_each(|(payload, acked)| self.prepare_behind(payload.clone(), acked, turn));
     }
 
     /// A slot of this node's own is certified: one that an earlier life filled, and lost with its disk, is not filled again.
-    pub(super) fn skip(&mut self, lot: Lot) {
-        if lot.source == self.me() {
-            self.mine = self.mine.max(lot.sequence);
-            self.sealed = self.sealed.max(lot.sequence);
-            self.ahead = self.ahead.split_off(&self.sealed.saturating_add(1));
+    /// Gives what was signed and had not gone out.
+    pub(super) fn skip(&mut self, lot: Lot) -> Vec<(Payload, Verified<Claim<Acked>>)> {
+        if lot.source != self.me() {
+            return Vec::new();
         }
+        self.mine = self.mine.max(lot.sequence);
+        self.sealed = self.sealed.max(lot.sequence);
+        let ahead = self.ahead.split_off(&self.sealed.saturating_add(1));
+        std::mem::replace(&mut self.ahead, ahead).into_values().collect()
     }
 
     /// Tells the user of certificates it was not told of, if the payload is here; has it brought otherwise.

@@ -106,6 +106,17 @@ impl<I: Items> SignedBroadcast<I> {
         (stands || self.begun.slots.get(&lot) == Some(&None)).then(|| Arc::clone(view))
     }
 
+    /// Whether a slot of this node's own is open, behind one that others certified in this view already: older views leave it one
+    /// payload, which it still signs, for a quorum may need that.
+    pub(super) fn is_left_behind(&self, lot: Lot) -> bool {
+        let is_unsigned = |slot: &Slot| {
+            slot.carried.is_some()
+                && slot.certificates.is_empty()
+                && slot.taken.is_none_or(|(_, signature)| signature == UNSIGNED)
+        };
+        lot.source == self.me() && lot.sequence <= self.sealed && self.slot(lot).is_some_and(is_unsigned)
+    }
+
     /// A certificate of an older view above the tip settles nothing: it decides between payloads. Whether it is one.
     pub(super) fn decide(&mut self, certificate: &Certificate, turn: &mut Turn<'_, Self>) -> bool {
         let (lot, digest) = (certificate.lot, certificate.digest);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use synod_broadcast::Lot;
-use synod_broadcast::signed::{Acked, Except, Record, Said, Setup, View};
+use synod_broadcast::signed::{Acked, Certificate, Except, Message, Record, Said, Setup, View};
 use synod_crypto::Hash;
 use synod_machine::broadcast::{Begun, Broadcast, Offer};
 use synod_machine::testing::effects;
@@ -86,4 +86,59 @@ fn what_an_older_view_certified_of_its_own_is_told_to_whoever_signs_it_again() {
     told.extend(step(&mut broadcast, loaded));
     assert!(matches!(told[..], [Broadcast::Delivered { .. }]), "{told:?}");
     assert_eq!(broadcast.certified(NodeId(ME)), 1);
+}
+
+/// Steps likewise, and gives the slots whose signed payload goes out to the others.
+fn signs(broadcast: &mut Signed, event: Event<Signed>) -> Vec<Lot> {
+    let (mut signed, mut events) = (Vec::new(), vec![event]);
+    while let Some(event) = events.pop() {
+        for effect in effects(broadcast, event, Time::ZERO) {
+            match effect {
+                Effect::Compute(job) => events.push(Event::Done(job.run(&keys(ME)))),
+                Effect::Send { message: Message::Prepare { lot, .. }, .. } => signed.push(lot),
+                _ => {}
+            }
+        }
+    }
+    signed
+}
+
+/// A source whose first three slots were open in the older view, and whose third the others certified in this one before its user
+/// offered any again.
+fn overtaken() -> Signed {
+    let second = second();
+    let begun = Begun {
+        older: vec![view(4)],
+        sources: second.roster.all(),
+        tips: BTreeMap::new(),
+        slots: (1..=3).map(|sequence| (lot(sequence), Some(digest(sequence)))).collect(),
+    };
+    let setup = Setup { config: config(4, ME), view: Arc::clone(&second), begun, settled: BTreeMap::new() };
+    let log = Log { condition: Condition::Clean, records: &mut std::iter::empty() };
+    let mut broadcast: Signed = Recover::recover(setup, log).expect("an empty log");
+    signs(&mut broadcast, Event::Start);
+    let signers = [0, 1, 2].map(|by| said(by, &second, 3)).to_vec();
+    let third = Certificate { epoch: Epoch(8), ..certificate(lot(3), "payload 3", signers) };
+    signs(&mut broadcast, Event::Message { from: NodeId(0), message: Message::Commit(third) });
+    assert_eq!(broadcast.mine(), 3, "the certificate counts");
+    broadcast
+}
+
+fn offer(sequence: u64, payload: Bytes) -> Event<Signed> {
+    Event::Input(Offer::Broadcast { sequence, payload })
+}
+
+#[test]
+fn a_source_signs_what_is_open_before_a_slot_that_the_others_certified_again_first() {
+    let mut broadcast = overtaken();
+    for sequence in [2, 1] {
+        assert_eq!(signs(&mut broadcast, offer(sequence, text(sequence))), [lot(sequence)]);
+        assert_eq!(signs(&mut broadcast, offer(sequence, text(sequence))), [], "once");
+    }
+    assert_eq!(signs(&mut broadcast, offer(3, text(3))), [], "certified");
+}
+
+#[test]
+fn a_source_that_was_overtaken_signs_no_payload_but_the_one_that_older_views_allow() {
+    assert_eq!(signs(&mut overtaken(), offer(1, text(7))), []);
 }

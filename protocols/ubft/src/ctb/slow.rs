@@ -2,7 +2,7 @@
 
 use synod_crypto::{Claim, Hash, Verified};
 use synod_machine::register::{Held, Place, Region};
-use synod_machine::{Event, Turn};
+use synod_machine::{Event, Turn, planted};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
 
@@ -118,6 +118,9 @@ impl CtBroadcast {
         {
             turn.applied(Rule::A1Write);
             self.registers(Event::Input(Ask::Write { index, held }), turn);
+        }
+        if planted!(U3) {
+            self.on_written(k, turn);
         }
     }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use synod_crypto::Hash;
-use synod_machine::{Event, Note, Time, Turn};
+use synod_machine::{Event, Note, Time, Turn, planted};
 use synod_quorum::{NodeId, NodeSet};
 
 use super::consensus::Consensus;
@@ -68,7 +68,7 @@ impl Replica {
 
     /// Whether the newest epoch lists this life of this replica.
     pub(super) fn is_listed(&self) -> bool {
-        self.membership.configuration.incarnation(self.config.me) == Some(self.incarnation())
+        planted!(V7) || self.membership.configuration.incarnation(self.config.me) == Some(self.incarnation())
     }
 
     /// Whether a peer says that it lives anew, so that of what it says requests and questions alone count.

@@ -1,7 +1,7 @@
 //! The fast path (paper, section 5.4; Algorithm 2, lines 18 to 31): promises in place of signatures.
 
 use synod_crypto::Hash;
-use synod_machine::Turn;
+use synod_machine::{Turn, planted};
 use synod_quorum::NodeId;
 
 use super::consensus::Consensus;
@@ -91,7 +91,7 @@ impl Consensus {
             return;
         }
         let mut must_sign = is_slow || work.slow == Some(view);
-        if !is_sealing {
+        if !is_sealing || planted!(V2) {
             match work.ballot.stand(view, digest, leader == me) {
                 Some(Stand::Promise) if leader != me => {
                     turn.applied(Rule::A2WillCertify);

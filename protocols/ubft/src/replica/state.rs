@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use synod_crypto::{Claim, Hash, PublicKey, Verified};
 use synod_machine::{
-    Bounded, Condition, Event, Family, Lift, Log, Machine, Never, Note, QueueSpec, Recover, Time, Turn,
-    Unrecoverable, Wall,
+    Bounded, Condition, Event, Family, Lift, Link, Log, Machine, Never, Note, QueueSpec, Recover, Time, Turn,
+    Unrecoverable, Wall, planted,
 };
 use synod_quorum::{Epoch, NodeId, Quorums};
 
@@ -344,6 +344,10 @@ impl Machine for Replica {
                 self.on_checked_change(what, change, is_good, turn);
             }
             Event::Done(Done::Standing { from, standing }) => self.on_proven(from, standing, turn),
+            // A link that broke may have lost what was said last, of which its receiver never heard: nobody else would ask for it.
+            Event::Link { peer, link: Link::Up } if self.others().contains(peer) => {
+                self.ask(Ask::Greet(peer), turn);
+            }
             Event::Timer(_) | Event::Done(_) | Event::Loaded { .. } | Event::Link { .. } => {}
         }
         self.settle(turn);
@@ -425,7 +429,7 @@ impl Recover for Replica {
         let incarnation = next;
         let config = Arc::new(settings.config.clone());
         let mut family = Family::new(2);
-        if incarnation == 1 {
+        if incarnation == 1 || planted!(V7) {
             let start = Low { low: Slot(0), digest: Hash::ZERO, end: None };
             let consensus = Consensus::new(Arc::clone(&config), start)
                 .map_err(|why| Unrecoverable(format!("the configuration: {why:?}")))?;

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use synod_crypto::{Hash, Verified};
-use synod_machine::{Event, Turn};
+use synod_machine::{Event, Turn, planted};
 use synod_quorum::NodeId;
 use synod_wire::{Bytes, List};
 
@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::ctb;
 use crate::fault::Fault;
 use crate::statement::Statement;
-use crate::stream::Checked;
+use crate::stream::{Checked, State};
 use crate::trace::Rule;
 
 /// Messages that are asked for at a time.
@@ -132,6 +132,10 @@ impl Consensus {
                 }
                 Some(Stage::Wanting { .. } | Stage::Bad) => return self.halt(of, turn),
                 Some(Stage::Checking) => return,
+                None if planted!(U11) && lane.has_gap() => {
+                    let state = State { next_k: k + 1, ..lane.stream.state() };
+                    lane.stream.restore(&state);
+                }
                 None => break,
             }
             let Some(Stage::Ready(message)) = lane.waiting.remove(&k) else { return };
@@ -150,7 +154,7 @@ impl Consensus {
         lane.waiting.clear();
         turn.applied(Rule::A5Halt);
         turn.blame(of, Fault::InvalidStream.with(&lane.stream.next_k()));
-        assert!(of != self.me(), "the own stream is valid");
+        assert!(of != self.me() && !planted!(U15), "the own stream is valid");
     }
 
     fn on_applied(&mut self, of: NodeId, k: u64, message: Checked, turn: &mut Turn<'_, Self>) {
@@ -172,7 +176,10 @@ impl Consensus {
     fn summarize(&mut self, of: NodeId, k: u64, turn: &mut Turn<'_, Self>) {
         let is_own = of == self.me();
         let Some((lane, about)) = self.lanes.get(&of).zip(of.member()) else { return };
-        let state = lane.stream.state();
+        let mut state = lane.stream.state();
+        if planted!(V6) {
+            state.view = self.view;
+        }
         let digest = state.digest();
         if is_own && k > self.own.summarized {
             self.own.states.insert(k, state);

@@ -1,6 +1,7 @@
 //! One call as the ring keeps it: as it happened, not yet in words.
 
 use synod_machine::To;
+use synod_machine::register::{Place, Said as Answer};
 use synod_quorum::NodeId;
 
 use super::step::{Effect, EffectKind, Step, StepKind};
@@ -41,6 +42,7 @@ impl Line {
         let what = what(&self.seen, self.machine, &Plain).text;
         match &self.seen {
             Seen::Frame(frame) => format!("from {} {what}", frame.from.0),
+            Seen::Registered { from, .. } => format!("from {} {what}", from.0),
             _ => what,
         }
     }
@@ -58,7 +60,11 @@ impl Line {
             honest: self.honest,
             machine: self.machine,
             kind: kind(&self.seen),
-            from: if let Seen::Frame(frame) = &self.seen { Some(frame.from) } else { None },
+            from: match &self.seen {
+                Seen::Frame(frame) => Some(frame.from),
+                Seen::Registered { from, .. } => Some(*from),
+                _ => None,
+            },
             what: what(&self.seen, self.machine, words),
             lie: None,
             frame: None,
@@ -74,7 +80,7 @@ const fn kind(seen: &Seen) -> StepKind {
         Seen::Opened { .. } => StepKind::Opened,
         Seen::Start => StepKind::Start,
         Seen::Input => StepKind::Input,
-        Seen::Frame(_) => StepKind::Frame,
+        Seen::Frame(_) | Seen::Registered { .. } => StepKind::Frame,
         Seen::Timers(_) => StepKind::Timer,
         Seen::Done => StepKind::Done,
         Seen::Loaded { .. } => StepKind::Loaded,
@@ -100,6 +106,10 @@ fn what(seen: &Seen, machine: u8, words: &dyn Words) -> Said {
             let named = words.frame(machine, &frame.body);
             return named.unwrap_or_else(|| Said::plain(format!("q{} {}B", frame.queue.0, frame.body.len())));
         }
+        Seen::Registered { reply, .. } => {
+            let Place { region, index } = reply.place;
+            format!("register {index} of {} in epoch {}: {}", region.owner, region.epoch.0, said(reply.said))
+        }
         Seen::Timers(names) => {
             let names: Vec<String> = names.iter().map(|name| timer(name)).collect();
             format!("timer {}", names.join(", "))
@@ -114,6 +124,16 @@ fn what(seen: &Seen, machine: u8, words: &dyn Words) -> Said {
         Seen::Durable(lsn) => format!("durable to #{lsn}"),
         Seen::Strategy => "the liar speaks".to_owned(),
     })
+}
+
+/// What a memory node says, without the bytes.
+fn said(said: Answer) -> String {
+    match said {
+        Answer::Value(held) => {
+            held.map_or_else(|| "nothing".to_owned(), |held| format!("stamp {}", held.stamp))
+        }
+        other => format!("{other:?}").to_lowercase(),
+    }
 }
 
 fn effect(deed: &Deed, machine: u8, words: &dyn Words) -> Effect {

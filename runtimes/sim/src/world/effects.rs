@@ -3,7 +3,7 @@
 use core::any::Any;
 
 use synod_machine::host::UNDECODABLE;
-use synod_machine::{Fault, Queue, Time, To};
+use synod_machine::{Fault, Queue, QueueSpec, Time, To};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::Bytes;
 
@@ -47,12 +47,13 @@ pub(super) fn cut(deeds: &mut Vec<Deed>, units: u64, own: NodeId) {
 }
 
 /// A frame on its way out: of which machine, for whom.
-struct Outgoing {
-    slot: u8,
-    queue: Queue,
-    body: Bytes,
-    cause: u64,
-    touched: Option<&'static str>,
+pub(super) struct Outgoing {
+    pub(super) machine: u8,
+    pub(super) queue: Queue,
+    pub(super) spec: QueueSpec,
+    pub(super) body: Bytes,
+    pub(super) cause: u64,
+    pub(super) touched: Option<&'static str>,
 }
 
 impl World {
@@ -67,8 +68,10 @@ impl World {
             match deed {
                 Deed::Send { to, queue, body } => {
                     let touched = call.touch.of(at);
-                    let out = Outgoing { slot, queue: *queue, body: body.clone(), cause, touched };
-                    self.send(place, *to, &out);
+                    let (machine, spec) = self.queue_of(place, slot, *queue);
+                    let Some(spec) = spec else { continue };
+                    let (queue, body) = (*queue, body.clone());
+                    self.send(place, *to, &Outgoing { machine, queue, spec, body, cause, touched });
                 }
                 Deed::Append { lsn, keep, record } => {
                     let what = Written::Record(*keep, record.clone());
@@ -101,9 +104,8 @@ impl World {
                         None => drop(timers.remove(name)),
                     }
                 }
-                Deed::Register { .. } => {
-                    let what = "this world has no memory nodes: register operations are not simulated";
-                    self.violate(Violation::new("registers", what), None);
+                Deed::Register { to, op, .. } => {
+                    self.ask_memory(place, *to, op, (cause, call.touch.of(at)));
                 }
                 Deed::Note(_) => {}
             }
@@ -116,7 +118,20 @@ impl World {
         }
     }
 
-    fn send(&mut self, place: u32, to: To, out: &Outgoing) {
+    /// The number of a machine, and what it declared of one of its queues; a violation if nothing.
+    fn queue_of(&mut self, place: u32, slot: u8, queue: Queue) -> (u8, Option<QueueSpec>) {
+        let node = &self.nodes[place as usize];
+        let slot = &node.slots[usize::from(slot)];
+        let (id, machine) = (node.id, slot.number);
+        let spec = slot.queues.get(usize::from(queue.0)).copied();
+        if spec.is_none() {
+            let what = format!("machine {machine} sends on queue {}, which it did not declare", queue.0);
+            self.violate(Violation::new("queues", what), Some(id));
+        }
+        (machine, spec)
+    }
+
+    pub(super) fn send(&mut self, place: u32, to: To, out: &Outgoing) {
         let node = &self.nodes[place as usize];
         if node.failed && node.honest() {
             let (id, what) = (node.id, "sends after a write or a sync of its journal failed");
@@ -138,14 +153,8 @@ impl World {
     /// Puts a frame on the link to every instance of `to`.
     fn post(&mut self, place: u32, to: NodeId, out: &Outgoing) {
         let node = &self.nodes[place as usize];
-        let (leaves, slot) = (self.now.max(node.busy_until), &node.slots[usize::from(out.slot)]);
-        let Some(spec) = slot.queues.get(usize::from(out.queue.0)).copied() else {
-            let what =
-                format!("machine {} sends on queue {}, which it did not declare", slot.number, out.queue.0);
-            let id = node.id;
-            return self.violate(Violation::new("queues", what), Some(id));
-        };
-        let machine = slot.number;
+        let leaves = self.now.max(node.busy_until);
+        let Outgoing { machine, spec, .. } = *out;
         let global = match &self.names {
             Some(names) => names.global(node.id, to),
             None => Some(to),
@@ -228,7 +237,7 @@ impl World {
     }
 
     /// A frame that did not decode is a strike against its link. X6: an honest node blames no honest one.
-    fn blamed(&mut self, place: u32, peer: NodeId, fault: &Fault) {
+    pub(super) fn blamed(&mut self, place: u32, peer: NodeId, fault: &Fault) {
         let id = self.nodes[place as usize].id;
         let global = match &self.names {
             Some(names) => names.global(id, peer),

@@ -7,7 +7,9 @@ use synod_machine::Time;
 use synod_quorum::NodeId;
 
 use super::node::{Node, Status};
-use super::setup::{Connector, Factory, Kinds, Names, Options, Route, Script, Setup, Strategies, Twins};
+use super::setup::{
+    Connector, Factory, Kinds, Memory, Names, Options, Route, Script, Setup, Strategies, Twins,
+};
 use crate::audit::{Audit, Digest};
 use crate::checker::{Checker, Violation};
 use crate::deed::Deed;
@@ -39,6 +41,7 @@ pub struct World {
     pub(super) kinds: Box<Kinds>,
     pub(super) connector: Box<Connector>,
     pub(super) route: Box<Route>,
+    pub(super) memory: Option<Memory>,
     pub(super) names: Option<Box<dyn Names>>,
     pub(super) twins: Vec<Twins>,
     pub(super) strategies: Box<Strategies>,
@@ -70,7 +73,7 @@ impl World {
     /// When two seats have the same id and twin number, or a seat hosts two machines of one number.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
-        let Setup { seats, factory, connector, links, route, names, .. } = setup;
+        let Setup { seats, factory, connector, links, route, memory, names, .. } = setup;
         let (other, script, kinds, words) = (setup.other, setup.script, setup.kinds, setup.words);
         let (disks, checkers, twins, strategies) =
             (setup.disks, setup.checkers, setup.twins, setup.strategies);
@@ -115,6 +118,7 @@ impl World {
             kinds,
             connector,
             route,
+            memory,
             names,
             twins,
             strategies,

@@ -85,6 +85,16 @@ pub type Links = dyn Fn(NodeId, NodeId) -> Option<Mode>;
 /// machine than the sender's own kind: docs/adr/0015-queues-lead-to-roles.md.
 pub type Route = dyn Fn(NodeId, u8, Queue, NodeId) -> u8;
 
+/// Who uses registers, and who holds them. An operation leaves as a frame for the machine of the memory node, and the answer
+/// comes back to the machine that uses registers: delays, losses and crashes are those of every link and node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// The number of the machine that uses registers.
+    pub user: u8,
+    /// The number of the machine that memory nodes host.
+    pub machine: u8,
+}
+
 /// Makes the disk of a node with this many lanes.
 pub type Disks = dyn Fn(NodeId, usize) -> Box<dyn Storage>;
 
@@ -222,6 +232,8 @@ pub struct Setup {
     pub links: Box<Links>,
     /// Finds the receiving machine.
     pub route: Box<Route>,
+    /// Who uses registers; without it an operation on one is a violation.
+    pub memory: Option<Memory>,
     /// Ids as nodes use them.
     pub names: Option<Box<dyn Names>>,
     /// Makes disks.
@@ -254,6 +266,7 @@ impl Setup {
             connector: Box::new(|_, _, output| vec![Routed::Harness(output)]),
             links: Box::new(|a, b| (a.is_member() || b.is_member()).then_some(Mode::Connection)),
             route: Box::new(|_, machine, _, _| machine),
+            memory: None,
             names: None,
             disks: Box::new(|_, lanes| Box::new(RecordJournal::new(lanes))),
             checkers: Vec::new(),

@@ -64,7 +64,9 @@ impl World {
         }
         let (from, to) = (self.nodes[parcel.from as usize].id, &self.nodes[parcel.to as usize]);
         let slot = to.slot_of((self.route)(from, parcel.machine, parcel.queue, to.id));
-        match slot.filter(|_| to.status == Status::Up) {
+        let is_up = to.status == Status::Up;
+        let slot = slot.or_else(|| self.answered_by_memory(&parcel));
+        match slot.filter(|_| is_up) {
             Some(slot) => self.offer(parcel.to, slot, parcel.cause, Work::Frame(parcel)),
             None => self.network.stats.unlinked += 1,
         }
@@ -228,11 +230,13 @@ impl World {
         let seen = match work {
             Work::Start => Seen::Start,
             Work::Input { .. } => Seen::Input,
-            Work::Frame(parcel) => Seen::Frame(Frame {
-                from: self.local(place, parcel.from),
-                queue: parcel.queue,
-                body: parcel.body.clone(),
-            }),
+            Work::Frame(parcel) => {
+                let from = self.local(place, parcel.from);
+                match self.reply_in(place, slot, parcel) {
+                    Some(reply) => Seen::Registered { from, reply },
+                    None => Seen::Frame(Frame { from, queue: parcel.queue, body: parcel.body.clone() }),
+                }
+            }
             Work::Tick => {
                 let node = &mut self.nodes[place as usize];
                 let now = Time(node.clock.local(self.now));
@@ -319,7 +323,13 @@ impl World {
         if let Seen::Frame(frame) = &call.seen {
             cost += prices.frame + frame.body.len() as u64 * prices.coded_kib / 1_024;
         }
+        if matches!(call.seen, Seen::Registered { .. }) {
+            cost += prices.frame;
+        }
         for deed in &call.deeds {
+            if matches!(deed, Deed::Register { .. }) {
+                cost += prices.frame;
+            }
             if let Deed::Send { body, .. } = deed {
                 cost += deed.units() * prices.frame + body.len() as u64 * prices.coded_kib / 1_024;
             }
@@ -401,11 +411,11 @@ fn dispatch(hosted: &mut dyn Hosted, work: Work, (at, seen): (At, &Seen), platfo
     match work {
         Work::Start => hosted.start(at, platform),
         Work::Input { value, .. } => hosted.input(value, at, platform),
-        Work::Frame(_) => {
-            if let Seen::Frame(frame) = seen {
-                hosted.frame(frame.clone(), at, platform);
-            }
-        }
+        Work::Frame(_) => match seen {
+            Seen::Frame(frame) => hosted.frame(frame.clone(), at, platform),
+            Seen::Registered { from, reply } => hosted.registered(*from, *reply, at, platform),
+            _ => {}
+        },
         Work::Tick => hosted.tick(at, platform),
         Work::Done(done) => hosted.done(done, at, platform),
         Work::Loaded { name, bytes } => hosted.loaded(name, bytes, at, platform),

@@ -11,4 +11,5 @@ mod incidents;
 mod network;
 mod probe;
 mod process;
+mod registers;
 mod strategies;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use synod_config::{Exit, SynError, code};
 use synod_trial::report::RunReport;
 use synod_trial::run::SYSTEMS;
-use synod_trial::systems::{astro, chopchop};
+use synod_trial::systems::{astro, chopchop, ubft};
 use synod_trial::token::RunOptions;
 
 mod amnesia;
@@ -60,7 +60,7 @@ fn unknown(why: &str) -> SynError {
         .iter()
         .chain(&chopchop::SYSTEMS)
         .chain(&astro::SYSTEMS)
-        .chain([&astro::VIEWS])
+        .chain(&ubft::SYSTEMS)
         .copied()
         .collect();
     usage(why).because(format!("systems are {}", systems.join(", ")))

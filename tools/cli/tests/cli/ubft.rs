@@ -151,7 +151,16 @@ fn a_cluster_of_ubft_without_a_majority_of_memory_nodes_and_without_a_follower_d
     let (rig, _) = Deployed::up("");
     rig.set("before", "1");
     ["n2", "m0", "m1"].into_iter().for_each(|name| rig.kill(name));
+    let before = rig.json("status");
     rig.refused("kv put never 5 --timeout 2s", "SYN-3501", 7);
+    // Those that are left live, and are as they were.
+    let after = rig.json("status");
+    for (status, name) in [&before, &after].into_iter().flat_map(|status| [(status, "n0"), (status, "n1")]) {
+        assert_eq!(state(status, "nodes", "node", name), "ready", "{status}");
+    }
+    assert_eq!(state(&after, "memory_nodes", "memory_node", "m2"), "ready", "{after}");
+    let executed = |status: &Value| rows(status, "nodes").iter().map(|node| node["executed"].as_u64()).max();
+    assert_eq!(executed(&before), executed(&after));
 }
 
 #[test]

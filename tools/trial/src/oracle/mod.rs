@@ -11,6 +11,7 @@ mod promises;
 mod sighting;
 mod signatures;
 mod tables;
+pub mod ubft;
 mod verdict;
 mod views;
 mod votes;

@@ -4,3 +4,4 @@ pub mod astro;
 pub mod chopchop;
 pub mod hotstuff;
 pub mod journal;
+pub mod ubft;

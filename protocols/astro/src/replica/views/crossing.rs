@@ -40,16 +40,19 @@ impl<B: Carrier> Replica<B> {
     }
 
     /// Endorses from here on once all that was certified before the view began is here.
-    pub(in crate::replica) fn catch_up_with_view(&mut self, turn: &mut Turn<'_, Self>) {
-        if self.is_behind && !self.is_below_tips() && self.wanted.is_empty() {
-            self.is_behind = false;
-            turn.applied(Rule::CaughtUp);
-            let lanes: Vec<u8> = self.lanes.keys().copied().collect();
-            for lane in lanes {
-                self.go_on(lane, turn);
-            }
-            self.offer_again(turn);
+    /// Whether it did.
+    pub(in crate::replica) fn catch_up_with_view(&mut self, turn: &mut Turn<'_, Self>) -> bool {
+        if !self.is_behind || self.is_below_tips() || !self.wanted.is_empty() {
+            return false;
         }
+        self.is_behind = false;
+        turn.applied(Rule::CaughtUp);
+        let lanes: Vec<u8> = self.lanes.keys().copied().collect();
+        for lane in lanes {
+            self.go_on(lane, turn);
+        }
+        self.offer_again(turn);
+        true
     }
 
     /// The first slot of a lane in which something else was shown than this node endorsed.

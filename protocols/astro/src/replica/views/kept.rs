@@ -11,7 +11,7 @@ use synod_wire::{Blob, List};
 use crate::batch::Auth;
 use crate::replica::lane::Lane;
 use crate::replica::{Carrier, Replica};
-use crate::views::{Kept, Shown, ShownEntry, ShownLot, Tip};
+use crate::views::{BELOW_MAX, Kept, Shown, ShownEntry, ShownLot, Tip};
 use crate::words::Promise;
 
 /// Two digests of one slot or place at most.
@@ -33,7 +33,8 @@ impl<B: Carrier> Replica<B> {
         let (mut tips, mut lots) = (Vec::new(), BTreeMap::new());
         for (source, lane) in &self.lanes {
             let tip = self.tip(*source, lane);
-            let from = tip.as_ref().map_or(0, |tip| tip.lot.sequence);
+            // A few below the tip too: where this node leaves, others may not have reached it.
+            let from = tip.as_ref().map_or(0, |tip| tip.lot.sequence.saturating_sub(BELOW_MAX));
             for (sequence, batch) in lane.batches.range(from.saturating_add(1)..) {
                 if batch.endorsed.is_some() || batch.certified.is_some() {
                     add(&mut lots, Lot { source: *source, sequence: *sequence }, bare(batch.digest));
@@ -48,6 +49,8 @@ impl<B: Carrier> Replica<B> {
                 one.pin.shown().for_each(|shown| add(&mut lots, one.lot, shown));
             }
         }
+        let is_missing = |tip: &&Tip| tip.lot.sequence > self.frontier(tip.lot.source);
+        let behind: Vec<Tip> = self.entered.shown.iter().filter(is_missing).cloned().collect();
         let entries = self.kept_entries();
         let lots = lots.into_iter().flat_map(|(lot, all)| all.into_iter().map(move |shown| (lot, shown)));
         let lots: Vec<ShownLot> = lots.map(|(lot, shown)| ShownLot { lot, shown }).collect();
@@ -55,6 +58,7 @@ impl<B: Carrier> Replica<B> {
         let entries: Vec<ShownEntry> = entries.map(|(id, shown)| ShownEntry { id, shown }).collect();
         Some(Kept {
             tips: tips.try_into().ok()?,
+            behind: behind.try_into().ok()?,
             lots: lots.try_into().ok()?,
             entries: entries.try_into().ok()?,
         })

@@ -19,11 +19,7 @@ fn kept(lots: &[(Lot, Shown)], tips: &[(u64, u8)]) -> Kept {
         Tip { lot, shown: shown(*digest, true) }
     };
     let tips: Vec<Tip> = tips.iter().map(tip).collect();
-    Kept {
-        tips: tips.try_into().expect("few"),
-        lots: lots.try_into().expect("few"),
-        entries: List::default(),
-    }
+    Kept { tips: tips.try_into().expect("few"), lots: lots.try_into().expect("few"), ..Kept::default() }
 }
 
 fn verdict(states: &[&[Shown]]) -> Option<Verdict> {

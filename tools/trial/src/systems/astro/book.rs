@@ -80,6 +80,13 @@ impl Book {
         self.orders.len() as u64
     }
 
+    /// The same, of one that is given at once.
+    pub fn given(&mut self, node: u32, spender: AccountId, kind: Kind, at: Time) -> u64 {
+        let stage = Stage::Open;
+        self.orders.push(Order { node, spender, kind, at, stage, tries: 1, settled: false });
+        self.orders.len() as u64
+    }
+
     /// The order of a ticket.
     #[must_use]
     pub fn get(&self, ticket: u64) -> Option<&Order> {

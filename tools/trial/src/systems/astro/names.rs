@@ -3,18 +3,18 @@
 use synod_astro::Profile;
 
 /// The systems of a soak of Astro.
-pub const SYSTEMS: [&str; 4] = ["astro/ii-f", "astro/i", "astro/ii", SHARDS];
+pub const SYSTEMS: [&str; 5] = ["astro/ii-f", "astro/i", "astro/ii", SHARDS, VIEWS];
 
 /// The system of several shards.
 pub const SHARDS: &str = "astro/shards";
 
-/// The system of members that come and go. It is asked for by its name alone, while one of its findings is open.
+/// The system of members that come and go.
 pub const VIEWS: &str = "astro/views";
 
 /// Whether a system is one of them.
 #[must_use]
 pub fn is(system: &str) -> bool {
-    system == VIEWS || SYSTEMS.contains(&system)
+    SYSTEMS.contains(&system)
 }
 
 /// The payment system that a system runs.

@@ -216,10 +216,7 @@ impl Workload {
             let amount = synod_ledger::Units(1);
             let kind = Kind::Pay(synod_ledger::Leg { to, amount });
             let mut book = self.book.borrow_mut();
-            let ticket = book.order(member.0, spender, kind.clone(), desk_now);
-            if let Some(order) = book.get_mut(ticket) {
-                order.tries = 1;
-            }
+            let ticket = book.given(member.0, spender, kind.clone(), desk_now);
             book.facts.order(spender, u128::from(ticket), &kind);
             let draft = draft(spender, kind, u128::from(ticket));
             inputs.push((*member, Input::Order { ticket, draft }));

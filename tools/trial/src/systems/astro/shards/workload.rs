@@ -112,10 +112,7 @@ impl Workload {
             let spender = account(shard, registrar, 1);
             let to = account((shard + 1) % self.sizes.shards, 0, 2);
             let kind = Kind::Pay(Leg { to, amount: Units(1) });
-            let ticket = self.book.borrow_mut().order(node.0, spender, kind.clone(), now);
-            if let Some(order) = self.book.borrow_mut().get_mut(ticket) {
-                order.tries = 1;
-            }
+            let ticket = self.book.borrow_mut().given(node.0, spender, kind.clone(), now);
             (*node, Input::Order { ticket, draft: draft(spender, kind, ticket) })
         });
         all.collect()

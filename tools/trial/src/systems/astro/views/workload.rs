@@ -106,7 +106,7 @@ impl Workload {
             let spender = account(node.0, 1);
             let to = account((node.0 + 1) % self.crew.founders, 2);
             let kind = Kind::Pay(Leg { to, amount: Units(1) });
-            let ticket = self.book.borrow_mut().order(node.0, spender, kind.clone(), now);
+            let ticket = self.book.borrow_mut().given(node.0, spender, kind.clone(), now);
             let draft = draft(spender, kind, ticket);
             (*node, Input::Pay(Pays::Order { ticket, draft }))
         });

@@ -1,0 +1,111 @@
+//! What members go on from in a view: states of a quorum, some of members that lack what was certified before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use synod_astro::views::{Entered, Kept, Roll, Shown, ShownLot, Tip, View};
+use synod_crypto::Hash;
+use synod_machine::broadcast::Lot;
+use synod_wire::{Bytes, Wire};
+
+use crate::crew::{founding, join, leave};
+
+const LANE: u8 = 1;
+
+const fn lot(sequence: u64) -> Lot {
+    Lot { source: LANE, sequence }
+}
+
+fn shown(digest: u8, is_certified: bool) -> Shown {
+    let certificate = is_certified.then(|| Bytes::from_static(b"proof").try_into().expect("short"));
+    Shown { digest: Hash([digest; 32]), certificate }
+}
+
+fn tips(all: &[(u64, u8)]) -> Vec<Tip> {
+    all.iter().map(|(sequence, digest)| Tip { lot: lot(*sequence), shown: shown(*digest, true) }).collect()
+}
+
+/// A state: its tip, the one that it was told of and has not reached, and what it has in slots.
+fn kept(tip: &[(u64, u8)], behind: &[(u64, u8)], lots: &[(u64, u8)]) -> Kept {
+    let one = |(sequence, digest): &(u64, u8)| ShownLot { lot: lot(*sequence), shown: shown(*digest, false) };
+    let lots: Vec<ShownLot> = lots.iter().map(one).collect();
+    let kept = Kept {
+        tips: tips(tip).try_into().expect("one"),
+        behind: tips(behind).try_into().expect("one"),
+        lots: lots.try_into().expect("few"),
+        ..Kept::default()
+    };
+    Kept::of(&kept.encode()).expect("a state")
+}
+
+/// Members 0 to 3, then 4 joins, then 0 leaves.
+fn rolls(count: usize) -> Vec<Arc<Roll>> {
+    let founding = founding(4);
+    let all = [vec![], vec![join(4)], vec![join(4), leave(0)]];
+    let views = all.into_iter().take(count).map(|changes| View::of(changes).expect("a view"));
+    views.map(|view| Roll::of(&founding, &view).expect("a view of these founders")).collect()
+}
+
+/// What may be endorsed of the lane: `None` where an older certificate decides.
+fn open(entered: &Entered) -> BTreeMap<u64, Option<u8>> {
+    let (_, begun) = entered.begun(&founding(4)).expect("a view");
+    begun.slots.iter().map(|(lot, digest)| (lot.sequence, digest.map(|digest| digest.0[0]))).collect()
+}
+
+fn tip(entered: &Entered) -> u64 {
+    entered.tips.iter().find(|tip| tip.source == LANE).map_or(0, |tip| tip.sequence)
+}
+
+/// Found by a drawn run (`astro/views:2dc83d`): a quorum of members entered a view far behind and stopped in it at once. What was certified
+/// before stood in no state of theirs, and other payloads could have taken the same slots.
+#[test]
+fn what_was_certified_two_views_ago_stays_so_though_a_quorum_has_not_seen_it_yet() {
+    let first =
+        [(1, kept(&[(7, 7)], &[], &[(6, 6), (7, 7)])), (2, kept(&[(4, 4)], &[], &[])), (4, Kept::default())];
+    let entered = Entered::merged(&rolls(2), first.to_vec());
+    assert_eq!((tip(&entered), open(&entered)), (7, BTreeMap::new()), "somebody who stays has it all");
+    let passed: Vec<(u64, u8)> =
+        entered.shown.iter().map(|tip| (tip.lot.sequence, tip.shown.digest.0[0])).collect();
+    assert_eq!(passed, [(7, 7)], "and whoever stops again passes it on");
+    // None of these is there yet.
+    let second = [(2, 4), (3, 5), (4, 0)]
+        .map(|(member, tip)| (member, kept(&[(tip, 4)][..usize::from(tip > 0)], &passed, &[])));
+    let entered = Entered::merged(&rolls(3), second.to_vec());
+    assert_eq!(tip(&entered), 5);
+    assert_eq!(open(&entered), BTreeMap::from([(6, None), (7, Some(7))]));
+    // And once more.
+    let third =
+        [(2, 5), (3, 5), (4, 5)].map(|(member, tip)| (member, kept(&[(tip, 5)], &passed, &[(6, 0), (7, 7)])));
+    assert_eq!(open(&Entered::merged(&rolls(3), third.to_vec())), BTreeMap::from([(6, None), (7, Some(7))]));
+}
+
+/// Its certificate may be gone with whoever leaves, but not what it names: the slots below are what that member shows there.
+#[test]
+fn slots_below_a_tip_that_only_a_leaving_member_reached_keep_the_payloads_that_it_shows() {
+    let leaving = kept(&[(7, 7)], &[], &[(5, 5), (6, 6), (7, 7)]);
+    let staying = kept(&[(4, 4)], &[], &[]);
+    let entered =
+        Entered::merged(&rolls(3), vec![(0, leaving.clone()), (1, staying.clone()), (2, staying.clone())]);
+    assert_eq!(tip(&entered), 4);
+    assert_eq!(open(&entered), BTreeMap::from([(5, Some(5)), (6, Some(6)), (7, Some(7))]));
+    // A source that signed twice: whoever has the certificate says which it was.
+    let other = kept(&[(4, 4)], &[], &[(6, 9)]);
+    let entered = Entered::merged(&rolls(3), vec![(0, leaving), (1, other.clone()), (2, staying)]);
+    assert_eq!(open(&entered), BTreeMap::from([(5, Some(5)), (6, None), (7, Some(7))]));
+    // It does not know what it had there: nor does what another shows count.
+    let forgetful = kept(&[(7, 7)], &[], &[(7, 7)]);
+    let entered = Entered::merged(&rolls(3), vec![(0, forgetful), (1, other.clone()), (2, other)]);
+    assert_eq!(open(&entered), BTreeMap::from([(5, None), (6, None), (7, Some(7))]));
+}
+
+/// So many slots are not listed: what nobody who stays has is waited for below, and pinned slot by slot above.
+#[test]
+fn a_lane_that_is_far_behind_for_all_who_stay_is_open_for_no_other_payload() {
+    let leaving = kept(&[(500, 7)], &[], &[(500, 7)]);
+    let entered =
+        Entered::merged(&rolls(3), vec![(0, leaving), (1, kept(&[(4, 4)], &[], &[])), (2, Kept::default())]);
+    let open = open(&entered);
+    assert_eq!(tip(&entered), 372);
+    assert_eq!(open.keys().copied().collect::<Vec<_>>(), (373..=500).collect::<Vec<_>>());
+    assert!((373..500).all(|sequence| open[&sequence].is_none()) && open[&500] == Some(7));
+}
