@@ -143,6 +143,8 @@ impl Consensus {
             return;
         }
         self.suspicion.enter(now);
+        // What a link lost its receiver may not know of, so it asks for none of it, and nobody says anything new meanwhile.
+        self.others().iter().for_each(|peer| self.greet(peer, turn));
         if self.sealing.is_some() {
             // The view cannot be left yet: what is missing for it is asked for again.
             self.miss_shares(turn);

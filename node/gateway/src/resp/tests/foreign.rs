@@ -4,6 +4,7 @@ use synod_redis_adapter::{Command, Operation};
 use synod_wire::{Limits, Wire};
 
 use super::*;
+use crate::resp::render;
 
 /// A connection and the requests that it made.
 struct Front {

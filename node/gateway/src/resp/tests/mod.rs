@@ -14,7 +14,7 @@ use synod_crypto::Hash;
 use synod_kv::{Config, Kv};
 use synod_service::{App, At, Position, Replies, Request, Wall};
 
-use super::{Answer, Ask, Connection, Limits, Now, Protocol, Settings, Store, Trust, render};
+use super::{Answer, Ask, Connection, Limits, Now, Protocol, Settings, Store, Trust};
 
 /// Settings without a password.
 fn settings() -> Settings {
