@@ -73,15 +73,15 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     if system == journal::SYSTEM {
         return Ok(Scenario::quiet(system, seed));
     }
-    if astro::is(system) {
-        return astro::draw::scenario(system, seed, options);
+    match () {
+        () if astro::is(system) => astro::draw::scenario(system, seed, options),
+        () if chopchop::is(system) => chopchop::draw::scenario(system, seed, options),
+        () if ubft::is(system) => ubft::draw::scenario(system, seed, options),
+        () => of_hotstuff(system, seed, options),
     }
-    if chopchop::is(system) {
-        return chopchop::draw::scenario(system, seed, options);
-    }
-    if ubft::is(system) {
-        return ubft::draw::scenario(system, seed, options);
-    }
+}
+
+fn of_hotstuff(system: &str, seed: u64, options: &RunOptions) -> Result<Scenario, String> {
     let pack = pack_of(system).ok_or_else(|| format!("no system is called {system}"))?;
     if options.twins {
         return Ok(twins::scenario(system, seed));

@@ -162,7 +162,7 @@ impl Floor {
 #[test]
 fn a_burst_is_executed_as_one_and_answered_as_a_list() {
     let mut floor = Floor::new(1);
-    let commands = ["SET a 1", "INCR a", "LPOP a", "GET a"];
+    let commands = ["SET a 1", "INCR a", "LPUSH a x", "GET a"];
     let commands =
         commands.iter().map(|line| Command::of(&words(line)).expect("a command")).collect::<Vec<_>>();
     let burst = Operation::Burst(List::try_from(commands).expect("few")).encode();

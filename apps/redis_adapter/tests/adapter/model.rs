@@ -124,7 +124,7 @@ impl Inner {
                 }
             },
             "GET" | "SET" | "SETNX" | "APPEND" | "INCR" | "GETDEL" | "MSET" => self.text(&name, behind),
-            "RPUSH" | "LPUSH" | "LRANGE" | "LPOP" => self.list(&name, behind),
+            "RPUSH" | "LPUSH" | "LRANGE" | "LLEN" | "LPOP" => self.list(&name, behind),
             "SADD" | "SREM" | "SMEMBERS" | "SUNION" | "SUNIONSTORE" => self.set(&name, behind),
             "HSET" | "HDEL" | "HGETALL" | "HKEYS" => self.hash(&name, behind),
             "ZADD" | "ZREM" | "ZRANGE" => self.sorted(&name, behind),
@@ -191,14 +191,19 @@ impl Inner {
         if !matches!(self.keys.get(key), None | Some(Value::List(_))) {
             return WRONG;
         }
-        let is_read = matches!(name, "LRANGE" | "LPOP");
+        let is_read = matches!(name, "LRANGE" | "LLEN" | "LPOP");
         if is_read && !self.keys.contains_key(key) {
-            return if name == "LPOP" { Reply::Null } else { Reply::Array(Vec::new()) };
+            return match name {
+                "LPOP" => Reply::Null,
+                "LLEN" => Reply::Integer(0),
+                _ => Reply::Array(Vec::new()),
+            };
         }
         let entry = self.keys.entry(key.clone()).or_insert_with(|| Value::List(Vec::new()));
         let Value::List(items) = entry else { return WRONG };
         match name {
             "LRANGE" => Reply::array(items.clone()),
+            "LLEN" => Reply::Integer(items.len() as i64),
             "LPOP" => {
                 let first = items.remove(0);
                 if items.is_empty() {

@@ -32,8 +32,8 @@ fn one(key: &str, literal: &str) -> String {
 }
 
 #[test]
-fn there_are_44_keys_of_every_node_and_17_of_chop_chop_and_their_defaults_are_valid() {
-    assert_eq!(KEYS.len(), 44 + 17);
+fn there_are_45_keys_of_every_node_and_17_of_chop_chop_and_their_defaults_are_valid() {
+    assert_eq!(KEYS.len(), 45 + 17);
     let mut sections: Vec<&str> = KEYS.iter().filter_map(|key| key.name.split('.').next()).collect();
     sections.dedup();
     let expected = [

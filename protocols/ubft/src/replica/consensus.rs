@@ -379,7 +379,7 @@ impl Consensus {
                 }
             }
             Finished::Body { about, k, checked } => self.on_body(node(about), k, checked, turn),
-            Finished::Summary { from, good } => self.on_good_summary(from, good, turn),
+            Finished::Summary { from, about, good } => self.on_good_summary((from, about), good, turn),
             Finished::Checkpoint { from, good: None } => turn.blame(from, Fault::BadCertificate),
             Finished::Checkpoint { good: Some(good), .. } => {
                 self.adopt(good.into_inner().into_certificate(), turn);

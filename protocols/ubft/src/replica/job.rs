@@ -81,6 +81,8 @@ pub enum Finished {
     Summary {
         /// Who sent it.
         from: NodeId,
+        /// Of whose stream it is.
+        about: u8,
         /// What f + 1 signed, and the state.
         good: Option<(Verified<Judged<Summarized>>, Summary)>,
     },
@@ -130,10 +132,11 @@ impl Work for Task {
                 Finished::Body { about, k, checked: check_body(body, &config, keys).map(Box::new) }
             }
             Self::Summary { from, summary, config } => {
+                let about = summary.certificate.subject.about;
                 let proven = is_of_state(&summary)
                     .then(|| summary.certificate.clone().verify(&config, keys).ok())
                     .flatten();
-                Finished::Summary { from, good: proven.map(|proven| (proven, summary)) }
+                Finished::Summary { from, about, good: proven.map(|proven| (proven, summary)) }
             }
             Self::Checkpoint { from, certificate, config } => {
                 Finished::Checkpoint { from, good: certificate.verify(&config, keys).ok() }

@@ -253,13 +253,16 @@ impl Consensus {
     /// Lines 11 to 16: f + 1 replicas signed the state: it takes the place of what was missed.
     pub(super) fn on_good_summary(
         &mut self,
-        from: NodeId,
+        (from, about): (NodeId, u8),
         good: Option<(Verified<Judged<Summarized>>, Summary)>,
         turn: &mut Turn<'_, Self>,
     ) {
         let Some((proven, summary)) = good else {
             self.lanes.values_mut().for_each(|lane| lane.is_restoring = false);
-            turn.blame(from, Fault::BadCertificate);
+            // Others pass on what its broadcaster said, unchecked where they miss nothing.
+            if from == node(about) {
+                turn.blame(from, Fault::BadCertificate);
+            }
             return;
         };
         let Summarized { about, k, .. } = *proven.subject();

@@ -181,6 +181,11 @@ impl Replica {
         let start = waiting.fold(self.log_chain, link);
         // What was decided here meanwhile is here already.
         let have = self.executed.0.saturating_add(self.decided.len() as u64);
+        if have > transfer.to.0 {
+            turn.disarm(Timer::Transfer);
+            self.ask(Ask::Resume(Slot(have)), turn);
+            return self.execute(turn);
+        }
         let known = usize::try_from(have.saturating_sub(transfer.from.0)).unwrap_or(usize::MAX);
         let got = transfer.got.into_iter().skip(known).map(|batch| (batch.digest(), batch));
         let got: Vec<(Hash, Batch)> = got.collect();

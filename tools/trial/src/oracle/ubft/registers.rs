@@ -42,13 +42,12 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use synod_machine::register::Region;
-    use synod_quorum::Epoch;
 
     use super::*;
 
     #[test]
     fn stamps_rise_and_nobody_writes_what_is_not_its_own() {
-        let place = Place { region: Region { epoch: Epoch(0), owner: 1 }, index: 3 };
+        let place = Place { region: Region { epoch: Default::default(), owner: 1 }, index: 3 };
         let held = |stamp, byte| Held { stamp, value: [byte; 96] };
         let mut written = Written::default();
         assert_eq!(written.write((1, 1), place, held(4, 1)), Ok(()));
