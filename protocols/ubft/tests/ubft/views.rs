@@ -296,3 +296,19 @@ fn t32_a_leader_that_censors_is_replaced_within_the_wait() {
     group.order(10, LONG);
     assert!(group.of(1).view().0 >= 1, "{} proposals", proposed.get());
 }
+
+/// Found by `ubft/smr:404` and by clusters whose leader was killed: neither knows what the other said, so neither asks for it, and both wait
+/// until it is summed up.
+#[test]
+fn what_two_replicas_lost_of_all_that_they_may_say_is_said_again_though_no_link_ended() {
+    for seed in seeds(12) {
+        let mut group = Group::new(3, seed);
+        group.order(6, SOON);
+        stop(&mut group, 2);
+        group.net.cut_off(NodeId(0), 3);
+        group.wanted = 400;
+        group.pass(Span::secs(2));
+        group.net.heal();
+        group.order(10, LONG);
+    }
+}
