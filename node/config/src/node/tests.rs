@@ -42,7 +42,7 @@ fn there_are_45_keys_of_every_node_and_17_of_chop_chop_and_their_defaults_are_va
     ];
     assert_eq!(sections, expected);
     let effective = Effective::load(None, NONE, NONE).expect("defaults are valid");
-    assert_eq!(effective.rows().count(), 44 + 17);
+    assert_eq!(effective.rows().count(), 45 + 17);
     assert!(effective.rows().all(|row| row.origin == Origin::Default));
     let missing = effective.config().expect_err("a name is required");
     assert_eq!((missing.code(), missing.message()), (code::BAD_VALUE, "node.toml: node.name is missing"));

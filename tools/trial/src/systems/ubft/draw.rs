@@ -284,8 +284,8 @@ mod tests {
                 }
             }
             let memory = u32::try_from(drawn.options["memory"]).expect("few");
-            assert!(faulty.len() as u32 <= (drawn.nodes - 1) / 2, "seed {seed}: {faulty:?}");
-            assert!(stopped.len() as u32 <= (memory - 1) / 2, "seed {seed}: {stopped:?}");
+            assert!(faulty.len() <= (drawn.nodes as usize - 1) / 2, "seed {seed}: {faulty:?}");
+            assert!(stopped.len() <= (memory as usize - 1) / 2, "seed {seed}: {stopped:?}");
         }
         assert!(liars > 50 && restarted > 50 && emptied > 50, "{liars} {restarted} {emptied}");
     }
