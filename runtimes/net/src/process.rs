@@ -50,6 +50,8 @@ pub struct ServerProcess {
     child: Child,
     name: &'static str,
     stream: UnixStream,
+    /// What one read takes.
+    piece: Box<[u8]>,
     held: Vec<u8>,
 }
 
@@ -74,7 +76,9 @@ impl ServerProcess {
         command.current_dir(folder).stdin(Stdio::null()).stdout(log).stderr(said);
         let mut child = command.spawn().map_err(|error| failed(format!("it does not start: {error}")))?;
         match connect(&mut child, folder) {
-            Ok(stream) => Ok(Self { child, name: program.name, stream, held: Vec::new() }),
+            Ok(stream) => {
+                Ok(Self { child, name: program.name, stream, piece: vec![0; PIECE].into(), held: Vec::new() })
+            }
             Err(why) => {
                 end(&mut child);
                 Err(failed(format!("{why}; see {}", folder.join(LOG).display())))
@@ -117,16 +121,15 @@ impl ServerProcess {
         let lost = |error: std::io::Error| failed(format!("it does not answer: {error}"));
         self.stream.write_all(bytes).map_err(lost)?;
         let (mut replies, mut at) = (Vec::with_capacity(count), 0);
-        let mut piece = vec![0; PIECE];
         self.held.clear();
         while replies.len() < count {
-            let read = match self.stream.read(&mut piece) {
+            let read = match self.stream.read(&mut self.piece) {
                 Ok(0) => return Err(failed("it ended".to_owned())),
                 Ok(read) => read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(lost(error)),
             };
-            self.held.extend_from_slice(piece.get(..read).unwrap_or_default());
+            self.held.extend_from_slice(self.piece.get(..read).unwrap_or_default());
             while replies.len() < count {
                 let rest = self.held.get(at..).unwrap_or_default();
                 let taken =
