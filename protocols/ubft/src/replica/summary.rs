@@ -243,7 +243,8 @@ impl Consensus {
         if from == node(about) && lane.summary.as_ref().is_none_or(|last| last.certificate.subject.k < k) {
             lane.summary = Some(summary.clone());
         }
-        if was_asked && k >= lane.stream.next_k() && !lane.is_restoring {
+        let is_heard = from == node(about) || !lane.untold.contains(from);
+        if was_asked && is_heard && k >= lane.stream.next_k() && !lane.is_restoring {
             lane.is_restoring = true;
             turn.compute(Task::Summary { from, summary, config: Arc::clone(&self.config) });
         }
@@ -258,8 +259,11 @@ impl Consensus {
         turn: &mut Turn<'_, Self>,
     ) {
         let Some((proven, summary)) = good else {
-            self.lanes.values_mut().for_each(|lane| lane.is_restoring = false);
-            // Others pass on what its broadcaster said, unchecked where they miss nothing.
+            let lane = self.lanes.get_mut(&node(about));
+            lane.into_iter().for_each(|lane| {
+                (lane.is_restoring, lane.untold) = (false, lane.untold.with(from));
+            });
+            // Others pass on what its broadcaster said, unchecked where they miss nothing: one of the two lies.
             if from == node(about) {
                 turn.blame(from, Fault::BadCertificate);
             }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use synod_crypto::Hash;
 use synod_machine::Time;
+use synod_quorum::NodeSet;
 use synod_wire::{Bytes, Wire as _};
 
 use super::words::{Summary, Word};
@@ -110,6 +111,8 @@ pub(super) struct Lane {
     pub(super) summary: Option<Summary>,
     /// A summary is checked for this lane.
     pub(super) is_restoring: bool,
+    /// Who passed on one that proves nothing: no more of this stream is taken from them.
+    pub(super) untold: NodeSet,
     /// Since when something is missing.
     pub(super) gap: Option<Time>,
     /// Where the replica stood when it went to its view.
@@ -128,6 +131,7 @@ impl Lane {
             is_halted: false,
             summary: None,
             is_restoring: false,
+            untold: NodeSet::EMPTY,
             gap: None,
             left: None,
             share: None,
