@@ -16,6 +16,8 @@ pub const BODY_EXTRA: u32 = 64;
 pub const BODY_MAX: usize = 64 << 10;
 /// Sequence numbers, views, slots and stamps lie below, so that adding to one cannot overflow.
 pub const NUMBER_END: u64 = 1 << 62;
+/// What is not answered is said or asked again, after waits that double up to so many times T_fast.
+pub(crate) const WAIT_TIMES_MAX: u64 = 64;
 /// A leader is suspected after so long at the latest.
 pub const SUSPECT_MAX: Span = Span::secs(10);
 /// Replicas at most: each has a queue of its own for what is locked of its messages.

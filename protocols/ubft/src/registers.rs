@@ -5,17 +5,18 @@
 //! them are. *Model.* Nodes fail by stopping; one whose boot number is another has forgotten, and counts as stopped.
 //!
 //! *Bounds.* One write per register and one read per other owner and register; [`OUTSTANDING_MAX`] operations on their way to each
-//! node, the others wait in the order in which they were asked. What is not answered is said again after T_fast.
+//! node, the others wait in the order in which they were asked. What a node does not answer is said to it again after T_fast, and then
+//! after waits that double.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use synod_machine::register::{Held, Place, RegisterOp, RegisterReply, Said};
-use synod_machine::{Event, Machine, Message, Never, Queue, Turn};
+use synod_machine::{Event, Machine, Message, Never, Queue, Span, Time, Turn};
 use synod_quorum::{Epoch, NodeId};
 use synod_wire::wire;
 
-use crate::config::Config;
+use crate::config::{Config, WAIT_TIMES_MAX};
 use crate::fault::Fault;
 use crate::trace::Rule;
 
@@ -111,6 +112,13 @@ struct Pending {
     held: Vec<Held>,
 }
 
+/// When it was said to a node, and how long an answer may take: longer each time.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    since: Time,
+    wait: Span,
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Registers {
@@ -122,7 +130,7 @@ pub struct Registers {
     /// The operation of each place: reads by their place, writes by that of the own region.
     places: BTreeMap<Place, u64>,
     /// On their way to each node.
-    sent: Vec<BTreeSet<u64>>,
+    sent: Vec<BTreeMap<u64, Sent>>,
     is_armed: bool,
 }
 
@@ -130,7 +138,7 @@ impl Registers {
     /// Over the memory nodes of a configuration.
     #[must_use]
     pub fn new(config: Arc<Config>) -> Self {
-        let sent = vec![BTreeSet::new(); config.memory.len()];
+        let sent = vec![BTreeMap::new(); config.memory.len()];
         let quorum = config.memory_quorum();
         let (pending, places) = (BTreeMap::new(), BTreeMap::new());
         Self { config, quorum, last: 0, pending, places, sent, is_armed: false }
@@ -147,7 +155,7 @@ impl Registers {
     pub fn bytes(&self) -> u64 {
         let each = size_of::<(u64, Pending)>()
             + size_of::<(Place, u64)>()
-            + self.sent.len() * (size_of::<u64>() + size_of::<Held>());
+            + self.sent.len() * (size_of::<(u64, Sent)>() + size_of::<Held>());
         (self.pending.len() * each) as u64
     }
 
@@ -175,12 +183,14 @@ impl Registers {
 
     /// Sends what waits, as far as nodes have room.
     fn fill(&mut self, turn: &mut Turn<'_, Self>) {
+        let first = Sent { since: turn.now(), wait: self.config.parameters.fast };
         for (at, (sent, memory)) in self.sent.iter_mut().zip(&self.config.memory).enumerate() {
             for (tag, pending) in &self.pending {
                 if sent.len() >= OUTSTANDING_MAX {
                     break;
                 }
-                if pending.answered & (1 << at) == 0 && sent.insert(*tag) {
+                if pending.answered & (1 << at) == 0 && !sent.contains_key(tag) {
+                    sent.insert(*tag, first);
                     turn.send(memory.node, MemoryWords::Op(pending.op));
                 }
             }
@@ -193,9 +203,13 @@ impl Registers {
 
     fn on_repeat(&mut self, turn: &mut Turn<'_, Self>) {
         self.is_armed = false;
-        for (sent, memory) in self.sent.iter().zip(&self.config.memory) {
-            for pending in sent.iter().filter_map(|tag| self.pending.get(tag)) {
-                turn.send(memory.node, MemoryWords::Op(pending.op));
+        let (now, most) = (turn.now(), self.config.parameters.fast.times(WAIT_TIMES_MAX));
+        for (sent, memory) in self.sent.iter_mut().zip(&self.config.memory) {
+            for (tag, sent) in sent.iter_mut().filter(|(_, sent)| now.since(sent.since) >= sent.wait) {
+                *sent = Sent { since: now, wait: sent.wait.times(2).min(most) };
+                if let Some(pending) = self.pending.get(tag) {
+                    turn.send(memory.node, MemoryWords::Op(pending.op));
+                }
             }
         }
         self.fill(turn);
@@ -294,7 +308,7 @@ impl Machine for Registers {
         assert_eq!(self.pending.len(), self.places.len(), "an operation has its place");
         for sent in &self.sent {
             assert!(sent.len() <= OUTSTANDING_MAX, "no more are on their way");
-            assert!(sent.iter().all(|tag| self.pending.contains_key(tag)), "what is on its way is under way");
+            assert!(sent.keys().all(|tag| self.pending.contains_key(tag)), "what is on its way is under way");
         }
     }
 }

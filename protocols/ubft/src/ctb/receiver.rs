@@ -11,10 +11,7 @@ use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes};
 
 use super::words::Told;
-use crate::config::Config;
-
-/// NACKs of one message come at least so much oftener than the first wait.
-pub(super) const WAIT_TIMES_MAX: u64 = 64;
+use crate::config::{Config, WAIT_TIMES_MAX};
 
 /// The one message of a number that this receiver stands by.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use super::words::{Alarm, PIECE_MAX, Want, Word, node};
 use super::work::Work;
 use crate::batch::{Batch, Slot, View};
 use crate::certificate::{Left, Subject as _};
-use crate::config::Config;
+use crate::config::{Config, WAIT_TIMES_MAX};
 use crate::ctb;
 use crate::fault::Fault;
 use crate::statement::Statement;
@@ -27,8 +27,6 @@ pub const WANTS_MAX: usize = 256;
 pub(super) const ANSWERS_MAX: usize = 64;
 /// Pending wants that are asked again in one turn.
 const AGAIN_MAX: usize = 16;
-/// A want waits at most so many times T_fast.
-const WAIT_TIMES_MAX: u64 = 64;
 
 /// What an answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

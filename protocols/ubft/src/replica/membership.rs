@@ -190,7 +190,8 @@ impl Replica {
         let is_newer = standing.configuration.epoch > self.epoch
             || standing.newest.as_ref().or(standing.start.as_ref()).map_or(0, of) > own;
         let snapshot = standing.snapshot.as_ref().map_or(0, |snapshot| snapshot.subject.low.0);
-        let is_of_use = is_newer || (self.is_behind() && snapshot > self.snapshots.low().0);
+        let is_of_use = is_newer
+            || (snapshot > self.snapshots.low().0 && (self.is_behind() || self.snapshots.is_pending()));
         if self.others().contains(from) && is_of_use && self.may_check(from) {
             let genesis = Arc::clone(&self.genesis);
             turn.compute(Job::Standing { from, standing: Box::new(standing), genesis });

@@ -45,6 +45,8 @@ impl Consensus {
         self.judge(slot, turn);
         self.consider(slot, turn);
         self.try_decide(slot, turn);
+        // What was decided without its batch may have it now.
+        self.hand_over(turn);
     }
 
     /// Asks the user about the proposal of the present view, once.

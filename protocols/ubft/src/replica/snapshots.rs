@@ -68,7 +68,7 @@ impl Snapshots {
     }
 
     /// Whether one that is taken is not certified yet.
-    fn is_pending(&self) -> bool {
+    pub(super) fn is_pending(&self) -> bool {
         self.kept.keys().next_back().is_some_and(|newest| *newest > self.low())
     }
 
@@ -171,8 +171,15 @@ impl Replica {
             turn.blame(from, Fault::Malformed);
             return;
         }
+        if low <= self.snapshots.low() {
+            // Whoever still says it misses a share that nobody says again: the certificate is what it needs.
+            self.say_standing(from, turn);
+            return;
+        }
         let near = self.executed.0.saturating_add(2 * u64::from(self.config.parameters.snapshot_slots));
-        let is_useful = low > self.snapshots.low() && low.0 <= near && epoch <= self.epoch;
+        // The last one of an epoch is of the next, which some come to before others.
+        let newest = self.epoch.max(self.epochs.configuration.epoch);
+        let is_useful = low.0 <= near && epoch <= newest;
         let claim =
             self.genesis.at(epoch).and_then(|config| config.claim(snapshot.statement(signer), signature));
         let is_new = is_useful && !self.has_share(low, from);

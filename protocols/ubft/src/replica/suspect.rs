@@ -2,7 +2,8 @@
 //!
 //! The wait is measured from the oldest thing that waits for the leader: what a client signed, a proposal that is not decided, the end
 //! of the epoch; so one client that is censored is enough. A single replica that suspects wrongly is followed, at most once in ten
-//! seconds, or the fast path would be lost for good.
+//! seconds, or the fast path would be lost for good. It waits for f + 1 replicas in its view before it gives that up as well: who went on
+//! alone would be where nobody follows.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,8 @@ use crate::trace::Rule;
 pub(super) const COURTESY: Span = Span::secs(10);
 /// Memory nodes are asked for something so often, whether it is needed or not.
 const TOUCH_EVERY: Span = Span::secs(1);
+/// Tails are said again so often, as long as something waits.
+const GREET_EVERY: Span = Span::secs(1);
 /// Own shares of slots that are said again at a time.
 const RESHARE_MAX: usize = 64;
 
@@ -34,6 +37,8 @@ pub(super) struct Suspicion {
     pub(super) ending: Option<Time>,
     /// When memory nodes were asked for something last.
     touched: Time,
+    /// When the tails were said again.
+    greeted: Option<Time>,
     is_armed: bool,
     /// Something may wait that did not when it was looked for last: without it nothing is looked for.
     is_new: bool,
@@ -48,6 +53,7 @@ impl Suspicion {
             entered: Time::ZERO,
             ending: None,
             touched: Time::ZERO,
+            greeted: None,
             is_armed: false,
             is_new: false,
             followed: BTreeMap::new(),
@@ -63,9 +69,12 @@ impl Suspicion {
         self.is_new = true;
     }
 
-    /// A decision in the present view: its leader works.
-    pub(super) const fn decided(&mut self, first: Span) {
-        self.wait = first;
+    /// A decision in the present view: its leader works. What older views left must be decided anew, all of it within one wait, and that
+    /// shortens none; each other decision halves it, so that it stays about as long as decisions take.
+    pub(super) fn decided(&mut self, first: Span, is_must: bool) {
+        if !is_must {
+            self.wait = Span((self.wait.0 / 2).max(first.0));
+        }
     }
 }
 
@@ -144,15 +153,28 @@ impl Consensus {
         }
         self.suspicion.enter(now);
         // What a link lost its receiver may not know of, so it asks for none of it, and nobody says anything new meanwhile.
-        self.others().iter().for_each(|peer| self.greet(peer, turn));
+        if self.suspicion.greeted.is_none_or(|last| now.since(last) >= GREET_EVERY) {
+            self.suspicion.greeted = Some(now);
+            self.others().iter().for_each(|peer| self.greet(peer, turn));
+        }
         if self.sealing.is_some() {
             // The view cannot be left yet: what is missing for it is asked for again.
             self.miss_shares(turn);
             return;
         }
+        if self.in_view() < self.one_correct() {
+            return;
+        }
         turn.applied(Rule::A3Suspect);
         self.suspicion.wait = Span(self.suspicion.wait.times(2).0.min(SUSPECT_MAX.0));
         self.change_view(View(self.view.0.saturating_add(1)), turn);
+    }
+
+    /// Replicas whose streams are in the present view or beyond it, this one among them.
+    fn in_view(&self) -> u32 {
+        let others =
+            self.lanes.iter().filter(|(id, lane)| **id != self.me() && lane.stream.view() >= self.view);
+        u32::try_from(1 + others.count()).unwrap_or(u32::MAX)
     }
 
     /// A replica's stream is in a view: f + 1 that are beyond the own one include a correct one (E25).
@@ -200,6 +222,10 @@ impl Consensus {
         if turn.now().since(self.suspicion.touched) >= TOUCH_EVERY {
             self.touch(turn);
         }
+        // Whoever was not followed at once is followed later.
+        let ahead: Vec<(NodeId, View)> =
+            self.lanes.iter().map(|(id, lane)| (*id, lane.stream.view())).collect();
+        ahead.into_iter().for_each(|(of, view)| self.on_peer_view(of, view, turn));
         let (me, others, view) = (self.me(), self.others(), self.view);
         for word in self.open_shares() {
             turn.send(others, word);

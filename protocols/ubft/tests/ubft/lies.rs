@@ -3,35 +3,45 @@
 use synod_crypto::{Hash, Signature};
 use synod_machine::Span;
 use synod_quorum::{Epoch, NodeId};
-use synod_ubft::batch::{Batch, Slot, View};
+use synod_ubft::batch::{Auth, Batch, Op, Request, Slot, View};
 use synod_ubft::certificate::{Certificate, Certified, Checkpoint, Subject};
+use synod_ubft::message::Message;
 use synod_ubft::replica::Word;
 use synod_ubft::{Body, Statement, ctb};
 use synod_wire::{Bytes, Wire as _};
 
 use crate::group::Group;
+use crate::town::Town;
 use crate::world::signature_by;
 
 const LONG: Span = Span::secs(30);
 
-/// A liar says a message of its stream to all, signed.
-fn forge(group: &mut Group, liar: u32, k: u64, body: &Body) {
+/// A liar's message of its stream as it is said to all, signed.
+fn forged(liar: u32, k: u64, body: &Body) -> [Word; 2] {
     let (body, broadcaster) = (body.encode(), u8::try_from(liar).expect("few"));
     let digest = Hash::of(&body);
     let signature = signature_by(NodeId(liar), Statement::Broadcast { signer: broadcaster, k, digest });
+    let whole = |bytes: &Bytes| bytes.clone().try_into().expect("short");
+    let lock = ctb::Message::Lock { k, body: whole(&body) };
+    let short = Some(body.try_into().expect("short"));
+    let signed = ctb::Message::Signed { broadcaster, k, digest, signature, body: short };
+    [lock, signed].map(|word| Word::Ctb { broadcaster, word })
+}
+
+fn forge(group: &mut Group, liar: u32, k: u64, body: &Body) {
     for to in (0..group.n).filter(|to| *to != liar) {
-        let whole = |bytes: &Bytes| bytes.clone().try_into().expect("short");
-        let lock = ctb::Message::Lock { k, body: whole(&body) };
-        let short = Some(body.clone().try_into().expect("short"));
-        let signed = ctb::Message::Signed { broadcaster, k, digest, signature, body: short };
-        for word in [lock, signed] {
-            group.net.say(NodeId(liar), NodeId(to), Word::Ctb { broadcaster, word });
+        for word in forged(liar, k, body) {
+            group.net.say(NodeId(liar), NodeId(to), word);
         }
     }
 }
 
 fn prepare(view: u64, slot: u64, time_ms: u64) -> Body {
-    let batch = Batch { origin: View(view), time_ms, requests: Default::default() };
+    proposal(view, slot, time_ms, Vec::new())
+}
+
+fn proposal(view: u64, slot: u64, time_ms: u64, requests: Vec<Request>) -> Body {
+    let batch = Batch { origin: View(view), time_ms, requests: requests.try_into().expect("few") };
     Body::Prepare { view: View(view), slot: Slot(slot), batch }
 }
 
@@ -111,4 +121,33 @@ fn t25_checkpoints_of_too_few_of_one_twice_or_of_another_epoch_halt_the_stream()
     let rows: Vec<(u8, Signature)> = forged.signed.iter().map(|(id, _)| (*id, Signature([7; 64]))).collect();
     forged.signed = rows.try_into().expect("few");
     halted(0, &[Body::Checkpoint(forged)]);
+}
+
+/// Found by `ubft/smr:5b8fd5`: where a message takes longer than clocks may differ, what fills a slot came too late for ever.
+#[test]
+fn a_slot_that_is_filled_late_is_filled_and_requests_of_long_ago_and_what_is_to_come_are_not_vouched_for() {
+    // Of a number that no request has, so it does nothing and everybody vouches for it.
+    let request = || {
+        let op = Op::Inline(Bytes::from_static(b"op").try_into().expect("short"));
+        Request { session: 1, id: 0, op, auth: Auth::Heard }
+    };
+    let endorsed = |time: u64, requests: Vec<Request>| {
+        let mut town = Town::new(3, 0, 4, |_| {});
+        // Until six seconds by its clock.
+        town.pass(Span::secs(5));
+        town.net.stop(NodeId(0));
+        town.liars.insert(NodeId(0));
+        for word in forged(0, 1, &proposal(0, 0, time, requests)) {
+            for to in 1..3 {
+                town.say(NodeId(0), to, Message::Word { epoch: Epoch(0), word: word.clone() });
+            }
+        }
+        let before = town.count("E29_endorse");
+        town.pass(Span::millis(40));
+        town.count("E29_endorse") - before
+    };
+    assert_eq!(endorsed(1, vec![]), 2, "long ago, and nothing");
+    assert_eq!((endorsed(6_000, vec![]), endorsed(6_000, vec![request()])), (2, 2), "now");
+    assert_eq!(endorsed(1, vec![request()]), 0, "a request of long ago");
+    assert_eq!((endorsed(9_000, vec![]), endorsed(9_000, vec![request()])), (0, 0), "what is to come");
 }

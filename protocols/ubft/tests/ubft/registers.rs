@@ -28,8 +28,12 @@ struct Seen {
 }
 
 fn step(registers: &mut Registers, event: Event<Registers>) -> Seen {
+    step_at(registers, event, Time::ZERO)
+}
+
+fn step_at(registers: &mut Registers, event: Event<Registers>, now: Time) -> Seen {
     let mut seen = Seen::default();
-    for effect in effects(registers, event, Time::ZERO) {
+    for effect in effects(registers, event, now) {
         match effect {
             Effect::Send { to: To::Node(node), message: MemoryWords::Op(op) } => seen.ops.push((node, op)),
             Effect::Output(output) => seen.told.push(output),
@@ -140,8 +144,14 @@ fn what_is_not_answered_is_said_again_and_no_more_than_fit_are_on_their_way() {
     }
     assert_eq!(sent, 3 * OUTSTANDING_MAX);
     assert_eq!(registers.pending(), 32);
-    let again = step(&mut registers, Event::Timer(Repeat));
+    let fast = config(NodeId(1), 3).parameters.fast;
+    let again = step_at(&mut registers, Event::Timer(Repeat), Time::ZERO + fast);
     assert_eq!((again.ops.len(), again.armed), (3 * OUTSTANDING_MAX, 1));
+    // The next wait is twice as long.
+    let early = step_at(&mut registers, Event::Timer(Repeat), Time::ZERO + fast.times(2));
+    assert_eq!((early.ops.len(), early.armed), (0, 1));
+    let late = step_at(&mut registers, Event::Timer(Repeat), Time::ZERO + fast.times(3));
+    assert_eq!(late.ops.len(), 3 * OUTSTANDING_MAX);
     // All come through in the end, one node being silent.
     let mut open: Vec<(NodeId, RegisterOp)> = again.ops;
     let mut told = 0;

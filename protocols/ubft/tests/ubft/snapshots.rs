@@ -6,7 +6,7 @@ use synod_quorum::NodeId;
 use synod_ubft::Statement;
 use synod_ubft::batch::Slot;
 use synod_ubft::certificate::Snapshotted;
-use synod_ubft::message::Message;
+use synod_ubft::message::{Message, Standing};
 use synod_ubft::replica::{Output, ReplicaConfig};
 use synod_ubft::snapshot::Part;
 
@@ -179,6 +179,10 @@ fn a_root_that_one_replica_alone_signs_is_nobodys_snapshot() {
                 let statement = Statement::Snapshot { signer: 1, low: snapshot.low, root: snapshot.root };
                 Some(Message::CertifySnapshot { snapshot, signature: signature_by(NodeId(1), statement) })
             }
+            // Nor does it show what it has of the first one's.
+            Message::Standing(standing) => {
+                Some(Message::Standing(Standing { snapshot: None, ..standing.clone() }))
+            }
             _ => Some(message.clone()),
         };
         town.net.lies.insert(NodeId(1), Box::new(lie));
@@ -206,5 +210,30 @@ fn a_root_that_one_replica_alone_signs_is_nobodys_snapshot() {
             "a signature of a wrong root proves nothing: {:?}",
             town.net.blamed
         );
+    }
+}
+
+/// Found by `ubft/smr:5b9092`: who came to the next epoch later dropped a share of its first snapshot, and who had the certificate did not say
+/// its share again, so the archive of the former was full for ever.
+#[test]
+fn whoever_missed_a_share_of_a_snapshot_is_given_the_certificate() {
+    for seed in seeds(6) {
+        let mut town = Town::new(3, 1, seed, small);
+        town.open();
+        // Replica 0 hears no share of the others, so it certifies nothing itself.
+        let lie = |to: NodeId, message: &Message| {
+            let is_share = matches!(message, Message::CertifySnapshot { .. });
+            (!is_share || to != NodeId(0)).then(|| message.clone())
+        };
+        town.net.lies.insert(NodeId(1), Box::new(lie));
+        town.net.lies.insert(NodeId(2), Box::new(lie));
+        for round in 0..80 {
+            town.call(0, &format!("{round}"));
+            town.pass(Span::millis(5));
+        }
+        town.pass(Span::secs(2));
+        assert!(town.of(1).snapshotted() > Slot(0), "{}", town.describe());
+        assert!(town.of(0).snapshotted() > Slot(0), "{}", town.describe());
+        assert_eq!(town.chains(0), town.chains(1), "{}", town.describe());
     }
 }

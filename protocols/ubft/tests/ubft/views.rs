@@ -312,3 +312,58 @@ fn what_two_replicas_lost_of_all_that_they_may_say_is_said_again_though_no_link_
         group.order(10, LONG);
     }
 }
+
+/// Found by `ubft/smr:7db`: one that suspects again and again by itself is so far ahead in the end that no two meet in a view.
+#[test]
+fn one_that_suspects_alone_waits_for_the_others_in_its_view_and_is_followed_later() {
+    for seed in seeds(6) {
+        let mut group = Group::new(5, seed);
+        group.order(4, SOON);
+        // One client is heard by replica 2 alone, which gives up one leader after the other for it.
+        group.is_pressing = false;
+        let since = group.net.now;
+        group.net.input(NodeId(2), Ask::Pressing(Some(since)));
+        let (view, mut ahead) = (|group: &Group, id: u32| group.of(id).view().0, 0);
+        for _ in 0..40 {
+            group.pass(Span::millis(200));
+            let others = (0..5).filter(|id| *id != 2).map(|id| view(&group, id)).max();
+            assert!(Some(view(&group, 2)) <= others.map(|view| view + 1), "{}", group.describe());
+            ahead += u64::from(Some(view(&group, 2)) > others);
+        }
+        assert!(ahead > 20, "it waits for those who followed it lately: {ahead}");
+        group.net.input(NodeId(2), Ask::Pressing(None));
+        group.pass(Span::secs(11));
+        assert!((0..5).all(|id| view(&group, id) == view(&group, 2)), "{}", group.describe());
+    }
+}
+
+/// Found by `ubft/smr:5b9050`: f + 1 certificates decide what is not here yet, and the batch comes with a later view's proposal.
+#[test]
+fn a_batch_that_comes_behind_its_decision_is_executed_though_nothing_else_is_decided() {
+    let mut late = 0;
+    for seed in seeds(6) {
+        let mut group = Group::new(5, seed);
+        group.order(2, SOON);
+        // Replica 2 hears neither the leader nor what others have of its proposals.
+        let lie = |to: NodeId, word: &Word| {
+            let is_of_leader = match word {
+                Word::Ctb { broadcaster, .. } => *broadcaster == 0,
+                // What is longer is no batch.
+                _ => matches!(word, Word::Content { total, .. } if *total < 256),
+            };
+            (to != NodeId(2) || !is_of_leader).then(|| word.clone())
+        };
+        for id in [0, 1, 3, 4] {
+            group.net.lies.insert(NodeId(id), Box::new(lie));
+        }
+        group.wanted = 3;
+        group.pass(Span::millis(30));
+        let behind = group.executed(1).saturating_sub(group.executed(2));
+        late += behind;
+        stop(&mut group, 0);
+        group.net.input(NodeId(2), Ask::Pressing(Some(Time(0))));
+        group.pass(Span::secs(20));
+        assert_eq!(group.executed(2), group.executed(1), "{}", group.describe());
+    }
+    assert!(late > 6, "it misses what others have: {late}");
+}

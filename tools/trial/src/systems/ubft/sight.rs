@@ -156,13 +156,14 @@ fn of_word(me: u32, epoch: u32, word: &Word, spoken: &mut Vec<Spoken>) {
             let about = About::Left { epoch, view: view.0, about: u32::from(*about) };
             share((about, stood(low.0, *checkpoint, *commits)));
         }
-        Word::Summary(of) => {
+        // One of another stream is passed on as it came, and checked by whoever asked for it.
+        Word::Summary(of) if u32::from(of.certificate.subject.about) == me => {
             spoken.push(shown(summary(epoch, &of.certificate.subject), &of.certificate));
         }
         Word::Checkpoint(certificate) => {
             spoken.push(shown(checkpoint(&certificate.subject), certificate));
         }
-        Word::Hint { .. } | Word::Fetch(_) | Word::Content { .. } | Word::Left(_) => {}
+        Word::Summary(_) | Word::Hint { .. } | Word::Fetch(_) | Word::Content { .. } | Word::Left(_) => {}
     }
 }
 
