@@ -104,7 +104,7 @@ impl Replica {
 
     /// Asks for the summary, or for as many chunks as may wait.
     fn pull(&mut self, turn: &mut Turn<'_, Self>) {
-        let (others, wait) = (self.others(), self.wait());
+        let (others, wait) = (self.others(), self.patience());
         let Some(install) = &mut self.install else { return };
         let low = install.certified.low;
         turn.arm(Timer::Transfer, wait);
@@ -127,7 +127,7 @@ impl Replica {
 
     /// Nothing came for a while, or something that is worth nothing: others are asked, all or instead of one.
     fn pull_again(&mut self, of: Option<NodeId>, turn: &mut Turn<'_, Self>) {
-        let (others, wait) = (self.others(), self.wait());
+        let (others, wait) = (self.others(), self.patience());
         let Some(install) = &mut self.install else { return };
         let (low, Some(snapshot)) = (install.certified.low, install.snapshot) else {
             return self.pull(turn);
@@ -239,6 +239,7 @@ impl Replica {
 
     fn install(&mut self, snapshot: &Snapshot, turn: &mut Turn<'_, Self>) {
         let Some(install) = self.install.take() else { return };
+        self.late = 0;
         turn.disarm(Timer::Transfer);
         let frame_max = u32::try_from(install.own.len()).unwrap_or(u32::MAX);
         let Ok(held) = Held::decode(Bytes::from(install.own), &Limits { frame_max }) else {

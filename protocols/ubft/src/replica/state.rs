@@ -98,6 +98,8 @@ pub struct Replica {
     /// It differed again: nothing is answered any more.
     pub(super) has_diverged: bool,
     pub(super) transfer: Option<Transfer>,
+    /// Peers that did not answer in time, one after the other, since something was fetched.
+    pub(super) late: u32,
     pub(super) install: Option<Install>,
     /// The user takes the state behind this slot.
     pub(super) installing: Option<Slot>,
@@ -468,6 +470,7 @@ impl Recover for Replica {
             was_repaired: false,
             has_diverged: false,
             transfer: None,
+            late: 0,
             install: None,
             installing: None,
             snapshots: Snapshots::default(),

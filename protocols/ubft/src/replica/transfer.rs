@@ -14,6 +14,7 @@ use super::state::Replica;
 use super::vocabulary::{Output, Timer};
 use super::words::Ask;
 use crate::batch::{Batch, Slot};
+use crate::config::WAIT_TIMES_MAX;
 use crate::fault::Fault;
 use crate::message::{LOG_MAX, Message};
 use crate::trace::Rule;
@@ -83,19 +84,27 @@ impl Replica {
         others.iter().find(|id| *id > after).or_else(|| others.iter().next()).unwrap_or(after)
     }
 
+    /// How long a peer may take to answer.
     pub(super) fn wait(&self) -> Span {
         self.config.parameters.fast.times(4)
+    }
+
+    /// The same for what is fetched piece by piece: longer with each peer that did not keep it, for a link may be slower than all waits.
+    pub(super) fn patience(&self) -> Span {
+        let fast = self.config.parameters.fast;
+        self.wait().times(1 << self.late.min(8)).min(fast.times(WAIT_TIMES_MAX))
     }
 
     fn fetch_log(&self, turn: &mut Turn<'_, Self>) {
         let Some(transfer) = &self.transfer else { return };
         let from = Slot(transfer.from.0.saturating_add(transfer.got.len() as u64));
         turn.send(transfer.source, Message::FetchLog { from });
-        turn.arm(Timer::Transfer, self.wait());
+        turn.arm(Timer::Transfer, self.patience());
     }
 
     /// Nothing came: another one is asked.
     pub(super) fn on_transfer(&mut self, turn: &mut Turn<'_, Self>) {
+        self.late = self.late.saturating_add(1);
         if !self.on_late(turn) {
             self.start_over(turn);
         }
@@ -153,7 +162,7 @@ impl Replica {
             // Nobody has the log: after a while all are asked again, unless one of them shows a snapshot.
             self.seek_snapshot(from, turn);
             if self.install.is_none() {
-                turn.arm(Timer::Transfer, self.wait());
+                turn.arm(Timer::Transfer, self.patience());
                 if without >= peers.saturating_mul(STRANDED_TIMES) {
                     turn.output(Output::Stranded { from });
                 }
@@ -195,7 +204,7 @@ impl Replica {
             return self.start_over(turn);
         }
         turn.disarm(Timer::Transfer);
-        self.transfer = None;
+        (self.transfer, self.late) = (None, 0);
         for (slot, (digest, batch)) in (have..).zip(got) {
             self.judging.remove(&Slot(slot));
             self.decided.push_back((Slot(slot), digest, batch));

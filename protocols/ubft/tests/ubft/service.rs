@@ -1,5 +1,8 @@
 //! Clients, sessions, execution, and replicas that fall behind.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use synod_crypto::Signature;
 use synod_machine::{Machine as _, Span};
 use synod_quorum::NodeId;
@@ -168,6 +171,35 @@ fn t26_a_replica_that_was_away_fetches_the_log_and_a_corrupt_one_is_no_source() 
     assert_eq!(town.executed(2), town.executed(1));
     let bad: Vec<_> = town.net.blamed.iter().filter(|(_, _, what)| *what == "bad_content").collect();
     assert!(bad.iter().all(|(by, who, _)| (*by, *who) == (NodeId(2), NodeId(0))), "{bad:?}");
+}
+
+/// Found by `ubft/smr:6ad28c`: over links that are slower than the wait for a piece, each peer was left before it had answered.
+#[test]
+fn whoever_is_behind_waits_longer_with_each_peer_that_does_not_answer_in_time() {
+    let mut town = Town::new(3, 1, 8, plain);
+    town.open();
+    town.net.cut_off(NodeId(2), 3);
+    for round in 0..60 {
+        town.ask(0, &format!("{round}"), LONG);
+    }
+    let asked = Rc::new(Cell::new(0));
+    let count = Rc::clone(&asked);
+    let ask = move |_: NodeId, message: &Message| {
+        count.set(count.get() + u32::from(matches!(message, Message::FetchLog { .. })));
+        Some(message.clone())
+    };
+    let silent =
+        |_: NodeId, message: &Message| (!matches!(message, Message::Log { .. })).then(|| message.clone());
+    town.net.lies.insert(NodeId(2), Box::new(ask));
+    (0..2).for_each(|id| drop(town.net.lies.insert(NodeId(id), Box::new(silent))));
+    town.net.heal();
+    town.pass(Span::secs(4));
+    let wait = Town::settings(NodeId(2), 3).config.parameters.fast.times(4);
+    let most = Span::secs(4).0 / wait.0;
+    assert!(asked.get() > 5 && u64::from(asked.get()) < most / 4, "{} of {most}", asked.get());
+    (0..2).for_each(|id| drop(town.net.lies.remove(&NodeId(id))));
+    town.pass(Span::secs(4));
+    assert!(town.executed(0) >= 60 && town.executed(2) == town.executed(0), "{}", town.describe());
 }
 
 #[test]
