@@ -39,7 +39,7 @@ pub struct SoakOptions {
 
 impl SoakOptions {
     /// `seeds` seeds of a system from `from` on, one in a hundred twice; a bare protocol stands for its production systems, `all`
-    /// for those of HotStuff, Chop Chop and Astro.
+    /// for those of HotStuff, Chop Chop, Astro and uBFT.
     #[must_use]
     pub fn new(system: &str, from: u64, seeds: u64) -> Self {
         let systems = match system {
@@ -47,9 +47,9 @@ impl SoakOptions {
             "chopchop" => chopchop::SYSTEMS.iter().map(|name| (*name).to_owned()).collect(),
             "ubft" => ubft::SYSTEMS.iter().map(|name| (*name).to_owned()).collect(),
             "hotstuff" => SYSTEMS.iter().map(|name| (*name).to_owned()).collect(),
-            // That of uBFT is asked for by its name, while findings of it are open.
             "all" => {
-                let all = SYSTEMS.iter().chain(&chopchop::SYSTEMS).chain(&astro::SYSTEMS);
+                let others = astro::SYSTEMS.iter().chain(&ubft::SYSTEMS);
+                let all = SYSTEMS.iter().chain(&chopchop::SYSTEMS).chain(others);
                 all.map(|name| (*name).to_owned()).collect()
             }
             one => vec![one.to_owned()],

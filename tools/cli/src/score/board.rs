@@ -229,7 +229,7 @@ mod tests {
             assert_eq!((&row["pass_first"], &row["pass_release"]), (&json!(false), &json!(false)), "{key}");
         }
         assert!(!board.passes());
-        assert_eq!(row(&rows, "sim.clean.ubft")["not_built"], json!(true));
+        assert_eq!(row(&rows, "sim.clean.picsou")["not_built"], json!(true));
     }
 
     #[test]

@@ -102,6 +102,7 @@ use Kind::{Real, Simulated, Static};
 const SOAK: &str = "synod sim soak --system hotstuff --minutes 10";
 const SOAK_CHOP: &str = "synod sim soak --system chopchop --seeds 1000 --jobs 2";
 const SOAK_ASTRO: &str = "synod sim soak --system astro --seeds 1000 --jobs 2";
+const SOAK_UBFT: &str = "synod sim soak --system ubft --seeds 1000 --jobs 2";
 const PLANT: &str = "cargo xtask plant --all";
 const TWINS: &str = "synod sim twins --system all --minutes 1";
 const CRASH: &str = "synod sim crash --system all --blocks";
@@ -131,7 +132,8 @@ pub(crate) const ROWS: &[Row] = &[
         .bars(Clean(1_000), Clean(10_000)),
     row("sim.clean.astro", Simulated, "sim-soak-astro", SOAK_ASTRO, read::clean)
         .bars(Clean(1_000), Clean(10_000)),
-    unbuilt("sim.clean.ubft", "sim-soak-ubft"),
+    row("sim.clean.ubft", Simulated, "sim-soak-ubft", SOAK_UBFT, read::clean)
+        .bars(Clean(1_000), Clean(10_000)),
     unbuilt("sim.clean.picsou", "sim-soak-picsou"),
     row("sim.seeds", Simulated, "sim-soak", SOAK, read::seeds).bars(Least(5e3), Least(1e6)).summed(),
     row("sim.virtual_per_real", Simulated, "sim-soak", SOAK, read::virtual_per_real)

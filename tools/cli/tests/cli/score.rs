@@ -79,12 +79,12 @@ fn outside_a_checkout_nothing_is_written_and_there_is_no_score() {
 fn what_is_not_built_is_said_and_only_a_release_needs_it() {
     let rig = checkout();
     let full = score(&rig, "score --json");
-    let missing = &full["rows"]["sim.clean.ubft"];
+    let missing = &full["rows"]["sim.clean.picsou"];
     assert_eq!((&missing["not_built"], &missing["value"]), (&json!(true), &Value::Null));
     let names = |of: &Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
-    assert!(names(&full, "left_out").contains(&json!("sim.clean.ubft")));
-    assert!(!names(&full, "failing").contains(&json!("sim.clean.ubft")));
+    assert!(names(&full, "left_out").contains(&json!("sim.clean.picsou")));
+    assert!(!names(&full, "failing").contains(&json!("sim.clean.picsou")));
     let release = score(&rig, "score --json --gate release");
-    assert!(names(&release, "failing").contains(&json!("sim.clean.ubft")));
+    assert!(names(&release, "failing").contains(&json!("sim.clean.picsou")));
     assert_eq!(names(&score(&rig, "score --json --gate commit"), "failing").len(), 3);
 }

@@ -167,6 +167,7 @@ fn seeds(programs: &Programs, long: bool) -> Group {
             soak("soak", 5_400, &["hotstuff", "--seeds", "10000"]),
             soak("soak of Chop Chop", 5_400, &["chopchop", "--seeds", "10000"]),
             soak("soak of Astro", 5_400, &["astro", "--seeds", "10000"]),
+            soak("soak of uBFT", 5_400, &["ubft", "--seeds", "10000"]),
             twins(1_500, "5"),
         ]
     } else {
@@ -174,6 +175,7 @@ fn seeds(programs: &Programs, long: bool) -> Group {
             soak("soak", 420, &["hotstuff", "--minutes", "6"]),
             soak("soak of Chop Chop", 300, &["chopchop", "--seeds", "1000"]),
             soak("soak of Astro", 170, &["astro", "--seeds", "1000"]),
+            soak("soak of uBFT", 300, &["ubft", "--seeds", "1000"]),
             twins(330, "1"),
         ]
     };

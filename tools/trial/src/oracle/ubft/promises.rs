@@ -34,8 +34,10 @@ pub struct Promises {
     locked: BTreeMap<(Life, u32, u32, u64), Hash>,
     /// The highest epoch that anybody spoke in.
     epoch: u32,
-    /// The same when each life began.
+    /// The same when each life began behind another one that had spoken: one that ended before its number was durable is none.
     born: BTreeMap<Life, u32>,
+    /// Replicas that promised something.
+    bound: BTreeSet<u32>,
     /// The first slot behind a checkpoint that a correct replica signed, the largest.
     low: u64,
     /// Where epochs end.
@@ -55,6 +57,7 @@ impl Promises {
             locked: BTreeMap::new(),
             epoch: 0,
             born: BTreeMap::new(),
+            bound: BTreeSet::new(),
             low: 0,
             ends: BTreeMap::new(),
             decided: BTreeMap::new(),
@@ -63,7 +66,9 @@ impl Promises {
 
     /// A replica begins a life.
     pub fn open(&mut self, life: Life) {
-        self.born.insert(life, self.epoch);
+        if self.bound.contains(&life.0) {
+            self.born.insert(life, self.epoch);
+        }
     }
 
     /// A correct replica executed a batch in a slot, the first one to do so.
@@ -82,8 +87,8 @@ impl Promises {
     pub fn say(&mut self, life: Life, spoken: &Spoken) -> Verdict {
         if let Some(epoch) = spoken.promised_in() {
             self.epoch = self.epoch.max(epoch);
-            let born = self.born.get(&life).copied().unwrap_or(0);
-            if life.1 > 1 && epoch <= born {
+            self.bound.insert(life.0);
+            if self.born.get(&life).is_some_and(|born| epoch <= *born) {
                 let what =
                     format!("life {} of replica {} promises something in epoch {epoch}", life.1, life.0);
                 breach("U-S13", what)?;
@@ -269,5 +274,8 @@ mod tests {
         promises.open((1, 2));
         assert_eq!(checker(&promises.clone().say((1, 2), &Spoken::Locked(0, 2, 1, digest))), "U-S13");
         assert_eq!(promises.say((1, 2), &Spoken::Locked(1, 2, 1, digest)), Ok(()));
+        // One whose first life ended before it said anything forgot nothing.
+        promises.open((4, 2));
+        assert_eq!(promises.say((4, 2), &Spoken::Locked(0, 2, 2, digest)), Ok(()));
     }
 }
