@@ -32,7 +32,7 @@ pub(super) struct Plant {
 
 /// The starred plants of what is built, as the first gate names them.
 const STARRED: &[&str] =
-    &["H1", "H2", "H3", "H5", "H8", "H10", "H15", "C1", "C2", "C3", "C4", "C8", "A1", "A2", "A6"];
+    &["H1", "H2", "H3", "H5", "H8", "H10", "H15", "C1", "C2", "C3", "C4", "C8", "A1", "A2", "A6", "U1", "U9"];
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,10 +172,10 @@ fn seeds(programs: &Programs, long: bool) -> Group {
         ]
     } else {
         vec![
-            soak("soak", 420, &["hotstuff", "--minutes", "6"]),
+            soak("soak", 240, &["hotstuff", "--minutes", "3"]),
             soak("soak of Chop Chop", 300, &["chopchop", "--seeds", "1000"]),
             soak("soak of Astro", 170, &["astro", "--seeds", "1000"]),
-            soak("soak of uBFT", 300, &["ubft", "--seeds", "1000"]),
+            soak("soak of uBFT", 170, &["ubft", "--seeds", "1000"]),
             twins(330, "1"),
         ]
     };
