@@ -1,8 +1,11 @@
 //! Streams with gaps, and summaries.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use synod_machine::Span;
 use synod_quorum::NodeId;
-use synod_ubft::replica::Word;
+use synod_ubft::replica::{Summary, Word};
 
 use crate::group::Group;
 use crate::net::seeds;
@@ -78,5 +81,57 @@ fn a_queue_that_evicts_loses_nothing_for_good() {
         group.net.heal();
         group.order(60, LONG);
         assert_eq!(group.executed(2), group.executed(1));
+    }
+}
+
+fn changed(summary: &Summary) -> Summary {
+    let mut summary = summary.clone();
+    summary.state.next_k += 1;
+    summary
+}
+
+#[test]
+fn a_liar_that_says_summaries_that_prove_nothing_without_end_keeps_nobody_from_what_others_have() {
+    for seed in seeds(4) {
+        let mut group = Group::new(5, seed);
+        group.order(5, LONG);
+        let said = Rc::new(RefCell::new(None));
+        let heard = Rc::clone(&said);
+        // What replica 1 says last of its own stream a liar passes on changed, as it does whatever it is asked for.
+        let honest = move |_: NodeId, word: &Word| {
+            if let Word::Summary(summary) = word {
+                *heard.borrow_mut() = Some(changed(summary));
+            }
+            Some(word.clone())
+        };
+        let lie = |_: NodeId, word: &Word| match word {
+            Word::Summary(summary) if summary.certificate.subject.about != 3 => {
+                Some(Word::Summary(changed(summary)))
+            }
+            _ => Some(word.clone()),
+        };
+        group.net.lies.insert(NodeId(1), Box::new(honest));
+        group.lie(3, Box::new(lie));
+        group.net.cut_off(NodeId(2), 5);
+        group.liars.insert(NodeId(2));
+        group.order(90, LONG);
+        group.liars.remove(&NodeId(2));
+        group.net.heal();
+        // And says them far more often than all others say theirs.
+        let (start, mut told) = (group.executed(2), 0);
+        for round in 0..400 {
+            group.wanted = u64::from(round % 10 == 0);
+            if let Some(summary) = said.borrow().clone() {
+                for _ in 0..4 {
+                    group.net.say(NodeId(3), NodeId(2), Word::Summary(summary.clone()));
+                    told += 1;
+                }
+            }
+            group.pass(Span::millis(1));
+        }
+        assert!(told > 400, "it lies: {told}");
+        assert!(group.executed(2) > start, "{}", group.describe());
+        assert!(group.executed(2) + 10 > group.executed(1), "{}", group.describe());
+        assert!(group.net.blamed.iter().all(|(_, who, _)| *who == NodeId(3)), "{:?}", group.net.blamed);
     }
 }
