@@ -38,13 +38,13 @@ impl Consensus {
 
     pub(super) fn decide(&mut self, slot: Slot, digest: Hash, turn: &mut Turn<'_, Self>) {
         let view = self.view;
-        let is_must = self.stream(self.leader()).is_some_and(|stream| stream.must(slot).is_some());
         let Some(work) = self.works.get_mut(&slot) else { return };
         match work.ballot.decide(digest) {
             Err(_) => turn.output(Told::Broken(slot)),
             Ok(false) => {}
             Ok(true) => {
                 if work.ballot.proposed().is_some_and(|(proposed, _)| proposed == view) {
+                    let is_must = self.stream(self.leader()).is_some_and(|own| own.must(slot).is_some());
                     self.suspicion.decided(self.config.parameters.suspect, is_must);
                 }
                 if self.works.get(&slot).is_some_and(|work| work.batch(digest).is_none()) {

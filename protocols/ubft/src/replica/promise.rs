@@ -46,7 +46,9 @@ impl Consensus {
         self.consider(slot, turn);
         self.try_decide(slot, turn);
         // What was decided without its batch may have it now.
-        self.hand_over(turn);
+        if self.works.get(&slot).is_some_and(|work| work.ballot.decided().is_some()) {
+            self.hand_over(turn);
+        }
     }
 
     /// Asks the user about the proposal of the present view, once.

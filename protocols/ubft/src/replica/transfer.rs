@@ -191,6 +191,7 @@ impl Replica {
         // What was decided here meanwhile is here already.
         let have = self.executed.0.saturating_add(self.decided.len() as u64);
         if have > transfer.to.0 {
+            self.late = 0;
             turn.disarm(Timer::Transfer);
             self.ask(Ask::Resume(Slot(have)), turn);
             return self.execute(turn);
