@@ -19,12 +19,12 @@ use synod_quorum::{NodeId, NodeSet, Quorums};
 use synod_wire::Bytes;
 
 use crate::Lot;
-use crate::config::Config;
+use crate::config::{Config, offered};
 use crate::fault::Fault;
+use crate::patience::Patience;
 use crate::slots::{Lane, Where};
 pub use recover::Setup;
 use slot::Open;
-pub(crate) use votes::doubled;
 pub use words::{Hashed, Job, Message, Record, Timer, Vote};
 
 /// When a user over its window is to try again, in ms: a few deliveries later.
@@ -50,6 +50,7 @@ pub struct Bracha {
     stored: BTreeMap<Hash, u32>,
     /// Slots delivered, as last said in a frontier.
     said: u64,
+    patience: Patience,
 }
 
 impl Bracha {
@@ -79,6 +80,7 @@ impl Bracha {
             wanted: BTreeMap::new(),
             stored: BTreeMap::new(),
             said: 0,
+            patience: Patience::new(me),
         })
     }
 
@@ -197,7 +199,7 @@ impl Machine for Bracha {
 
     fn room(&self) -> u32 {
         let open = self.mine.saturating_sub(self.delivered(self.config.me));
-        u32::try_from(self.config.bounds.window.saturating_sub(open)).unwrap_or(u32::MAX)
+        u32::try_from(offered(self.config.bounds.window).saturating_sub(open)).unwrap_or(u32::MAX)
     }
 
     fn invariants(&self) {
@@ -235,7 +237,9 @@ impl Bounded for Bracha {
         let per_lot = (size_of::<Lot>() + size_of::<Hash>()) as u64;
         let frontiers: usize = self.frontiers.values().map(Vec::len).sum();
         let wanted = self.wanted.len() * size_of::<(Hash, Lot, NodeSet)>();
-        open + self.kept.len() as u64 * 2 * per_lot + (frontiers * size_of::<Lot>() + wanted) as u64
+        open + self.patience.bytes()
+            + self.kept.len() as u64 * 2 * per_lot
+            + (frontiers * size_of::<Lot>() + wanted) as u64
     }
 
     fn bytes_max(&self) -> u64 {
@@ -245,6 +249,6 @@ impl Bounded for Bracha {
         let slot = size_of::<Open>() as u64 + 2 * u64::from(self.config.bounds.payload_max) + votes;
         let kept =
             members * self.config.bounds.retain * (5 * size_of::<Hash>() + 5 * size_of::<Lot>()) as u64;
-        slots * slot + kept + members * members * size_of::<Lot>() as u64
+        slots * slot + kept + members * (members * size_of::<Lot>() as u64 + 64)
     }
 }

@@ -37,6 +37,7 @@
 pub mod bracha;
 mod config;
 mod fault;
+mod patience;
 pub mod signed;
 mod slots;
 mod trace;

@@ -26,8 +26,9 @@ use synod_quorum::{NodeId, NodeSet, Quorums};
 use synod_wire::{Bytes, Wire};
 
 use crate::Lot;
-use crate::config::Config;
+use crate::config::{Config, offered};
 use crate::fault::Fault;
+use crate::patience::Patience;
 use crossing::Quora;
 pub use job::{CheckedAck, Done, Job, MayExcept, Payload, Read, Reading, View};
 pub use recover::Setup;
@@ -73,6 +74,7 @@ pub struct SignedBroadcast<I> {
     gone: u64,
     /// Payloads on the disk, with the number of slots that have each.
     stored: BTreeMap<Hash, u32>,
+    patience: Patience,
     items: PhantomData<I>,
 }
 
@@ -127,6 +129,7 @@ impl<I: Items> SignedBroadcast<I> {
             wanted: BTreeMap::new(),
             gone: 0,
             stored: BTreeMap::new(),
+            patience: Patience::new(me.unwrap_or(u8::MAX)),
             items: PhantomData,
         })
     }
@@ -280,7 +283,7 @@ impl<I: Items> Machine for SignedBroadcast<I> {
 
     fn room(&self) -> u32 {
         let open = self.mine.saturating_sub(self.certified(self.config.me));
-        u32::try_from(self.config.bounds.window.saturating_sub(open)).unwrap_or(u32::MAX)
+        u32::try_from(offered(self.config.bounds.window).saturating_sub(open)).unwrap_or(u32::MAX)
     }
 
     fn invariants(&self) {
@@ -324,6 +327,7 @@ impl<I: Items> Bounded for SignedBroadcast<I> {
             + ahead
             + self.rows.bytes()
             + frontiers
+            + self.patience.bytes()
             + (wanted + self.stored.len() * size_of::<(Hash, u32)>()) as u64
     }
 

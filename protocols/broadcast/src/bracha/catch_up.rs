@@ -7,7 +7,6 @@ use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, List};
 
 use super::slot::Open;
-use super::votes::doubled;
 use super::{Bracha, Job, Message, Timer, Vote};
 use crate::Lot;
 use crate::fault::Fault;
@@ -33,10 +32,10 @@ impl Bracha {
     /// Votes of a slot that is not delivered are said again, and everybody else is asked for theirs.
     pub(super) fn on_resend_due(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
         let (others, longest) = (self.others(), self.config.bounds.resend_max);
-        let Some(slot) = self.lane(lot.source).and_then(|lane| lane.slot(lot.sequence)) else { return };
-        let Some(wait) = slot.resend else { return };
-        let next = doubled(wait, longest);
-        slot.resend = Some(next);
+        let slot = self.lanes.get_mut(&lot.source).and_then(|lane| lane.slot(lot.sequence));
+        let Some(waiting) = slot.and_then(|slot| slot.resend.as_mut()) else { return };
+        let next = waiting.again(longest);
+        self.patience.say_again(lot.source, waiting);
         turn.arm(Timer::Resend(lot), next);
         turn.send(others, Message::Ask(lot));
         self.say_again(lot, others, turn);

@@ -4,6 +4,7 @@ use synod_crypto::Hash;
 use synod_machine::Span;
 use synod_wire::Bytes;
 
+use crate::patience::Waiting;
 use crate::slots::Tally;
 
 /// An undelivered slot.
@@ -24,7 +25,7 @@ pub(super) struct Open {
     /// 2f + 1 are ready for it.
     pub(super) decided: Option<Hash>,
     /// The wait before votes are said again; none before somebody spoke of the slot.
-    pub(super) resend: Option<Span>,
+    pub(super) resend: Option<Waiting>,
     /// The wait before the next peer is asked for the payload, and how many were.
     pub(super) pull: Option<(Span, u32)>,
 }

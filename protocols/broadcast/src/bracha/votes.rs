@@ -2,7 +2,7 @@
 
 use synod_crypto::Hash;
 use synod_machine::broadcast::{Broadcast, Except};
-use synod_machine::{Span, Turn, planted};
+use synod_machine::{Turn, planted};
 use synod_quorum::NodeId;
 use synod_wire::{Blob, Bytes};
 
@@ -10,6 +10,7 @@ use super::slot::Open;
 use super::{Bracha, Hashed, Job, Message, Record, Timer, Vote};
 use crate::Lot;
 use crate::fault::Fault;
+use crate::patience::{Waiting, doubled};
 use crate::slots::{Counted, Where};
 use crate::trace::Rule;
 
@@ -206,6 +207,7 @@ impl Bracha {
                     self.release(other, turn);
                 }
             }
+            slot.resend.into_iter().for_each(|waited| self.patience.done(source, waited, turn.now()));
             turn.disarm(Timer::Resend(lot));
             turn.disarm(Timer::Pull(lot));
             turn.applied(if delivered == 0 { Rule::L5Deliver } else { Rule::Successor });
@@ -265,16 +267,11 @@ impl Bracha {
 
     /// Has the votes of a slot said again until it is delivered.
     pub(super) fn wait(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let first = self.config.bounds.resend;
+        let first = self.patience.first(lot.source, &self.config.bounds);
         let Some(slot) = self.lane(lot.source).and_then(|lane| lane.slot(lot.sequence)) else { return };
         if slot.resend.is_none() {
-            slot.resend = Some(first);
+            slot.resend = Some(Waiting::new(turn.now(), first));
             turn.arm(Timer::Resend(lot), first);
         }
     }
-}
-
-/// Twice as long, up to a bound.
-pub(crate) fn doubled(wait: Span, longest: Span) -> Span {
-    wait.times(2).min(longest)
 }

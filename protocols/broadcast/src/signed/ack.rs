@@ -15,6 +15,7 @@ use super::words::{Ack, Acked, Except, Message, Record, Said, Timer, TwoPayloads
 use super::{Items, Job, SignedBroadcast};
 use crate::Lot;
 use crate::fault::Fault;
+use crate::patience::Waiting;
 use crate::trace::Rule;
 
 impl<I: Items> SignedBroadcast<I> {
@@ -289,13 +290,15 @@ impl<I: Items> SignedBroadcast<I> {
         }
     }
 
-    /// Has the ACKs of a slot collected again until it is certified and here.
+    /// Has the ACKs of a slot collected again until it is certified and here. Those that came make a certificate after the usual wait; what
+    /// others may have lost is said again once the lane's own wait is over.
     pub(super) fn wait(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
-        let first = self.config.bounds.resend;
+        let (usual, first) =
+            (self.config.bounds.resend, self.patience.first(lot.source, &self.config.bounds));
         let Some(slot) = self.slot_mut(lot) else { return };
         if slot.resend.is_none() && slot.certificates.is_empty() {
-            slot.resend = Some((first, 0));
-            turn.arm(Timer::Resend(lot), first);
+            slot.resend = Some(Waiting::new(turn.now(), first));
+            turn.arm(Timer::Resend(lot), usual);
         }
     }
 }

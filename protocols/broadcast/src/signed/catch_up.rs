@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use synod_crypto::{Hash, Signature};
-use synod_machine::Turn;
+use synod_machine::{Span, Turn};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, List};
 
@@ -16,8 +16,8 @@ use super::slot::{Collected, Slot};
 use super::words::{BEYOND_MAX, Message, ROWS_PER_ANSWER, Row, Said, Timer};
 use super::{Items, Job, SignedBroadcast};
 use crate::Lot;
-use crate::bracha::doubled;
 use crate::fault::Fault;
+use crate::patience::doubled;
 use crate::trace::Rule;
 
 /// Slots that one frontier has asked about, per source.
@@ -100,12 +100,23 @@ impl<I: Items> SignedBroadcast<I> {
     /// source which stops between PREPARE and COMMIT holds nothing up.
     pub(super) fn on_resend_due(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
         let (me, others, longest) = (self.me(), self.others(), self.config.bounds.resend_max);
-        let Some(slot) = self.slot_mut(lot) else { return };
-        let Some((wait, times)) = slot.resend else { return };
-        let next = doubled(wait, longest);
-        slot.resend = Some((next, times.saturating_add(1)));
-        turn.arm(Timer::Resend(lot), next);
-        if lot.source != me && times == 0 {
+        let slot = self.lanes.get_mut(&lot.source).and_then(|lane| lane.slot(lot.sequence));
+        let Some((slot, mut waiting)) = slot.and_then(|slot| slot.resend.map(|waiting| (slot, waiting)))
+        else {
+            return;
+        };
+        let left = waiting.left(turn.now());
+        if left > Span::ZERO {
+            turn.arm(Timer::Resend(lot), left);
+            return self.collect(lot, true, turn);
+        }
+        turn.arm(Timer::Resend(lot), waiting.again(longest));
+        let is_early = lot.source != me && waiting.times == 1;
+        if !is_early {
+            self.patience.say_again(lot.source, &mut waiting);
+        }
+        slot.resend = Some(waiting);
+        if is_early {
             return;
         }
         let own = slot.said.clone();

@@ -17,6 +17,7 @@ use super::words::{Certificate, Except, Record, Said};
 use super::{Items, Job, SignedBroadcast, View};
 use crate::Lot;
 use crate::fault::Fault;
+use crate::patience::Waiting;
 use crate::trace::Rule;
 
 /// In the place of a source's signature that it gave in an older view.
@@ -149,7 +150,7 @@ impl<I: Items> SignedBroadcast<I> {
         if self.asks(lot)
             && let Some(slot) = self.slot_mut(lot)
         {
-            slot.resend = Some((first, 1));
+            slot.resend = Some(Waiting::new(turn.now(), first).ended());
             self.on_resend_due(lot, turn);
         }
     }

@@ -10,6 +10,7 @@ use super::CERTIFICATES_MAX;
 use super::crossing::Quora;
 use super::job::Payload;
 use super::words::{Certificate, Except, Said};
+use crate::patience::Waiting;
 
 /// What this node endorsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,8 +76,8 @@ pub(super) struct Slot {
     pub(super) told: usize,
     /// Whether the user was told that another payload is certified as well.
     pub(super) is_disputed: bool,
-    /// The wait before ACKs are collected again, and how often they were.
-    pub(super) resend: Option<(Span, u32)>,
+    /// The wait before ACKs are collected again.
+    pub(super) resend: Option<Waiting>,
     /// The wait before the next peer is asked for the payload, and how many were.
     pub(super) pull: Option<(Span, u32)>,
 }

@@ -4,6 +4,7 @@ mod bracha;
 mod crossing;
 mod frontiers;
 mod lies;
+mod patience;
 mod restarts;
 mod signed;
 mod world;

@@ -71,10 +71,12 @@ impl Replica {
         planted!(V7) || self.membership.configuration.incarnation(self.config.me) == Some(self.incarnation())
     }
 
-    /// Whether a peer says that it lives anew, so that of what it says requests and questions alone count.
+    /// Whether a peer says that it lives anew, so that of what it says requests and questions alone count. Its last word on that may be
+    /// lost: it is listed as of a life that nobody heard of here, and no word of this epoch is of one before.
     fn is_outsider(&self, peer: NodeId) -> bool {
-        let life = self.membership.lives.get(&peer);
-        life.is_some_and(|life| self.membership.configuration.incarnation(peer) != Some(*life))
+        let (life, listed) =
+            (self.membership.lives.get(&peer), self.membership.configuration.incarnation(peer));
+        life.is_some_and(|life| listed.is_none_or(|listed| *life > listed))
     }
 
     /// Whether a peer is answered.

@@ -129,6 +129,32 @@ fn a_replica_that_is_killed_on_its_way_back_comes_back_in_the_life_after() {
     }
 }
 
+/// Found by `ubft/smr:895887`: a link was down when a peer said that it lived anew, and what it said as the configuration lists it was
+/// taken for what a stranger says.
+#[test]
+fn a_replica_whose_last_greeting_was_lost_is_heard_as_the_configuration_lists_it() {
+    for seed in seeds(4) {
+        let mut town = Town::new(3, 1, seed, plain);
+        town.open();
+        town.ask(0, "before", LONG);
+        for life in [2, 3] {
+            town.net.stop(NodeId(1));
+            let lie = move |to: NodeId, message: &Message| {
+                let is_lost = matches!(message, Message::Hello { incarnation: 3, .. }) && to == NodeId(2);
+                (!is_lost).then(|| message.clone())
+            };
+            town.net.lies.insert(NodeId(1), Box::new(lie));
+            town.restart(1);
+            town.rejoined(1, LONG);
+            assert_eq!(town.of(2).configuration().incarnation(NodeId(1)), Some(life), "{}", town.describe());
+            town.ask(0, &format!("in life {life}"), LONG);
+        }
+        town.net.stop(NodeId(0));
+        town.liars.insert(NodeId(0));
+        town.ask(0, "without the first", LONG);
+    }
+}
+
 #[test]
 fn of_five_two_are_killed_at_once_and_both_come_back() {
     for seed in seeds(3) {
