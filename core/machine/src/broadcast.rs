@@ -153,7 +153,7 @@ pub struct Slot {
 /// What a reliable broadcast keeps for its user, and when it says something again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Undelivered slots per source that are worked on.
+    /// Undelivered slots per source that are worked on; a source may fill fewer of its own.
     pub window: u64,
     /// Delivered slots per source whose votes and payload are kept for whoever is behind.
     pub retain: u64,
@@ -161,7 +161,7 @@ pub struct Bounds {
     pub payload_max: u32,
     /// How often a node says how far it is, while somebody may not know.
     pub frontier_every: Span,
-    /// When the votes of an undelivered slot are said again; doubles up to `resend_max`.
+    /// When the votes of an undelivered slot are said again at the soonest; doubles up to `resend_max`.
     pub resend: Span,
     /// See there.
     pub resend_max: Span,

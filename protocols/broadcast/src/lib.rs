@@ -12,7 +12,8 @@
 //!   bad item holds no other up. Slots are delivered in any order, and again with each certificate that certifies more.
 //!
 //! *Model.* n >= 3f + 1 members, asynchronous authenticated links that may lose; what is lost is said again by timers, which
-//! decide nothing.
+//! decide nothing. A timer waits as long as slots of its lane take (`patience.rs`); a source fills half of the window that members
+//! work on, for they are done with a slot after its source is.
 //!
 //! *Endorsing.* A member promises nothing before its user has judged a payload: `Proposed` is answered by `Judge`, with the
 //! items that are not endorsed. The user may judge again, and endorse more. Bracha's broadcast takes a payload as a whole: while

@@ -244,7 +244,7 @@ pub const GENESIS_KEYS: &[Key] = &[
         "protocol.lane_window",
         Kind::Count(1, 1_024),
         "64",
-        "Batches of a representative that may be uncommitted, with astro.",
+        "Batches of a representative that members work on, with astro; half as many of its own are uncommitted.",
     ),
     Key::new(
         "protocol.retain_batches",
