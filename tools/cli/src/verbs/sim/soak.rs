@@ -17,7 +17,7 @@ const SEEDS: u64 = 100;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod sim soak --system hotstuff/chain2 --seeds 4")]
 pub(super) struct Arguments {
-    /// The system; a bare `hotstuff`, `chopchop`, `astro` or `ubft` is every system of that protocol, `all` those of the first three.
+    /// The system; a bare `hotstuff`, `chopchop`, `astro` or `ubft` is every system of that protocol, `all` those of these protocols.
     #[arg(long, default_value = "hotstuff")]
     system: String,
     /// Number of seeds; 100 unless there is a time.
