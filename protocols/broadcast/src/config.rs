@@ -33,8 +33,8 @@ pub const WINDOW_MAX: u64 = 1_024;
 /// Most delivered slots per source that are kept.
 pub const RETAIN_MAX: u64 = 1 << 16;
 
-/// Slots that a source fills before the first of them is done. Others work on as many again: to them, slots are done later than to their
-/// source, and what comes beyond their window is lost and has to be said again.
+/// Slots that a source fills before the first of them is done, half of the window: to others, slots are done later than to their source,
+/// and what comes beyond their window is lost and has to be said again.
 pub(crate) const fn offered(window: u64) -> u64 {
     window.div_ceil(2)
 }

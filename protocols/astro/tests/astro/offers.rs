@@ -191,7 +191,7 @@ fn a_batch_has_the_entries_of_a_log_in_order_though_an_earlier_one_is_offered_ag
 
 #[test]
 fn an_entry_is_offered_again_though_new_orders_fill_the_queue() {
-    let mut alone = Alone::new();
+    let mut alone = Alone::bounded(|parameters| parameters.accounts_max = 200);
     let line = carried(issuer(0), 1, genesis(issuer(0)), pay(custodial(1), 5), 1);
     alone.ask(Input::Order { ticket: 1, draft: draft(issuer(0), pay(custodial(1), 5), 1) });
     let mine = alone.mine();
@@ -209,7 +209,7 @@ fn an_entry_is_offered_again_though_new_orders_fill_the_queue() {
         }
     };
     fill(&mut alone);
-    for sequence in 2..9 {
+    for sequence in 2..12 {
         alone.wait(600);
         let next = alone.all_mine().remove(&sequence).expect("it is under way");
         alone.certify(&next, ALL);

@@ -207,7 +207,9 @@ impl Bracha {
                     self.release(other, turn);
                 }
             }
-            slot.resend.into_iter().for_each(|waited| self.patience.done(source, waited, turn.now()));
+            if let Some(waited) = slot.resend {
+                self.patience.done(source, waited, turn.now());
+            }
             turn.disarm(Timer::Resend(lot));
             turn.disarm(Timer::Pull(lot));
             turn.applied(if delivered == 0 { Rule::L5Deliver } else { Rule::Successor });

@@ -100,25 +100,20 @@ impl<I: Items> SignedBroadcast<I> {
     /// source which stops between PREPARE and COMMIT holds nothing up.
     pub(super) fn on_resend_due(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
         let (me, others, longest) = (self.me(), self.others(), self.config.bounds.resend_max);
-        let slot = self.lanes.get_mut(&lot.source).and_then(|lane| lane.slot(lot.sequence));
-        let Some((slot, mut waiting)) = slot.and_then(|slot| slot.resend.map(|waiting| (slot, waiting)))
-        else {
+        let Some(slot) = self.lanes.get_mut(&lot.source).and_then(|lane| lane.slot(lot.sequence)) else {
             return;
         };
+        let Some(waiting) = &mut slot.resend else { return };
         let left = waiting.left(turn.now());
         if left > Span::ZERO {
             turn.arm(Timer::Resend(lot), left);
             return self.collect(lot, true, turn);
         }
         turn.arm(Timer::Resend(lot), waiting.again(longest));
-        let is_early = lot.source != me && waiting.times == 1;
-        if !is_early {
-            self.patience.say_again(lot.source, &mut waiting);
-        }
-        slot.resend = Some(waiting);
-        if is_early {
+        if lot.source != me && waiting.times == 1 {
             return;
         }
+        self.patience.say_again(lot.source, waiting);
         let own = slot.said.clone();
         let collected = slot.collected.get_or_insert_with(|| {
             turn.applied(Rule::Rescue);

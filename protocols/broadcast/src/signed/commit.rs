@@ -185,8 +185,9 @@ impl<I: Items> SignedBroadcast<I> {
         let behind = self.skip(lot);
         let Some(slot) = self.slot_mut(lot) else { return };
         slot.open = open.clone();
-        let waited = slot.resend.take();
-        waited.into_iter().for_each(|waited| self.patience.done(lot.source, waited, turn.now()));
+        if let Some(waited) = slot.resend.take() {
+            self.patience.done(lot.source, waited, turn.now());
+        }
         turn.persist(Record::Committed(certificate));
         turn.disarm(Timer::Resend(lot));
         turn.applied(if is_first { Rule::L6Deliver } else { Rule::Fuller });

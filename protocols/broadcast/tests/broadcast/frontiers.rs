@@ -15,14 +15,17 @@ use crate::world::{World, keys};
 fn a_member_that_missed_everything_catches_up() {
     let mut world = World::<Signed>::new(4, 1);
     world.liar = Some(NodeId(3));
-    for at in 0..4 {
+    for at in 0..6 {
+        while world.room(NodeId(0)) == 0 {
+            assert!(world.happen());
+        }
         world.broadcast(0, &format!("payload {at}"));
     }
-    assert!(world.settle(4));
+    assert!(world.settle(6));
     world.go_on(2_000);
     world.liar = None;
     world.restart(NodeId(3), true);
-    assert!(world.settle(4));
+    assert!(world.settle(6));
     assert!([Rule::CatchUp, Rule::Pull].iter().all(|rule| world.seats[3].rules.contains(rule.name())));
 }
 

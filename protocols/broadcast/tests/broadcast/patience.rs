@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use synod_broadcast::bracha as plain;
 use synod_broadcast::signed::{Message, Timer};
 use synod_broadcast::{Bracha, Lot};
-use synod_machine::broadcast::Offer;
+use synod_machine::broadcast::{Broadcast, Offer};
 use synod_machine::{Effect, Event, Job as _, Machine, Span, Time, testing};
 use synod_quorum::NodeId;
 use synod_wire::Bytes;
@@ -96,7 +97,7 @@ fn acks_with_exceptions_make_a_certificate_after_the_usual_wait_however_long_oth
     assert_eq!(commits(&source), 0);
     source.until(before + usual);
     assert_eq!(commits(&source), 1);
-    assert!(!source.sent.iter().skip(1).any(|said| matches!(said, Message::Prepare { .. })));
+    assert_eq!(source.sent.iter().filter(|said| matches!(said, Message::Prepare { .. })).count(), 1);
 }
 
 /// How many slots a machine fills before the first is done.
@@ -138,8 +139,60 @@ fn a_member_that_has_all_of_its_sources_commits_to_check_takes_what_comes_behind
 
 #[test]
 fn a_source_of_brachas_broadcast_fills_half_of_the_window_that_others_work_on() {
-    let config = bracha::config(4, 0);
-    let window = config.bounds.window;
-    let machine = Bracha::new(config, &BTreeMap::new()).expect("sound");
-    assert_eq!(filled(machine), window.div_ceil(2));
+    let window = bracha::config(4, 0).bounds.window;
+    assert_eq!(filled(bracha::alone()), window.div_ceil(2));
+}
+
+/// A member of Bracha's broadcast, and when the slot that it works on is said again.
+struct Hearer {
+    machine: Bracha,
+    now: Time,
+    due: Option<Time>,
+    asked: usize,
+    delivered: usize,
+}
+
+impl Hearer {
+    fn step(&mut self, event: Event<Bracha>) {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            for effect in testing::effects(&mut self.machine, event, self.now) {
+                match effect {
+                    Effect::Compute(job) => events.push(Event::Done(job.run(&keys(0)))),
+                    Effect::Send { message: plain::Message::Ask(_), .. } => self.asked += 1,
+                    Effect::Arm { timer: plain::Timer::Resend(_), after } => {
+                        self.due = Some(self.now + after)
+                    }
+                    Effect::Disarm(plain::Timer::Resend(_)) => self.due = None,
+                    Effect::Output(Broadcast::Delivered { .. }) => self.delivered += 1,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// A slot of member 1 whose votes come after so long; how often others are asked for them.
+    fn slot(&mut self, sequence: u64, took: Span) -> usize {
+        let (lot, then) = (Lot { source: 1, sequence }, self.now + took);
+        self.asked = 0;
+        let payload = Bytes::from_static(b"text").try_into().expect("short");
+        self.step(Event::Message { from: NodeId(1), message: plain::Message::Prepare { sequence, payload } });
+        while let Some(at) = self.due.filter(|at| *at <= then) {
+            (self.due, self.now) = (None, at);
+            self.step(Event::Timer(plain::Timer::Resend(lot)));
+        }
+        self.now = then;
+        for from in [1, 2, 3] {
+            let message = plain::Message::Ready(bracha::vote(1, sequence, "text"));
+            self.step(Event::Message { from: NodeId(from), message });
+        }
+        self.asked
+    }
+}
+
+#[test]
+fn votes_that_come_late_are_asked_for_no_more_once_a_member_knows_how_late() {
+    let mut hearer = Hearer { machine: bracha::alone(), now: Time::ZERO, due: None, asked: 0, delivered: 0 };
+    let asked: Vec<usize> = (1..=8).map(|sequence| hearer.slot(sequence, Span::secs(3))).collect();
+    assert_eq!((asked, hearer.delivered), (vec![2, 1, 0, 0, 0, 0, 0, 0], 8));
 }
