@@ -156,6 +156,11 @@ fn a_member_joins_and_another_leaves_under_load_and_no_payment_is_lost() {
         paid
     });
     rig.ok("pay send --from 0-4-1 --to 0-0-1 --amount 7 --id 7 --timeout 60s");
+    // Who leaves hears of the view behind it last, and is busy until then.
+    let deadline = Instant::now() + PATIENCE;
+    while rig.json("member ls")["nodes"][3]["says"] != "left" {
+        assert!(Instant::now() < deadline, "the node that left does not know it: {}", rig.json("member ls"));
+    }
     rig.refused("pay send --from 0-3-1 --to 0-0-1 --amount 1", "SYN-3604", 5);
     rig.refused("member add n3 --operator operator.key", "SYN-3604", 5);
     rig.refused("member remove n0 --operator operator.key", "SYN-3605", 5);
