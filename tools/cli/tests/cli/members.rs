@@ -34,6 +34,18 @@ fn members(rig: &Rig) -> (u64, Vec<String>) {
     (told["view"].as_u64().expect("a number"), names.collect())
 }
 
+/// Waits until a node says that this is what it is.
+fn until_says(rig: &Rig, node: usize, word: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let told = rig.json("member ls");
+        if told["nodes"][node]["says"] == word {
+            return;
+        }
+        assert!(Instant::now() < deadline, "n{node} does not say that it is {word}: {told}");
+    }
+}
+
 /// The ids that one node lists of an account, each as often as it does.
 fn ids(rig: &Rig, account: &str, node: &str) -> Vec<u64> {
     let (mut ids, mut after) = (Vec::new(), 0);
@@ -121,10 +133,7 @@ fn a_member_joins_and_another_leaves_under_load_and_no_payment_is_lost() {
     let deployed = deployed();
     let rig = &deployed.rig;
     // Nobody waits for a node in reserve when a cluster comes up.
-    let deadline = Instant::now() + PATIENCE;
-    while rig.json("member ls")["nodes"][4]["says"] != "aside" {
-        assert!(Instant::now() < deadline, "the node in reserve does not answer");
-    }
+    until_says(rig, 4, "aside");
     assert_eq!(members(rig), (0, ["n0", "n1", "n2", "n3"].map(str::to_owned).into()));
     rig.refused("pay send --from 0-4-1 --to 0-0-1 --amount 1", "SYN-3604", 5);
     rig.refused("pay account ls --node n4", "SYN-3604", 5);
@@ -156,11 +165,8 @@ fn a_member_joins_and_another_leaves_under_load_and_no_payment_is_lost() {
         paid
     });
     rig.ok("pay send --from 0-4-1 --to 0-0-1 --amount 7 --id 7 --timeout 60s");
-    // Who leaves hears of the view behind it last, and is busy until then.
-    let deadline = Instant::now() + PATIENCE;
-    while rig.json("member ls")["nodes"][3]["says"] != "left" {
-        assert!(Instant::now() < deadline, "the node that left does not know it: {}", rig.json("member ls"));
-    }
+    // Who leaves is busy until a quorum of the next view has its state.
+    until_says(rig, 3, "left");
     rig.refused("pay send --from 0-3-1 --to 0-0-1 --amount 1", "SYN-3604", 5);
     rig.refused("member add n3 --operator operator.key", "SYN-3604", 5);
     rig.refused("member remove n0 --operator operator.key", "SYN-3605", 5);
