@@ -149,17 +149,13 @@ pub(crate) fn await_ready_until(
         let Some(metrics) = node_config(directory, &node.name)?.listen.metrics else { continue };
         // Whoever stands in reserve takes requests once it has joined, which is nobody's to wait for here.
         let page = if is_reserve(&genesis, &node.name) { "/livez" } else { "/readyz" };
-        while !stopped.load(Ordering::Relaxed) && !answers(&metrics, page) {
+        while !stopped.load(Ordering::Relaxed) {
+            let Err(why) = answers(&metrics, page) else { break };
             if !node.is_alive() {
                 return Err(ended(directory, &node.name));
             }
             if Instant::now() >= deadline {
-                let values = [("address", &*metrics.to_string()), ("stage", "ready")];
-                let error =
-                    SynError::of(code::NO_ANSWER, &values).because(format!("node {} runs", node.name));
-                return Err(
-                    error.because(format!("its log is {}", log_file(directory, &node.name).display()))
-                );
+                return Err(unready(directory, &node.name, &metrics, &why));
             }
             std::thread::sleep(LOOK);
         }
@@ -167,8 +163,27 @@ pub(crate) fn await_ready_until(
     Ok(())
 }
 
-fn answers(metrics: &Address, page: &str) -> bool {
-    crate::http::get(metrics, page, PATIENCE).is_ok_and(|answer| answer.status == 200)
+/// A node that runs and is not ready, with what it lacks.
+fn unready(directory: &Path, name: &str, metrics: &Address, why: &str) -> SynError {
+    SynError::of(code::NO_ANSWER, &[("address", &*metrics.to_string()), ("stage", "ready")])
+        .because(format!("node {name} runs: {why}"))
+        .because(format!("its log is {}", log_file(directory, name).display()))
+}
+
+/// Nothing, if the page says that all is well; else what is not.
+fn answers(metrics: &Address, page: &str) -> Result<(), String> {
+    match crate::http::get(metrics, page, PATIENCE) {
+        Ok(answer) if answer.status == 200 => Ok(()),
+        Ok(answer) => {
+            let failing: Vec<&str> = answer.body.lines().filter(|line| line.starts_with("[-]")).collect();
+            Err(if failing.is_empty() {
+                format!("{page} says {}", answer.status)
+            } else {
+                failing.join(", ")
+            })
+        }
+        Err(error) => Err(format!("{page} is not served: {}", error.message())),
+    }
 }
 
 /// Whether a member did not begin, so that it may be none yet.

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use synod_config::{Address, Service, code};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -20,13 +20,18 @@ struct Stage {
 
 impl Stage {
     fn new(script: &str, health: Vec<TcpListener>) -> Self {
+        Self::telling(script, health, (200, "ok\n"))
+    }
+
+    /// The same, whose nodes answer with this when they are asked whether they are ready.
+    fn telling(script: &str, health: Vec<TcpListener>, (status, body): (u16, &str)) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let directory =
             std::env::temp_dir().join(format!("synod-deployment-{}-{number}", std::process::id()));
         let count = u16::try_from(health.len()).expect("few nodes");
         let mut seats = Claim::free(count).expect("ports are free").seats;
         for (seat, listener) in seats.iter_mut().zip(health) {
-            let address = fake::serve_on(listener, vec![("/readyz", 200, "ok\n".to_owned())]);
+            let address = fake::serve_on(listener, vec![("/readyz", status, body.to_owned())]);
             put_metrics(seat, &address);
         }
         found("shop", Purpose::Drill, &seats, &directory).expect("the cluster is built");
@@ -133,6 +138,21 @@ fn a_node_that_ends_while_it_starts_is_reported_with_its_own_error() {
     let error = failed.expect_err("it ended");
     assert_eq!((error.code(), error.message()), (code::DATA_DIR_LOCKED, "data is in use by process 7"));
     assert!(error.causes()[0].starts_with("node n0 ended; its log is "), "{error:?}");
+}
+
+#[test]
+fn a_node_that_does_not_become_ready_is_reported_with_what_it_lacks() {
+    let lacks = "[-]replay SYN-3403 a state is being taken over\nfailed\n";
+    let stage = Stage::telling(STAYS, vec![listener()], (503, lacks));
+    let (mut child, running) = stage.start("n0").expect("it starts");
+    let waited = await_ready(&stage.directory, std::slice::from_ref(&running), Duration::from_millis(1));
+    drop(child.kill());
+    drop(child.wait());
+    let error = waited.expect_err("it is not ready");
+    assert_eq!(error.code(), code::NO_ANSWER);
+    let causes = error.causes();
+    assert_eq!(causes[0], "node n0 runs: [-]replay SYN-3403 a state is being taken over");
+    assert!(causes[1].starts_with("its log is "), "{error:?}");
 }
 
 #[test]

@@ -45,7 +45,8 @@ pub struct DriverSetup {
 }
 
 enum Order {
-    Told(Told),
+    /// What the broker of this life said.
+    Told(u64, Told),
     Pace(Pace),
     Small(u32),
     Forget,
@@ -57,10 +58,10 @@ enum Order {
     Stop,
 }
 
-impl From<Told> for Order {
-    fn from(told: Told) -> Self {
-        Self::Told(told)
-    }
+/// Starts the broker for its life of this number; what it says comes as an order.
+fn born(setup: &BrokerSetup, life: u64, orders: Sender<Order>) -> anyhow::Result<LoadNode> {
+    // The thread that reads orders may have ended.
+    LoadNode::start(setup, move |told| drop(orders.send(Order::Told(life, told))))
 }
 
 struct Shared {
@@ -95,7 +96,7 @@ impl Driver {
         let (orders, told) = channel();
         let shared = Arc::new(Shared {
             books: Mutex::new(Books::new(setup.members.length())),
-            node: Mutex::new(Some(LoadNode::start(&setup.broker, orders.clone())?)),
+            node: Mutex::new(Some(born(&setup.broker, 0, orders.clone())?)),
         });
         let (ready, made) = channel();
         let (own, answers) = (shared.clone(), orders.clone());
@@ -234,18 +235,7 @@ fn drive(
         }
     };
     let pool = source.pool();
-    let mut thread = Thread {
-        setup,
-        shared,
-        orders,
-        source,
-        cooldown: Cooldown::new(setup.members.length()),
-        waiting: VecDeque::new(),
-        open: BTreeMap::new(),
-        pace: Pace::Paused,
-        small: 0,
-        due: Instant::now(),
-    };
+    let mut thread = Thread::new(setup, shared, orders, source);
     let made = thread.fill().map(|()| pool);
     shared.books().making += begun.elapsed();
     let failed = made.is_err();
@@ -258,6 +248,8 @@ struct Thread<'a> {
     setup: &'a DriverSetup,
     shared: &'a Shared,
     orders: Sender<Order>,
+    /// How often the broker was killed.
+    life: u64,
     source: Source<'a>,
     cooldown: Cooldown,
     waiting: VecDeque<Ready>,
@@ -270,7 +262,24 @@ struct Thread<'a> {
     due: Instant,
 }
 
-impl Thread<'_> {
+impl<'a> Thread<'a> {
+    fn new(setup: &'a DriverSetup, shared: &'a Shared, orders: Sender<Order>, source: Source<'a>) -> Self {
+        let cooldown = Cooldown::new(setup.members.length());
+        Self {
+            setup,
+            shared,
+            orders,
+            life: 0,
+            source,
+            cooldown,
+            waiting: VecDeque::new(),
+            open: BTreeMap::new(),
+            pace: Pace::Paused,
+            small: 0,
+            due: Instant::now(),
+        }
+    }
+
     fn run(&mut self, told: &Receiver<Order>) -> Result<(), String> {
         loop {
             self.send();
@@ -366,7 +375,9 @@ impl Thread<'_> {
     /// Does what it is told; whether it goes on.
     fn obey(&mut self, order: Order) -> Result<bool, String> {
         match order {
-            Order::Told(told) => self.on_told(told),
+            // What one that was killed said last is lost with it: its batches are sent again, and their places are taken.
+            Order::Told(life, told) if life == self.life => self.on_told(told),
+            Order::Told(..) => {}
             Order::Pace(pace) => {
                 self.pace = pace;
                 self.due = Instant::now();
@@ -378,9 +389,12 @@ impl Thread<'_> {
                 self.small = self.small.saturating_add(batches);
             }
             Order::Forget => self.shared.books().latency = crate::Latency::default(),
-            Order::Kill => drop(self.shared.node().take()),
+            Order::Kill => {
+                self.life += 1;
+                drop(self.shared.node().take());
+            }
             Order::Revive => {
-                let started = LoadNode::start(&self.setup.broker, self.orders.clone());
+                let started = born(&self.setup.broker, self.life, self.orders.clone());
                 let node = started.map_err(|why| why.to_string())?;
                 let again = self.open.values().map(|(ready, _)| Input::Batch(Box::new(ready.clone())));
                 again.for_each(|input| node.tell(input));
@@ -416,5 +430,65 @@ impl Thread<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::books::Books;
+    use super::super::machine::Output;
+    use super::super::operations::Operations;
+    use super::*;
+    use crate::chop::{IdDraw, KeyFamily, cluster};
+    use synod_crypto::Seed;
+
+    fn setup() -> DriverSetup {
+        let members = KeyFamily::new(&Seed::new([4; 32])).members(512, 512).expect("as many ids as members");
+        let broker = BrokerSetup {
+            cluster_name: "nobody".to_owned(),
+            cluster: cluster(),
+            seed: Seed::new([9; 32]),
+            servers: Vec::new(),
+            margin: 0,
+            window: 1,
+        };
+        let operations = Operations::Payments { clients: 512 };
+        let source = SourcePlan { ids: IdDraw::Uniform, count: 50, distilled: 1_000, operations, pool: 4 };
+        DriverSetup { members: Arc::new(members), broker, source, ahead: 2 }
+    }
+
+    #[test]
+    fn what_a_killed_broker_said_last_frees_no_place_at_the_one_that_came_after_it() {
+        let setup = setup();
+        let (orders, _told) = channel();
+        let node = born(&setup.broker, 0, orders.clone()).expect("a broker without servers");
+        let books = Books::new(setup.members.length());
+        let shared = Shared { books: Mutex::new(books), node: Mutex::new(Some(node)) };
+        let source = Source::new(&setup.members, &setup.broker.cluster, setup.source).expect("a sound plan");
+        let mut thread = Thread::new(&setup, &shared, orders, source);
+        thread.fill().expect("batches");
+        thread.obey(Order::Pace(Pace::Window(1))).expect("a pace");
+        thread.send();
+        let number = *thread.open.keys().next().expect("one is on its way");
+        let output = Output::Delivered { number, height: 2, exceptions: 0 };
+        let told = |life| Order::Told(life, Told { output, at: Instant::now() });
+        for order in [Order::Kill, told(0), Order::Revive, told(0)] {
+            assert!(thread.obey(order).expect("done"), "it goes on");
+            thread.send();
+            assert_eq!(
+                (thread.open.len(), thread.open.contains_key(&number)),
+                (1, true),
+                "its place is taken"
+            );
+        }
+        let batches = || {
+            let books = shared.books();
+            (books.sent.0, books.delivered.0)
+        };
+        assert_eq!(batches(), (1, 0));
+        thread.obey(told(1)).expect("done");
+        assert_eq!((thread.open.len(), batches()), (0, (1, 1)));
+        thread.send();
+        assert_eq!((thread.open.len(), batches()), (1, (2, 1)), "the next one has the place");
     }
 }

@@ -1,7 +1,6 @@
 //! A load broker that runs: links to all servers, threads, counters.
 
 use super::machine::{Config, Input, LoadBroker, Output};
-use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use synod_chopchop::config::Cluster;
@@ -61,14 +60,11 @@ pub struct LoadNode {
 }
 
 impl LoadNode {
-    /// Starts the threads and calls the servers, in the background. What it says goes to `tell`.
+    /// Starts the threads and calls the servers, in the background. What it says goes to `tell`, which is not to wait.
     ///
     /// # Errors
     /// Threads that the system does not grant.
-    pub fn start<T: From<Told> + Send + 'static>(
-        setup: &BrokerSetup,
-        tell: Sender<T>,
-    ) -> anyhow::Result<Self> {
+    pub fn start(setup: &BrokerSetup, tell: impl Fn(Told) + Send + 'static) -> anyhow::Result<Self> {
         let BrokerSetup { cluster_name, cluster, seed, servers, margin, window } = setup;
         let net = synod_net::Config {
             own: Guest::OWN,
@@ -93,9 +89,10 @@ impl LoadNode {
         let tell = Mutex::new(tell);
         let connector = move |_: u8, output: Box<dyn std::any::Any + Send>, _: &mut Deliveries<'_>| {
             if let Ok(output) = output.downcast::<Output>() {
-                let told = Told { output: *output, at: Instant::now() };
-                // Whoever listened may have gone.
-                let _ = tell.lock().unwrap_or_else(PoisonError::into_inner).send(told.into());
+                tell.lock().unwrap_or_else(PoisonError::into_inner)(Told {
+                    output: *output,
+                    at: Instant::now(),
+                });
             }
         };
         let hosting = Hosting::new(BROKER, Box::new(machine))
