@@ -20,12 +20,15 @@ const PINNED_MAX: usize = 128 * SHOWN_MAX;
 /// worked on, twice.
 pub(crate) const BELOW_MAX: u64 = 128;
 
+/// Most slots up to the tips that are passed on.
+const LOWER_MAX: usize = 128 * BELOW_MAX as usize;
+
 /// Something is certified here, and not known.
 pub(crate) const UNKNOWN: Shown = Shown { digest: Hash::ZERO, certificate: None };
 
 wire! {
     /// What was shown in a place, or in a slot.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Pin {
         /// One: it alone may be accepted. Two: neither may without a certificate.
         pub digests: List<Hash, 2>,
@@ -60,6 +63,9 @@ wire! {
         pub shown: List<Tip, 128>,
         /// Above.
         pub lots: List<PinnedLot, PINNED_MAX>,
+        /// Up to the tips, [`BELOW_MAX`] of each lane at most. Certificates of older views alone settle these. They are passed on, for the next
+        /// view may lower a tip that nobody who stays has reached.
+        pub below: List<PinnedLot, LOWER_MAX>,
         /// Of places.
         pub entries: List<PinnedEntry, PINNED_MAX>,
     }
@@ -108,6 +114,41 @@ impl Lowered {
     }
 }
 
+/// What a state tells of the slots up to the tips of a view.
+struct Below {
+    /// All that it shows certificates of.
+    certified: Vec<Tip>,
+}
+
+impl Below {
+    fn of(state: &Kept) -> Self {
+        Self { certified: state.certified().cloned().collect() }
+    }
+
+    /// Adds it. What a state does not show and shows the next ones' certificate of is certified, and not known.
+    fn tell(&self, state: &Kept, tips: &BTreeMap<u8, u64>, lots: &mut BTreeMap<Lot, Verdict>) {
+        let told = |source: u8| below(tips.get(&source).copied().unwrap_or_default());
+        let is_told = |lot: &Lot| told(lot.source).contains(&lot.sequence);
+        let shown = state.lots.iter().filter(|one| is_told(&one.lot));
+        let named: BTreeSet<Lot> = shown.clone().map(|one| one.lot).collect();
+        shown.for_each(|one| state::add(lots, one.lot, one.shown.clone()));
+        for Tip { lot, shown } in &self.certified {
+            let source = lot.source;
+            let before = told(source).take_while(|sequence| *sequence < lot.sequence);
+            let unknown = before.map(|sequence| Lot { source, sequence }).filter(|lot| !named.contains(lot));
+            unknown.for_each(|lot| state::add(lots, lot, UNKNOWN));
+            if is_told(lot) {
+                state::add(lots, *lot, shown.clone());
+            }
+        }
+    }
+}
+
+/// The slots up to a tip that are told of.
+fn below(tip: u64) -> std::ops::RangeInclusive<u64> {
+    tip.saturating_sub(BELOW_MAX).saturating_add(1)..=tip
+}
+
 impl Pin {
     fn of(verdict: &Verdict) -> Self {
         let mut digests: Vec<Hash> = verdict.shown().into_iter().map(|shown| shown.digest).collect();
@@ -137,6 +178,16 @@ impl Pin {
     }
 }
 
+impl PinnedLot {
+    /// What a certificate settles and two were shown of is not known.
+    fn alone(mut self) -> Self {
+        if self.pin.digests.len() > 1 {
+            self.pin = Pin::default();
+        }
+        self
+    }
+}
+
 /// Keeps the highest tip of each lane.
 fn highest(shown: &mut BTreeMap<u8, Tip>, tip: &Tip) {
     let is_known = |known: &Tip| known.lot.sequence >= tip.lot.sequence;
@@ -158,23 +209,27 @@ impl Entered {
         let (mut lowered, mut kept, mut shown) = (Lowered::default(), Vec::new(), BTreeMap::new());
         for (member, mut state) in states {
             state.certified().for_each(|tip| highest(&mut shown, tip));
+            let below = Below::of(&state);
             lowered.lower(&mut state, stays(member), &here);
-            kept.push(state);
+            kept.push((below, state));
         }
-        let mut merged = merge_states(kept);
-        lowered.pin(&mut merged.lots);
-        let mut tips = lowered.floors;
-        for tip in merged.tips.values().map(|tip| tip.lot) {
+        let mut tips = std::mem::take(&mut lowered.floors);
+        for tip in kept.iter().flat_map(|(_, state)| state.tips.iter().map(|tip| tip.lot)) {
             let known = tips.entry(tip.source).or_default();
             *known = tip.sequence.max(*known);
         }
         tips.retain(|_, sequence| *sequence > 0);
+        let mut told = BTreeMap::new();
+        kept.iter().for_each(|(below, state)| below.tell(state, &tips, &mut told));
+        let mut merged = merge_states(kept.into_iter().map(|(_, state)| state));
+        lowered.pin(&mut merged.lots);
         merged.lots.retain(|lot, _| tips.get(&lot.source).is_none_or(|tip| lot.sequence > *tip));
         let views: Vec<View> = rolls.iter().map(|roll| roll.view().clone()).collect();
         let tips: Vec<Lot> = tips.into_iter().map(|(source, sequence)| Lot { source, sequence }).collect();
         let shown: Vec<Tip> = shown.into_values().collect();
-        let lots: Vec<PinnedLot> =
-            merged.lots.iter().map(|(lot, verdict)| PinnedLot { lot: *lot, pin: Pin::of(verdict) }).collect();
+        let pinned = |(lot, verdict): (&Lot, &Verdict)| PinnedLot { lot: *lot, pin: Pin::of(verdict) };
+        let lots: Vec<PinnedLot> = merged.lots.iter().map(pinned).collect();
+        let below = told.iter().map(pinned).map(PinnedLot::alone).collect::<Vec<_>>();
         let entries: Vec<PinnedEntry> = merged
             .entries
             .iter()
@@ -185,6 +240,7 @@ impl Entered {
             tips: tips.try_into().unwrap_or_default(),
             shown: shown.try_into().unwrap_or_default(),
             lots: lots.try_into().unwrap_or_default(),
+            below: below.try_into().unwrap_or_default(),
             entries: entries.try_into().unwrap_or_default(),
         }
     }
@@ -247,8 +303,8 @@ impl Entered {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let views: usize = self.views.iter().map(|view| 64 + 40 * view.changes().count()).sum();
-        let pins =
-            self.lots.len() * 2 * size_of::<PinnedLot>() + self.entries.len() * size_of::<PinnedEntry>();
+        let slots = (self.lots.len() + self.below.len()) * 2 * size_of::<PinnedLot>();
+        let pins = slots + self.entries.len() * size_of::<PinnedEntry>();
         let proof = |tip: &Tip| tip.shown.certificate.as_ref().map_or(0, |proof| proof.len());
         let shown: usize = self.shown.iter().map(|tip| size_of::<Tip>() + proof(tip)).sum();
         (size_of::<Self>() + views + pins + shown) as u64

@@ -5,7 +5,8 @@
 //! the chain under that certificate names. Every certificate that was formed in the old view has a correct signer in
 //! every quorum of states, so whatever it certifies is shown; what members accept in the new view never contradicts it.
 //!
-//! *Again.* A member that merged and stops before it resumed shows all that it was shown, so nothing is lost over several views.
+//! *Again.* A member that merged and stops before it resumed shows all that it was shown, also of the last slots up to the tips, so nothing is
+//! lost over several views.
 //!
 //! *Bounds.* [`STATE_MAX`](super::STATE_MAX) bytes in all; at most two digests per lot and place, of one member and of all.
 

@@ -52,6 +52,12 @@ fn open(entered: &Entered) -> BTreeMap<u64, Option<u8>> {
     begun.slots.iter().map(|(lot, digest)| (lot.sequence, digest.map(|digest| digest.0[0]))).collect()
 }
 
+/// What is passed on of slots up to the tip: zero where something is certified and not known.
+fn below(entered: &Entered) -> Vec<(u64, u8)> {
+    let one = |digests: &[Hash]| digests.first().map_or(0, |digest| digest.0[0]);
+    entered.below.iter().map(|pinned| (pinned.lot.sequence, one(&pinned.pin.digests))).collect()
+}
+
 fn tip(entered: &Entered) -> u64 {
     entered.tips.iter().find(|tip| tip.source == LANE).map_or(0, |tip| tip.sequence)
 }
@@ -67,16 +73,64 @@ fn what_was_certified_two_views_ago_stays_so_though_a_quorum_has_not_seen_it_yet
     let passed: Vec<(u64, u8)> =
         entered.shown.iter().map(|tip| (tip.lot.sequence, tip.shown.digest.0[0])).collect();
     assert_eq!(passed, [(7, 7)], "and whoever stops again passes it on");
+    let told: Vec<(u64, u8)> = below(&entered).into_iter().filter(|(sequence, _)| *sequence > 5).collect();
+    assert_eq!(told, [(6, 6), (7, 7)], "with what was shown before it");
     // None of these is there yet.
     let second = [(2, 4), (3, 5), (4, 0)]
-        .map(|(member, tip)| (member, kept(&[(tip, 4)][..usize::from(tip > 0)], &passed, &[])));
+        .map(|(member, tip)| (member, kept(&[(tip, 4)][..usize::from(tip > 0)], &passed, &told)));
     let entered = Entered::merged(&rolls(3), second.to_vec());
     assert_eq!(tip(&entered), 5);
-    assert_eq!(open(&entered), BTreeMap::from([(6, None), (7, Some(7))]));
+    assert_eq!(open(&entered), BTreeMap::from([(6, Some(6)), (7, Some(7))]));
     // And once more.
     let third =
-        [(2, 5), (3, 5), (4, 5)].map(|(member, tip)| (member, kept(&[(tip, 5)], &passed, &[(6, 0), (7, 7)])));
-    assert_eq!(open(&Entered::merged(&rolls(3), third.to_vec())), BTreeMap::from([(6, None), (7, Some(7))]));
+        [(2, 5), (3, 5), (4, 5)].map(|(member, tip)| (member, kept(&[(tip, 5)], &passed, &[(6, 6), (7, 7)])));
+    assert_eq!(
+        open(&Entered::merged(&rolls(3), third.to_vec())),
+        BTreeMap::from([(6, Some(6)), (7, Some(7))])
+    );
+}
+
+/// Found by a drawn run (`astro/views:363d7fd2`): the one member with the certificate of a slot stays in one view, so the slot is below the tip
+/// of that view, and leaves in the next. A member that joined between and reached nothing said that it knows nothing of the slot, and
+/// it was open to nothing for ever.
+#[test]
+fn a_member_that_joined_and_reached_nothing_passes_on_what_was_shown_below_the_tip() {
+    let first = [
+        (0, kept(&[(2, 2)], &[], &[(1, 1), (2, 2)])),
+        (1, kept(&[], &[], &[(1, 1)])),
+        (2, kept(&[], &[], &[(1, 1)])),
+    ];
+    let entered = Entered::merged(&rolls(2), first.to_vec());
+    assert_eq!((tip(&entered), below(&entered)), (2, vec![(1, 1), (2, 2)]));
+    let joined = kept(&[], &[(2, 2)], &below(&entered));
+    let second =
+        [(0, kept(&[(2, 2)], &[], &[(1, 1), (2, 2)])), (1, kept(&[], &[(2, 2)], &[(1, 1)])), (4, joined)];
+    let entered = Entered::merged(&rolls(3), second.to_vec());
+    assert_eq!((tip(&entered), open(&entered)), (0, BTreeMap::from([(1, Some(1)), (2, Some(2))])));
+}
+
+/// A certificate settles these: without it, and with two to choose from, nothing is told.
+#[test]
+fn of_two_payloads_shown_below_a_tip_neither_is_passed_on_and_beside_a_certificate_only_its_own() {
+    let certified = kept(&[(7, 7)], &[], &[(6, 6), (7, 7)]);
+    let other = kept(&[], &[], &[(5, 5), (6, 9), (7, 9)]);
+    let entered = Entered::merged(&rolls(2), vec![(1, certified.clone()), (2, other.clone())]);
+    let told = BTreeMap::from_iter(below(&entered));
+    assert_eq!((told[&6], told[&7]), (0, 7));
+    assert_eq!(told[&5], 0, "whoever has the certificate after it does not show it: it need not be this");
+    let behind = kept(&[(5, 5)], &[(7, 7)], &[(5, 5), (6, 0)]);
+    let entered = Entered::merged(&rolls(2), vec![(1, certified), (2, other), (3, behind)]);
+    let told = BTreeMap::from_iter(below(&entered));
+    assert_eq!((told[&5], told[&6], told[&7]), (5, 0, 7));
+}
+
+/// As many as a state shows.
+#[test]
+fn of_a_long_lane_the_last_slots_below_its_tip_are_passed_on() {
+    let lots: Vec<(u64, u8)> = (1..=300).map(|sequence| (sequence, 3)).collect();
+    let entered = Entered::merged(&rolls(2), vec![(1, kept(&[(300, 3)], &[], &lots))]);
+    assert_eq!((tip(&entered), open(&entered)), (300, BTreeMap::new()));
+    assert_eq!(below(&entered), (173..=300).map(|sequence| (sequence, 3)).collect::<Vec<_>>());
 }
 
 /// Its certificate may be gone with whoever leaves, but not what it names: the slots below are what that member shows there.

@@ -11,7 +11,7 @@ use synod_wire::{Blob, List};
 use crate::batch::Auth;
 use crate::replica::lane::Lane;
 use crate::replica::{Carrier, Replica};
-use crate::views::{BELOW_MAX, Kept, Shown, ShownEntry, ShownLot, Tip};
+use crate::views::{BELOW_MAX, Kept, PinnedLot, Shown, ShownEntry, ShownLot, Tip};
 use crate::words::Promise;
 
 /// Two digests of one slot or place at most.
@@ -42,12 +42,17 @@ impl<B: Carrier> Replica<B> {
             }
             tips.extend(tip);
         }
-        for one in &self.entered.lots {
-            let is_above =
-                |tip: &Tip| tip.lot.source == one.lot.source && tip.lot.sequence >= one.lot.sequence;
-            if !tips.iter().any(is_above) && !self.is_certified(one.lot) {
-                one.pin.shown().for_each(|shown| add(&mut lots, one.lot, shown));
-            }
+        let is_open = |one: &&PinnedLot| {
+            let PinnedLot { lot, .. } = one;
+            let is_above = |tip: &Tip| tip.lot.source == lot.source && tip.lot.sequence >= lot.sequence;
+            !tips.iter().any(is_above) && !self.is_certified(*lot)
+        };
+        for one in self.entered.lots.iter().filter(is_open) {
+            one.pin.shown().for_each(|shown| add(&mut lots, one.lot, shown));
+        }
+        // A quorum told this of what was certified before: what this member accepted there itself was not, or was told too.
+        for one in self.entered.below.iter().filter(is_open) {
+            lots.insert(one.lot, one.pin.shown().collect());
         }
         let is_missing = |tip: &&Tip| tip.lot.sequence > self.frontier(tip.lot.source);
         let behind: Vec<Tip> = self.entered.shown.iter().filter(is_missing).cloned().collect();
