@@ -101,6 +101,8 @@ pub struct Replica<B: Machine + Recover> {
     entered: Arc<Entered>,
     /// Whether slots are missing here that were certified before it began: nothing is endorsed until they are here.
     is_behind: bool,
+    /// Whether batches that wait to be judged were looked through for what is wanted.
+    is_sought: bool,
 }
 
 /// The broadcast's words in the replica's.
@@ -194,6 +196,7 @@ impl<B: Carrier> Replica<B> {
             importer: Importer::default(),
             asking: Asking::default(),
             is_behind: false,
+            is_sought: false,
             entered,
             config,
         })

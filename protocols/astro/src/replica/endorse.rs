@@ -57,6 +57,7 @@ impl<B: Carrier> Replica<B> {
         let lane = self.lane_mut(lot.source);
         if lot.sequence > lane.judged {
             lane.waiting.insert(lot.sequence, opened);
+            self.is_sought = false;
             self.go_on(lot.source, turn);
         }
     }

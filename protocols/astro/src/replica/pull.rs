@@ -1,9 +1,9 @@
 //! Entries below certified ones, asked of peers one after another: the certificate of a later entry proves them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use synod_crypto::Hash;
-use synod_ledger::{Digests, EntryId};
+use synod_ledger::{AccountId, Digests, EntryId};
 use synod_machine::{Span, Turn};
 use synod_quorum::NodeId;
 
@@ -31,6 +31,7 @@ impl<B: Carrier> Replica<B> {
         let wait = self.config.parameters.pull;
         let known = self.wanted.insert(id, Wanted { digest, wait, asked: 0 });
         if known.is_none_or(|known| known.digest != digest) {
+            self.is_sought = false;
             turn.applied(Rule::Pull);
             self.on_want_due(id, turn);
         }
@@ -65,17 +66,46 @@ impl<B: Carrier> Replica<B> {
         if Digests::default().entry(&line.entry) != wanted.digest {
             return turn.blame(from, Fault::WrongEntry);
         }
+        self.take_wanted(&line, wanted.digest, turn);
+    }
+
+    /// Takes what is wanted from batches that wait to be judged. In a view that this node entered behind nobody else may tell it: who settled it
+    /// settled it with its batch, and that is endorsed here only once it is settled. Whether there was any.
+    pub(super) fn take_from_waiting(&mut self, turn: &mut Turn<'_, Self>) -> bool {
+        if std::mem::replace(&mut self.is_sought, true) {
+            return false;
+        }
+        let spenders: BTreeSet<AccountId> = self.wanted.keys().map(|id| id.spender).collect();
+        let waiting = self.lanes.values().flat_map(|lane| lane.waiting.values());
+        let lines = waiting.flat_map(|opened| opened.lines());
+        let lines = lines.filter(|(_, line, _)| spenders.contains(&line.entry.id.spender));
+        let here: BTreeMap<(EntryId, Hash), Line> =
+            lines.map(|(_, line, digest)| ((line.entry.id, digest), line.clone())).collect();
+        let mut any = false;
+        while let Some((digest, line)) = self.wanted.iter().find_map(|(id, wanted)| {
+            here.get(&(*id, wanted.digest)).map(|line| (wanted.digest, line.clone()))
+        }) {
+            self.take_wanted(&line, digest, turn);
+            any = true;
+        }
+        self.is_sought = true;
+        any
+    }
+
+    /// An entry that was asked for is here.
+    fn take_wanted(&mut self, line: &Line, digest: Hash, turn: &mut Turn<'_, Self>) {
+        let id = line.entry.id;
         self.wanted.remove(&id);
         turn.disarm(Timer::Want(id));
         if self.desk.has_unrecorded(id.spender) {
             self.record_admitted_of(&BTreeSet::from([id.spender]), turn);
         }
         keep(turn, Promise::Descended(line.clone()));
-        let certified = self.ledger.certify(&line, wanted.digest);
+        let certified = self.ledger.certify(line, digest);
         match certified {
             Certified::Whole | Certified::Settled => {}
             Certified::Missing(id, digest) => self.want(id, digest, turn),
-            Certified::Contradicts => self.tell_contradiction(&line, None, turn),
+            Certified::Contradicts => self.tell_contradiction(line, None, turn),
         }
         self.settle([id.spender], turn);
     }

@@ -25,19 +25,22 @@ fn recovered<M: Recover>(config: M::Config) -> M {
     M::recover(config, log).expect("a sound configuration")
 }
 
-fn first() -> Arc<Roll> {
+pub(crate) fn first() -> Arc<Roll> {
     Roll::of(&founding(), &View::default()).expect("the genesis")
 }
 
 /// What three of four members signed to have somebody join.
-fn install() -> views::Message {
+pub(crate) fn agreed() -> Agreed {
     let (roll, view) = (first(), View::of([join(4)]).expect("few"));
     let views = Sequence::above(roll.view(), &[view]).expect("above");
     let sworn = Step::Converged.sworn(&roll, &views);
     let sign = |id: u32| (NodeId(id), keys(id).sign(roll.scope(), NodeId(id), sworn).signature);
     let certificate = Signed::assemble(sworn, [0, 1, 2].map(sign));
-    let agreed = Agreed { base: roll.id(), views, certificate };
-    views::Message::Install { agreed, endorsements: Default::default() }
+    Agreed { base: roll.id(), views, certificate }
+}
+
+fn install() -> views::Message {
+    views::Message::Install { agreed: agreed(), endorsements: Default::default() }
 }
 
 fn hear(machine: &mut Machine, message: Message<signed::Message>) -> Vec<Effect<Machine>> {
@@ -78,7 +81,7 @@ fn a_member_that_stopped_answers_nothing_of_its_view() {
     assert!(hear(&mut machine, prepare(3)).is_empty(), "once");
 }
 
-fn certificate(view: &BroadcastView, lot: Lot, digest: Hash) -> Certificate {
+pub(crate) fn certificate(view: &BroadcastView, lot: Lot, digest: Hash) -> Certificate {
     let context = view.context;
     let said = |id: u32| {
         let acked = Acked { context, lot, digest, except: Hash::ZERO, authorized: true };

@@ -112,7 +112,7 @@ pub(crate) fn config(me: NodeId, retain: u64) -> Config {
     }
 }
 
-fn pay(spender: AccountId, to: AccountId, amount: u128, transfer: u128) -> Draft {
+pub(crate) fn pay(spender: AccountId, to: AccountId, amount: u128, transfer: u128) -> Draft {
     let kind = Kind::Pay(Leg { to, amount: Units(amount) });
     let (user_data, flags) = (UserData::default(), Flags::default());
     Draft { spender, kind, transfer, ledger: EURO, code: 0, user_data, flags }

@@ -42,8 +42,11 @@ impl<B: Carrier> Replica<B> {
     /// Endorses from here on once all that was certified before the view began is here.
     /// Whether it did.
     pub(in crate::replica) fn catch_up_with_view(&mut self, turn: &mut Turn<'_, Self>) -> bool {
-        if !self.is_behind || self.is_below_tips() || !self.wanted.is_empty() {
+        if !self.is_behind || self.is_below_tips() {
             return false;
+        }
+        if !self.wanted.is_empty() {
+            return self.take_from_waiting(turn);
         }
         self.is_behind = false;
         turn.applied(Rule::CaughtUp);
