@@ -218,6 +218,14 @@ pub enum Offer {
         /// Items this node does not endorse; normally none.
         except: Vec<u32>,
     },
+    /// Of a slot that older views left open to nothing but a certificate: what is certified in the lane behind it names this payload, so no other one
+    /// is certified. Nothing happens where it is open to another one, or certified. Asked again after a restart.
+    Decide {
+        /// Which slot.
+        slot: Slot,
+        /// Which payload.
+        digest: Hash,
+    },
 }
 
 /// What a reliable broadcast tells its user.

@@ -29,6 +29,7 @@ mod witness;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use synod_crypto::Hash;
 use synod_ledger::{Book, Digests, EntryId};
 use synod_machine::broadcast::{Broadcast, Lot, Offer, ReliableBroadcast};
 use synod_machine::{Bounded, Event, Lift, Machine, Nested, Recover, To, Turn, Unrecoverable};
@@ -103,6 +104,8 @@ pub struct Replica<B: Machine + Recover> {
     is_behind: bool,
     /// Whether batches that wait to be judged were looked through for what is wanted.
     is_sought: bool,
+    /// Payloads of slots that were open to nothing but a certificate: what is certified behind them names these.
+    named: BTreeMap<Lot, Hash>,
 }
 
 /// The broadcast's words in the replica's.
@@ -197,6 +200,7 @@ impl<B: Carrier> Replica<B> {
             asking: Asking::default(),
             is_behind: false,
             is_sought: false,
+            named: BTreeMap::new(),
             entered,
             config,
         })
@@ -375,13 +379,7 @@ impl<B: Carrier> Replica<B> {
     }
 
     /// Judges for the broadcast, under its own name of the payload if it has one.
-    fn judge_slot(
-        &mut self,
-        lot: Lot,
-        digest: synod_crypto::Hash,
-        except: Vec<u32>,
-        turn: &mut Turn<'_, Self>,
-    ) {
+    fn judge_slot(&mut self, lot: Lot, digest: Hash, except: Vec<u32>, turn: &mut Turn<'_, Self>) {
         let digest = self.broadcast.get().judged_as(lot.into()).unwrap_or(digest);
         self.tell(Event::Input(Offer::Judge { slot: lot.into(), digest, except }), turn);
     }
@@ -447,6 +445,7 @@ impl<B: Carrier> Bounded for Replica<B> {
         let lanes: u64 = self.lanes.values().map(Lane::bytes).sum();
         let small = self.shown.len() * size_of::<(u64, Lot)>()
             + self.wanted.len() * size_of::<(EntryId, Wanted)>()
+            + self.named.len() * size_of::<(Lot, Hash)>()
             + self.descended.len() * 2 * size_of::<(EntryId, Line)>();
         self.broadcast.get().bytes()
             + self.ledger.bytes()

@@ -121,6 +121,8 @@ impl Bracha {
                 let Ok(lot) = Lot::try_from(slot) else { return };
                 self.on_judged(lot, digest, except.is_empty(), turn);
             }
+            // Its views do not change.
+            Offer::Decide { .. } => {}
         }
     }
 

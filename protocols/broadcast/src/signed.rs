@@ -177,6 +177,11 @@ impl<I: Items> SignedBroadcast<I> {
                     self.on_judged(lot, digest, except, turn);
                 }
             }
+            Offer::Decide { slot, digest } => {
+                if let Ok(lot) = Lot::try_from(slot) {
+                    self.decide_for(lot, digest, turn);
+                }
+            }
         }
     }
 

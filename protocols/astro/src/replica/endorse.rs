@@ -54,6 +54,7 @@ impl<B: Carrier> Replica<B> {
         if (header.shard, header.lot) != (shard, lot) {
             return turn.blame(NodeId(u32::from(lot.source)), Fault::WrongSlot);
         }
+        self.name_before(&opened, turn);
         let lane = self.lane_mut(lot.source);
         if lot.sequence > lane.judged {
             lane.waiting.insert(lot.sequence, opened);

@@ -396,6 +396,7 @@ impl<B: Carrier> Replica<B> {
         self.queue_again();
         self.claim_again();
         self.tell(Event::Start, turn);
+        self.name_all(turn);
         self.broadcast_again(turn);
         self.offer_admitted(turn);
         for (id, digest) in self.ledger.missing() {

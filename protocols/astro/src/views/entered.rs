@@ -71,8 +71,8 @@ wire! {
     }
 }
 
-/// Tips that nobody who stays has reached, of the lanes of one state: members that leave have them, or members were told of them and lack
-/// what is before them. Whoever has their certificates may be gone, so the slots up to each are open again.
+/// Tips that perhaps no correct member who stays has reached, of the lanes of one state: members that leave have them, or liars, or members were
+/// told of them and lack what is before them. Whoever has their certificates may be gone or keep them back, so the slots up to each are open again.
 #[derive(Default)]
 struct Lowered {
     /// Whose certificates were shown.
@@ -85,12 +85,11 @@ struct Lowered {
 
 impl Lowered {
     /// Takes such tips out of a state.
-    fn lower(&mut self, state: &mut Kept, is_staying: bool, here: &BTreeMap<u8, u64>) {
+    fn lower(&mut self, state: &mut Kept, here: &BTreeMap<u8, u64>) {
         let staying = |source: u8| here.get(&source).copied().unwrap_or_default();
         let is_reached = |tip: &Tip| tip.lot.sequence <= staying(tip.lot.source);
         let own = std::mem::take(&mut state.tips).into_vec();
-        let (kept, mut open): (Vec<Tip>, Vec<Tip>) =
-            own.into_iter().partition(|tip| is_staying || is_reached(tip));
+        let (kept, mut open): (Vec<Tip>, Vec<Tip>) = own.into_iter().partition(is_reached);
         open.extend(std::mem::take(&mut state.behind).into_vec().into_iter().filter(|tip| !is_reached(tip)));
         state.tips = kept.try_into().unwrap_or_default();
         let shown: BTreeSet<Lot> = state.lots.iter().map(|one| one.lot).collect();
@@ -188,6 +187,22 @@ impl PinnedLot {
     }
 }
 
+/// By lane: what a correct member of the new view has all certificates up to, for one more shows that than may lie.
+fn reached(to: Option<&Roll>, states: &[(u8, Kept)]) -> BTreeMap<u8, u64> {
+    let Some(to) = to else { return BTreeMap::new() };
+    let staying = states.iter().filter(|(member, _)| to.members().contains(NodeId::from(*member)));
+    let mut all: BTreeMap<u8, Vec<u64>> = BTreeMap::new();
+    for tip in staying.flat_map(|(_, kept)| kept.tips.iter()) {
+        all.entry(tip.lot.source).or_default().push(tip.lot.sequence);
+    }
+    let nth = usize::try_from(to.quorums().faulty()).unwrap_or(usize::MAX);
+    let reached = all.into_iter().filter_map(|(lane, mut tips)| {
+        tips.sort_unstable_by(|one, other| other.cmp(one));
+        Some((lane, *tips.get(nth)?))
+    });
+    reached.collect()
+}
+
 /// Keeps the highest tip of each lane.
 fn highest(shown: &mut BTreeMap<u8, Tip>, tip: &Tip) {
     let is_known = |known: &Tip| known.lot.sequence >= tip.lot.sequence;
@@ -200,17 +215,12 @@ impl Entered {
     /// What states of a quorum, each with its member, come to for a member of the last of these views.
     #[must_use]
     pub fn merged(rolls: &[Arc<Roll>], states: Vec<(u8, Kept)>) -> Self {
-        let stays = |member: u8| rolls.last().is_some_and(|to| to.members().contains(NodeId::from(member)));
-        let mut here: BTreeMap<u8, u64> = BTreeMap::new();
-        for tip in states.iter().filter(|(member, _)| stays(*member)).flat_map(|(_, kept)| kept.tips.iter()) {
-            let known = here.entry(tip.lot.source).or_default();
-            *known = tip.lot.sequence.max(*known);
-        }
+        let here = reached(rolls.last().map(|roll| &**roll), &states);
         let (mut lowered, mut kept, mut shown) = (Lowered::default(), Vec::new(), BTreeMap::new());
-        for (member, mut state) in states {
+        for (_, mut state) in states {
             state.certified().for_each(|tip| highest(&mut shown, tip));
             let below = Below::of(&state);
-            lowered.lower(&mut state, stays(member), &here);
+            lowered.lower(&mut state, &here);
             kept.push((below, state));
         }
         let mut tips = std::mem::take(&mut lowered.floors);
@@ -272,6 +282,22 @@ impl Entered {
             _ => None,
         };
         self.lots.iter().map(|one| (one.lot, only(&one.pin))).collect()
+    }
+
+    /// Whether a certificate was shown of this slot or of one behind it, and of all payloads this one alone.
+    pub(crate) fn names(&self, lot: Lot, digest: &Hash) -> bool {
+        let is_behind = |tip: &Tip| tip.lot.source == lot.source && tip.lot.sequence >= lot.sequence;
+        self.shown.iter().any(is_behind) && self.pin(lot).is_some_and(|pin| pin.allows(digest))
+    }
+
+    /// Whether a slot is open to nothing but a certificate.
+    pub(crate) fn is_unknown(&self, lot: Lot) -> bool {
+        self.pin(lot).is_some_and(|pin| pin.digests.len() != 1)
+    }
+
+    fn pin(&self, lot: Lot) -> Option<&Pin> {
+        let at = self.lots.binary_search_by_key(&lot, |one| one.lot).ok()?;
+        self.lots.get(at).map(|one| &one.pin)
     }
 
     /// Whose lanes there are: those of members, and of all who ever were.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use synod_astro::member::{Message, Output, Record};
-use synod_astro::views::{self, Entered, Pin, PinnedLot, View};
+use synod_astro::views::{self, Entered, Pin, PinnedLot, Tip, View};
 use synod_astro::{Auth, Line, Opened, Output as Said};
 use synod_broadcast::Lot;
 use synod_broadcast::signed::{self, Ack};
@@ -13,7 +13,7 @@ use synod_ledger::{Digests, Entry, EntryId, UserData, genesis};
 use synod_machine::testing::effects;
 use synod_machine::{Condition, Effect, Event, Job as _, Log, Recover as _, Time};
 use synod_quorum::NodeId;
-use synod_wire::{Blob, Bytes};
+use synod_wire::{Blob, Bytes, Wire};
 
 use crate::alone::{agreed, certificate, first};
 use crate::crew::{Machine, account, config, join, keys, pay};
@@ -78,6 +78,12 @@ impl Joined {
         self.hear(signed::Message::Pulled { lot: opened.lot(), payload });
     }
 
+    /// Whether it asks others for this payload.
+    fn wants(&self, opened: &Opened) -> bool {
+        let is_its = |message: &signed::Message| matches!(message, signed::Message::Pull { lot, digest } if (*lot, *digest) == (opened.lot(), opened.digest));
+        self.sent.iter().any(is_its)
+    }
+
     fn endorses(&self, lot: Lot) -> bool {
         let is_its = |message: &signed::Message| matches!(message, signed::Message::Ack(Ack { lot: of, .. }) if *of == lot);
         self.sent.iter().any(is_its)
@@ -107,6 +113,10 @@ fn batch(source: u8, line: Line) -> Opened {
     Opened::new(0, Lot { source, sequence: 1 }, Hash::ZERO, Vec::new(), vec![line])
 }
 
+fn views() -> Vec<View> {
+    vec![View::default(), View::of([join(4)]).expect("few")]
+}
+
 /// Found by drawn runs (`astro/views:363d8025` and `363d8306`). A certificate up to the tip certifies an issuer's second payment; the first stands
 /// in a batch above the tip of another lane, which needs this member's endorsement. Whoever settled the first with its batch tells it to
 /// nobody, and this member endorsed nothing before it was there.
@@ -119,7 +129,7 @@ fn what_a_member_lacks_of_a_certified_log_it_takes_from_a_batch_that_waits_for_i
         let (open, below) = (batch(1, one.clone()), batch(3, two.clone()));
         let only = Pin { digests: vec![open.digest].try_into().expect("one") };
         let entered = Entered {
-            views: vec![View::default(), View::of([join(4)]).expect("few")].try_into().expect("two"),
+            views: views().try_into().expect("two"),
             tips: vec![below.lot()].try_into().expect("one"),
             lots: vec![PinnedLot { lot: open.lot(), pin: only }].try_into().expect("one"),
             ..Entered::default()
@@ -138,5 +148,50 @@ fn what_a_member_lacks_of_a_certified_log_it_takes_from_a_batch_that_waits_for_i
         }
         assert_eq!(joined.settled, ids, "both, in the order of the log");
         assert!(joined.endorses(open.lot()), "and others may need its word");
+    }
+}
+
+/// A liar showed the certificate of its third batch, and nothing of those before it; or it signed two payloads for each of these. Nobody else has their
+/// certificates. The third batch names the second, and that one the first: they are endorsed, and no others.
+#[test]
+fn what_is_certified_names_the_payloads_of_the_slots_before_it() {
+    let (one, digest) = paid(1, genesis(account(1, 1)));
+    let (two, digest) = (paid(2, digest).0, paid(2, digest).1);
+    let three = paid(3, digest).0;
+    let next = |prev: &Opened, line: Line| {
+        let lot = Lot { sequence: prev.lot().sequence + 1, ..prev.lot() };
+        Opened::new(0, lot, prev.digest, Vec::new(), vec![line])
+    };
+    let first = batch(1, one);
+    let second = next(&first, two);
+    let third = next(&second, three);
+    let pin =
+        |lot, digests: Vec<Hash>| PinnedLot { lot, pin: Pin { digests: digests.try_into().expect("two") } };
+    let proof = certificate(&crate::alone::first().broadcasts(), third.lot(), third.digest).encode();
+    let shown = views::Shown { digest: third.digest, certificate: Some(proof.try_into().expect("short")) };
+    for digests in [vec![], vec![first.digest, Hash([9; 32])]] {
+        let lots = vec![
+            pin(first.lot(), digests.clone()),
+            pin(second.lot(), digests.clone()),
+            pin(third.lot(), vec![third.digest]),
+        ];
+        let entered = Entered {
+            views: views().try_into().expect("two"),
+            shown: vec![Tip { lot: third.lot(), shown: shown.clone() }].try_into().expect("one"),
+            lots: lots.try_into().expect("three"),
+            ..Entered::default()
+        };
+        let mut joined = Joined::new(entered.clone());
+        assert!(joined.wants(&third) && !joined.wants(&second) && !joined.wants(&first));
+        joined.pulled(&third);
+        assert!(joined.wants(&second) && !joined.wants(&first));
+        joined.pulled(&second);
+        assert!(joined.wants(&first) && !joined.endorses(third.lot()));
+        joined.pulled(&first);
+        assert!([&first, &second, &third].iter().all(|opened| joined.endorses(opened.lot())));
+        // Where no certificate was shown, a payload tells nothing of the one before it.
+        let mut joined = Joined::new(Entered { shown: Default::default(), ..entered });
+        joined.pulled(&third);
+        assert!(!joined.wants(&second) && !joined.endorses(third.lot()));
     }
 }

@@ -66,17 +66,21 @@ fn tip(entered: &Entered) -> u64 {
 /// before stood in no state of theirs, and other payloads could have taken the same slots.
 #[test]
 fn what_was_certified_two_views_ago_stays_so_though_a_quorum_has_not_seen_it_yet() {
-    let first =
-        [(1, kept(&[(7, 7)], &[], &[(6, 6), (7, 7)])), (2, kept(&[(4, 4)], &[], &[])), (4, Kept::default())];
+    let there = kept(&[(7, 7)], &[], &[(6, 6), (7, 7)]);
+    let first = [(1, there.clone()), (2, there), (3, kept(&[(4, 4)], &[], &[])), (4, Kept::default())];
     let entered = Entered::merged(&rolls(2), first.to_vec());
-    assert_eq!((tip(&entered), open(&entered)), (7, BTreeMap::new()), "somebody who stays has it all");
+    assert_eq!(
+        (tip(&entered), open(&entered)),
+        (7, BTreeMap::new()),
+        "a correct member who stays has it all"
+    );
     let passed: Vec<(u64, u8)> =
         entered.shown.iter().map(|tip| (tip.lot.sequence, tip.shown.digest.0[0])).collect();
     assert_eq!(passed, [(7, 7)], "and whoever stops again passes it on");
     let told: Vec<(u64, u8)> = below(&entered).into_iter().filter(|(sequence, _)| *sequence > 5).collect();
     assert_eq!(told, [(6, 6), (7, 7)], "with what was shown before it");
-    // None of these is there yet.
-    let second = [(2, 4), (3, 5), (4, 0)]
+    // None of these is there yet, and one of them may lie.
+    let second = [(2, 5), (3, 5), (4, 0)]
         .map(|(member, tip)| (member, kept(&[(tip, 4)][..usize::from(tip > 0)], &passed, &told)));
     let entered = Entered::merged(&rolls(3), second.to_vec());
     assert_eq!(tip(&entered), 5);
@@ -95,11 +99,8 @@ fn what_was_certified_two_views_ago_stays_so_though_a_quorum_has_not_seen_it_yet
 /// it was open to nothing for ever.
 #[test]
 fn a_member_that_joined_and_reached_nothing_passes_on_what_was_shown_below_the_tip() {
-    let first = [
-        (0, kept(&[(2, 2)], &[], &[(1, 1), (2, 2)])),
-        (1, kept(&[], &[], &[(1, 1)])),
-        (2, kept(&[], &[], &[(1, 1)])),
-    ];
+    let there = kept(&[(2, 2)], &[], &[(1, 1), (2, 2)]);
+    let first = [(0, there.clone()), (1, there), (2, kept(&[], &[], &[(1, 1)]))];
     let entered = Entered::merged(&rolls(2), first.to_vec());
     assert_eq!((tip(&entered), below(&entered)), (2, vec![(1, 1), (2, 2)]));
     let joined = kept(&[], &[(2, 2)], &below(&entered));
@@ -114,12 +115,14 @@ fn a_member_that_joined_and_reached_nothing_passes_on_what_was_shown_below_the_t
 fn of_two_payloads_shown_below_a_tip_neither_is_passed_on_and_beside_a_certificate_only_its_own() {
     let certified = kept(&[(7, 7)], &[], &[(6, 6), (7, 7)]);
     let other = kept(&[], &[], &[(5, 5), (6, 9), (7, 9)]);
-    let entered = Entered::merged(&rolls(2), vec![(1, certified.clone()), (2, other.clone())]);
+    let also = (3, kept(&[(7, 7)], &[], &[(6, 6), (7, 7)]));
+    let states = vec![(1, certified.clone()), (2, other.clone()), also.clone()];
+    let entered = Entered::merged(&rolls(2), states);
     let told = BTreeMap::from_iter(below(&entered));
     assert_eq!((told[&6], told[&7]), (0, 7));
     assert_eq!(told[&5], 0, "whoever has the certificate after it does not show it: it need not be this");
     let behind = kept(&[(5, 5)], &[(7, 7)], &[(5, 5), (6, 0)]);
-    let entered = Entered::merged(&rolls(2), vec![(1, certified), (2, other), (3, behind)]);
+    let entered = Entered::merged(&rolls(2), vec![(0, behind), (1, certified), (2, other), also]);
     let told = BTreeMap::from_iter(below(&entered));
     assert_eq!((told[&5], told[&6], told[&7]), (5, 0, 7));
 }
@@ -128,9 +131,21 @@ fn of_two_payloads_shown_below_a_tip_neither_is_passed_on_and_beside_a_certifica
 #[test]
 fn of_a_long_lane_the_last_slots_below_its_tip_are_passed_on() {
     let lots: Vec<(u64, u8)> = (1..=300).map(|sequence| (sequence, 3)).collect();
-    let entered = Entered::merged(&rolls(2), vec![(1, kept(&[(300, 3)], &[], &lots))]);
+    let state = kept(&[(300, 3)], &[], &lots);
+    let entered = Entered::merged(&rolls(2), vec![(1, state.clone()), (2, state)]);
     assert_eq!((tip(&entered), open(&entered)), (300, BTreeMap::new()));
     assert_eq!(below(&entered), (173..=300).map(|sequence| (sequence, 3)).collect::<Vec<_>>());
+}
+
+/// Found by drawn runs (`astro/views:363d83dd` and `363d84ae`): a liar shows a certificate that only it has, and gives it to nobody. Members who merged its
+/// state endorsed nothing until they had it.
+#[test]
+fn a_slot_that_only_a_liar_shows_a_certificate_of_is_open_to_its_payload() {
+    let liar = kept(&[(5, 5)], &[], &[(5, 5)]);
+    let other = kept(&[(4, 4)], &[], &[(5, 5)]);
+    let states = vec![(1, liar), (2, other.clone()), (3, other)];
+    let entered = Entered::merged(&rolls(2), states);
+    assert_eq!((tip(&entered), open(&entered)), (4, BTreeMap::from([(5, Some(5))])));
 }
 
 /// Its certificate may be gone with whoever leaves, but not what it names: the slots below are what that member shows there.

@@ -125,16 +125,23 @@ impl<I: Items> SignedBroadcast<I> {
         if !is_older || lot.sequence <= self.begun.tip(lot.source) || planted!(A29) {
             return false;
         }
-        if self.begun.slots.get(&lot) == Some(&None) {
-            turn.applied(Rule::Decide);
-            self.begun.slots.insert(lot, Some(digest));
-            if let Some(slot) = self.slot_mut(lot) {
-                slot.carried = Some(digest);
-            }
-            self.wait(lot, turn);
-            self.pull(lot, turn);
-        }
+        self.decide_for(lot, digest, turn);
         true
+    }
+
+    /// Of a slot that was open to nothing but a certificate this payload alone may be endorsed.
+    pub(super) fn decide_for(&mut self, lot: Lot, digest: Hash, turn: &mut Turn<'_, Self>) {
+        let is_certified = self.slot(lot).is_some_and(|slot| !slot.certificates.is_empty());
+        if is_certified || self.begun.slots.get(&lot) != Some(&None) {
+            return;
+        }
+        turn.applied(Rule::Decide);
+        self.begun.slots.insert(lot, Some(digest));
+        if let Some(slot) = self.slot_mut(lot) {
+            slot.carried = Some(digest);
+        }
+        self.wait(lot, turn);
+        self.pull(lot, turn);
     }
 
     /// The payload that older views allow is here: may it be endorsed? Its source may not be there to sign it.

@@ -4,15 +4,17 @@
 //! it endorsed is endorsed again where nothing else was shown; what was certified here stays so.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use synod_crypto::Hash;
 use synod_ledger::{AccountId, EntryId};
-use synod_machine::broadcast::Lot;
-use synod_machine::{Recover, Turn};
+use synod_machine::broadcast::{Lot, Offer};
+use synod_machine::{Event, Recover, Turn};
 
+use crate::batch::Opened;
 use crate::replica::{Carrier, Replica};
 use crate::trace::Rule;
-use crate::views::{Entered, Pin};
+use crate::views::{Entered, Pin, PinnedLot};
 use crate::words::{Promise, Record};
 
 impl<B: Carrier> Replica<B> {
@@ -56,6 +58,35 @@ impl<B: Carrier> Replica<B> {
         }
         self.offer_again(turn);
         true
+    }
+
+    /// A payload of which certificates tell, its own or one behind it, names the one before it. Where states showed two, or a member that showed
+    /// the certificate kept back what is before it, only this tells which may be endorsed: certificates may be gone, or with liars.
+    pub(in crate::replica) fn name_before(&mut self, opened: &Arc<Opened>, turn: &mut Turn<'_, Self>) {
+        let mut next = Some(Arc::clone(opened));
+        while let Some(opened) = next.take() {
+            let (lot, prev) = (opened.lot(), opened.batch.header.prev);
+            let is_certain =
+                self.named.get(&lot) == Some(&opened.digest) || self.entered.names(lot, &opened.digest);
+            let Some(sequence) = lot.sequence.checked_sub(1).filter(|_| is_certain) else { return };
+            let before = Lot { sequence, ..lot };
+            if !self.entered.is_unknown(before) || self.named.insert(before, prev).is_some() {
+                return;
+            }
+            self.tell(Event::Input(Offer::Decide { slot: before.into(), digest: prev }), turn);
+            let here = self.lanes.get(&lot.source).and_then(|lane| lane.batches.get(&sequence));
+            next = here.and_then(|batch| batch.opened.clone()).filter(|before| before.digest == prev);
+        }
+    }
+
+    /// The same of all batches that are here.
+    pub(in crate::replica) fn name_all(&mut self, turn: &mut Turn<'_, Self>) {
+        let named = |one: &PinnedLot| {
+            let batch = self.lanes.get(&one.lot.source)?.batches.get(&one.lot.sequence)?;
+            batch.opened.clone().filter(|opened| opened.digest == batch.digest)
+        };
+        let here: Vec<Arc<Opened>> = self.entered.lots.iter().filter_map(named).collect();
+        here.iter().for_each(|opened| self.name_before(opened, turn));
     }
 
     /// The first slot of a lane in which something else was shown than this node endorsed.
