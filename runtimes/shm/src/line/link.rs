@@ -11,6 +11,7 @@ use synod_quorum::NodeId;
 use synod_tail::{Fence, Words};
 
 use super::inlet::{Came, Inlet, publish};
+use super::news::{Heard, News, Said};
 use super::outlet::{Outlet, Sent};
 use super::shape::{GENERATION, Made, PAGE_WORDS, Seen, Shape, Spot};
 use crate::doorbell::Button;
@@ -42,7 +43,11 @@ pub(crate) struct Line {
     page: Written,
     theirs: Shown,
     outlets: Vec<Option<Outlet>>,
-    inlets: Vec<Option<Inlet>>,
+    said: Said,
+    inlets: Vec<Option<Hearing>>,
+    heard: Heard,
+    /// Incoming queues to look at.
+    news: usize,
     button: Option<Button>,
     life: Option<OwnedFd>,
     generation: u32,
@@ -53,6 +58,15 @@ pub(crate) struct Line {
     /// Not dead; others may know.
     alive: Arc<AtomicBool>,
     dead: bool,
+}
+
+/// An incoming queue.
+struct Hearing {
+    inlet: Inlet,
+    /// Its place among the queues of its side.
+    order: u32,
+    /// It may hold something.
+    is_new: bool,
 }
 
 impl Drop for Line {
@@ -69,7 +83,7 @@ impl Line {
     pub(crate) fn new(parts: Parts<'_>) -> Result<Self, Error> {
         let Parts { peer, made, theirs, rings, spots, button, life } = parts;
         assert!(theirs.count() == PAGE_WORDS as usize, "a page was agreed on");
-        let mut inlets: Vec<Option<Inlet>> = spots.iter().map(|_| None).collect();
+        let mut inlets: Vec<Option<Hearing>> = spots.iter().map(|_| None).collect();
         for seen in rings {
             let Seen { machine, queue, order, words } = seen;
             let at = spots.iter().position(|spot| spot.machine == machine && spot.queue == queue);
@@ -81,7 +95,8 @@ impl Line {
             if words.count() != shape.words() as usize {
                 return Err(Error::Queue { machine, queue });
             }
-            *place = Some(Inlet::new(shape, words, spot, order));
+            let inlet = Inlet::new(shape, words, spot, order);
+            *place = Some(Hearing { inlet, order, is_new: false });
         }
         let Made { page, outlets, .. } = made;
         Ok(Self {
@@ -89,7 +104,10 @@ impl Line {
             page,
             theirs,
             outlets,
+            said: Said::default(),
             inlets,
+            heard: Heard::default(),
+            news: 0,
             button,
             life,
             generation: 1,
@@ -109,16 +127,38 @@ impl Line {
         }
         let Some(outlet) = self.outlets.get_mut(place).and_then(Option::as_mut) else { return Sent::Dropped };
         self.dirty = true;
-        outlet.send(self.generation, body, &self.theirs)
+        let sent = outlet.send(self.generation, body, &self.theirs);
+        self.said.say(&self.page, outlet.order());
+        sent
     }
 
     /// Looks into the incoming queue at this place.
     #[inline]
     pub(crate) fn next(&mut self, place: usize, frames: &mut Frames, scratch: &mut [u8]) -> Came {
-        let Some(inlet) = self.inlets.get_mut(place).and_then(Option::as_mut).filter(|_| self.up) else {
-            return Came::Nothing;
-        };
-        inlet.next(self.generation, &self.page, frames, scratch)
+        let hearing = self.inlets.get_mut(place).and_then(Option::as_mut);
+        let Some(hearing) = hearing.filter(|hearing| self.up && hearing.is_new) else { return Came::Nothing };
+        let came = hearing.inlet.next(self.generation, &self.page, frames, scratch);
+        if matches!(came, Came::Nothing) {
+            hearing.is_new = false;
+            self.news -= 1;
+        }
+        came
+    }
+
+    /// Looks whether the peer said anything; whether any of its queues has to be looked into.
+    #[inline]
+    pub(crate) fn listen(&mut self) -> bool {
+        if let News::Of(changed) = self.heard.listen(&self.theirs) {
+            self.wake(|hearing| changed.has(hearing.order));
+        }
+        self.up && self.news > 0
+    }
+
+    fn wake(&mut self, is_new: impl Fn(&Hearing) -> bool) {
+        for hearing in self.inlets.iter_mut().flatten().filter(|hearing| !hearing.is_new) {
+            hearing.is_new = is_new(hearing);
+            self.news += usize::from(hearing.is_new);
+        }
     }
 
     /// Looks at the peer's page; what changed, one thing at a time.
@@ -134,6 +174,8 @@ impl Line {
             }
             self.theirs.fence(Fence::Acquire);
             (self.up, self.strikes) = (true, 0);
+            // What came of a generation that was not known yet waited.
+            self.wake(|_| true);
             return Some(Link::Up);
         }
         let larger = u32::try_from(theirs).ok().filter(|theirs| *theirs > self.generation);
@@ -170,7 +212,7 @@ impl Line {
     fn clear(&mut self) {
         self.up = false;
         self.outlets.iter_mut().flatten().for_each(Outlet::clear);
-        self.inlets.iter_mut().flatten().for_each(Inlet::clear);
+        self.inlets.iter_mut().flatten().for_each(|hearing| hearing.inlet.clear());
     }
 
     /// Ends the link: the peer is told by the end of its socket, and may come again with new memory.
@@ -210,7 +252,10 @@ impl Line {
     pub(crate) fn flush(&mut self) -> bool {
         let mut wrote = false;
         for outlet in self.outlets.iter_mut().flatten() {
-            wrote |= outlet.flush(self.generation, &self.theirs);
+            if outlet.flush(self.generation, &self.theirs) {
+                self.said.say(&self.page, outlet.order());
+                wrote = true;
+            }
         }
         self.dirty |= wrote;
         wrote
@@ -239,6 +284,6 @@ impl Line {
 
     /// Messages of the peer's rings that were overwritten before they were read.
     pub(crate) fn lost(&self) -> u64 {
-        self.inlets.iter().flatten().map(Inlet::lost).sum()
+        self.inlets.iter().flatten().map(|hearing| hearing.inlet.lost()).sum()
     }
 }

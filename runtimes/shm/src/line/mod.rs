@@ -7,11 +7,14 @@
 //! link, and it is up while both show it. Whoever breaks the link shows a larger one. What was sent in an earlier
 //! generation is dropped unread: a broken link loses a suffix, and then it is up again.
 //!
+//! *News.* A side counts what it sends in its page, so that queues in which nothing came are not looked into.
+//!
 //! *Bounds.* A pipe has [`PIPE_BYTES_MAX`] bytes, its backlog the depth of the queue and [`BACKLOG_BYTES_MAX`] bytes,
 //! an incomplete frame its queue's longest. At most [`QUEUES_MAX`] queues a side.
 
 mod inlet;
 mod link;
+mod news;
 mod outlet;
 mod shape;
 

@@ -25,7 +25,7 @@ pub(crate) enum Sent {
 /// A queue to one peer.
 pub(crate) enum Outlet {
     /// Evicts the oldest.
-    Ring { writer: RingWriter<Written>, queue: u8 },
+    Ring { writer: RingWriter<Written>, queue: u8, order: u32 },
     /// Keeps what waits for room.
     Pipe(Box<Outgoing>),
 }
@@ -33,6 +33,7 @@ pub(crate) enum Outlet {
 /// A pipe and its backlog.
 pub(crate) struct Outgoing {
     writer: pipe::Writer<Written>,
+    order: u32,
     acknowledged: u32,
     full: Full,
     depth: usize,
@@ -45,9 +46,12 @@ pub(crate) struct Outgoing {
 impl Outlet {
     pub(crate) fn new(shape: Shape, words: Written, spot: &Spot, order: u32) -> Self {
         match shape {
-            Shape::Ring(ring) => Self::Ring { writer: RingWriter::new(ring, words), queue: spot.queue },
+            Shape::Ring(ring) => {
+                Self::Ring { writer: RingWriter::new(ring, words), queue: spot.queue, order }
+            }
             Shape::Pipe(pipe) => Self::Pipe(Box::new(Outgoing {
                 writer: pipe::Writer::new(pipe, words),
+                order,
                 acknowledged: acknowledgement(order),
                 full: spot.spec.full,
                 depth: usize::try_from(spot.spec.depth).unwrap_or(usize::MAX),
@@ -58,10 +62,18 @@ impl Outlet {
         }
     }
 
+    /// Its place among the queues of its side.
+    pub(crate) const fn order(&self) -> u32 {
+        match self {
+            Self::Ring { order, .. } => *order,
+            Self::Pipe(outgoing) => outgoing.order,
+        }
+    }
+
     #[inline]
     pub(crate) fn send(&mut self, generation: u32, body: &[u8], theirs: &Shown) -> Sent {
         match self {
-            Self::Ring { writer, queue } => {
+            Self::Ring { writer, queue, .. } => {
                 match writer.send(Header { queue: *queue, epoch: generation }, body) {
                     Ok(_) => Sent::Taken,
                     Err(too_long) => {

@@ -14,7 +14,7 @@ use crate::hand::{Kind, Label};
 use crate::map::{Shown, Written};
 use crate::memfd::offer;
 
-/// The generation, in a side's page.
+/// The generation, in a side's page. Counts of what was sent stand in the seven words behind it.
 pub(crate) const GENERATION: u32 = 0;
 /// The first acknowledgement; that of the n-th ring of the other side stands n words behind.
 const ACKNOWLEDGED: u32 = 8;

@@ -42,6 +42,12 @@ impl Lines {
         }
     }
 
+    /// Whether any peer's queues have to be looked into.
+    #[inline]
+    pub(crate) fn listen(&mut self) -> bool {
+        self.all.iter_mut().fold(false, |any, line| line.listen() | any)
+    }
+
     /// Takes a link; whether one to the same peer was up, which is gone.
     pub(crate) fn join(&mut self, line: Line) -> bool {
         let peer = line.peer;

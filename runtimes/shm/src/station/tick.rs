@@ -304,6 +304,9 @@ impl Station {
     #[inline]
     fn drain(&mut self) -> bool {
         let mut worked = false;
+        if !self.lines.listen() {
+            return worked;
+        }
         for at in 0..self.parts.drain.len() {
             let Some(&(slot, place)) = self.parts.drain.get(at) else { break };
             for line in 0..self.lines.all.len() {
