@@ -295,8 +295,9 @@ impl<I: Items> SignedBroadcast<I> {
     pub(super) fn wait(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
         let (usual, first) =
             (self.config.bounds.resend, self.patience.first(lot.source, &self.config.bounds));
+        let is_short = self.is_short(lot);
         let Some(slot) = self.slot_mut(lot) else { return };
-        if slot.resend.is_none() && slot.certificates.is_empty() {
+        if slot.resend.is_none() && (slot.certificates.is_empty() || is_short) {
             slot.resend = Some(Waiting::new(turn.now(), first));
             turn.arm(Timer::Resend(lot), usual);
         }

@@ -11,6 +11,7 @@ use synod_machine::{Span, Turn};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes, List};
 
+use super::crossing::UNSIGNED;
 use super::job::Payload;
 use super::slot::{Collected, Slot};
 use super::words::{BEYOND_MAX, Message, ROWS_PER_ANSWER, Row, Said, Timer};
@@ -100,9 +101,16 @@ impl<I: Items> SignedBroadcast<I> {
     /// source which stops between PREPARE and COMMIT holds nothing up.
     pub(super) fn on_resend_due(&mut self, lot: Lot, turn: &mut Turn<'_, Self>) {
         let (me, others, longest) = (self.me(), self.others(), self.config.bounds.resend_max);
+        let is_short = self.is_short(lot);
         let Some(slot) = self.lanes.get_mut(&lot.source).and_then(|lane| lane.slot(lot.sequence)) else {
             return;
         };
+        match slot.certified().filter(|_| slot.resend.is_some()) {
+            // What older views certified of it is all that is known of what is worked on.
+            Some(digest) if is_short => slot.taken = slot.taken.or(Some((digest, UNSIGNED))),
+            Some(_) => slot.resend = None,
+            None => {}
+        }
         let Some(waiting) = &mut slot.resend else { return };
         let left = waiting.left(turn.now());
         if left > Span::ZERO {

@@ -194,6 +194,9 @@ impl<I: Items> SignedBroadcast<I> {
         if !is_first || !open.items().is_empty() {
             self.rows.push(lot, open);
         }
+        if self.is_short(lot) {
+            self.wait(lot, turn);
+        }
         self.deliver(lot, turn);
         behind.iter().for_each(|(payload, acked)| self.prepare_behind(payload.clone(), acked, turn));
     }

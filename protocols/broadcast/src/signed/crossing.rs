@@ -181,6 +181,13 @@ impl<I: Items> SignedBroadcast<I> {
         turn.compute(Job::Sign { view, me: self.config.me, acked, said });
     }
 
+    /// Whether a slot that was open in older views is certified in part. Others, its source among them, may know all of it to be certified by an older
+    /// view, and collect nothing more: whoever lacks the rest does, for they sign it again.
+    pub(super) fn is_short(&self, lot: Lot) -> bool {
+        let is_part = |slot: &Slot| !slot.certificates.is_empty() && !slot.open.items().is_empty();
+        self.begun.slots.contains_key(&lot) && self.slot(lot).is_some_and(is_part)
+    }
+
     /// Whether this member asks for a slot that was open in older views at once. Others do so when it stays silent.
     fn asks(&self, lot: Lot) -> bool {
         let count = u64::from(self.config.members.count());

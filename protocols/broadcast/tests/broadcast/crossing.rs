@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use synod_broadcast::Lot;
-use synod_broadcast::signed::{Acked, Certificate, Except, Message, Record, Said, Setup, View};
+use synod_broadcast::signed::{Ack, Acked, Certificate, Except, Message, Record, Said, Setup, Timer, View};
 use synod_crypto::Hash;
 use synod_machine::broadcast::{Begun, Broadcast, Offer};
 use synod_machine::testing::effects;
-use synod_machine::{Condition, Effect, Event, Job as _, Log, Recover, Time};
+use synod_machine::{Condition, Effect, Event, Job as _, Log, Recover, Span, Time};
 use synod_quorum::{Epoch, Member, NodeId, Roster};
 use synod_wire::Bytes;
 
-use crate::signed::{Signed, certificate, config, view};
+use crate::signed::{Signed, ack, certificate, config, view};
 use crate::world::{keys, seed};
 
 const ME: u32 = 3;
@@ -141,4 +141,62 @@ fn a_source_signs_what_is_open_before_a_slot_that_the_others_certified_again_fir
 #[test]
 fn a_source_that_was_overtaken_signs_no_payload_but_the_one_that_older_views_allow() {
     assert_eq!(signs(&mut overtaken(), offer(1, text(7))), []);
+}
+
+/// Found by drawn runs (`astro/views:363d83ce` and `363d8647`): an older view certified a part of a slot here, and all of it elsewhere. Its source
+/// collects nothing more, and nobody's certificates of that view count: whoever lacks the rest collects it.
+#[test]
+fn what_older_views_certified_in_part_is_certified_as_a_whole_by_whoever_lacks_the_rest() {
+    const LATE: u32 = 1;
+    let (second, lot, name) = (second(), lot(1), Hash::of(&text(1)));
+    let begun = Begun {
+        older: vec![view(4)],
+        sources: second.roster.all(),
+        tips: BTreeMap::new(),
+        slots: BTreeMap::from([(lot, Some(digest(1)))]),
+    };
+    let setup = Setup { config: config(4, LATE), view: Arc::clone(&second), begun, settled: BTreeMap::new() };
+    let part = vec![ack(0, lot, "payload 1", &[0]).said, said(2, &view(4), 1), said(3, &view(4), 1)];
+    let records = [
+        Record::Held { lot, digest: digest(1), name },
+        Record::Committed(certificate(lot, "payload 1", part)),
+    ];
+    let log = Log { condition: Condition::Clean, records: &mut records.into_iter() };
+    let mut broadcast: Signed = Recover::recover(setup, log).expect("a sound log");
+    let (mut told, mut asked, mut now) = (Vec::new(), 0, Time::ZERO);
+    let mut step = |event: Event<Signed>, now: Time| {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            for effect in effects(&mut broadcast, event, now) {
+                match effect {
+                    Effect::Compute(job) => events.push(Event::Done(job.run(&keys(LATE)))),
+                    Effect::Load(of) => {
+                        events.push(Event::Loaded { name: of, bytes: (of == name).then(|| text(1)) });
+                    }
+                    Effect::Send { message: Message::Ask(of), .. } if of == lot => asked += 1,
+                    Effect::Output(Broadcast::Delivered { open, .. }) => told.push(open),
+                    Effect::Blame { fault, .. } => panic!("nobody lies: {fault:?}"),
+                    _ => {}
+                }
+            }
+        }
+    };
+    step(Event::Start, now);
+    // A whole certificate of the older view does not count.
+    let whole = [0, 2, 3].map(|by| said(by, &view(4), 1)).to_vec();
+    let message = Message::Commit(certificate(lot, "payload 1", whole));
+    step(Event::Message { from: NodeId(0), message }, now);
+    for _ in 0..2 {
+        now = now + Span::secs(20);
+        step(Event::Timer(Timer::Resend(lot)), now);
+    }
+    for by in [0, 2, 3] {
+        let ack = Ack { lot, digest: digest(1), said: said(by, &second, 1) };
+        step(Event::Message { from: NodeId(by), message: Message::Ack(ack) }, now);
+    }
+    now = now + Span::secs(20);
+    step(Event::Timer(Timer::Resend(lot)), now);
+    let open: Vec<&[u32]> = told.iter().map(Except::items).collect();
+    assert_eq!(open, [&[0][..], &[]], "the part first, then all of it");
+    assert_eq!(asked, 1, "and nothing more once it is whole");
 }
