@@ -19,9 +19,10 @@ const PINNED_MAX: usize = 128 * SHOWN_MAX;
 /// Slots of a lane below its tip that a state tells of, and that are open again where nobody who stays has reached it: as many as are
 /// worked on, twice.
 pub(crate) const BELOW_MAX: u64 = 128;
+const _: () = assert!(LOWER_MAX as u64 == 128 * BELOW_MAX);
 
 /// Most slots up to the tips that are passed on.
-const LOWER_MAX: usize = 128 * BELOW_MAX as usize;
+const LOWER_MAX: usize = 128 * 128;
 
 /// Something is certified here, and not known.
 pub(crate) const UNKNOWN: Shown = Shown { digest: Hash::ZERO, certificate: None };

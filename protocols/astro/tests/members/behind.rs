@@ -61,7 +61,7 @@ impl Joined {
                     Effect::Output(Output::Pay(Said::Settled { entries, .. })) => {
                         self.settled.extend(entries.iter().map(|(entry, _)| entry.id));
                     }
-                    Effect::Blame { fault, .. } => panic!("nobody lies: {fault:?}"),
+                    Effect::Blame { fault, .. } => unreachable!("nobody lies: {fault:?}"),
                     _ => {}
                 }
             }

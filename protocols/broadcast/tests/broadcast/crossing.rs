@@ -175,7 +175,7 @@ fn what_older_views_certified_in_part_is_certified_as_a_whole_by_whoever_lacks_t
                     }
                     Effect::Send { message: Message::Ask(of), .. } if of == lot => asked += 1,
                     Effect::Output(Broadcast::Delivered { open, .. }) => told.push(open),
-                    Effect::Blame { fault, .. } => panic!("nobody lies: {fault:?}"),
+                    Effect::Blame { fault, .. } => unreachable!("nobody lies: {fault:?}"),
                     _ => {}
                 }
             }
