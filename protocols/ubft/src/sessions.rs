@@ -153,7 +153,12 @@ impl Sessions {
         found.last = slot;
         found.replies.insert(id, reply.slice(..reply.len().min(reply_max)));
         let highest = found.highest;
-        found.replies.retain(|id, _| id.saturating_add(window) > highest);
+        // Lowest first: not all that are kept are looked at for each request.
+        while let Some(oldest) = found.replies.first_entry()
+            && oldest.key().saturating_add(window) <= highest
+        {
+            oldest.remove();
+        }
     }
 
     /// Opens a session, in the order of all requests; none where all are in use.
