@@ -7,6 +7,7 @@ use synod_wire::List;
 
 use super::consensus::{Consensus, Share};
 use super::words::Told;
+use super::work::Work;
 use crate::batch::Slot;
 use crate::body::{Body, CheckpointBy};
 use crate::certificate::{Certificate, Checkpoint};
@@ -109,9 +110,13 @@ impl Consensus {
     pub(super) fn prune(&mut self) {
         let (low, next, window) = (self.low.low, self.next, u64::from(self.config.parameters.window));
         let is_near = low.0.saturating_sub(next.0) <= window;
-        self.works.retain(|slot, work| {
-            *slot >= low || (is_near && *slot >= next && work.ballot.decided().is_some())
-        });
+        // Those above are not looked at: this is done behind every decision.
+        let is_kept = |slot: Slot, work: &Work| is_near && slot >= next && work.ballot.decided().is_some();
+        let gone = self.works.range(..low).filter(|(slot, work)| !is_kept(**slot, work));
+        let gone: Vec<Slot> = gone.map(|(slot, _)| *slot).collect();
+        for slot in gone {
+            self.works.remove(&slot);
+        }
     }
 
     /// Proposals that streams show of slots that are kept now, and were not when they came.
