@@ -44,6 +44,8 @@ pub(crate) struct Line {
     theirs: Shown,
     outlets: Vec<Option<Outlet>>,
     said: Said,
+    /// Frames wait for room in one of these.
+    waits: bool,
     inlets: Vec<Option<Hearing>>,
     heard: Heard,
     /// Incoming queues to look at.
@@ -105,6 +107,7 @@ impl Line {
             theirs,
             outlets,
             said: Said::default(),
+            waits: false,
             inlets,
             heard: Heard::default(),
             news: 0,
@@ -128,6 +131,7 @@ impl Line {
         let Some(outlet) = self.outlets.get_mut(place).and_then(Option::as_mut) else { return Sent::Dropped };
         self.dirty = true;
         let sent = outlet.send(self.generation, body, &self.theirs);
+        self.waits |= outlet.waits();
         self.said.say(&self.page, outlet.order());
         sent
     }
@@ -210,7 +214,7 @@ impl Line {
     }
 
     fn clear(&mut self) {
-        self.up = false;
+        (self.up, self.waits) = (false, false);
         self.outlets.iter_mut().flatten().for_each(Outlet::clear);
         self.inlets.iter_mut().flatten().for_each(|hearing| hearing.inlet.clear());
     }
@@ -257,13 +261,14 @@ impl Line {
                 wrote = true;
             }
         }
+        self.waits = self.outlets.iter().flatten().any(Outlet::waits);
         self.dirty |= wrote;
         wrote
     }
 
     /// Whether frames wait for room in the peer's pipes.
-    pub(crate) fn waits(&self) -> bool {
-        self.outlets.iter().flatten().any(Outlet::waits)
+    pub(crate) const fn waits(&self) -> bool {
+        self.waits
     }
 
     /// Wakes the peer if there is something new for it and it sleeps.

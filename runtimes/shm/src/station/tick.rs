@@ -1,5 +1,7 @@
 //! The station and its tick.
 
+mod post;
+
 use core::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,6 +34,8 @@ const INPUTS: usize = 64;
 const INPUTS_HIGH: usize = 1_024;
 /// How often it is looked whether peers are still there.
 const TEND_EVERY: Span = Span::millis(250);
+/// How old the time of day may be that machines are told, in whole milliseconds.
+const WALL_EVERY: Span = Span::micros(100);
 /// How soon it is looked again for room in a peer's pipe.
 const ROOM_EVERY: Span = Span::micros(200);
 /// A peer's memory holds what no correct peer leaves there: SYN-4006 is for quotas, SYN-4001 for what does not decode.
@@ -64,6 +68,8 @@ pub struct Station {
     answers: Vec<(NodeId, RegisterReply)>,
     changes: Vec<(NodeId, Link)>,
     tended: Time,
+    /// When the time of day was read.
+    walled: Time,
     begun: bool,
     halted: bool,
 }
@@ -87,6 +93,7 @@ impl Station {
             answers: Vec::new(),
             changes: Vec::new(),
             tended: Time::ZERO,
+            walled: Time::ZERO,
             begun: false,
             halted: false,
         })
@@ -210,73 +217,6 @@ impl Station {
         let at = self.at;
         for index in 0..self.parts.slots.len() {
             self.step(index, |hosted, desk| hosted.start(at, desk));
-        }
-    }
-
-    /// Handles what other threads sent.
-    fn post(&mut self) -> bool {
-        if !self.parts.mailbox.rung() {
-            return false;
-        }
-        for (slot, (_, gauge)) in self.parts.slots.iter_mut().zip(&self.parts.mailbox.gauges) {
-            slot.heard = gauge.durable.load(Ordering::Acquire);
-        }
-        let mut mail = core::mem::take(&mut self.mail);
-        self.parts.mailbox.take(&mut mail);
-        for item in mail.drain(..) {
-            self.open(item);
-        }
-        self.mail = mail;
-        for index in 0..self.parts.slots.len() {
-            if self.parts.slots.get(index).is_some_and(Slot::has_news) {
-                // Settling after the empty call tells the machine.
-                self.step(index, |_, _| {});
-            }
-        }
-        true
-    }
-
-    fn open(&mut self, mail: Mail) {
-        let at = self.at;
-        match mail {
-            Mail::Input { slot, input } => {
-                if let Some(slot) = self.parts.slots.get_mut(slot) {
-                    slot.inputs.push_back(input);
-                }
-                if let Some((_, gauge)) = self.parts.mailbox.gauges.get(slot) {
-                    gauge.inputs.fetch_sub(1, Ordering::Relaxed);
-                }
-            }
-            Mail::Done { slot, done } => {
-                for done in done {
-                    self.step(slot, |hosted, desk| hosted.done(done, at, desk));
-                }
-            }
-            Mail::Loaded { slot, name, bytes } => {
-                self.step(slot, |hosted, desk| hosted.loaded(name, bytes, at, desk));
-            }
-            Mail::Snapshot { slot } => {
-                if let Some(slot) = self.parts.slots.get_mut(slot) {
-                    slot.snapshot();
-                }
-            }
-            Mail::Readmit { slot } => {
-                if let Some(slot) = self.parts.slots.get_mut(slot) {
-                    slot.lane.readmit();
-                    slot.snapshot();
-                }
-            }
-            Mail::Joined(line) => self.join(*line),
-            Mail::Memory { slot, node, memory } => {
-                let taken =
-                    self.parts.slots.get_mut(slot).is_some_and(|slot| slot.memories.change(node, memory));
-                tracing::debug!(%node, taken, "a memory node changed");
-            }
-            Mail::Reset(peer) => {
-                if self.lines.get_mut(peer).is_some_and(Line::reset) {
-                    self.changes.push((peer, Link::Down));
-                }
-            }
         }
     }
 
@@ -474,8 +414,12 @@ impl Polled for Station {
             return Progress::Idle { next_timer: Some(now + TEND_EVERY) };
         }
         if now != self.at.now || !self.begun {
-            let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-            self.at = At { now, wall: Wall(u64::try_from(wall).unwrap_or(u64::MAX)) };
+            self.at.now = now;
+            if !self.begun || now.since(self.walled) >= WALL_EVERY {
+                self.walled = now;
+                let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+                self.at.wall = Wall(u64::try_from(wall).unwrap_or(u64::MAX));
+            }
         }
         if !self.begun {
             self.begin();
