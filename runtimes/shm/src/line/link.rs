@@ -11,7 +11,7 @@ use synod_quorum::NodeId;
 use synod_tail::{Fence, Words};
 
 use super::inlet::{Came, Inlet, publish};
-use super::news::{Heard, News, Said};
+use super::news::{Heard, News, Places, Said};
 use super::outlet::{Outlet, Sent};
 use super::shape::{GENERATION, Made, PAGE_WORDS, Seen, Shape, Spot};
 use crate::doorbell::Button;
@@ -49,7 +49,7 @@ pub(crate) struct Line {
     inlets: Vec<Option<Hearing>>,
     heard: Heard,
     /// Incoming queues to look at.
-    news: usize,
+    news: Places,
     button: Option<Button>,
     life: Option<OwnedFd>,
     generation: u32,
@@ -67,8 +67,6 @@ struct Hearing {
     inlet: Inlet,
     /// Its place among the queues of its side.
     order: u32,
-    /// It may hold something.
-    is_new: bool,
 }
 
 impl Drop for Line {
@@ -98,7 +96,7 @@ impl Line {
                 return Err(Error::Queue { machine, queue });
             }
             let inlet = Inlet::new(shape, words, spot, order);
-            *place = Some(Hearing { inlet, order, is_new: false });
+            *place = Some(Hearing { inlet, order });
         }
         let Made { page, outlets, .. } = made;
         Ok(Self {
@@ -110,7 +108,7 @@ impl Line {
             waits: false,
             inlets,
             heard: Heard::default(),
-            news: 0,
+            news: Places::NONE,
             button,
             life,
             generation: 1,
@@ -139,29 +137,33 @@ impl Line {
     /// Looks into the incoming queue at this place.
     #[inline]
     pub(crate) fn next(&mut self, place: usize, frames: &mut Frames, scratch: &mut [u8]) -> Came {
+        if !self.up || !self.news.has(place) {
+            return Came::Nothing;
+        }
         let hearing = self.inlets.get_mut(place).and_then(Option::as_mut);
-        let Some(hearing) = hearing.filter(|hearing| self.up && hearing.is_new) else { return Came::Nothing };
-        let came = hearing.inlet.next(self.generation, &self.page, frames, scratch);
+        let came = hearing.map_or(Came::Nothing, |hearing| {
+            hearing.inlet.next(self.generation, &self.page, frames, scratch)
+        });
         if matches!(came, Came::Nothing) {
-            hearing.is_new = false;
-            self.news -= 1;
+            self.news.remove(place);
         }
         came
     }
 
-    /// Looks whether the peer said anything; whether any of its queues has to be looked into.
+    /// Looks whether the peer said anything; which of its queues have to be looked into.
     #[inline]
-    pub(crate) fn listen(&mut self) -> bool {
+    pub(crate) fn listen(&mut self) -> Places {
         if let News::Of(changed) = self.heard.listen(&self.theirs) {
             self.wake(|hearing| changed.has(hearing.order));
         }
-        self.up && self.news > 0
+        if self.up { self.news } else { Places::NONE }
     }
 
     fn wake(&mut self, is_new: impl Fn(&Hearing) -> bool) {
-        for hearing in self.inlets.iter_mut().flatten().filter(|hearing| !hearing.is_new) {
-            hearing.is_new = is_new(hearing);
-            self.news += usize::from(hearing.is_new);
+        for (place, hearing) in self.inlets.iter().enumerate() {
+            if hearing.as_ref().is_some_and(&is_new) {
+                self.news.add(place);
+            }
         }
     }
 

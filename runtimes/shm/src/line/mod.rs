@@ -20,6 +20,7 @@ mod shape;
 
 pub(crate) use inlet::Came;
 pub(crate) use link::{Line, Parts};
+pub(crate) use news::Places;
 pub(crate) use outlet::Sent;
 pub(crate) use shape::{Made, PAGE_WORDS, Seen, Shape, Spot, make, named};
 

@@ -10,6 +10,8 @@
 
 use synod_tail::{Fence, Words};
 
+use super::QUEUES_MAX;
+
 /// Messages in all.
 const SUM: u32 = 1;
 /// The first word of the queues' counts.
@@ -52,6 +54,42 @@ impl Said {
         page.store(COUNTS + word, *counts);
         page.fence(Fence::Release);
         page.store(SUM, self.sum);
+    }
+}
+
+/// Places of queues that have to be looked into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Places([u64; QUEUES_MAX / 64]);
+
+impl Places {
+    /// None.
+    pub(crate) const NONE: Self = Self([0; QUEUES_MAX / 64]);
+
+    #[inline]
+    pub(super) fn add(&mut self, place: usize) {
+        if let Some(word) = self.0.get_mut(place / 64) {
+            *word |= 1 << (place % 64);
+        }
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, place: usize) {
+        if let Some(word) = self.0.get_mut(place / 64) {
+            *word &= !(1 << (place % 64));
+        }
+    }
+
+    /// Whether this one is among them.
+    #[inline]
+    pub(crate) fn has(&self, place: usize) -> bool {
+        self.0.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
+    }
+
+    /// Those of either.
+    #[inline]
+    pub(crate) fn or(mut self, other: Self) -> Self {
+        self.0.iter_mut().zip(other.0).for_each(|(one, other)| *one |= other);
+        self
     }
 }
 
@@ -133,6 +171,20 @@ mod tests {
         assert_eq!(heard(&mut hears, &page), [0; 0]);
         said.say(&page, 47);
         assert_eq!(heard(&mut hears, &page), [47, 95]);
+    }
+
+    #[test]
+    fn places_are_those_that_were_added_and_not_removed() {
+        let mut places = Places::NONE;
+        [0, 63, 64, 255].into_iter().for_each(|place| places.add(place));
+        places.remove(63);
+        let all = places.or({
+            let mut other = Places::NONE;
+            other.add(9);
+            other
+        });
+        assert_eq!((0..256).filter(|place| all.has(*place)).collect::<Vec<_>>(), [0, 9, 64, 255]);
+        assert!(!all.has(256) && Places::default() == Places::NONE);
     }
 
     #[test]

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use synod_machine::{Link, To};
 use synod_quorum::NodeId;
 
-use crate::line::Line;
-use crate::line::Sent;
+use crate::line::{Line, Places, Sent};
 
 /// What a machine's call left to be done about a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +41,10 @@ impl Lines {
         }
     }
 
-    /// Whether any peer's queues have to be looked into.
+    /// Which queues of peers have to be looked into.
     #[inline]
-    pub(crate) fn listen(&mut self) -> bool {
-        self.all.iter_mut().fold(false, |any, line| line.listen() | any)
+    pub(crate) fn listen(&mut self) -> Places {
+        self.all.iter_mut().fold(Places::NONE, |all, line| all.or(line.listen()))
     }
 
     /// Takes a link; whether one to the same peer was up, which is gone.

@@ -22,7 +22,7 @@ use crate::connector::{Connector, Deliveries, Observer};
 use crate::error::Error;
 use crate::frames::Frames;
 use crate::jobs::Crypto;
-use crate::line::{Came, Line, Shape};
+use crate::line::{Came, Line, Places, Shape};
 use crate::mailbox::{Mail, Mailbox};
 use crate::poll::{Monotonic, Polled, Progress};
 
@@ -243,12 +243,16 @@ impl Station {
     /// Handles frames, in the order of the plan.
     #[inline]
     fn drain(&mut self) -> bool {
-        let mut worked = false;
-        if !self.lines.listen() {
-            return worked;
+        let news = self.lines.listen();
+        if news == Places::NONE {
+            return false;
         }
+        let mut worked = false;
         for at in 0..self.parts.drain.len() {
             let Some(&(slot, place)) = self.parts.drain.get(at) else { break };
+            if !news.has(place) {
+                continue;
+            }
             for line in 0..self.lines.all.len() {
                 worked |= self.drain_one(slot, place, line);
             }
