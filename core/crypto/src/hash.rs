@@ -59,7 +59,8 @@ const STAGED: usize = 512;
 
 /// Hashes parts within a domain; each part is preceded by its length, so no two lists of parts collide.
 pub struct Hasher {
-    inner: blake3::Hasher,
+    /// What was more than is staged; begun only then, for it is large.
+    inner: Option<Box<blake3::Hasher>>,
     staged: [u8; STAGED],
     count: usize,
 }
@@ -67,8 +68,9 @@ pub struct Hasher {
 impl Hasher {
     /// Starts in `domain`, a name that no other use of hashing shares.
     #[must_use]
+    #[inline]
     pub fn new(domain: &'static str) -> Self {
-        let mut hasher = Self { inner: blake3::Hasher::new(), staged: [0; STAGED], count: 0 };
+        let mut hasher = Self { inner: None, staged: [0; STAGED], count: 0 };
         hasher.add(domain.as_bytes());
         hasher
     }
@@ -100,7 +102,8 @@ impl Hasher {
             return;
         }
         let staged = self.staged.get(..self.count).unwrap_or_default();
-        self.inner.update(staged);
+        let inner = self.inner.get_or_insert_default();
+        inner.update(staged);
         self.count = 0;
         match self.staged.get_mut(..bytes.len()) {
             Some(room) => {
@@ -108,7 +111,7 @@ impl Hasher {
                 self.count = bytes.len();
             }
             None => {
-                self.inner.update(bytes);
+                inner.update(bytes);
             }
         }
     }
@@ -120,10 +123,10 @@ impl Hasher {
     /// The digest of all parts.
     #[must_use]
     pub fn finish(&self) -> Hash {
-        if self.inner.count() == 0 {
-            return Hash(*blake3::hash(self.staged()).as_bytes());
+        match &self.inner {
+            None => Hash(*blake3::hash(self.staged()).as_bytes()),
+            Some(inner) => Hash(*inner.clone().update(self.staged()).finalize().as_bytes()),
         }
-        Hash(*self.inner.clone().update(self.staged()).finalize().as_bytes())
     }
 }
 

@@ -99,7 +99,13 @@ impl NodeSet {
 
     /// The members, lowest first.
     pub fn iter(self) -> impl Iterator<Item = NodeId> {
-        (0..MEMBERS_MAX).map(NodeId).filter(move |&id| self.contains(id))
+        let mut rest = self.0;
+        core::iter::from_fn(move || {
+            let lowest = (rest != 0).then(|| rest.trailing_zeros())?;
+            // Without its lowest bit.
+            rest &= rest - 1;
+            Some(NodeId(lowest))
+        })
     }
 }
 

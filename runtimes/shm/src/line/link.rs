@@ -11,7 +11,7 @@ use synod_quorum::NodeId;
 use synod_tail::{Fence, Words};
 
 use super::inlet::{Came, Inlet, publish};
-use super::news::{Heard, News, Places, Said};
+use super::news::{ByCount, Heard, News, Places, Said};
 use super::outlet::{Outlet, Sent};
 use super::shape::{GENERATION, Made, PAGE_WORDS, Seen, Shape, Spot};
 use crate::doorbell::Button;
@@ -46,8 +46,10 @@ pub(crate) struct Line {
     said: Said,
     /// Frames wait for room in one of these.
     waits: bool,
-    inlets: Vec<Option<Hearing>>,
+    inlets: Vec<Option<Inlet>>,
     heard: Heard,
+    /// Incoming queues by the count of the peer's page that counts them.
+    by_count: Box<ByCount>,
     /// Incoming queues to look at.
     news: Places,
     button: Option<Button>,
@@ -60,13 +62,6 @@ pub(crate) struct Line {
     /// Not dead; others may know.
     alive: Arc<AtomicBool>,
     dead: bool,
-}
-
-/// An incoming queue.
-struct Hearing {
-    inlet: Inlet,
-    /// Its place among the queues of its side.
-    order: u32,
 }
 
 impl Drop for Line {
@@ -83,20 +78,21 @@ impl Line {
     pub(crate) fn new(parts: Parts<'_>) -> Result<Self, Error> {
         let Parts { peer, made, theirs, rings, spots, button, life } = parts;
         assert!(theirs.count() == PAGE_WORDS as usize, "a page was agreed on");
-        let mut inlets: Vec<Option<Hearing>> = spots.iter().map(|_| None).collect();
+        let mut inlets: Vec<Option<Inlet>> = spots.iter().map(|_| None).collect();
+        let mut by_count = Box::new(ByCount::NONE);
         for seen in rings {
             let Seen { machine, queue, order, words } = seen;
             let at = spots.iter().position(|spot| spot.machine == machine && spot.queue == queue);
-            let found = at.and_then(|at| Some((spots.get(at)?, inlets.get_mut(at)?)));
-            let Some((spot, place)) = found.filter(|(_, place)| place.is_none()) else {
+            let found = at.and_then(|at| Some((at, spots.get(at)?, inlets.get_mut(at)?)));
+            let Some((at, spot, inlet)) = found.filter(|(_, _, inlet)| inlet.is_none()) else {
                 return Err(Error::Queue { machine, queue });
             };
             let shape = Shape::of(spot)?;
             if words.count() != shape.words() as usize {
                 return Err(Error::Queue { machine, queue });
             }
-            let inlet = Inlet::new(shape, words, spot, order);
-            *place = Some(Hearing { inlet, order });
+            *inlet = Some(Inlet::new(shape, words, spot, order));
+            by_count.add(order, at);
         }
         let Made { page, outlets, .. } = made;
         Ok(Self {
@@ -108,6 +104,7 @@ impl Line {
             waits: false,
             inlets,
             heard: Heard::default(),
+            by_count,
             news: Places::NONE,
             button,
             life,
@@ -140,10 +137,9 @@ impl Line {
         if !self.up || !self.news.has(place) {
             return Came::Nothing;
         }
-        let hearing = self.inlets.get_mut(place).and_then(Option::as_mut);
-        let came = hearing.map_or(Came::Nothing, |hearing| {
-            hearing.inlet.next(self.generation, &self.page, frames, scratch)
-        });
+        let inlet = self.inlets.get_mut(place).and_then(Option::as_mut);
+        let came =
+            inlet.map_or(Came::Nothing, |inlet| inlet.next(self.generation, &self.page, frames, scratch));
         if matches!(came, Came::Nothing) {
             self.news.remove(place);
         }
@@ -154,17 +150,15 @@ impl Line {
     #[inline]
     pub(crate) fn listen(&mut self) -> Places {
         if let News::Of(changed) = self.heard.listen(&self.theirs) {
-            self.wake(|hearing| changed.has(hearing.order));
+            self.news = self.news.or(self.by_count.of(changed));
         }
         if self.up { self.news } else { Places::NONE }
     }
 
-    fn wake(&mut self, is_new: impl Fn(&Hearing) -> bool) {
-        for (place, hearing) in self.inlets.iter().enumerate() {
-            if hearing.as_ref().is_some_and(&is_new) {
-                self.news.add(place);
-            }
-        }
+    /// Whether the incoming queue at this place has to be looked into.
+    #[inline]
+    pub(crate) fn has_news(&self, place: usize) -> bool {
+        self.up && self.news.has(place)
     }
 
     /// Looks at the peer's page; what changed, one thing at a time.
@@ -181,7 +175,7 @@ impl Line {
             self.theirs.fence(Fence::Acquire);
             (self.up, self.strikes) = (true, 0);
             // What came of a generation that was not known yet waited.
-            self.wake(|_| true);
+            self.news = self.news.or(self.by_count.all());
             return Some(Link::Up);
         }
         let larger = u32::try_from(theirs).ok().filter(|theirs| *theirs > self.generation);
@@ -218,7 +212,7 @@ impl Line {
     fn clear(&mut self) {
         (self.up, self.waits) = (false, false);
         self.outlets.iter_mut().flatten().for_each(Outlet::clear);
-        self.inlets.iter_mut().flatten().for_each(|hearing| hearing.inlet.clear());
+        self.inlets.iter_mut().flatten().for_each(Inlet::clear);
     }
 
     /// Ends the link: the peer is told by the end of its socket, and may come again with new memory.
@@ -291,6 +285,6 @@ impl Line {
 
     /// Messages of the peer's rings that were overwritten before they were read.
     pub(crate) fn lost(&self) -> u64 {
-        self.inlets.iter().flatten().map(|hearing| hearing.inlet.lost()).sum()
+        self.inlets.iter().flatten().map(Inlet::lost).sum()
     }
 }

@@ -66,7 +66,7 @@ impl Places {
     pub(crate) const NONE: Self = Self([0; QUEUES_MAX / 64]);
 
     #[inline]
-    pub(super) fn add(&mut self, place: usize) {
+    pub(crate) fn add(&mut self, place: usize) {
         if let Some(word) = self.0.get_mut(place / 64) {
             *word |= 1 << (place % 64);
         }
@@ -77,6 +77,16 @@ impl Places {
         if let Some(word) = self.0.get_mut(place / 64) {
             *word &= !(1 << (place % 64));
         }
+    }
+
+    /// The lowest place, which is taken out.
+    #[inline]
+    pub(crate) fn take_lowest(&mut self) -> Option<usize> {
+        let (at, word) = self.0.iter_mut().enumerate().find(|(_, word)| **word != 0)?;
+        let bit = word.trailing_zeros();
+        // Without its lowest bit.
+        *word &= *word - 1;
+        Some(at * 64 + bit as usize)
     }
 
     /// Whether this one is among them.
@@ -117,9 +127,53 @@ impl Changed {
     /// Every queue.
     const ALL: Self = Self(u64::MAX);
 
-    /// Whether the queue of this order may have something.
-    pub(super) const fn has(self, order: u32) -> bool {
-        self.0 >> (order % APART) & 1 == 1
+    /// The counts that differ.
+    #[inline]
+    fn between(was: &[u64; WORDS], now: &[u64; WORDS]) -> Self {
+        let mut changed = 0;
+        for (at, (was, now)) in was.iter().zip(now).enumerate() {
+            let mut rest = was ^ now;
+            while rest != 0 {
+                let byte = rest.trailing_zeros() / 8;
+                changed |= 1 << (at * 8 + byte as usize);
+                rest &= !((ROUND - 1) << (byte * 8));
+            }
+        }
+        Self(changed)
+    }
+}
+
+/// Places of queues by the count that counts them.
+#[derive(Debug)]
+pub(super) struct ByCount([Places; APART as usize]);
+
+impl ByCount {
+    /// Of no queue.
+    pub(super) const NONE: Self = Self([Places::NONE; APART as usize]);
+
+    /// Adds the queue of this order.
+    pub(super) fn add(&mut self, order: u32, place: usize) {
+        if let Some(places) = self.0.get_mut((order % APART) as usize) {
+            places.add(place);
+        }
+    }
+
+    /// All queues.
+    pub(super) fn all(&self) -> Places {
+        self.of(Changed::ALL)
+    }
+
+    /// The queues that may have something.
+    #[inline]
+    pub(super) fn of(&self, changed: Changed) -> Places {
+        let (mut rest, mut all) = (changed.0, Places::NONE);
+        while rest != 0 {
+            let places = self.0.get(rest.trailing_zeros() as usize);
+            all = places.map_or(all, |places| all.or(*places));
+            // Without its lowest bit.
+            rest &= rest - 1;
+        }
+        all
     }
 }
 
@@ -141,8 +195,7 @@ impl Heard {
         if behind >= ROUND {
             return News::Of(Changed::ALL);
         }
-        let changed = (0..APART).filter(|order| count(&was, *order) != count(&counts, *order));
-        News::Of(Changed(changed.fold(0, |all, order| all | 1 << order)))
+        News::Of(Changed::between(&was, &counts))
     }
 }
 
@@ -153,10 +206,13 @@ mod tests {
     use super::*;
 
     fn heard(heard: &mut Heard, page: &Atomics) -> Vec<u32> {
-        match heard.listen(page) {
-            News::Nothing => Vec::new(),
-            News::Of(changed) => (0..100).filter(|order| changed.has(*order)).collect(),
-        }
+        let mut by_count = ByCount::NONE;
+        (0..100).for_each(|order| by_count.add(order, order as usize));
+        let mut places = match heard.listen(page) {
+            News::Nothing => return Vec::new(),
+            News::Of(changed) => by_count.of(changed),
+        };
+        core::iter::from_fn(|| places.take_lowest().and_then(|place| u32::try_from(place).ok())).collect()
     }
 
     #[test]

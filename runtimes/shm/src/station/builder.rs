@@ -9,6 +9,7 @@ use synod_machine::host::Hosted;
 use synod_quorum::NodeId;
 
 use super::desk::Slot;
+use super::lines::Drained;
 use super::tick::{Parts, Station};
 use crate::connector::{Connector, Observer, Silent};
 use crate::doorbell::Ropes;
@@ -169,7 +170,7 @@ impl Builder {
             Some(lanes) => lanes.open(count, &mailbox, fatal)?,
             None => (0..count).map(|_| Lane::volatile()).collect(),
         };
-        let drain = drain(&hostings);
+        let drain = Drained::new(drain(&hostings));
         let mut first = 0;
         let mut slots = Vec::with_capacity(count);
         for (hosting, lane) in hostings.into_iter().zip(lanes) {

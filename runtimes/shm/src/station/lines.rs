@@ -91,3 +91,53 @@ impl Lines {
         }
     }
 }
+
+/// Incoming queues in the order in which they are drained.
+pub(super) struct Drained {
+    /// Slot and place of each.
+    all: Vec<(usize, usize)>,
+    /// By place, its turn.
+    turns: Vec<usize>,
+}
+
+impl Drained {
+    /// Of queues that are named in their order, each place once, by the slot that hears it.
+    pub(super) fn new(all: Vec<(usize, usize)>) -> Self {
+        let mut turns = vec![0; all.len()];
+        for (turn, (_, place)) in all.iter().enumerate() {
+            turns.get_mut(*place).into_iter().for_each(|at| *at = turn);
+        }
+        Self { all, turns }
+    }
+
+    /// The turns of the queues at these places.
+    #[inline]
+    pub(super) fn turns(&self, mut places: Places) -> Places {
+        let mut turns = Places::NONE;
+        while let Some(turn) = places.take_lowest().and_then(|place| self.turns.get(place)) {
+            turns.add(*turn);
+        }
+        turns
+    }
+
+    #[inline]
+    pub(super) fn get(&self, turn: usize) -> Option<(usize, usize)> {
+        self.all.get(turn).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_are_drained_in_their_order_wherever_they_stand() {
+        let drained = Drained::new(vec![(0, 2), (0, 0), (1, 3), (0, 1)]);
+        let mut news = Places::NONE;
+        [0, 1, 2].into_iter().for_each(|place| news.add(place));
+        let mut turns = drained.turns(news);
+        let order = core::iter::from_fn(|| turns.take_lowest().and_then(|turn| drained.get(turn)));
+        assert_eq!(order.collect::<Vec<_>>(), [(0, 2), (0, 0), (0, 1)]);
+        assert_eq!(drained.turns(Places::NONE), Places::NONE);
+    }
+}

@@ -16,7 +16,7 @@ use synod_wire::Bytes;
 
 use super::Plan;
 use super::desk::{Desk, Office, Slot};
-use super::lines::Lines;
+use super::lines::{Drained, Lines};
 use super::memory::Memory;
 use crate::connector::{Connector, Deliveries, Observer};
 use crate::error::Error;
@@ -47,7 +47,7 @@ pub(super) struct Parts {
     pub(super) own: NodeId,
     pub(super) plan: Arc<Plan>,
     pub(super) slots: Vec<Slot>,
-    pub(super) drain: Vec<(usize, usize)>,
+    pub(super) drain: Drained,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) crypto: Crypto,
     pub(super) connector: Arc<dyn Connector>,
@@ -247,14 +247,12 @@ impl Station {
         if news == Places::NONE {
             return false;
         }
-        let mut worked = false;
-        for at in 0..self.parts.drain.len() {
-            let Some(&(slot, place)) = self.parts.drain.get(at) else { break };
-            if !news.has(place) {
-                continue;
-            }
+        let (mut worked, mut turns) = (false, self.parts.drain.turns(news));
+        while let Some((slot, place)) = turns.take_lowest().and_then(|turn| self.parts.drain.get(turn)) {
             for line in 0..self.lines.all.len() {
-                worked |= self.drain_one(slot, place, line);
+                if self.lines.all.get(line).is_some_and(|line| line.has_news(place)) {
+                    worked |= self.drain_one(slot, place, line);
+                }
             }
         }
         worked
