@@ -131,6 +131,11 @@ impl<K: Ord + Copy, C: Machine> Family<K, C> {
         Self { members: BTreeMap::new(), max }
     }
 
+    /// The child of `key`, to look at.
+    pub fn get(&self, key: K) -> Option<&C> {
+        self.members.get(&key).map(Nested::get)
+    }
+
     /// The child of `key`.
     pub fn get_mut(&mut self, key: K) -> Option<&mut Nested<C>> {
         self.members.get_mut(&key)

@@ -283,14 +283,12 @@ impl Consensus {
 
     /// Messages that the own stream has room for.
     pub(super) fn can_say(&self) -> bool {
-        let own = self.ctb.iter().find(|(id, _)| *id == self.me());
-        own.is_some_and(|(_, own)| own.room() > 0)
+        self.ctb.get(self.me()).is_some_and(|own| own.room() > 0)
     }
 
     /// Whether everything said is sent: nothing waits for a summary.
     pub(super) fn is_said(&self) -> bool {
-        let own = self.ctb.iter().find(|(id, _)| *id == self.me());
-        own.is_some_and(|(_, own)| !own.is_blocked())
+        self.ctb.get(self.me()).is_some_and(|own| !own.is_blocked())
     }
 
     /// Steps the broadcast of one replica's messages.
@@ -318,7 +316,9 @@ impl Consensus {
                 }
                 _ => Some(node(broadcaster)),
             };
-            of.into_iter().for_each(|of| self.cast(of, Event::Message { from, message: word.clone() }, turn));
+            if let Some(of) = of {
+                self.cast(of, Event::Message { from, message: word }, turn);
+            }
             return;
         }
         if !self.others().contains(from) {

@@ -13,10 +13,16 @@ use crate::trace::Rule;
 impl Consensus {
     /// The slot that this replica may propose: it leads, shows what it must propose, is not leaving, and nothing it said waits.
     fn next_slot(&self) -> Option<Slot> {
-        let leads = self.leader() == self.me() && self.own.view == self.view && self.sealing.is_none();
+        // What costs nothing to look at first: this is asked behind every event.
+        if self.leader() != self.me() || self.own.view != self.view || self.sealing.is_some() {
+            return None;
+        }
+        let next = self.own.next_prepare?;
         let own = self.stream(self.me())?;
         let is_shown = own.view() == self.view && own.may_propose(&self.config);
-        let next = self.own.next_prepare.filter(|_| leads && is_shown && self.is_said() && self.can_say())?;
+        if !is_shown || !self.is_said() || !self.can_say() {
+            return None;
+        }
         // The own stream shows the checkpoint whose window this is.
         ((self.own.low..self.window_end(self.own.low)).contains(&next)).then_some(next)
     }

@@ -124,7 +124,7 @@ impl Replica {
     /// Consensus of the present epoch; none where this replica is in none.
     #[must_use]
     pub fn consensus(&self) -> Option<&Consensus> {
-        self.family.iter().find(|(epoch, _)| *epoch == self.epoch).map(|(_, consensus)| consensus)
+        self.family.get(self.epoch)
     }
 
     /// The newest epoch that is certified, whether this replica takes part in it or not.
