@@ -4,6 +4,7 @@ mod client;
 mod ctb;
 mod epochs;
 mod fast;
+mod flat;
 mod formats;
 mod gaps;
 mod golden;
