@@ -92,7 +92,7 @@ pub(crate) struct Start<'a> {
     pub(crate) name: &'a str,
     /// Members.
     pub(crate) nodes: u16,
-    /// Members, the last ones, that are never started; under Chop Chop brokers are the last ones.
+    /// Members, the last ones, that are never started; under Chop Chop brokers are the last ones, under uBFT memory nodes.
     pub(crate) dead: u16,
     /// Sets protocol parameters.
     pub(crate) parameters: &'a dyn Fn(&mut Parameters),
@@ -190,7 +190,41 @@ impl Processes {
             }
         }
         drop(making);
-        let names: Vec<String> = seats.iter().chain(&brokers).map(|seat| seat.name.clone()).collect();
+        let names = seats.iter().chain(&brokers).map(|seat| seat.name.clone()).collect();
+        Self::run((program, directory, genesis), names, (mortal, None, ports), with)
+    }
+
+    /// Makes and starts a cluster of uBFT with an application: replicas, and so many memory nodes, which come behind them in every list.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_ubft(with: &Start<'_>, (app, memory): (&str, u16)) -> Result<Self, SynError> {
+        let directory = std::env::temp_dir().join(format!("synod-{}-{}", with.name, std::process::id()));
+        let mortal = Mortal::get()?;
+        let mut making = mortal.alive();
+        making.directories.push(directory.clone());
+        let ports = Claim::free(with.nodes.saturating_add(memory))?;
+        let blocks: Vec<Address> =
+            ports.seats.iter().filter_map(|seat| seat.address(Service::Peer).cloned()).collect();
+        let (seats, memory) = cluster::ubft_seats(&blocks, with.nodes)?;
+        let of = (with.name, app, Purpose::Drill);
+        let genesis = cluster::found_ubft(of, (&seats, &memory), &directory)?;
+        let program = std::env::current_exe().map_err(|e| cluster::unwritable(Path::new("synod"), &e))?;
+        for seat in seats.iter().chain(&memory) {
+            set(&directory.join(&seat.name).join(NODE_FILE), with.flags)?;
+        }
+        drop(making);
+        let names = seats.iter().chain(&memory).map(|seat| seat.name.clone()).collect();
+        Self::run((program, directory, genesis), names, (mortal, None, ports), with)
+    }
+
+    /// Starts all but the dead ones, and waits until they are ready.
+    fn run(
+        (program, directory, genesis): (PathBuf, PathBuf, Genesis),
+        names: Vec<String>,
+        (mortal, wired, ports): (Arc<Mortal>, Option<Wired>, Claim),
+        with: &Start<'_>,
+    ) -> Result<Self, SynError> {
         let mut cluster = Self {
             program,
             own: Running::own(with.name)?,
@@ -201,7 +235,7 @@ impl Processes {
             kept: false,
             mortal,
             proxy: None,
-            wired: None,
+            wired,
             ports,
         };
         for index in 0..cluster.names.len().saturating_sub(usize::from(with.dead)) {
@@ -229,26 +263,7 @@ impl Processes {
             set(&directory.join(&seat.name).join(NODE_FILE), &flags)?;
         }
         drop(making);
-        let members = names.iter().map(|_| None).collect();
-        let own = Running::own(with.name)?;
-        let mut cluster = Self {
-            program,
-            own,
-            directory,
-            genesis,
-            names,
-            members,
-            kept: false,
-            mortal,
-            proxy: None,
-            wired,
-            ports,
-        };
-        for index in 0..usize::from(with.nodes.saturating_sub(with.dead)) {
-            cluster.launch(index)?;
-        }
-        cluster.await_all()?;
-        Ok(cluster)
+        Self::run((program, directory, genesis), names, (mortal, wired, ports), with)
     }
 
     /// Starts a proxy with these options; where it listens.

@@ -2,12 +2,13 @@
 
 mod chop;
 mod pay;
+mod ubft;
 
 use crate::bench::Audit;
 use crate::demo::{Cluster, Scene, millis, play};
 use crate::exit::{Done, bug};
 use crate::output::progress;
-use crate::session::Session;
+use crate::session::{Session, usage as wrong};
 use crate::signals::Signals;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -30,6 +31,9 @@ enum Which {
     /// Four institutions as processes; customers pay each other, one institution is killed, money is spent twice, a receipt is checked
     /// with the genesis alone, and all books are equal.
     Pay,
+    /// Three replicas and three memory nodes as processes; a memory node, a follower and the leader are killed and come back without
+    /// their memory, no write is lost, and all replicas have one state.
+    Ubft,
 }
 
 /// Starts a cluster, breaks it, and audits that nothing was lost.
@@ -39,9 +43,9 @@ pub(crate) struct Arguments {
     /// What is shown.
     #[arg(value_enum, default_value_t)]
     which: Which,
-    /// Number of members; 3f + 1 of them tolerate f faulty ones.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(4..=31))]
-    nodes: u16,
+    /// Number of members of the demo hotstuff, 4 if nothing is said; 3f + 1 of them tolerate f faulty ones. The other demos have numbers of their own.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(3..=31))]
+    nodes: Option<u16>,
     /// Clients of the crowd that paints in the demo chop, 8 pixels each; even.
     #[arg(long, value_name = "N", default_value_t = 8_192, value_parser = clap::value_parser!(u32).range(256..=65_536))]
     painters: u32,
@@ -52,7 +56,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     hold: bool,
     /// First port; member i takes ten ports from here + 10 i on, the proxy those behind the members. Where one is
-    /// taken, the next free place; 0 draws a place, as the demos chop and pay always do.
+    /// taken, the next free place; 0 draws a place, as the demos chop, pay and ubft always do.
     #[arg(long, value_name = "PORT", default_value_t = BASE_PORT)]
     base_port: u16,
     /// Writes the ports of the members to this file as well.
@@ -65,6 +69,7 @@ impl Arguments {
         match self.which {
             Which::Chop => return self.chop(session),
             Which::Pay => return self.pay(session),
+            Which::Ubft => return self.ubft(session),
             Which::Hotstuff => {}
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -74,7 +79,11 @@ impl Arguments {
     async fn demo(self, session: &Session) -> Done {
         let begun = Instant::now();
         let mut signals = Signals::listen()?;
-        let mut cluster = Cluster::start(self.nodes, self.base_port).await?;
+        let nodes = self.nodes.unwrap_or(4);
+        if nodes < 4 {
+            return Err(wrong("the demo hotstuff has 4 members or more"));
+        }
+        let mut cluster = Cluster::start(nodes, self.base_port).await?;
         let name = select(&cluster)?;
         let done = tokio::select! {
             done = self.show(session, &mut cluster, begun) => done,

@@ -188,3 +188,21 @@ fn what_no_cluster_of_ubft_can_be_made_of_is_refused() {
     rig.refused("memnode run --data made/n0", "SYN-1107", 3);
     rig.refused("broker run --data made/m0", "SYN-1107", 3);
 }
+
+#[test]
+fn the_demo_of_ubft_passes_and_leaves_nothing() {
+    let rig = Rig::new();
+    let told = rig.json("demo ubft --headless");
+    let scenes = rows(&told, "scenes");
+    let names: Vec<&str> = scenes.iter().filter_map(|scene| scene["name"].as_str()).collect();
+    let expected = ["ready", "write", "memory", "follower", "recover", "leader", "return", "audit"];
+    assert_eq!(names, expected);
+    assert!(scenes.iter().all(|scene| scene["ok"] == true), "{told}");
+    // What was written while somebody was killed and while they came back.
+    let operations =
+        |name: &str| scenes.iter().find(|scene| scene["name"] == name).map(|scene| &scene["ops"]);
+    assert_eq!(operations("leader"), Some(&400.into()));
+    assert_eq!(operations("audit"), Some(&3_000.into()));
+    rig.refused("demo ubft --nodes 5", "SYN-1001", 2);
+    rig.refused("demo hotstuff --nodes 3", "SYN-1001", 2);
+}

@@ -13,7 +13,7 @@ use synod_config::{BASE_PORT, Exit, SynError, code};
 
 impl Arguments {
     pub(super) fn chop(self, session: &Session) -> Done {
-        if self.nodes != SERVERS {
+        if self.nodes.is_some_and(|nodes| nodes != SERVERS) {
             return Err(usage(&format!("the demo chop has {SERVERS} servers")).because("leave --nodes out"));
         }
         if self.base_port != BASE_PORT && self.base_port != 0 {

@@ -17,7 +17,7 @@ const PAYMENTS: u64 = 10_000;
 
 impl Arguments {
     pub(super) fn pay(&self, session: &Session) -> Done {
-        if self.nodes != u16::from(NODES) {
+        if self.nodes.is_some_and(|nodes| nodes != u16::from(NODES)) {
             return Err(usage(&format!("the demo pay has {NODES} institutions")).because("leave --nodes out"));
         }
         if self.base_port != BASE_PORT && self.base_port != 0 {
