@@ -212,6 +212,14 @@ impl Epochs {
         }
     }
 
+    /// Ids of a session lie above this. A replica that lives anew forgot which ids of its own session it used, so each epoch begins them
+    /// anew, and what was not executed in the one before is void.
+    #[must_use]
+    pub fn id_floor(&self, session: u64) -> u64 {
+        let is_replica = session < crate::sessions::FIRST_CLIENT;
+        if is_replica { u64::from(self.configuration.epoch.0) << 32 } else { 0 }
+    }
+
     /// Whether a change is certain to do nothing.
     #[must_use]
     pub fn is_void(&self, change: &Change) -> bool {

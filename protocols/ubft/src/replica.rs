@@ -27,6 +27,7 @@ mod job;
 mod judge;
 mod membership;
 mod new_view;
+mod own;
 mod promise;
 mod propose;
 mod seal;

@@ -125,9 +125,9 @@ impl Sessions {
         self.table.iter().find(is_it).map(|(name, _)| *name)
     }
 
-    /// What becomes of a request, where everything below `executed` is.
+    /// What becomes of a request, where everything below `executed` is. Ids of the session lie above `floor`.
     #[must_use]
-    pub fn fate(&self, session: u64, id: u64, executed: Slot) -> Fate {
+    pub fn fate(&self, session: u64, id: u64, floor: u64, executed: Slot) -> Fate {
         let Some(found) = self.table.get(&session) else {
             return if session < name(executed, 0) { Fate::Gone } else { Fate::Unknown };
         };
@@ -135,13 +135,19 @@ impl Sessions {
         if let Some(reply) = found.replies.get(&id) {
             return Fate::Done(reply.clone());
         }
-        if id == 0 || id.saturating_add(window) <= found.highest {
+        if id <= floor || id.saturating_add(window) <= found.highest {
             return Fate::Below;
         }
-        if id > found.highest.saturating_add(window) {
+        if id > found.highest.max(floor).saturating_add(window) {
             return Fate::Beyond;
         }
         Fate::Fresh
+    }
+
+    /// Whether a request is known to be executed.
+    #[must_use]
+    pub fn is_done(&self, session: u64, id: u64) -> bool {
+        self.table.get(&session).is_some_and(|found| found.replies.contains_key(&id))
     }
 
     /// A request was executed.

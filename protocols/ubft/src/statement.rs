@@ -1,6 +1,7 @@
 //! What replicas sign (specification, section 3.4): each statement names its signer, in its own domain.
 
 use synod_crypto::Hash;
+use synod_machine::broadcast::Position;
 use synod_wire::wire;
 
 use crate::batch::{Slot, View};
@@ -88,6 +89,15 @@ wire! {
             /// The boot number.
             boot: u64,
         },
+        /// The state of the signer's user has this root at a position of the order. Its scope is that of the first epoch.
+        9 = Applied {
+            /// Who says so.
+            signer: u8,
+            /// The position.
+            position: Position,
+            /// Of the user's state.
+            root: Hash,
+        },
     }
 }
 
@@ -103,7 +113,8 @@ impl Statement {
             | Self::Left { signer, .. }
             | Self::Snapshot { signer, .. }
             | Self::Rejoin { signer, .. }
-            | Self::Readmit { signer, .. } => *signer,
+            | Self::Readmit { signer, .. }
+            | Self::Applied { signer, .. } => *signer,
         }
     }
 }
@@ -122,6 +133,7 @@ impl synod_crypto::Statement for Statement {
             Self::Snapshot { .. } => 6,
             Self::Rejoin { .. } => 7,
             Self::Readmit { .. } => 8,
+            Self::Applied { .. } => 9,
         }
     }
 }

@@ -93,10 +93,11 @@ impl Replica {
             turn.blame(from, Fault::Malformed);
             return;
         }
-        let is_on_link = self.attached.get(&session).is_some_and(|(guest, _)| *guest == from);
-        match self.sessions.fate(session, id, self.executed) {
+        let is_attached = self.attached.get(&session).is_some_and(|(guest, _)| *guest == from);
+        let is_on_link = is_attached || self.is_own_of(session, from);
+        match self.fate(session, id) {
             Fate::Fresh => {}
-            Fate::Done(reply) if is_on_link => return self.reply(from, (session, id), reply, true, turn),
+            Fate::Done(reply) if is_attached => return self.reply(from, (session, id), reply, true, turn),
             Fate::Done(_) | Fate::Below | Fate::Beyond | Fate::Gone | Fate::Unknown => return,
         }
         if let (Some(signature), Some(key)) = (signature, self.sessions.key(session)) {
@@ -112,7 +113,8 @@ impl Replica {
         if pending.is_heard || pending.op.as_ref().is_some_and(|(_, kept)| *kept != digest) {
             return;
         }
-        (pending.is_heard, pending.heard, pending.guest) = (true, Some(now), Some(from));
+        let guest = Some(from).filter(|from| *from != self.config.me);
+        (pending.is_heard, pending.heard, pending.guest) = (true, Some(now), guest);
         pending.op = Some((op, digest));
         self.say_heard((session, id), turn);
         self.judge_again(turn);
@@ -169,7 +171,7 @@ impl Replica {
             turn.blame(from, Fault::NoReceiver);
             return;
         }
-        if self.sessions.fate(session, id, self.executed) != Fate::Fresh {
+        if self.fate(session, id) != Fate::Fresh {
             return;
         }
         self.pending.entry(key).or_default().echoes.insert(from, op);
@@ -319,7 +321,7 @@ impl Replica {
         signature: Signature,
         turn: &mut Turn<'_, Self>,
     ) {
-        if self.sessions.fate(key.0, key.1, self.executed) != Fate::Fresh {
+        if self.fate(key.0, key.1) != Fate::Fresh {
             return;
         }
         let now = turn.now();
@@ -424,10 +426,10 @@ impl Replica {
 
     /// The state is another one: what it executed does not wait any more.
     pub(super) fn forget_done(&mut self) {
-        let (sessions, executed) = (&self.sessions, self.executed);
-        self.pending.retain(|(session, id), _| {
-            matches!(sessions.fate(*session, *id, executed), Fate::Fresh | Fate::Unknown)
-        });
+        let mut pending = core::mem::take(&mut self.pending);
+        pending.retain(|(session, id), _| matches!(self.fate(*session, *id), Fate::Fresh | Fate::Unknown));
+        self.pending = pending;
+        let sessions = &self.sessions;
         let is_open = |key, nonce| sessions.find(key, nonce).is_some();
         self.registering.retain(|(key, nonce), _| !is_open(*key, *nonce));
         let epochs = &self.epochs;
@@ -437,9 +439,9 @@ impl Replica {
     /// A request is executed, or will never be.
     pub(super) fn forget(&mut self, session: u64, id: u64) {
         self.pending.remove(&(session, id));
-        let (sessions, executed) = (&self.sessions, self.executed);
-        let is_kept = |fate: Fate| matches!(fate, Fate::Fresh);
-        self.pending.retain(|(of, id), _| *of != session || is_kept(sessions.fate(*of, *id, executed)));
+        let mut pending = core::mem::take(&mut self.pending);
+        pending.retain(|(of, id), _| *of != session || self.fate(*of, *id) == Fate::Fresh);
+        self.pending = pending;
     }
 }
 

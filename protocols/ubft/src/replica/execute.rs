@@ -24,7 +24,7 @@ impl Replica {
             if *session == SYSTEM || is_again {
                 continue;
             }
-            if let (Fate::Fresh, Op::Inline(op)) = (self.sessions.fate(*session, *id, self.executed), op) {
+            if let (Fate::Fresh, Op::Inline(op)) = (self.fate(*session, *id), op) {
                 fresh.push(Requested { session: *session, id: *id, op: op.bytes().clone() });
             }
         }
@@ -147,7 +147,10 @@ impl Replica {
             config: configuration.digest(),
             end: self.epochs.end(),
         };
-        next.into_iter().for_each(|next| self.epochs.enter(next));
+        if let Some(next) = next {
+            self.epochs.enter(next);
+            self.forget_own();
+        }
         self.checkpoints.insert(self.executed, checkpoint);
         if self.checkpoints.len() > 4 {
             self.checkpoints.pop_first();

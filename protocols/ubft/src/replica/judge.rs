@@ -94,7 +94,7 @@ impl Replica {
         if request.session == SYSTEM {
             return false;
         }
-        match self.sessions.fate(request.session, request.id, self.executed) {
+        match self.fate(request.session, request.id) {
             // Such bytes may have been dropped here: they do nothing.
             Fate::Done(_) | Fate::Below | Fate::Gone => return true,
             Fate::Fresh | Fate::Beyond | Fate::Unknown => {}

@@ -61,7 +61,8 @@ impl Consensus {
             Statement::Broadcast { .. }
             | Statement::Snapshot { .. }
             | Statement::Rejoin { .. }
-            | Statement::Readmit { .. } => false,
+            | Statement::Readmit { .. }
+            | Statement::Applied { .. } => false,
         }
     }
 
@@ -74,7 +75,8 @@ impl Consensus {
             Statement::Broadcast { .. }
             | Statement::Snapshot { .. }
             | Statement::Rejoin { .. }
-            | Statement::Readmit { .. } => {}
+            | Statement::Readmit { .. }
+            | Statement::Applied { .. } => {}
         }
     }
 
@@ -111,7 +113,8 @@ impl Consensus {
             Statement::Broadcast { .. }
             | Statement::Snapshot { .. }
             | Statement::Rejoin { .. }
-            | Statement::Readmit { .. } => {}
+            | Statement::Readmit { .. }
+            | Statement::Applied { .. } => {}
         }
         if self.is_useful(self.me(), &claim.statement) {
             self.on_good_share(claim, turn);
@@ -133,5 +136,6 @@ fn is_sound(statement: &Statement) -> bool {
         Statement::Rejoin { incarnation: number, .. } | Statement::Readmit { boot: number, .. } => {
             is_low(*number)
         }
+        Statement::Applied { position, .. } => is_low(position.0),
     }
 }
