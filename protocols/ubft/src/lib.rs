@@ -4,7 +4,7 @@
 //! *What is here.* [`CtBroadcast`]: Consistent Tail Broadcast, which keeps a broadcaster from telling different replicas different
 //! things without a third of additional replicas, and without a signature as long as all are there. [`Registers`]: single-writer
 //! registers over 2f_m + 1 memory nodes ([`synod_service::memory`] is such a node). [`replica::Consensus`]: what is agreed on over
-//! it. [`Replica`] and [`Client`]: requests, sessions, execution and results.
+//! it. [`Replica`] and [`Client`]: requests, sessions, execution and results. [`Ordering`]: the same as an atomic broadcast.
 //!
 //! *Model.* n = 2f + 1 replicas of which f lie, 2f_m + 1 memory nodes of which f_m stop; links are authenticated, and may lose what is
 //! not among the last t messages of a queue. Time decides nothing but when the slow path begins.
@@ -23,6 +23,7 @@ pub mod epoch;
 mod fault;
 mod job;
 pub mod message;
+pub mod ordering;
 pub mod registers;
 pub mod replica;
 pub mod sessions;
@@ -42,6 +43,7 @@ pub use ctb::CtBroadcast;
 pub use fault::Fault;
 pub use job::{Done, For, Job};
 pub use message::Message;
+pub use ordering::Ordering;
 pub use registers::Registers;
 pub use replica::Replica;
 pub use statement::Statement;

@@ -137,6 +137,12 @@ names! {
     Standing = "standing";
     /// A message of the own stream had no place.
     Unsaid = "unsaid";
+    /// An entry is delivered, in order (3.2).
+    Deliver = "ordering_deliver";
+    /// f + 1 users have one state at a position (3.2).
+    Rooted = "ordering_rooted";
+    /// What is missing is gone: the user takes a certified state (3.2).
+    Jump = "ordering_jump";
 }
 
 impl From<Rule> for ErasedRule {

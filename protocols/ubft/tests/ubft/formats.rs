@@ -5,6 +5,7 @@ use synod_ubft::certificate::{Certified, Checkpoint, Committed, Left, Snapshotte
 use synod_ubft::ctb::{Message, Told, TwoMessages};
 use synod_ubft::epoch::{Change, Configuration, Ending, Epochs, Readmission};
 use synod_ubft::message::{ClientStatement, Registration, Replied, Standing};
+use synod_ubft::ordering::Rooted;
 use synod_ubft::registers::MemoryWords;
 use synod_ubft::replica::{Incarnation, Summary, Want, Word};
 use synod_ubft::sessions::SessionRow;
@@ -14,6 +15,8 @@ use synod_ubft::{Body, Statement};
 
 /// Of replicas and clients.
 type ReplicaMessage = synod_ubft::Message;
+/// Of replicas that order.
+type OrderingMessage = synod_ubft::ordering::Message;
 /// As of a proposal.
 type Certificate = synod_ubft::certificate::Certificate<Certified>;
 
@@ -36,12 +39,14 @@ synod_wire::conformance!(
     MemoryWords,
     Message,
     Op,
+    OrderingMessage,
     Part,
     Readmission,
     Registration,
     Replied,
     ReplicaMessage,
     Request,
+    Rooted,
     Row,
     SessionRow,
     Slot,

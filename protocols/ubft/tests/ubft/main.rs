@@ -1,5 +1,7 @@
 //! uBFT in its own crate: a few replicas and memory nodes under drawn schedules.
 
+mod behind;
+mod choir;
 mod client;
 mod ctb;
 mod epochs;
@@ -12,6 +14,7 @@ mod group;
 mod liars;
 mod lies;
 mod net;
+mod ordering;
 mod registers;
 mod service;
 mod slot;
