@@ -2,7 +2,7 @@
 //!
 //! *How.* It owns a [`Replica`] and is, on the link of each peer, the client of its own session: what its user submits goes to all replicas
 //! as a request of that session, is heard or signed there like any other, and comes back executed. So there is one way into the order, and
-//! the fast path takes no signature. Requests that clients send in sessions of theirs are entries as well.
+//! the fast path takes no signature. What a replica that lies asks is an entry as well; clients are not heard.
 //!
 //! *Positions* count the requests that are executed, in the order of slots; the last one of a slot is marked. A slot in which nothing is
 //! executed (its batch is empty, opens sessions, changes the epoch or repeats) counts as one entry with an empty payload: so there are as

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use synod_machine::broadcast::{Delivered, Refusal, Submit};
 use synod_machine::{Bounded, Event, Log, Machine, Nested, QueueSpec, Recover, Turn, Unrecoverable};
+use synod_quorum::NodeId;
 
 use super::asking::Asking;
 use super::delivery::Delivery;
@@ -17,13 +18,15 @@ use crate::replica::{Incarnation, Replica};
 use crate::statement::Statement;
 
 impl Ordering {
-    fn on_message(&mut self, from: synod_quorum::NodeId, message: Message, turn: &mut Turn<'_, Self>) {
+    fn on_message(&mut self, from: NodeId, message: Message, turn: &mut Turn<'_, Self>) {
         match message {
             Message::Replica(crate::Message::NeedSigned { session, id })
                 if session == self.asking.session() && self.others().contains(from) =>
             {
                 self.sign(id, turn);
             }
+            // Clients have no session here: whoever is no replica and no memory node is not heard.
+            Message::Replica(_) if !self.is_known(from) => {}
             Message::Replica(message) => self.drive(Event::Message { from, message }, turn),
             Message::Attest { rooted, signature } => self.on_attest(from, rooted, signature, turn),
             Message::FetchRooted(least) => {
@@ -33,6 +36,11 @@ impl Ordering {
             }
             Message::Rooted(certificate) => self.on_rooted(from, certificate, turn),
         }
+    }
+
+    fn is_known(&self, from: NodeId) -> bool {
+        let is_memory = self.genesis.memory.iter().any(|memory| memory.node == from);
+        is_memory || self.genesis.roster.member(from).is_some()
     }
 
     fn on_done(&mut self, done: Done, turn: &mut Turn<'_, Self>) {

@@ -1,19 +1,19 @@
 //! Orderings that fall behind all archives, and replicas that lie to them.
 
-use synod_crypto::{Hash, Signature};
+use synod_crypto::{Hash, Scope, Signature};
 use synod_machine::broadcast::{Position, Refusal, Submit, Ticket};
 use synod_machine::{Condition, Span};
-use synod_quorum::NodeId;
+use synod_quorum::{Epoch, NodeId};
 use synod_ubft::Statement;
 use synod_ubft::batch::Slot;
 use synod_ubft::certificate::Certificate;
-use synod_ubft::message::Message;
+use synod_ubft::message::{ClientStatement, Message, Registration};
 use synod_ubft::ordering::{Message as Said, OrderingConfig, Rooted};
 use synod_wire::Bytes;
 
 use crate::choir::{Choir, EVERY};
 use crate::net::seeds;
-use crate::world::signature_by;
+use crate::world::{CLUSTER, keys, signature_by};
 
 const SOON: Span = Span::millis(50);
 const LONG: Span = Span::secs(20);
@@ -297,12 +297,23 @@ fn strangers_get_no_signature_and_no_state() {
     choir
         .until(LONG, |choir| choir.of(1).position().0 >= EVERY && !choir.users[&NodeId(1)].stable.is_empty());
     choir.pass(SOON);
+    let key = keys(NodeId(1));
     let (jobs, stranger) = (choir.net.jobs, NodeId::GUESTS.0 + 70);
     choir.net.guests.clear();
     choir.submit(1, b"waits");
     for id in 0..5 {
         choir.say(stranger, 1, Said::Replica(Message::NeedSigned { session: 1, id }));
         choir.say(stranger, 1, Said::FetchRooted(Position(1)));
+        let registration = Registration { key: key.public(), nonce: id };
+        let signed = key.sign(
+            Scope { cluster: CLUSTER, epoch: Epoch(0) },
+            NodeId::GUESTS,
+            ClientStatement::Register { nonce: id },
+        );
+        let register = Message::Register { registration, signature: signed.signature };
+        choir.say(stranger, 1, Said::Replica(register));
+        let question = Bytes::new().try_into().expect("short");
+        choir.say(stranger, 1, Said::Replica(Message::Read { id, question }));
         let rooted = Rooted { position: Position(100 * EVERY), root: Hash([1; 32]) };
         choir.say(stranger, 1, Said::Attest { rooted, signature: Signature([1; 64]) });
         choir.say(

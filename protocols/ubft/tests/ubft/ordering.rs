@@ -105,6 +105,25 @@ fn what_has_no_place_is_refused_by_code_and_what_is_taken_is_ordered() {
 }
 
 #[test]
+fn the_longest_payload_has_a_place_in_a_batch_where_that_is_what_bounds_it() {
+    for is_fast in [true, false] {
+        let tweak: fn(&mut OrderingConfig) = if is_fast {
+            |settings| settings.replica.config.parameters.request_inline_max = 1_000
+        } else {
+            |settings| {
+                settings.replica.config.parameters.request_inline_max = 1_000;
+                settings.replica.fast_path = false;
+            }
+        };
+        let most = Choir::settings(NodeId(0), 3, 0, tweak).payload_max();
+        assert!(most < 1_000 && most > 800, "{most}");
+        let mut choir = Choir::new(3, 1, tweak);
+        let ticket = choir.submit(1, &vec![1; most]);
+        choir.ordered(1, &[ticket], LONG);
+    }
+}
+
+#[test]
 fn a_ticket_that_waits_is_not_taken_twice_and_equal_payloads_of_two_are() {
     let mut choir = Choir::new(3, 5, plain);
     let ticket = choir.submit(2, b"one");

@@ -17,7 +17,7 @@ use synod_wire::{Bytes, Drawn, Limits, Wire};
 /// The broadcaster.
 pub(crate) const P: NodeId = NodeId(0);
 pub(crate) const TAIL: u32 = 16;
-const CLUSTER: Hash = Hash([3; 32]);
+pub(crate) const CLUSTER: Hash = Hash([3; 32]);
 
 pub(crate) fn memory_id(at: usize) -> NodeId {
     NodeId(NodeId::GUESTS.0 + 40 + u32::try_from(at).expect("few"))
