@@ -5,6 +5,7 @@
 //!
 //! *Bounds.* Every queue is bounded by its [`QueueSpec`]; frames of a queue are decoded under its limit.
 
+use synod_machine::register::{RegisterOp, RegisterReply};
 use synod_machine::{Full, Message as Spoken, Never, Queue, QueueSpec};
 use synod_wire::{Draw, Drawn, Malformed, Reader, Why, Wire, Writer};
 
@@ -165,6 +166,17 @@ impl<A: Spoken> Spoken for Message<A> {
             Self::Server(message) => server_queue(message),
             Self::Ordering(message) => message.queue().under(OWN_QUEUES),
         }
+    }
+
+    fn register(&self) -> Option<&RegisterOp> {
+        match self {
+            Self::Ordering(message) => message.register(),
+            Self::Client(_) | Self::Store(_) | Self::Server(_) => None,
+        }
+    }
+
+    fn registered(reply: RegisterReply) -> Option<Self> {
+        A::registered(reply).map(Self::Ordering)
     }
 }
 
