@@ -76,9 +76,7 @@ pub fn run_scenario(scenario: &Scenario, token: &str, manner: Manner) -> Result<
         return Ok(chopchop::run::report(&trial, scenario, token, (violation, started)));
     }
     if ubft::is(&scenario.system) {
-        let started = Instant::now();
-        let (trial, violation) = ubft::run::play(scenario, token, manner)?;
-        return Ok(ubft::run::report(&trial, scenario, token, (violation, started)));
+        return ubft::playing::play(scenario, token, manner).map(|(_, report, _)| report);
     }
     let started = Instant::now();
     let (trial, violation) = play(scenario, token, manner)?;

@@ -59,10 +59,10 @@ pub fn traced(scenario: &Scenario, token: &str, manner: Manner) -> Result<Traced
         return Ok(Traced { report, scenario: scenario.clone(), violation, steps, asides });
     }
     if ubft::is(&scenario.system) {
-        let (trial, violation) = ubft::run::play(scenario, token, Manner { trace: true, ..manner })?;
-        let trace = trial.world.trace();
+        let manner = Manner { trace: true, ..manner };
+        let (world, report, violation) = ubft::playing::play(scenario, token, manner)?;
+        let trace = world.trace();
         let (steps, asides) = (trace.steps().cloned().collect(), trace.asides().cloned().collect());
-        let report = ubft::run::report(&trial, scenario, token, (violation.clone(), started));
         return Ok(Traced { report, scenario: scenario.clone(), violation, steps, asides });
     }
     let (trial, violation) = play(scenario, token, Manner { trace: true, ..manner })?;

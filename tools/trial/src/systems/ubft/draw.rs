@@ -63,6 +63,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     if options.twins || options.over_budget || options.forks_only {
         return Err(format!("{system} has no runs of twins or over the budget"));
     }
+    if system == super::CTB {
+        return super::ctb::draw::scenario(seed, options);
+    }
     let draws = Draws::new(seed);
     let mut stream = draws.stream("ubft", 0);
     let drawn = if stream.chance(800_000) { 3 } else { 5 };
@@ -149,7 +152,7 @@ fn numbers(scenario: &mut Scenario, stream: &mut Stream) {
 }
 
 /// Byzantine replicas lie from the start or from a drawn time, most of them for ever; no fault hits everybody for seconds.
-fn spread(scenario: &mut Scenario, stream: &mut Stream) {
+pub(super) fn spread(scenario: &mut Scenario, stream: &mut Stream) {
     for incident in &mut scenario.incidents {
         if incident.family.is_byzantine() {
             if stream.chance(600_000) {
@@ -203,7 +206,7 @@ fn restarts(scenario: &mut Scenario, most: u32, draws: &Draws) {
 }
 
 /// Memory nodes stop for ever or come back empty, and all of them are slow, cut off or paused.
-fn stopped(scenario: &mut Scenario, memory: u32, draws: &Draws) {
+pub(super) fn stopped(scenario: &mut Scenario, memory: u32, draws: &Draws) {
     let mut stream = draws.stream("memory", 0);
     let first = scenario.nodes + scenario.guests;
     let mut places: Vec<u32> = (first..first + memory).collect();

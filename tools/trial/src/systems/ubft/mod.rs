@@ -1,14 +1,16 @@
-//! uBFT: replicas, the memory nodes that hold their registers, and clients.
+//! uBFT: replicas, the memory nodes that hold their registers, and clients; and its broadcast alone ([`ctb`]).
 //!
 //! Members host a replica (machine 0), whose application its connector executes; memory nodes are members behind them with one machine
 //! each, and clients are guests. Places of a scenario are replicas, then clients, then memory nodes.
 
 pub mod book;
 pub(crate) mod cells;
+pub mod ctb;
 pub mod draw;
 pub mod ledger;
 mod names;
 pub mod plan;
+pub mod playing;
 pub mod run;
 pub mod sight;
 mod strategy;
@@ -17,4 +19,4 @@ pub mod words;
 pub mod workload;
 pub mod world;
 
-pub use names::{SYSTEMS, is};
+pub use names::{CTB, SMR, SYSTEMS, is};

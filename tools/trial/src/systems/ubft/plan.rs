@@ -13,7 +13,9 @@ use synod_ubft::replica::ReplicaConfig;
 use synod_ubft::sessions::SessionLimits;
 use synod_ubft::{Client, Config, Memory, Parameters, Replica};
 
+use super::ctb::machine::Broadcasts;
 use super::ledger::Ledgers;
+use super::names::CTB;
 use crate::params::number;
 use crate::systems::hotstuff::cluster;
 
@@ -43,20 +45,22 @@ impl Roles {
     /// The roles of a scenario.
     ///
     /// # Errors
-    /// Replicas or memory nodes are even in number, too few or too many, or there is no client.
+    /// Replicas or memory nodes are even in number, too few or too many, or there is no client where there must be one.
     pub fn of(scenario: &Scenario) -> Result<Self, String> {
         let memory = u32::try_from(number(scenario, "memory", 3)).unwrap_or(0);
         let roles = Self { replicas: scenario.nodes, clients: scenario.guests, memory };
         let is_odd = |count: u32| !count.is_multiple_of(2);
+        let clients = if scenario.system == CTB { 0..=0 } else { 1..=16 };
         let is_sound = is_odd(roles.replicas)
             && (3..=7).contains(&roles.replicas)
             && is_odd(memory)
             && (1..=7).contains(&memory)
-            && (1..=16).contains(&roles.clients);
+            && clients.contains(&roles.clients);
         if is_sound {
             Ok(roles)
         } else {
-            Err("a uBFT scenario has 3, 5 or 7 replicas, up to 7 memory nodes, an odd number, and 1 to 16 clients"
+            Err("a uBFT scenario has 3, 5 or 7 replicas, up to 7 memory nodes, an odd number, and 1 to 16 clients; \
+                 one of broadcasts alone has no client"
                 .to_owned())
         }
     }
@@ -160,6 +164,10 @@ impl Plan {
         }
         if !self.roles.is_replica(node) {
             return Ok(Box::new(Host::<Client>::open(config, self.client(node, life), log)?));
+        }
+        if self.scenario.system == CTB {
+            let alone = Config { me: node, ..self.genesis.clone() };
+            return Ok(Box::new(Host::<Broadcasts>::open(config, alone, log)?));
         }
         self.ledgers.borrow_mut().insert(node, super::ledger::Ledger::default());
         Ok(Box::new(Host::<Replica>::open(config, self.replica(node), log)?))

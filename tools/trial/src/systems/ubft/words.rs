@@ -9,6 +9,7 @@ use synod_ubft::replica::{Output, Word};
 use synod_ubft::{Body, client, ctb};
 use synod_wire::Bytes;
 
+use super::ctb::machine::Of;
 use super::plan::{CLIENTS, REPLICA};
 use super::sight;
 
@@ -43,6 +44,23 @@ fn broadcast(broadcaster: u8, word: &ctb::Message) -> Said {
         }
         ctb::Message::Nack { k } => Said::plain(format!("NACK {broadcaster}/{k}")),
         ctb::Message::Memory(_) => Said::plain("of a register"),
+    }
+}
+
+/// What a broadcast alone tells.
+fn broadcast_told(broadcaster: u32, what: &ctb::Output) -> Said {
+    match what {
+        ctb::Output::Delivered { k, body } => {
+            let digest = synod_crypto::Hash::of(body).short();
+            Said::marked(format!("delivers {broadcaster}/{k}: {digest:016x}"), Mark::Commit)
+        }
+        ctb::Output::Refused(_) => Said::plain("refuses a message"),
+        ctb::Output::Missing { k, .. } => Said::plain(format!("misses the body of {broadcaster}/{k}")),
+        ctb::Output::Equivocated(_) => Said::plain(format!("stops {broadcaster}, which signed two messages")),
+        ctb::Output::Retired { oldest } => {
+            Said::plain(format!("is behind: memory nodes serve e={}", oldest.0))
+        }
+        ctb::Output::Reborn { memory, boot } => Said::plain(format!("sees memory {memory} with boot {boot}")),
     }
 }
 
@@ -150,6 +168,9 @@ impl Words for UbftWords {
                     Said::plain(format!("needs chunk {index} of {}", low.0))
                 }
             });
+        }
+        if let Some(Of { broadcaster, what }) = output.downcast_ref::<Of<ctb::Output>>() {
+            return Some(broadcast_told(broadcaster.0, what));
         }
         output.downcast_ref::<client::Output>().map(|output| match output {
             client::Output::Ready(session) => Said::plain(format!("has session {session}")),

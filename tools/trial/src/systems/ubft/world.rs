@@ -50,7 +50,7 @@ fn connect(ledgers: &Ledgers, node: NodeId, output: Box<dyn core::any::Any + Sen
     }
 }
 
-fn seats(roles: Roles) -> Vec<Seat> {
+pub(super) fn seats(roles: Roles) -> Vec<Seat> {
     let replicas = roles.replicas().map(|id| Seat::new(id, &[REPLICA]));
     let clients = roles.clients().map(|id| Seat::new(id, &[REPLICA]));
     let memory = roles.memory().map(|id| Seat::new(id, &[MEMORY]));
@@ -65,7 +65,7 @@ fn disk(blocks: bool, node: NodeId, lanes: usize) -> Box<dyn Storage> {
     }
 }
 
-fn options(scenario: &Scenario, token: &str, trace: bool) -> Options {
+pub(super) fn options(scenario: &Scenario, token: &str, trace: bool) -> Options {
     let micros = |key: &str, default: u64| Span::micros(number(scenario, key, default));
     Options {
         sync_floor: micros("sync_floor_us", 1_500),

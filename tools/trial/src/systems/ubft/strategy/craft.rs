@@ -21,7 +21,7 @@ pub(super) fn signed(
 }
 
 /// Message `k` as its broadcaster signs it.
-pub(super) fn shown(
+pub(crate) fn shown(
     genesis: &Config,
     (me, epoch): (NodeId, Epoch),
     keys: &Keys,

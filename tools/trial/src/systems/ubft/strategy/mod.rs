@@ -5,3 +5,4 @@ mod craft;
 mod liar;
 
 pub(crate) use choose::{Corrupted, of};
+pub(crate) use craft::shown;
