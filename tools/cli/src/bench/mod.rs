@@ -28,4 +28,7 @@ pub(crate) use pay_processes::{
 pub(crate) use plan::{Access, Pace, Plan, Target};
 pub(crate) use processes::{ChopStart, Processes, Start};
 pub(crate) use run::run;
-pub(crate) use ubft::{App as UbftApp, System as UbftSystem, UbftBench, run as run_ubft};
+pub(crate) use ubft::{
+    App as UbftApp, Part as UbftPart, Placement as UbftPlacement, System as UbftSystem, UbftBench,
+    run as run_ubft,
+};

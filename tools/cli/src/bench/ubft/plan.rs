@@ -38,9 +38,37 @@ impl System {
     }
 }
 
+/// Where replicas, client and registers stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// Replicas at one poller, the client at another, registers in this process.
+    Cooperative,
+    /// A process for each replica and memory node; the client is this one.
+    Isolated,
+}
+
+impl Placement {
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Cooperative => "cooperative",
+            Self::Isolated => "isolated",
+        }
+    }
+}
+
+/// A process of a run: its name, and the folder where all have their doors.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) name: String,
+    pub(crate) folder: PathBuf,
+}
+
 /// What is measured.
 #[derive(Clone, Debug)]
 pub(crate) struct UbftBench {
+    pub(crate) placement: Placement,
+    /// This process is a part of another's run.
+    pub(crate) part: Option<Part>,
     /// The applications, one after the other.
     pub(crate) apps: Vec<App>,
     /// The systems, one after the other; a ratio needs both.

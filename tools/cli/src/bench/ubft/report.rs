@@ -1,6 +1,6 @@
 //! The result of a run, as JSON.
 
-use super::plan::{System, UbftBench};
+use super::plan::{Placement, System, UbftBench};
 use super::run::Row;
 use crate::bench::chop::{float, rounded};
 use crate::bench::header::common;
@@ -14,7 +14,7 @@ fn rank(sorted: &[u64], per_mille: usize) -> u64 {
 }
 
 fn sorted(row: &Row) -> Vec<u64> {
-    let mut all = row.taken.waited.clone();
+    let mut all = row.measured.taken.waited.clone();
     all.sort_unstable();
     all
 }
@@ -22,18 +22,24 @@ fn sorted(row: &Row) -> Vec<u64> {
 /// The result of a run of `plan`.
 pub(super) fn report(plan: &UbftBench, rows: &[Row]) -> Report {
     let mut header = common();
+    let (pinning, processes) = match plan.placement {
+        Placement::Cooperative => ("client on core 0, the others on core 1, where there are two", 1),
+        Placement::Isolated => {
+            ("client and leader on core 0, followers on core 1; a core each where there are four", 7)
+        }
+    };
     for (key, value) in [
         ("transport", "shared memory"),
-        ("placement", "cooperative"),
+        ("placement", plan.placement.word()),
         ("poll", "yield"),
-        ("pinning", "client on core 0, the others on core 1, where there are two"),
+        ("pinning", pinning),
         ("auth", "none on the fast path"),
         ("durability", "none"),
         ("loop", "closed"),
     ] {
         header.insert(key.to_owned(), json!(value));
     }
-    header.insert("processes".to_owned(), json!(1));
+    header.insert("processes".to_owned(), json!(processes));
     let rows: Vec<Value> = rows.iter().map(|row| shown(plan, row, rows)).collect();
     Report::new("synod-bench/1")
         .field("header", Value::Object(header))
@@ -51,10 +57,10 @@ fn shown(plan: &UbftBench, row: &Row, rows: &[Row]) -> Value {
     let alone = rows.iter().find(|other| other.system == System::Unreplicated && other.app == row.app);
     let base = alone.map(|alone| rank(&sorted(alone), 500)).filter(|base| *base > 0);
     let samples = u64::try_from(all.len()).unwrap_or(u64::MAX);
-    let span = row.taken.span.as_secs_f64();
+    let span = row.measured.taken.span.as_secs_f64();
     json!({
         "system": row.system.word(),
-        "placement": "cooperative",
+        "placement": plan.placement.word(),
         "path": if row.system == System::Unreplicated { "none" } else if plan.fast_path { "fast" } else { "slow" },
         "app": row.app.word(),
         "size": plan.size,
@@ -69,8 +75,10 @@ fn shown(plan: &UbftBench, row: &Row, rows: &[Row]) -> Value {
         "p999_ns": rank(&all, 999),
         "max_ns": all.last(),
         "ops_per_s": if span > 0.0 { rounded(float(samples) / span) } else { Value::Null },
-        "signed_slots": row.signed_slots,
-        "errors": row.taken.wrong + row.taken.unknown,
+        "signed_slots": row.measured.signed_slots,
+        "rss_bytes": row.measured.resident,
+        "disaggregated_bytes": row.measured.disaggregated,
+        "errors": row.measured.taken.wrong + row.measured.taken.unknown,
         "ratio_unreplicated": base.map(|base| rounded(float(p50) / float(base))),
     })
 }

@@ -1,9 +1,9 @@
-//! Who stands where: the replicas or the server at one poller, the client at another, registers in this process.
+//! Who takes part, and placement `cooperative`: the replicas or the server at one poller, the client at another, registers in this process.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use synod_config::{SynError, code};
@@ -28,22 +28,41 @@ use synod_wire::Bytes;
 
 use super::alone::{Alone, Asker, Speaks};
 use super::caller::{Caller, Pair, Taken};
-use super::plan::{App, System, UbftBench};
+use super::plan::{App, Placement, System, UbftBench};
 use super::run::refused;
 use crate::exit::bug;
 
-const REPLICAS: u32 = 3;
-const MEMORY: u32 = 3;
+pub(super) const REPLICAS: u32 = 3;
+pub(super) const MEMORY: u32 = 3;
 /// The client, as it calls itself and as replicas call it.
 const CLIENT: NodeId = NodeId::GUESTS;
 /// Memory nodes, as replicas call them.
 const FIRST_MEMORY: u32 = NodeId::GUESTS.0 + 64;
 /// How long a run may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+/// Waits are so many times longer where processes share cores (specification, section 2).
+const CROWDED: u64 = 5;
+
+/// What was measured of one system with one application.
+pub(super) struct Measured {
+    pub(super) taken: Taken,
+    /// Slots that a replica decided by signatures.
+    pub(super) signed_slots: u64,
+    /// The most memory that a process of a replica, or of the server, held; where they are processes.
+    pub(super) resident: Option<u64>,
+    /// Bytes of registers at a memory node, in whole pages; none where there is none.
+    pub(super) disaggregated: Option<u64>,
+}
 
 /// Counts slots that were decided by signatures.
 #[derive(Default)]
-struct Signed(AtomicU64);
+pub(super) struct Signed(AtomicU64);
+
+impl Signed {
+    pub(super) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 impl Observer for Signed {
     fn applied(&self, _: u8, rule: Rule) {
@@ -65,6 +84,12 @@ fn config(plan: &UbftBench, me: NodeId) -> Result<Config, SynError> {
     let member = |id| Member { key: keys(id).public(), power: 1 };
     let roster = Roster::new(Epoch(0), (0..REPLICAS).map(member).collect());
     let memory = |at| Memory { node: NodeId(FIRST_MEMORY + at), boot: 1 };
+    let mut parameters = Parameters { tail: plan.tail, window: plan.window, ..Parameters::default() };
+    if plan.placement == Placement::Isolated && cores()? <= REPLICAS {
+        for wait in [&mut parameters.echo, &mut parameters.fast, &mut parameters.suspect] {
+            *wait = wait.times(CROWDED);
+        }
+    }
     Ok(Config {
         cluster: Hash::of(b"bench ubft"),
         epoch: Epoch(0),
@@ -72,7 +97,7 @@ fn config(plan: &UbftBench, me: NodeId) -> Result<Config, SynError> {
         roster: Arc::new(roster.map_err(|error| bug("roster", &error))?),
         first_view: View(0),
         memory: (0..MEMORY).map(memory).collect(),
-        parameters: Parameters { tail: plan.tail, window: plan.window, ..Parameters::default() },
+        parameters,
     })
 }
 
@@ -93,61 +118,68 @@ fn made(why: &Unrecoverable) -> SynError {
     bug("a machine of the benchmark", why)
 }
 
-/// The registers of this process, behind doors in a folder of their own.
-struct Nodes {
-    _all: Vec<Regions>,
-    folder: PathBuf,
-    tail: u32,
+/// Cores that this process may use.
+///
+/// # Errors
+/// What the system said.
+pub(super) fn cores() -> Result<u32, SynError> {
+    synod_shm::cores().map_err(|error| refused(&error))
 }
 
-impl Nodes {
-    fn start(tail: u32) -> Result<Self, SynError> {
+/// A folder of this run's own, for doors; it goes with the value.
+pub(super) struct Folder(pub(super) PathBuf);
+
+impl Folder {
+    pub(super) fn make() -> Result<Self, SynError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("synod-bench-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).map_err(|error| crate::cluster::unwritable(&folder, &error))?;
-        let mut nodes = Self { _all: Vec::new(), folder, tail };
-        for at in 0..MEMORY {
-            let uids = vec![synod_shm::hand::own_user(); 3];
-            let config = RegionsConfig { uids, faulty: 1, registers: 2 * tail, tail, boot: 1 };
-            let door = Door::bind(&door(&nodes.folder, at)).map_err(|error| refused(&error))?;
-            nodes._all.push(Regions::start(config, door).map_err(|error| refused(&error))?);
-        }
-        Ok(nodes)
-    }
-
-    fn join(&self, station: &mut Station, me: u8) -> Result<(), SynError> {
-        let measures = (2 * self.tail, self.tail);
-        for at in 0..MEMORY {
-            let uid = synod_shm::hand::own_user();
-            let tenant = Tenant::connect(&door(&self.folder, at), uid, me, measures);
-            let config = RegistersConfig {
-                me,
-                members: 3,
-                registers: measures.0,
-                tail: self.tail,
-                cooldown: Span::millis(1),
-                boot: 0,
-            };
-            let registers = tenant.and_then(|tenant| tenant.registers(config, Epoch(0)));
-            let registers = At::Joined(Box::new(registers.map_err(|error| refused(&error))?));
-            if !station.memory(0, NodeId(FIRST_MEMORY + at), registers) {
-                return Err(bug("registers", &"they do not fit the machine"));
-            }
-        }
-        Ok(())
+        Ok(Self(folder))
     }
 }
 
-impl Drop for Nodes {
+impl Drop for Folder {
     fn drop(&mut self) {
         // It is this run's own; if it stays it harms nobody.
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-fn door(folder: &Path, at: u32) -> PathBuf {
-    folder.join(at.to_string())
+/// Where a memory node is asked for its regions.
+pub(super) fn memory_door(folder: &Path, at: u32) -> PathBuf {
+    folder.join(format!("m{at}"))
+}
+
+/// A memory node behind its door.
+pub(super) fn regions(folder: &Path, at: u32, tail: u32) -> Result<Regions, SynError> {
+    let uids = vec![synod_shm::hand::own_user(); 3];
+    let config = RegionsConfig { uids, faulty: 1, registers: 2 * tail, tail, boot: 1 };
+    let door = Door::bind(&memory_door(folder, at)).map_err(|error| refused(&error))?;
+    Regions::start(config, door).map_err(|error| refused(&error))
+}
+
+/// Gives a replica its registers at all memory nodes.
+pub(super) fn join(folder: &Path, tail: u32, station: &mut Station, me: u8) -> Result<(), SynError> {
+    let measures = (2 * tail, tail);
+    for at in 0..MEMORY {
+        let uid = synod_shm::hand::own_user();
+        let tenant = Tenant::connect(&memory_door(folder, at), uid, me, measures);
+        let config = RegistersConfig {
+            me,
+            members: 3,
+            registers: measures.0,
+            tail,
+            cooldown: Span::millis(1),
+            boot: 0,
+        };
+        let registers = tenant.and_then(|tenant| tenant.registers(config, Epoch(0)));
+        let registers = At::Joined(Box::new(registers.map_err(|error| refused(&error))?));
+        if !station.memory(0, NodeId(FIRST_MEMORY + at), registers) {
+            return Err(bug("registers", &"they do not fit the machine"));
+        }
+    }
+    Ok(())
 }
 
 fn application(app: App) -> Box<dyn Application> {
@@ -204,32 +236,63 @@ fn replica<P: Application + 'static>(
     builder.build(bell).map(|(station, _)| station).map_err(|error| refused(&error))
 }
 
-/// All replicas, with their registers.
-fn replicas(
+/// A replica, with its registers.
+pub(super) fn seat(
     plan: &UbftBench,
-    app: App,
+    (app, me): (App, u32),
     bell: &Ropes,
-    signed: &Arc<Signed>,
-    nodes: &Nodes,
-) -> Result<Vec<Station>, SynError> {
-    let mut stations = Vec::new();
-    for me in 0..REPLICAS {
-        let settings = ReplicaConfig {
-            config: config(plan, NodeId(me))?,
-            sessions: sessions(),
-            archive_bytes_max: 64 << 20,
-            fast_path: plan.fast_path,
-        };
-        // One that counts is enough.
-        let observer: Arc<dyn Observer> = if me == 0 { signed.clone() } else { Arc::new(Silent) };
-        let mut station = match app {
-            App::Flip => replica(settings, Flip::default(), bell, observer)?,
-            App::Kv => replica(settings, Kv::new(synod_kv::Config::default()), bell, observer)?,
-        };
-        nodes.join(&mut station, u8::try_from(me).unwrap_or(0))?;
-        stations.push(station);
-    }
-    Ok(stations)
+    observer: Arc<dyn Observer>,
+    folder: &Path,
+) -> Result<Station, SynError> {
+    let settings = ReplicaConfig {
+        config: config(plan, NodeId(me))?,
+        sessions: sessions(),
+        archive_bytes_max: 64 << 20,
+        fast_path: plan.fast_path,
+    };
+    let mut station = match app {
+        App::Flip => replica(settings, Flip::default(), bell, observer)?,
+        App::Kv => replica(settings, Kv::new(synod_kv::Config::default()), bell, observer)?,
+    };
+    join(folder, plan.tail, &mut station, u8::try_from(me).unwrap_or(0))?;
+    Ok(station)
+}
+
+/// The server without replicas.
+pub(super) fn server_of(plan: &UbftBench, app: App, bell: &Ropes) -> Result<Station, SynError> {
+    server(Client::queues(&client_settings(plan)?), app, bell)
+}
+
+fn client_settings(plan: &UbftBench) -> Result<ClientConfig, SynError> {
+    Ok(ClientConfig {
+        config: config(plan, NodeId(0))?,
+        key: seed(199).public(),
+        nonce: 1,
+        session_window: sessions().session_window,
+        retry: Span::millis(100),
+        deadline: Span::secs(30),
+    })
+}
+
+/// The client of a system, and where what it took will be.
+pub(super) fn caller(
+    plan: &UbftBench,
+    (system, app): (System, App),
+    bell: &Ropes,
+) -> Result<(Station, Receiver<Taken>), SynError> {
+    let (over, taken) = sync_channel(1);
+    let caller = Caller::new(pairs(app, plan.size), (plan.warmup, plan.samples), over);
+    let settings = client_settings(plan)?;
+    let hosted: Box<dyn Hosted> = match system {
+        System::Synod => {
+            Box::new(Host::<Client>::open(host(CLIENT), settings, fresh()).map_err(|why| made(&why))?)
+        }
+        System::Unreplicated => {
+            let speaks = Speaks { queues: Client::queues(&settings) };
+            Box::new(Host::<Asker>::open(host(CLIENT), speaks, fresh()).map_err(|why| made(&why))?)
+        }
+    };
+    Ok((client(hosted, caller, bell)?, taken))
 }
 
 fn server(queues: Vec<QueueSpec>, app: App, bell: &Ropes) -> Result<Station, SynError> {
@@ -253,52 +316,47 @@ fn client(hosted: Box<dyn Hosted>, caller: Arc<Caller>, bell: &Ropes) -> Result<
     builder.build(bell).map(|(station, _)| station).map_err(|error| refused(&error))
 }
 
-/// Runs one system with one application; what the client took, and how many slots were signed.
-pub(super) fn measure(plan: &UbftBench, system: System, app: App) -> Result<(Taken, u64), SynError> {
+/// Nobody answered in time.
+pub(super) fn unanswered() -> SynError {
+    SynError::of(code::NO_ANSWER, &[("address", "the system under test"), ("stage", "benchmark")])
+}
+
+/// Runs one system with one application in this process.
+pub(super) fn measure(plan: &UbftBench, system: System, app: App) -> Result<Measured, SynError> {
     let bell = || Doorbell::new().map_err(|error| refused(&error));
     let (near, far) = (bell()?, bell()?);
-    let (over, taken) = sync_channel(1);
-    let caller = Caller::new(pairs(app, plan.size), (plan.warmup, plan.samples), over);
     let signed = Arc::new(Signed::default());
-    let settings = ClientConfig {
-        config: config(plan, NodeId(0))?,
-        key: seed(199).public(),
-        nonce: 1,
-        session_window: sessions().session_window,
-        retry: Span::millis(100),
-        deadline: Span::secs(30),
-    };
-    let queues = Client::queues(&settings);
-    let nodes = Nodes::start(plan.tail)?;
-    let (hosted, mut stations): (Box<dyn Hosted>, Vec<Station>) = match system {
+    let folder = Folder::make()?;
+    let (mut nodes, mut stations) = (Vec::new(), Vec::new());
+    match system {
         System::Synod => {
-            let hosted = Host::<Client>::open(host(CLIENT), settings, fresh()).map_err(|why| made(&why))?;
-            (Box::new(hosted), replicas(plan, app, far.ropes(), &signed, &nodes)?)
+            for at in 0..MEMORY {
+                nodes.push(regions(&folder.0, at, plan.tail)?);
+            }
+            for me in 0..REPLICAS {
+                // One that counts is enough.
+                let observer: Arc<dyn Observer> = if me == 0 { signed.clone() } else { Arc::new(Silent) };
+                stations.push(seat(plan, (app, me), far.ropes(), observer, &folder.0)?);
+            }
         }
-        System::Unreplicated => {
-            let speaks = Speaks { queues: queues.clone() };
-            let hosted = Host::<Asker>::open(host(CLIENT), speaks, fresh()).map_err(|why| made(&why))?;
-            (Box::new(hosted), vec![server(queues, app, far.ropes())?])
-        }
-    };
-    let mut caller = client(hosted, caller, near.ropes())?;
+        System::Unreplicated => stations.push(server_of(plan, app, far.ropes())?),
+    }
+    let (mut caller, taken) = caller(plan, (system, app), near.ropes())?;
     for at in 0..stations.len() {
         let (one, rest) = stations.split_at_mut(at + 1);
         let Some(one) = one.last_mut() else { continue };
         rest.iter_mut().try_for_each(|other| introduce(one, other, None)).map_err(|error| refused(&error))?;
         introduce(&mut caller, one, Some((near.ropes(), far.ropes()))).map_err(|error| refused(&error))?;
     }
-    let last = synod_shm::cores().map_err(|error| refused(&error))?;
+    let last = cores()?;
     let core = |at: u32| (last > at).then_some(usize::try_from(at).unwrap_or(0));
     let serving =
         Running::start(poller(stations, Rest::Yield, far), core(1)).map_err(|error| refused(&error))?;
     let calling = Running::start(poller(vec![caller], Rest::Yield, near), core(0));
     let calling = calling.map_err(|error| refused(&error))?;
-    let taken = taken.recv_timeout(PATIENCE).map_err(|_| {
-        SynError::of(code::NO_ANSWER, &[("address", "the system under test"), ("stage", "benchmark")])
-    });
+    let taken = taken.recv_timeout(PATIENCE).map_err(|_| unanswered());
     calling.stop().map_err(|error| refused(&error))?;
     serving.stop().map_err(|error| refused(&error))?;
-    drop(nodes);
-    Ok((taken?, signed.0.load(Ordering::Relaxed)))
+    let disaggregated = nodes.first().map(|node| node.status().bytes);
+    Ok(Measured { taken: taken?, signed_slots: signed.count(), resident: None, disaggregated })
 }

@@ -1,8 +1,8 @@
 //! A run: each system with each application, one after the other.
 
-use super::caller::Taken;
-use super::plan::{App, System, UbftBench};
-use super::{report, rig};
+use super::plan::{App, Placement, System, UbftBench};
+use super::rig::Measured;
+use super::{isolated, report, rig};
 use crate::exit::{Done, bug};
 use crate::session::Session;
 use synod_config::{Exit, SynError, code};
@@ -11,9 +11,7 @@ use synod_config::{Exit, SynError, code};
 pub(super) struct Row {
     pub(super) system: System,
     pub(super) app: App,
-    pub(super) taken: Taken,
-    /// Slots that a replica decided by signatures.
-    pub(super) signed_slots: u64,
+    pub(super) measured: Measured,
 }
 
 /// Measures and prints.
@@ -21,16 +19,23 @@ pub(super) struct Row {
 /// # Errors
 /// SYN-6009 for a wrong or unknown result; the codes of the system's refusals.
 pub(crate) fn run(session: &Session, plan: &UbftBench) -> Done {
+    if let Some(part) = &plan.part {
+        return isolated::part(plan, part);
+    }
     let mut rows = Vec::new();
     for app in &plan.apps {
         for system in &plan.systems {
             session.tell(&format!("{} of {}", app.word(), system.word()));
-            let (taken, signed_slots) = rig::measure(plan, *system, *app)?;
+            let measured = match plan.placement {
+                Placement::Cooperative => rig::measure(plan, *system, *app)?,
+                Placement::Isolated => isolated::measure(plan, *system, *app)?,
+            };
+            let taken = &measured.taken;
             if taken.wrong > 0 || taken.unknown > 0 {
                 let why = format!("{} results were wrong and {} unknown", taken.wrong, taken.unknown);
                 return Err(SynError::with_message(code::AUDIT_FAILED, &why));
             }
-            rows.push(Row { system: *system, app: *app, taken, signed_slots });
+            rows.push(Row { system: *system, app: *app, measured });
         }
     }
     let report = report::report(plan, &rows);

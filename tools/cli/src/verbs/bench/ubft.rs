@@ -1,6 +1,6 @@
 //! The options of `synod bench ubft`.
 
-use crate::bench::{UbftApp, UbftBench, UbftSystem};
+use crate::bench::{UbftApp, UbftBench, UbftPart, UbftPlacement, UbftSystem};
 use crate::session::usage;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use synod_config::{SynError, code};
 enum Placement {
     /// Replicas at one poller, the client at another, in this process.
     Cooperative,
-    /// A process for each: refused, not built yet.
+    /// A process for each replica and memory node; the client is this one.
     Isolated,
     /// A process and a core for each: refused, not built yet.
     Dedicated,
@@ -81,6 +81,12 @@ pub(super) struct UbftOptions {
     /// Writes the result to this file as well.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// This process is a part of a run of another.
+    #[arg(long, hide = true, requires = "folder")]
+    part: Option<String>,
+    /// Where the parts of that run have their doors.
+    #[arg(long, hide = true, requires = "part")]
+    folder: Option<PathBuf>,
 }
 
 impl UbftOptions {
@@ -89,14 +95,21 @@ impl UbftOptions {
     /// # Errors
     /// SYN-3003 for a placement that is not built, SYN-1001 for what is no tail or window.
     pub(super) fn plan(self) -> Result<UbftBench, SynError> {
-        if self.placement != Placement::Cooperative {
-            let error = SynError::of(code::UNSUPPORTED, &[("verb", "a placement of several processes")]);
-            return Err(error.because("replicas share memory within this process alone so far"));
-        }
+        let placement = match self.placement {
+            Placement::Cooperative => UbftPlacement::Cooperative,
+            Placement::Isolated => UbftPlacement::Isolated,
+            Placement::Dedicated => {
+                let error = SynError::of(code::UNSUPPORTED, &[("verb", "a core for each process")]);
+                return Err(error.because("isolated gives each a core of its own where there are four"));
+            }
+        };
         if !self.tail.is_power_of_two() || !self.window.is_power_of_two() {
             return Err(usage("--tail and --window are powers of two"));
         }
+        let part = self.part.zip(self.folder).map(|(name, folder)| UbftPart { name, folder });
         Ok(UbftBench {
+            placement,
+            part,
             apps: match self.app {
                 App::Flip => vec![UbftApp::Flip],
                 App::Kv => vec![UbftApp::Kv],
