@@ -119,6 +119,7 @@ impl Recorded {
                     self.lore.entries.insert(numbered.position.0, numbered.payload.into_bytes());
                 }
             }
+            Ordering::Ubft => {}
             Ordering::HotStuff => match opened(body) {
                 Some(Message::Ordering(Replica::Propose { header, .. })) => {
                     self.lore.headers.insert(header.view.0, header);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use synod_crypto::Hash;
 
 use super::{BatchSeen, CertificateSeen, Facts, How, Model, Outcome, witnesses};
-use crate::oracle::{Verdict, breach, faults};
+use crate::oracle::{Verdict, breach};
 
 /// What took a height.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Counts {
 /// Everything delivered, by height.
 #[derive(Clone, Debug, Default)]
 pub struct Deliveries {
-    members: u32,
+    faulty: u32,
     heights: BTreeMap<u64, Taken>,
     /// Life and height of each server.
     places: BTreeMap<u32, (u32, u64)>,
@@ -52,10 +52,10 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// Of a cluster of so many servers.
+    /// Of a cluster of which so many servers may be faulty.
     #[must_use]
-    pub fn new(members: u32) -> Self {
-        Self { members, highest: 1, ..Self::default() }
+    pub fn new(faulty: u32) -> Self {
+        Self { faulty, highest: 1, ..Self::default() }
     }
 
     /// The most batches any honest server delivered, genesis included.
@@ -207,7 +207,7 @@ impl Deliveries {
     /// C-S9 for a certificate that lists what nobody delivered, C-L3 for a message that is lost.
     pub fn believed(&mut self, id: u32, message: &[u8], by: Option<&CertificateSeen>) -> Verdict {
         if let Some(CertificateSeen { height, digest, signers }) = by {
-            if *signers < faults(self.members) + 1 {
+            if *signers < self.faulty + 1 {
                 return breach("C-S9", format!("client {id} believes {signers} servers"));
             }
             let taken = self.heights.get(height);

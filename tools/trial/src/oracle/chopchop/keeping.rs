@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use synod_crypto::Hash;
 
 use super::Facts;
-use crate::oracle::{Verdict, breach, faults};
+use crate::oracle::{Verdict, breach};
 
 /// What a record of a server's node says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,7 @@ impl Kept {
 #[derive(Clone, Debug, Default)]
 pub struct Keeping {
     servers: u32,
+    faulty: u32,
     /// Written and not yet durable, by node and lane.
     written: BTreeMap<(u32, u8), Vec<(u64, Kept)>>,
     holders: BTreeMap<Hash, BTreeSet<u32>>,
@@ -46,10 +47,10 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    /// Of so many servers.
+    /// Of so many servers, of which so many may be faulty.
     #[must_use]
-    pub fn new(servers: u32) -> Self {
-        Self { servers, ..Self::default() }
+    pub fn new(servers: u32, faulty: u32) -> Self {
+        Self { servers, faulty, ..Self::default() }
     }
 
     /// Batches that were ordered and released by somebody.
@@ -117,7 +118,7 @@ impl Keeping {
         let mut honest = (0..self.servers).filter(|server| facts.honest(*server));
         let all = honest.all(|server| covers(&self.marks, server));
         let certified = (0..self.servers).filter(|server| covers(&self.ever, *server)).count() as u64;
-        let needed = u64::from(self.servers - faults(self.servers));
+        let needed = u64::from(self.servers - self.faulty);
         if all || certified >= needed {
             return Ok(());
         }

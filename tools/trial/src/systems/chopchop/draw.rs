@@ -2,7 +2,7 @@
 //! planted bug.
 
 use synod_machine::Span;
-use synod_sim::{Crypto, Draws, Family, Incident, Mode, Scenario, Stream, Swarm};
+use synod_sim::{Crypto, Draws, Family, Incident, Latency, Mode, Scenario, Stream, Swarm};
 
 use super::plan::Ordering;
 use crate::oracle::faults;
@@ -50,6 +50,21 @@ const DATAGRAMS: &[Family] = &[Family::NetLoss, Family::NetDup, Family::NetReord
 /// What only replicas of HotStuff do.
 const REPLICAS: &[Family] = &[Family::ByzEquivocate, Family::ByzAcks, Family::ByzShave, Family::ByzCollude];
 
+/// What makes any server forget, or end: over uBFT that is for f of them alone, which are started again.
+const HARMS: &[Family] = &[
+    Family::NodeStorm,
+    Family::DiskUnsynced,
+    Family::DiskSyncFail,
+    Family::DiskRot,
+    Family::DiskLie,
+    Family::DiskRollback,
+    Family::DiskWipe,
+    Family::DiskTorn,
+    Family::DiskFull,
+];
+/// The longest distance over uBFT.
+const FAR: Span = Span::millis(25);
+
 /// What brokers may do.
 const BROKERS: &[Family] = &[
     Family::ByzSilent,
@@ -85,7 +100,13 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     }
     let draws = Draws::new(seed);
     let mut stream = draws.stream("chopchop", 0);
-    let drawn = if stream.chance(800_000) { 4 } else { 7 };
+    let is_large = !stream.chance(800_000);
+    let drawn = match (ordering, is_large) {
+        (Ordering::Ubft, false) => 3,
+        (Ordering::Ubft, true) => 5,
+        (_, false) => 4,
+        (_, true) => 7,
+    };
     let nodes = options.nodes.unwrap_or(drawn);
     let brokers = u32::try_from(stream.between(2, 3)).unwrap_or(2);
     let few = u32::try_from(stream.log_uniform(3, 12)).unwrap_or(3);
@@ -101,7 +122,7 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
         nodes,
         guests: brokers + clients,
         requests: u32::try_from(stream.log_uniform(8, 80)).unwrap_or(8),
-        faulty_max: faults(nodes),
+        faulty_max: if ordering == Ordering::Ubft { 0 } else { faults(nodes) },
         horizon,
         mode: Mode::Connection,
         families: families(ordering, (datagrams, blocks)),
@@ -127,6 +148,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     crowded(&mut scenario, rounds, &mut crowd);
     spread(&mut scenario, &mut draws.stream("chopchop", 2));
     guests(&mut scenario, (brokers, clients), &draws);
+    if ordering == Ordering::Ubft {
+        over_ubft(&mut scenario, &draws);
+    }
     Ok(scenario)
 }
 
@@ -219,7 +243,52 @@ fn numbers(scenario: &mut Scenario, ordering: Ordering, stream: &mut Stream) {
             set("executor_lag_max", stream.log_uniform(4, 64));
             set("batch_wait_us", stream.log_uniform(1, 5_000));
         }
+        Ordering::Ubft => {}
     }
+}
+
+/// Nobody lies over uBFT, f servers at most are started again, which forgets what they promised, and everybody is near: replicas vouch
+/// for a proposal for half a second.
+fn over_ubft(scenario: &mut Scenario, draws: &Draws) {
+    let mut stream = draws.stream("chopchop", 6);
+    if scenario.latency.largest() > FAR {
+        (scenario.latency, scenario.jitter) = (Latency::Lan, scenario.jitter.min(Span::micros(500)));
+    }
+    let servers = scenario.nodes;
+    let spared = |family: Family| family.is_byzantine() || HARMS.contains(&family);
+    scenario.incidents.retain(|incident| !spared(incident.family));
+    scenario.incidents.retain(|incident| {
+        incident.family != Family::NodeCrash || incident.nodes.iter().all(|node| *node >= servers)
+    });
+    let far = scenario.latency.largest().0 / 1_000;
+    let fast = 3 * far + 200 + stream.log_uniform(3_000, 12_000);
+    let least = (5 * fast).div_ceil(1_000) + 1;
+    let drawn = [
+        ("memory", 3),
+        ("fast_us", fast),
+        ("echo_us", fast / 2 + 1),
+        ("suspect_ms", least + stream.log_uniform(5, 200)),
+        ("retry_ms", 2 * far / 1_000 + stream.log_uniform(5, 100)),
+        ("slow_only", u64::from(stream.chance(50_000))),
+        ("archive_bytes", stream.log_uniform(2 << 20, 16 << 20)),
+    ];
+    for (key, value) in drawn {
+        scenario.options.insert(key.to_owned(), i64::try_from(value).unwrap_or(i64::MAX));
+    }
+    let mut next = scenario.incidents.iter().map(|incident| incident.id).max().unwrap_or(0) + 1;
+    let mut places: Vec<u32> = (0..servers).collect();
+    stream.shuffle(&mut places);
+    for place in places.into_iter().take(((servers - 1) / 2) as usize) {
+        for _ in 0..stream.below(3) {
+            let at = Span(stream.below(scenario.horizon.0));
+            let lasts = Span(stream.log_uniform(10_000_000, scenario.horizon.0 / 3));
+            let amount = i64::try_from(stream.below(200)).unwrap_or(1);
+            let (family, nodes) = (Family::NodeCrash, vec![place]);
+            scenario.incidents.push(Incident { id: next, family, at, lasts, nodes, amount });
+            next += 1;
+        }
+    }
+    scenario.incidents.sort_by_key(|incident| incident.at);
 }
 
 /// Byzantine servers lie from the start or from a drawn time, most of them for ever; no fault hits everybody for seconds.

@@ -1,8 +1,9 @@
-//! Chop Chop: clients, brokers, stores and servers, over an ideal atomic broadcast or over HotStuff.
+//! Chop Chop: clients, brokers, stores and servers, over an ideal atomic broadcast, over HotStuff or over uBFT.
 //!
 //! Members host the server (machine 0), the store (1) and an application (2); brokers and clients are guests with one
 //! machine each. The ideal broadcast's sequencer has a node of its own.
 
+pub mod beneath;
 pub mod book;
 pub(crate) mod cells;
 pub mod draw;
@@ -24,4 +25,4 @@ pub mod words;
 pub mod workload;
 pub mod world;
 
-pub use names::{SYSTEMS, is};
+pub use names::{OVER_UBFT, SYSTEMS, is};

@@ -13,7 +13,9 @@ use synod_hotstuff::Replica;
 use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
 use synod_machine::{Span, Unrecoverable};
 use synod_quorum::{Epoch, Member as Voter, Model, NodeId, Quorums, Roster};
+use synod_service::memory::{MemoryConfig, MemoryNode};
 use synod_sim::{Keyring, Scenario};
+use synod_ubft as ubft;
 
 use super::executing::{self, App};
 use super::keeper::Keeper;
@@ -34,6 +36,9 @@ pub const CLIENT: u8 = 4;
 /// Machine number of the sequencer of the ideal ordering.
 pub const SEQUENCER: u8 = 5;
 
+/// Machine number of memory nodes.
+pub const MEMORY: u8 = 6;
+
 /// The first broker.
 pub const BROKERS: u32 = 128;
 /// The first client.
@@ -50,6 +55,8 @@ pub enum Ordering {
     Ideal,
     /// HotStuff.
     HotStuff,
+    /// uBFT, with memory nodes.
+    Ubft,
 }
 
 impl Ordering {
@@ -59,6 +66,7 @@ impl Ordering {
         match system {
             "chopchop/ideal" => Some(Self::Ideal),
             "chopchop/hotstuff" => Some(Self::HotStuff),
+            super::OVER_UBFT => Some(Self::Ubft),
             _ => None,
         }
     }
@@ -75,6 +83,8 @@ pub struct Roles {
     pub known: u32,
     /// All clients, those of the genesis first.
     pub clients: Vec<NodeId>,
+    /// Number of memory nodes; none but over uBFT.
+    pub memory: u32,
 }
 
 impl Roles {
@@ -99,12 +109,18 @@ impl Roles {
         let sound = |id: &u32| check_key(&keyring.public(u64::from(*id))).is_ok();
         let later = (CLIENTS + known..ORDERER.0).filter(sound).take(newcomers as usize);
         let clients = (CLIENTS..CLIENTS + known).chain(later).map(NodeId).collect();
-        Ok(Self { servers: scenario.nodes, brokers, known, clients })
+        let memory = if scenario.system == super::OVER_UBFT { small("memory", 3) } else { 0 };
+        Ok(Self { servers: scenario.nodes, brokers, known, clients, memory })
     }
 
     /// The brokers.
     pub fn brokers(&self) -> impl Iterator<Item = NodeId> + use<> {
         (BROKERS..BROKERS + self.brokers).map(NodeId)
+    }
+
+    /// The memory nodes.
+    pub fn memory(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (self.servers..self.servers.saturating_add(self.memory)).map(NodeId)
     }
 
     /// The clients that sign up.
@@ -158,7 +174,9 @@ impl Plan {
         let roster = Roster::new(Epoch(0), voters).map_err(|e| e.to_string())?;
         let bls: Option<Vec<_>> = servers.map(|keys| keys.bls_public()).collect();
         let bls = bls.and_then(BlsMembers::new).ok_or("servers have keys of their own")?;
-        let quorums = Quorums::new(Model::Byzantine, roles.servers).map_err(|e| e.to_string())?;
+        // With memory that only stops, servers are two for each that may lie, and one.
+        let model = if ordering == Ordering::Ubft { Model::Majority } else { Model::Byzantine };
+        let quorums = Quorums::new(model, roles.servers).map_err(|e| e.to_string())?;
         let rules = rules(scenario);
         let cluster = Cluster::new(cluster(), roster, bls, quorums, rules).map_err(|e| e.to_string())?;
         let mut genesis = Directory::default();
@@ -171,6 +189,15 @@ impl Plan {
         plan.broker(NodeId(BROKERS)).map_err(|e| e.0)?;
         plan.client(NodeId(CLIENTS)).map_err(|e| e.0)?;
         Ok(plan)
+    }
+
+    /// How many servers may be faulty, with the memory nodes that there are.
+    #[must_use]
+    pub fn faulty(&self) -> u32 {
+        match self.ordering {
+            Ordering::Ubft => self.roles.servers.saturating_sub(1) / 2,
+            Ordering::Ideal | Ordering::HotStuff => crate::oracle::faults(self.roles.servers),
+        }
     }
 
     /// Builds one machine of a node from its lane.
@@ -198,10 +225,18 @@ impl Plan {
             BROKER => Box::new(Host::<Broker>::open(config, self.broker(node)?, log)?),
             CLIENT => Box::new(Host::<Client>::open(config, self.client(node)?, log)?),
             SEQUENCER => Box::new(Host::<Sequencer>::open(config, self.sequencer(), log)?),
-            _ if self.ordering == Ordering::HotStuff => {
-                Box::new(Host::<Server<Replica>>::open(config, self.over_hotstuff(node)?, log)?)
-            }
-            _ => Box::new(Host::<Server<Ideal>>::open(config, self.over_ideal(node)?, log)?),
+            MEMORY => Box::new(Host::<MemoryNode>::open(config, self.memory(), log)?),
+            _ => match self.ordering {
+                Ordering::HotStuff => {
+                    Box::new(Host::<Server<Replica>>::open(config, self.over_hotstuff(node)?, log)?)
+                }
+                Ordering::Ubft => {
+                    Box::new(Host::<Server<ubft::Ordering>>::open(config, self.over_ubft(node)?, log)?)
+                }
+                Ordering::Ideal => {
+                    Box::new(Host::<Server<Ideal>>::open(config, self.over_ideal(node)?, log)?)
+                }
+            },
         })
     }
 
@@ -301,6 +336,19 @@ impl Plan {
         brokers.rotate_left(own.0.wrapping_sub(CLIENTS) as usize % self.roles.brokers.max(1) as usize);
         let class = Class::Fixed(MESSAGE);
         client::Config::new(self.cluster.clone(), class, brokers, self.roles.id_of(own), parameters)
+            .map_err(refused)
+    }
+
+    fn memory(&self) -> MemoryConfig {
+        let members = self.roles.servers;
+        let registers = members.saturating_sub(1) * super::beneath::TAIL;
+        MemoryConfig { members, faulty: members.saturating_sub(1) / 2, registers, quota: 1_000_000 }
+    }
+
+    fn over_ubft(&self, own: NodeId) -> Result<ServerConfig<ubft::Ordering>, Unrecoverable> {
+        let order = super::beneath::orderings(&self.scenario, &self.cluster, (own, self.roles.memory()))?;
+        ServerConfig::new(self.cluster.clone(), own, self.lanes(), self.genesis.clone(), order)
+            .map(|config| config.serving(self.known()))
             .map_err(refused)
     }
 

@@ -51,12 +51,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches a cluster of `servers`, whose clients have these keys, of which those above `people` are nobody's but of
+    /// Watches a cluster of `servers`, of which `faulty` may be, whose clients have these keys, of which those above `people` are nobody's but of
     /// whoever is corrupted. Stores wait as long as `patience` for the directory that a batch needs.
     #[must_use]
     pub fn new(
         cluster: Cluster,
-        (servers, people): (u32, u32),
+        (servers, faulty, people): (u32, u32, u32),
         owners: Vec<(Vec<u8>, u32)>,
         book: Shared,
         patience: Span,
@@ -68,8 +68,8 @@ impl Watch {
             facts,
             clients: Clients::default(),
             witnesses: Witnesses::default(),
-            deliveries: Deliveries::new(servers),
-            keeping: Keeping::new(servers),
+            deliveries: Deliveries::new(faulty),
+            keeping: Keeping::new(servers, faulty),
             directories: Directories::new(&owners),
             refusals: Refusals::new(patience),
             roots: BTreeMap::new(),

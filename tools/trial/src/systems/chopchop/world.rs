@@ -14,14 +14,16 @@ use synod_crypto::{Keys, check_key};
 use synod_machine::{Queue, Span};
 use synod_quorum::NodeId;
 use synod_sim::{
-    BlockJournal, Checker, Disks, Keyring, Mode, Options, RecordJournal, Routed, Scenario, Script, Seat,
-    Setup, Storage, World,
+    BlockJournal, Checker, Disks, Keyring, Memory, Mode, Options, RecordJournal, Routed, Scenario, Script,
+    Seat, Setup, Storage, World,
 };
 use synod_wire::{Bytes, Wire};
 
 use super::book::{Book, Shared};
 use super::executing::{self, App};
-use super::plan::{BROKER, CLIENT, KEEPER, ORDERER, Ordering, Plan, Roles, SEQUENCER, SERVER, STORE, member};
+use super::plan::{
+    BROKER, CLIENT, KEEPER, MEMORY, ORDERER, Ordering, Plan, Roles, SEQUENCER, SERVER, STORE, member,
+};
 use super::strategy::{self, Corrupted};
 use super::twins;
 use super::watch::Watch;
@@ -70,7 +72,7 @@ fn linked(a: NodeId, b: NodeId, mode: Mode, datagrams: bool) -> Option<Mode> {
 /// The role that a queue leads to. What applications say is for applications.
 fn route(machine: u8, queue: Queue, to: NodeId) -> u8 {
     match queue {
-        _ if machine == KEEPER => KEEPER,
+        _ if machine == KEEPER || machine == MEMORY => machine,
         TO_SERVER | SERVER_BULK => SERVER,
         TO_STORE | STORE_BULK => STORE,
         TO_BROKER | BROKER_BULK | BROKER_CLIENTS => BROKER,
@@ -113,7 +115,8 @@ fn seats(plan: &Plan, pair: Option<u32>) -> Vec<Seat> {
     let ideal = plan.ordering == Ordering::Ideal;
     let sequencer = ideal.then(|| Seat::new(ORDERER, &[SEQUENCER]));
     let second = pair.map(|id| Seat { twin: 1, ..server(id) });
-    servers.chain(brokers).chain(clients).chain(sequencer).chain(second).collect()
+    let memory = plan.roles.memory().map(|id| Seat::new(id, &[MEMORY]));
+    servers.chain(brokers).chain(clients).chain(sequencer).chain(memory).chain(second).collect()
 }
 
 /// The kind of message in a frame, also of those of the ordering layer.
@@ -186,7 +189,7 @@ pub(crate) fn build_on(
         .chain(spares(&keyring))
         .filter_map(|id| Some((member(&keyring, id)?.encode().to_vec(), id.0)))
         .collect();
-    let people = (roles.servers, ORDERER.0);
+    let people = (roles.servers, plan.faulty(), ORDERER.0);
     let patience = Span::millis(number(scenario, "directory_wait_ms", 2_000));
     let app = App::of(scenario);
     let joins = if app == App::Chain { connect } else { executing::connect };
@@ -198,6 +201,7 @@ pub(crate) fn build_on(
         connector: Box::new(move |_, machine, output| vec![joins(machine, output)]),
         links: Box::new(move |a, b| linked(a, b, mode, datagrams)),
         route: Box::new(|_, machine, queue, to| route(machine, queue, to)),
+        memory: (ordering == Ordering::Ubft).then_some(Memory { user: SERVER, machine: MEMORY }),
         checkers: core::iter::once(Box::new(watch) as Box<dyn Checker>).chain(checkers).collect(),
         script,
         disks,
