@@ -5,6 +5,7 @@ use synod_ubft::batch::{Slot, View};
 use synod_ubft::certificate::Snapshotted;
 use synod_ubft::epoch::{Change, Epochs};
 use synod_ubft::message::Standing;
+use synod_ubft::ordering::Message as OrderingMessage;
 use synod_ubft::replica::{Incarnation, Word};
 use synod_ubft::snapshot::{Held, Part, Snapshot};
 use synod_ubft::stream::State;
@@ -23,6 +24,7 @@ wires! {
     "ubft-statement" statement Statement;
     "ubft-standing" standing Standing;
     "ubft-held" held Held;
+    "ubft-ordering" ordering OrderingMessage;
     "ubft-record" record Incarnation;
     and Target::new("ubft-snapshot", Kind::Decoder, snapshot, drawn::<Snapshot>);
     and Target::new("ubft-epochs", Kind::Decoder, epochs, ordered);
