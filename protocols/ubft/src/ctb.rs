@@ -308,7 +308,7 @@ impl CtBroadcast {
         let Some(body) = slot.lock.as_ref().filter(|lock| lock.k == k).map(|lock| lock.body.clone()) else {
             return;
         };
-        slot.delivered = k;
+        slot.delivered = if planted!(U5) && index == 0 { slot.delivered } else { k };
         turn.applied(rule);
         turn.output(Output::Delivered { k, body });
     }

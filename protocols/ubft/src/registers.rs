@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use synod_machine::register::{Held, Place, RegisterOp, RegisterReply, Said};
-use synod_machine::{Event, Machine, Message, Never, Queue, Span, Time, Turn};
+use synod_machine::{Event, Machine, Message, Never, Queue, Span, Time, Turn, planted};
 use synod_quorum::{Epoch, NodeId};
 use synod_wire::wire;
 
@@ -217,7 +217,9 @@ impl Registers {
 
     fn on_reply(&mut self, from: NodeId, reply: RegisterReply, turn: &mut Turn<'_, Self>) {
         // One that came back empty would forget what it has said (section 4.4).
-        let is_believed = |memory: &crate::config::Memory| memory.node == from && memory.boot == reply.boot;
+        let is_believed = |memory: &crate::config::Memory| {
+            memory.node == from && (memory.boot == reply.boot || planted!(V10))
+        };
         let Some(at) = self.config.memory.iter().position(is_believed) else {
             let is_reborn = |memory: &crate::config::Memory| memory.node == from && memory.boot < reply.boot;
             let at = self.config.memory.iter().position(is_reborn);

@@ -213,16 +213,19 @@ impl CtBroadcast {
         let Some(slow) = slot.slow.as_mut().filter(|slow| slow.k == k) else { return };
         let Stage::Reading { checks, .. } = &mut slow.stage else { return };
         *checks = checks.saturating_sub(1);
-        match claim {
-            Err(_) => {
+        let believed = match claim {
+            Ok(claim) => Some((claim.statement, claim.signature)),
+            Err(claim) => planted!(V9).then_some((claim.statement, claim.signature)),
+        };
+        match believed {
+            None => {
                 turn.applied(Rule::ForeignEntry);
                 turn.blame(NodeId(u32::from(owner)), Fault::RegisterAbuse);
             }
-            Ok(claim) => {
-                let Statement::Broadcast { k: other, digest, .. } = claim.statement else { return };
+            Some((Statement::Broadcast { k: other, digest, .. }, second)) => {
                 if other == k && digest != slow.digest {
                     let one = (slow.digest, slow.signature);
-                    self.stop(one, (digest, claim.signature), k, turn);
+                    self.stop(one, (digest, second), k, turn);
                     return;
                 }
                 if other > k {
@@ -231,6 +234,7 @@ impl CtBroadcast {
                     return;
                 }
             }
+            Some(_) => return,
         }
         self.consider(k, turn);
     }
