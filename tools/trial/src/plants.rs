@@ -36,8 +36,10 @@ pub struct Plant {
 }
 
 /// The plants of the first gate among those of HotStuff, its journal, Chop Chop, Astro and uBFT.
-pub const STARRED: [&str; 17] =
-    ["H1", "H2", "H3", "H5", "H8", "H10", "H15", "C1", "C2", "C3", "C4", "C8", "A1", "A2", "A6", "U1", "U9"];
+pub const STARRED: [&str; 18] = [
+    "H1", "H2", "H3", "H5", "H8", "H10", "H15", "C1", "C2", "C3", "C4", "C8", "A1", "A2", "A6", "U1", "U3",
+    "U9",
+];
 
 /// The system of plants that bad identities find, shown to real processes.
 pub const IDENTITIES: &str = "identities";

@@ -92,7 +92,7 @@ impl Row {
 }
 
 /// Starred plants of what is built, of 23.
-pub(crate) const STARRED_BUILT: u64 = 17;
+pub(crate) const STARRED_BUILT: u64 = 18;
 /// Cells of amnesia of what is built: nine per protocol, of 45.
 const CELLS_BUILT: u64 = 9;
 

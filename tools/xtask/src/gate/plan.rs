@@ -31,8 +31,10 @@ pub(super) struct Plant {
 }
 
 /// The starred plants of what is built, as the first gate names them.
-const STARRED: &[&str] =
-    &["H1", "H2", "H3", "H5", "H8", "H10", "H15", "C1", "C2", "C3", "C4", "C8", "A1", "A2", "A6", "U1", "U9"];
+const STARRED: &[&str] = &[
+    "H1", "H2", "H3", "H5", "H8", "H10", "H15", "C1", "C2", "C3", "C4", "C8", "A1", "A2", "A6", "U1", "U3",
+    "U9",
+];
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]

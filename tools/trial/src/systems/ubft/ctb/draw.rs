@@ -107,6 +107,7 @@ pub fn scenario(seed: u64, options: &RunOptions) -> Result<Scenario, String> {
         stopped(&mut scenario, memory, &draws);
     }
     uneven(&mut scenario, memory, &mut draws.stream("ctb", 4));
+    lasting(&mut scenario, &mut draws.stream("ctb", 5));
     scenario.incidents.sort_by_key(|incident| incident.at);
     Ok(scenario)
 }
@@ -138,18 +139,36 @@ fn numbers(scenario: &mut Scenario, stream: &mut Stream) {
 }
 
 /// In half of the runs operations take as long as they please on their way to memory nodes and back, at each node another time: a read
-/// is answered before the write that was said before it.
+/// is answered before the write that was said before it. In as many a node misses some of them, where links may lose.
 fn uneven(scenario: &mut Scenario, memory: u32, stream: &mut Stream) {
-    if !stream.chance(500_000) {
-        return;
-    }
+    let (is_late, is_lossy) = (stream.chance(500_000), stream.chance(500_000));
     let mean = stream.log_uniform(50, 5_000);
-    let mut id = scenario.incidents.iter().map(|incident| incident.id).max().unwrap_or(0);
-    for place in (scenario.nodes..).take(usize::try_from(memory).unwrap_or(0)) {
-        id += 1;
-        let amount = i64::try_from(stream.log_uniform(mean / 4 + 1, mean * 2)).unwrap_or(1);
-        let (family, at, lasts) = (Family::NetDelay, Span::ZERO, scenario.horizon);
-        scenario.incidents.push(Incident { id, family, at, lasts, nodes: vec![place], amount });
+    let mut places: Vec<u32> = (scenario.nodes..scenario.nodes + memory).collect();
+    stream.shuffle(&mut places);
+    for (number, place) in places.into_iter().enumerate() {
+        let delay = stream.log_uniform(mean / 4 + 1, mean * 2);
+        let loss = stream.log_uniform(20_000, 600_000);
+        for (family, amount, is_drawn) in
+            [(Family::NetDelay, delay, is_late), (Family::NetLoss, loss, is_lossy && number < 2)]
+        {
+            let id = scenario.incidents.iter().map(|incident| incident.id).max().unwrap_or(0) + 1;
+            let (at, lasts, nodes) = (Span::ZERO, scenario.horizon, vec![place]);
+            let amount = i64::try_from(amount).unwrap_or(1);
+            let incident = Incident { id, family, at, lasts, nodes, amount };
+            scenario.incidents.extend(is_drawn.then_some(incident));
+        }
+    }
+}
+
+/// In a fifth of the runs one replica says far more than a tail, all of it signed: registers are written over and over.
+fn lasting(scenario: &mut Scenario, stream: &mut Stream) {
+    let (is_drawn, more) = (stream.chance(200_000), stream.log_uniform(60, 160));
+    let speaker = stream.below(u64::from(scenario.nodes));
+    if is_drawn && scenario.crypto == Crypto::Toy {
+        scenario.requests = u32::try_from(more).unwrap_or(60);
+        set(scenario, "tail", 16);
+        set(scenario, "speakers", 1 << speaker);
+        set(scenario, "signed_permille", 1_000);
     }
 }
 

@@ -152,7 +152,8 @@ mod tests {
     /// A run without faults but these, and its trial behind the safety phase.
     fn unhealed(incidents: Vec<Incident>) -> (Trial, Scenario) {
         let mut scenario = Scenario::quiet(CTB, 7);
-        (scenario.nodes, scenario.requests, scenario.horizon) = (3, 12, Span::secs(1));
+        (scenario.nodes, scenario.guests) = (3, 0);
+        (scenario.requests, scenario.horizon) = (12, Span::secs(1));
         scenario.incidents = incidents;
         let mut trial = build(&scenario, "test", false).expect("the system exists");
         trial.world.run(Time(scenario.horizon.0), &mut trial.workload).expect("no property is broken");
@@ -181,8 +182,14 @@ mod tests {
         let (trial, _) = unhealed(Vec::new());
         assert_eq!(owed(&trial, &replicas, 16), None);
         let lasts = Span::secs(900);
-        let cut =
-            Incident { id: 1, family: Family::NodePause, at: Span::ZERO, lasts, nodes: vec![2], amount: 1 };
+        let cut = Incident {
+            id: 1,
+            family: Family::NodePause,
+            at: Span::millis(5),
+            lasts,
+            nodes: vec![2],
+            amount: 1,
+        };
         let (mut trial, scenario) = unhealed(vec![cut]);
         let what = owed(&trial, &replicas, 16).expect("it delivered nothing");
         assert!(what.starts_with("replica 2 "), "{what}");
