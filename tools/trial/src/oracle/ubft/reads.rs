@@ -116,23 +116,25 @@ mod tests {
 
     use super::*;
 
-    const PLACE: Place = Place { region: Region { epoch: synod_quorum::Epoch(0), owner: 1 }, index: 3 };
+    fn place() -> Place {
+        Place { region: Region { epoch: Default::default(), owner: 1 }, index: 3 }
+    }
 
     fn held(stamp: u64) -> Held {
         Held { stamp, value: [u8::try_from(stamp).unwrap_or(0); 96] }
     }
 
     fn reply(tag: u64, said: Said) -> RegisterReply {
-        RegisterReply { tag, place: PLACE, boot: 1, said }
+        RegisterReply { tag, place: place(), boot: 1, said }
     }
 
     fn written() -> Reads {
         let mut reads = Reads::default();
-        reads.begin(1, &RegisterOp::Write { tag: 1, place: PLACE, held: held(4) });
+        reads.begin(1, &RegisterOp::Write { tag: 1, place: place(), held: held(4) });
         assert_eq!(reads.answer(1, &reply(1, Said::Written), false), Ok(()));
         assert_eq!(reads.answer(1, &reply(1, Said::Written), true), Ok(()));
-        reads.begin(1, &RegisterOp::Write { tag: 2, place: PLACE, held: held(20) });
-        reads.begin(2, &RegisterOp::Read { tag: 7, place: PLACE });
+        reads.begin(1, &RegisterOp::Write { tag: 2, place: place(), held: held(20) });
+        reads.begin(2, &RegisterOp::Read { tag: 7, place: place() });
         reads
     }
 

@@ -33,14 +33,11 @@ const FAMILIES: &[Family] = &[
 /// Families of links without connections.
 const DATAGRAMS: &[Family] = &[Family::NetLoss, Family::NetDup, Family::NetReorder];
 
+/// How often a liar has two messages of a number, in parts per million; else it does something of [`LIES`].
+const DOUBLES: u32 = 600_000;
+
 /// What a liar does, each as often as it stands here.
 const LIES: &[Family] = &[
-    Family::ByzEquivocate,
-    Family::ByzEquivocate,
-    Family::ByzEquivocate,
-    Family::ByzEquivocate,
-    Family::ByzEquivocate,
-    Family::ByzEquivocate,
     Family::ByzRegisters,
     Family::ByzRegisters,
     Family::ByzAcks,
@@ -70,7 +67,7 @@ pub fn scenario(seed: u64, options: &RunOptions) -> Result<Scenario, String> {
         return Err(format!("{CTB} has 3, 5 or 7 replicas"));
     }
     let memory: u32 = if stream.chance(800_000) { 3 } else { 5 };
-    let (among, with_memory) = (stream.chance(250_000), stream.chance(700_000));
+    let (among, with_memory) = (stream.chance(250_000), stream.chance(850_000));
     let mut families = FAMILIES.to_vec();
     if among || with_memory {
         families.extend(DATAGRAMS);
@@ -103,7 +100,7 @@ pub fn scenario(seed: u64, options: &RunOptions) -> Result<Scenario, String> {
     numbers(&mut scenario, &mut draws.stream("ctb", 1));
     liars(&mut scenario, &draws);
     spread(&mut scenario, &mut draws.stream("ctb", 2));
-    if draws.stream("ctb", 3).chance(600_000) {
+    if draws.stream("ctb", 3).chance(800_000) {
         stopped(&mut scenario, memory, &draws);
     }
     uneven(&mut scenario, memory, &mut draws.stream("ctb", 4));
@@ -138,10 +135,10 @@ fn numbers(scenario: &mut Scenario, stream: &mut Stream) {
     set(scenario, "pool", stream.below(3));
 }
 
-/// In half of the runs operations take as long as they please on their way to memory nodes and back, at each node another time: a read
+/// In three of five runs operations take as long as they please on their way to memory nodes and back, at each node another time: a read
 /// is answered before the write that was said before it. In as many a node misses some of them, where links may lose.
 fn uneven(scenario: &mut Scenario, memory: u32, stream: &mut Stream) {
-    let (is_late, is_lossy) = (stream.chance(500_000), stream.chance(500_000));
+    let (is_late, is_lossy) = (stream.chance(600_000), stream.chance(600_000));
     let mean = stream.log_uniform(50, 5_000);
     let mut places: Vec<u32> = (scenario.nodes..scenario.nodes + memory).collect();
     stream.shuffle(&mut places);
@@ -167,6 +164,7 @@ fn lasting(scenario: &mut Scenario, stream: &mut Stream) {
     if is_drawn && scenario.crypto == Crypto::Toy {
         scenario.requests = u32::try_from(more).unwrap_or(60);
         set(scenario, "tail", 16);
+        set(scenario, "memory_datagrams", 1);
         set(scenario, "speakers", 1 << speaker);
         set(scenario, "signed_permille", 1_000);
     }
@@ -184,7 +182,8 @@ fn liars(scenario: &mut Scenario, draws: &Draws) {
     for place in &places {
         let ways = *stream.pick(&[1, 1, 1, 2, 3]).unwrap_or(&1);
         for _ in 0..ways {
-            let Some(family) = stream.pick(LIES).copied() else { continue };
+            let (is_double, other) = (stream.chance(DOUBLES), stream.pick(LIES).copied());
+            let family = other.filter(|_| !is_double).unwrap_or(Family::ByzEquivocate);
             let (at, lasts) =
                 (Span(stream.below(scenario.horizon.0)), Span(stream.below(scenario.horizon.0)));
             let amount = match family {

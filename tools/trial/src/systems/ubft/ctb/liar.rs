@@ -69,7 +69,7 @@ struct Double {
     other: Bytes,
     whom: u64,
     order: Order,
-    /// How much later the other one is said; not at all later in half of the runs.
+    /// How much later the other one is said; not at all later in two of three runs.
     after: Span,
 }
 
@@ -125,7 +125,7 @@ impl Equivocator {
             _ => Order::Again,
         };
         let longest = 1_000 * (self.amount + 1);
-        let after = if self.amount.is_multiple_of(2) { 0 } else { act.draws.log_uniform(1, longest) };
+        let after = if self.amount.is_multiple_of(3) { act.draws.log_uniform(1, longest) } else { 0 };
         Some(Double { other: other.into(), whom, order, after: Span(after) })
     }
 
