@@ -104,7 +104,7 @@ pub fn scenario(seed: u64, options: &RunOptions) -> Result<Scenario, String> {
         stopped(&mut scenario, memory, &draws);
     }
     uneven(&mut scenario, memory, &mut draws.stream("ctb", 4));
-    lasting(&mut scenario, &mut draws.stream("ctb", 5));
+    lasting(&mut scenario, memory, &mut draws.stream("ctb", 5));
     scenario.incidents.sort_by_key(|incident| incident.at);
     Ok(scenario)
 }
@@ -157,17 +157,39 @@ fn uneven(scenario: &mut Scenario, memory: u32, stream: &mut Stream) {
     }
 }
 
-/// In a fifth of the runs one replica says far more than a tail, all of it signed: registers are written over and over.
-fn lasting(scenario: &mut Scenario, stream: &mut Stream) {
+/// In a fifth of the runs one replica says far more than a tail, all of it signed: registers are written over and over, while one memory
+/// node comes back empty and another one misses operations.
+fn lasting(scenario: &mut Scenario, memory: u32, stream: &mut Stream) {
     let (is_drawn, more) = (stream.chance(200_000), stream.log_uniform(60, 160));
     let speaker = stream.below(u64::from(scenario.nodes));
-    if is_drawn && scenario.crypto == Crypto::Toy {
-        scenario.requests = u32::try_from(more).unwrap_or(60);
-        set(scenario, "tail", 16);
-        set(scenario, "memory_datagrams", 1);
-        set(scenario, "speakers", 1 << speaker);
-        set(scenario, "signed_permille", 1_000);
+    let at = Span(stream.below(scenario.horizon.0 / 2));
+    let away = Span(stream.log_uniform(1_000_000, scenario.horizon.0 / 4));
+    let loss = i64::try_from(stream.log_uniform(50_000, 500_000)).unwrap_or(1);
+    if !is_drawn || scenario.crypto == Crypto::Real {
+        return;
     }
+    scenario.requests = u32::try_from(more).unwrap_or(60);
+    set(scenario, "tail", 16);
+    set(scenario, "memory_datagrams", 1);
+    set(scenario, "speakers", 1 << speaker);
+    set(scenario, "signed_permille", 1_000);
+    // No more of them are faulty than were.
+    let crashed = scenario.incidents.iter().find(|incident| incident.family == Family::NodeCrash);
+    let empty = crashed.and_then(|incident| incident.nodes.first().copied()).unwrap_or(scenario.nodes);
+    let other = if empty == scenario.nodes { scenario.nodes + memory - 1 } else { scenario.nodes };
+    let next = scenario.incidents.iter().map(|incident| incident.id).max().unwrap_or(0) + 1;
+    let horizon = scenario.horizon;
+    scenario.incidents.extend([
+        Incident { id: next, family: Family::NodeCrash, at, lasts: away, nodes: vec![empty], amount: 1 },
+        Incident {
+            id: next + 1,
+            family: Family::NetLoss,
+            at: Span::ZERO,
+            lasts: horizon,
+            nodes: vec![other],
+            amount: loss,
+        },
+    ]);
 }
 
 /// Up to f replicas lie, in one way, in two or in three; those are who speaks, in most runs.
