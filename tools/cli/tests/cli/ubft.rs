@@ -211,7 +211,9 @@ fn the_demo_of_ubft_passes_and_leaves_nothing() {
 fn a_client_of_shared_memory_is_answered_in_one_process_and_by_processes() {
     let rig = Rig::new();
     for (placement, tail, held) in [("cooperative", 256, 319_488), ("isolated", 128, 159_744)] {
-        let line = format!("bench ubft --placement {placement} --app flip --samples 200 --warmup-ops 20 --tail {tail}");
+        let line = format!(
+            "bench ubft --placement {placement} --app flip --samples 200 --warmup-ops 20 --tail {tail}"
+        );
         let told = rig.json(&line);
         assert_eq!(told["header"]["placement"], placement);
         let found = rows(&told["ubft"], "rows");

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use synod_config::{Context, SynError};
 use synod_host::{ClusterClient, Mode, Operation, Outcome};
 use synod_kv::{Verb, operation};
-use synod_wire::Bytes;
 
 /// Writers that each wait for the outcome of a write before the next.
 const WRITERS: u64 = 4;
