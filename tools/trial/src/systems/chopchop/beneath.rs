@@ -87,7 +87,6 @@ mod tests {
     use crate::token::RunOptions;
 
     /// Seeds on from `SYNOD_UBFT_FROM`, as many as `SYNOD_UBFT_MANY` says; a dozen where nobody does.
-    #[expect(clippy::disallowed_methods, reason = "how many are drawn is said by whoever runs the tests")]
     fn seeds() -> core::ops::Range<u64> {
         let of = |name: &str, default: u64| {
             std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
