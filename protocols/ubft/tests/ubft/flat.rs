@@ -25,7 +25,6 @@ fn requests() -> usize {
 }
 
 /// Bytes of the process that are in memory.
-#[expect(clippy::disallowed_methods, reason = "the process is the one of the test")]
 fn resident() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     let pages = pages.and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
