@@ -466,11 +466,13 @@ impl Town {
         self.apps.values_mut().for_each(|app| app.is_brief = true);
     }
 
-    /// Results that a client has been told since it was asked last.
-    pub(crate) fn take_results(&mut self, at: u32) -> usize {
+    /// Results and refusals that a client has been told since it was asked last.
+    pub(crate) fn take_results(&mut self, at: u32) -> (usize, usize) {
         let seat = self.clients.get_mut(&client_id(at)).expect("a client");
         let told = std::mem::take(&mut seat.told);
-        told.iter().filter(|told| matches!(told, client::Output::Done { .. })).count()
+        let done = told.iter().filter(|told| matches!(told, client::Output::Done { .. })).count();
+        let refused = told.iter().filter(|told| matches!(told, client::Output::Refused { .. })).count();
+        (done, refused)
     }
 
     pub(crate) fn say(&mut self, from: NodeId, to: u32, message: Message) {

@@ -198,11 +198,12 @@ fn the_demo_of_ubft_passes_and_leaves_nothing() {
     let expected = ["ready", "write", "memory", "follower", "recover", "leader", "return", "audit"];
     assert_eq!(names, expected);
     assert!(scenes.iter().all(|scene| scene["ok"] == true), "{told}");
-    // What was written while somebody was killed and while they came back.
-    let operations =
-        |name: &str| scenes.iter().find(|scene| scene["name"] == name).map(|scene| &scene["ops"]);
-    assert_eq!(operations("leader"), Some(&400.into()));
-    assert_eq!(operations("audit"), Some(&3_000.into()));
+    // Something was written while each was away, and nothing was lost.
+    let of = |name: &str| scenes.iter().find(|scene| scene["name"] == name).expect("a scene");
+    for name in ["memory", "follower", "leader"] {
+        assert!(of(name)["ops"].as_u64() > Some(0), "{told}");
+    }
+    assert!(of("audit")["note"].as_str().is_some_and(|note| note.starts_with("0 of ")), "{told}");
     rig.refused("demo ubft --nodes 5", "SYN-1001", 2);
     rig.refused("demo hotstuff --nodes 3", "SYN-1001", 2);
 }
