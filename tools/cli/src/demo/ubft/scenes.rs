@@ -14,6 +14,8 @@ const WRITERS: u64 = 4;
 /// Writes of a writer while nothing fails, and while something does.
 const CALM: u64 = 250;
 const HURT: u64 = 100;
+/// Writes of a writer when it is gone.
+const AFTER: u64 = 10;
 /// How long after the first write of a scene something is killed.
 const UNDER_WAY: Duration = Duration::from_millis(100);
 /// How long a write may take.
@@ -125,15 +127,22 @@ impl Play<'_> {
     async fn kill(&mut self, name: &'static str, index: usize, what: &str) -> Result<Scene, SynError> {
         let begun = Instant::now();
         let wrote = self.write(HURT, |cluster| cluster.kill(index)).await?;
+        // Some of those were done before; these are not.
+        let after = self.write(AFTER, |_| {}).await?;
         let note = format!(
-            "{what} {} is killed with SIGKILL: {} of {} writes are done without it",
+            "{what} {} is killed with SIGKILL under writes: {} of {} are done, and {} of {} behind them",
             self.cluster.name(index),
             wrote.acked,
-            HURT * WRITERS
+            HURT * WRITERS,
+            after.acked,
+            AFTER * WRITERS
         );
         // What is slow has no outcome in time and may take effect, which the audit looks into.
-        let ok = wrote.acked > 0 && wrote.wrong == 0;
-        Ok(Scene { gap_ms: Some(millis(wrote.gap)), ..scene(name, (ok, wrote.acked), begun, note) })
+        let ok = after.acked > 0 && wrote.wrong + after.wrong == 0;
+        Ok(Scene {
+            gap_ms: Some(millis(wrote.gap)),
+            ..scene(name, (ok, wrote.acked + after.acked), begun, note)
+        })
     }
 
     /// Those that were killed come back.
