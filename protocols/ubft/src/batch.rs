@@ -1,7 +1,7 @@
 //! What a slot orders: requests of clients, in batches (specification, section 3.4).
 
-use synod_crypto::{Hash, Signature};
-use synod_wire::{Blob, List, wire};
+use synod_crypto::{Hash, Hasher, Signature};
+use synod_wire::{Blob, List, Wire as _, wire};
 
 /// Requests of a batch at most, whatever the configuration.
 pub const REQUESTS_MAX: usize = 64;
@@ -69,6 +69,15 @@ impl Batch {
     /// What stands for all of it.
     #[must_use]
     pub fn digest(&self) -> Hash {
-        Hash::of_value("ubft batch", self)
+        self.measure().0
+    }
+
+    /// What stands for all of it, and the bytes of its encoding.
+    #[must_use]
+    pub fn measure(&self) -> (Hash, usize) {
+        let encoded = self.encode();
+        let mut hasher = Hasher::new("ubft batch");
+        hasher.add(&encoded);
+        (hasher.finish(), encoded.len())
     }
 }

@@ -22,6 +22,7 @@ use synod_wire::Bytes;
 use crate::batch::INLINE_MAX;
 use crate::config::Config;
 use crate::fault::Fault;
+use crate::few::Few;
 use crate::message::{self, ClientStatement, Message, REPLY_MAX, Replied};
 
 /// Whom a client asks, and how long it waits.
@@ -123,7 +124,8 @@ struct Call {
     tries: u32,
     is_signing: bool,
     signature: Option<Signature>,
-    replies: BTreeMap<NodeId, Replied>,
+    /// Of each replica the digest of its result, and the result where it gave it in full.
+    replies: Few<NodeId, (Hash, Option<Bytes>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -148,7 +150,8 @@ pub struct Client {
     down: NodeSet,
     last: u64,
     last_read: u64,
-    calls: BTreeMap<u64, Call>,
+    /// Boxed: a node of the map has room for eleven.
+    calls: BTreeMap<u64, Box<Call>>,
     reads: BTreeMap<u64, Read>,
     is_slow: bool,
 }
@@ -227,9 +230,9 @@ impl Client {
             tries: 0,
             is_signing: false,
             signature: None,
-            replies: BTreeMap::new(),
+            replies: Few::new(),
         };
-        self.calls.insert(id, call);
+        self.calls.insert(id, Box::new(call));
         self.all().iter().for_each(|replica| self.send_call(replica, id, turn));
         if self.is_slow {
             self.sign_call(id, turn);
@@ -268,25 +271,23 @@ impl Client {
     /// A result that f + 1 replicas gave, and one of them in full.
     fn on_reply(&mut self, from: NodeId, id: u64, result: Replied, turn: &mut Turn<'_, Self>) {
         let Some(call) = self.calls.get_mut(&id) else { return };
-        let is_digest = matches!(result, Replied::Digest(_));
-        if is_digest && matches!(call.replies.get(&from), Some(Replied::Full(_))) {
+        let result = match result {
+            Replied::Full(body) => (Hash::of(body.bytes()), Some(body.into_bytes())),
+            Replied::Digest(digest) => (digest, None),
+        };
+        if result.1.is_none() && matches!(call.replies.get(from), Some((_, Some(_)))) {
             return;
         }
         call.replies.insert(from, result);
-        let digest = |result: &Replied| match result {
-            Replied::Full(body) => Hash::of(body.bytes()),
-            Replied::Digest(digest) => *digest,
-        };
-        let full = call.replies.values().find_map(|result| {
-            let Replied::Full(body) = result else { return None };
-            let own = Hash::of(body.bytes());
-            let same = call.replies.iter().filter(|(_, other)| digest(other) == own);
-            let same = same.fold(NodeSet::EMPTY, |set, (id, _)| set.with(*id));
-            self.quorums.has_correct(same).then(|| (body.bytes().clone(), own))
+        let full = call.replies.values().find_map(|(own, body)| {
+            let body = body.as_ref()?;
+            let same = call.replies.iter().filter(|(_, (other, _))| other == own);
+            let same = same.fold(NodeSet::EMPTY, |set, (id, _)| set.with(id));
+            self.quorums.has_correct(same).then(|| (body.clone(), *own))
         });
         let Some((result, believed)) = full else { return };
-        let liars = call.replies.iter().filter(|(_, other)| digest(other) != believed);
-        liars.for_each(|(liar, _)| turn.blame(*liar, Fault::WrongReply));
+        let liars = call.replies.iter().filter(|(_, (other, _))| *other != believed);
+        liars.for_each(|(liar, _)| turn.blame(liar, Fault::WrongReply));
         let ticket = call.ticket;
         self.calls.remove(&id);
         turn.output(Output::Done { ticket, result });
@@ -413,11 +414,8 @@ impl Machine for Client {
 
 impl Bounded for Client {
     fn bytes(&self) -> u64 {
-        let replied = |result: &Replied| match result {
-            Replied::Full(body) => body.bytes().len() + 64,
-            Replied::Digest(_) => 64,
-        };
-        let call = |call: &Call| call.op.len() + 256 + call.replies.values().map(replied).sum::<usize>();
+        let replied = |(_, body): &(Hash, Option<Bytes>)| body.as_ref().map_or(0, Bytes::len) + 64;
+        let call = |call: &Box<Call>| call.op.len() + 256 + call.replies.values().map(replied).sum::<usize>();
         let answer = |value: &Option<Bytes>| value.as_ref().map_or(64, |value| value.len() + 64);
         let read = |read: &Read| read.question.len() + 128 + read.answers.values().map(answer).sum::<usize>();
         let calls: usize = self.calls.values().map(call).sum();

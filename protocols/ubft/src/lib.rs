@@ -21,6 +21,7 @@ mod config;
 pub mod ctb;
 pub mod epoch;
 mod fault;
+mod few;
 mod job;
 pub mod message;
 pub mod ordering;
@@ -31,6 +32,7 @@ pub mod slot;
 pub mod snapshot;
 mod statement;
 pub mod stream;
+mod stretch;
 mod trace;
 
 pub use body::{Body, CertifiedBy, CheckpointBy, LeftBy};

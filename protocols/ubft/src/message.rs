@@ -205,7 +205,7 @@ wire! {
         /// Somebody asks where the receiver stands.
         15 = FetchStanding,
         /// The answer.
-        16 = Standing(Standing),
+        16 = Standing(Box<Standing>),
         /// The sender signs a snapshot.
         17 = CertifySnapshot {
             /// Which.

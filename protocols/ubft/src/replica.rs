@@ -15,6 +15,7 @@
 //! *Bounds.* [`Replica`] keeps within its `bytes_max`.
 
 mod admit;
+mod archive;
 mod certify;
 mod changes;
 mod checkpoint;

@@ -12,14 +12,13 @@
 //!
 //! *Bounds.* [`PROMISES_MAX`] promises; of each replica the newest view it promised in, two shares and one commitment.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use synod_crypto::{Claim, Hash, Signature, Verified};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::List;
 
 use crate::batch::{Slot, View};
 use crate::certificate::{Certificate, Certified};
+use crate::few::Few;
 use crate::statement::Statement;
 
 /// Promises of one slot that are kept: in as many views this replica may have promised to certify something.
@@ -45,12 +44,12 @@ pub struct Ballot {
     /// The newest view in which this replica promised to commit.
     committing: Option<View>,
     /// Of each replica the newest view in which it promised to certify, and to commit.
-    will_certify: BTreeMap<NodeId, View>,
-    will_commit: BTreeMap<NodeId, View>,
+    will_certify: Few<NodeId, View>,
+    will_commit: Few<NodeId, View>,
     /// Checked shares: of each replica at most two.
-    shares: BTreeMap<(NodeId, View), (Hash, Signature)>,
+    shares: Few<(NodeId, View), (Hash, Signature)>,
     /// The newest certificate of each stream.
-    commits: BTreeMap<NodeId, (View, Hash)>,
+    commits: Few<NodeId, (View, Hash)>,
     certified: Option<(View, Hash)>,
     committed: Option<View>,
     decided: Option<Hash>,
@@ -65,10 +64,10 @@ impl Ballot {
             proposed: None,
             promised: Vec::new(),
             committing: None,
-            will_certify: BTreeMap::new(),
-            will_commit: BTreeMap::new(),
-            shares: BTreeMap::new(),
-            commits: BTreeMap::new(),
+            will_certify: Few::new(),
+            will_commit: Few::new(),
+            shares: Few::new(),
+            commits: Few::new(),
             certified: None,
             committed: None,
             decided: None,
@@ -132,22 +131,19 @@ impl Ballot {
 
     /// A replica promises to certify what is proposed in a view, perhaps before that is here (E11).
     pub fn will_certify(&mut self, from: NodeId, view: View) {
-        let last = self.will_certify.entry(from).or_insert(view);
-        *last = view.max(*last);
+        self.will_certify.raise(from, view);
     }
 
     /// A replica promises to commit to it.
     pub fn will_commit(&mut self, from: NodeId, view: View) {
-        let last = self.will_commit.entry(from).or_insert(view);
-        *last = view.max(*last);
+        self.will_commit.raise(from, view);
     }
 
     /// Whether all promised to certify the proposal of a view, the leader by proposing it.
     #[must_use]
     pub fn is_certain(&self, view: View, leader: NodeId, all: NodeSet) -> bool {
         let is_proposed = self.proposed.is_some_and(|(proposed, _)| proposed == view);
-        is_proposed
-            && all.without(leader).iter().all(|replica| self.will_certify.get(&replica) == Some(&view))
+        is_proposed && all.without(leader).iter().all(|replica| self.will_certify.get(replica) == Some(&view))
     }
 
     /// This replica promises to commit in a view; false if it did.
@@ -163,7 +159,7 @@ impl Ballot {
     #[must_use]
     pub fn unanimous(&self, view: View, all: NodeSet) -> Option<Hash> {
         let (_, digest) = self.proposed.filter(|(proposed, _)| *proposed == view)?;
-        all.iter().all(|replica| self.will_commit.get(&replica) == Some(&view)).then_some(digest)
+        all.iter().all(|replica| self.will_commit.get(replica) == Some(&view)).then_some(digest)
     }
 
     /// Whether this replica signs, or signed, the proposal of a view, or of a later one.
@@ -190,13 +186,12 @@ impl Ballot {
     /// A checked share, while this replica is in the view `own`; of another view the newest one is kept.
     pub fn share(&mut self, claim: &Verified<Claim<Statement>>, own: View) {
         let Statement::Certify { view, slot, digest, .. } = claim.statement else { return };
-        let of_signer = (claim.signer, View(0))..=(claim.signer, View(u64::MAX));
-        let kept = self.shares.range(of_signer).map(|(key, _)| *key).filter(|(_, last)| *last != own);
-        let kept: Vec<(NodeId, View)> = kept.collect();
+        let is_other = |(signer, last): &(NodeId, View)| *signer == claim.signer && *last != own;
+        let kept: Vec<(NodeId, View)> = self.shares.keys().filter(is_other).collect();
         if slot != self.slot || (view != own && kept.iter().any(|(_, last)| *last >= view)) {
             return;
         }
-        for key in kept.iter().filter(|_| view != own) {
+        for key in kept.into_iter().filter(|_| view != own) {
             self.shares.remove(key);
         }
         self.shares.insert((claim.signer, view), (digest, claim.signature));
@@ -205,21 +200,20 @@ impl Ballot {
     /// Whether a replica's share of a view is here.
     #[must_use]
     pub fn has_share(&self, of: NodeId, view: View) -> bool {
-        self.shares.contains_key(&(of, view))
+        self.shares.contains((of, view))
     }
 
     /// This replica's own share of a view: the digest and the signature.
     #[must_use]
     pub fn own_share(&self, me: NodeId, view: View) -> Option<(Hash, Signature)> {
-        self.shares.get(&(me, view)).copied()
+        self.shares.get((me, view)).copied()
     }
 
-    /// Batches that this or another replica is bound to.
-    #[must_use]
-    pub fn bound(&self) -> BTreeSet<Hash> {
+    /// Batches that this or another replica is bound to; one may come more than once.
+    pub fn bound(&self) -> impl Iterator<Item = Hash> {
         let promised = self.promised.iter().chain(&self.proposed).chain(&self.certified);
         let commits = self.commits.values();
-        promised.chain(commits).map(|(_, digest)| *digest).chain(self.decided).collect()
+        promised.chain(commits).map(|(_, digest)| *digest).chain(self.decided)
     }
 
     /// Bytes beside the ballot itself.
@@ -232,14 +226,14 @@ impl Ballot {
     /// The certificate of a view's proposal, once so many signed it, this replica among them (Alg. 2, line 34; E31).
     #[must_use]
     pub fn certificate(&self, me: NodeId, view: View, need: u32) -> Option<Certificate<Certified>> {
-        let (digest, own) = self.shares.get(&(me, view))?;
+        let (digest, own) = self.shares.get((me, view))?;
         let of_others = self
             .shares
             .iter()
             .filter(|((replica, of), share)| *replica != me && *of == view && share.0 == *digest);
         let mut signed: Vec<(u8, Signature)> = of_others
             .take(usize::try_from(need.saturating_sub(1)).unwrap_or(0))
-            .map(|((replica, _), (_, signature))| (*replica, *signature))
+            .map(|((replica, _), (_, signature))| (replica, *signature))
             .chain([(me, *own)])
             .filter_map(|(replica, signature)| Some((replica.member()?, signature)))
             .collect();
@@ -260,7 +254,7 @@ impl Ballot {
 
     /// A replica's stream shows a certificate; what so many streams show is decided (Alg. 2, lines 38 to 41).
     pub fn committed(&mut self, from: NodeId, view: View, digest: Hash, need: u32) -> Option<Hash> {
-        if self.commits.get(&from).is_none_or(|(last, _)| *last < view) {
+        if self.commits.get(from).is_none_or(|(last, _)| *last < view) {
             self.commits.insert(from, (view, digest));
         }
         let same = self.commits.values().filter(|commit| **commit == (view, digest)).count();

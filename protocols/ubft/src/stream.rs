@@ -9,6 +9,7 @@
 //! *Bounds.* W slots in each of three maps.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use synod_crypto::{Hash, Verified};
 use synod_machine::planted;
@@ -29,9 +30,11 @@ pub enum Checked {
         /// The slot.
         slot: Slot,
         /// The batch.
-        batch: Batch,
+        batch: Arc<Batch>,
         /// Of the batch.
         digest: Hash,
+        /// Bytes of its encoding.
+        length: usize,
     },
     /// See [`crate::Body::Commit`].
     Commit(Verified<Judged<Certified>>),
@@ -262,8 +265,8 @@ impl Stream {
             return Err(Invalid::Number);
         }
         match message {
-            Checked::Prepare { view, slot, batch, digest } => {
-                self.prepare(config, (*view, *slot), batch, *digest)?
+            Checked::Prepare { view, slot, batch, digest, length } => {
+                self.prepare(config, (*view, *slot), (batch, *length), *digest)?
             }
             Checked::Commit(certificate) => self.commit(config, *certificate.subject())?,
             Checked::Checkpoint(certificate) => self.check_point(config, certificate.subject())?,
@@ -290,7 +293,7 @@ impl Stream {
         &mut self,
         config: &Config,
         (view, slot): (View, Slot),
-        batch: &Batch,
+        (batch, length): (&Batch, usize),
         digest: Hash,
     ) -> Result<(), Invalid> {
         if view.0 >= NUMBER_END
@@ -320,7 +323,7 @@ impl Stream {
             None if batch.origin != view => return Err(Invalid::Origin),
             Some(_) | None => {}
         }
-        if !is_small(config, batch) {
+        if !is_small(config, batch, length) {
             return Err(Invalid::Size);
         }
         self.prepared.insert(slot, digest);
@@ -481,7 +484,7 @@ fn must_propose(left: &[Verified<Judged<Left>>], low: Slot) -> BTreeMap<Slot, Ha
 }
 
 /// Whether a batch and its requests are within what the configuration allows.
-fn is_small(config: &Config, batch: &Batch) -> bool {
+fn is_small(config: &Config, batch: &Batch, length: usize) -> bool {
     let parameters = &config.parameters;
     let max = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
     let is_request_small = |request: &crate::batch::Request| {
@@ -497,5 +500,5 @@ fn is_small(config: &Config, batch: &Batch) -> bool {
     };
     batch.requests.len() <= max(parameters.batch_max)
         && batch.requests.iter().all(is_request_small)
-        && batch.encode().len() <= max(parameters.batch_bytes_max)
+        && length <= max(parameters.batch_bytes_max)
 }

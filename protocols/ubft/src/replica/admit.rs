@@ -1,7 +1,5 @@
 //! Requests on their way to a slot (specification, 4.8): who heard what, what may be proposed, and what this replica vouches for.
 
-use std::collections::BTreeMap;
-
 use synod_crypto::{Claim, Hash, PublicKey, Signature, Verified};
 use synod_machine::{Time, Turn};
 use synod_quorum::NodeId;
@@ -13,6 +11,7 @@ use super::words::Ask;
 use crate::batch::{Auth, Batch, Op, Request, View};
 use crate::config::NUMBER_END;
 use crate::fault::Fault;
+use crate::few::Few;
 use crate::message::{CHANGES, ClientStatement, Message, Registration, Replied, SYSTEM};
 use crate::sessions::Fate;
 use crate::trace::Rule;
@@ -32,7 +31,7 @@ pub(super) struct Pending {
     signed: Option<Time>,
     heard: Option<Time>,
     /// What followers say they heard.
-    echoes: BTreeMap<NodeId, Hash>,
+    echoes: Few<NodeId, Hash>,
     /// The view in which it was said to the leader, or proposed.
     said: Option<View>,
     was_asked: bool,
@@ -157,8 +156,7 @@ impl Replica {
             return;
         };
         let Some((_, digest)) = &pending.op else { return };
-        let is_echoed =
-            pending.is_heard && followers.iter().all(|id| pending.echoes.get(&id) == Some(digest));
+        let is_echoed = pending.is_heard && followers.iter().all(|id| pending.echoes.get(id) == Some(digest));
         if is_echoed || pending.signature.is_some() {
             pending.said = Some(view);
             self.ready.push_back(key);
@@ -439,9 +437,13 @@ impl Replica {
     /// A request is executed, or will never be.
     pub(super) fn forget(&mut self, session: u64, id: u64) {
         self.pending.remove(&(session, id));
-        let mut pending = core::mem::take(&mut self.pending);
-        pending.retain(|(of, id), _| *of != session || self.fate(*of, *id) == Fate::Fresh);
-        self.pending = pending;
+        // What the session passed by meanwhile has the lowest numbers.
+        while let Some((of, low)) = self.pending.range((session, 0)..).next().map(|(key, _)| *key)
+            && of == session
+            && self.fate(of, low) != Fate::Fresh
+        {
+            self.pending.remove(&(of, low));
+        }
     }
 }
 

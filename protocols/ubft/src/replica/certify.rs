@@ -23,7 +23,7 @@ impl Consensus {
     /// Signs the proposal of the present view, once.
     pub(super) fn certify(&mut self, slot: Slot, turn: &mut Turn<'_, Self>) {
         let view = self.view;
-        let Some(work) = self.works.get_mut(&slot) else { return };
+        let Some(work) = self.works.get_mut(slot) else { return };
         let Some((_, digest)) = work.ballot.proposed().filter(|(proposed, _)| *proposed == view) else {
             return;
         };
@@ -54,7 +54,7 @@ impl Consensus {
         if self.own.view != view || !is_shown || !self.can_say() || !self.is_open(slot) {
             return;
         }
-        let Some(work) = self.works.get_mut(&slot) else { return };
+        let Some(work) = self.works.get_mut(slot) else { return };
         if work.ballot.is_committed(view) {
             return;
         }
@@ -78,12 +78,12 @@ impl Consensus {
         self.is_fast_armed = false;
         let (view, now, fast) = (self.view, turn.now(), self.config.parameters.fast);
         let (mut due, mut next) = (Vec::new(), None);
-        for (slot, work) in &mut self.works {
+        for (slot, work) in self.works.iter_mut() {
             let is_here = work.ballot.proposed().is_some_and(|(proposed, _)| proposed == view);
             let Some(since) = work.since.filter(|_| is_here && !work.is_scored) else { continue };
             if now.since(since) >= fast {
                 work.is_scored = true;
-                due.push((*slot, work.k, work.ballot.decided().is_some()));
+                due.push((slot, work.k, work.ballot.decided().is_some()));
             } else {
                 let left = (since + fast).since(now);
                 next = Some(next.map_or(left, |next: synod_machine::Span| next.min(left)));
@@ -105,7 +105,7 @@ impl Consensus {
     fn slow_down(&mut self, slot: Slot, k: u64, turn: &mut Turn<'_, Self>) {
         let (view, me, leader) = (self.view, self.me(), self.leader());
         turn.applied(Rule::Slow);
-        if let Some(work) = self.works.get_mut(&slot) {
+        if let Some(work) = self.works.get_mut(slot) {
             work.slow = Some(view);
         }
         if leader == me {
@@ -126,7 +126,7 @@ impl Consensus {
         if view != self.view || !self.fetches.may_serve(from, turn.now()) {
             return;
         }
-        let Some(work) = self.works.get_mut(&slot).filter(|work| work.ballot.decided().is_none()) else {
+        let Some(work) = self.works.get_mut(slot).filter(|work| work.ballot.decided().is_none()) else {
             return;
         };
         turn.applied(Rule::Hint);

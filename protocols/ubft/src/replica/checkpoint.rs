@@ -112,10 +112,11 @@ impl Consensus {
         let is_near = low.0.saturating_sub(next.0) <= window;
         // Those above are not looked at: this is done behind every decision.
         let is_kept = |slot: Slot, work: &Work| is_near && slot >= next && work.ballot.decided().is_some();
-        let gone = self.works.range(..low).filter(|(slot, work)| !is_kept(**slot, work));
-        let gone: Vec<Slot> = gone.map(|(slot, _)| *slot).collect();
+        let below = self.works.iter().take_while(|(slot, _)| *slot < low);
+        let gone: Vec<Slot> =
+            below.filter(|(slot, work)| !is_kept(*slot, work)).map(|(slot, _)| slot).collect();
         for slot in gone {
-            self.works.remove(&slot);
+            self.works.remove(slot);
         }
     }
 
@@ -127,7 +128,7 @@ impl Consensus {
         };
         let shown: Vec<_> = lane.stream.prepares().collect();
         for (slot, digest) in shown {
-            let is_here = self.works.get(&slot).and_then(|work| work.ballot.proposed());
+            let is_here = self.works.get(slot).and_then(|work| work.ballot.proposed());
             if is_here.is_none_or(|(view, _)| view < self.view) {
                 let batch = None;
                 self.on_proposed((0, self.view, slot), digest, batch, turn);

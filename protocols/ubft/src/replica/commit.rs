@@ -1,5 +1,7 @@
 //! What is decided (Algorithm 2, lines 38 to 41), and how it is handed over in order.
 
+use std::sync::Arc;
+
 use synod_crypto::Hash;
 use synod_machine::Turn;
 use synod_quorum::NodeId;
@@ -38,7 +40,7 @@ impl Consensus {
 
     pub(super) fn decide(&mut self, slot: Slot, digest: Hash, turn: &mut Turn<'_, Self>) {
         let view = self.view;
-        let Some(work) = self.works.get_mut(&slot) else { return };
+        let Some(work) = self.works.get_mut(slot) else { return };
         match work.ballot.decide(digest) {
             Err(_) => turn.output(Told::Broken(slot)),
             Ok(false) => {}
@@ -47,7 +49,7 @@ impl Consensus {
                     let is_must = self.stream(self.leader()).is_some_and(|own| own.must(slot).is_some());
                     self.suspicion.decided(self.config.parameters.suspect, is_must);
                 }
-                if self.works.get(&slot).is_some_and(|work| work.batch(digest).is_none()) {
+                if self.works.get(slot).is_some_and(|work| work.batch(digest).is_none()) {
                     self.want_batch(slot, digest, turn);
                 }
                 self.hand_over(turn);
@@ -57,7 +59,7 @@ impl Consensus {
 
     /// Gives what is decided to the user, slot by slot.
     pub(super) fn hand_over(&mut self, turn: &mut Turn<'_, Self>) {
-        while let Some(work) = self.works.get(&self.next) {
+        while let Some(work) = self.works.get(self.next) {
             let Some(digest) = work.ballot.decided() else { break };
             // Whoever has the batch may have let it go: below a checkpoint the log is asked instead.
             let Some(batch) = work.batch(digest).cloned() else { break };
@@ -73,8 +75,14 @@ impl Consensus {
     }
 
     /// A batch was found.
-    pub(super) fn on_batch(&mut self, slot: Slot, digest: Hash, batch: Batch, turn: &mut Turn<'_, Self>) {
-        let Some(work) = self.works.get_mut(&slot) else { return };
+    pub(super) fn on_batch(
+        &mut self,
+        slot: Slot,
+        digest: Hash,
+        batch: Arc<Batch>,
+        turn: &mut Turn<'_, Self>,
+    ) {
+        let Some(work) = self.works.get_mut(slot) else { return };
         work.keep(digest, batch);
         self.judge(slot, turn);
         self.consider(slot, turn);
@@ -102,6 +110,6 @@ impl Consensus {
     /// The newest proposal of a slot, and its view.
     #[must_use]
     pub fn proposed(&self, slot: Slot) -> Option<(View, Hash)> {
-        self.works.get(&slot).and_then(|work| work.ballot.proposed())
+        self.works.get(slot).and_then(|work| work.ballot.proposed())
     }
 }

@@ -37,6 +37,7 @@ use crate::job;
 use crate::registers::MemoryWords;
 use crate::statement::Statement;
 use crate::stream::{Low, Stream};
+use crate::stretch::Stretch;
 use crate::trace::Rule;
 
 /// A share that was checked.
@@ -61,7 +62,7 @@ pub struct Consensus {
     pub(super) lanes: BTreeMap<NodeId, Lane>,
     /// Messages that were delivered and not looked at.
     inbox: VecDeque<(NodeId, u64, Bytes)>,
-    pub(super) works: BTreeMap<Slot, Work>,
+    pub(super) works: Stretch<Work>,
     pub(super) own: Own,
     pub(super) view: View,
     pub(super) sealing: Option<View>,
@@ -134,7 +135,7 @@ impl Consensus {
             quorums,
             ctb,
             inbox: VecDeque::new(),
-            works: BTreeMap::new(),
+            works: Stretch::new(),
             own,
             view: config.first_view,
             sealing: None,
@@ -257,7 +258,7 @@ impl Consensus {
         if slot < self.low.low || slot.0 >= end {
             return None;
         }
-        Some(self.works.entry(slot).or_insert_with(|| Work::new(slot)))
+        self.works.get_or_insert_with(slot, || Work::new(slot))
     }
 
     pub(super) fn sign(&self, turn: &mut Turn<'_, Self>, statement: impl FnOnce(u8) -> Statement) {
@@ -334,7 +335,12 @@ impl Consensus {
             }
             Word::CertifyCheckpoint { checkpoint, signature } => {
                 let signer = from.member().unwrap_or(u8::MAX);
-                self.on_share(from, Statement::Checkpoint { signer, checkpoint }, signature, turn);
+                self.on_share(
+                    from,
+                    Statement::Checkpoint { signer, checkpoint: *checkpoint },
+                    signature,
+                    turn,
+                );
             }
             Word::CertifySummary { summarized, signature } => {
                 let signer = from.member().unwrap_or(u8::MAX);
@@ -350,7 +356,7 @@ impl Consensus {
                 let statement = Statement::Left { signer, view, about, low, checkpoint, commits };
                 self.on_share(from, statement, signature, turn);
             }
-            Word::Summary(summary) => self.on_summary(from, summary, turn),
+            Word::Summary(summary) => self.on_summary(from, *summary, turn),
             Word::Hint { view, slot } => self.on_hint(from, view, slot, turn),
             Word::Fetch(want) => self.on_fetch(from, want, turn),
             Word::Content { digest, at, total, bytes } => {

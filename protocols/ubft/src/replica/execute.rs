@@ -4,7 +4,7 @@ use synod_crypto::{Hash, Hasher};
 use synod_machine::{Turn, Wall};
 use synod_wire::Bytes;
 
-use super::admit::{batch_bytes, read_registration};
+use super::admit::read_registration;
 use super::state::Replica;
 use super::vocabulary::{Output, Requested};
 use super::words::Ask;
@@ -72,7 +72,7 @@ impl Replica {
         for (requested, reply) in fresh.iter().zip(replies) {
             let (session, id) = (requested.session, requested.id);
             self.sessions.done(session, id, reply, slot);
-            chain.add(&session.to_le_bytes()).add(&id.to_le_bytes()).add(reply);
+            chain.add([session, id].map(u64::to_le_bytes).as_flattened()).add(reply);
             if let Some((guest, _)) = self.attached.get(&session).copied() {
                 self.reply(guest, (session, id), reply.clone(), false, turn);
             }
@@ -85,7 +85,7 @@ impl Replica {
         self.exec_chain = chain.finish();
         self.log_chain = link(self.log_chain, digest);
         let origin = batch.origin;
-        self.archive(slot, batch);
+        self.archive(slot, &batch);
         self.judge_again(turn);
         if self.executed.0.is_multiple_of(self.config.half_window()) {
             self.checkpoint(origin, turn);
@@ -119,17 +119,10 @@ impl Replica {
     }
 
     /// Keeps a batch for peers that are behind; what a certified snapshot has gives way.
-    fn archive(&mut self, slot: Slot, batch: Batch) {
-        let bytes = batch_bytes(&batch) as u64;
+    fn archive(&mut self, slot: Slot, batch: &Batch) {
+        let bytes = self.archive.keep(slot, batch);
         self.snapshots.count(bytes);
-        self.archive_bytes = self.archive_bytes.saturating_add(bytes);
-        self.archive.insert(slot, batch);
-        let low = self.snapshots.low();
-        while self.archive_bytes > self.settings.archive_bytes_max {
-            let Some(oldest) = self.archive.first_entry().filter(|oldest| *oldest.key() < low) else { break };
-            self.archive_bytes = self.archive_bytes.saturating_sub(batch_bytes(oldest.get()) as u64);
-            oldest.remove();
-        }
+        self.archive.shrink(self.settings.archive_bytes_max, self.snapshots.low());
     }
 
     /// Alg. 2, line 46: the state behind a half window. The last one of an epoch has the configuration of the next.

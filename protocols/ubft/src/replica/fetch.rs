@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use std::sync::Arc;
+
 use synod_crypto::Hash;
 use synod_machine::{Event, Span, Time, Turn};
 use synod_quorum::NodeId;
@@ -132,7 +134,7 @@ impl Consensus {
     }
 
     pub(super) fn want_batch(&mut self, slot: Slot, digest: Hash, turn: &mut Turn<'_, Self>) {
-        if self.works.get(&slot).is_some_and(|work| work.batch(digest).is_none()) {
+        if self.works.get(slot).is_some_and(|work| work.batch(digest).is_none()) {
             self.want(Want::Content { digest, at: 0 }, For::Batch(slot), turn);
         }
     }
@@ -154,10 +156,9 @@ impl Consensus {
                 .lanes
                 .get(&node(broadcaster))
                 .is_some_and(|lane| lane.stream.next_k() <= k && !lane.waiting.contains_key(&k)),
-            (Want::Content { digest, .. }, For::Batch(slot)) => self
-                .works
-                .get(&slot)
-                .is_some_and(|work| work.batch(digest).is_none() && work.ballot.bound().contains(&digest)),
+            (Want::Content { digest, .. }, For::Batch(slot)) => self.works.get(slot).is_some_and(|work| {
+                work.batch(digest).is_none() && work.ballot.bound().any(|bound| bound == digest)
+            }),
             (Want::Content { digest, .. }, For::Body { of, .. }) => self.lanes.get(&of).is_some_and(|lane| {
                 let next = lane.waiting.get(&lane.stream.next_k());
                 matches!(next, Some(super::work::Stage::Wanting { digest: wanted, .. }) if *wanted == digest)
@@ -217,7 +218,7 @@ impl Consensus {
             Want::Checkpoint => self.answer_checkpoint(from, turn),
             Want::Summary { about } => {
                 let summary = self.lanes.get(&node(about)).and_then(|lane| lane.summary.clone());
-                summary.into_iter().for_each(|summary| turn.send(from, Word::Summary(summary)));
+                summary.into_iter().for_each(|summary| turn.send(from, Word::Summary(Box::new(summary))));
             }
             Want::Left { view, about } => {
                 let left = self.lanes.get(&node(about)).and_then(|lane| lane.left.clone());
@@ -248,7 +249,7 @@ impl Consensus {
     }
 
     fn answer_content(&self, from: NodeId, digest: Hash, at: u32, turn: &mut Turn<'_, Self>) {
-        let batch = self.works.values().find_map(|work| work.batch(digest)).map(Batch::encode);
+        let batch = self.works.values().find_map(|work| work.batch(digest)).map(|batch| batch.encode());
         let body = batch.or_else(|| self.lanes.values().find_map(|lane| lane.body(digest).cloned()));
         body.into_iter().for_each(|body| self.send_piece(from, (digest, at), &body, turn));
     }
@@ -270,7 +271,7 @@ impl Consensus {
             return;
         }
         let me = self.me();
-        let Some(work) = self.works.get(&slot) else { return };
+        let Some(work) = self.works.get(slot) else { return };
         if let Some((digest, signature)) = work.ballot.own_share(me, view) {
             turn.send(from, Word::Certify { view, slot, digest, signature });
             return;
@@ -333,7 +334,7 @@ impl Consensus {
         let limits = Limits { frame_max: u32::try_from(self.config.body_max()).unwrap_or(u32::MAX) };
         let batch = Batch::decode(bytes, &limits).ok().filter(|batch| batch.digest() == digest);
         let is_good = batch.is_some();
-        batch.into_iter().for_each(|batch| self.on_batch(slot, digest, batch, turn));
+        batch.into_iter().for_each(|batch| self.on_batch(slot, digest, Arc::new(batch), turn));
         is_good
     }
 

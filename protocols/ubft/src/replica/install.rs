@@ -277,7 +277,6 @@ impl Replica {
         self.judging.retain(|slot, _| *slot >= low);
         self.checkpoints.clear();
         self.archive.clear();
-        self.archive_bytes = 0;
         self.snapshots.restart(low);
         self.installing = Some(low);
         self.forget_done();

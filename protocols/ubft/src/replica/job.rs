@@ -98,8 +98,8 @@ pub enum Finished {
 fn check_body(body: Body, config: &Config, keys: &Keys) -> Option<Checked> {
     match body {
         Body::Prepare { view, slot, batch } => {
-            let digest = batch.digest();
-            Some(Checked::Prepare { view, slot, batch, digest })
+            let (digest, length) = batch.measure();
+            Some(Checked::Prepare { view, slot, batch: Arc::new(batch), digest, length })
         }
         Body::Commit(certificate) => certificate.verify(config, keys).ok().map(Checked::Commit),
         Body::Checkpoint(certificate) => certificate.verify(config, keys).ok().map(Checked::Checkpoint),

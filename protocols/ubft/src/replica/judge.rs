@@ -1,6 +1,8 @@
 //! What this replica vouches for (specification, 4.8, E29): requests that it heard itself, that their clients signed, or that are certain
 //! to do nothing.
 
+use std::sync::Arc;
+
 use synod_crypto::{Hash, PublicKey, Signature};
 use synod_machine::Turn;
 use synod_wire::Bytes;
@@ -22,7 +24,7 @@ const SKEW_MS: u64 = 500;
 pub(super) struct Judging {
     view: View,
     digest: Hash,
-    batch: Batch,
+    batch: Arc<Batch>,
     /// Requests whose signature is good, or is being checked.
     pub(super) good: Vec<bool>,
     asked: Vec<bool>,
@@ -40,7 +42,7 @@ impl Replica {
         &mut self,
         slot: Slot,
         (view, digest): (View, Hash),
-        batch: Batch,
+        batch: Arc<Batch>,
         turn: &mut Turn<'_, Self>,
     ) {
         let count = batch.requests.len();

@@ -182,7 +182,7 @@ impl Replica {
             newest: self.newest.as_ref().filter(of_epoch).cloned(),
             snapshot: self.snapshots.certified().cloned(),
         };
-        turn.send(to, Message::Standing(standing));
+        turn.send(to, Message::Standing(Box::new(standing)));
     }
 
     /// A peer says where it stands: that is checked if it is further than this replica.

@@ -1,5 +1,7 @@
 //! The fast path (paper, section 5.4; Algorithm 2, lines 18 to 31): promises in place of signatures.
 
+use std::sync::Arc;
+
 use synod_crypto::Hash;
 use synod_machine::{Turn, planted};
 use synod_quorum::NodeId;
@@ -19,7 +21,7 @@ impl Consensus {
         &mut self,
         (k, view, slot): (u64, View, Slot),
         digest: Hash,
-        batch: Option<Batch>,
+        batch: Option<Arc<Batch>>,
         turn: &mut Turn<'_, Self>,
     ) {
         let (now, leader) = (turn.now(), self.config.leader(view));
@@ -46,7 +48,7 @@ impl Consensus {
         self.consider(slot, turn);
         self.try_decide(slot, turn);
         // What was decided without its batch may have it now.
-        if self.works.get(&slot).is_some_and(|work| work.ballot.decided().is_some()) {
+        if self.works.get(slot).is_some_and(|work| work.ballot.decided().is_some()) {
             self.hand_over(turn);
         }
     }
@@ -54,7 +56,7 @@ impl Consensus {
     /// Asks the user about the proposal of the present view, once.
     pub(super) fn judge(&mut self, slot: Slot, turn: &mut Turn<'_, Self>) {
         let (view, is_own) = (self.view, self.leader() == self.me());
-        let Some(work) = self.works.get_mut(&slot) else { return };
+        let Some(work) = self.works.get_mut(slot) else { return };
         let Some((_, digest)) = work.ballot.proposed().filter(|(proposed, _)| *proposed == view) else {
             return;
         };
@@ -73,7 +75,7 @@ impl Consensus {
 
     /// The user vouches for it.
     pub(super) fn on_endorsed(&mut self, view: View, slot: Slot, digest: Hash, turn: &mut Turn<'_, Self>) {
-        let Some(work) = self.works.get_mut(&slot) else { return };
+        let Some(work) = self.works.get_mut(slot) else { return };
         if work.ballot.proposed() == Some((view, digest)) {
             work.endorsed = Some((view, digest));
             self.consider(slot, turn);
@@ -87,7 +89,7 @@ impl Consensus {
         let (is_open, is_sealing) = (self.is_open(slot), self.sealing.is_some());
         let is_slow = self.mode.is_slow;
         let is_far = slot.0 >= self.next.0.saturating_add(u64::from(self.config.parameters.window));
-        let Some(work) = self.works.get_mut(&slot) else { return };
+        let Some(work) = self.works.get_mut(slot) else { return };
         let Some((_, digest)) = work.ballot.proposed().filter(|(proposed, _)| *proposed == view) else {
             return;
         };
@@ -121,7 +123,7 @@ impl Consensus {
 
     /// Looks again at all slots that are open.
     pub(super) fn consider_all(&mut self, turn: &mut Turn<'_, Self>) {
-        let slots: Vec<Slot> = self.works.keys().copied().collect();
+        let slots: Vec<Slot> = self.works.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
             self.judge(slot, turn);
             self.consider(slot, turn);
@@ -164,7 +166,7 @@ impl Consensus {
     pub(super) fn try_decide(&mut self, slot: Slot, turn: &mut Turn<'_, Self>) {
         let (view, all, now) = (self.view, self.config.roster.all(), turn.now());
         let fast = self.config.parameters.fast;
-        let Some(work) = self.works.get_mut(&slot) else { return };
+        let Some(work) = self.works.get_mut(slot) else { return };
         let Some(digest) = work.ballot.unanimous(view, all).filter(|_| !work.is_unanimous) else { return };
         work.is_unanimous = true;
         let is_in_time = work.since.is_some_and(|since| now.since(since) <= fast);

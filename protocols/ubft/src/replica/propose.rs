@@ -65,7 +65,8 @@ impl Consensus {
             let Some(slot) = self.next_slot() else { return };
             let Some(own) = self.stream(self.me()) else { return };
             if let Some(digest) = own.must(slot) {
-                let Some(batch) = self.works.get(&slot).and_then(|work| work.batch(digest)).cloned() else {
+                let batch = self.works.get(slot).and_then(|work| work.batch(digest));
+                let Some(batch) = batch.map(|batch| Batch::clone(batch)) else {
                     let _ = self.work(slot);
                     self.want_batch(slot, digest, turn);
                     return;

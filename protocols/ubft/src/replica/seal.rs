@@ -31,9 +31,9 @@ impl Consensus {
     /// What this replica promised to certify in its view; a leader by proposing it (D5).
     fn promises(&self) -> Vec<(Slot, Hash)> {
         let (view, me) = (self.view, self.me());
-        let promised = self.works.range(self.low.low..).filter_map(|(slot, work)| {
+        let promised = self.works.from(self.low.low).filter_map(|(slot, work)| {
             let promise = work.ballot.promised().iter().find(|(promised, _)| *promised == view)?;
-            Some((*slot, promise.1))
+            Some((slot, promise.1))
         });
         let own = self.stream(me).filter(|own| self.leader() == me && own.view() == view);
         let proposed = own.into_iter().flat_map(Stream::prepares).filter(|(slot, _)| *slot >= self.low.low);
@@ -44,7 +44,7 @@ impl Consensus {
     fn certify_promised(&mut self, turn: &mut Turn<'_, Self>) {
         let view = self.view;
         for (slot, digest) in self.promises().into_iter().filter(|_| !planted!(V1)) {
-            if self.works.get_mut(&slot).is_some_and(|work| work.ballot.certify(view, digest)) {
+            if self.works.get_mut(slot).is_some_and(|work| work.ballot.certify(view, digest)) {
                 turn.applied(Rule::A3Honour);
                 self.sign_proposal(view, slot, digest, turn);
             }
@@ -55,9 +55,9 @@ impl Consensus {
     fn unhonoured(&self) -> impl Iterator<Item = Slot> {
         let (view, shown) = (self.view, self.own.low);
         self.works
-            .range(shown..)
+            .from(shown)
             .filter(move |(_, work)| work.ballot.is_committing(view) && !work.ballot.is_committed(view))
-            .map(|(slot, _)| *slot)
+            .map(|(slot, _)| slot)
     }
 
     /// Asks for signatures that are missing for the view to be left.
@@ -77,11 +77,11 @@ impl Consensus {
         // Promises may have been freed by a checkpoint: the own stream shows it first (E38).
         self.show_checkpoint(turn);
         let is_shown = self.own.low >= self.low.low;
-        let slots: Vec<Slot> = self.works.range(self.own.low..).map(|(slot, _)| *slot).collect();
+        let slots: Vec<Slot> = self.works.from(self.own.low).map(|(slot, _)| slot).collect();
         slots.into_iter().for_each(|slot| self.try_commit(slot, turn));
         self.certify_promised(turn);
         let has_share = |(slot, _): &(Slot, Hash)| {
-            self.works.get(slot).is_none_or(|work| work.ballot.has_share(me, view))
+            self.works.get(*slot).is_none_or(|work| work.ballot.has_share(me, view))
         };
         let is_signed = planted!(V1) || self.promises().iter().all(has_share);
         let is_honoured = planted!(U9) || self.unhonoured().next().is_none();

@@ -50,7 +50,7 @@ impl Consensus {
                 let is_new = |work: &Work| !work.ballot.has_share(from, *view);
                 *slot >= self.low.low
                     && slot.0 < self.low.low.0.saturating_add(2 * u64::from(self.config.parameters.window))
-                    && self.works.get(slot).is_none_or(is_new)
+                    && self.works.get(*slot).is_none_or(is_new)
             }
             Statement::Checkpoint { checkpoint, .. } => self.is_checkpoint_useful(from, checkpoint),
             Statement::Summary { about, k, .. } => {
@@ -88,7 +88,10 @@ impl Consensus {
                 turn.send(self.others(), Word::Certify { view, slot, digest, signature });
             }
             Statement::Checkpoint { checkpoint, .. } => {
-                turn.send(self.others(), Word::CertifyCheckpoint { checkpoint, signature });
+                turn.send(
+                    self.others(),
+                    Word::CertifyCheckpoint { checkpoint: Box::new(checkpoint), signature },
+                );
             }
             Statement::Summary { about, k, state, .. } => {
                 let summarized = crate::certificate::Summarized { about, k, state };

@@ -258,7 +258,7 @@ impl Replica {
 
     /// Whether the archive is full while a snapshot waits for its signatures.
     pub(super) fn is_full(&self) -> bool {
-        self.archive_bytes > self.settings.archive_bytes_max
+        self.archive.bytes() > self.settings.archive_bytes_max
             && self.executed.0.is_multiple_of(self.config.half_window())
             && self.snapshots.is_pending()
     }

@@ -11,6 +11,7 @@ use synod_machine::{
 use synod_quorum::{Epoch, NodeId, Quorums};
 
 use super::admit::Pending;
+use super::archive::Archive;
 use super::changes::Changes;
 use super::consensus::Consensus;
 use super::install::Install;
@@ -83,7 +84,7 @@ pub struct Replica {
     pub(super) ready: VecDeque<(u64, u64)>,
     pub(super) registering: BTreeMap<(PublicKey, u64), super::admit::Registering>,
     pub(super) judging: BTreeMap<Slot, Judging>,
-    pub(super) decided: VecDeque<(Slot, Hash, Batch)>,
+    pub(super) decided: VecDeque<(Slot, Hash, Arc<Batch>)>,
     pub(super) executing: Option<Slot>,
     /// Everything below is executed.
     pub(super) executed: Slot,
@@ -91,8 +92,7 @@ pub struct Replica {
     pub(super) log_chain: Hash,
     pub(super) exec_chain: Hash,
     pub(super) checkpoints: BTreeMap<Slot, Checkpoint>,
-    pub(super) archive: BTreeMap<Slot, Batch>,
-    pub(super) archive_bytes: u64,
+    pub(super) archive: Archive,
     /// It differed from what was certified, and took another state.
     pub(super) was_repaired: bool,
     /// It differed again: nothing is answered any more.
@@ -281,7 +281,7 @@ impl Replica {
             Message::Hello { incarnation, epoch } => self.on_hello(from, (incarnation, epoch), turn),
             Message::Change(change) => self.on_change(from, change, turn),
             Message::FetchStanding => self.say_standing(from, turn),
-            Message::Standing(standing) => self.on_standing(from, standing, turn),
+            Message::Standing(standing) => self.on_standing(from, *standing, turn),
             Message::CertifySnapshot { snapshot, signature } => {
                 self.on_certify_snapshot(from, snapshot, signature, turn);
             }
@@ -360,7 +360,7 @@ impl Machine for Replica {
             consensus.invariants();
         }
         assert!(self.told.is_empty(), "what consensus told is done");
-        assert!(self.archive_bytes <= self.archive_most(), "the archive has its bytes");
+        assert!(self.archive.bytes() <= self.archive_most(), "the archive has its bytes");
         let is_in = self.consensus().is_some();
         assert!(!is_in || self.is_listed(), "U-S13: nothing is said in an epoch that lists another life");
         assert!(self.executing.is_none_or(|slot| slot == self.executed), "one slot at a time, in order");
@@ -382,7 +382,7 @@ impl Bounded for Replica {
             + decided as u64
             + transfer
             + self.sessions.bytes()
-            + self.archive_bytes
+            + self.archive.bytes()
             + rest
     }
 
@@ -465,8 +465,7 @@ impl Recover for Replica {
             log_chain: Hash::ZERO,
             exec_chain: Hash::ZERO,
             checkpoints: BTreeMap::new(),
-            archive: BTreeMap::new(),
-            archive_bytes: 0,
+            archive: Archive::default(),
             was_repaired: false,
             has_diverged: false,
             transfer: None,

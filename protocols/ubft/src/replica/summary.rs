@@ -66,8 +66,14 @@ impl Consensus {
     fn check(&mut self, of: NodeId, k: u64, body: Body, turn: &mut Turn<'_, Self>) {
         let stage = match body {
             Body::Prepare { view, slot, batch } => {
-                let digest = batch.digest();
-                Stage::Ready(Box::new(Checked::Prepare { view, slot, batch, digest }))
+                let (digest, length) = batch.measure();
+                Stage::Ready(Box::new(Checked::Prepare {
+                    view,
+                    slot,
+                    batch: Arc::new(batch),
+                    digest,
+                    length,
+                }))
             }
             Body::SealView(view) => Stage::Ready(Box::new(Checked::SealView(view))),
             Body::Commit(_) | Body::Checkpoint(_) | Body::NewView { .. } => {
@@ -162,7 +168,7 @@ impl Consensus {
             self.summarize(of, k, turn);
         }
         match message {
-            Checked::Prepare { view, slot, batch, digest } => {
+            Checked::Prepare { view, slot, batch, digest, .. } => {
                 self.on_proposed((k, view, slot), digest, Some(batch), turn);
             }
             Checked::Commit(certificate) => self.on_committed(of, *certificate.subject(), turn),
@@ -215,7 +221,7 @@ impl Consensus {
         self.summaries.retain(|later, _| *later > k);
         let me = self.me();
         self.lanes.get_mut(&me).into_iter().for_each(|lane| lane.summary = Some(summary.clone()));
-        turn.send(self.others(), Word::Summary(summary));
+        turn.send(self.others(), Word::Summary(Box::new(summary)));
         self.cast(me, Event::Input(ctb::Input::Summarized(k)), turn);
     }
 
@@ -224,7 +230,7 @@ impl Consensus {
         if !self.is_said()
             && let Some(summary) = self.lanes.get(&self.me()).and_then(|lane| lane.summary.clone())
         {
-            turn.send(self.others(), Word::Summary(summary));
+            turn.send(self.others(), Word::Summary(Box::new(summary)));
         }
     }
 

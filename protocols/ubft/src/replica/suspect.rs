@@ -116,7 +116,7 @@ impl Consensus {
     /// The oldest thing that waits for the leader.
     fn oldest(&self) -> Option<Time> {
         // Of an older view nobody owes anything: what its clients wait for is said to the new leader.
-        let open = self.works.range(self.next.max(self.low.low)..);
+        let open = self.works.from(self.next.max(self.low.low));
         let undecided = open.filter(|(_, work)| {
             work.ballot.decided().is_none()
                 && work.ballot.proposed().is_some_and(|(view, _)| view == self.view)
@@ -200,18 +200,21 @@ impl Consensus {
     /// Own shares of slots and of a checkpoint that are not known to be certified.
     fn open_shares(&self) -> Vec<Word> {
         let (me, view) = (self.me(), self.view);
-        let open = self.works.range(self.low.low..);
+        let open = self.works.from(self.low.low);
         let shares = open.filter(|(_, work)| work.ballot.decided().is_none());
         let mut words: Vec<Word> = shares
             .filter_map(|(slot, work)| {
                 let (digest, signature) = work.ballot.own_share(me, view)?;
-                Some(Word::Certify { view, slot: *slot, digest, signature })
+                Some(Word::Certify { view, slot, digest, signature })
             })
             .take(RESHARE_MAX)
             .collect();
         if let Some((checkpoint, claim)) = self.checkpoints.get(&me).filter(|(own, _)| own.low > self.low.low)
         {
-            words.push(Word::CertifyCheckpoint { checkpoint: *checkpoint, signature: claim.signature });
+            words.push(Word::CertifyCheckpoint {
+                checkpoint: Box::new(*checkpoint),
+                signature: claim.signature,
+            });
         }
         words
     }

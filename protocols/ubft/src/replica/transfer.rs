@@ -3,6 +3,8 @@
 //!
 //! *Bounds.* What is fetched is at most as much as an archive holds.
 
+use std::sync::Arc;
+
 use synod_crypto::Hash;
 use synod_machine::{Span, Turn};
 use synod_quorum::NodeId;
@@ -22,7 +24,7 @@ use crate::trace::Rule;
 /// All peers have said so often that they have neither log nor snapshot, before the user learns it.
 const STRANDED_TIMES: u32 = 3;
 /// Bytes of batches of one answer, beside the first.
-const PIECE_BYTES: usize = 64 << 10;
+const PIECE_BYTES: u64 = 64 << 10;
 
 /// A transfer that is under way.
 #[derive(Debug)]
@@ -126,13 +128,12 @@ impl Replica {
             return;
         }
         let (mut batches, mut bytes) = (Vec::new(), 0);
-        for (slot, batch) in self.archive.range(from..).take(LOG_MAX) {
-            bytes += batch_bytes(batch);
-            let is_next = slot.0 == from.0.saturating_add(batches.len() as u64);
-            if !is_next || (bytes > PIECE_BYTES && !batches.is_empty()) {
+        for (counts_as, batch) in self.archive.from(from).take(LOG_MAX) {
+            bytes += counts_as;
+            if bytes > PIECE_BYTES && !batches.is_empty() {
                 break;
             }
-            batches.push(batch.clone());
+            batches.push(batch);
         }
         let batches = List::try_from(batches).unwrap_or_default();
         turn.send(peer, Message::Log { from, batches });
@@ -208,7 +209,7 @@ impl Replica {
         (self.transfer, self.late) = (None, 0);
         for (slot, (digest, batch)) in (have..).zip(got) {
             self.judging.remove(&Slot(slot));
-            self.decided.push_back((Slot(slot), digest, batch));
+            self.decided.push_back((Slot(slot), digest, Arc::new(batch)));
         }
         self.ask(Ask::Resume(transfer.to), turn);
         self.execute(turn);

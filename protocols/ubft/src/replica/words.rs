@@ -1,5 +1,7 @@
 //! What is asked of consensus, said in it, and told by it (specification, section 3.4).
 
+use std::sync::Arc;
+
 use synod_crypto::{Hash, Signature};
 use synod_machine::register::{RegisterOp, RegisterReply};
 use synod_machine::{Full, Message as Spoken, Queue, QueueSpec, Time, Wall};
@@ -108,7 +110,7 @@ wire! {
         /// The sender signs a checkpoint (Alg. 2, line 47).
         4 = CertifyCheckpoint {
             /// The checkpoint.
-            checkpoint: Checkpoint,
+            checkpoint: Box<Checkpoint>,
             /// Over it.
             signature: Signature,
         },
@@ -135,7 +137,7 @@ wire! {
             signature: Signature,
         },
         /// The newest summary of a broadcaster (Alg. 4, line 9).
-        7 = Summary(Summary),
+        7 = Summary(Box<Summary>),
         /// A slot is slow in a view: whoever may sign does so early, and nothing else (4.10).
         8 = Hint {
             /// The view.
@@ -229,7 +231,7 @@ pub enum Told {
         /// Of the batch.
         digest: Hash,
         /// The batch.
-        batch: Batch,
+        batch: Arc<Batch>,
     },
     /// The next slot is decided; slots come in order.
     Decided {
@@ -238,7 +240,7 @@ pub enum Told {
         /// Of the batch.
         digest: Hash,
         /// The batch.
-        batch: Batch,
+        batch: Arc<Batch>,
         /// Whether f + 1 certificates decided it, and not the promises of all.
         is_slow: bool,
     },

@@ -3,7 +3,8 @@
 //! *Bounds.* A slot keeps [`BATCHES_MAX`] batches, beside those that somebody may still be bound to; a stream keeps t messages that wait
 //! for their turn.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use synod_crypto::Hash;
 use synod_machine::Time;
@@ -14,6 +15,7 @@ use super::words::{Summary, Word};
 use crate::batch::{Batch, Slot, View};
 use crate::body::Body;
 use crate::certificate::Left;
+use crate::few::Few;
 use crate::slot::Ballot;
 use crate::stream::{Checked, State, Stream};
 
@@ -41,7 +43,7 @@ pub(super) struct Work {
     pub(super) is_scored: bool,
     /// f + 1 certificates decided it.
     pub(super) is_slow: bool,
-    batches: BTreeMap<Hash, Batch>,
+    batches: Few<Hash, Arc<Batch>>,
 }
 
 impl Work {
@@ -56,28 +58,29 @@ impl Work {
             is_unanimous: false,
             is_scored: false,
             is_slow: false,
-            batches: BTreeMap::new(),
+            batches: Few::new(),
         }
     }
 
-    pub(super) fn batch(&self, digest: Hash) -> Option<&Batch> {
-        self.batches.get(&digest)
+    pub(super) fn batch(&self, digest: Hash) -> Option<&Arc<Batch>> {
+        self.batches.get(digest)
     }
 
     /// Keeps a batch; of those to which nobody is bound one gives way.
-    pub(super) fn keep(&mut self, digest: Hash, batch: Batch) {
+    pub(super) fn keep(&mut self, digest: Hash, batch: Arc<Batch>) {
         self.batches.insert(digest, batch);
-        let bound = self.ballot.bound();
-        let free: Vec<Hash> =
-            self.batches.keys().filter(|kept| !bound.contains(kept) && **kept != digest).copied().collect();
-        if let Some(first) = free.first().filter(|_| free.len() >= BATCHES_MAX) {
+        let is_bound = |kept: Hash| self.ballot.bound().any(|bound| bound == kept);
+        let mut free = self.batches.keys().filter(|kept| *kept != digest && !is_bound(*kept));
+        let first = free.next();
+        if let Some(first) = first.filter(|_| free.count() + 1 >= BATCHES_MAX) {
             self.batches.remove(first);
         }
     }
 
     /// Batches that somebody is bound to and that are not here.
     pub(super) fn missing(&self) -> usize {
-        self.ballot.bound().iter().filter(|digest| !self.batches.contains_key(digest)).count()
+        let missing = self.ballot.bound().filter(|digest| !self.batches.contains(*digest));
+        missing.collect::<BTreeSet<Hash>>().len()
     }
 
     pub(super) fn bytes(&self) -> u64 {

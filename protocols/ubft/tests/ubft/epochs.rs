@@ -436,7 +436,7 @@ fn an_epoch_that_nobody_certified_is_entered_by_nobody_and_whoever_shows_it_is_b
     let count = bad.len();
     for start in bad {
         let standing = Standing { configuration: next.clone(), start, newest: None, snapshot: None };
-        town.say(NodeId(2), 1, Message::Standing(standing));
+        town.say(NodeId(2), 1, Message::Standing(Box::new(standing)));
         town.pass(SOON);
         assert_eq!(epoch(&town, 1), Epoch(0));
     }

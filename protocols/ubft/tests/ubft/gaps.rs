@@ -106,7 +106,7 @@ fn a_liar_that_says_summaries_that_prove_nothing_without_end_keeps_nobody_from_w
         };
         let lie = |_: NodeId, word: &Word| match word {
             Word::Summary(summary) if summary.certificate.subject.about != 3 => {
-                Some(Word::Summary(changed(summary)))
+                Some(Word::Summary(Box::new(changed(summary))))
             }
             _ => Some(word.clone()),
         };
@@ -123,7 +123,7 @@ fn a_liar_that_says_summaries_that_prove_nothing_without_end_keeps_nobody_from_w
             group.wanted = u64::from(round % 10 == 0);
             if let Some(summary) = said.borrow().clone() {
                 for _ in 0..4 {
-                    group.net.say(NodeId(3), NodeId(2), Word::Summary(summary.clone()));
+                    group.net.say(NodeId(3), NodeId(2), Word::Summary(Box::new(summary.clone())));
                     told += 1;
                 }
             }

@@ -305,7 +305,7 @@ impl Group {
     fn told(&mut self, id: NodeId, told: Told) {
         match told {
             Told::Judge { view, slot, digest, batch } => {
-                self.known.insert(digest, batch);
+                self.known.insert(digest, Batch::clone(&batch));
                 let user = self.user(id);
                 if user.is_deaf {
                     user.judged.push((view, slot, digest));
@@ -315,7 +315,7 @@ impl Group {
             }
             Told::Decided { slot, digest, batch, is_slow } => {
                 self.slow += u64::from(is_slow);
-                self.known.insert(digest, batch);
+                self.known.insert(digest, Batch::clone(&batch));
                 let bound = self.net.machines[&id].proposed(slot).filter(|(_, proposed)| *proposed == digest);
                 let view = bound.map_or(View(u64::MAX), |(view, _)| view);
                 if !self.liars.contains(&id) {

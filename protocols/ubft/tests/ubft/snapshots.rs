@@ -181,7 +181,7 @@ fn a_root_that_one_replica_alone_signs_is_nobodys_snapshot() {
             }
             // Nor does it show what it has of the first one's.
             Message::Standing(standing) => {
-                Some(Message::Standing(Standing { snapshot: None, ..standing.clone() }))
+                Some(Message::Standing(Box::new(Standing { snapshot: None, ..Standing::clone(standing) })))
             }
             _ => Some(message.clone()),
         };

@@ -28,8 +28,8 @@ fn batch(origin: u64, byte: u8) -> Batch {
 }
 
 fn prepare_of(view: u64, slot: u64, batch: Batch) -> Checked {
-    let digest = batch.digest();
-    Checked::Prepare { view: View(view), slot: Slot(slot), batch, digest }
+    let (digest, length) = batch.measure();
+    Checked::Prepare { view: View(view), slot: Slot(slot), batch: batch.into(), digest, length }
 }
 
 fn prepare(view: u64, slot: u64) -> Checked {

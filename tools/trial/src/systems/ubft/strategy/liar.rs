@@ -240,13 +240,14 @@ impl Liar {
             }
             Message::Word { epoch, word } => {
                 let word = match word {
-                    Word::Summary(Summary { certificate, mut state }) => {
+                    Word::Summary(summary) => {
+                        let Summary { certificate, mut state } = *summary;
                         let certificate = match act.draws.below(2) {
                             0 => craft::hollow(act, &certificate),
                             _ => certificate,
                         };
                         state.view.0 += act.draws.below(2);
-                        Word::Summary(Summary { certificate, state })
+                        Word::Summary(Box::new(Summary { certificate, state }))
                     }
                     Word::Checkpoint(certificate) => Word::Checkpoint(craft::hollow(act, &certificate)),
                     Word::Content { digest, at, total, bytes } => {
