@@ -21,6 +21,12 @@ impl<K: Copy + Ord, V> Few<K, V> {
         Self { entries: Vec::new() }
     }
 
+    /// Without its entries, and with their memory.
+    pub(crate) fn cleared(mut self) -> Self {
+        self.entries.clear();
+        self
+    }
+
     pub(crate) const fn len(&self) -> usize {
         self.entries.len()
     }
@@ -105,6 +111,7 @@ mod tests {
                 assert!((0..KEYS).all(|key| few.get(key) == tree.get(&key)));
                 assert!((0..KEYS).all(|key| few.contains(key) == tree.contains_key(&key)));
             }
+            assert_eq!(few.cleared(), Few::new());
         }
     }
 }

@@ -357,7 +357,8 @@ pub fn queues(config: &Config, sessions_max: u32, session_window: u32) -> Vec<Qu
     let mut queues = vec![
         queue(waiting, inline.saturating_add(128)),
         queue(32, log.max(chunk)),
-        queue(session_window.saturating_add(8), inline.saturating_add(192)),
+        // What a client sends to whoever is a window behind (`Fate::Ahead`) is twice what waits.
+        queue(session_window.saturating_mul(2).saturating_add(8), inline.saturating_add(192)),
         queue(session_window.saturating_add(8), reply.saturating_add(128)),
         queue(64, standing),
     ];

@@ -16,6 +16,7 @@
 
 mod admit;
 mod archive;
+mod bounds;
 mod certify;
 mod changes;
 mod checkpoint;
@@ -29,6 +30,7 @@ mod judge;
 mod membership;
 mod new_view;
 mod own;
+mod pace;
 mod promise;
 mod propose;
 mod seal;

@@ -70,7 +70,10 @@ pub enum Fate {
     Done(Bytes),
     /// It is too old: whether it was executed is not known any more.
     Below,
-    /// Beyond what a session may have waiting.
+    /// Beyond what a session may have waiting, by a window at most: where it was sent to f + 1 others executed what it waits for already.
+    /// It is heard, and not executed.
+    Ahead,
+    /// Beyond that as well.
     Beyond,
     /// There is no such session: it is gone.
     Gone,
@@ -138,10 +141,11 @@ impl Sessions {
         if id <= floor || id.saturating_add(window) <= found.highest {
             return Fate::Below;
         }
-        if id > found.highest.max(floor).saturating_add(window) {
-            return Fate::Beyond;
+        match id.saturating_sub(found.highest.max(floor)) {
+            ahead if ahead <= window => Fate::Fresh,
+            ahead if ahead <= 2 * window => Fate::Ahead,
+            _ => Fate::Beyond,
         }
-        Fate::Fresh
     }
 
     /// Whether a request is known to be executed.

@@ -34,7 +34,7 @@ pub enum Stand {
 }
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ballot {
     slot: Slot,
     /// The proposal of the newest view, as the leader's stream shows it.
@@ -71,6 +71,19 @@ impl Ballot {
             certified: None,
             committed: None,
             decided: None,
+        }
+    }
+
+    /// The same of another slot, about which nothing was said, in the memory of this one.
+    #[must_use]
+    pub fn renew(self, slot: Slot) -> Self {
+        Self {
+            promised: emptied(self.promised),
+            will_certify: self.will_certify.cleared(),
+            will_commit: self.will_commit.cleared(),
+            shares: self.shares.cleared(),
+            commits: self.commits.cleared(),
+            ..Self::new(slot)
         }
     }
 
@@ -275,4 +288,9 @@ impl Ballot {
             }
         }
     }
+}
+
+fn emptied<T>(mut list: Vec<T>) -> Vec<T> {
+    list.clear();
+    list
 }

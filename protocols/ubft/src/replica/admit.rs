@@ -1,7 +1,7 @@
 //! Requests on their way to a slot (specification, 4.8): who heard what, what may be proposed, and what this replica vouches for.
 
 use synod_crypto::{Claim, Hash, PublicKey, Signature, Verified};
-use synod_machine::{Time, Turn};
+use synod_machine::{Span, Time, Turn};
 use synod_quorum::NodeId;
 use synod_wire::{Bytes, Limits, List, Wire as _};
 
@@ -16,6 +16,10 @@ use crate::message::{CHANGES, ClientStatement, Message, Registration, Replied, S
 use crate::sessions::Fate;
 use crate::trace::Rule;
 
+/// Slots that a leader has open before what it proposes has to fill a batch.
+const OPEN_MAX: u64 = 2;
+/// Bytes of a request in a batch beside its operation, at most: numbers, tags and a signature.
+const REQUEST_EXTRA: usize = 96;
 /// Registrations that wait at most.
 const REGISTERING_MAX: usize = 64;
 
@@ -95,7 +99,7 @@ impl Replica {
         let is_attached = self.attached.get(&session).is_some_and(|(guest, _)| *guest == from);
         let is_on_link = is_attached || self.is_own_of(session, from);
         match self.fate(session, id) {
-            Fate::Fresh => {}
+            Fate::Fresh | Fate::Ahead => {}
             Fate::Done(reply) if is_attached => return self.reply(from, (session, id), reply, true, turn),
             Fate::Done(_) | Fate::Below | Fate::Beyond | Fate::Gone | Fate::Unknown => return,
         }
@@ -169,7 +173,7 @@ impl Replica {
             turn.blame(from, Fault::NoReceiver);
             return;
         }
-        if self.fate(session, id) != Fate::Fresh {
+        if !matches!(self.fate(session, id), Fate::Fresh | Fate::Ahead) {
             return;
         }
         self.pending.entry(key).or_default().echoes.insert(from, op);
@@ -178,17 +182,23 @@ impl Replica {
         }
     }
 
+    /// T_echo: how long all followers may take to hear a request.
+    fn echo(&self) -> Span {
+        let parameters = &self.config.parameters;
+        self.consensus().map_or(parameters.echo, |consensus| consensus.pace.echo(parameters))
+    }
+
     fn expect_echoes(&mut self, turn: &mut Turn<'_, Self>) {
         if self.is_leader() && !self.is_echo_armed {
             self.is_echo_armed = true;
-            turn.arm(Timer::Echo, self.config.parameters.echo);
+            turn.arm(Timer::Echo, self.echo());
         }
     }
 
     /// Requests that not all heard in time: their clients are asked to sign (D2).
     pub(super) fn on_unheard(&mut self, turn: &mut Turn<'_, Self>) {
         self.is_echo_armed = false;
-        let (now, wait, is_leader) = (turn.now(), self.config.parameters.echo, self.is_leader());
+        let (now, wait, is_leader) = (turn.now(), self.echo(), self.is_leader());
         let mut is_any = false;
         for ((session, id), pending) in &mut self.pending {
             let waits =
@@ -303,8 +313,8 @@ impl Replica {
                 self.registering.entry((claim.key, nonce)).or_insert(registering);
             }
             (ClientFor::Batch(slot, at), _) => {
-                if let Some(good) = self.judging.get_mut(&slot).and_then(|judging| judging.good.get_mut(at)) {
-                    *good = true;
+                if let Some(judging) = self.judging.get_mut(&slot) {
+                    judging.vouch(at);
                 }
                 self.judge_again(turn);
             }
@@ -319,7 +329,7 @@ impl Replica {
         signature: Signature,
         turn: &mut Turn<'_, Self>,
     ) {
-        if self.fate(key.0, key.1) != Fate::Fresh {
+        if !matches!(self.fate(key.0, key.1), Fate::Fresh | Fate::Ahead) {
             return;
         }
         let now = turn.now();
@@ -344,14 +354,32 @@ impl Replica {
         requests.chain(registrations).chain(self.changes.oldest()).min()
     }
 
-    /// As many requests as wait, at most a batch, where this replica may propose.
-    pub(super) fn propose(&mut self, turn: &mut Turn<'_, Self>) {
-        let Some(view) =
-            self.consensus().filter(|consensus| consensus.may_propose()).map(super::Consensus::view)
-        else {
-            return;
-        };
+    /// Whether what may be proposed is as much as a batch may have.
+    fn fills_a_batch(&self) -> bool {
         let parameters = self.config.parameters;
+        let max = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
+        let op = |key: &(u64, u64)| self.pending.get(key).and_then(|pending| pending.op.as_ref());
+        let bytes = self.ready.iter().filter_map(op).map(|(op, _)| op.len() + REQUEST_EXTRA);
+        let mut sums = bytes.scan(0_usize, |sum, bytes| {
+            *sum = sum.saturating_add(bytes);
+            Some(*sum)
+        });
+        self.ready.len() >= max(parameters.batch_max)
+            || sums.any(|sum| sum >= max(parameters.batch_bytes_max))
+    }
+
+    /// As many requests as wait, at most a batch, where this replica may propose. While [`OPEN_MAX`] slots are open a batch has to be full:
+    /// what a slot costs beside its requests would else be spent on each of them.
+    pub(super) fn propose(&mut self, turn: &mut Turn<'_, Self>) {
+        if self.ready.is_empty() && self.registering.is_empty() && self.changes.waiting.is_empty() {
+            return;
+        }
+        let Some(consensus) = self.consensus().filter(|consensus| consensus.may_propose()) else { return };
+        let is_urgent = !self.registering.is_empty() || !self.changes.waiting.is_empty();
+        if consensus.open() >= OPEN_MAX && !is_urgent && !self.fills_a_batch() {
+            return;
+        }
+        let (view, parameters) = (consensus.view(), self.config.parameters);
         let count_max = usize::try_from(parameters.batch_max).unwrap_or(1);
         let mut room = usize::try_from(parameters.batch_bytes_max).unwrap_or(0).saturating_sub(64);
         let mut requests = Vec::new();
@@ -425,7 +453,9 @@ impl Replica {
     /// The state is another one: what it executed does not wait any more.
     pub(super) fn forget_done(&mut self) {
         let mut pending = core::mem::take(&mut self.pending);
-        pending.retain(|(session, id), _| matches!(self.fate(*session, *id), Fate::Fresh | Fate::Unknown));
+        pending.retain(|(session, id), _| {
+            matches!(self.fate(*session, *id), Fate::Fresh | Fate::Ahead | Fate::Unknown)
+        });
         self.pending = pending;
         let sessions = &self.sessions;
         let is_open = |key, nonce| sessions.find(key, nonce).is_some();
@@ -440,7 +470,7 @@ impl Replica {
         // What the session passed by meanwhile has the lowest numbers.
         while let Some((of, low)) = self.pending.range((session, 0)..).next().map(|(key, _)| *key)
             && of == session
-            && self.fate(of, low) != Fate::Fresh
+            && !matches!(self.fate(of, low), Fate::Fresh | Fate::Ahead)
         {
             self.pending.remove(&(of, low));
         }

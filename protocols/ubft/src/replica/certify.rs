@@ -69,14 +69,14 @@ impl Consensus {
     pub(super) fn expect_slot(&mut self, turn: &mut Turn<'_, Self>) {
         if !self.is_fast_armed {
             self.is_fast_armed = true;
-            turn.arm(super::words::Alarm::Fast, self.config.parameters.fast);
+            turn.arm(super::words::Alarm::Fast, self.pace.fast(&self.config.parameters));
         }
     }
 
     /// Slots whose proposal is here for T_fast and that not all have promised to commit to are slow.
     pub(super) fn on_slow(&mut self, turn: &mut Turn<'_, Self>) {
         self.is_fast_armed = false;
-        let (view, now, fast) = (self.view, turn.now(), self.config.parameters.fast);
+        let (view, now, fast) = (self.view, turn.now(), self.pace.fast(&self.config.parameters));
         let (mut due, mut next) = (Vec::new(), None);
         for (slot, work) in self.works.iter_mut() {
             let is_here = work.ballot.proposed().is_some_and(|(proposed, _)| proposed == view);

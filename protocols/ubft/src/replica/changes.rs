@@ -152,9 +152,8 @@ impl Replica {
             ChangeFor::Peer(from) if !is_good => turn.blame(from, Fault::BadSignature),
             ChangeFor::Peer(_) => self.keep_change(change, turn),
             ChangeFor::Batch(slot, at) => {
-                let judging = self.judging.get_mut(&slot).and_then(|judging| judging.good.get_mut(at));
-                if let Some(good) = judging.filter(|_| is_good) {
-                    *good = true;
+                if let Some(judging) = self.judging.get_mut(&slot).filter(|_| is_good) {
+                    judging.vouch(at);
                     self.judge_again(turn);
                 }
             }

@@ -116,7 +116,8 @@ impl Consensus {
         let gone: Vec<Slot> =
             below.filter(|(slot, work)| !is_kept(*slot, work)).map(|(slot, _)| slot).collect();
         for slot in gone {
-            self.works.remove(slot);
+            let work = self.works.remove(slot);
+            self.spare.extend(work.filter(|_| (self.spare.len() as u64) < window));
         }
     }
 

@@ -45,6 +45,8 @@ impl Consensus {
             Err(_) => turn.output(Told::Broken(slot)),
             Ok(false) => {}
             Ok(true) => {
+                let took = work.since.map(|since| turn.now().since(since));
+                took.into_iter().for_each(|took| self.pace.decided(took));
                 if work.ballot.proposed().is_some_and(|(proposed, _)| proposed == view) {
                     let is_must = self.stream(self.leader()).is_some_and(|own| own.must(slot).is_some());
                     self.suspicion.decided(self.config.parameters.suspect, is_must);

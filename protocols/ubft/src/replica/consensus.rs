@@ -18,12 +18,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use synod_crypto::{Claim, Hash, Verified};
-use synod_machine::{Bounded, Event, Family, Lift, Machine, Never, Turn};
+use synod_machine::{Event, Family, Lift, Machine, Never, Turn};
 use synod_quorum::{NodeId, NodeSet, Quorums};
 use synod_wire::{Bytes, Wire as _};
 
 use super::fetch::Fetches;
 use super::job::{Finished, Task};
+use super::pace::Pace;
 use super::suspect::Suspicion;
 use super::words::{Alarm, Ask, Told, Word, node};
 use super::work::{Lane, Own, Work};
@@ -63,6 +64,8 @@ pub struct Consensus {
     /// Messages that were delivered and not looked at.
     inbox: VecDeque<(NodeId, u64, Bytes)>,
     pub(super) works: Stretch<Work>,
+    /// Of slots that are over, for their memory: at most a window of them.
+    pub(super) spare: Vec<Work>,
     pub(super) own: Own,
     pub(super) view: View,
     pub(super) sealing: Option<View>,
@@ -80,6 +83,7 @@ pub struct Consensus {
     /// The user knows that it is behind this checkpoint.
     pub(super) behind: Option<Slot>,
     pub(super) mode: Mode,
+    pub(super) pace: Pace,
     pub(super) suspicion: Suspicion,
     pub(super) fetches: Fetches,
     pub(super) checks: BTreeMap<NodeId, u32>,
@@ -136,6 +140,7 @@ impl Consensus {
             ctb,
             inbox: VecDeque::new(),
             works: Stretch::new(),
+            spare: Vec::new(),
             own,
             view: config.first_view,
             sealing: None,
@@ -147,6 +152,7 @@ impl Consensus {
             next: start.low,
             behind: None,
             mode: Mode::default(),
+            pace: Pace::default(),
             suspicion,
             fetches: Fetches::default(),
             checks: BTreeMap::new(),
@@ -258,7 +264,11 @@ impl Consensus {
         if slot < self.low.low || slot.0 >= end {
             return None;
         }
-        self.works.get_or_insert_with(slot, || Work::new(slot))
+        let spare = &mut self.spare;
+        self.works.get_or_insert_with(slot, || match spare.pop() {
+            Some(work) => work.renew(slot),
+            None => Work::new(slot),
+        })
     }
 
     pub(super) fn sign(&self, turn: &mut Turn<'_, Self>, statement: impl FnOnce(u8) -> Statement) {
@@ -464,31 +474,5 @@ impl Machine for Consensus {
         assert!(self.own.low <= self.low.low, "the own stream shows no more than is certified");
         let most = 2 * usize::try_from(self.config.parameters.window).unwrap_or(0);
         assert!(self.works.len() <= most + most, "{} slots", self.works.len());
-    }
-}
-
-impl Bounded for Consensus {
-    fn bytes(&self) -> u64 {
-        let broadcasts: u64 = self.ctb.iter().map(|(_, one)| one.bytes()).sum();
-        let lanes: u64 = self.lanes.values().map(Lane::bytes).sum();
-        let works: u64 = self.works.values().map(Work::bytes).sum();
-        let shares = (self.summaries.len() + self.left.len() + self.checkpoints.len()) as u64 * 512;
-        let states: usize = self.own.states.values().map(synod_wire::Wire::size_hint).sum();
-        broadcasts + lanes + works + shares + states as u64 + self.fetches.bytes()
-    }
-
-    fn bytes_max(&self) -> u64 {
-        let n = u64::from(self.config.roster.size());
-        let (tail, window) =
-            (u64::from(self.config.parameters.tail), u64::from(self.config.parameters.window));
-        let body = self.config.body_max() as u64 + 512;
-        let broadcasts: u64 = self.ctb.iter().map(|(_, one)| one.bytes_max()).sum();
-        // Messages that wait, what a stream amounts to and its summary, and two bodies by reference.
-        let reference = u64::from(super::summary::reference_max(&self.config));
-        let lanes =
-            n * (tail * (body + 4 * reference / tail.max(1)) + 2 * reference + 4 * window * 160 + 4_096);
-        // Batches that somebody may be bound to, and others; two windows, and one behind.
-        let works = 3 * window * ((n + 12) * body + 1_024 + n * 400);
-        broadcasts + lanes + works + (n * n + 16) * 512 + 8 * window * 160 + Fetches::bytes_max(&self.config)
     }
 }

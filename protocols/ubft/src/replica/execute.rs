@@ -43,6 +43,8 @@ impl Replica {
             self.executing = Some(slot);
             self.time = Wall(self.time.0.max(batch.time_ms));
             let requests = self.fresh(&batch);
+            self.asked.clear();
+            self.asked.extend(requests.iter().map(|requested| (requested.session, requested.id)));
             if requests.is_empty() {
                 self.finish(&[], turn);
             } else {
@@ -63,20 +65,20 @@ impl Replica {
     fn finish(&mut self, replies: &[Bytes], turn: &mut Turn<'_, Self>) {
         let Some((slot, digest, batch)) = self.decided.pop_front() else { return };
         turn.applied(Rule::Execute);
-        let fresh = self.fresh(&batch);
-        assert_eq!(fresh.len(), replies.len(), "a result for each request");
+        let asked = core::mem::take(&mut self.asked);
+        assert_eq!(asked.len(), replies.len(), "a result for each request");
         let mut chain = Hasher::new("ubft replies");
         chain.add(&self.exec_chain.0);
         self.executing = None;
         self.executed = Slot(slot.0.saturating_add(1));
-        for (requested, reply) in fresh.iter().zip(replies) {
-            let (session, id) = (requested.session, requested.id);
+        for ((session, id), reply) in asked.iter().copied().zip(replies) {
             self.sessions.done(session, id, reply, slot);
             chain.add([session, id].map(u64::to_le_bytes).as_flattened()).add(reply);
             if let Some((guest, _)) = self.attached.get(&session).copied() {
                 self.reply(guest, (session, id), reply.clone(), false, turn);
             }
         }
+        self.asked = asked;
         for request in &batch.requests {
             self.forget(request.session, request.id);
         }

@@ -11,7 +11,7 @@ use super::admit::{batch_bytes, inline, read_registration};
 use super::state::Replica;
 use super::vocabulary::ClientFor;
 use super::words::Ask;
-use crate::batch::{Auth, Batch, Request, Slot, View};
+use crate::batch::{Auth, Batch, REQUESTS_MAX, Request, Slot, View};
 use crate::message::{CHANGES, ClientStatement, Registration, SYSTEM};
 use crate::sessions::Fate;
 use crate::trace::Rule;
@@ -25,15 +25,28 @@ pub(super) struct Judging {
     view: View,
     digest: Hash,
     batch: Arc<Batch>,
-    /// Requests whose signature is good, or is being checked.
-    pub(super) good: Vec<bool>,
-    asked: Vec<bool>,
+    /// Requests that this replica vouches for, and those whose signature is being checked: a bit for each.
+    good: u64,
+    asked: u64,
 }
+
+// A bit for each request of a batch.
+const _: () = assert!(REQUESTS_MAX <= u64::BITS as usize);
 
 impl Judging {
     pub(super) fn bytes(&self) -> u64 {
-        (batch_bytes(&self.batch) + self.good.len() * 2 + size_of::<Self>()) as u64
+        (batch_bytes(&self.batch) + size_of::<Self>()) as u64
     }
+
+    /// The signature of a request is good.
+    pub(super) fn vouch(&mut self, at: usize) {
+        self.good |= bit(at);
+    }
+}
+
+/// Of the request at a place of its batch.
+const fn bit(at: usize) -> u64 {
+    if at < REQUESTS_MAX { 1 << at } else { 0 }
 }
 
 impl Replica {
@@ -45,9 +58,7 @@ impl Replica {
         batch: Arc<Batch>,
         turn: &mut Turn<'_, Self>,
     ) {
-        let count = batch.requests.len();
-        let judging = Judging { view, digest, batch, good: vec![false; count], asked: vec![false; count] };
-        self.judging.insert(slot, judging);
+        self.judging.insert(slot, Judging { view, digest, batch, good: 0, asked: 0 });
         self.judge_one(slot, turn);
     }
 
@@ -64,24 +75,25 @@ impl Replica {
         let is_late = time.saturating_add(SKEW_MS) < now && !judging.batch.requests.is_empty();
         let mut is_good = time <= now.saturating_add(SKEW_MS) && !is_late;
         for (at, request) in judging.batch.requests.iter().enumerate() {
-            let (Some(good), Some(asked)) = (judging.good.get_mut(at), judging.asked.get_mut(at)) else {
+            if judging.good & bit(at) > 0 {
                 continue;
-            };
-            if !*good && request.session == CHANGES {
-                let op = inline(request);
-                *good = op.is_some_and(|op| self.is_change_good((slot, at), op, *asked, turn));
-                *asked = true;
-            } else if !*good {
-                *good = self.is_endorsed(request);
             }
-            if !*good
-                && !*asked
+            let was_asked = judging.asked & bit(at) > 0;
+            let is_vouched = if request.session == CHANGES {
+                judging.asked |= bit(at);
+                inline(request).is_some_and(|op| self.is_change_good((slot, at), op, was_asked, turn))
+            } else {
+                self.is_endorsed(request)
+            };
+            if is_vouched {
+                judging.good |= bit(at);
+            } else if judging.asked & bit(at) == 0
                 && let Some((statement, key, signature, op)) = self.signed_request(request)
             {
-                *asked = true;
+                judging.asked |= bit(at);
                 self.check_client(ClientFor::Batch(slot, at), op, (statement, key, signature), turn);
             }
-            is_good &= *good;
+            is_good &= is_vouched;
         }
         if is_good {
             turn.applied(Rule::Endorse);
@@ -99,7 +111,7 @@ impl Replica {
         match self.fate(request.session, request.id) {
             // Such bytes may have been dropped here: they do nothing.
             Fate::Done(_) | Fate::Below | Fate::Gone => return true,
-            Fate::Fresh | Fate::Beyond | Fate::Unknown => {}
+            Fate::Fresh | Fate::Ahead | Fate::Beyond | Fate::Unknown => {}
         }
         let Some(pending) = self.pending.get(&(request.session, request.id)) else { return false };
         let is_same = pending.op.as_ref().is_some_and(|(kept, _)| kept == op);

@@ -165,7 +165,7 @@ impl Consensus {
     /// All promised to commit to it in the view that this replica is in (Alg. 2, lines 29 to 31).
     pub(super) fn try_decide(&mut self, slot: Slot, turn: &mut Turn<'_, Self>) {
         let (view, all, now) = (self.view, self.config.roster.all(), turn.now());
-        let fast = self.config.parameters.fast;
+        let fast = self.pace.fast(&self.config.parameters);
         let Some(work) = self.works.get_mut(slot) else { return };
         let Some(digest) = work.ballot.unanimous(view, all).filter(|_| !work.is_unanimous) else { return };
         work.is_unanimous = true;

@@ -33,6 +33,12 @@ impl Consensus {
         self.next_slot().is_some_and(|slot| !self.must(slot))
     }
 
+    /// Slots that this leader proposed in its view and that are not handed over yet.
+    #[must_use]
+    pub fn open(&self) -> u64 {
+        self.own.next_prepare.map_or(0, |next| next.0.saturating_sub(self.next.0))
+    }
+
     /// Whether a slot's batch is not for this leader to choose.
     fn must(&self, slot: Slot) -> bool {
         self.stream(self.me()).is_some_and(|own| own.must(slot).is_some())

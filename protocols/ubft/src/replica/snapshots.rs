@@ -235,6 +235,8 @@ impl Replica {
         turn.applied(Rule::Snapshotted);
         self.snapshots.certified = Some(certificate);
         self.snapshots.shares.retain(|(of, _), _| *of > low);
+        // Whether there is room is asked before the next batch is kept.
+        self.archive.shrink(self.settings.archive_bytes_max, low);
         self.execute(turn);
     }
 

@@ -86,6 +86,8 @@ pub struct Replica {
     pub(super) judging: BTreeMap<Slot, Judging>,
     pub(super) decided: VecDeque<(Slot, Hash, Arc<Batch>)>,
     pub(super) executing: Option<Slot>,
+    /// Sessions and ids of what is executed, one for each result that the user gives.
+    pub(super) asked: Vec<(u64, u64)>,
     /// Everything below is executed.
     pub(super) executed: Slot,
     pub(super) time: Wall,
@@ -390,7 +392,8 @@ impl Bounded for Replica {
         let SessionLimits { sessions_max, session_window, .. } = self.settings.sessions;
         let n = self.config.roster.size();
         let parameters = &self.config.parameters;
-        let waiting = u64::from(sessions_max + n) * u64::from(session_window);
+        // As much again may be heard ahead of its window.
+        let waiting = 2 * u64::from(sessions_max + n) * u64::from(session_window);
         let pending = waiting * (u64::from(parameters.request_inline_max) + 512 + u64::from(n) * 64);
         let batch = self.config.body_max() as u64 + 1_024;
         let batches = 4 * u64::from(parameters.window) * batch;
@@ -460,6 +463,7 @@ impl Recover for Replica {
             judging: BTreeMap::new(),
             decided: VecDeque::new(),
             executing: None,
+            asked: Vec::new(),
             executed: Slot(0),
             time: Wall(0),
             log_chain: Hash::ZERO,

@@ -62,6 +62,11 @@ impl Work {
         }
     }
 
+    /// The same of another slot, in the memory of this one.
+    pub(super) fn renew(self, slot: Slot) -> Self {
+        Self { ballot: self.ballot.renew(slot), batches: self.batches.cleared(), ..Self::new(slot) }
+    }
+
     pub(super) fn batch(&self, digest: Hash) -> Option<&Arc<Batch>> {
         self.batches.get(digest)
     }

@@ -10,7 +10,7 @@ use crate::town::Town;
 /// Requests in flight: a session's window.
 const WINDOW: usize = 16;
 /// Requests in the suite.
-const FEW: usize = 2_000;
+const FEW: usize = 8_000;
 
 /// Several snapshots, and an archive that is full many times.
 fn often(settings: &mut ReplicaConfig) {
