@@ -339,6 +339,7 @@ impl Replica {
             return;
         }
         (pending.signature, pending.signed) = (Some(signature), Some(now));
+        self.may_be_signed = true;
         pending.op = Some((op, digest));
         if !is_leader {
             pending.said = None;
@@ -348,10 +349,14 @@ impl Replica {
     }
 
     /// The oldest thing that a client signed and that waits.
-    pub(super) fn oldest_signed(&self) -> Option<Time> {
-        let requests = self.pending.values().filter_map(|pending| pending.signed);
+    pub(super) fn oldest_signed(&mut self) -> Option<Time> {
+        // Asked behind every event: what waits is looked at only where something of it may be signed.
+        let some =
+            self.may_be_signed.then(|| self.pending.values().filter_map(|pending| pending.signed).min());
+        let request = some.flatten();
+        self.may_be_signed = request.is_some();
         let registrations = self.registering.values().map(|registering| registering.since);
-        requests.chain(registrations).chain(self.changes.oldest()).min()
+        request.into_iter().chain(registrations).chain(self.changes.oldest()).min()
     }
 
     /// Whether what may be proposed is as much as a batch may have.

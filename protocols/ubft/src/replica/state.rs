@@ -80,6 +80,8 @@ pub struct Replica {
     /// Links on which sessions are, with the newest statement about it.
     pub(super) attached: BTreeMap<u64, (NodeId, u64)>,
     pub(super) pending: BTreeMap<(u64, u64), Pending>,
+    /// Unless this is false, there may be something that a client signed among what waits.
+    pub(super) may_be_signed: bool,
     /// What may be proposed, oldest first.
     pub(super) ready: VecDeque<(u64, u64)>,
     pub(super) registering: BTreeMap<(PublicKey, u64), super::admit::Registering>,
@@ -458,6 +460,7 @@ impl Recover for Replica {
             told: VecDeque::new(),
             attached: BTreeMap::new(),
             pending: BTreeMap::new(),
+            may_be_signed: false,
             ready: VecDeque::new(),
             registering: BTreeMap::new(),
             judging: BTreeMap::new(),

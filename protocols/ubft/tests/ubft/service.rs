@@ -7,7 +7,7 @@ use synod_crypto::Signature;
 use synod_machine::{Machine as _, Span};
 use synod_quorum::NodeId;
 use synod_ubft::message::{Message, Replied};
-use synod_ubft::replica::Output;
+use synod_ubft::replica::{Output, Word};
 
 use crate::net::seeds;
 use crate::town::{Town, client_id};
@@ -257,4 +257,57 @@ fn an_operation_that_is_too_long_is_refused_here_and_blamed_there() {
     town.pass(SOON);
     assert!(town.net.blamed.contains(&(NodeId(1), client_id(0), "malformed")));
     town.of(0).invariants();
+}
+
+/// Calls in flight, until so many are done.
+fn keep_busy(town: &mut Town, all: usize, in_flight: usize) {
+    let (mut called, mut done, mut rounds) = (0, 0, 0);
+    while done < all {
+        while called < all && called - done < in_flight {
+            town.call(0, &format!("{called}"));
+            called += 1;
+        }
+        town.pass(Span::micros(100));
+        let (results, refused) = town.take_results(0);
+        // Behind an old call that waits a session has no place.
+        called -= refused;
+        done += results;
+        rounds += 1;
+        assert!(rounds < 100_000, "{done} of {all} are done: {}", town.describe());
+    }
+}
+
+#[test]
+fn what_waits_while_two_slots_are_open_is_ordered_in_one() {
+    let mut town = Town::new(3, 1, 6, plain);
+    town.open();
+    let before = town.count("A2.17_propose");
+    let tickets: Vec<u64> = (0..16).map(|at| town.call(0, &format!("{at}"))).collect();
+    town.pass(LONG);
+    assert!(tickets.iter().all(|ticket| town.result(*ticket).is_some()), "{}", town.describe());
+    let slots = town.count("A2.17_propose") - before;
+    assert!(slots <= 8, "two at a time, and what waited meanwhile in the next: {slots} slots");
+}
+
+#[test]
+fn calls_are_heard_by_whoever_is_a_window_behind_and_nobody_has_to_sign() {
+    for seed in seeds(4) {
+        let mut town = Town::new(3, 1, seed, plain);
+        town.be_brief();
+        town.open();
+        // Replica 2 decides nothing for as long as it takes to be a window behind the two that answer.
+        for liar in [0, 1] {
+            let lie = |to: NodeId, message: &Message| {
+                let is_last = matches!(message, Message::Word { word: Word::WillCommit { .. }, .. });
+                (to != NodeId(2) || !is_last).then(|| message.clone())
+            };
+            town.net.lies.insert(NodeId(liar), Box::new(lie));
+        }
+        let before = town.count("D02_need_signed");
+        keep_busy(&mut town, 28, 16);
+        assert!(town.executed(0) >= 28 && town.executed(2) < 12, "seed {seed}: {}", town.describe());
+        assert_eq!(town.count("D02_need_signed"), before, "seed {seed}: {}", town.describe());
+        town.net.lies.clear();
+        keep_busy(&mut town, 200, 16);
+    }
 }
