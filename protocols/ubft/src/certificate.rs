@@ -1,6 +1,9 @@
 //! What f + 1 replicas signed: one of them is correct (specification, section 3.4).
 
-use synod_crypto::{Evidence, Group, Hash, Keys, Refusal, Signature, Threshold, Verified, verify_evidence};
+use synod_crypto::{
+    Claim, Claims, Evidence, Group, Hash, Keys, Refusal, Signature, Threshold, Verified,
+    verify_evidence_beyond,
+};
 use synod_machine::planted;
 use synod_quorum::{Epoch, NodeId};
 use synod_wire::{Draw, Drawn, List, Malformed, Reader, Wire, Writer, wire};
@@ -230,12 +233,25 @@ impl<T: Subject> Certificate<T> {
     /// # Errors
     /// Why it proves nothing.
     pub fn verify(self, config: &Config, keys: &Keys) -> Result<Verified<Judged<T>>, Refusal> {
+        self.verify_beyond(&[], config, keys).map(|(judged, _)| judged)
+    }
+
+    /// The same for whoever checked some of its signatures before: those are not checked again. Gives all of them for the next time.
+    ///
+    /// # Errors
+    /// Why it proves nothing.
+    pub fn verify_beyond(
+        self,
+        seen: &[Verified<Claim<Statement>>],
+        config: &Config,
+        keys: &Keys,
+    ) -> Result<(Verified<Judged<T>>, Claims<Statement>), Refusal> {
         let quorums = config.quorums().map_err(|_| Refusal::Unfit("the configuration cannot work"))?;
         let judged = Judged {
             certificate: self,
             epoch: config.epoch,
             need: quorums.one_correct() - u32::from(planted!(U12)),
         };
-        verify_evidence(judged, keys, config.cluster, &config.roster)
+        verify_evidence_beyond(judged, seen, keys, config.cluster, &config.roster)
     }
 }

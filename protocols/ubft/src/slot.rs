@@ -24,6 +24,9 @@ use crate::statement::Statement;
 /// Promises of one slot that are kept: in as many views this replica may have promised to certify something.
 pub const PROMISES_MAX: usize = 4;
 
+/// Bytes of a share that is kept.
+const SHARE_BYTES: usize = 384;
+
 /// How a replica stands by a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stand {
@@ -47,7 +50,7 @@ pub struct Ballot {
     will_certify: Few<NodeId, View>,
     will_commit: Few<NodeId, View>,
     /// Checked shares: of each replica at most two.
-    shares: Few<(NodeId, View), (Hash, Signature)>,
+    shares: Few<(NodeId, View), Verified<Claim<Statement>>>,
     /// The newest certificate of each stream.
     commits: Few<NodeId, (View, Hash)>,
     certified: Option<(View, Hash)>,
@@ -198,7 +201,7 @@ impl Ballot {
 
     /// A checked share, while this replica is in the view `own`; of another view the newest one is kept.
     pub fn share(&mut self, claim: &Verified<Claim<Statement>>, own: View) {
-        let Statement::Certify { view, slot, digest, .. } = claim.statement else { return };
+        let Statement::Certify { view, slot, .. } = claim.statement else { return };
         let is_other = |(signer, last): &(NodeId, View)| *signer == claim.signer && *last != own;
         let kept: Vec<(NodeId, View)> = self.shares.keys().filter(is_other).collect();
         if slot != self.slot || (view != own && kept.iter().any(|(_, last)| *last >= view)) {
@@ -207,7 +210,7 @@ impl Ballot {
         for key in kept.into_iter().filter(|_| view != own) {
             self.shares.remove(key);
         }
-        self.shares.insert((claim.signer, view), (digest, claim.signature));
+        self.shares.insert((claim.signer, view), claim.clone());
     }
 
     /// Whether a replica's share of a view is here.
@@ -219,7 +222,12 @@ impl Ballot {
     /// This replica's own share of a view: the digest and the signature.
     #[must_use]
     pub fn own_share(&self, me: NodeId, view: View) -> Option<(Hash, Signature)> {
-        self.shares.get((me, view)).copied()
+        self.shares.get((me, view)).and_then(said)
+    }
+
+    /// The checked shares of a view: whoever shows them again need not have them checked again.
+    pub fn shares(&self, view: View) -> impl Iterator<Item = &Verified<Claim<Statement>>> {
+        self.shares.iter().filter(move |((_, of), _)| *of == view).map(|(_, claim)| claim)
     }
 
     /// Batches that this or another replica is bound to; one may come more than once.
@@ -233,26 +241,26 @@ impl Ballot {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let promises = (self.will_certify.len() + self.will_commit.len()) * 32;
-        (promises + self.shares.len() * 128 + self.commits.len() * 64 + self.promised.len() * 48) as u64
+        (promises + self.shares.len() * SHARE_BYTES + self.commits.len() * 64 + self.promised.len() * 48)
+            as u64
     }
 
     /// The certificate of a view's proposal, once so many signed it, this replica among them (Alg. 2, line 34; E31).
     #[must_use]
     pub fn certificate(&self, me: NodeId, view: View, need: u32) -> Option<Certificate<Certified>> {
-        let (digest, own) = self.shares.get((me, view))?;
-        let of_others = self
-            .shares
-            .iter()
-            .filter(|((replica, of), share)| *replica != me && *of == view && share.0 == *digest);
-        let mut signed: Vec<(u8, Signature)> = of_others
+        let (digest, own) = self.own_share(me, view)?;
+        let of_others = self.shares.iter().filter(|((replica, of), _)| *replica != me && *of == view);
+        let same = of_others.filter_map(|((replica, _), claim)| Some((replica, said(claim)?)));
+        let same = same.filter(|(_, (other, _))| *other == digest);
+        let mut signed: Vec<(u8, Signature)> = same
             .take(usize::try_from(need.saturating_sub(1)).unwrap_or(0))
-            .map(|((replica, _), (_, signature))| (replica, *signature))
-            .chain([(me, *own)])
+            .map(|(replica, (_, signature))| (replica, signature))
+            .chain([(me, own)])
             .filter_map(|(replica, signature)| Some((replica.member()?, signature)))
             .collect();
         signed.sort_unstable_by_key(|(member, _)| *member);
         let is_enough = u32::try_from(signed.len()) == Ok(need);
-        let subject = Certified { view, slot: self.slot, digest: *digest };
+        let subject = Certified { view, slot: self.slot, digest };
         is_enough.then_some(Certificate { subject, signed: List::try_from(signed).ok()? })
     }
 
@@ -287,6 +295,14 @@ impl Ballot {
                 Ok(true)
             }
         }
+    }
+}
+
+/// What a share is of, and its signature.
+fn said(claim: &Verified<Claim<Statement>>) -> Option<(Hash, Signature)> {
+    match claim.statement {
+        Statement::Certify { digest, .. } => Some((digest, claim.signature)),
+        _ => None,
     }
 }
 

@@ -10,7 +10,7 @@ use super::words::Told;
 use super::work::Work;
 use crate::batch::Slot;
 use crate::body::{Body, CheckpointBy};
-use crate::certificate::{Certificate, Checkpoint};
+use crate::certificate::{Certificate, Certified, Checkpoint};
 use crate::config::Config;
 use crate::statement::Statement;
 use crate::stream::Low;
@@ -83,6 +83,9 @@ impl Consensus {
         self.low = Low { low, digest, end: end.or(self.low.end) };
         self.certified = Some(certificate.clone());
         self.fetches.forget(super::words::Want::Checkpoint);
+        self.certified_by.clear();
+        let equal = self.checkpoints.values().filter(|(other, _)| *other == certificate.subject);
+        self.certified_by.extend(equal.map(|(_, claim)| claim.clone()));
         self.checkpoints.retain(|_, (other, _)| other.low > low);
         self.prune();
         turn.output(Told::Certified(certificate));
@@ -91,6 +94,33 @@ impl Consensus {
         self.hand_over(turn);
         self.adopt_prepared(turn);
         self.consider_all(turn);
+    }
+
+    /// Signatures of a message's certificate that were checked here before: what f + 1 certify each replica shows in its own stream.
+    pub(super) fn seen(&self, body: &Body) -> Vec<Share> {
+        match body {
+            Body::Commit(certificate) => {
+                let Certified { view, slot, .. } = certificate.subject;
+                self.works.get(slot).map_or(Vec::new(), |work| work.ballot.shares(view).cloned().collect())
+            }
+            Body::Checkpoint(certificate) => {
+                let waiting = self.checkpoints.values().map(|(_, claim)| claim);
+                let of_it = |claim: &&Share| is_of(claim, &certificate.subject);
+                self.certified_by.iter().chain(waiting).filter(of_it).cloned().collect()
+            }
+            Body::Prepare { .. } | Body::SealView(_) | Body::NewView { .. } | Body::Ref { .. } => Vec::new(),
+        }
+    }
+
+    /// Signatures of a checkpoint were checked.
+    pub(super) fn see(&mut self, claims: Vec<Share>) {
+        let Some(certified) = &self.certified else { return };
+        for claim in claims {
+            let is_known = self.certified_by.iter().any(|known| known.signer == claim.signer);
+            if !is_known && is_of(&claim, &certified.subject) {
+                self.certified_by.push(claim);
+            }
+        }
     }
 
     /// The own stream shows the newest checkpoint (line 61; E8).
@@ -142,4 +172,8 @@ impl Consensus {
     pub const fn checkpointed(&self) -> Slot {
         self.low.low
     }
+}
+
+fn is_of(claim: &Share, subject: &Checkpoint) -> bool {
+    matches!(&claim.statement, Statement::Checkpoint { checkpoint, .. } if checkpoint == subject)
 }

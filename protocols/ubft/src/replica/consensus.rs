@@ -72,6 +72,8 @@ pub struct Consensus {
     /// The newest certified checkpoint, and its certificate unless the epoch began with it.
     pub(super) low: Low,
     pub(super) certified: Option<CheckpointBy>,
+    /// Checked signatures of that checkpoint, of each replica one at most.
+    pub(super) certified_by: Vec<Share>,
     /// Of each replica its newest share of a checkpoint.
     pub(super) checkpoints: BTreeMap<NodeId, (Checkpoint, Share)>,
     /// Shares of summaries of the own stream, by number.
@@ -146,6 +148,7 @@ impl Consensus {
             sealing: None,
             low: start,
             certified: None,
+            certified_by: Vec::new(),
             checkpoints: BTreeMap::new(),
             summaries: BTreeMap::new(),
             left: BTreeMap::new(),
@@ -394,7 +397,7 @@ impl Consensus {
                     Err(_) => turn.blame(signer, Fault::BadShare),
                 }
             }
-            Finished::Body { about, k, checked } => self.on_body(node(about), k, checked, turn),
+            Finished::Body { about, k, checked, seen } => self.on_body(node(about), k, (checked, seen), turn),
             Finished::Summary { from, about, good } => self.on_good_summary((from, about), good, turn),
             Finished::Checkpoint { from, good: None } => turn.blame(from, Fault::BadCertificate),
             Finished::Checkpoint { good: Some(good), .. } => {

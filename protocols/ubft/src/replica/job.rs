@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use synod_crypto::{Claim, Keys, Scope, Verified};
+use synod_crypto::{Claim, Claims, Keys, Scope, Signature, Verified};
 use synod_machine::{Cost, Job as Work};
 use synod_quorum::NodeId;
 
@@ -36,6 +36,8 @@ pub enum Task {
         k: u64,
         /// The message.
         body: Body,
+        /// Signatures that were checked before.
+        seen: Claims<Statement>,
         /// By which it is judged.
         config: Arc<Config>,
     },
@@ -76,6 +78,8 @@ pub enum Finished {
         k: u64,
         /// The message.
         checked: Option<Box<Checked>>,
+        /// The signatures of its certificate.
+        seen: Claims<Statement>,
     },
     /// A summary, or none where it proves nothing.
     Summary {
@@ -95,14 +99,22 @@ pub enum Finished {
     },
 }
 
-fn check_body(body: Body, config: &Config, keys: &Keys) -> Option<Checked> {
+fn check_body(body: Body, seen: &mut Claims<Statement>, config: &Config, keys: &Keys) -> Option<Checked> {
     match body {
         Body::Prepare { view, slot, batch } => {
             let (digest, length) = batch.measure();
             Some(Checked::Prepare { view, slot, batch: Arc::new(batch), digest, length })
         }
-        Body::Commit(certificate) => certificate.verify(config, keys).ok().map(Checked::Commit),
-        Body::Checkpoint(certificate) => certificate.verify(config, keys).ok().map(Checked::Checkpoint),
+        Body::Commit(certificate) => {
+            let (certificate, all) = certificate.verify_beyond(seen, config, keys).ok()?;
+            *seen = all;
+            Some(Checked::Commit(certificate))
+        }
+        Body::Checkpoint(certificate) => {
+            let (certificate, all) = certificate.verify_beyond(seen, config, keys).ok()?;
+            *seen = all;
+            Some(Checked::Checkpoint(certificate))
+        }
         Body::SealView(view) => Some(Checked::SealView(view)),
         Body::NewView { view, left } => {
             let left: Result<Vec<_>, _> = left.into_iter().map(|left| left.verify(config, keys)).collect();
@@ -110,6 +122,12 @@ fn check_body(body: Body, config: &Config, keys: &Keys) -> Option<Checked> {
         }
         Body::Ref { .. } => None,
     }
+}
+
+/// How many signatures are none of those.
+fn unseen(signed: &[(u8, Signature)], seen: &Claims<Statement>) -> usize {
+    let is_seen = |signature: &Signature| seen.iter().any(|claim| claim.signature == *signature);
+    signed.iter().filter(|(_, signature)| !is_seen(signature)).count()
 }
 
 /// Whether a summary's certificate is of the state beside it.
@@ -128,8 +146,9 @@ impl Work for Task {
                 Finished::Signed(keys.sign(scope, node(statement.signer()), statement))
             }
             Self::Share(claim) => Finished::Share(claim.verify(keys)),
-            Self::Body { about, k, body, config } => {
-                Finished::Body { about, k, checked: check_body(body, &config, keys).map(Box::new) }
+            Self::Body { about, k, body, mut seen, config } => {
+                let checked = check_body(body, &mut seen, &config, keys).map(Box::new);
+                Finished::Body { about, k, checked, seen }
             }
             Self::Summary { from, summary, config } => {
                 let about = summary.certificate.subject.about;
@@ -153,9 +172,9 @@ impl Work for Task {
             Self::Ctb(_, job) => job.cost(),
             Self::Sign { .. } => Cost { sign: 1, ..Cost::default() },
             Self::Share(_) => Cost { verify: 1, ..Cost::default() },
-            Self::Body { body, .. } => match body {
-                Body::Commit(commit) => certificate(commit.signed.len()),
-                Body::Checkpoint(checkpoint) => certificate(checkpoint.signed.len()),
+            Self::Body { body, seen, .. } => match body {
+                Body::Commit(commit) => certificate(unseen(&commit.signed, seen)),
+                Body::Checkpoint(checkpoint) => certificate(unseen(&checkpoint.signed, seen)),
                 Body::NewView { left, .. } => certificate(left.iter().map(|left| left.signed.len()).sum()),
                 Body::Prepare { .. } | Body::SealView(_) | Body::Ref { .. } => Cost::default(),
             },

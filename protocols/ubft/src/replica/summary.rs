@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use synod_crypto::{Hash, Verified};
+use synod_crypto::{Claims, Hash, Verified};
 use synod_machine::{Event, Turn, planted};
 use synod_quorum::NodeId;
 use synod_wire::{Bytes, List};
@@ -78,7 +78,8 @@ impl Consensus {
             Body::SealView(view) => Stage::Ready(Box::new(Checked::SealView(view))),
             Body::Commit(_) | Body::Checkpoint(_) | Body::NewView { .. } => {
                 if let Some(about) = of.member() {
-                    turn.compute(Task::Body { about, k, body, config: Arc::clone(&self.config) });
+                    let (seen, config) = (self.seen(&body), Arc::clone(&self.config));
+                    turn.compute(Task::Body { about, k, body, seen, config });
                 }
                 Stage::Checking
             }
@@ -92,13 +93,17 @@ impl Consensus {
         &mut self,
         of: NodeId,
         k: u64,
-        checked: Option<Box<Checked>>,
+        (checked, seen): (Option<Box<Checked>>, Claims<Statement>),
         turn: &mut Turn<'_, Self>,
     ) {
+        let is_checkpoint = matches!(checked.as_deref(), Some(Checked::Checkpoint(_)));
         let place = self.lanes.get_mut(&of).and_then(|lane| lane.waiting.get_mut(&k));
         if let Some(place) = place.filter(|place| matches!(place, Stage::Checking)) {
             *place = checked.map_or(Stage::Bad, Stage::Ready);
             self.advance(of, turn);
+        }
+        if is_checkpoint {
+            self.see(seen);
         }
     }
 
