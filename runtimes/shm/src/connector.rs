@@ -2,7 +2,7 @@
 
 use core::any::Any;
 
-use synod_machine::{Fault, Link, Note, Rule};
+use synod_machine::{Cost, Fault, Link, Note, Rule};
 use synod_quorum::NodeId;
 
 /// Inputs that follow from one output, for machines of the same station.
@@ -42,6 +42,10 @@ pub trait Observer: Send + Sync {
     fn applied(&self, _machine: u8, _rule: Rule) {}
     /// A machine published a note.
     fn note(&self, _machine: u8, _note: &Note) {}
+    /// A machine sent a message to so many peers whose links are up.
+    fn sent(&self, _machine: u8, _peers: u32) {}
+    /// A machine asked for a job of this cost.
+    fn asked(&self, _machine: u8, _cost: &Cost) {}
     /// A link came up or went down.
     fn link(&self, _peer: NodeId, _link: Link) {}
     /// A caller was not let in, or a peer's memory was refused.

@@ -2,12 +2,17 @@
 
 mod echo;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use echo::{Heard, Play, Told, player};
+use echo::{Heard, Play, Told, hosted, player};
 use synod_machine::{Link, Time};
 use synod_quorum::NodeId;
-use synod_shm::{Doorbell, Monotonic, Polled, Poller, Rest, Running, Station, introduce, poller};
+use synod_shm::{
+    Builder, Doorbell, Hosting, Monotonic, Observer, Polled, Poller, Rest, Running, Station, introduce,
+    poller,
+};
 
 const GUARD: Duration = Duration::from_secs(20);
 
@@ -143,4 +148,34 @@ fn a_frame_longer_than_a_pipe_arrives_whole_in_pieces() {
     volley(&mut poller, 7, 2, 65_536);
     until(&mut poller, "all of them", || came(&second).len() == 7);
     assert_eq!(came(&second), (0..7).collect::<Vec<_>>());
+}
+
+/// Counts what is sent.
+#[derive(Default)]
+struct Sent(AtomicU32);
+
+impl Observer for Sent {
+    fn sent(&self, _: u8, peers: u32) {
+        self.0.fetch_add(peers, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn an_observer_hears_of_each_message_once_for_each_peer_whose_link_takes_it() {
+    let (bell, sent) = (Doorbell::new().expect("a bell"), Arc::new(Sent::default()));
+    let builder = Builder::new(NodeId(0)).machine(Hosting::new(0, hosted(0))).observer(sent.clone());
+    let (mut one, _) = builder.build(bell.ropes()).expect("a sound plan");
+    let (mut other, _, second) = player(1, bell.ropes());
+    introduce(&mut one, &mut other, None).expect("alike");
+    let mut poller = poller(vec![one, other], Rest::Yield, bell);
+    until(&mut poller, "a link", || !told(&second).is_empty());
+    let nobody = Play::Volley { peer: NodeId(2), balls: 0..5, queue: 0, bytes: 8 };
+    assert!(poller.items()[0].input(0, nobody));
+    tick(&mut poller, 0, 2);
+    assert_eq!(sent.0.load(Ordering::Relaxed), 0, "there is no such peer");
+    for (queue, sum) in [(0, 5), (1, 10), (2, 15)] {
+        volley(&mut poller, 5, queue, 8);
+        until(&mut poller, "the volley", || came(&second).len() == sum);
+        assert_eq!(sent.0.load(Ordering::Relaxed), u32::try_from(sum).expect("few"));
+    }
 }

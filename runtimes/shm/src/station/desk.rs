@@ -120,7 +120,8 @@ impl Platform for Desk<'_> {
 
     #[inline]
     fn send_slice(&mut self, to: To, queue: Queue, body: &[u8]) {
-        self.lines.send(to, self.first + usize::from(queue.0), body);
+        let peers = self.lines.send(to, self.first + usize::from(queue.0), body);
+        self.observer.sent(self.machine, peers);
     }
 
     #[inline]
@@ -151,6 +152,7 @@ impl Platform for Desk<'_> {
     }
 
     fn submit(&mut self, job: ErasedJob) {
+        self.observer.asked(self.machine, &job.cost);
         self.jobs.push(job);
     }
 

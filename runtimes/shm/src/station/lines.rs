@@ -25,20 +25,23 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
+    /// Sends a message; how many links took it.
     #[inline]
-    pub(crate) fn send(&mut self, to: To, place: usize, body: &[u8]) {
+    pub(crate) fn send(&mut self, to: To, place: usize, body: &[u8]) -> u32 {
         match to {
             To::Node(node) => self.send_one(node, place, body),
-            To::Set(set) => set.iter().for_each(|node| self.send_one(node, place, body)),
+            To::Set(set) => set.iter().map(|node| self.send_one(node, place, body)).sum(),
         }
     }
 
     #[inline]
-    fn send_one(&mut self, node: NodeId, place: usize, body: &[u8]) {
-        let Some(line) = self.places.get(&node).and_then(|at| self.all.get_mut(*at)) else { return };
-        if line.send(place, body) == Sent::Overflowed {
+    fn send_one(&mut self, node: NodeId, place: usize, body: &[u8]) -> u32 {
+        let Some(line) = self.places.get(&node).and_then(|at| self.all.get_mut(*at)) else { return 0 };
+        let sent = line.send(place, body);
+        if sent == Sent::Overflowed {
             self.trouble.push((node, Trouble::Break));
         }
+        u32::from(sent == Sent::Taken)
     }
 
     /// Which queues of peers have to be looked into.
