@@ -78,6 +78,18 @@ impl Times {
     }
 }
 
+/// Nanoseconds that the calling thread ran.
+pub(crate) fn own_ns() -> u64 {
+    fs::read_to_string("/proc/thread-self/schedstat").map_or(0, |times| on_processor(&times))
+}
+
+/// Nanoseconds that the threads of this process ran that have not ended.
+pub(crate) fn threads_ns() -> u64 {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let times = tasks.filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok());
+    times.map(|times| on_processor(&times)).sum()
+}
+
 /// Nanoseconds that a thread ran: the first number of its `schedstat`.
 fn on_processor(schedstat: &str) -> u64 {
     schedstat.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)

@@ -26,5 +26,6 @@ mod shards;
 mod surface;
 mod ubft;
 mod ubft_apps;
+mod ubft_bench;
 mod wallet;
 mod webhooks;

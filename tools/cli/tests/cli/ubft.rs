@@ -207,28 +207,3 @@ fn the_demo_of_ubft_passes_and_leaves_nothing() {
     rig.refused("demo ubft --nodes 5", "SYN-1001", 2);
     rig.refused("demo hotstuff --nodes 3", "SYN-1001", 2);
 }
-
-#[test]
-fn a_client_of_shared_memory_is_answered_in_one_process_and_by_processes() {
-    let rig = Rig::new();
-    for (placement, tail, held) in [("cooperative", 256, 319_488), ("isolated", 128, 159_744)] {
-        let line = format!(
-            "bench ubft --placement {placement} --app flip --samples 200 --warmup-ops 20 --tail {tail}"
-        );
-        let told = rig.json(&line);
-        assert_eq!(told["header"]["placement"], placement);
-        let found = rows(&told["ubft"], "rows");
-        let systems: Vec<_> = found.iter().map(|row| row["system"].as_str().expect("a word")).collect();
-        assert_eq!(systems, ["unreplicated", "synod"]);
-        for row in found {
-            assert_eq!((&row["samples"], &row["errors"]), (&200.into(), &0.into()), "{row}");
-            assert!(row["p50_ns"].as_u64() > Some(0), "{row}");
-            // Whole pages, two halves of 104 bytes for each register of three owners.
-            let expected = if row["system"] == "synod" { Value::from(held) } else { Value::Null };
-            assert_eq!(row["disaggregated_bytes"], expected, "{row}");
-            assert_eq!(row["rss_bytes"].is_u64(), placement == "isolated", "{row}");
-        }
-    }
-    rig.refused("bench ubft --placement dedicated", "SYN-3003", 5);
-    rig.refused("bench ubft --placement isolated --part x1 --folder .", "SYN-1001", 2);
-}

@@ -1,11 +1,15 @@
 //! One server without replicas, in the words of uBFT's clients, and the client that believes it.
 
+use std::collections::BTreeSet;
+
 use synod_machine::{Bounded, Event, Log, Machine, Never, QueueSpec, Recover, Turn, Unrecoverable, Wall};
 use synod_quorum::NodeId;
 use synod_service::{App, At, Position, Replies, Request};
 use synod_ubft::client::{Input, Output};
 use synod_ubft::message::{Message, Replied};
 use synod_wire::Bytes;
+
+use super::plan::CLOSED_MAX;
 
 /// What both are made of.
 pub(super) struct Speaks {
@@ -22,8 +26,8 @@ pub(super) struct Alone {
 
 /// Asks the server.
 pub(super) struct Asker {
-    /// Tickets by the number of the request, which has one in flight.
-    ticket: u64,
+    /// Requests that wait, at most as many as a session may have.
+    waiting: BTreeSet<u64>,
 }
 
 /// The one session.
@@ -71,7 +75,7 @@ impl Machine for Asker {
                 turn.output(Output::Ready(SESSION))
             }
             Event::Input(Input::Call { ticket, op }) => {
-                self.ticket = ticket;
+                self.waiting.insert(ticket);
                 let asked = op.try_into().map(|op| Message::Ask {
                     session: SESSION,
                     id: ticket,
@@ -80,17 +84,24 @@ impl Machine for Asker {
                 });
                 match asked {
                     Ok(message) => turn.send(NodeId(0), message),
-                    Err(_) => turn.output(Output::Refused { ticket }),
+                    Err(_) => {
+                        self.waiting.remove(&ticket);
+                        turn.output(Output::Refused { ticket });
+                    }
                 }
             }
             Event::Message { message: Message::Reply { id, result: Replied::Full(result), .. }, .. }
-                if id == self.ticket =>
+                if self.waiting.remove(&id) =>
             {
                 let result: Bytes = result.into_bytes();
                 turn.output(Output::Done { ticket: id, result });
             }
             _ => {}
         }
+    }
+
+    fn room(&self) -> u32 {
+        CLOSED_MAX.saturating_sub(u32::try_from(self.waiting.len()).unwrap_or(u32::MAX))
     }
 }
 
@@ -132,7 +143,7 @@ impl Recover for Asker {
     }
 
     fn recover(_: Self::Config, _: Log<'_, Never>) -> Result<Self, Unrecoverable> {
-        Ok(Self { ticket: 0 })
+        Ok(Self { waiting: BTreeSet::new() })
     }
 
     fn snapshot(&self, _: &mut dyn FnMut(Never)) {}

@@ -4,28 +4,29 @@
 //! *Cores.* On two the client and the leader share one, the followers the other; where there are more than replicas, each has its own.
 //! Everybody yields when there is nothing to do.
 //!
-//! *Life.* A part ends when its input ends, so none outlives this process, and says what it counted.
+//! *Life.* A part says what it counted whenever a line of its input asks, and ends when that ends, so none outlives this process.
 
-use super::plan::{App, Part, System, UbftBench};
-use super::rig::{
-    Folder, MEMORY, Measured, PATIENCE, REPLICAS, Signed, caller, cores, memory_door, regions, seat,
-    server_of, unanswered,
-};
-use super::run::refused;
 use crate::exit::{Done, bug};
 use crate::session::usage;
 use serde_json::{Value, json};
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use synod_config::{Exit, SynError};
 use synod_quorum::NodeId;
 use synod_shm::{Door, Doorbell, Neighbour, Neighbourhood, Porter, Rest, Running, Station, poller};
 
 use super::caller::Taken;
+use super::plan::{App, Part, System, UbftBench};
+use super::rig::{
+    Folder, MEMORY, Measured, PATIENCE, REPLICAS, caller, cores, memory_door, regions, seat, server_of,
+    unanswered,
+};
+use super::run::refused;
+use super::tally::{Tally, Used};
 
 /// How long a part may take to have its door.
 const READY: Duration = Duration::from_secs(20);
@@ -35,13 +36,34 @@ const LOOK: Duration = Duration::from_millis(5);
 struct Process {
     name: String,
     child: Child,
+    line: Arc<Line>,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
+        self.line.close();
         // One that has ended by itself is gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Asks a process what it counted: a line for each question, and one for each answer.
+struct Line(Mutex<Option<(ChildStdin, BufReader<ChildStdout>)>>);
+
+impl Line {
+    /// What the process says; null where it says nothing.
+    fn ask(&self) -> Value {
+        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((questions, answers)) = &mut *line else { return Value::Null };
+        let mut said = String::new();
+        let asked = questions.write_all(b"\n").and_then(|()| answers.read_line(&mut said));
+        asked.ok().and_then(|_| serde_json::from_str(&said).ok()).unwrap_or(Value::Null)
+    }
+
+    /// The process ends when its input does.
+    fn close(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -49,31 +71,49 @@ impl Process {
     fn start(plan: &UbftBench, app: App, name: String, folder: &Path) -> Result<Self, SynError> {
         let program = std::env::current_exe().map_err(|error| bug("program", &error))?;
         let mut command = Command::new(program);
-        command.args(["bench", "ubft", "--placement", "isolated", "--system", "synod"]);
-        command.args(["--app", app.word(), "--path", if plan.fast_path { "fast" } else { "slow" }]);
-        for (option, value) in [("--tail", plan.tail), ("--window", plan.window), ("--size", plan.size)] {
-            command.args([option, &value.to_string()]);
-        }
-        command.args(["--part", &name]).arg("--folder").arg(folder);
+        command.args(options(plan, app)).args(["--part", &name]).arg("--folder").arg(folder);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let child = command.spawn().map_err(|error| bug("part", &error))?;
-        Ok(Self { name, child })
+        let mut child = command.spawn().map_err(|error| bug("part", &error))?;
+        let ends = child.stdin.take().zip(child.stdout.take().map(BufReader::new));
+        let line = Arc::new(Line(Mutex::new(ends)));
+        Ok(Self { name, child, line })
     }
 
     fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends it; what it counted.
-    fn end(mut self) -> Value {
-        drop(self.child.stdin.take());
-        let mut said = String::new();
-        if let Some(mut out) = self.child.stdout.take() {
-            // What cannot be read is not there.
-            let _ = out.read_to_string(&mut said);
-        }
-        serde_json::from_str(&said).unwrap_or(Value::Null)
+    /// Asks it to end, and waits until it has.
+    fn end(mut self) {
+        self.line.close();
+        // One that cannot be waited for is gone.
+        let _ = self.child.wait();
     }
+}
+
+/// The options that make a process of `app` in a run of `plan`: everything that the parts must have alike.
+fn options(plan: &UbftBench, app: App) -> Vec<String> {
+    let path = if plan.fast_path { "fast" } else { "slow" };
+    let words = [
+        "bench",
+        "ubft",
+        "--placement",
+        "isolated",
+        "--system",
+        "synod",
+        "--app",
+        app.word(),
+        "--path",
+        path,
+    ];
+    let mut options: Vec<String> = words.map(str::to_owned).to_vec();
+    let numbers =
+        [("--tail", plan.tail), ("--window", plan.window), ("--size", plan.size), ("--batch", plan.batch)];
+    let load = plan.rate.map_or(("--closed", plan.closed), |rate| ("--rate", rate));
+    for (option, value) in numbers.into_iter().chain([load]) {
+        options.extend([option.to_owned(), value.to_string()]);
+    }
+    options
 }
 
 /// Runs one system with one application as processes.
@@ -88,7 +128,11 @@ pub(super) fn measure(plan: &UbftBench, system: System, app: App) -> Result<Meas
     let mut parts = served.iter().cloned().map(start).collect::<Result<Vec<_>, _>>()?;
 
     let bell = Doorbell::new().map_err(|error| refused(&error))?;
-    let (station, taken) = caller(plan, (system, app), bell.ropes())?;
+    let lines: Vec<Arc<Line>> = parts.iter().map(|part| part.line.clone()).collect();
+    let own = Arc::new(Tally::default());
+    let counted = own.clone();
+    let probe = Box::new(move || Used::of(counted.counts(), lines.iter().map(|line| line.ask())));
+    let (station, taken) = caller(plan, (system, app), (own, probe), bell.ropes())?;
     let neighbours = (0..).zip(&served).map(|(at, name)| neighbour(at, Some(folder.0.join(name))));
     let known = Neighbourhood { incarnation: 1, door: None, neighbours: neighbours.collect() };
     let porter = Porter::start(&station, bell.ropes(), known).map_err(|error| refused(&error))?;
@@ -100,10 +144,9 @@ pub(super) fn measure(plan: &UbftBench, system: System, app: App) -> Result<Meas
     let taken = taken?;
     let peaks = parts.iter().filter_map(|part| synod_load::usage(part.child.id()));
     let resident = peaks.map(|used| used.rss_peak_bytes).max();
-    let said: Vec<Value> = parts.into_iter().map(Process::end).collect();
-    let signed_slots = said.first().and_then(|said| said["signed_slots"].as_u64()).unwrap_or(0);
-    let held = nodes.into_iter().map(Process::end).filter_map(|said| said["bytes"].as_u64()).max();
-    Ok(Measured { taken, signed_slots, resident, disaggregated: held })
+    let disaggregated = nodes.iter().filter_map(|node| node.line.ask()["bytes"].as_u64()).max();
+    parts.into_iter().chain(nodes).for_each(Process::end);
+    Ok(Measured { taken, resident, disaggregated })
 }
 
 /// What the client took, unless a part ends before.
@@ -143,33 +186,29 @@ pub(super) fn part(plan: &UbftBench, part: &Part) -> Done {
     let unknown = || usage(&format!("{} is no part of a run", part.name));
     let (kind, at) = part.name.split_at_checked(1).ok_or_else(unknown)?;
     let at: u32 = at.parse().map_err(|_| unknown())?;
-    let said = match kind {
+    let tally = Arc::new(Tally::default());
+    match kind {
         "m" if at < MEMORY => {
             let regions = regions(&part.folder, at, plan.tail)?;
-            await_end();
-            json!({ "bytes": regions.status().bytes })
+            answer(&|| json!({ "bytes": regions.status().bytes }));
         }
         "n" if at < REPLICAS => {
             (0..MEMORY).try_for_each(|at| await_door(&memory_door(&part.folder, at)))?;
             let bell = Doorbell::new().map_err(|error| refused(&error))?;
-            let signed = Arc::new(Signed::default());
-            let station = seat(plan, (app, at), bell.ropes(), signed.clone(), &part.folder)?;
+            let station = seat(plan, (app, at), bell.ropes(), tally.clone(), &part.folder)?;
             // The lower one calls.
             let door = |other: u32| (other > at).then(|| part.folder.join(format!("n{other}")));
             let others = (0..REPLICAS).filter(|other| *other != at);
             let neighbours = others.map(|other| neighbour(other, door(other))).collect();
-            serve(part, (station, bell), neighbours, core(at)?)?;
-            json!({ "signed_slots": signed.count() })
+            serve(part, (station, bell), (neighbours, &tally), core(at)?)?;
         }
         "s" if at == 0 => {
             let bell = Doorbell::new().map_err(|error| refused(&error))?;
-            let station = server_of(plan, app, bell.ropes())?;
-            serve(part, (station, bell), Vec::new(), (cores()? > 1).then_some(1))?;
-            json!({})
+            let station = server_of(plan, app, bell.ropes(), tally.clone())?;
+            serve(part, (station, bell), (Vec::new(), &tally), (cores()? > 1).then_some(1))?;
         }
         _ => return Err(unknown()),
-    };
-    println!("{said}");
+    }
     Ok(Exit::Success)
 }
 
@@ -184,7 +223,7 @@ fn core(at: u32) -> Result<Option<usize>, SynError> {
 fn serve(
     part: &Part,
     (station, bell): (Station, Doorbell),
-    neighbours: Vec<Neighbour>,
+    (neighbours, tally): (Vec<Neighbour>, &Tally),
     core: Option<usize>,
 ) -> Result<(), SynError> {
     let door = Door::bind(&part.folder.join(&part.name)).map_err(|error| refused(&error))?;
@@ -192,14 +231,20 @@ fn serve(
     let porter = Porter::start(&station, bell.ropes(), known).map_err(|error| refused(&error))?;
     let running = Running::start(poller(vec![station], Rest::Yield, bell), core);
     let running = running.map_err(|error| refused(&error))?;
-    await_end();
+    answer(&|| Used::said(tally.counts()));
     drop(porter);
     running.stop().map_err(|error| refused(&error))
 }
 
-fn await_end() {
-    // An input that cannot be read has ended.
-    let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+/// Says what is to be told, once for each line of this process's input, until that ends.
+fn answer(said: &dyn Fn() -> Value) {
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines() {
+        // Who asks no longer, or cannot be told, ends the run.
+        if line.is_err() || writeln!(out, "{}", said()).and_then(|()| out.flush()).is_err() {
+            return;
+        }
+    }
 }
 
 fn await_door(door: &Path) -> Result<(), SynError> {

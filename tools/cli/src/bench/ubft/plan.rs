@@ -2,6 +2,15 @@
 
 use std::path::PathBuf;
 
+/// Requests in flight at most: what a replica lets a session have waiting.
+pub(crate) const CLOSED_MAX: u32 = synod_ubft::sessions::SESSION_WINDOW_MAX;
+/// Bytes of a request at most.
+pub(crate) const SIZE_MAX: u32 = 8 << 10;
+/// Bytes of a batch at most: sixteen of them, as a replica that is behind is told, fit a slot of a ring (1 MiB).
+const BATCH_BYTES_MAX: u32 = 63 << 10;
+/// What a request has beyond its size: the words of a command, and its place in a batch.
+const EXTRA: u32 = 128;
+
 /// What is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum App {
@@ -9,6 +18,10 @@ pub(crate) enum App {
     Flip,
     /// SET of a value of the size.
     Kv,
+    /// Answers alike whatever it is asked.
+    Noop,
+    /// Orders of one trader, which meet each other.
+    Book,
 }
 
 impl App {
@@ -16,6 +29,8 @@ impl App {
         match self {
             Self::Flip => "flip",
             Self::Kv => "kv",
+            Self::Noop => "noop",
+            Self::Book => "book",
         }
     }
 }
@@ -66,6 +81,8 @@ pub(crate) struct Part {
 /// What is measured.
 #[derive(Clone, Debug)]
 pub(crate) struct UbftBench {
+    /// The runs that the gates need, in place of one: a gate that is missed ends with an error.
+    pub(crate) is_suite: bool,
     pub(crate) placement: Placement,
     /// This process is a part of another's run.
     pub(crate) part: Option<Part>,
@@ -75,6 +92,12 @@ pub(crate) struct UbftBench {
     pub(crate) systems: Vec<System>,
     /// Bytes of a request.
     pub(crate) size: u32,
+    /// Requests in flight at most.
+    pub(crate) closed: u32,
+    /// Requests of a second, due at times fixed in advance; none where each waits for an earlier one.
+    pub(crate) rate: Option<u32>,
+    /// Requests of a slot at most.
+    pub(crate) batch: u32,
     /// Requests whose times are taken.
     pub(crate) samples: u32,
     /// Requests before them.
@@ -87,4 +110,69 @@ pub(crate) struct UbftBench {
     pub(crate) fast_path: bool,
     /// Where the result is written as well.
     pub(crate) out: Option<PathBuf>,
+}
+
+impl UbftBench {
+    /// The longest operation, as replicas are configured.
+    pub(super) fn op_max(&self) -> u32 {
+        self.size.saturating_add(EXTRA).max(2 << 10)
+    }
+
+    /// The longest result.
+    pub(super) fn reply_max(&self) -> u32 {
+        self.size.saturating_add(EXTRA).max(1 << 10)
+    }
+
+    /// Bytes of a batch: room for as many requests as it may have, up to [`BATCH_BYTES_MAX`].
+    pub(super) fn batch_bytes(&self) -> u32 {
+        let wanted = self.batch.saturating_mul(self.size.saturating_add(2 * EXTRA));
+        wanted.max(self.op_max().saturating_add(2 * EXTRA)).clamp(8 << 10, BATCH_BYTES_MAX)
+    }
+
+    /// Whether only the time of one request in flight is measured.
+    pub(super) fn is_alone(&self) -> bool {
+        self.closed == 1 && self.rate.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use synod_ubft::Parameters;
+
+    fn plan(size: u32, batch: u32) -> UbftBench {
+        UbftBench {
+            is_suite: false,
+            placement: Placement::Cooperative,
+            part: None,
+            apps: vec![App::Flip],
+            systems: vec![System::Synod],
+            size,
+            closed: 1,
+            rate: None,
+            batch,
+            samples: 100,
+            warmup: 0,
+            tail: 256,
+            window: 512,
+            fast_path: true,
+            out: None,
+        }
+    }
+
+    #[test]
+    fn a_batch_has_room_for_its_requests_up_to_what_a_message_carries() {
+        let default = Parameters::default();
+        let small = plan(32, 16);
+        assert_eq!(
+            (small.batch_bytes(), small.op_max()),
+            (default.batch_bytes_max, default.request_inline_max),
+            "small requests are measured with the defaults"
+        );
+        for (size, batch, bytes) in [(32, 64, 18_432), (8_192, 1, 8_576), (8_192, 16, 64_512)] {
+            let plan = plan(size, batch);
+            assert_eq!(plan.batch_bytes(), bytes, "{size} {batch}");
+            assert!(plan.op_max() >= size && plan.batch_bytes() >= plan.op_max() + 128, "{size} {batch}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Who takes part, and placement `cooperative`: the replicas or the server at one poller, the client at another, registers in this process.
+//! Who takes part: replicas, memory nodes, the server without replicas, and the client.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use synod_config::{SynError, code};
 use synod_crypto::{Hash, Keys, Seed};
 use synod_flip::Flip;
 use synod_host::ubft::Applied;
-use synod_kv::{Kv, Verb, operation};
+use synod_kv::Kv;
 use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
-use synod_machine::{Condition, QueueSpec, Recover, Rule, Span, Unrecoverable};
+use synod_machine::{Condition, Recover, Span, Unrecoverable};
 use synod_quorum::{Epoch, Member, NodeId, Roster};
 use synod_service::App as Application;
 use synod_shm::{
-    Builder, Crypto, Deliveries, Door, Doorbell, Hosting, Memory as At, Observer, Regions, RegionsConfig,
-    RegistersConfig, Rest, Ropes, Running, Silent, Station, Tenant, introduce, poller,
+    Builder, Crypto, Deliveries, Door, Hosting, Memory as At, Observer, Regions, RegionsConfig,
+    RegistersConfig, Ropes, Station, Tenant,
 };
 use synod_ubft::batch::View;
 use synod_ubft::client::{Client, ClientConfig, Output};
@@ -27,8 +27,10 @@ use synod_ubft::{Config, Memory, Parameters};
 use synod_wire::Bytes;
 
 use super::alone::{Alone, Asker, Speaks};
-use super::caller::{Caller, Pair, Taken};
-use super::plan::{App, Placement, System, UbftBench};
+use super::apps::{Noop, application, book, pairs};
+use super::caller::{Caller, Load, PACER, Probe, Taken};
+use super::pacer::{Due, Pacer};
+use super::plan::{App, CLOSED_MAX, Placement, System, UbftBench};
 use super::run::refused;
 use crate::exit::bug;
 
@@ -46,30 +48,10 @@ const CROWDED: u64 = 5;
 /// What was measured of one system with one application.
 pub(super) struct Measured {
     pub(super) taken: Taken,
-    /// Slots that a replica decided by signatures.
-    pub(super) signed_slots: u64,
     /// The most memory that a process of a replica, or of the server, held; where they are processes.
     pub(super) resident: Option<u64>,
     /// Bytes of registers at a memory node, in whole pages; none where there is none.
     pub(super) disaggregated: Option<u64>,
-}
-
-/// Counts slots that were decided by signatures.
-#[derive(Default)]
-pub(super) struct Signed(AtomicU64);
-
-impl Signed {
-    pub(super) fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Observer for Signed {
-    fn applied(&self, _: u8, rule: Rule) {
-        if rule.name == "A2.41_decide_slow" {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
 }
 
 fn keys(id: u32) -> Keys {
@@ -84,7 +66,14 @@ fn config(plan: &UbftBench, me: NodeId) -> Result<Config, SynError> {
     let member = |id| Member { key: keys(id).public(), power: 1 };
     let roster = Roster::new(Epoch(0), (0..REPLICAS).map(member).collect());
     let memory = |at| Memory { node: NodeId(FIRST_MEMORY + at), boot: 1 };
-    let mut parameters = Parameters { tail: plan.tail, window: plan.window, ..Parameters::default() };
+    let mut parameters = Parameters {
+        tail: plan.tail,
+        window: plan.window,
+        batch_max: plan.batch,
+        batch_bytes_max: plan.batch_bytes(),
+        request_inline_max: plan.op_max(),
+        ..Parameters::default()
+    };
     if plan.placement == Placement::Isolated && cores()? <= REPLICAS {
         for wait in [&mut parameters.echo, &mut parameters.fast, &mut parameters.suspect] {
             *wait = wait.times(CROWDED);
@@ -102,8 +91,11 @@ fn config(plan: &UbftBench, me: NodeId) -> Result<Config, SynError> {
 }
 
 /// Sessions of one client: rings of replicas and of the client are equally deep.
-fn sessions() -> SessionLimits {
-    SessionLimits { sessions_max: 1, ..SessionLimits::default() }
+fn sessions(plan: &UbftBench) -> SessionLimits {
+    let limits = SessionLimits::default();
+    let session_window =
+        if plan.rate.is_some() { CLOSED_MAX } else { limits.session_window.max(plan.closed) };
+    SessionLimits { sessions_max: 1, session_window, reply_max: plan.reply_max() }
 }
 
 fn host(own: NodeId) -> HostConfig {
@@ -182,34 +174,6 @@ pub(super) fn join(folder: &Path, tail: u32, station: &mut Station, me: u8) -> R
     Ok(())
 }
 
-fn application(app: App) -> Box<dyn Application> {
-    match app {
-        App::Flip => Box::new(Flip::default()),
-        App::Kv => Box::new(Kv::new(synod_kv::Config::default())),
-    }
-}
-
-/// Requests of a size with what they are answered with.
-fn pairs(app: App, size: u32) -> Box<dyn Fn(u64) -> Pair + Send + Sync> {
-    let size = usize::try_from(size).unwrap_or(32).max(8);
-    match app {
-        App::Flip => Box::new(move |number| {
-            let mut body = vec![7_u8; size];
-            body[..8].copy_from_slice(&number.to_le_bytes());
-            let reversed: Vec<u8> = body.iter().rev().copied().collect();
-            (body.into(), reversed.into())
-        }),
-        App::Kv => Box::new(move |number| {
-            let (key, value) = (format!("key{:013}", number % 1_000), vec![b'v'; size]);
-            let mut body = Vec::new();
-            if let Some(set) = Verb::find(b"SET") {
-                operation::write_command(set, [key.as_bytes(), &value].into_iter(), &mut body);
-            }
-            (body.into(), Bytes::from_static(b"+OK\r\n"))
-        }),
-    }
-}
-
 /// A replica whose application is executed by its connector.
 fn replica<P: Application + 'static>(
     settings: ReplicaConfig,
@@ -246,21 +210,33 @@ pub(super) fn seat(
 ) -> Result<Station, SynError> {
     let settings = ReplicaConfig {
         config: config(plan, NodeId(me))?,
-        sessions: sessions(),
+        sessions: sessions(plan),
         archive_bytes_max: 64 << 20,
         fast_path: plan.fast_path,
     };
     let mut station = match app {
         App::Flip => replica(settings, Flip::default(), bell, observer)?,
         App::Kv => replica(settings, Kv::new(synod_kv::Config::default()), bell, observer)?,
+        App::Noop => replica(settings, Noop::default(), bell, observer)?,
+        App::Book => replica(settings, book(), bell, observer)?,
     };
     join(folder, plan.tail, &mut station, u8::try_from(me).unwrap_or(0))?;
     Ok(station)
 }
 
 /// The server without replicas.
-pub(super) fn server_of(plan: &UbftBench, app: App, bell: &Ropes) -> Result<Station, SynError> {
-    server(Client::queues(&client_settings(plan)?), app, bell)
+pub(super) fn server_of(
+    plan: &UbftBench,
+    app: App,
+    bell: &Ropes,
+    observer: Arc<dyn Observer>,
+) -> Result<Station, SynError> {
+    let queues = Client::queues(&client_settings(plan)?);
+    let config = (Speaks { queues }, Box::new(move || application(app)) as Box<dyn Fn() -> _ + Send>);
+    let hosted = Host::<Alone>::open(host(NodeId(0)), config, fresh()).map_err(|why| made(&why))?;
+    let builder = Builder::new(NodeId(0)).machine(Hosting::new(0, Box::new(hosted)));
+    let builder = builder.observer(observer).for_guests(&[0]);
+    builder.build(bell).map(|(station, _)| station).map_err(|error| refused(&error))
 }
 
 fn client_settings(plan: &UbftBench) -> Result<ClientConfig, SynError> {
@@ -268,20 +244,27 @@ fn client_settings(plan: &UbftBench) -> Result<ClientConfig, SynError> {
         config: config(plan, NodeId(0))?,
         key: seed(199).public(),
         nonce: 1,
-        session_window: sessions().session_window,
+        session_window: sessions(plan).session_window,
         retry: Span::millis(100),
         deadline: Span::secs(30),
     })
 }
 
-/// The client of a system, and where what it took will be.
+/// What the client does in a run of `plan`.
+fn load(plan: &UbftBench) -> Load {
+    let in_flight = if plan.rate.is_some() { CLOSED_MAX } else { plan.closed };
+    Load { warmup: plan.warmup, samples: plan.samples, in_flight, rate: plan.rate }
+}
+
+/// The client of a system, which is observed and asks what was used, and where what it took will be.
 pub(super) fn caller(
     plan: &UbftBench,
     (system, app): (System, App),
+    (observer, probe): (Arc<dyn Observer>, Probe),
     bell: &Ropes,
 ) -> Result<(Station, Receiver<Taken>), SynError> {
     let (over, taken) = sync_channel(1);
-    let caller = Caller::new(pairs(app, plan.size), (plan.warmup, plan.samples), over);
+    let caller = Caller::new(pairs(app, plan.size), load(plan), probe, over);
     let settings = client_settings(plan)?;
     let hosted: Box<dyn Hosted> = match system {
         System::Synod => {
@@ -292,71 +275,27 @@ pub(super) fn caller(
             Box::new(Host::<Asker>::open(host(CLIENT), speaks, fresh()).map_err(|why| made(&why))?)
         }
     };
-    Ok((client(hosted, caller, bell)?, taken))
-}
-
-fn server(queues: Vec<QueueSpec>, app: App, bell: &Ropes) -> Result<Station, SynError> {
-    let config = (Speaks { queues }, Box::new(move || application(app)) as Box<dyn Fn() -> _ + Send>);
-    let hosted = Host::<Alone>::open(host(NodeId(0)), config, fresh()).map_err(|why| made(&why))?;
-    let builder = Builder::new(NodeId(0)).machine(Hosting::new(0, Box::new(hosted))).for_guests(&[0]);
-    builder.build(bell).map(|(station, _)| station).map_err(|error| refused(&error))
-}
-
-fn client(hosted: Box<dyn Hosted>, caller: Arc<Caller>, bell: &Ropes) -> Result<Station, SynError> {
-    let connector = move |_: u8, output: Box<dyn core::any::Any + Send>, deliveries: &mut Deliveries<'_>| {
-        if let Ok(output) = output.downcast::<Output>() {
-            caller.hear(*output, deliveries);
-        }
-    };
-    let builder = Builder::new(CLIENT)
-        .machine(Hosting::new(0, hosted))
-        .crypto(Crypto::inline(keys(199)))
-        .connector(connector)
-        .for_guests(&[0]);
-    builder.build(bell).map(|(station, _)| station).map_err(|error| refused(&error))
+    let connector =
+        move |_: u8, output: Box<dyn core::any::Any + Send>, deliveries: &mut Deliveries<'_>| match output
+            .downcast::<Output>(
+        ) {
+            Ok(output) => caller.hear(*output, deliveries),
+            Err(output) if output.is::<Due>() => caller.look(deliveries),
+            Err(_) => {}
+        };
+    let mut builder = Builder::new(CLIENT).machine(Hosting::new(0, hosted));
+    if plan.rate.is_some() {
+        let own = HostConfig { machine: PACER, ..host(CLIENT) };
+        let pacer = Host::<Pacer>::open(own, (), fresh()).map_err(|why| made(&why))?;
+        builder = builder.machine(Hosting::new(PACER, Box::new(pacer)));
+    }
+    let builder =
+        builder.crypto(Crypto::inline(keys(199))).connector(connector).observer(observer).for_guests(&[0]);
+    let station = builder.build(bell).map(|(station, _)| station).map_err(|error| refused(&error))?;
+    Ok((station, taken))
 }
 
 /// Nobody answered in time.
 pub(super) fn unanswered() -> SynError {
     SynError::of(code::NO_ANSWER, &[("address", "the system under test"), ("stage", "benchmark")])
-}
-
-/// Runs one system with one application in this process.
-pub(super) fn measure(plan: &UbftBench, system: System, app: App) -> Result<Measured, SynError> {
-    let bell = || Doorbell::new().map_err(|error| refused(&error));
-    let (near, far) = (bell()?, bell()?);
-    let signed = Arc::new(Signed::default());
-    let folder = Folder::make()?;
-    let (mut nodes, mut stations) = (Vec::new(), Vec::new());
-    match system {
-        System::Synod => {
-            for at in 0..MEMORY {
-                nodes.push(regions(&folder.0, at, plan.tail)?);
-            }
-            for me in 0..REPLICAS {
-                // One that counts is enough.
-                let observer: Arc<dyn Observer> = if me == 0 { signed.clone() } else { Arc::new(Silent) };
-                stations.push(seat(plan, (app, me), far.ropes(), observer, &folder.0)?);
-            }
-        }
-        System::Unreplicated => stations.push(server_of(plan, app, far.ropes())?),
-    }
-    let (mut caller, taken) = caller(plan, (system, app), near.ropes())?;
-    for at in 0..stations.len() {
-        let (one, rest) = stations.split_at_mut(at + 1);
-        let Some(one) = one.last_mut() else { continue };
-        rest.iter_mut().try_for_each(|other| introduce(one, other, None)).map_err(|error| refused(&error))?;
-        introduce(&mut caller, one, Some((near.ropes(), far.ropes()))).map_err(|error| refused(&error))?;
-    }
-    let last = cores()?;
-    let core = |at: u32| (last > at).then_some(usize::try_from(at).unwrap_or(0));
-    let serving =
-        Running::start(poller(stations, Rest::Yield, far), core(1)).map_err(|error| refused(&error))?;
-    let calling = Running::start(poller(vec![caller], Rest::Yield, near), core(0));
-    let calling = calling.map_err(|error| refused(&error))?;
-    let taken = taken.recv_timeout(PATIENCE).map_err(|_| unanswered());
-    calling.stop().map_err(|error| refused(&error))?;
-    serving.stop().map_err(|error| refused(&error))?;
-    let disaggregated = nodes.first().map(|node| node.status().bytes);
-    Ok(Measured { taken: taken?, signed_slots: signed.count(), resident: None, disaggregated })
 }

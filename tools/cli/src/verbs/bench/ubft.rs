@@ -1,6 +1,6 @@
 //! The options of `synod bench ubft`.
 
-use crate::bench::{UbftApp, UbftBench, UbftPart, UbftPlacement, UbftSystem};
+use crate::bench::{UBFT_CLOSED_MAX, UBFT_SIZE_MAX, UbftApp, UbftBench, UbftPart, UbftPlacement, UbftSystem};
 use crate::session::usage;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -33,8 +33,21 @@ enum App {
     Flip,
     /// Writes a key.
     Kv,
-    /// Both, one after the other.
+    /// Answers alike whatever it is asked.
+    Noop,
+    /// Places orders of one trader, which meet each other; one in flight, for results depend on the order.
+    Book,
+    /// Flip and kv, one after the other.
     All,
+}
+
+/// Runs that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// Those that the gates need; a gate that is missed ends with an error.
+    Gate,
+    /// Those of the figures: refused, not built yet.
+    Figures,
 }
 
 /// Who answers.
@@ -44,13 +57,20 @@ enum System {
     Synod,
     /// One server.
     Unreplicated,
-    /// Both, for the ratio.
+    /// Replicas that trust a counter, of the crate minbft: refused, not built.
+    MinbftRaw,
+    /// The same, where each use of the counter takes --enclave-us: refused, not built.
+    MinbftEnclave,
+    /// Three replicas and one server, for the ratio.
     All,
 }
 
 /// Options of `ubft`.
 #[derive(Debug, Args)]
 pub(super) struct UbftOptions {
+    /// Runs that belong together, in place of the options of one run; --samples and --warmup-ops hold for each.
+    #[arg(long, value_enum, conflicts_with_all = ["placement", "path", "system", "app", "size", "closed", "rate", "batch", "tail"])]
+    suite: Option<Suite>,
     /// Where replicas, client and registers stand.
     #[arg(long, value_enum, default_value = "cooperative")]
     placement: Placement,
@@ -63,10 +83,19 @@ pub(super) struct UbftOptions {
     /// What is executed.
     #[arg(long, value_enum, default_value = "all")]
     app: App,
-    /// Bytes of a request of flip, or of a value of kv.
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(8..=1_024))]
+    /// Bytes of a request of flip or noop, or of a value of kv.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(2..=i64::from(UBFT_SIZE_MAX)))]
     size: u32,
-    /// Requests whose times are taken; one is in flight.
+    /// Requests in flight: the next is sent when one has its result.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(UBFT_CLOSED_MAX)))]
+    closed: u32,
+    /// Requests of a second, due at times fixed in advance, from which their times count.
+    #[arg(long, value_name = "R", conflicts_with = "closed", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    rate: Option<u32>,
+    /// Requests of a slot at most.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    batch: u32,
+    /// Requests whose times are taken.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     samples: u32,
     /// Requests before them.
@@ -93,34 +122,39 @@ impl UbftOptions {
     /// What is to be measured.
     ///
     /// # Errors
-    /// SYN-3003 for a placement that is not built, SYN-1001 for what is no tail or window.
+    /// SYN-3003 for what is not built, SYN-1001 for what is no tail or window, or means nothing together.
     pub(super) fn plan(self) -> Result<UbftBench, SynError> {
         let placement = match self.placement {
             Placement::Cooperative => UbftPlacement::Cooperative,
             Placement::Isolated => UbftPlacement::Isolated,
             Placement::Dedicated => {
-                let error = SynError::of(code::UNSUPPORTED, &[("verb", "a core for each process")]);
-                return Err(error.because("isolated gives each a core of its own where there are four"));
+                let why = "isolated gives each a core of its own where there are four";
+                return Err(unsupported("a core for each process", why));
             }
         };
+        if self.suite == Some(Suite::Figures) {
+            return Err(unsupported(
+                "the suite of figures",
+                "one run with the options of each figure gives its rows",
+            ));
+        }
         if !self.tail.is_power_of_two() || !self.window.is_power_of_two() {
             return Err(usage("--tail and --window are powers of two"));
         }
+        if self.app == App::Book && (self.closed > 1 || self.rate.is_some()) {
+            return Err(usage("--app book goes with --closed 1: results depend on the order of requests"));
+        }
         let part = self.part.zip(self.folder).map(|(name, folder)| UbftPart { name, folder });
         Ok(UbftBench {
+            is_suite: self.suite.is_some(),
             placement,
             part,
-            apps: match self.app {
-                App::Flip => vec![UbftApp::Flip],
-                App::Kv => vec![UbftApp::Kv],
-                App::All => vec![UbftApp::Flip, UbftApp::Kv],
-            },
-            systems: match self.system {
-                System::Synod => vec![UbftSystem::Synod],
-                System::Unreplicated => vec![UbftSystem::Unreplicated],
-                System::All => vec![UbftSystem::Unreplicated, UbftSystem::Synod],
-            },
+            apps: apps(self.app),
+            systems: systems(self.system)?,
             size: self.size,
+            closed: self.closed,
+            rate: self.rate,
+            batch: self.batch,
             samples: self.samples,
             warmup: self.warmup_ops,
             tail: self.tail,
@@ -128,5 +162,31 @@ impl UbftOptions {
             fast_path: self.path == Path::Fast,
             out: self.out,
         })
+    }
+}
+
+fn unsupported(what: &str, why: &str) -> SynError {
+    SynError::of(code::UNSUPPORTED, &[("verb", what)]).because(why)
+}
+
+fn apps(app: App) -> Vec<UbftApp> {
+    match app {
+        App::Flip => vec![UbftApp::Flip],
+        App::Kv => vec![UbftApp::Kv],
+        App::Noop => vec![UbftApp::Noop],
+        App::Book => vec![UbftApp::Book],
+        App::All => vec![UbftApp::Flip, UbftApp::Kv],
+    }
+}
+
+fn systems(system: System) -> Result<Vec<UbftSystem>, SynError> {
+    match system {
+        System::Synod => Ok(vec![UbftSystem::Synod]),
+        System::Unreplicated => Ok(vec![UbftSystem::Unreplicated]),
+        System::All => Ok(vec![UbftSystem::Unreplicated, UbftSystem::Synod]),
+        System::MinbftRaw | System::MinbftEnclave => {
+            let why = "the crates minbft and usig bring bincode, ed25519-dalek and a second curve25519-dalek, which are refused";
+            Err(unsupported("a baseline of minbft", why))
+        }
     }
 }

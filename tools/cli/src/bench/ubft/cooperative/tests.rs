@@ -1,0 +1,88 @@
+//! Counts of whole runs in which nothing depends on a clock: stations are polled in turn, and a round takes 10 us.
+
+use super::super::plan::Placement;
+use super::super::tally::Counts;
+use super::*;
+use synod_machine::{Span, Time};
+use synod_shm::Polled as _;
+
+fn plan() -> UbftBench {
+    UbftBench {
+        is_suite: false,
+        placement: Placement::Cooperative,
+        part: None,
+        apps: vec![App::Flip],
+        systems: vec![System::Synod],
+        size: 32,
+        closed: 1,
+        rate: None,
+        batch: 1,
+        samples: 60,
+        warmup: 30,
+        tail: 256,
+        window: 512,
+        fast_path: true,
+        out: None,
+    }
+}
+
+/// Runs without threads. A session opens by retries, so time goes on; a request takes a few rounds, and no timer of the fast path is near.
+fn polled(plan: &UbftBench, system: System, app: App) -> Taken {
+    let (near, far) = (Doorbell::new().expect("a bell"), Doorbell::new().expect("a bell"));
+    let first = Arc::new(Tally::default());
+    let watch = |me| {
+        let tally = if me == 0 { first.clone() } else { Arc::new(Tally::default()) };
+        (tally.clone() as Arc<dyn Observer>, Some(tally))
+    };
+    let ropes = (near.ropes(), far.ropes());
+    let mut all = assemble(plan, (system, app), watch, ropes).expect("a sound plan");
+    let mut now = Time(1);
+    for _ in 0..100_000 {
+        now = now + Span::micros(10);
+        all.calling.tick(now);
+        for station in &mut all.serving {
+            station.tick(now);
+        }
+        if let Ok(taken) = all.taken.try_recv() {
+            assert_eq!((taken.wrong, taken.unknown), (0, 0));
+            assert_eq!(u32::try_from(taken.waited.len()), Ok(plan.samples));
+            return taken;
+        }
+    }
+    unreachable!("{system:?} answers {app:?}: {:?}", first.counts())
+}
+
+fn counts(plan: &UbftBench, system: System) -> Counts {
+    polled(plan, system, App::Flip).spent.counts
+}
+
+#[test]
+fn a_request_of_the_fast_path_takes_twenty_two_messages_and_no_signature() {
+    let expected = Counts { messages: 22 * 60, slots: 60, ..Counts::default() };
+    assert_eq!(counts(&plan(), System::Synod), expected);
+    let two = Counts { messages: 2 * 60, ..Counts::default() };
+    assert_eq!(counts(&plan(), System::Unreplicated), two);
+}
+
+#[test]
+fn requests_that_wait_while_a_leader_may_say_nothing_share_slots_up_to_the_batch() {
+    // A leader whose tail is full waits for a summary.
+    let flight =
+        |batch| counts(&UbftBench { closed: 64, batch, tail: 16, samples: 600, ..plan() }, System::Synod);
+    let (one, sixteen) = (flight(1), flight(16));
+    assert!(one.slots >= 500, "each request has a slot: {one:?}");
+    assert!(sixteen.slots < one.slots / 2, "{sixteen:?} {one:?}");
+}
+
+#[test]
+fn every_application_and_size_is_answered_and_every_answer_compared() {
+    for (app, size, closed) in
+        [(App::Flip, 2, 4), (App::Flip, 8_192, 4), (App::Kv, 8_192, 4), (App::Noop, 2, 4), (App::Book, 32, 1)]
+    {
+        for batch in [1, 16] {
+            let plan = UbftBench { size, closed, batch, ..plan() };
+            assert_eq!(polled(&plan, System::Synod, app).spent.counts.signs, 0, "{app:?} {size}");
+            polled(&plan, System::Unreplicated, app);
+        }
+    }
+}
