@@ -155,7 +155,7 @@ fn what_is_not_built_or_means_nothing_together_is_refused_with_the_reason() {
         rig.refused(&format!("bench ubft {line}"), "SYN-3003", 5);
     }
     let why = rig.refused("bench ubft --system minbft-raw", "SYN-3003", 5);
-    assert!(why.contains("minbft") && why.contains("bincode"), "{why}");
+    assert!(why.contains("`baselines`") && why.contains("bincode"), "{why}");
     for line in [
         "--placement isolated --part x1 --folder .",
         "--size 1",

@@ -185,7 +185,8 @@ fn systems(system: System) -> Result<Vec<UbftSystem>, SynError> {
         System::Unreplicated => Ok(vec![UbftSystem::Unreplicated]),
         System::All => Ok(vec![UbftSystem::Unreplicated, UbftSystem::Synod]),
         System::MinbftRaw | System::MinbftEnclave => {
-            let why = "the crates minbft and usig bring bincode, ed25519-dalek and a second curve25519-dalek, which are refused";
+            let why = "the feature `baselines` is not built: the crates minbft and usig need bincode, ed25519-dalek \
+                       and curve25519-dalek 4, which Cargo.lock may not hold";
             Err(unsupported("a baseline of minbft", why))
         }
     }

@@ -86,3 +86,15 @@ fn every_application_and_size_is_answered_and_every_answer_compared() {
         }
     }
 }
+
+#[test]
+fn requests_of_an_open_loop_count_from_when_they_were_due_also_those_that_waited_for_room() {
+    // Far more than can be answered: nearly all of them wait until one of those in flight ends.
+    let plan = UbftBench { rate: Some(10_000_000), samples: 300, ..plan() };
+    for system in [System::Unreplicated, System::Synod] {
+        let mut from = polled(&plan, system, App::Flip).from;
+        from.sort_unstable();
+        let gaps: Vec<u128> = from.windows(2).map(|pair| (pair[1] - pair[0]).as_nanos()).collect();
+        assert_eq!(gaps, vec![100; 299], "{system:?}");
+    }
+}
