@@ -18,7 +18,7 @@ mod ubft;
 mod write;
 
 pub use build::{Cluster, Genesis, Protocol};
-pub use chop::{BROKERS_MAX, Broker, Chop, ClusterKind, DIRECTORY_FILE, MessageClass};
+pub use chop::{BROKERS_MAX, Broker, Chop, ChopOrdering, ClusterKind, DIRECTORY_FILE, MessageClass};
 pub use keys::GENESIS_KEYS;
 pub use member::{Member, Operator};
 pub use parameters::{Bodies, ClientAuth, Complaints, Filter, Parameters, Rules, Scheme, Votes};

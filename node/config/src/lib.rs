@@ -32,9 +32,9 @@ pub use contexts::{CONTEXTS_MAX, Context, Contexts};
 pub use errors::{Catalogue, Code, ERRORS, Entry, Retry, SynError, code, explain, peer_fault};
 pub use exits::{EXITS, Exit, ExitRow};
 pub use genesis::{
-    BROKERS_MAX, Bodies, Broker, Chop, ClientAuth, Cluster, ClusterKind, Complaints, DIRECTORY_FILE, Filter,
-    GENESIS_KEYS, Genesis, MEMBERS_MAX, MEMORY_NODES_MAX, Member, MemoryMember, MessageClass, Operator,
-    Parameters, Pay, Profile, Protocol, Registrar, Rules, Scheme, Ubft, Votes,
+    BROKERS_MAX, Bodies, Broker, Chop, ChopOrdering, ClientAuth, Cluster, ClusterKind, Complaints,
+    DIRECTORY_FILE, Filter, GENESIS_KEYS, Genesis, MEMBERS_MAX, MEMORY_NODES_MAX, Member, MemoryMember,
+    MessageClass, Operator, Parameters, Pay, Profile, Protocol, Registrar, Rules, Scheme, Ubft, Votes,
 };
 pub use hex::{hex, unhex};
 pub use keys::{Card, KeyKind, NodeKey, Subject, spki_pem};

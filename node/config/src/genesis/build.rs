@@ -19,7 +19,7 @@ choices! {
     Protocol {
         /// HotStuff and its rule packs.
         Hotstuff = "hotstuff",
-        /// Chop Chop over HotStuff.
+        /// Chop Chop, over HotStuff or uBFT.
         Chopchop = "chopchop",
         /// Astro: payments by broadcast, without an order.
         Astro = "astro",
@@ -73,6 +73,8 @@ pub(super) enum Special {
     Hotstuff(Parameters),
     /// Chop Chop has those of the protocol that orders for it.
     Chopchop(Parameters, Chop),
+    /// The same over uBFT, with the positions between two checkpoints.
+    ChopchopOverUbft(u32, Ubft, Chop),
     /// Astro has no order.
     Astro(Pay),
     /// uBFT orders by itself.
@@ -83,7 +85,7 @@ impl Special {
     const fn protocol(&self) -> Protocol {
         match self {
             Self::Hotstuff(_) => Protocol::Hotstuff,
-            Self::Chopchop(..) => Protocol::Chopchop,
+            Self::Chopchop(..) | Self::ChopchopOverUbft(..) => Protocol::Chopchop,
             Self::Astro(_) => Protocol::Astro,
             Self::Ubft(_) => Protocol::Ubft,
         }
@@ -115,6 +117,21 @@ impl Genesis {
         operators: Vec<Operator>,
     ) -> Result<Self, SynError> {
         Self::checked("genesis.toml", (cluster, Special::Chopchop(parameters, chop)), members, operators)
+    }
+
+    /// The same for a cluster of protocol chopchop that is ordered by uBFT, whose requests of a batch are not stated, with these positions
+    /// between two checkpoints.
+    ///
+    /// # Errors
+    /// Those of [`Genesis::build_chop`] and [`Genesis::build_ubft`].
+    pub fn build_chop_over_ubft(
+        cluster: Cluster,
+        (checkpoint_every, ubft, chop): (u32, Ubft, Chop),
+        members: Vec<Member>,
+        operators: Vec<Operator>,
+    ) -> Result<Self, SynError> {
+        let special = Special::ChopchopOverUbft(checkpoint_every, ubft.under(), chop);
+        Self::checked("genesis.toml", (cluster, special), members, operators)
     }
 
     /// The same for a cluster of protocol astro.
@@ -158,6 +175,11 @@ impl Genesis {
         let (parameters, chop, pay, ubft) = match special {
             Special::Hotstuff(parameters) => (parameters, None, None, None),
             Special::Chopchop(parameters, chop) => (parameters, Some(chop), None, None),
+            Special::ChopchopOverUbft(checkpoint_every, ubft, chop) => {
+                ubft.check(file, &members)?;
+                chop.check_over(file, &ubft, checkpoint_every)?;
+                (Parameters { checkpoint_every, ..unused() }, Some(chop), None, Some(ubft))
+            }
             Special::Astro(pay) => {
                 pay.check(&cluster, &members, &operators)?;
                 (unused(), None, Some(pay), None)
@@ -194,7 +216,8 @@ impl Genesis {
         &self.cluster
     }
 
-    /// `[protocol]` of hotstuff and chopchop, defaults resolved; a genesis of astro or ubft has none of it.
+    /// `[protocol]` of hotstuff and chopchop, defaults resolved; a genesis of astro or ubft has none of it, one of chopchop over ubft
+    /// `checkpoint_every` alone.
     #[must_use]
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
@@ -218,7 +241,7 @@ impl Genesis {
         self.pay.as_ref()
     }
 
-    /// What protocol ubft says, in a genesis of it.
+    /// What orders by uBFT: in a genesis of protocol ubft, and of chopchop over it.
     #[must_use]
     pub const fn ubft(&self) -> Option<&Ubft> {
         self.ubft.as_ref()
@@ -271,7 +294,7 @@ impl Genesis {
     }
 
     /// Power that may be faulty, (P - 1) / 3 of the total power P; with equal stake 1 the usual f. Where there are several shards, that of
-    /// each; of the members of protocol ubft (n - 1) / 2.
+    /// each; of members that uBFT orders (n - 1) / 2.
     #[must_use]
     pub fn f(&self) -> u64 {
         if self.ubft.is_some() {

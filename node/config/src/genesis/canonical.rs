@@ -22,6 +22,7 @@ impl Genesis {
         text(&mut out, &cluster.name);
         out.byte(match cluster.protocol {
             Protocol::Hotstuff => 1,
+            Protocol::Chopchop if self.ubft().is_some() => 5,
             Protocol::Chopchop => 2,
             Protocol::Astro => 3,
             Protocol::Ubft => 4,
@@ -46,6 +47,9 @@ impl Genesis {
         }
         if let Some(chop) = self.chop() {
             chop.encode(&mut out);
+            if self.ubft().is_some() {
+                out.varint(u64::from(self.parameters().checkpoint_every));
+            }
         }
         out.freeze()
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::MEMBERS_MAX;
 use super::member::{Member, invalid};
+use super::ubft::{MemoryMember, Ubft};
 use crate::address::Address;
 use crate::choice::choices;
 use crate::errors::{SynError, code};
@@ -29,6 +30,16 @@ choices! {
         Fixed = "fixed",
         /// One to `message_size` bytes.
         Variable = "variable",
+    }
+}
+
+choices! {
+    /// What orders the batches.
+    ChopOrdering {
+        /// HotStuff: 3f + 1 servers.
+        Hotstuff = "hotstuff",
+        /// uBFT: 2f + 1 servers, and memory nodes that only crash.
+        Ubft = "ubft",
     }
 }
 
@@ -101,12 +112,55 @@ impl Default for Chop {
 }
 
 /// Keys of `[protocol]` that only this protocol has.
-const OWN: [&str; 7] =
-    ["batch_max", "body_bytes_max", "message_class", "message_size", "expiry_horizon", "grant", "tokens"];
+const OWN: [&str; 8] = [
+    "ordering",
+    "batch_max",
+    "body_bytes_max",
+    "message_class",
+    "message_size",
+    "expiry_horizon",
+    "grant",
+    "tokens",
+];
+/// Most positions between two checkpoints over uBFT, whose replicas keep the batches of twice as many in memory.
+const CHECKPOINT_EVERY_MAX: u32 = 8_192;
 
 impl Chop {
     /// Default of `protocol.checkpoint_every` under this protocol.
     pub const CHECKPOINT_EVERY: u32 = 1_024;
+
+    /// Refuses what only servers over HotStuff have, for a genesis whose servers are ordered by uBFT.
+    pub(super) fn refuse_hotstuff(
+        protocol: &Section<'_>,
+        registrars: &[Section<'_>],
+    ) -> Result<(), SynError> {
+        let known = |leaf: &&str| OWN.contains(leaf) || Ubft::is_under(leaf) || *leaf == "checkpoint_every";
+        let stated = protocol.given().find(|leaf| !known(leaf)).map(|leaf| format!("protocol.{leaf}"));
+        let stated = stated.or_else(|| (!registrars.is_empty()).then(|| "registrar.member".to_owned()));
+        stated.map_or(Ok(()), |key| {
+            Err(broken(&key, "protocol.ordering", "chopchop over ubft does not have it"))
+        })
+    }
+
+    /// Checks what servers over uBFT have beside that: names and keys of memory nodes are nobody else's, and a checkpoint is near enough.
+    pub(super) fn check_over(&self, file: &str, ubft: &Ubft, checkpoint_every: u32) -> Result<(), SynError> {
+        if checkpoint_every > CHECKPOINT_EVERY_MAX {
+            let found = format!(
+                "{checkpoint_every}; ubft keeps the batches of twice as many positions in memory, and takes \
+                 {CHECKPOINT_EVERY_MAX} at most"
+            );
+            return Err(broken("protocol.checkpoint_every", "protocol.ordering", &found));
+        }
+        for broker in &self.brokers {
+            let like = |node: &&MemoryMember| node.name == broker.name || node.ed25519 == broker.ed25519;
+            if let Some(node) = ubft.memory.iter().find(like) {
+                let found =
+                    format!("broker {} and memory node {} share the name or the key", broker.name, node.name);
+                return Err(invalid(file, &found));
+            }
+        }
+        Ok(())
+    }
 
     /// Refuses what only this protocol has, for a genesis of another one.
     pub(super) fn refuse(

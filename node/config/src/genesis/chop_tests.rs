@@ -193,3 +193,82 @@ fn one_key_file_gives_both_kinds_of_keys_and_they_tell_nothing_of_each_other() {
     let plain = synod_crypto::bls::BlsSecret::new(&Seed::new([1; 32]));
     assert_ne!(plain.public().to_bytes(), bls, "the seed itself is no such secret");
 }
+
+fn memory(at: u8) -> MemoryMember {
+    let memory = Address::loopback(7176 + 10 * u16::from(at));
+    MemoryMember { name: format!("m{at}"), memory, ed25519: key(200 + at).public() }
+}
+
+fn over_ubft(every: u32, ubft: Ubft, chop: Chop, servers: u8) -> Result<Genesis, SynError> {
+    let app = "payments".to_owned();
+    let cluster = Cluster { name: "main".to_owned(), protocol: Protocol::Chopchop, app, drill: false };
+    Genesis::build_chop_over_ubft(
+        cluster,
+        (every, ubft, chop),
+        (0..servers).map(member).collect(),
+        Vec::new(),
+    )
+}
+
+fn ubft() -> Ubft {
+    Ubft { memory: (0..3).map(memory).collect(), ..Ubft::default() }
+}
+
+#[test]
+fn a_chop_genesis_over_ubft_is_read_back_as_written_and_is_another_cluster_than_one_over_hotstuff() {
+    let genesis = over_ubft(1_024, ubft(), chop(), 3).expect("it is valid");
+    let text = genesis.to_toml();
+    assert!(text.contains("ordering = \"ubft\"") && !text.contains("view_window"), "{text}");
+    let again = Genesis::parse("genesis.toml", &text).expect("what is written is valid");
+    assert_eq!((&again, again.id()), (&genesis, genesis.id()));
+    assert_eq!((genesis.f(), genesis.linked().size()), (1, 6));
+    assert_eq!(genesis.memory_node("m1").map(|(id, _)| id), Some(synod_quorum::NodeId(4)));
+    assert_eq!(again.chop().map(|chop| chop.batch_max), Some(65_536), "of Chop Chop's own batches");
+    let ids = [
+        over_ubft(2_048, ubft(), chop(), 3),
+        over_ubft(1_024, Ubft { tail: 16, ..ubft() }, chop(), 3),
+        over_ubft(1_024, ubft(), Chop { grant: 7, ..chop() }, 3),
+    ];
+    for other in ids {
+        assert_ne!(other.expect("it is valid").id(), genesis.id());
+    }
+    let hotstuff = self::genesis().to_toml();
+    assert!(hotstuff.contains("ordering = \"hotstuff\""), "{hotstuff}");
+}
+
+#[test]
+fn the_id_of_a_cluster_over_hotstuff_is_that_of_a_file_that_says_no_ordering() {
+    let text = genesis().to_toml();
+    let older: String =
+        text.lines().filter(|line| !line.starts_with("ordering")).map(|line| format!("{line}\n")).collect();
+    assert_eq!(Genesis::parse("genesis.toml", &older).expect("it is valid").id(), genesis().id());
+}
+
+#[test]
+fn what_no_cluster_of_chop_chop_over_ubft_can_be_made_of_is_refused() {
+    let refused = |made: Result<Genesis, SynError>| made.map(drop).map_err(|error| error.code());
+    for servers in [1, 2, 4] {
+        let made = over_ubft(1_024, ubft(), chop(), servers);
+        assert_eq!(refused(made), Err(code::RELATION_BROKEN), "{servers} servers");
+    }
+    assert_eq!(refused(over_ubft(8_193, ubft(), chop(), 3)), Err(code::RELATION_BROKEN));
+    assert_eq!(refused(over_ubft(8_192, ubft(), chop(), 3)), Ok(()));
+    let two = Ubft { memory: (0..2).map(memory).collect(), ..ubft() };
+    assert_eq!(refused(over_ubft(1_024, two, chop(), 3)), Err(code::RELATION_BROKEN));
+    for like in
+        [Broker { name: "m2".to_owned(), ..broker(1) }, Broker { ed25519: memory(2).ed25519, ..broker(1) }]
+    {
+        let made = over_ubft(1_024, ubft(), Chop { brokers: vec![like], ..chop() }, 3);
+        assert_eq!(refused(made), Err(code::GENESIS_INVALID));
+    }
+    let text = over_ubft(1_024, ubft(), chop(), 3).expect("it is valid").to_toml();
+    let said = |from: &str, to: &str| {
+        let error = Genesis::parse("genesis.toml", &text.replacen(from, to, 1)).expect_err(to);
+        assert_eq!(error.code(), code::RELATION_BROKEN, "{to}: {error}");
+        error.message().to_owned()
+    };
+    assert!(said("tail = 256", "tail = 256\nrules = \"chain2\"").starts_with("protocol.rules"));
+    assert!(said("tail = 256", "tail = 256\nshards = 2").starts_with("protocol.shards"));
+    assert!(said("\"ubft\"", "\"hotstuff\"").ends_with("has it"), "tails and memory nodes are of ubft");
+    assert!(said("\"chopchop\"", "\"ubft\"").starts_with("protocol."), "an ordering is of chopchop");
+}

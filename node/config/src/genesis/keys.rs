@@ -1,7 +1,7 @@
 //! The keys of `genesis.toml`.
 
 use super::build::Protocol;
-use super::chop::{ClusterKind, MessageClass};
+use super::chop::{ChopOrdering, ClusterKind, MessageClass};
 use super::parameters::{Bodies, ClientAuth, Complaints, Filter, Rules, Scheme, Votes};
 use super::pay::Profile;
 use crate::table::{Key, Kind};
@@ -59,6 +59,12 @@ pub const GENESIS_KEYS: &[Key] = &[
         Kind::Hex(32),
         "none",
         "BLAKE3 digest of directory.bin beside this file: the clients that chopchop knows from the start, 80 bytes each (BLS key, Ed25519 key).",
+    ),
+    Key::new(
+        "protocol.ordering",
+        Kind::Choice(ChopOrdering::WORDS),
+        "hotstuff",
+        "What orders the batches, with chopchop. ubft takes the keys of ubft but batch_max, and memory nodes.",
     ),
     Key::new(
         "protocol.rules",
@@ -136,7 +142,7 @@ pub const GENESIS_KEYS: &[Key] = &[
         "protocol.checkpoint_every",
         Kind::Count(16, 1 << 24),
         "65536, with chopchop 1024",
-        "Positions between two certified checkpoints.",
+        "Positions between two certified checkpoints; 8192 at most with chopchop over ubft.",
     ),
     Key::new(
         "protocol.retain_blocks",

@@ -2,7 +2,7 @@
 
 use super::MEMBERS_MAX;
 use super::build::{Cluster, Genesis, Protocol, Special};
-use super::chop::{BROKERS_MAX, Chop};
+use super::chop::{BROKERS_MAX, Chop, ChopOrdering};
 use super::keys::GENESIS_KEYS;
 use super::member::{Member, Operator, invalid};
 use super::parameters::Parameters;
@@ -58,6 +58,7 @@ impl Genesis {
         let mut parameters = Parameters::read(&rules, members.len())?;
         // The values are read, and so held against their ranges, before a key is found to be of another protocol.
         let chop = Chop::read(&section, &rules, &mut brokers)?;
+        let ordering = rules.choice("ordering")?;
         let registrars = top.list("registrar", MEMBERS_MAX)?;
         let pay = Pay::read(&rules, &registrars)?;
         let mut memory = top.list("memory", MEMORY_NODES_MAX)?;
@@ -68,6 +69,11 @@ impl Genesis {
                 Pay::refuse(&rules, &registrars)?;
                 Ubft::refuse(&rules, &memory)?;
                 Special::Hotstuff(parameters)
+            }
+            Protocol::Chopchop if ordering == Some(ChopOrdering::Ubft) => {
+                Chop::refuse_hotstuff(&rules, &registrars)?;
+                let every = rules.number_u32("checkpoint_every")?.unwrap_or(Chop::CHECKPOINT_EVERY);
+                Special::ChopchopOverUbft(every, ubft.under(), chop)
             }
             Protocol::Chopchop => {
                 Pay::refuse(&rules, &registrars)?;

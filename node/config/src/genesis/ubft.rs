@@ -50,6 +50,8 @@ pub struct Ubft {
     pub memory: Vec<MemoryMember>,
 }
 
+/// Requests of a batch under Chop Chop, whose genesis says `batch_max` of its own batches.
+const BATCH_UNDER: u32 = 16;
 /// Keys of `[protocol]` that this protocol has.
 const OWN: [&str; 5] = ["tail", "window", "batch_max", "fast_wait", "suspect_wait"];
 /// Those of them that no other protocol has.
@@ -75,6 +77,16 @@ impl Ubft {
         let stated = protocol.given().find(|leaf| ONLY.contains(leaf)).map(|leaf| format!("protocol.{leaf}"));
         let stated = stated.or_else(|| (!memory.is_empty()).then(|| "memory.name".to_owned()));
         stated.map_or(Ok(()), |key| Err(broken(&key, "cluster.protocol", "only ubft has it")))
+    }
+
+    /// Whether a genesis of Chop Chop over uBFT may have this key of `[protocol]` for its sake.
+    pub(super) fn is_under(leaf: &str) -> bool {
+        leaf == "window" || ONLY.contains(&leaf)
+    }
+
+    /// The same under Chop Chop.
+    pub(super) fn under(self) -> Self {
+        Self { batch_max: BATCH_UNDER, ..self }
     }
 
     /// Refuses what this protocol does not have.

@@ -1,7 +1,7 @@
 //! Writing `genesis.toml`, and naming the first place where two of them differ.
 
 use super::build::Genesis;
-use super::chop::{Broker, Chop};
+use super::chop::{Broker, Chop, ChopOrdering};
 use super::parameters::Parameters;
 use super::pay::Pay;
 use super::read::FORMAT;
@@ -25,6 +25,22 @@ fn chop_cluster(chop: &Chop) -> Vec<Field> {
     let kind = ("cluster".to_owned(), "kind", literal(chop.kind.as_str()));
     let directory = chop.directory.map(|hash| ("cluster".to_owned(), "directory", literal(&hex(&hash.0))));
     std::iter::once(kind).chain(directory).collect()
+}
+
+/// What orders under Chop Chop.
+fn chop_ordering(genesis: &Genesis) -> Vec<Field> {
+    let field = |key, value| ("protocol".to_owned(), key, value);
+    let is = |ordering: ChopOrdering| field("ordering", literal(ordering.as_str()));
+    let parameters = genesis.parameters();
+    match genesis.ubft() {
+        None => std::iter::once(is(ChopOrdering::Hotstuff)).chain(ordering(parameters)).collect(),
+        Some(ubft) => {
+            let every = field("checkpoint_every", parameters.checkpoint_every.to_string());
+            // The key belongs to the batches of Chop Chop.
+            let own = ubft_protocol(ubft).into_iter().filter(|(_, key, _)| *key != "batch_max");
+            [is(ChopOrdering::Ubft), every].into_iter().chain(own).collect()
+        }
+    }
 }
 
 fn chop_protocol(chop: &Chop) -> Vec<Field> {
@@ -143,11 +159,12 @@ impl Genesis {
         ];
         fields.extend(cluster_fields.map(|(key, value)| ("cluster".to_owned(), key, value)));
         fields.extend(self.chop().into_iter().flat_map(chop_cluster));
-        match (self.pay(), self.ubft()) {
-            (Some(pay), _) => fields.extend(pay_protocol(pay)),
-            (None, Some(ubft)) => fields.extend(ubft_protocol(ubft)),
-            (None, None) => fields.extend(ordering(parameters)),
-        }
+        fields.extend(match (self.chop(), self.pay(), self.ubft()) {
+            (Some(_), ..) => chop_ordering(self),
+            (None, Some(pay), _) => pay_protocol(pay),
+            (None, None, Some(ubft)) => ubft_protocol(ubft),
+            (None, None, None) => ordering(parameters),
+        });
         fields.extend(self.chop().into_iter().flat_map(chop_protocol));
         for (at, member) in self.members().iter().enumerate() {
             let section = format!("member[{at}]");
