@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use synod_config::{Genesis, SynError, code};
+use synod_config::{Genesis, Protocol, SynError, code};
 use synod_crypto::Seed;
 use synod_machine::host::{Host, HostConfig};
 use synod_machine::{Condition, Span};
@@ -134,7 +134,7 @@ impl ClusterClient {
                 .because("payments are not ordered; `synod pay` speaks with the node of an institution"));
         }
         let watch = Arc::new(Watch::default());
-        let sessions = if setup.genesis.ubft().is_some() {
+        let sessions = if setup.genesis.cluster().protocol == Protocol::Ubft {
             let open = |identity| Front::open(setup, identity, &watch);
             Sessions::Ubft(identities.map(open).collect::<Result<_, _>>()?)
         } else {

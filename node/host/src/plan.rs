@@ -12,6 +12,7 @@ use synod_machine::host::{Host, HostConfig, Hosted, LaneLog};
 use synod_machine::{Condition, Queue, QueueSpec, Unrecoverable};
 use synod_net::Deliveries;
 use synod_orderbook::Book;
+use synod_quorum::NodeId;
 use synod_service::{App, Executor, ExecutorInput, ExecutorOutput};
 
 use crate::chop;
@@ -68,14 +69,19 @@ pub(crate) struct Plan {
 pub(crate) struct Linked {
     /// The machines of the whole plan.
     pub(crate) plan: Vec<u8>,
+    /// The machine of a member that asks them.
+    pub(crate) asking: u8,
     /// The machine that takes register operations, and its queues.
     pub(crate) memory: (u8, Vec<QueueSpec>),
     /// Where they listen, by id.
     pub(crate) addresses: Vec<(u32, String)>,
 }
 
-/// Lanes of a member's journal: one per hosted machine.
-pub(crate) fn lanes(genesis: &Genesis) -> u8 {
+/// Lanes of the journal of a member, or of a memory node: one per hosted machine.
+pub(crate) fn lanes(genesis: &Genesis, own: NodeId) -> u8 {
+    if genesis.roster().member(own).is_none() {
+        return 1;
+    }
     match genesis.cluster().protocol {
         Protocol::Chopchop => chop::server::LANES,
         Protocol::Astro => pay::LANES,

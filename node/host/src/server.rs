@@ -89,7 +89,7 @@ impl Setup {
 /// How the journal of member `own` is laid out; `synod init` makes it, a node opens it.
 #[must_use]
 pub fn journal_config(genesis: &Genesis, own: NodeId, mode: SyncMode) -> journal::Config {
-    let mut config = journal::Config::new(genesis.id().0, own.0, plan::lanes(genesis));
+    let mut config = journal::Config::new(genesis.id().0, own.0, plan::lanes(genesis, own));
     config.mode = mode;
     config.salt = random::number();
     config
@@ -340,7 +340,9 @@ fn hosting(
     }
     for (part, lane) in parts.into_iter().zip(writers) {
         let mut hosting = Hosting::new(part.number, part.hosted).lane(lane).reactor(part.reactor);
-        if let Some(Linked { memory: (number, queues), .. }) = linked {
+        if let Some(Linked { memory: (number, queues), asking, .. }) = linked
+            && *asking == part.number
+        {
             hosting = hosting.memory(*number, queues.clone());
         }
         let routed = part.routes.into_iter().fold(hosting, |hosting, (to, queues)| hosting.route(to, queues));

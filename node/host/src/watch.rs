@@ -263,6 +263,10 @@ impl Observer for Watch {
                 tracing::info!(view = first, high = second, "a term was given up");
             }
             "view_timeout" => seen.timeout_ms = first,
+            "takes_part" => {
+                seen.listening = first == 0;
+                tracing::info!(takes_part = first == 1, "whether this server takes part in ordering");
+            }
             "listening" => {
                 seen.listening = true;
                 tracing::warn!(
@@ -274,7 +278,8 @@ impl Observer for Watch {
                 seen.listening = false;
                 tracing::info!(through = first, "rejoined: this node votes again");
             }
-            "conflicting_commit" | "state_divergence" | "rolled_back" => {
+            "conflicting_commit" | "state_divergence" | "rolled_back" | "ordering_diverged"
+            | "ordering_broken" | "stranded" => {
                 tracing::error!(alarm = note.name, at = first, "the replica stops");
                 if seen.alarms.len() < 64 {
                     seen.alarms.push(note.name);

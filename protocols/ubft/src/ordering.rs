@@ -146,8 +146,13 @@ impl Ordering {
             Output::Stranded { from } => {
                 turn.note(Note { name: "stranded", values: [from.0, 0, 0, 0], digest: Hash::ZERO });
             }
-            // The replica takes another state, or says by the floor of its ids whether it takes part.
-            Output::Diverged { .. } | Output::Ready(_) => {}
+            // Who submits hears of it by the floor of ids; whoever operates this by a note.
+            Output::Ready(takes_part) => {
+                let values = [u64::from(takes_part), 0, 0, 0];
+                turn.note(Note { name: "takes_part", values, digest: Hash::ZERO });
+            }
+            // The replica takes another state.
+            Output::Diverged { .. } => {}
         }
     }
 

@@ -37,8 +37,8 @@ pub fn cluster(genesis: &Genesis) -> Result<Cluster, SynError> {
     let bls =
         genesis.bls().cloned().ok_or_else(|| invalid("the members have no keys for multi-signatures"))?;
     let roster = genesis.roster().clone();
-    let quorums =
-        Quorums::new(Model::Byzantine, roster.size()).map_err(|_| invalid("a cluster has members"))?;
+    let model = if genesis.ubft().is_some() { Model::Majority } else { Model::Byzantine };
+    let quorums = Quorums::new(model, roster.size()).map_err(|_| invalid("a cluster has members"))?;
     let rules = Rules {
         batch_max: chop.batch_max,
         body_bytes_max: chop.body_bytes_max,

@@ -1,6 +1,6 @@
 //! Chop Chop deployments: servers, brokers, clients, and what each is told by the genesis.
 //!
-//! *Machines.* A server node hosts [`SERVER`] (over HotStuff), [`APPLICATION`] and [`STORE`]; a broker's process hosts
+//! *Machines.* A server node hosts [`SERVER`] (over HotStuff or uBFT), [`APPLICATION`] and [`STORE`]; a broker's process hosts
 //! [`BROKER`], a client's [`CLIENT`]. Brokers are guests of the servers, known by their keys, and accept clients by
 //! datagrams.
 //!
@@ -28,3 +28,5 @@ pub const STORE: u8 = 2;
 pub const BROKER: u8 = 3;
 /// The machine that broadcasts.
 pub const CLIENT: u8 = 4;
+/// The plan that servers over uBFT share with its memory nodes.
+pub(crate) const OVER_UBFT: [u8; 4] = [SERVER, APPLICATION, STORE, crate::ubft::MEMORY];

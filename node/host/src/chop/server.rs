@@ -1,10 +1,12 @@
-//! The Chop Chop deployment of one member: server over HotStuff, application, store.
+//! The Chop Chop deployment of one member: server over HotStuff or uBFT, application, store.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use synod_auction::AuctionLanes;
-use synod_chopchop::server::{Apply, Server, ServerConfig, ServerInput, ServerOutput};
+use synod_chopchop::config::Cluster;
+use synod_chopchop::directory::Directory;
+use synod_chopchop::server::{Apply, OrderConfig, Server, ServerConfig, ServerInput, ServerOutput};
 use synod_chopchop::store::{Quota, Store, StoreConfig, StoreInput, StoreOutput, StoreParameters};
 use synod_chopchop::vocabulary::{
     BROKER as TO_BROKERS, BROKER_BULK, SERVER as TO_SERVERS, SERVER_BULK, STORE as TO_STORES, STORE_BULK,
@@ -13,7 +15,7 @@ use synod_config::{Chop, Parameters, SynError};
 use synod_hotstuff::Replica;
 use synod_machine::broadcast::Position;
 use synod_machine::host::{Host, Hosted, LaneLog};
-use synod_machine::{Queue, Wall};
+use synod_machine::{Queue, Recover, Wall};
 use synod_net::Deliveries;
 use synod_payments::PaymentLanes;
 use synod_pixels::PixelLanes;
@@ -26,6 +28,7 @@ use crate::error::invalid;
 use crate::plan::{Part, Plan, damaged, host};
 use crate::server::Setup;
 use crate::settings;
+use crate::ubft;
 use crate::watch::Watch;
 
 /// Lanes of the journal: one per hosted machine.
@@ -61,27 +64,17 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) ->
     let known = cluster::cluster(genesis)?;
     let application = application(setup, chop, directory.len(), application_log)?;
 
-    let (replica, node, own) = (genesis.clone(), setup.node.clone(), setup.own);
-    // What refuses a configuration is found here; only the position differs later.
-    settings::replica(genesis, &node, own, Position(0))?;
-    let order = move |resume| match settings::replica(&replica, &node, own, resume) {
-        Ok(config) => config,
-        Err(error) => unreachable!("the configuration holds from every position: {error}"),
-    };
     let brokers: Vec<NodeId> = (NodeId::GUESTS.0..).take(chop.brokers.len()).map(NodeId).collect();
-    let server = ServerConfig::new(known.clone(), own, setup.node.chop.lanes, directory, Box::new(order))
-        .map_err(|rule| invalid(rule.0))?
-        .within(entries_ahead(genesis.parameters()))
-        .serving(brokers.clone());
-    let server = Host::<Server<Replica>>::open(host(setup, SERVER), server, server_log).map_err(damaged)?;
-    let store = StoreConfig::new(known, own, brokers, parameters(setup)).map_err(|rule| invalid(rule.0))?;
+    let server = server(setup, known.clone(), directory, server_log)?;
+    let store =
+        StoreConfig::new(known, setup.own, brokers, parameters(setup)).map_err(|rule| invalid(rule.0))?;
     let store = Host::<Store>::open(host(setup, STORE), store, store_log).map_err(damaged)?;
 
     let keys = cluster::keys(&setup.key, &setup.node)?;
     watch.chop().adds(keys.key_adder().is_vector());
     Ok(Plan {
         parts: vec![
-            Part { number: SERVER, hosted: Box::new(server), reactor: 0, routes: routes(SERVER) },
+            Part { number: SERVER, hosted: server, reactor: 0, routes: routes(SERVER) },
             Part { number: APPLICATION, hosted: application, reactor: 1, routes: Vec::new() },
             Part { number: STORE, hosted: Box::new(store), reactor: 0, routes: routes(STORE) },
         ],
@@ -93,9 +86,47 @@ pub(crate) fn recover(setup: &Setup, lanes: Vec<LaneLog>, watch: &Arc<Watch>) ->
         readmitted: vec![APPLICATION, STORE],
         signer: None,
         teller: None,
-        linked: None,
+        linked: genesis.ubft().is_some().then(|| ubft::linked(genesis)).transpose()?,
         standing: None,
     })
+}
+
+/// A server over what the genesis orders by.
+fn server(
+    setup: &Setup,
+    known: Cluster,
+    directory: Directory,
+    log: LaneLog,
+) -> Result<Box<dyn Hosted>, SynError> {
+    let (genesis, node, own) = (setup.genesis.clone(), setup.node.clone(), setup.own);
+    if genesis.ubft().is_some() {
+        let order = Box::new(ubft::orderings(&genesis, own)?);
+        let config = over::<synod_ubft::Ordering>(setup, (known, directory), (order, ubft::AHEAD))?;
+        return Ok(Box::new(
+            Host::<Server<synod_ubft::Ordering>>::open(host(setup, SERVER), config, log).map_err(damaged)?,
+        ));
+    }
+    // What refuses a configuration is found here; only the position differs later.
+    settings::replica(&genesis, &node, own, Position(0))?;
+    let ahead = entries_ahead(genesis.parameters());
+    let order = Box::new(move |resume| match settings::replica(&genesis, &node, own, resume) {
+        Ok(config) => config,
+        Err(error) => unreachable!("the configuration holds from every position: {error}"),
+    });
+    let config = over::<Replica>(setup, (known, directory), (order, ahead))?;
+    Ok(Box::new(Host::<Server<Replica>>::open(host(setup, SERVER), config, log).map_err(damaged)?))
+}
+
+/// What a server is built from over `A`, which gives so many entries at most before one of them is applied.
+fn over<A: Recover>(
+    setup: &Setup,
+    (known, directory): (Cluster, Directory),
+    (order, ahead): (OrderConfig<A>, u64),
+) -> Result<ServerConfig<A>, SynError> {
+    let brokers = cluster::chop(&setup.genesis)?.brokers.len();
+    let config = ServerConfig::new(known, setup.own, setup.node.chop.lanes, directory, order);
+    let config = config.map_err(|rule| invalid(rule.0))?;
+    Ok(config.within(ahead).serving((NodeId::GUESTS.0..).take(brokers).map(NodeId).collect()))
 }
 
 fn parameters(setup: &Setup) -> StoreParameters {

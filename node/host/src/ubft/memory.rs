@@ -13,7 +13,7 @@ use synod_net::{Address, Handle, Hosting, Keeper, Listener, Node, Role, Transpor
 use synod_quorum::NodeId;
 use synod_service::memory::MemoryNode;
 
-use super::settings::{MEMORY, PLAN, limits, memory_config};
+use super::settings::{MEMORY, limits, memory_config, plan as shared};
 use crate::error::{invalid, listen, network, storage, unreadable};
 use crate::server::{journal_config, machine_log};
 use crate::watch::{Seen, Watch};
@@ -116,7 +116,7 @@ impl MemoryServer {
             limits: limits(),
         };
         let node = Node::builder(net)
-            .plan(&PLAN)
+            .plan(shared(&setup.genesis))
             .listen(listener)
             .machine(Hosting::new(MEMORY, Box::new(machine)).lane(lane))
             .observer(watch.clone())

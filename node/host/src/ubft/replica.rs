@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use synod_config::SynError;
+use synod_config::{Genesis, SynError};
 use synod_flip::Flip;
 use synod_kv::{Kv, Reply};
 use synod_machine::Unrecoverable;
@@ -19,7 +19,7 @@ use super::applied::Applied;
 pub(crate) use super::applied::Standing;
 use super::beside::Beside;
 use super::servers::{MemcachedServer, RedisServer, STATE_BYTES_MAX};
-use super::settings::{ARCHIVE_BYTES_MAX, MEMORY, PLAN, REPLICA, config, memory_config, sessions};
+use super::settings::{ARCHIVE_BYTES_MAX, MEMORY, REPLICA, config, memory_config, plan, sessions, stated};
 use crate::error::invalid;
 use crate::plan::{Connect, Linked, Part, Plan, damaged, host};
 use crate::server::Setup;
@@ -117,9 +117,6 @@ fn with(
         fast_path: true,
     };
     let replica = Host::<Replica>::open(host(setup, REPLICA), settings, log).map_err(damaged)?;
-    let queues = MemoryNode::queues(&memory_config(&setup.genesis)?);
-    let memory = setup.genesis.ubft().into_iter().flat_map(|ubft| &ubft.memory);
-    let first = setup.genesis.roster().size();
     Ok(Plan {
         parts: vec![Part { number: REPLICA, hosted: Box::new(replica), reactor: 0, routes: Vec::new() }],
         connector,
@@ -129,12 +126,19 @@ fn with(
         readmitted: Vec::new(),
         signer: None,
         teller: None,
-        linked: Some(Linked {
-            plan: PLAN.to_vec(),
-            memory: (MEMORY, queues),
-            addresses: (first..).zip(memory.map(|node| node.memory.to_string())).collect(),
-        }),
+        linked: Some(linked(&setup.genesis)?),
         standing: Some(standing),
+    })
+}
+
+/// The memory nodes of a cluster, and that its first machine asks them.
+pub(crate) fn linked(genesis: &Genesis) -> Result<Linked, SynError> {
+    let memory = stated(genesis)?.memory.iter().map(|node| node.memory.to_string());
+    Ok(Linked {
+        plan: plan(genesis).to_vec(),
+        asking: REPLICA,
+        memory: (MEMORY, MemoryNode::queues(&memory_config(genesis)?)),
+        addresses: (genesis.roster().size()..).zip(memory).collect(),
     })
 }
 

@@ -16,8 +16,8 @@ use crate::error::invalid;
 pub(super) const REPLICA: u8 = 0;
 /// The machine of a memory node.
 pub const MEMORY: u8 = 6;
-/// The plan that replicas and memory nodes share, of which each hosts one machine.
-pub(super) const PLAN: [u8; 2] = [REPLICA, MEMORY];
+/// The plan that replicas of protocol ubft and memory nodes share, of which each hosts one machine.
+const PLAN: [u8; 2] = [REPLICA, MEMORY];
 /// Longest operation.
 pub(super) const OPERATION_MAX: u32 = 16 << 10;
 /// Longest result: as many are kept for each session.
@@ -37,13 +37,29 @@ fn span(duration: std::time::Duration) -> Span {
     Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// What a genesis of protocol ubft says of it.
-fn stated(genesis: &Genesis) -> Result<&Ubft, SynError> {
-    genesis.ubft().ok_or_else(|| invalid("the genesis is not of protocol ubft"))
+/// What a genesis says of uBFT.
+pub(super) fn stated(genesis: &Genesis) -> Result<&Ubft, SynError> {
+    genesis.ubft().ok_or_else(|| invalid("the genesis does not order by ubft"))
+}
+
+/// The plan that members and memory nodes share.
+pub(super) fn plan(genesis: &Genesis) -> &'static [u8] {
+    if genesis.chop().is_some() { &crate::chop::OVER_UBFT } else { &PLAN }
 }
 
 /// What replicas and clients are built from; a client is built as if it were the first replica.
 pub(super) fn config(genesis: &Genesis, me: NodeId) -> Result<Config, SynError> {
+    let sizes = Parameters {
+        batch_bytes_max: 2 * OPERATION_MAX,
+        request_inline_max: OPERATION_MAX,
+        request_max: OPERATION_MAX,
+        ..Parameters::default()
+    };
+    config_of(genesis, me, sizes)
+}
+
+/// The same with these sizes; the genesis says the rest.
+pub(super) fn config_of(genesis: &Genesis, me: NodeId, sizes: Parameters) -> Result<Config, SynError> {
     let from = stated(genesis)?;
     let first = genesis.roster().size();
     let memory =
@@ -59,13 +75,10 @@ pub(super) fn config(genesis: &Genesis, me: NodeId) -> Result<Config, SynError> 
             tail: from.tail,
             window: from.window,
             batch_max: from.batch_max,
-            batch_bytes_max: 2 * OPERATION_MAX,
-            request_inline_max: OPERATION_MAX,
-            request_max: OPERATION_MAX,
             fast: span(from.fast_wait),
             echo: span(from.fast_wait / 2),
             suspect: span(from.suspect_wait),
-            ..Parameters::default()
+            ..sizes
         },
     };
     config.quorums().map_err(|why| invalid(&format!("the parameters make no replica: {why:?}")))?;

@@ -70,17 +70,13 @@ impl OrderingConfig {
         if resume.0 >= NUMBER_END {
             return refuse(format!("no user holds position {}", resume.0));
         }
-        let parameters = &self.replica.config.parameters;
-        let window = u64::from(parameters.window);
-        let behind = checkpoint_every.saturating_add(window).saturating_add(ahead_max);
-        if u64::from(parameters.snapshot_slots) < behind {
+        let (slots, behind) = (self.replica.config.parameters.snapshot_slots, self.snapshot_slots_min());
+        if u64::from(slots) < behind {
             return refuse(format!(
-                "snapshots are {} slots apart, and must be {behind}: a checkpoint, a window and what is ahead",
-                parameters.snapshot_slots
+                "snapshots are {slots} slots apart, and must be {behind}: a checkpoint, a window and what is ahead"
             ));
         }
-        let batch = self.batch_bytes();
-        let need = checkpoint_every.saturating_add(window).saturating_mul(batch).saturating_mul(2);
+        let need = self.archive_bytes_min();
         if self.replica.archive_bytes_max < need {
             return refuse(format!(
                 "an archive of {} bytes is too small: {need} hold the batches between two checkpoints twice",
@@ -88,6 +84,20 @@ impl OrderingConfig {
             ));
         }
         Ok(())
+    }
+
+    /// Slots between two snapshots at least: a checkpoint, a window and what is ahead.
+    #[must_use]
+    pub fn snapshot_slots_min(&self) -> u64 {
+        let window = u64::from(self.replica.config.parameters.window);
+        self.checkpoint_every.saturating_add(window).saturating_add(self.ahead_max)
+    }
+
+    /// Bytes of an archive at least: those of the batches between two checkpoints, twice.
+    #[must_use]
+    pub fn archive_bytes_min(&self) -> u64 {
+        let window = u64::from(self.replica.config.parameters.window);
+        self.checkpoint_every.saturating_add(window).saturating_mul(self.batch_bytes()).saturating_mul(2)
     }
 
     /// Bytes that are held beside the replica's, at most: what waits, a slot that is delivered, states, barriers and snapshots.
