@@ -11,7 +11,7 @@ mod pay;
 mod ubft;
 
 pub(crate) use book::{BOOK, book_genesis, found_book};
-pub(crate) use chop::{ChopPlan, chop_genesis, found_chop, join_chop};
+pub(crate) use chop::{ChopPlan, ChopSeats, chop_genesis, chop_seats, found_chop, join_chop};
 pub(crate) use pay::{Membership, found_pay, pay_genesis};
 pub(crate) use ubft::{MEMCACHED, REDIS, found_ubft, ubft_seats};
 

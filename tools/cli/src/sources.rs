@@ -303,8 +303,8 @@ fn lag(seen: &Seen, server: &Server) -> u64 {
 /// The code of an alarm of the replica.
 fn alarm(name: &str) -> Code {
     match name {
-        "state_divergence" => code::STATE_DIVERGENCE,
-        "conflicting_commit" => code::CONFLICTING_COMMITS,
+        "state_divergence" | "ordering_diverged" => code::STATE_DIVERGENCE,
+        "conflicting_commit" | "ordering_broken" => code::CONFLICTING_COMMITS,
         _ => code::ROLLED_BACK,
     }
 }

@@ -64,6 +64,7 @@ pub struct MemoryServer {
     watch: Arc<Watch>,
     genesis: Genesis,
     boot: u64,
+    own: NodeId,
     address: Address,
 }
 
@@ -123,14 +124,20 @@ impl MemoryServer {
             .start()
             .map_err(|e| network(&e))?;
         let handle = node.handle().clone();
-        let genesis = setup.genesis;
-        Ok(Self { node: Some(node), handle, journal: Some(keeper), watch, genesis, boot, address })
+        let (genesis, own) = (setup.genesis, setup.own);
+        Ok(Self { node: Some(node), handle, journal: Some(keeper), watch, genesis, boot, own, address })
     }
 
     /// Where replicas reach it.
     #[must_use]
     pub const fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Its id towards replicas.
+    #[must_use]
+    pub const fn own(&self) -> NodeId {
+        self.own
     }
 
     /// How often it was started, this time included.

@@ -1,17 +1,18 @@
 //! A cluster in one process. Addresses of the genesis are of no use here: whoever starts tells the others its port.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use synod_config::{
-    Address, Broker, Chop, Cluster, Effective, Genesis, Member, NodeConfig, NodeKey, Parameters, Protocol,
-    Rules,
+    Address, Broker, Chop, Cluster, Effective, Genesis, Member, MemoryMember, NodeConfig, NodeKey,
+    Parameters, Protocol, Rules, Ubft,
 };
 use synod_crypto::Seed;
 use synod_host::chop::client::{ChopBroker, ChopClient, ChopClientSetup, ChopDelivered};
 use synod_host::chop::{self, BrokerNode, BrokerSetup};
+use synod_host::ubft::{MemoryServer, MemorySetup};
 use synod_host::{Server, Setup, journal_config};
 use synod_journal::{Journal, OsDisk, SyncMode};
 use synod_quorum::NodeId;
@@ -43,7 +44,8 @@ fn key(number: u8) -> NodeKey {
     NodeKey::from_seed(Seed::new([number; 32]))
 }
 
-fn genesis(servers: u8, brokers: u8, change: &dyn Fn(&mut Parameters, &mut Chop)) -> Genesis {
+/// With memory nodes uBFT orders, else HotStuff.
+fn genesis((servers, brokers, memory): (u8, u8, u8), change: &dyn Fn(&mut Parameters, &mut Chop)) -> Genesis {
     let member = |at: u8| {
         let (bls, pop) = key(at).bls_card().expect("the system has randomness");
         let port = 1 + 2 * u16::from(at);
@@ -69,45 +71,76 @@ fn genesis(servers: u8, brokers: u8, change: &dyn Fn(&mut Parameters, &mut Chop)
     let mut chop = Chop { brokers: (0..brokers).map(broker).collect(), ..Chop::default() };
     parameters.checkpoint_every = Chop::CHECKPOINT_EVERY;
     change(&mut parameters, &mut chop);
+    let node = |at: u8| MemoryMember {
+        name: format!("m{at}"),
+        memory: Address::loopback(950 + u16::from(at)),
+        ed25519: key(150 + at).public(),
+    };
     let members = (0..servers).map(member).collect();
-    Genesis::build_chop(cluster, (parameters, chop), members, Vec::new()).expect("a sound genesis")
+    let made = if memory == 0 {
+        Genesis::build_chop(cluster, (parameters, chop), members, Vec::new())
+    } else {
+        let ubft = Ubft { memory: (0..memory).map(node).collect(), ..Ubft::default() };
+        let parts = (parameters.checkpoint_every, ubft, chop);
+        Genesis::build_chop_over_ubft(cluster, parts, members, Vec::new())
+    };
+    made.expect("a sound genesis")
 }
 
 fn node(name: &str, sections: &str) -> NodeConfig {
     let text = format!(
         "[node]\nname = \"{name}\"\n[listen]\npeer = \"127.0.0.1:0\"\nclient = \"127.0.0.1:0\"\nhttp = \"\"\nresp = \"\"\n\
-         metrics = \"\"\ndatagram = \"127.0.0.1:0\"\n{sections}"
+         metrics = \"\"\ndatagram = \"127.0.0.1:0\"\nmemory = \"127.0.0.1:0\"\n{sections}"
     );
     let none: [(String, String); 0] = [];
     let read = Effective::load(Some(("node.toml", &text)), none.clone(), none);
     read.and_then(|effective| effective.config()).expect("a sound configuration")
 }
 
-/// The servers and brokers, each running or not.
+/// An empty journal for the node of this id in `folder`.
+fn journal(folder: &Path, genesis: &Genesis, own: NodeId, mode: SyncMode) {
+    let wal = folder.join("wal");
+    std::fs::create_dir_all(&wal).expect("it is ours");
+    let disk = OsDisk::open(&wal).expect("it is there");
+    Journal::create(Box::new(disk), &journal_config(genesis, own, mode)).expect("an empty directory");
+}
+
+/// The servers, brokers and memory nodes, each running or not.
 pub(crate) struct Deployment {
     pub(crate) folder: Folder,
     pub(crate) genesis: Genesis,
     pub(crate) servers: Vec<Option<Server>>,
     pub(crate) brokers: Vec<Option<BrokerNode>>,
+    pub(crate) memory: Vec<Option<MemoryServer>>,
 }
 
 impl Deployment {
     pub(crate) fn new(servers: u8, brokers: u8, change: &dyn Fn(&mut Parameters, &mut Chop)) -> Self {
+        Self::of((servers, brokers, 0), change)
+    }
+
+    /// The same over uBFT, where there are memory nodes.
+    pub(crate) fn of(
+        (servers, brokers, memory): (u8, u8, u8),
+        change: &dyn Fn(&mut Parameters, &mut Chop),
+    ) -> Self {
         let folder = Folder::new();
-        let genesis = genesis(servers, brokers, change);
+        let genesis = genesis((servers, brokers, memory), change);
         for at in 0..servers {
-            let wal = folder.0.join(format!("n{at}/wal"));
-            std::fs::create_dir_all(&wal).expect("it is ours");
-            let disk = OsDisk::open(&wal).expect("it is there");
-            let config = journal_config(&genesis, NodeId(at.into()), SyncMode::Group);
-            Journal::create(Box::new(disk), &config).expect("an empty directory");
+            journal(&folder.0.join(format!("n{at}")), &genesis, NodeId(at.into()), SyncMode::Group);
+        }
+        for at in 0..memory {
+            let own = NodeId(u32::from(servers) + u32::from(at));
+            journal(&folder.0.join(format!("m{at}")), &genesis, own, SyncMode::Always);
         }
         let mut deployment = Self {
             folder,
             genesis,
             servers: (0..servers).map(|_| None).collect(),
             brokers: (0..brokers).map(|_| None).collect(),
+            memory: (0..memory).map(|_| None).collect(),
         };
+        (0..memory).for_each(|at| deployment.start_memory(at));
         (0..servers).for_each(|at| deployment.start_server(at));
         (0..brokers).for_each(|at| deployment.start_broker(at));
         deployment
@@ -130,10 +163,30 @@ impl Deployment {
             other.handle().set_address(server.own(), Some(peer.clone()));
             server.handle().set_address(id, Some(other.peer_address().clone()));
         }
+        for node in self.memory.iter().flatten() {
+            server.handle().set_address(node.own(), Some(node.address().clone()));
+        }
         for broker in self.brokers.iter().flatten() {
             broker.handle().set_address(server.own(), client.clone());
         }
         self.servers[usize::from(at)] = Some(server);
+    }
+
+    pub(crate) fn start_memory(&mut self, at: u8) {
+        let name = format!("m{at}");
+        let (own, _) = self.genesis.memory_node(&name).expect("it is of the genesis");
+        let setup = MemorySetup {
+            genesis: self.genesis.clone(),
+            node: node(&name, ""),
+            key: key(150 + at),
+            own,
+            data: self.folder.0.join(&name),
+        };
+        let memory = MemoryServer::start(setup).expect("it starts");
+        for server in self.servers.iter().flatten() {
+            server.handle().set_address(own, Some(memory.address().clone()));
+        }
+        self.memory[usize::from(at)] = Some(memory);
     }
 
     pub(crate) fn start_broker(&mut self, at: u8) {
@@ -195,6 +248,9 @@ impl Deployment {
         }
         for server in self.servers.drain(..).flatten() {
             server.stop().expect("it ends well");
+        }
+        for node in self.memory.drain(..).flatten() {
+            node.stop().expect("it ends well");
         }
     }
 }

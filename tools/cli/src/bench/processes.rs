@@ -1,12 +1,11 @@
 //! A cluster of separate processes for one run, in a directory that goes with it.
 
 use super::wired::Wired;
-use crate::cluster::{self, ChopPlan, Membership, Purpose, Seat};
+use crate::cluster::{self, ChopPlan, ChopSeats, Membership, Purpose, Seat};
 use crate::deployment::{Claim, Running, await_ready, start, stop};
 use crate::exit::bug;
 use crate::layout::{GENESIS_FILE, NODE_FILE};
 use crate::signals::Signals;
-use crate::verbs::init::chop_seats;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
@@ -179,7 +178,8 @@ impl Processes {
         let ports = Claim::free(with.nodes.saturating_add(chop.brokers))?;
         let blocks: Vec<Address> =
             ports.seats.iter().filter_map(|seat| seat.address(Service::Peer).cloned()).collect();
-        let (seats, brokers) = chop_seats(&blocks, with.nodes)?;
+        let ChopSeats { servers: seats, brokers, .. } =
+            cluster::chop_seats(&blocks, (with.nodes, chop.brokers))?;
         let plan = ChopPlan { brokers: &brokers, ..chop.plan };
         let of = (with.name, Purpose::Drill);
         let genesis = cluster::found_chop(of, &seats, &plan, &directory, with.parameters)?;

@@ -1,11 +1,12 @@
 //! The files of a new cluster of Chop Chop: servers, brokers, the clients known from the start.
 
+use super::ubft::{furnish_memory, memory_members, memory_seats};
 use super::{Purpose, Seat, Staged, fill, key_files, make_directory, node_config, unwritable, write_new};
 use crate::layout::{GENESIS_FILE, NODE_FILE};
 use std::path::Path;
 use synod_config::{
-    Address, Broker, Chop, Cluster, DIRECTORY_FILE, Genesis, Member, NodeKey, Parameters, Protocol, Rules,
-    Service, SynError, code,
+    Address, Broker, Chop, Cluster, DIRECTORY_FILE, Genesis, Member, MemoryMember, NodeKey, Parameters,
+    Protocol, Rules, Service, SynError, Ubft, code,
 };
 use synod_crypto::Hash;
 
@@ -18,8 +19,36 @@ pub(crate) struct ChopPlan<'a> {
     pub(crate) chop: Chop,
     /// Brokers to be.
     pub(crate) brokers: &'a [Seat],
+    /// Memory nodes to be: with some uBFT orders, with none HotStuff.
+    pub(crate) memory: &'a [Seat],
     /// Keys of the clients known from the start: 80 bytes each.
     pub(crate) directory: Option<&'a [u8]>,
+}
+
+/// The seats of a cluster of Chop Chop.
+pub(crate) struct ChopSeats {
+    /// Of servers.
+    pub(crate) servers: Vec<Seat>,
+    /// Of brokers.
+    pub(crate) brokers: Vec<Seat>,
+    /// Of memory nodes, if uBFT orders.
+    pub(crate) memory: Vec<Seat>,
+}
+
+/// The seats of so many servers, of so many brokers behind them and of memory nodes behind those, of as many blocks of ports.
+///
+/// # Errors
+/// SYN-1103 if a port would end above 65535.
+pub(crate) fn chop_seats(blocks: &[Address], (servers, brokers): (u16, u16)) -> Result<ChopSeats, SynError> {
+    let (servers, others) = blocks.split_at(usize::from(servers).min(blocks.len()));
+    let (brokers, memory) = others.split_at(usize::from(brokers).min(others.len()));
+    let seat = |(index, first): (usize, &Address)| Seat::server_at(&format!("n{index}"), first);
+    let broker = |(index, first): (usize, &Address)| Seat::broker_at(&format!("b{index}"), first);
+    Ok(ChopSeats {
+        servers: servers.iter().enumerate().map(seat).collect::<Result<_, _>>()?,
+        brokers: brokers.iter().enumerate().map(broker).collect::<Result<_, _>>()?,
+        memory: memory_seats(memory)?,
+    })
 }
 
 impl Seat {
@@ -64,7 +93,8 @@ pub(crate) fn found_chop(
 ) -> Result<Genesis, SynError> {
     let staged = Staged::new(out)?;
     let generate = |seats: &[Seat]| seats.iter().map(|_| NodeKey::generate()).collect::<Result<Vec<_>, _>>();
-    let (keys, broker_keys) = (generate(seats)?, generate(plan.brokers)?);
+    let (keys, broker_keys, memory_keys) =
+        (generate(seats)?, generate(plan.brokers)?, generate(plan.memory)?);
     let members =
         seats.iter().zip(&keys).map(|(seat, key)| member(seat, key)).collect::<Result<Vec<_>, _>>()?;
     let broker = |(seat, key): (&Seat, &NodeKey)| Broker {
@@ -77,7 +107,8 @@ pub(crate) fn found_chop(
         directory: plan.directory.map(Hash::of),
         ..plan.chop.clone()
     };
-    let genesis = genesis(name, purpose, (plan.app, chop, members), adjust)?;
+    let memory = memory_members(plan.memory, &memory_keys);
+    let genesis = genesis((name, purpose), (plan.app, chop, members), memory, adjust)?;
     genesis.write_new(&staged.path.join(GENESIS_FILE))?;
     let clients = staged.path.join(DIRECTORY_FILE);
     if let Some(directory) = plan.directory {
@@ -94,6 +125,7 @@ pub(crate) fn found_chop(
     };
     seats.iter().zip(&keys).try_for_each(|(seat, key)| furnish(seat, key, true))?;
     plan.brokers.iter().zip(&broker_keys).try_for_each(|(seat, key)| furnish(seat, key, false))?;
+    furnish_memory(&staged.path, &genesis, plan.memory, &memory_keys)?;
     staged.publish()?;
     Ok(genesis)
 }
@@ -108,13 +140,15 @@ pub(crate) fn chop_genesis(
     app: &str,
     (members, brokers): (Vec<Member>, Vec<Broker>),
 ) -> Result<Genesis, SynError> {
-    genesis(name, purpose, (app, Chop { brokers, ..Chop::default() }, members), &|_| {})
+    let chop = Chop { brokers, ..Chop::default() };
+    genesis((name, purpose), (app, chop, members), Vec::new(), &|_| {})
 }
 
+/// The genesis of a cluster that is ordered by HotStuff, or by uBFT where there are memory nodes.
 fn genesis(
-    name: &str,
-    purpose: Purpose,
+    (name, purpose): (&str, Purpose),
     (app, chop, members): (&str, Chop, Vec<Member>),
+    memory: Vec<MemoryMember>,
     adjust: &dyn Fn(&mut Parameters),
 ) -> Result<Genesis, SynError> {
     let mut parameters = Parameters::defaults(Rules::Chain2Order, members.len());
@@ -122,7 +156,13 @@ fn genesis(
     adjust(&mut parameters);
     let (app, drill) = (app.to_owned(), purpose == Purpose::Drill);
     let cluster = Cluster { name: name.to_owned(), protocol: Protocol::Chopchop, app, drill };
-    let genesis = Genesis::build_chop(cluster, (parameters, chop), members, Vec::new())?;
+    let genesis = if memory.is_empty() {
+        Genesis::build_chop(cluster, (parameters, chop), members, Vec::new())?
+    } else {
+        let ubft = Ubft { memory, ..Ubft::default() };
+        let parts = (parameters.checkpoint_every, ubft, chop);
+        Genesis::build_chop_over_ubft(cluster, parts, members, Vec::new())?
+    };
     // What is written must be readable: names come from the command line, and only the reader checks their form.
     Genesis::parse(GENESIS_FILE, &genesis.to_toml())
 }

@@ -52,9 +52,45 @@ impl Seat {
 pub(crate) fn ubft_seats(blocks: &[Address], replicas: u16) -> Result<(Vec<Seat>, Vec<Seat>), SynError> {
     let (replicas, memory) = blocks.split_at(usize::from(replicas).min(blocks.len()));
     let seat = |(index, first): (usize, &Address)| Seat::at(&format!("n{index}"), first);
-    let node = |(index, first): (usize, &Address)| Seat::memory_at(&format!("m{index}"), first);
     let replicas = replicas.iter().enumerate().map(seat).collect::<Result<_, _>>()?;
-    Ok((replicas, memory.iter().enumerate().map(node).collect::<Result<_, _>>()?))
+    Ok((replicas, memory_seats(memory)?))
+}
+
+/// The seats of memory nodes, of as many blocks of ports.
+///
+/// # Errors
+/// SYN-1103 if a port would end above 65535.
+pub(super) fn memory_seats(blocks: &[Address]) -> Result<Vec<Seat>, SynError> {
+    let node = |(index, first): (usize, &Address)| Seat::memory_at(&format!("m{index}"), first);
+    blocks.iter().enumerate().map(node).collect()
+}
+
+/// Memory nodes as a genesis states them.
+pub(super) fn memory_members(seats: &[Seat], keys: &[NodeKey]) -> Vec<MemoryMember> {
+    let node = |(seat, key): (&Seat, &NodeKey)| MemoryMember {
+        name: seat.name.clone(),
+        memory: seat.address(Service::Memory).expect("a memory node's seat has one").clone(),
+        ed25519: key.public(),
+    };
+    seats.iter().zip(keys).map(node).collect()
+}
+
+/// Makes the directories of memory nodes.
+///
+/// # Errors
+/// Those of writing.
+pub(super) fn furnish_memory(
+    place: &Path,
+    genesis: &Genesis,
+    seats: &[Seat],
+    keys: &[NodeKey],
+) -> Result<(), SynError> {
+    for (seat, key) in seats.iter().zip(keys) {
+        let folder = place.join(&seat.name);
+        make_directory(&folder)?;
+        fill_with(&folder, seat, genesis, key, |config| config.check_memory(genesis, &key.public()))?;
+    }
+    Ok(())
 }
 
 /// Builds a whole cluster at `out`: `genesis.toml`, a directory per replica and one per memory node.
@@ -74,12 +110,7 @@ pub(crate) fn found_ubft(
     let generate = |seats: &[Seat]| seats.iter().map(|_| NodeKey::generate()).collect::<Result<Vec<_>, _>>();
     let (keys, memory_keys) = (generate(&seats)?, generate(memory)?);
     let members = seats.iter().zip(&keys).map(|(seat, key)| seat.member(key)).collect();
-    let node = |(seat, key): (&Seat, &NodeKey)| MemoryMember {
-        name: seat.name.clone(),
-        memory: seat.address(Service::Memory).expect("a memory node's seat has one").clone(),
-        ed25519: key.public(),
-    };
-    let ubft = Ubft { memory: memory.iter().zip(&memory_keys).map(node).collect(), ..Ubft::default() };
+    let ubft = Ubft { memory: memory_members(memory, &memory_keys), ..Ubft::default() };
     let drill = purpose == Purpose::Drill;
     let cluster = Cluster { name: name.to_owned(), protocol: Protocol::Ubft, app: app.to_owned(), drill };
     let genesis = Genesis::build_ubft(cluster, ubft, members, Vec::new())?;
@@ -91,11 +122,7 @@ pub(crate) fn found_ubft(
         make_directory(&folder)?;
         fill(&folder, seat, &genesis, key)?;
     }
-    for (seat, key) in memory.iter().zip(&memory_keys) {
-        let folder = staged.path.join(&seat.name);
-        make_directory(&folder)?;
-        fill_with(&folder, seat, &genesis, key, |config| config.check_memory(&genesis, &key.public()))?;
-    }
+    furnish_memory(&staged.path, &genesis, memory, &memory_keys)?;
     staged.publish()?;
     Ok(genesis)
 }

@@ -17,11 +17,15 @@ pub(super) fn replay(seen: &Seen) -> Option<Replay> {
     }
 }
 
-/// How far a replica's application is, and which memory nodes it reaches.
+/// How far the application of a replica is, and which memory nodes it reaches; a server of Chop Chop tells of its application elsewhere.
 pub(super) fn replica(server: &Server, page: &mut Page) {
-    let Some((slots, digest)) = server.standing() else { return };
-    page.count("synod_ubft_executed_slots", &[], slots);
-    page.count("synod_ubft_state_digest", &[], digest.short());
+    if server.genesis().ubft().is_none() {
+        return;
+    }
+    if let Some((slots, digest)) = server.standing() {
+        page.count("synod_ubft_executed_slots", &[], slots);
+        page.count("synod_ubft_state_digest", &[], digest.short());
+    }
     let (seen, first) = (server.look(), server.genesis().roster().size());
     page.count("synod_ubft_epoch", &[], seen.epoch);
     let reached = seen.up.iter().filter(|(id, up)| **id >= first && **up).count();

@@ -1,20 +1,21 @@
 //! `synod init`: the files of a new cluster.
 
-use crate::cluster::{self, ChopPlan, Membership, Purpose, Seat, ubft_seats};
+mod kind;
+
+pub(crate) use kind::KindOptions;
+
+use crate::cluster::{self, ChopPlan, ChopSeats, Purpose, Seat, chop_seats, ubft_seats};
 use crate::exit::Done;
 use crate::layout::GENESIS_FILE;
 use crate::output::Report;
 use crate::session::{Session, usage};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::time::Duration;
 use synod_config::{
-    Address, BASE_PORT, Block, Card, Exit, Genesis, MEMBERS_MAX, Member, NodeKey, Operator, Protocol,
-    Service, Subject, SynError,
+    Address, BASE_PORT, Block, Card, Exit, Genesis, MEMBERS_MAX, Member, NodeKey, Protocol, Service, Subject,
+    SynError, hex,
 };
-use synod_config::{hex, unhex};
-use synod_crypto::PublicKey;
 
 /// Makes genesis.toml and a directory per node: configuration, key, empty journal. Never overwrites.
 #[derive(Debug, Args)]
@@ -49,212 +50,6 @@ pub(crate) struct Arguments {
     out: PathBuf,
 }
 
-/// What kind of cluster it is.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct KindOptions {
-    /// How the cluster orders.
-    #[arg(long, value_enum, visible_alias = "protocol", value_name = "KIND")]
-    pub(crate) kind: Option<Kind>,
-    /// What the cluster executes: book with hotstuff, flip, redis and memcached with ubft, the others with chopchop. If nothing is said,
-    /// kv with hotstuff and ubft, and payments with chopchop.
-    #[arg(long, value_enum)]
-    pub(crate) app: Option<App>,
-    /// Number of brokers of a cluster of chopchop, named b0, b1, ...; 1 if nothing is said.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64))]
-    pub(crate) brokers: Option<u16>,
-    /// Number of memory nodes of a cluster of ubft, named m0, m1, ...; 3 if nothing is said. Of 2f + 1 of them f may crash.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=31))]
-    pub(crate) memory_nodes: Option<u16>,
-    /// How many of the members, the last ones, stand in reserve, with --kind astro: members come and go then, by `synod member`.
-    /// Without it all are there for good.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=127))]
-    pub(crate) reserve: Option<u16>,
-    /// How often the members sign the state behind a cut, with --kind astro, which proofs and statements are made of: 30s if nothing is
-    /// said; 0: never. Not where members come and go.
-    #[arg(long, value_name = "SPAN", value_parser = span)]
-    pub(crate) cut_every: Option<Duration>,
-    /// How many shards the accounts are kept in, with --kind astro; 1 if nothing is said. --nodes says how many members each has, and what
-    /// else names members names those of shard 0 first. Without cuts, and not where members come and go.
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u16).range(1..=128))]
-    pub(crate) shards: Option<u16>,
-    /// Somebody whose signature such a change needs, by the public key; repeat it, more than two thirds of them have to sign. Without
-    /// it there is one, whose new key stands beside the genesis.
-    #[arg(long, value_name = "NAME=HEX", value_parser = operator, requires = "reserve")]
-    pub(crate) operator: Vec<Operator>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
-    /// HotStuff: n = 3f + 1 members, f of them may do anything.
-    Hotstuff,
-    /// Chop Chop over HotStuff: clients speak to brokers, who distil batches.
-    Chopchop,
-    /// Astro: payments by broadcast, without an order; each member is an institution that issues money.
-    Astro,
-    /// uBFT: n = 2f + 1 members, f of them may do anything, and memory nodes that only crash.
-    Ubft,
-}
-
-/// An application that is not the only one of its kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum App {
-    /// Accounts and transfers.
-    Payments,
-    /// Tokens and bids.
-    Auction,
-    /// A board that clients paint.
-    Pixels,
-    /// An order book.
-    Book,
-    /// A request answered with its bytes reversed.
-    Flip,
-    /// Redis as it is: each replica runs a redis-server of its own.
-    Redis,
-    /// Memcached as it is: each replica runs a memcached of its own.
-    Memcached,
-}
-
-impl KindOptions {
-    /// What the cluster's genesis will name.
-    pub(crate) const fn protocol(&self) -> Protocol {
-        match self.kind {
-            None | Some(Kind::Hotstuff) => Protocol::Hotstuff,
-            Some(Kind::Chopchop) => Protocol::Chopchop,
-            Some(Kind::Astro) => Protocol::Astro,
-            Some(Kind::Ubft) => Protocol::Ubft,
-        }
-    }
-
-    /// Whether it is Chop Chop.
-    ///
-    /// # Errors
-    /// SYN-1001 for options of Chop Chop without it.
-    pub(crate) fn is_chop(&self) -> Result<bool, SynError> {
-        let is_chop = self.kind == Some(Kind::Chopchop);
-        if self.is_book() && self.protocol() != Protocol::Hotstuff {
-            let why = "an operation of chopchop is eight bytes and its reply one: no order fits";
-            return Err(usage("--app book needs --kind hotstuff").because(why));
-        }
-        if self.is_of_ubft() && !self.is_ubft() {
-            return Err(usage("--app flip, redis and memcached need --kind ubft"));
-        }
-        let is_of_chop = self.app.is_some() && !self.is_book() && !self.is_of_ubft();
-        if !is_chop && (self.brokers.is_some() || is_of_chop) {
-            return Err(usage("--brokers, and --app payments, auction and pixels, need --kind chopchop"));
-        }
-        Ok(is_chop)
-    }
-
-    /// Refuses a reserve that is none, or nobody but a reserve.
-    ///
-    /// # Errors
-    /// SYN-1001 for it.
-    pub(crate) fn fits(&self, members: usize) -> Result<(), SynError> {
-        if self.memory_nodes.is_some() && !self.is_ubft() {
-            return Err(usage("--memory-nodes needs --kind ubft"));
-        }
-        if self.is_ubft() && (members < 3 || members.is_multiple_of(2)) {
-            let why = "2f + 1 members tolerate f faulty ones";
-            return Err(usage(&format!("{members} members; ubft has 3, 5, 7, ...")).because(why));
-        }
-        if self.is_ubft() && self.memory_nodes().is_multiple_of(2) {
-            let why = "2f + 1 memory nodes tolerate f crashed ones";
-            return Err(
-                usage(&format!("{} memory nodes; ubft has 1, 3, 5, ...", self.memory_nodes())).because(why)
-            );
-        }
-        if self.cut_every.is_some() && self.kind != Some(Kind::Astro) {
-            return Err(usage("--cut-every needs --kind astro"));
-        }
-        if self.shards.is_some() && self.kind != Some(Kind::Astro) {
-            return Err(usage("--shards needs --kind astro"));
-        }
-        let Some(reserve) = self.reserve.map(usize::from) else { return Ok(()) };
-        if self.kind != Some(Kind::Astro) {
-            return Err(usage("--reserve and --operator need --kind astro"));
-        }
-        if reserve >= members {
-            return Err(usage(&format!("{reserve} of {members} members in reserve leave nobody who begins")));
-        }
-        Ok(())
-    }
-
-    /// Who of the members begins, and who changes that.
-    pub(crate) fn membership(&self) -> Membership {
-        let (reserve, shards, cut_every) = (self.reserve, self.shards, self.cut_every);
-        Membership { reserve, shards, cut_every, operators: self.operator.clone() }
-    }
-
-    /// How many members there are in all, of so many in each shard.
-    ///
-    /// # Errors
-    /// SYN-1001 for more than a cluster has, and for shards of another kind of cluster.
-    pub(crate) fn members(&self, nodes: u16) -> Result<u16, SynError> {
-        self.fits(usize::from(nodes))?;
-        let shards = self.shards.unwrap_or(1);
-        let all = nodes.checked_mul(shards).filter(|all| usize::from(*all) <= MEMBERS_MAX);
-        all.ok_or_else(|| {
-            usage(&format!("{shards} shards of {nodes} nodes are more than {MEMBERS_MAX} members"))
-        })
-    }
-
-    /// How many brokers.
-    pub(crate) fn brokers(&self) -> u16 {
-        if self.kind == Some(Kind::Chopchop) { self.brokers.unwrap_or(1) } else { 0 }
-    }
-
-    /// Whether it is uBFT.
-    pub(crate) fn is_ubft(&self) -> bool {
-        self.kind == Some(Kind::Ubft)
-    }
-
-    /// How many memory nodes.
-    pub(crate) fn memory_nodes(&self) -> u16 {
-        if self.is_ubft() { self.memory_nodes.unwrap_or(3) } else { 0 }
-    }
-
-    /// How many members, if nothing is said.
-    pub(crate) fn members_default(&self) -> u16 {
-        if self.is_ubft() { 3 } else { 4 }
-    }
-
-    /// Whether it runs an order book.
-    pub(crate) fn is_book(&self) -> bool {
-        self.app == Some(App::Book)
-    }
-
-    /// Whether its application runs over uBFT alone.
-    fn is_of_ubft(&self) -> bool {
-        matches!(self.app, Some(App::Flip | App::Redis | App::Memcached))
-    }
-
-    /// The application by its name.
-    pub(crate) fn app(&self) -> &'static str {
-        match self.app {
-            Some(App::Book) => cluster::BOOK,
-            Some(App::Flip) => "flip",
-            Some(App::Redis) => cluster::REDIS,
-            Some(App::Memcached) => cluster::MEMCACHED,
-            None if self.is_ubft() => "kv",
-            None | Some(App::Payments) => "payments",
-            Some(App::Auction) => "auction",
-            Some(App::Pixels) => "pixels",
-        }
-    }
-}
-
-/// The seats of `servers` servers of Chop Chop and of `brokers` brokers behind them, of as many blocks of ports.
-///
-/// # Errors
-/// SYN-1103 if a port would end above 65535.
-pub(crate) fn chop_seats(blocks: &[Address], servers: u16) -> Result<(Vec<Seat>, Vec<Seat>), SynError> {
-    let (servers, brokers) = blocks.split_at(usize::from(servers).min(blocks.len()));
-    let seat = |(index, first): (usize, &Address)| Seat::server_at(&format!("n{index}"), first);
-    let broker = |(index, first): (usize, &Address)| Seat::broker_at(&format!("b{index}"), first);
-    let servers = servers.iter().enumerate().map(seat).collect::<Result<_, _>>()?;
-    Ok((servers, brokers.iter().enumerate().map(broker).collect::<Result<_, _>>()?))
-}
-
 /// The first ports of `count` blocks on this machine.
 ///
 /// # Errors
@@ -275,17 +70,6 @@ fn next_block(peer: &Address) -> Result<Address, SynError> {
 fn member(text: &str) -> Result<(String, Address), String> {
     let pair = text.split_once('=').and_then(|(name, place)| Some((name.to_owned(), Address::parse(place)?)));
     pair.ok_or_else(|| "not of the form NAME=HOST:PORT".to_owned())
-}
-
-fn span(text: &str) -> Result<Duration, String> {
-    synod_config::parse_duration(text).ok_or_else(|| "not a duration like 30s".to_owned())
-}
-
-fn operator(text: &str) -> Result<Operator, String> {
-    let (name, key) = text.split_once('=').ok_or_else(|| "not of the form NAME=HEX".to_owned())?;
-    let key = unhex(key).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-    let key = key.ok_or_else(|| "the key is not 64 hex digits".to_owned())?;
-    Ok(Operator { name: name.to_owned(), ed25519: PublicKey(key) })
 }
 
 /// The seats of `count` nodes on this machine.
@@ -380,25 +164,45 @@ impl Arguments {
     }
 
     fn found_chop(&self) -> Result<Report, SynError> {
-        self.kind.fits(usize::MAX)?;
-        let brokers = self.kind.brokers();
-        let (seats, brokers) = match self.nodes {
-            Some(count) => chop_seats(&local_blocks(count.saturating_add(brokers), self.base_port)?, count)?,
-            None => {
-                let seats = self.member.iter().map(|(name, peer)| Seat::server_at(name, peer));
-                let seats = seats.collect::<Result<Vec<_>, _>>()?;
-                // Brokers stand beside the first members, in the next block of ports.
-                let beside = |(index, (_, peer)): (u16, &(String, Address))| {
-                    Seat::broker_at(&format!("b{index}"), &next_block(peer)?)
-                };
-                let brokers = (0_u16..).zip(&self.member).take(brokers.into()).map(beside);
-                (seats, brokers.collect::<Result<Vec<_>, _>>()?)
+        let (brokers, memory) = (self.kind.brokers(), self.kind.memory_nodes());
+        self.kind.fits(self.nodes.map_or(self.member.len(), usize::from))?;
+        let seats = match self.nodes {
+            Some(count) => {
+                let all = count.saturating_add(brokers).saturating_add(memory);
+                chop_seats(&local_blocks(all, self.base_port)?, (count, brokers))?
             }
+            None => self.beside(brokers, memory)?,
         };
-        let plan = ChopPlan { app: self.kind.app(), brokers: &brokers, ..ChopPlan::default() };
+        let plan = ChopPlan {
+            app: self.kind.app(),
+            brokers: &seats.brokers,
+            memory: &seats.memory,
+            ..ChopPlan::default()
+        };
         let name = (self.name(), Purpose::Service);
-        let genesis = cluster::found_chop(name, &seats, &plan, &self.out, &|_| {})?;
+        let genesis = cluster::found_chop(name, &seats.servers, &plan, &self.out, &|_| {})?;
         Ok(self.described(&genesis))
+    }
+
+    /// The seats where members are named: brokers stand beside the first of them, in the next block of ports, and memory nodes in the
+    /// one behind that.
+    fn beside(&self, brokers: u16, memory: u16) -> Result<ChopSeats, SynError> {
+        if self.member.len() < usize::from(memory) {
+            return Err(usage("there are more memory nodes than members beside which they stand"));
+        }
+        let servers = self.member.iter().map(|(name, peer)| Seat::server_at(name, peer));
+        let broker = |(index, (_, peer)): (u16, &(String, Address))| {
+            Seat::broker_at(&format!("b{index}"), &next_block(peer)?)
+        };
+        let node = |(index, (_, peer)): (u16, &(String, Address))| {
+            Seat::memory_at(&format!("m{index}"), &next_block(&next_block(peer)?)?)
+        };
+        let hosts = || (0_u16..).zip(&self.member);
+        Ok(ChopSeats {
+            servers: servers.collect::<Result<_, _>>()?,
+            brokers: hosts().take(brokers.into()).map(broker).collect::<Result<_, _>>()?,
+            memory: hosts().take(memory.into()).map(node).collect::<Result<_, _>>()?,
+        })
     }
 
     fn announce(&self) -> Result<Report, SynError> {
@@ -409,9 +213,9 @@ impl Arguments {
             )));
         }
         self.kind.fits(self.cards.len())?;
-        if self.kind.is_ubft() {
+        if self.kind.has_memory() {
             let why = "no card speaks for a memory node yet; make the files with --member or --nodes";
-            return Err(usage("--cards makes no cluster of ubft").because(why));
+            return Err(usage("--cards makes no cluster of ubft, nor over it").because(why));
         }
         let (mut members, mut brokers) = (Vec::new(), Vec::new());
         for file in &self.cards {
@@ -497,7 +301,7 @@ impl Arguments {
                 ]
             })
             .collect();
-        if !memory.is_empty() {
+        if !memory.is_empty() && brokers.is_empty() {
             return report.list("memory_nodes", &["name", "memory", "key", "directory"], memory);
         }
         if brokers.is_empty() {

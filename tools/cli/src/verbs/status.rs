@@ -1,7 +1,7 @@
 //! `synod status`: the cluster and each of its nodes, as the nodes state it.
 
 use crate::exit::Done;
-use crate::health::{Node, Survey};
+use crate::health::{AskedMemory, Node, Survey, Vitals};
 use crate::output::Report;
 use crate::session::{Session, no_context};
 use clap::Args;
@@ -42,28 +42,41 @@ fn report(context: &str, survey: &Survey) -> Report {
     if survey.genesis.pay().is_some() {
         return of_payments(context, survey);
     }
-    if survey.genesis.ubft().is_some() {
+    let (is_chop, is_over_ubft) = (survey.genesis.chop().is_some(), survey.genesis.ubft().is_some());
+    if is_over_ubft && !is_chop {
         return of_ubft(context, survey);
     }
     let cluster = survey.genesis.cluster();
-    let height = survey.highest(|vitals| vitals.height);
-    let rows = survey.nodes.iter().map(|node| row(node, height, survey.genesis.chop().is_some()));
-    let is_chop = survey.genesis.chop().is_some();
+    // uBFT has no blocks: the height of a server over it is that of its batches.
+    let of = |vitals: &Vitals| if is_over_ubft { vitals.accepted } else { vitals.height };
+    let height = survey.highest(of);
+    let rows = survey.nodes.iter().map(|node| row(node, (of, height), is_chop));
     let own: &[&str] = if is_chop { &["batches", "directory"] } else { &["executed"] };
     let columns =
         [&["node", "state", "view", "height"], own, &["lag", "version", "fsync_p99_s", "alarms"]].concat();
-    Report::new("synod-status/1")
+    let epoch = if is_over_ubft { survey.highest(|vitals| vitals.epoch) } else { None };
+    let report = Report::new("synod-status/1")
         .field("context", context)
         .field("cluster", cluster.name.clone())
         .field("kind", cluster.protocol.as_str())
-        .field("epoch", survey.genesis.roster().epoch().0)
+        .field("epoch", epoch.unwrap_or(survey.genesis.roster().epoch().0.into()))
         .field("view", survey.highest(|vitals| vitals.view))
         .field("leader", survey.leader())
         .field("height", height)
         .field("f", survey.genesis.f())
         .field("quorum_have", survey.have())
-        .field("quorum_need", survey.need())
-        .list("nodes", &columns, rows.collect())
+        .field("quorum_need", survey.need());
+    let report = if is_over_ubft { report.field("memory_nodes", memory(survey)) } else { report };
+    report.list("nodes", &columns, rows.collect())
+}
+
+/// The memory nodes, as they state themselves.
+fn memory(survey: &Survey) -> Vec<Value> {
+    let node = |asked: &AskedMemory| {
+        let row = super::memnode::row(&asked.name, &asked.told).into_iter();
+        Value::Object(super::memnode::COLUMNS.iter().map(|name| (*name).to_owned()).zip(row).collect())
+    };
+    survey.memory.iter().map(node).collect()
 }
 
 /// The nodes of a payment system: there is no view, no leader and no height.
@@ -137,14 +150,6 @@ fn of_ubft(context: &str, survey: &Survey) -> Report {
             }
         }
     });
-    let memory: Vec<Value> = survey
-        .memory
-        .iter()
-        .map(|asked| {
-            let row = super::memnode::row(&asked.name, &asked.told).into_iter();
-            Value::Object(super::memnode::COLUMNS.iter().map(|name| (*name).to_owned()).zip(row).collect())
-        })
-        .collect();
     Report::new("synod-status/1")
         .field("context", context)
         .field("cluster", cluster.name.clone())
@@ -156,7 +161,7 @@ fn of_ubft(context: &str, survey: &Survey) -> Report {
         .field("f", survey.genesis.f())
         .field("quorum_have", survey.have())
         .field("quorum_need", survey.need())
-        .field("memory_nodes", memory)
+        .field("memory_nodes", memory(survey))
         .list(
             "nodes",
             &["node", "state", "view", "executed", "digest", "memory_nodes", "version", "alarms"],
@@ -164,7 +169,12 @@ fn of_ubft(context: &str, survey: &Survey) -> Report {
         )
 }
 
-fn row(node: &Node, highest: Option<u64>, is_chop: bool) -> Vec<Value> {
+/// `of` reads the height of a node.
+fn row(
+    node: &Node,
+    (of, highest): (impl Fn(&Vitals) -> Option<u64>, Option<u64>),
+    is_chop: bool,
+) -> Vec<Value> {
     let name = Value::from(node.name.clone());
     let vitals = match &node.vitals {
         Ok(vitals) => vitals,
@@ -177,9 +187,9 @@ fn row(node: &Node, highest: Option<u64>, is_chop: bool) -> Vec<Value> {
     };
     let state = if vitals.ready { "ready" } else { "not ready" };
     // A node that states no height has an unknown lag, not a lag of 0.
-    let lag = vitals.height.zip(highest).map(|(own, highest)| highest.saturating_sub(own));
+    let lag = of(vitals).zip(highest).map(|(own, highest)| highest.saturating_sub(own));
     let alarms = vitals.alarms.iter().map(|alarm| Value::from(format!("{} {}", alarm.check, alarm.reason)));
-    let first = [name, Value::from(state), Value::from(vitals.view), Value::from(vitals.height)];
+    let first = [name, Value::from(state), Value::from(vitals.view), Value::from(of(vitals))];
     let own = if is_chop {
         vec![Value::from(vitals.delivered), Value::from(vitals.directory)]
     } else {

@@ -1,6 +1,6 @@
 //! `synod up`: a cluster of separate processes on this machine.
 
-use crate::cluster::{self, ChopPlan, Purpose, ubft_seats};
+use crate::cluster::{self, ChopPlan, Purpose, chop_seats, ubft_seats};
 use crate::context::Gone;
 use crate::deployment::{
     Claim, Ended, GRACE, READY, Record, Running, await_ready_until, describe_ports, log_file, node_names,
@@ -11,7 +11,7 @@ use crate::layout::{GENESIS_FILE, PORTS_FILE};
 use crate::output::{Report, progress};
 use crate::session::{Session, absolute, home, usage};
 use crate::signals::Signals;
-use crate::verbs::init::{KindOptions, chop_seats, local_blocks, local_seats};
+use crate::verbs::init::{KindOptions, local_blocks, local_seats};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod up --ephemeral --base-port 0 --detach")]
 pub(crate) struct Arguments {
-    /// Number of nodes, of each shard where there are several; 4 if the directory is new, with ubft 3. 3f + 1 of them tolerate f faulty ones,
-    /// with ubft 2f + 1.
+    /// Number of nodes, of each shard where there are several; 4 if the directory is new, where ubft orders 3. 3f + 1 of them tolerate f faulty
+    /// ones, where ubft orders 2f + 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128))]
     nodes: Option<u16>,
     #[command(flatten)]
@@ -208,6 +208,7 @@ impl Arguments {
             || self.kind.app.is_some()
             || self.kind.brokers.is_some()
             || self.kind.memory_nodes.is_some()
+            || self.kind.ordering.is_some()
             || self.kind.reserve.is_some()
             || self.kind.shards.is_some()
             || self.kind.cut_every.is_some()
@@ -216,7 +217,7 @@ impl Arguments {
             let problem =
                 format!("{} holds a cluster of kind {}", directory.display(), genesis.cluster().protocol);
             return Err(usage(&problem).because(
-                "leave --kind, --app, --brokers, --memory-nodes, --reserve, --shards, --cut-every and --operator out, or give another --dir",
+                "leave --kind, --app, --ordering, --brokers, --memory-nodes, --reserve, --shards, --cut-every and --operator out, or give another --dir",
             ));
         }
         if self.nodes.is_some_and(|wanted| usize::from(wanted) != there) {
@@ -258,10 +259,17 @@ impl Arguments {
         count: u16,
         base: u16,
     ) -> Result<(Genesis, Option<Claim>), SynError> {
-        let (claim, blocks) = blocks(count.saturating_add(self.kind.brokers()), base)?;
-        let (seats, brokers) = chop_seats(&blocks, count)?;
-        let plan = ChopPlan { app: self.kind.app(), brokers: &brokers, ..ChopPlan::default() };
-        let genesis = cluster::found_chop((&self.name, Purpose::Drill), &seats, &plan, directory, &|_| {})?;
+        let (brokers, memory) = (self.kind.brokers(), self.kind.memory_nodes());
+        let (claim, blocks) = blocks(count.saturating_add(brokers).saturating_add(memory), base)?;
+        let seats = chop_seats(&blocks, (count, brokers))?;
+        let plan = ChopPlan {
+            app: self.kind.app(),
+            brokers: &seats.brokers,
+            memory: &seats.memory,
+            ..ChopPlan::default()
+        };
+        let of = (&*self.name, Purpose::Drill);
+        let genesis = cluster::found_chop(of, &seats.servers, &plan, directory, &|_| {})?;
         Ok((genesis, claim))
     }
 
@@ -318,13 +326,13 @@ fn blocks(count: u16, base: u16) -> Result<(Option<Claim>, Vec<Address>), SynErr
     Ok((claim, blocks))
 }
 
-/// Refuses a cluster of uBFT that ran before: its replicas keep what they decided in memory alone, and all of them are gone.
+/// Refuses a cluster that uBFT orders and that ran before: its replicas keep what they decided in memory alone, and all of them are gone.
 fn never_ran(directory: &Path) -> Result<(), SynError> {
     let ran = node_names(directory)?.iter().any(|name| log_file(directory, name).exists());
     if !ran {
         return Ok(());
     }
-    let verb = "up of a cluster of ubft that was stopped as a whole";
+    let verb = "up of a cluster that ubft orders and that was stopped as a whole";
     let why = "its replicas hold what they decided in memory, and no more than f of them may be gone at once";
     Err(SynError::of(code::UNSUPPORTED, &[("verb", verb)]).because(why).because("give another --dir"))
 }

@@ -4,6 +4,7 @@
 mod bench;
 mod book;
 mod chop;
+mod chop_ubft;
 mod clusters;
 mod conflicts;
 mod customers;

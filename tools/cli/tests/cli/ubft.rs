@@ -27,8 +27,13 @@ impl std::ops::Deref for Deployed {
 
 impl Deployed {
     pub(crate) fn up(more: &str) -> (Self, Value) {
+        Self::of(&format!("up --kind ubft --dir cluster --base-port 0 --detach {more}"))
+    }
+
+    /// The deployment that this line starts in `cluster/`.
+    pub(crate) fn of(line: &str) -> (Self, Value) {
         let rig = Self(Rig::new());
-        let up = rig.json(&format!("up --kind ubft --dir cluster --base-port 0 --detach {more}"));
+        let up = rig.json(line);
         (rig, up)
     }
 
@@ -84,7 +89,7 @@ pub(crate) fn rows<'a>(status: &'a Value, list: &str) -> &'a [Value] {
     status[list].as_array().expect("a list")
 }
 
-fn state<'a>(status: &'a Value, list: &str, column: &str, name: &str) -> &'a Value {
+pub(crate) fn state<'a>(status: &'a Value, list: &str, column: &str, name: &str) -> &'a Value {
     let found = rows(status, list).iter().find(|row| row[column] == name);
     &found.expect("a row of this name")["state"]
 }
