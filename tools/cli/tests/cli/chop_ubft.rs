@@ -92,6 +92,30 @@ fn each_payment_over_ubft_is_delivered_once_though_a_server_a_memory_node_and_th
 }
 
 #[test]
+fn auctions_and_pixels_run_over_ubft_as_payments_do() {
+    for app in ["auction", "pixels"] {
+        let line =
+            format!("up --kind chopchop --ordering ubft --app {app} --dir cluster --base-port 0 --detach");
+        let (rig, _) = Deployed::of(&line);
+        for who in ["alice", "bob"] {
+            rig.ok(&format!("client signup main --home {who} --timeout 120s"));
+        }
+        if app == "pixels" {
+            let painted = rig.json("pixel paint 3 4 ff8800 --home alice --timeout 120s");
+            let shown = rig.json(&format!("pixel show 3 4 --since {} --timeout 120s", painted["height"]));
+            assert_eq!((&painted["result"], &shown["colour"]), (&"painted".into(), &"ff8800".into()));
+        } else {
+            // Accounts open with the first batch of operations, whatever comes of those.
+            rig.refused("auction take 0 --home alice --timeout 120s", "SYN-3304", 5);
+            rig.ok("auction bid 1 10 --home alice --timeout 120s");
+            let sold = rig.json("auction take 1 --home bob --timeout 120s");
+            let shown = rig.json(&format!("auction show 1 --since {} --timeout 120s", sold["height"]));
+            assert_eq!((&sold["result"], &shown["owner"]), (&"sold".into(), &0.into()));
+        }
+    }
+}
+
+#[test]
 fn what_no_cluster_of_chop_chop_over_ubft_can_be_made_of_is_refused() {
     let rig = Rig::new();
     for line in [
