@@ -64,3 +64,48 @@ pub(crate) fn orderings(
     }
     Ok(move |resume| OrderingConfig { resume, ..first.clone() })
 }
+
+#[cfg(test)]
+mod tests {
+    use synod_config::{Address, Chop, Cluster, Member, MemoryMember, NodeKey, Protocol, Ubft};
+    use synod_crypto::Seed;
+
+    use super::*;
+
+    fn genesis(servers: u8, every: u32, ubft: Ubft) -> Genesis {
+        let key = |at: u8| NodeKey::from_seed(Seed::new([at; 32]));
+        let member = |at: u8| {
+            let (bls, pop) = key(at).bls_card().expect("the system has randomness");
+            let port = 7_100 + 10 * u16::from(at);
+            let plain = Member::new(&format!("n{at}"), Address::loopback(port), key(at).public());
+            Member { client: Some(Address::loopback(port + 1)), bls: Some(bls), pop: Some(pop), ..plain }
+        };
+        let memory = MemoryMember {
+            name: "m0".to_owned(),
+            memory: Address::loopback(9_000),
+            ed25519: key(200).public(),
+        };
+        let app = "payments".to_owned();
+        let cluster = Cluster { name: "main".to_owned(), protocol: Protocol::Chopchop, app, drill: false };
+        let parts = (every, Ubft { memory: vec![memory], ..ubft }, Chop::default());
+        let made =
+            Genesis::build_chop_over_ubft(cluster, parts, (0..servers).map(member).collect(), Vec::new());
+        made.expect("it is in the ranges")
+    }
+
+    /// A genesis is for ever: what it accepts has to start, and to take items of all its servers.
+    #[test]
+    fn a_genesis_over_ubft_that_is_accepted_makes_an_ordering() {
+        for servers in [3, 63] {
+            for (every, window, tail) in [(16, 32, 16), (1_024, 512, 256), (8_192, 4_096, 1 << 16)] {
+                let genesis = genesis(servers, every, Ubft { window, tail, ..Ubft::default() });
+                let made = orderings(&genesis, NodeId(0)).map(|make| make(Position(7)));
+                let made = made.unwrap_or_else(|error| unreachable!("{servers} {every} {window}: {error}"));
+                assert_eq!((made.resume, made.checkpoint_every), (Position(7), u64::from(every)));
+                // What docs/operating/ubft.md says of memory.
+                let megabytes = made.replica.archive_bytes_max / 1_000_000;
+                assert!(megabytes <= if every == 1_024 { 29 } else { 231 }, "{megabytes} MB");
+            }
+        }
+    }
+}

@@ -9,10 +9,12 @@ use std::thread;
 /// Payments that are made before something is killed, and at least as many after it.
 const PAYMENTS: usize = 3;
 
-/// Pays 1 to client 1, and gives the receipt's height.
+/// Pays 1 to client 1, checks the receipt off line, and gives its height.
 fn pay(rig: &Rig) -> u64 {
     let paid = rig.json("payments transfer 1 1 --home alice --timeout 120s");
     assert_eq!((&paid["outcome"], &paid["result"]), (&"delivered".into(), &"paid".into()), "{paid}");
+    let checked = rig.json(&format!("client verify {}", paid["receipt"].as_str().expect("a receipt")));
+    assert_eq!(checked["height"], paid["height"], "{checked}");
     paid["height"].as_u64().expect("a height")
 }
 
@@ -35,7 +37,7 @@ fn paying(rig: &Rig, meanwhile: impl FnOnce()) -> (u64, u64) {
             while left != Some(0) {
                 height = pay(rig).max(height);
                 paid += 1;
-                drop(under_way.send(paid));
+                under_way.send(paid).expect("they are counted");
                 left = match left {
                     Some(left) => Some(left - 1),
                     None => done.try_recv().ok().map(|()| PAYMENTS),
