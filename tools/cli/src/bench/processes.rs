@@ -101,8 +101,10 @@ pub(crate) struct Start<'a> {
 
 /// What a cluster of Chop Chop is started with, beside its servers.
 pub(crate) struct ChopStart<'a> {
-    /// Brokers; they come behind the members in every list.
+    /// Brokers; they come behind all others in every list.
     pub(crate) brokers: u16,
+    /// Memory nodes, behind the members: with some uBFT orders.
+    pub(crate) memory: u16,
     /// Application, parameters and clients.
     pub(crate) plan: ChopPlan<'a>,
     /// Keys of the brokers' node.toml.
@@ -175,12 +177,12 @@ impl Processes {
         let mortal = Mortal::get()?;
         let mut making = mortal.alive();
         making.directories.push(directory.clone());
-        let ports = Claim::free(with.nodes.saturating_add(chop.brokers))?;
+        let ports = Claim::free(with.nodes.saturating_add(chop.brokers).saturating_add(chop.memory))?;
         let blocks: Vec<Address> =
             ports.seats.iter().filter_map(|seat| seat.address(Service::Peer).cloned()).collect();
-        let ChopSeats { servers: seats, brokers, .. } =
+        let ChopSeats { servers: seats, brokers, memory } =
             cluster::chop_seats(&blocks, (with.nodes, chop.brokers))?;
-        let plan = ChopPlan { brokers: &brokers, ..chop.plan };
+        let plan = ChopPlan { brokers: &brokers, memory: &memory, ..chop.plan };
         let of = (with.name, Purpose::Drill);
         let genesis = cluster::found_chop(of, &seats, &plan, &directory, with.parameters)?;
         let program = std::env::current_exe().map_err(|e| cluster::unwritable(Path::new("synod"), &e))?;
@@ -190,7 +192,7 @@ impl Processes {
             }
         }
         drop(making);
-        let names = seats.iter().chain(&brokers).map(|seat| seat.name.clone()).collect();
+        let names = seats.iter().chain(&memory).chain(&brokers).map(|seat| seat.name.clone()).collect();
         Self::run((program, directory, genesis), names, (mortal, None, ports), with)
     }
 

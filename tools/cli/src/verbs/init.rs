@@ -2,7 +2,7 @@
 
 mod kind;
 
-pub(crate) use kind::KindOptions;
+pub(crate) use kind::{KindOptions, Ordering};
 
 use crate::cluster::{self, ChopPlan, ChopSeats, Purpose, Seat, chop_seats, ubft_seats};
 use crate::exit::Done;

@@ -70,7 +70,7 @@ impl ChopCluster {
         // Whoever makes the keys of clients says so in the genesis.
         let chop = Chop { kind: ClusterKind::Bench, ..Chop::default() };
         let plan = ChopPlan { app: "pixels", chop, directory: Some(&directory), ..ChopPlan::default() };
-        let chop = ChopStart { brokers: BROKERS, plan, flags: &crowded };
+        let chop = ChopStart { brokers: BROKERS, memory: 0, plan, flags: &crowded };
         let processes = Processes::start_chop(&start, chop)?;
         let ports = describe_ports(processes.directory())?;
         ports.write(&processes.directory().join(PORTS_FILE))?;

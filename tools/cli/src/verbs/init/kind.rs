@@ -4,7 +4,7 @@ use crate::cluster::{self, Membership};
 use crate::session::usage;
 use clap::{Args, ValueEnum};
 use std::time::Duration;
-use synod_config::{MEMBERS_MAX, Operator, Protocol, SynError, unhex};
+use synod_config::{ChopOrdering, MEMBERS_MAX, Operator, Protocol, SynError, unhex};
 use synod_crypto::PublicKey;
 
 /// What kind of cluster it is.
@@ -66,6 +66,16 @@ pub(crate) enum Ordering {
     Hotstuff,
     /// uBFT: n = 2f + 1 servers, and memory nodes that only crash.
     Ubft,
+}
+
+impl Ordering {
+    /// Its name in a genesis.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hotstuff => ChopOrdering::Hotstuff.as_str(),
+            Self::Ubft => ChopOrdering::Ubft.as_str(),
+        }
+    }
 }
 
 /// An application that is not the only one of its kind.

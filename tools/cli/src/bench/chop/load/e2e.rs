@@ -1,4 +1,4 @@
-//! `--part e2e`: four servers over HotStuff under a load broker.
+//! `--part e2e`: four servers over HotStuff, or three over uBFT, under a load broker.
 
 use super::plan::LoadPlan;
 use super::report::{self, bytes, common_fields, cpu, middle, of_batches, spread, unavailable};

@@ -1,5 +1,7 @@
 //! What a run under a load broker does.
 
+use super::rig::SERVERS;
+use crate::verbs::init::Ordering;
 use std::path::PathBuf;
 use std::time::Duration;
 use synod_load::chop::IdDraw;
@@ -64,6 +66,8 @@ impl App {
 #[derive(Clone, Debug)]
 pub(crate) struct LoadPlan {
     pub(crate) part: LoadPart,
+    /// What orders.
+    pub(crate) ordering: Ordering,
     pub(crate) ids: IdDraw,
     /// Entries under the multi-signature, of a thousand.
     pub(crate) distilled: u16,
@@ -99,6 +103,22 @@ pub(crate) struct LoadPlan {
 }
 
 impl LoadPlan {
+    /// Servers, of which one may do anything.
+    pub(super) const fn servers(&self) -> u16 {
+        match self.ordering {
+            Ordering::Hotstuff => SERVERS,
+            Ordering::Ubft => 3,
+        }
+    }
+
+    /// Memory nodes.
+    pub(super) const fn memory(&self) -> u16 {
+        match self.ordering {
+            Ordering::Hotstuff => 0,
+            Ordering::Ubft => 3,
+        }
+    }
+
     /// The batches of the run.
     pub(super) const fn source(&self) -> SourcePlan {
         SourcePlan {
@@ -135,6 +155,7 @@ pub(super) mod tests {
     pub(in super::super) fn plan() -> LoadPlan {
         LoadPlan {
             part: LoadPart::E2e,
+            ordering: super::Ordering::Hotstuff,
             ids: IdDraw::Uniform,
             distilled: 1_000,
             batch: 100,

@@ -13,9 +13,6 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use synod_load::chop::broker::Books;
 
-/// Servers, as a number to divide by.
-const SERVERS: u64 = 4;
-
 /// So many in this time.
 pub(super) fn per_s(count: u64, wall: Duration) -> f64 {
     if wall.is_zero() { 0.0 } else { float(count) / wall.as_secs_f64() }
@@ -40,7 +37,7 @@ pub(super) fn header(plan: &LoadPlan, durability: &str) -> Value {
     ] {
         header.insert(key.to_owned(), json!(value));
     }
-    header.insert("processes".to_owned(), json!(SERVERS + 1));
+    header.insert("processes".to_owned(), json!(plan.servers() + plan.memory() + 1));
     Value::Object(header)
 }
 
@@ -48,7 +45,8 @@ pub(super) fn header(plan: &LoadPlan, durability: &str) -> Value {
 pub(super) fn of_batches(plan: &LoadPlan, part: &str, pool: usize) -> Map<String, Value> {
     let Value::Object(object) = json!({
         "part": part, "generated": "all messages and batches are generated; no client sent them",
-        "n": 4, "f": 1, "share": "2/4", "ordering": "hotstuff", "app": plan.app.name(),
+        "n": plan.servers(), "f": 1, "share": format!("2/{}", plan.servers()), "ordering": plan.ordering.name(),
+        "memory_nodes": plan.memory(), "app": plan.app.name(),
         "ids": plan.ids.to_string(), "clients": plan.clients, "id_space": plan.clients,
         "batch": plan.batch, "size": plan.size, "distilled": f64::from(plan.distilled) / 1_000.0,
         // Stores keep the sums of a broker's last eight sets of signers.
@@ -64,14 +62,15 @@ fn by_thread(threads: &Threads, count: u64) -> Value {
     threads.iter().map(|(role, used)| ((*role).to_owned(), each(*used, count))).collect::<Map<_, _>>().into()
 }
 
-/// Nanoseconds of CPU per message. A server's own are those of all four divided by four.
+/// Nanoseconds of CPU per message. A server's own are those of all divided by their number.
 pub(super) fn cpu(stretch: &Stretch) -> Value {
     let messages = stretch.messages;
     json!({
-        "all": each(stretch.cpu.servers + stretch.cpu.load, messages),
-        "server": each(stretch.cpu.servers, messages * SERVERS),
+        "all": each(stretch.cpu.servers + stretch.cpu.memory + stretch.cpu.load, messages),
+        "server": each(stretch.cpu.servers, messages * stretch.servers),
+        "memory_nodes": each(stretch.cpu.memory, messages),
         "load": each(stretch.cpu.load, messages),
-        "of_a_server_by_thread": by_thread(&stretch.cpu.threads, messages * SERVERS),
+        "of_a_server_by_thread": by_thread(&stretch.cpu.threads, messages * stretch.servers),
         "of_the_load_by_thread": by_thread(&stretch.cpu.load_threads, messages),
         "making_batches_wall": each(stretch.making, messages),
     })
@@ -80,7 +79,7 @@ pub(super) fn cpu(stretch: &Stretch) -> Value {
 /// Bytes of a broker's link to a server, per message, and what they are on a wire.
 pub(super) fn bytes(stretch: &Stretch) -> [Value; 2] {
     let per = |bytes: u64| {
-        let links = stretch.messages * SERVERS;
+        let links = stretch.messages * stretch.servers;
         if links == 0 { Value::Null } else { rounded(float(bytes) / float(links)) }
     };
     [per(stretch.carried.sent), per(on_wire(stretch.carried.sent))]
@@ -129,8 +128,11 @@ pub(super) fn common_fields(
         .field(
             "cpu_us_per_op",
             json!({
-                "total": us(stretch.cpu.servers + stretch.cpu.load),
-                "by_role": { "servers": us(stretch.cpu.servers), "load": us(stretch.cpu.load) },
+                "total": us(stretch.cpu.servers + stretch.cpu.memory + stretch.cpu.load),
+                "by_role": {
+                    "servers": us(stretch.cpu.servers), "memory_nodes": us(stretch.cpu.memory),
+                    "load": us(stretch.cpu.load),
+                },
             }),
         )
         .field(

@@ -19,7 +19,7 @@ use synod_load::chop::broker::{Books, BrokerSetup, Carried, Driver, DriverSetup,
 use synod_load::chop::{KeyFamily, Members};
 use synod_load::{Latency, usage};
 
-/// Servers.
+/// Servers over HotStuff.
 pub(super) const SERVERS: u16 = 4;
 /// What each account holds at first: above what a client pays in any run.
 pub(super) const GRANT: u32 = 2_000_000_000;
@@ -65,6 +65,8 @@ pub(super) struct Rig {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cpu {
     pub(super) servers: Duration,
+    /// Of memory nodes, where uBFT orders.
+    pub(super) memory: Duration,
     pub(super) load: Duration,
     /// Of all servers, by thread, and of this process.
     pub(super) threads: Threads,
@@ -77,6 +79,8 @@ pub(super) struct Cpu {
 #[derive(Clone, Debug)]
 pub(super) struct Stretch {
     pub(super) wall: Duration,
+    /// Servers, as a number to divide by.
+    pub(super) servers: u64,
     pub(super) batches: u64,
     pub(super) messages: u64,
     pub(super) latency: Latency,
@@ -103,16 +107,18 @@ impl Rig {
         plan: &LoadPlan,
         members: &Arc<Members>,
     ) -> Result<Self, SynError> {
-        session.watched(&format!("starting four servers: {}, {}", plan.app.name(), plan.durability()));
+        let servers = plan.servers();
+        session.watched(&format!("starting {servers} servers: {}, {}", plan.app.name(), plan.durability()));
         let processes = deploy(plan, members)?;
-        let folder = processes.directory().join(processes.name(usize::from(SERVERS)));
+        let broker = usize::from(servers + plan.memory());
+        let folder = processes.directory().join(processes.name(broker));
         let files = BrokerFiles::read(&folder, [], &[])?;
         let broker = BrokerSetup {
             cluster_name: files.genesis.cluster().name.clone(),
             cluster: cluster(&files.genesis)?,
             seed: files.key.seed().clone(),
             servers: client_addresses(&files.genesis),
-            margin: u32::from(SERVERS) / 16,
+            margin: u32::from(servers) / 16,
             window: plan.window.max(16),
         };
         session.watched("making batches");
@@ -120,7 +126,7 @@ impl Rig {
         let setup = DriverSetup { members: members.clone(), broker, source: plan.source(), ahead };
         let driver = Driver::start(setup).map_err(|why| wrong_usage(&why.to_string()))?;
         let rig = Self { cluster: processes, driver, app: plan.app };
-        rig.until(LINKS, "links", || rig.driver.carried().links >= u64::from(SERVERS))?;
+        rig.until(LINKS, "links", || rig.driver.carried().links >= u64::from(servers))?;
         Ok(rig)
     }
 
@@ -186,6 +192,7 @@ impl Rig {
         let now = self.driver.carried();
         Ok(Stretch {
             wall,
+            servers: u64::try_from(self.servers()).unwrap_or(u64::MAX),
             batches: after.delivered.0 - books.delivered.0,
             messages: after.delivered.1 - books.delivered.1,
             latency: after.latency.clone(),
@@ -204,6 +211,11 @@ impl Rig {
         })
     }
 
+    /// How many servers there are.
+    fn servers(&self) -> usize {
+        self.cluster.genesis.members().len()
+    }
+
     /// The metrics ports of the servers.
     pub(super) fn metrics(&self) -> Vec<Option<Address>> {
         let of = |at: usize| {
@@ -211,7 +223,7 @@ impl Rig {
             let config = Effective::read(&file, [], []).and_then(|effective| effective.config());
             config.ok().and_then(|config| config.listen.metrics)
         };
-        (0..usize::from(SERVERS)).map(of).collect()
+        (0..self.servers()).map(of).collect()
     }
 
     fn pages(&self) -> Vec<Option<Page>> {
@@ -220,8 +232,12 @@ impl Rig {
 
     fn cpu(&self) -> Cpu {
         let mut all = Cpu::default();
-        for (_, pid) in self.cluster.pids() {
+        for (at, pid) in self.cluster.pids() {
             let Some(used) = usage(pid) else { continue };
+            if at >= self.servers() {
+                all.memory += used.cpu;
+                continue;
+            }
             all.servers += used.cpu;
             all.rss[0] = all.rss[0].max(used.rss_peak_bytes);
             threads::add(pid, &mut all.threads);
@@ -293,6 +309,7 @@ impl Cpu {
     fn since(&self, before: &Self) -> Self {
         Self {
             servers: self.servers.saturating_sub(before.servers),
+            memory: self.memory.saturating_sub(before.memory),
             load: self.load.saturating_sub(before.load),
             threads: threads::since(&self.threads, &before.threads),
             load_threads: threads::since(&self.load_threads, &before.load_threads),
@@ -314,7 +331,8 @@ fn deploy(plan: &LoadPlan, members: &Members) -> Result<Processes, SynError> {
     ];
     let every = checkpoint_every(plan);
     let parameters = |parameters: &mut synod_config::Parameters| parameters.checkpoint_every = every;
-    let start = Start { name: "bench-load", nodes: SERVERS, dead: 1, parameters: &parameters, flags: &flags };
+    let nodes = plan.servers();
+    let start = Start { name: "bench-load", nodes, dead: 1, parameters: &parameters, flags: &flags };
     let chop = Chop {
         batch_max: plan.batch.max(65_536),
         message_size: plan.size,
@@ -327,5 +345,5 @@ fn deploy(plan: &LoadPlan, members: &Members) -> Result<Processes, SynError> {
     let deployed =
         Deployed { app: plan.app.name(), chop, directory: Some(&directory), ..Deployed::default() };
     // The broker of the genesis is played by this process.
-    Processes::start_chop(&start, ChopStart { brokers: 1, plan: deployed, flags: &[] })
+    Processes::start_chop(&start, ChopStart { brokers: 1, memory: plan.memory(), plan: deployed, flags: &[] })
 }

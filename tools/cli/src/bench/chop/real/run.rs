@@ -446,7 +446,10 @@ fn deploy(plan: &RealPlan, directory: Option<&[u8]>) -> Result<Processes, SynErr
     let start = Start { name: "bench-chop", nodes: SERVERS, dead: 0, parameters: &|_| {}, flags: &servers };
     let chop = Chop { grant: GRANT, kind: ClusterKind::Bench, ..Chop::default() };
     let deployed = Deployed { app: "payments", chop, directory, ..Deployed::default() };
-    Processes::start_chop(&start, ChopStart { brokers: plan.brokers, plan: deployed, flags: &brokers })
+    Processes::start_chop(
+        &start,
+        ChopStart { brokers: plan.brokers, memory: 0, plan: deployed, flags: &brokers },
+    )
 }
 
 fn brokers(cluster: &Processes) -> Result<Vec<ChopBroker>, SynError> {

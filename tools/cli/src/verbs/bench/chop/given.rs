@@ -19,7 +19,7 @@ const CLIENTS: &[Part] = &[Real, Broker];
 
 /// Every option but those of the result, and the parts that it goes with. Some parts take one of its values only and refuse the
 /// others themselves.
-pub(super) const MEANT: [(&str, &[Part]); 28] = [
+pub(super) const MEANT: [(&str, &[Part]); 29] = [
     ("ids", GENERATED),
     ("distilled", GENERATED),
     ("batch", GENERATED),
@@ -36,6 +36,7 @@ pub(super) const MEANT: [(&str, &[Part]); 28] = [
     ("no_huge_pages", GENERATED),
     ("i_am_a_test", EVERY),
     ("rate", LOAD),
+    ("ordering", &[E2e]),
     ("app", &[E2e, Linerate, Partial, Faults]),
     ("durability", LOAD),
     ("retain", &[Faults]),

@@ -5,6 +5,7 @@ use super::given::{PARTS, read};
 use super::{ChopOptions, POOL, Times};
 use crate::bench::{App, ChildPlan, LoadPart, LoadPlan, Part};
 use crate::session::usage;
+use crate::verbs::init::Ordering;
 use clap::Args;
 use synod_config::SynError;
 use synod_load::chop::IdDraw;
@@ -25,6 +26,9 @@ pub(super) struct LoadOptions {
     /// Messages per second, due at times fixed in advance; without it the loop is closed.
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
+    /// What orders: hotstuff under four servers, or with --part e2e ubft under three, with three memory nodes.
+    #[arg(long, value_enum, default_value = "hotstuff", value_name = "ORDERING")]
+    ordering: Ordering,
     /// What the servers execute.
     #[arg(long, value_enum, default_value = "payments")]
     app: App,
@@ -53,6 +57,7 @@ impl ChopOptions {
         };
         let plan = LoadPlan {
             part,
+            ordering: self.load.ordering,
             ids: self.ids,
             distilled: self.distilled,
             batch: self.batch,
