@@ -357,6 +357,22 @@ fn four_servers_deliver_what_a_load_broker_sends_once_and_hold_one_state() {
 }
 
 #[test]
+fn three_servers_over_ubft_deliver_what_a_load_broker_sends_once_and_hold_one_state() {
+    let (told, own) = ran(&format!("chop --part e2e --ordering ubft {LOAD} --no-ablations"));
+    let audit = &told["audit"];
+    assert_eq!(
+        (&audit["servers"], &audit["accounts"], &audit["sent"]),
+        (&3.into(), &256.into(), &audit["delivered"])
+    );
+    assert_eq!((&audit["duplicated"], &audit["state_hash_equal"]), (&0.into(), &true.into()));
+    let figures = ["ordering", "n", "f", "memory_nodes"].map(|name| own[name].clone());
+    assert_eq!(figures, [Value::from("ubft"), 3.into(), 1.into(), 3.into()]);
+    assert!(positive(&own["messages_per_s"]) && positive(&own["cpu_ns_per_msg"]["memory_nodes"]), "{own}");
+    assert_eq!(told["header"]["processes"], 7);
+    Rig::new().refused("bench chop --part faults --ordering ubft", "SYN-1001", 2);
+}
+
+#[test]
 fn a_message_that_servers_do_not_hold_shows_no_figure_of_a_load_broker() {
     let line =
         format!("bench chop --part e2e {LOAD} --no-ablations --rate 1000 --durability fsync --i-am-a-test");
