@@ -33,10 +33,11 @@ impl Consensus {
         self.next_slot().is_some_and(|slot| !self.must(slot))
     }
 
-    /// Slots that this leader proposed in its view and that are not handed over yet.
+    /// Slots that this leader proposed in its view and that are not known to be decided, with all before them.
     #[must_use]
     pub fn open(&self) -> u64 {
-        self.own.next_prepare.map_or(0, |next| next.0.saturating_sub(self.next.0))
+        let known = self.next.max(self.low.low);
+        self.own.next_prepare.map_or(0, |next| next.0.saturating_sub(known.0))
     }
 
     /// Whether a slot's batch is not for this leader to choose.

@@ -184,6 +184,7 @@ pub(super) fn suite(plan: &UbftBench) -> Vec<UbftBench> {
         rate: None,
         batch: 1,
         fast_path: true,
+        has_crypto_thread: true,
         ..plan.clone()
     };
     let isolated = UbftBench { placement: Placement::Isolated, ..base.clone() };
@@ -223,6 +224,7 @@ mod tests {
             tail: 256,
             window: 512,
             fast_path: false,
+            has_crypto_thread: true,
             out: None,
         }
     }

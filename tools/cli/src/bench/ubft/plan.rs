@@ -108,14 +108,16 @@ pub(crate) struct UbftBench {
     pub(crate) window: u32,
     /// Without the fast path every slot is signed.
     pub(crate) fast_path: bool,
+    /// Each replica's signatures are made and checked by a thread beside its poller, and not by it.
+    pub(crate) has_crypto_thread: bool,
     /// Where the result is written as well.
     pub(crate) out: Option<PathBuf>,
 }
 
 impl UbftBench {
-    /// The longest operation, as replicas are configured.
+    /// The longest operation, as replicas are configured: rings have room for what is sent and no more.
     pub(super) fn op_max(&self) -> u32 {
-        self.size.saturating_add(EXTRA).max(2 << 10)
+        self.size.saturating_add(EXTRA)
     }
 
     /// The longest result.
@@ -126,7 +128,7 @@ impl UbftBench {
     /// Bytes of a batch: room for as many requests as it may have, up to [`BATCH_BYTES_MAX`].
     pub(super) fn batch_bytes(&self) -> u32 {
         let wanted = self.batch.saturating_mul(self.size.saturating_add(2 * EXTRA));
-        wanted.max(self.op_max().saturating_add(2 * EXTRA)).clamp(8 << 10, BATCH_BYTES_MAX)
+        wanted.max(self.op_max().saturating_add(2 * EXTRA)).clamp(1 << 10, BATCH_BYTES_MAX)
     }
 
     /// Whether only the time of one request in flight is measured.
@@ -138,7 +140,6 @@ impl UbftBench {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use synod_ubft::Parameters;
 
     fn plan(size: u32, batch: u32) -> UbftBench {
         UbftBench {
@@ -156,20 +157,16 @@ mod tests {
             tail: 256,
             window: 512,
             fast_path: true,
+            has_crypto_thread: true,
             out: None,
         }
     }
 
     #[test]
     fn a_batch_has_room_for_its_requests_up_to_what_a_message_carries() {
-        let default = Parameters::default();
-        let small = plan(32, 16);
-        assert_eq!(
-            (small.batch_bytes(), small.op_max()),
-            (default.batch_bytes_max, default.request_inline_max),
-            "small requests are measured with the defaults"
-        );
-        for (size, batch, bytes) in [(32, 64, 18_432), (8_192, 1, 8_576), (8_192, 16, 64_512)] {
+        for (size, batch, bytes) in
+            [(64, 1, 1_024), (32, 16, 4_608), (32, 64, 18_432), (8_192, 1, 8_576), (8_192, 16, 64_512)]
+        {
             let plan = plan(size, batch);
             assert_eq!(plan.batch_bytes(), bytes, "{size} {batch}");
             assert!(plan.op_max() >= size && plan.batch_bytes() >= plan.op_max() + 128, "{size} {batch}");

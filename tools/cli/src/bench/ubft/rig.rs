@@ -177,7 +177,7 @@ pub(super) fn join(folder: &Path, tail: u32, station: &mut Station, me: u8) -> R
 /// A replica whose application is executed by its connector.
 fn replica<P: Application + 'static>(
     settings: ReplicaConfig,
-    app: P,
+    (app, crypto): (P, Crypto),
     bell: &Ropes,
     observer: Arc<dyn Observer>,
 ) -> Result<Station, SynError> {
@@ -193,7 +193,7 @@ fn replica<P: Application + 'static>(
     };
     let builder = Builder::new(me)
         .machine(Hosting::new(0, Box::new(hosted)))
-        .crypto(Crypto::inline(keys(me.0)))
+        .crypto(crypto)
         .connector(connector)
         .observer(observer)
         .for_guests(&[0]);
@@ -214,11 +214,16 @@ pub(super) fn seat(
         archive_bytes_max: 64 << 20,
         fast_path: plan.fast_path,
     };
+    let crypto = match plan.has_crypto_thread {
+        // It ends with the station.
+        true => Crypto::thread(keys(me)).map_err(|error| refused(&error))?.0,
+        false => Crypto::inline(keys(me)),
+    };
     let mut station = match app {
-        App::Flip => replica(settings, Flip::default(), bell, observer)?,
-        App::Kv => replica(settings, Kv::new(synod_kv::Config::default()), bell, observer)?,
-        App::Noop => replica(settings, Noop::default(), bell, observer)?,
-        App::Book => replica(settings, book(), bell, observer)?,
+        App::Flip => replica(settings, (Flip::default(), crypto), bell, observer)?,
+        App::Kv => replica(settings, (Kv::new(synod_kv::Config::default()), crypto), bell, observer)?,
+        App::Noop => replica(settings, (Noop::default(), crypto), bell, observer)?,
+        App::Book => replica(settings, (book(), crypto), bell, observer)?,
     };
     join(folder, plan.tail, &mut station, u8::try_from(me).unwrap_or(0))?;
     Ok(station)

@@ -160,6 +160,7 @@ impl UbftOptions {
             tail: self.tail,
             window: self.window,
             fast_path: self.path == Path::Fast,
+            has_crypto_thread: true,
             out: self.out,
         })
     }

@@ -22,6 +22,7 @@ fn plan() -> UbftBench {
         tail: 256,
         window: 512,
         fast_path: true,
+        has_crypto_thread: false,
         out: None,
     }
 }
