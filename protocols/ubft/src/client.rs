@@ -415,10 +415,10 @@ impl Machine for Client {
 impl Bounded for Client {
     fn bytes(&self) -> u64 {
         let replied = |(_, body): &(Hash, Option<Bytes>)| body.as_ref().map_or(0, Bytes::len) + 64;
-        let call = |call: &Box<Call>| call.op.len() + 256 + call.replies.values().map(replied).sum::<usize>();
+        let call = |call: &Call| call.op.len() + 256 + call.replies.values().map(replied).sum::<usize>();
         let answer = |value: &Option<Bytes>| value.as_ref().map_or(64, |value| value.len() + 64);
         let read = |read: &Read| read.question.len() + 128 + read.answers.values().map(answer).sum::<usize>();
-        let calls: usize = self.calls.values().map(call).sum();
+        let calls: usize = self.calls.values().map(|boxed| call(boxed)).sum();
         let reads: usize = self.reads.values().map(read).sum();
         (calls + reads) as u64
     }
