@@ -2,7 +2,7 @@
 //!
 //! *Who speaks with whom.* Replicas are members of the genesis. Memory nodes are linked with them behind the members, under keys that the
 //! genesis states, and host one machine, [`MEMORY`]; a region of registers belongs to the replica whose link's key is its owner's.
-//! Guests speak with the machine of every replica. Under the servers of Chop Chop it is the same with the machine of a server: [`orderings`].
+//! Guests speak with the machine of every replica. Under the servers of Chop Chop it is the same with the machine of a server: `orderings`.
 //!
 //! *Application.* The connector of a replica executes a slot at once and gives the results back: [`Applied`]. An application that asks a
 //! server process does so on a thread of its own, and the process ends with the node.
