@@ -45,11 +45,12 @@ impl Consensus {
             Err(_) => turn.output(Told::Broken(slot)),
             Ok(false) => {}
             Ok(true) => {
-                let took = work.since.map(|since| turn.now().since(since));
-                took.into_iter().for_each(|took| self.pace.decided(took));
+                let (now, since) = (turn.now(), work.since);
+                since.into_iter().for_each(|since| self.pace.decided(now.since(since)));
                 if work.ballot.proposed().is_some_and(|(proposed, _)| proposed == view) {
                     let is_must = self.stream(self.leader()).is_some_and(|own| own.must(slot).is_some());
-                    self.suspicion.decided(self.config.parameters.suspect, is_must);
+                    let first = self.config.parameters.suspect;
+                    self.suspicion.decided((first, is_must), since.unwrap_or(now), now);
                 }
                 if self.works.get(slot).is_some_and(|work| work.batch(digest).is_none()) {
                     self.want_batch(slot, digest, turn);

@@ -16,7 +16,8 @@ use crate::message::{CHANGES, ClientStatement, Registration, SYSTEM};
 use crate::sessions::Fate;
 use crate::trace::Rule;
 
-/// A proposal's time and the own clock differ at most by so much.
+/// A proposal's time is at most so far ahead of the own clock, and so far behind it, or as far as the leader may take, which is longer where
+/// links are slow.
 const SKEW_MS: u64 = 500;
 
 /// A proposal that this replica is asked to vouch for.
@@ -72,7 +73,7 @@ impl Replica {
         let Some(mut judging) = self.judging.remove(&slot) else { return };
         let (time, now) = (judging.batch.time_ms, turn.wall().0);
         // Time never goes back, so where nothing is executed one that has passed changes nothing: a slot that is filled late is filled.
-        let is_late = time.saturating_add(SKEW_MS) < now && !judging.batch.requests.is_empty();
+        let is_late = time.saturating_add(self.late_ms()) < now && !judging.batch.requests.is_empty();
         let mut is_good = time <= now.saturating_add(SKEW_MS) && !is_late;
         for (at, request) in judging.batch.requests.iter().enumerate() {
             if judging.good & bit(at) > 0 {
@@ -101,6 +102,13 @@ impl Replica {
         } else {
             self.judging.insert(slot, judging);
         }
+    }
+
+    /// How old a proposal may be: what is sent takes its time, and a leader that has longer may be as late. With each one that is given up in vain it
+    /// is longer, so what correct leaders propose is vouched for in the end however slow links are.
+    fn late_ms(&self) -> u64 {
+        let wait = self.consensus().map_or(0, |consensus| consensus.suspicion.wait.0 / 1_000_000);
+        wait.max(SKEW_MS)
     }
 
     fn is_endorsed(&self, request: &Request) -> bool {

@@ -69,11 +69,14 @@ impl Suspicion {
         self.is_new = true;
     }
 
-    /// A decision in the present view: its leader works. What older views left must be decided anew, all of it within one wait, and that
-    /// shortens none; each other decision halves it, so that it stays about as long as decisions take.
-    pub(super) fn decided(&mut self, first: Span, is_must: bool) {
+    /// A decision in the present view about something that is here since then: its leader works. What older views left must be decided anew, all of it
+    /// within one wait, and that shortens none; each other decision halves it, but for twice what it took, measured as the wait is: what
+    /// is decided in time now would else be late the next time.
+    pub(super) fn decided(&mut self, (first, is_must): (Span, bool), since: Time, now: Time) {
+        let oldest = self.pressing.map_or(since, |pressing| pressing.min(since));
+        let took = now.since(oldest.max(self.entered)).times(2);
         if !is_must {
-            self.wait = Span((self.wait.0 / 2).max(first.0));
+            self.wait = Span((self.wait.0 / 2).max(took.0.min(self.wait.0)).max(first.0));
         }
     }
 }

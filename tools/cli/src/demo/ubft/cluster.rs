@@ -3,7 +3,7 @@
 use crate::bench::{Processes, Start};
 use crate::deployment::describe_ports;
 use crate::exit::bug;
-use crate::health::{Survey, Vitals};
+use crate::health::{Node, Survey, Vitals};
 use crate::layout::{GENESIS_FILE, PORTS_FILE};
 use crate::serve::client;
 use std::path::Path;
@@ -104,7 +104,7 @@ impl UbftCluster {
     /// Asks the nodes until they say so.
     ///
     /// # Errors
-    /// SYN-2001, with what was waited for, when they do not in time.
+    /// SYN-2003, with what was waited for and how far each was at last, when they do not in time.
     pub(super) fn until<T>(
         &self,
         context: &Context,
@@ -113,12 +113,17 @@ impl UbftCluster {
     ) -> Result<T, SynError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            if let Some(found) = Survey::take(context, TOLD).ok().as_ref().and_then(&is_so) {
+            let survey = Survey::take(context, TOLD);
+            if let Some(found) = survey.as_ref().ok().and_then(&is_so) {
                 return Ok(found);
             }
             if Instant::now() >= deadline {
                 let values = [("address", "the demo's nodes"), ("stage", what)];
-                return Err(SynError::of(code::NO_ANSWER, &values));
+                let error = SynError::of(code::NO_ANSWER, &values);
+                return Err(match survey {
+                    Ok(survey) => survey.nodes.iter().map(told).fold(error, |error, told| error.because(told)),
+                    Err(why) => error.because(why),
+                });
             }
             std::thread::sleep(LOOK);
         }
@@ -154,6 +159,23 @@ impl UbftCluster {
     pub(crate) fn program() -> Result<String, SynError> {
         let program = std::env::current_exe().map_err(|error| bug("program", &error))?;
         Ok(program.display().to_string())
+    }
+}
+
+/// How far a node says that it is.
+fn told(node: &Node) -> String {
+    match &node.vitals {
+        Ok(vitals) => format!(
+            "{}: ready {}, epoch {:?}, view {:?}, {:?} slots, state {:?}, memory nodes {:?}",
+            node.name,
+            vitals.ready,
+            vitals.epoch,
+            vitals.view,
+            vitals.executed,
+            vitals.digest,
+            vitals.memory_nodes
+        ),
+        Err(why) => format!("{}: {why}", node.name),
     }
 }
 
