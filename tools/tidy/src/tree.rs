@@ -181,7 +181,8 @@ fn walk(root: &Path, inner: &str, paths: &mut Vec<String>) -> io::Result<()> {
 /// Leaves out version control, build output and what lies beside the project.
 fn skipped(inner: &str, name: &str) -> bool {
     let output = name == "target" || name.starts_with("target-") || name == "shared";
-    name == ".git" || (inner.is_empty() && output) || name == "node_modules"
+    let baseline = inner.strip_prefix("baselines/").is_some_and(|dir| !dir.contains('/'));
+    name == ".git" || ((inner.is_empty() || baseline) && output) || name == "node_modules"
 }
 
 #[cfg(test)]

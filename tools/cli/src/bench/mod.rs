@@ -29,6 +29,7 @@ pub(crate) use plan::{Access, Pace, Plan, Target};
 pub(crate) use processes::{ChopStart, Processes, Start};
 pub(crate) use run::run;
 pub(crate) use ubft::{
-    App as UbftApp, CLOSED_MAX as UBFT_CLOSED_MAX, Part as UbftPart, Placement as UbftPlacement,
-    SIZE_MAX as UBFT_SIZE_MAX, System as UbftSystem, UbftBench, run as run_ubft,
+    App as UbftApp, BASELINE_WANTED as UBFT_BASELINE_WANTED, Baseline as UbftBaseline,
+    CLOSED_MAX as UBFT_CLOSED_MAX, Part as UbftPart, Placement as UbftPlacement, SIZE_MAX as UBFT_SIZE_MAX,
+    System as UbftSystem, UbftBench, run as run_ubft,
 };

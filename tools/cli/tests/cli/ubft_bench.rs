@@ -149,13 +149,47 @@ fn the_suite_judges_every_gate_that_is_measured_here_and_ends_with_what_it_finds
 }
 
 #[test]
+fn rows_of_a_baseline_stand_behind_those_of_the_same_run_and_fill_its_gates() {
+    let rig = Rig::new();
+    let row = |system: &str, enclave: &str, p50: u64| {
+        format!(r#"{{"system":"{system}","size":32,"enclave_us":{enclave},"p50_ns":{p50},"errors":0}}"#)
+    };
+    // A program that writes down what it is asked and answers with these rows.
+    let answers = |rows: &str| {
+        let told = format!(r#"{{"schema":"synod-bench/1","ubft":{{"rows":[{rows}]}}}}"#);
+        let script = format!("#!/bin/sh\necho \"$@\" >asked\necho '{told}'\n");
+        std::fs::write(rig.path("program"), script).expect("a script");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(rig.path("program"), mode).expect("it may be run");
+    };
+    answers(&row("minbft-enclave", "8.0", 1_000_000_000));
+    let program = rig.path("program").display().to_string();
+    let line =
+        format!("bench ubft --samples 100 --warmup-ops 10 --baseline {program} --system minbft-enclave");
+    let own = rig.json(&line)["ubft"].clone();
+    assert_eq!(read(&rig.path("asked")).trim(), "--size 32 --samples 100 --warmup-ops 10 --enclave-us 8");
+    assert_eq!(words(list(&own, "rows"), "system"), ["synod", "minbft-enclave"]);
+    let gate = |id: &str| list(&own, "gates").iter().find(|gate| gate["id"] == id).expect("a gate").clone();
+    let ratio = gate("minbft.ratio");
+    assert!(ratio["pass"] == true && ratio["value"].as_f64() > Some(5.0), "{ratio}");
+    assert!(gate("minbft.raw")["skipped"].as_str().is_some_and(|why| why.contains("--baseline")), "{own}");
+    for wrong in [row("minbft-raw", "0.0", 7), String::new(), row("synod", "8.0", 7)] {
+        answers(&wrong);
+        rig.refused(&line, "SYN-7002", 8);
+    }
+    answers(&row("minbft-enclave", "8.0", 7).replace(r#""errors":0"#, r#""errors":1"#));
+    rig.refused(&line, "SYN-6009", 8);
+    rig.refused(&line.replace(&program, "nothing/here"), "SYN-1205", 1);
+}
+
+#[test]
 fn what_is_not_built_or_means_nothing_together_is_refused_with_the_reason() {
     let rig = Rig::new();
     for line in ["--placement dedicated", "--suite figures", "--system minbft-enclave"] {
         rig.refused(&format!("bench ubft {line}"), "SYN-3003", 5);
     }
     let why = rig.refused("bench ubft --system minbft-raw", "SYN-3003", 5);
-    assert!(why.contains("`baselines`") && why.contains("bincode"), "{why}");
+    assert!(why.contains("--baseline") && why.contains("baselines/minbft/Cargo.toml"), "{why}");
     for line in [
         "--placement isolated --part x1 --folder .",
         "--size 1",
@@ -165,6 +199,12 @@ fn what_is_not_built_or_means_nothing_together_is_refused_with_the_reason() {
         "--app book --closed 2",
         "--app book --rate 100",
         "--suite gate --size 64",
+        "--baseline x",
+        "--suite gate --baseline x --enclave-us 9",
+        "--system minbft-raw --baseline x --app kv",
+        "--system minbft-raw --baseline x --closed 2",
+        "--system minbft-raw --baseline x --placement isolated",
+        "--system minbft-raw --baseline x --path slow",
     ] {
         rig.refused(&format!("bench ubft {line}"), "SYN-1001", 2);
     }

@@ -4,7 +4,8 @@ use toml::{Table, Value};
 
 use crate::finding::Finding;
 use crate::manifest::{Kind, Need, lookup, needs};
-use crate::rule::table::{Allowed, FEATURES_OFF, TABLE, WIDENED, at_least};
+use crate::rule::edges::{Layer, layer};
+use crate::rule::table::{Allowed, BASELINES, FEATURES_OFF, TABLE, WIDENED, at_least};
 use crate::tree::Tree;
 
 const RULE: &str = "dependencies";
@@ -20,7 +21,13 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     for manifest in &tree.manifests {
+        let is_baseline = layer(&manifest.dir) == Some(Layer::Baselines);
         for need in &manifest.needs {
+            if is_baseline {
+                let wrong = of_baseline(need);
+                findings.extend(wrong.map(|what| Finding::refuse(RULE, &manifest.path, 0, what)));
+                continue;
+            }
             let wrong = if need.inherited { None } else { declared(need) };
             let wrong = wrong.or_else(|| placed(&manifest.dir, need));
             findings.extend(wrong.map(|what| Finding::refuse(RULE, &manifest.path, 0, what)));
@@ -57,6 +64,18 @@ fn declared(need: &Need) -> Option<String> {
         return Some(format!("`{name}` {version} is below its floor {}", row.floor));
     }
     features(need)
+}
+
+/// Says what is wrong with a crate that a baseline wants: one of its own in the version that was looked at, or one that
+/// tools may use.
+fn of_baseline(need: &Need) -> Option<String> {
+    let name = &need.name;
+    let own = BASELINES.iter().find(|(own, _)| own == name);
+    let Some((_, version)) = own.filter(|_| !need.git && !need.path) else {
+        return declared(need).or_else(|| placed("tools", need));
+    };
+    let exact = format!("={version}");
+    (need.version.as_deref() != Some(&exact)).then(|| format!("`{name}` must be {exact}"))
 }
 
 fn features(need: &Need) -> Option<String> {
@@ -127,6 +146,30 @@ mod tests {
         ] {
             assert_eq!(found(dir, needs), 1, "{dir}: {needs}");
         }
+    }
+
+    #[test]
+    fn a_baseline_has_crates_of_its_own_in_one_version_and_no_other_crate_has_them() {
+        let of = |need: &str| found("baselines/a", &format!("[dependencies]\n{need}\n"));
+        for need in [
+            "minbft = \"=1.0.3\"",
+            "bincode = { version = \"=1.3.3\" }",
+            "serde_json = \"1\"",
+            "synod-shm = { path = \"../../runtimes/shm\" }",
+        ] {
+            assert_eq!(of(need), 0, "{need}");
+        }
+        for need in [
+            "minbft = \"1.0.3\"",
+            "minbft = \"=1.0.2\"",
+            "bincode = { git = \"x\" }",
+            "bincode = { path = \"x\" }",
+            "leftpad = \"=1.0.0\"",
+            "redb = \"4.4\"",
+        ] {
+            assert_eq!(of(need), 1, "{need}");
+        }
+        assert_eq!(found("tools/lab", "[dependencies]\nminbft = \"=1.0.3\"\n"), 1);
     }
 
     #[test]

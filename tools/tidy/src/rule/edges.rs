@@ -25,6 +25,8 @@ pub enum Layer {
     Tests,
     /// Fuzz targets.
     Fuzz,
+    /// Systems of others that ours are measured beside, each a workspace of its own.
+    Baselines,
 }
 
 /// Core crates and their rank: a crate uses lower ranks alone.
@@ -64,6 +66,7 @@ pub fn layer(dir: &str) -> Option<Layer> {
         "tools" => Layer::Tools,
         "tests" => Layer::Tests,
         "fuzz" => Layer::Fuzz,
+        "baselines" => Layer::Baselines,
         _ => return None,
     })
 }
@@ -105,6 +108,9 @@ fn refusal(from: &str, to: &str, kind: Kind) -> Option<&'static str> {
         return (from != "core/crypto").then_some("core/simd stands alone and serves core/crypto only");
     }
     let (source, target) = (layer(from)?, layer(to)?);
+    if target == Layer::Baselines {
+        return Some("nothing links a baseline: it is a program that is run");
+    }
     let core = target == Layer::Core;
     let (allowed, why) = match source {
         Layer::Core => (
@@ -129,6 +135,9 @@ fn refusal(from: &str, to: &str, kind: Kind) -> Option<&'static str> {
             (core || above || sibling, "node uses the layers above it and, inside, config < host < gateway")
         }
         Layer::Tools | Layer::Tests | Layer::Fuzz => (true, ""),
+        Layer::Baselines => {
+            (core || matches!(target, Layer::Runtimes | Layer::Apps), "baselines use core, runtimes and apps")
+        }
     };
     (!allowed).then_some(why)
 }
@@ -155,6 +164,9 @@ mod tests {
             ("node/host", "protocols/hotstuff", Kind::Normal),
             ("tools/trial", "runtimes/sim", Kind::Normal),
             ("tests/parity", "tools/trial", Kind::Normal),
+            ("baselines/minbft", "core/machine", Kind::Normal),
+            ("baselines/minbft", "runtimes/shm", Kind::Normal),
+            ("baselines/minbft", "apps/flip", Kind::Normal),
         ];
         for (from, to, kind) in allowed {
             assert_eq!(refusal(from, to, kind), None, "{from} -> {to}");
@@ -179,6 +191,10 @@ mod tests {
             ("apps/kv", "core/machine", Kind::Normal),
             ("node/config", "node/host", Kind::Normal),
             ("node/host", "tools/load", Kind::Dev),
+            ("baselines/minbft", "protocols/ubft", Kind::Normal),
+            ("baselines/minbft", "tools/cli", Kind::Dev),
+            ("tools/cli", "baselines/minbft", Kind::Normal),
+            ("tests/parity", "baselines/minbft", Kind::Dev),
         ];
         for (from, to, kind) in refused {
             assert!(refusal(from, to, kind).is_some(), "{from} -> {to}");

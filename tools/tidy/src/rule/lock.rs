@@ -1,9 +1,13 @@
 //! Refuses denied crates, versions below their floor and duplicates in `Cargo.lock`.
+//!
+//! *Baselines.* The rule is for what ships. A baseline ships nothing and is linked by nothing, so its lock file may hold
+//! what is denied here; it must have one, in a workspace of its own that the main one leaves out, and take nothing from git.
 
 use toml::{Table, Value};
 
 use crate::finding::Finding;
-use crate::manifest::lookup;
+use crate::manifest::{Manifest, lookup};
+use crate::rule::edges::{Layer, layer};
 use crate::rule::table::{DENIED, LISTED_ONLY, LOCK_FLOORS, SINGLE, at_least};
 use crate::tree::Tree;
 
@@ -16,6 +20,8 @@ const DENY_FILE: &str = "deny.toml";
 /// A workspace without a lock file is refused.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = resolved(tree);
+    let baselines = tree.manifests.iter().filter(|manifest| layer(&manifest.dir) == Some(Layer::Baselines));
+    findings.extend(baselines.flat_map(|manifest| apart(tree, manifest)));
     if let Some(text) = tree.texts.get(DENY_FILE) {
         let table = text.parse::<Table>().unwrap_or_default();
         let listed = lookup(&table, &["bans", "deny"]).and_then(Value::as_array).cloned().unwrap_or_default();
@@ -55,6 +61,27 @@ fn resolved(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Says what keeps a baseline from standing apart.
+fn apart(tree: &Tree, manifest: &Manifest) -> Vec<Finding> {
+    let root = tree.texts.get("Cargo.toml").and_then(|text| text.parse::<Table>().ok()).unwrap_or_default();
+    let left_out = lookup(&root, &["workspace", "exclude"]).and_then(Value::as_array);
+    let left_out = left_out.is_some_and(|all| all.iter().any(|path| path.as_str() == Some("baselines")));
+    let file = format!("{}/{FILE}", manifest.dir);
+    let lock = tree.texts.get(&file).and_then(|text| text.parse::<Table>().ok());
+    let packages = lock.as_ref().and_then(|lock| lock.get("package")).and_then(Value::as_array);
+    let from_git = |package: &Value| {
+        package.get("source").and_then(Value::as_str).is_some_and(|source| source.starts_with("git"))
+    };
+    let wrong = [
+        (!left_out, "Cargo.toml", "workspace.exclude does not name `baselines`"),
+        (!manifest.table.contains_key("workspace"), &*manifest.path, "a baseline is a workspace of its own"),
+        (packages.is_none(), &*file, "the lock file of a baseline is not committed"),
+        (packages.is_some_and(|all| all.iter().any(from_git)), &*file, "a crate comes from git"),
+    ];
+    let found = wrong.into_iter().filter(|(is_wrong, ..)| *is_wrong);
+    found.map(|(_, path, what)| Finding::refuse(RULE, path, 0, what)).collect()
 }
 
 /// Tells whether only crates that name a denied one without compiling it depend on it.
@@ -118,6 +145,24 @@ mod tests {
         assert_eq!(found(&list(DENIED)), 0);
         assert_eq!(found(&list(&DENIED[1..])), 1);
         assert_eq!(found(""), 1);
+    }
+
+    #[test]
+    fn a_baseline_may_lock_what_is_denied_and_stands_apart() {
+        let locked = "[[package]]\nname = \"bincode\"\nversion = \"1.3.3\"\n";
+        let from_git = format!("{locked}source = \"git+x\"\n");
+        let own = "[workspace]\n[package]\nname = \"synod-a\"\n";
+        let root = "[workspace]\nexclude = [\"baselines\"]\n";
+        let found = |root: &str, own: &str, lock: Option<&str>| {
+            let mut files = vec![("Cargo.toml", root), ("Cargo.lock", ""), ("baselines/a/Cargo.toml", own)];
+            files.extend(lock.map(|text| ("baselines/a/Cargo.lock", text)));
+            check(&Tree::of(&files)).len()
+        };
+        assert_eq!(found(root, own, Some(locked)), 0);
+        assert_eq!(found("[workspace]\n", own, Some(locked)), 1, "not left out");
+        assert_eq!(found(root, "[package]\nname = \"synod-a\"\n", Some(locked)), 1, "no workspace");
+        assert_eq!(found(root, own, None), 1, "no lock file");
+        assert_eq!(found(root, own, Some(&from_git)), 1, "from git");
     }
 
     #[test]

@@ -78,8 +78,6 @@ pub const TABLE: &[Allowed] = &[
     at("plotters", "0.3.7", &["tools/lab"]),
     at("curve25519-dalek", "5", &["tools/load"]),
     at("sha2", "0.11", &["core/crypto"]),
-    at("minbft", "1.0.3", &["tools/lab"]),
-    at("usig", "0.11.0", &["tools/lab"]),
     dev("proptest", "1.12", &["tests"]),
     dev("arbitrary", "1.5", &["fuzz", "tools/trial", "tests"]),
     dev("stateright", "0.31", MODELS),
@@ -108,6 +106,18 @@ pub const WIDENED: &[(&str, &str)] = &[
     ("rustix", "tools/chaos"),
     ("plotters", "tools/cli"),
     ("zeroize", "node/config"),
+];
+
+/// Crates of baselines, each in one version: (crate, version). No crate of the workspace may use them by this table, and
+/// baselines no others but those of [`TABLE`] that tools may use. Reasons in docs/adr/0033-baselines-stand-apart.md.
+pub const BASELINES: &[(&str, &str)] = &[
+    ("minbft", "1.0.3"),
+    ("usig", "0.11.0"),
+    ("shared-ids", "0.11.0"),
+    ("bincode", "1.3.3"),
+    ("hmac", "0.12.1"),
+    ("sha2", "0.10.9"),
+    ("serde_bytes", "0.11.19"),
 ];
 
 /// Crates that must not be in `Cargo.lock`.

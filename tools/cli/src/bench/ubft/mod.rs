@@ -5,12 +5,15 @@
 //!
 //! *Placement `isolated`.* A process for each replica and memory node; the client is this process.
 //!
+//! *Baseline.* Replicas of MinBFT, of a program that this one runs (baselines/minbft): it links crates that `Cargo.lock` may not hold.
+//!
 //! *Loop.* Closed, with so many requests in flight; or open, at a rate, where the time of a request counts from when it was due.
 //!
 //! *Audit.* Every result is compared with what the application answers; a run with one wrong or unknown result shows no figures.
 
 mod alone;
 mod apps;
+mod baseline;
 mod breakdown;
 mod caller;
 mod cooperative;
@@ -23,5 +26,6 @@ mod rig;
 mod run;
 mod tally;
 
-pub(crate) use plan::{App, CLOSED_MAX, Part, Placement, SIZE_MAX, System, UbftBench};
+pub(crate) use baseline::WANTED as BASELINE_WANTED;
+pub(crate) use plan::{App, Baseline, CLOSED_MAX, Part, Placement, SIZE_MAX, System, UbftBench};
 pub(crate) use run::run;

@@ -78,6 +78,14 @@ pub(crate) struct Part {
     pub(crate) folder: PathBuf,
 }
 
+/// Replicas of MinBFT, which another program runs behind those of the same run.
+#[derive(Clone, Debug)]
+pub(crate) struct Baseline {
+    pub(crate) program: PathBuf,
+    /// A row for each: how long a use of the trusted counter takes beyond the counter itself.
+    pub(crate) uses_us: Vec<u32>,
+}
+
 /// What is measured.
 #[derive(Clone, Debug)]
 pub(crate) struct UbftBench {
@@ -90,6 +98,8 @@ pub(crate) struct UbftBench {
     pub(crate) apps: Vec<App>,
     /// The systems, one after the other; a ratio needs both.
     pub(crate) systems: Vec<System>,
+    /// What is measured behind them, in a program of its own.
+    pub(crate) baseline: Option<Baseline>,
     /// Bytes of a request.
     pub(crate) size: u32,
     /// Requests in flight at most.
@@ -148,6 +158,7 @@ mod tests {
             part: None,
             apps: vec![App::Flip],
             systems: vec![System::Synod],
+            baseline: None,
             size,
             closed: 1,
             rate: None,

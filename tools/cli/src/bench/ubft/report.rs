@@ -1,8 +1,9 @@
 //! The result of a run, as JSON.
 
+use super::baseline::{Beside, WANTED};
 use super::cooperative::Breakdown;
 use super::gates::{Figures, Gate, judge};
-use super::plan::{Placement, System, UbftBench};
+use super::plan::{App, Placement, System, UbftBench};
 use super::run::Row;
 use super::{apps, rig};
 use crate::bench::chop::{float, rounded};
@@ -65,15 +66,19 @@ fn header(rows: &[Row]) -> Map<String, Value> {
 }
 
 /// The result of a run with these rows.
-pub(super) fn report(rows: &[Row], breakdown: Option<&Breakdown>) -> Report {
+pub(super) fn report(rows: &[Row], beside: &[Beside], breakdown: Option<&Breakdown>) -> Report {
     let figures: Vec<Figures<'_>> = rows.iter().map(|row| figures(row, rows)).collect();
-    let gates = judge(&figures);
-    let shown: Vec<Value> = rows.iter().zip(&figures).map(|(row, figures)| shown(row, figures)).collect();
+    let gates = judge(&figures, beside);
+    let mut shown: Vec<Value> = rows.iter().zip(&figures).map(|(row, figures)| shown(row, figures)).collect();
+    shown.extend(beside.iter().map(|row| row.shown.clone()));
     let held = rows.iter().zip(&figures).all(|(row, figures)| is_held(&row.plan, figures));
     let mut unavailable = Map::from_iter([
         ("fences_per_op".to_owned(), json!("no fence is counted")),
-        ("log, minbft-raw, minbft-enclave".to_owned(), json!("these systems are not built")),
+        ("log".to_owned(), json!("this system is not built")),
     ]);
+    if beside.is_empty() {
+        unavailable.insert("minbft-raw, minbft-enclave".to_owned(), json!(WANTED));
+    }
     if breakdown.is_none_or(|breakdown| breakdown.phases.is_empty()) {
         let why =
             "phases are told of one request in flight on the fast path, placement cooperative, of synod";
@@ -119,6 +124,7 @@ fn figures<'a>(row: &'a Row, rows: &[Row]) -> Figures<'a> {
     Figures {
         plan: &row.plan,
         system: row.system,
+        is_flip: row.app == App::Flip,
         p50_ns,
         ops_per_s: if span > 0.0 { float(samples) / span } else { 0.0 },
         ratio: base.map(|base| float(p50_ns) / float(base)),

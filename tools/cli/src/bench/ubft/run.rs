@@ -5,7 +5,7 @@ use super::gates;
 use super::plan::{App, Placement, System, UbftBench};
 use super::report::Report as Shown;
 use super::rig::Measured;
-use super::{isolated, report};
+use super::{baseline, isolated, report};
 use crate::exit::{Done, bug};
 use crate::session::Session;
 use synod_config::{Exit, SynError, code};
@@ -29,12 +29,15 @@ pub(crate) fn run(session: &Session, plan: &UbftBench) -> Done {
         return isolated::part(plan, part);
     }
     let plans = if plan.is_suite { gates::suite(plan) } else { vec![plan.clone()] };
-    let mut rows = Vec::new();
+    let (mut rows, mut beside) = (Vec::new(), Vec::new());
     for plan in &plans {
         measure(session, plan, &mut rows)?;
+        if let Some(baseline) = &plan.baseline {
+            beside.extend(baseline::rows(session, plan, baseline)?);
+        }
     }
     let breakdown = plans.first().map_or(Ok(None), |plan| broken_down(session, plan))?;
-    let Shown { report, gates } = report::report(&rows, breakdown.as_ref());
+    let Shown { report, gates } = report::report(&rows, &beside, breakdown.as_ref());
     if let Some(file) = &plan.out {
         std::fs::write(file, report.to_json()).map_err(|error| crate::cluster::unwritable(file, &error))?;
     }

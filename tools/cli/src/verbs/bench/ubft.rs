@@ -1,6 +1,9 @@
 //! The options of `synod bench ubft`.
 
-use crate::bench::{UBFT_CLOSED_MAX, UBFT_SIZE_MAX, UbftApp, UbftBench, UbftPart, UbftPlacement, UbftSystem};
+use crate::bench::{
+    UBFT_BASELINE_WANTED, UBFT_CLOSED_MAX, UBFT_SIZE_MAX, UbftApp, UbftBaseline, UbftBench, UbftPart,
+    UbftPlacement, UbftSystem,
+};
 use crate::session::usage;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -57,9 +60,9 @@ enum System {
     Synod,
     /// One server.
     Unreplicated,
-    /// Replicas that trust a counter, of the crate minbft: refused, not built.
+    /// Three replicas, and behind them those of the crate minbft, which trust a counter in software; with --baseline.
     MinbftRaw,
-    /// The same, where each use of the counter takes --enclave-us: refused, not built.
+    /// The same, where each use of the counter takes --enclave-us longer.
     MinbftEnclave,
     /// Three replicas and one server, for the ratio.
     All,
@@ -80,6 +83,12 @@ pub(super) struct UbftOptions {
     /// Who answers.
     #[arg(long, value_enum, default_value = "all")]
     system: System,
+    /// The program that runs minbft, with --suite gate or --system minbft-*; see baselines/minbft/README.md.
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Microseconds that a use of minbft's counter takes beyond the counter itself, as in an enclave.
+    #[arg(long, default_value_t = 8, conflicts_with = "suite", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    enclave_us: u32,
     /// What is executed.
     #[arg(long, value_enum, default_value = "all")]
     app: App,
@@ -144,13 +153,16 @@ impl UbftOptions {
         if self.app == App::Book && (self.closed > 1 || self.rate.is_some()) {
             return Err(usage("--app book goes with --closed 1: results depend on the order of requests"));
         }
+        let baseline = self.beside()?;
+        let is_beside = baseline.is_some() && self.suite.is_none();
         let part = self.part.zip(self.folder).map(|(name, folder)| UbftPart { name, folder });
         Ok(UbftBench {
             is_suite: self.suite.is_some(),
             placement,
             part,
-            apps: apps(self.app),
-            systems: systems(self.system)?,
+            apps: if is_beside { vec![UbftApp::Flip] } else { apps(self.app) },
+            systems: systems(self.system),
+            baseline,
             size: self.size,
             closed: self.closed,
             rate: self.rate,
@@ -163,6 +175,34 @@ impl UbftOptions {
             has_crypto_thread: true,
             out: self.out,
         })
+    }
+
+    /// The rows of minbft that are asked for.
+    fn beside(&self) -> Result<Option<UbftBaseline>, SynError> {
+        let uses_us = match (self.suite, self.system) {
+            (Some(_), _) => vec![0, 8],
+            (None, System::MinbftRaw) => vec![0],
+            (None, System::MinbftEnclave) => vec![self.enclave_us],
+            (None, _) if self.baseline.is_some() => {
+                return Err(usage(
+                    "--baseline goes with --suite gate or --system minbft-raw or minbft-enclave",
+                ));
+            }
+            (None, _) => return Ok(None),
+        };
+        let Some(program) = self.baseline.clone() else {
+            if self.suite.is_some() {
+                return Ok(None);
+            }
+            return Err(unsupported("a baseline of minbft", UBFT_BASELINE_WANTED));
+        };
+        let is_its = self.placement == Placement::Cooperative && self.path == Path::Fast && self.batch == 1;
+        let is_single = self.closed == 1 && self.rate.is_none();
+        if self.suite.is_none() && !(is_its && is_single && matches!(self.app, App::Flip | App::All)) {
+            let why = "--system minbft-* goes with --app flip, one request in flight, --placement cooperative and --path fast";
+            return Err(usage(why));
+        }
+        Ok(Some(UbftBaseline { program, uses_us }))
     }
 }
 
@@ -180,15 +220,11 @@ fn apps(app: App) -> Vec<UbftApp> {
     }
 }
 
-fn systems(system: System) -> Result<Vec<UbftSystem>, SynError> {
+fn systems(system: System) -> Vec<UbftSystem> {
     match system {
-        System::Synod => Ok(vec![UbftSystem::Synod]),
-        System::Unreplicated => Ok(vec![UbftSystem::Unreplicated]),
-        System::All => Ok(vec![UbftSystem::Unreplicated, UbftSystem::Synod]),
-        System::MinbftRaw | System::MinbftEnclave => {
-            let why = "the feature `baselines` is not built: the crates minbft and usig need bincode, ed25519-dalek \
-                       and curve25519-dalek 4, which Cargo.lock may not hold";
-            Err(unsupported("a baseline of minbft", why))
-        }
+        // Rows of minbft stand behind those of the replicas they are held against.
+        System::Synod | System::MinbftRaw | System::MinbftEnclave => vec![UbftSystem::Synod],
+        System::Unreplicated => vec![UbftSystem::Unreplicated],
+        System::All => vec![UbftSystem::Unreplicated, UbftSystem::Synod],
     }
 }

@@ -12,6 +12,7 @@ fn plan() -> UbftBench {
         placement: Placement::Cooperative,
         part: None,
         apps: vec![App::Flip],
+        baseline: None,
         systems: vec![System::Synod],
         size: 32,
         closed: 1,
