@@ -158,9 +158,9 @@ fn rows_of_a_baseline_stand_behind_those_of_the_same_run_and_fill_its_gates() {
     let answers = |rows: &str| {
         let told = format!(r#"{{"schema":"synod-bench/1","ubft":{{"rows":[{rows}]}}}}"#);
         let script = format!("#!/bin/sh\necho \"$@\" >asked\necho '{told}'\n");
-        std::fs::write(rig.path("program"), script).expect("a script");
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(rig.path("program"), mode).expect("it may be run");
+        // A shell writes it: what this process has open for writing cannot be started while another test starts a program.
+        let written = rig.shell(&format!("cat >program <<'END'\n{script}END\nchmod 755 program"));
+        assert_eq!(written.code, 0, "{}", written.err);
     };
     answers(&row("minbft-enclave", "8.0", 1_000_000_000));
     let program = rig.path("program").display().to_string();
