@@ -15,6 +15,7 @@
 //!
 //! *Bounds.* (n - 1) t (S + 48 n) bytes, as in section 8.1, all but bodies made at the start.
 
+mod early;
 mod receiver;
 mod sender;
 mod slow;
@@ -27,6 +28,7 @@ use synod_machine::{Event, Lift, Machine, Nested, Never, Turn, planted};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes};
 
+pub(crate) use early::EARLY_MAX;
 pub use sender::WAITING_MAX;
 pub use words::{
     Input, Message, Output, RAW_MAX, SIGNED_BODY_MAX, Timer, Told, TwoMessages, broadcaster_of, register_of,
@@ -38,7 +40,7 @@ use crate::job::{Done, For, Job};
 use crate::registers::{MemoryWords, Registers, Repeat};
 use crate::statement::Statement;
 use crate::trace::Rule;
-use receiver::{Lock, Receiver, Wanted};
+use receiver::{Lock, Receiver, Said, Wanted};
 use sender::{Sender, Sending};
 
 /// One broadcaster's messages, at itself or at a receiver.
@@ -134,7 +136,7 @@ impl CtBroadcast {
             signature,
             body: short,
         });
-        let locked = Message::Locked { broadcaster, k, told };
+        let locked = Message::Locked { broadcaster, k, told, promise: lock.is_promised };
         (core::iter::once(locked).chain(signed).collect(), long)
     }
 
@@ -165,6 +167,7 @@ impl CtBroadcast {
         // A lock or a kept message, what others said they locked, and operations of registers.
         tail * (body + 512 + n * (RAW_MAX as u64 + 64) + n * (256 + 128 * memory))
             + WAITING_MAX as u64 * (body + 64)
+            + (EARLY_MAX as u64 + 2) * (body + 128)
     }
 
     fn sending(&mut self) -> Option<Sending<'_>> {
@@ -191,8 +194,12 @@ impl CtBroadcast {
             (None, Input::Greet(peer)) => self.greet(peer, turn),
             (None, Input::Touch) => self.touch(turn),
             (None, Input::Found(body)) => self.on_found(&body, turn),
+            (None, Input::Promise { k, body }) => self.promise(k, body, turn),
+            (None, Input::Covered(k)) => self.covered(k, turn),
+            (None, Input::Settled(k)) => self.settled(k, turn),
             (None, Input::Broadcast { body, .. }) => turn.output(Output::Refused(body)),
-            (_, Input::Summarized(_) | Input::Slow(_) | Input::Show(_) | Input::Found(_) | Input::Touch) => {}
+            (_, Input::Summarized(_) | Input::Slow(_) | Input::Show(_) | Input::Found(_) | Input::Touch)
+            | (Some(_), Input::Promise { .. } | Input::Covered(_) | Input::Settled(_)) => {}
         }
     }
 
@@ -220,8 +227,13 @@ impl CtBroadcast {
             {
                 self.on_signed(from, Wanted { k, digest, signature }, body.map(Blob::into_bytes), turn);
             }
-            Message::Locked { told, .. } if self.receivers.contains(from) => {
-                self.on_locked(from, k, told, turn)
+            Message::Locked { told, promise, .. } if self.receivers.contains(from) => {
+                let is_promised = promise && self.config.parameters.merge_promises;
+                match self.sending() {
+                    Some(mut sending) if is_promised => sending.on_promised(from, k, &told, turn),
+                    Some(_) => {}
+                    None => self.on_locked(from, Said { k, told, is_promised }, turn),
+                }
             }
             Message::Nack { .. } | Message::Lock { .. } | Message::Signed { .. } | Message::Locked { .. } => {
                 turn.blame(from, Fault::NoReceiver);
@@ -237,6 +249,9 @@ impl CtBroadcast {
             turn.blame(broadcaster, Fault::Malformed);
             return;
         }
+        if self.waits(k) {
+            return self.hold_lock(k, body, turn);
+        }
         let Some(slot) = self.receiver().and_then(|receiver| receiver.slot(index)) else { return };
         if k < slot.locked() || (k == slot.locked() && !planted!(U1)) {
             return;
@@ -246,15 +261,15 @@ impl CtBroadcast {
 
     /// Locks a message, says so, and delivers it if all others have.
     fn lock(&mut self, mut lock: Lock, turn: &mut Turn<'_, Self>) {
-        let (k, index) = (lock.k, self.config.index(lock.k));
+        let (k, index, promise) = (lock.k, self.config.index(lock.k), lock.is_promised);
         let told = self.told(&mut lock);
-        let Some(broadcaster) = self.broadcaster.member() else { return };
+        let (of, Some(broadcaster)) = (self.broadcaster, self.broadcaster.member()) else { return };
         let Some(receiver) = self.receiver() else { return };
-        let others = receiver.others;
+        let others = if promise { receiver.others.with(of) } else { receiver.others };
         let Some(slot) = receiver.slot(index) else { return };
         slot.lock = Some(lock);
         turn.applied(Rule::A1Locked);
-        turn.send(others, Message::Locked { broadcaster, k, told });
+        turn.send(others, Message::Locked { broadcaster, k, told, promise });
         self.expect(index, true, turn);
         self.deliver_if_unanimous(index, turn);
     }
@@ -268,8 +283,8 @@ impl CtBroadcast {
             return;
         }
         for lock in receiver.slots.iter_mut().filter_map(|slot| slot.lock.as_mut()) {
-            let told = lock.told(raw_max);
-            turn.send(peer, Message::Locked { broadcaster, k: lock.k, told });
+            let (k, told, promise) = (lock.k, lock.told(raw_max), lock.is_promised);
+            turn.send(peer, Message::Locked { broadcaster, k, told, promise });
         }
     }
 
@@ -279,14 +294,23 @@ impl CtBroadcast {
     }
 
     /// Lines 18 to 23.
-    fn on_locked(&mut self, from: NodeId, k: u64, told: Told, turn: &mut Turn<'_, Self>) {
-        let index = self.config.index(k);
+    fn on_locked(&mut self, from: NodeId, said: Said, turn: &mut Turn<'_, Self>) {
+        let (k, index) = (said.k, self.config.index(said.k));
+        let late =
+            self.receiver().is_some_and(|receiver| receiver.early.is_promised(k)).then(|| said.told.clone());
         let Some(receiver) = self.receiver() else { return };
-        receiver.hear(from, index, k, told);
-        if self.receiver().and_then(|receiver| receiver.slot(index)).is_some_and(|slot| k > slot.delivered) {
+        let is_news = receiver.hear(from, index, said);
+        let delivered = receiver.slot(index).map_or(0, |slot| slot.delivered);
+        if is_news && delivered == k {
+            turn.output(Output::Promised { k, by: from });
+        }
+        if k > delivered {
             self.expect(index, false, turn);
         }
         self.deliver_if_unanimous(index, turn);
+        if let Some(told) = late {
+            self.deliver_late(from, k, &told, turn);
+        }
     }
 
     fn deliver_if_unanimous(&mut self, index: usize, turn: &mut Turn<'_, Self>) {
@@ -303,7 +327,10 @@ impl CtBroadcast {
     /// Lines 39 to 42: what is locked under `k`, once.
     fn deliver(&mut self, k: u64, rule: Rule, turn: &mut Turn<'_, Self>) {
         let index = self.config.index(k);
-        let Some(receiver) = self.receiver().filter(|receiver| !receiver.is_stopped) else { return };
+        // What is promised and all locked is delivered though its broadcaster is stopped (4.18): nobody can deliver another.
+        let is_due = |receiver: &Receiver| rule == Rule::A1DeliverFast && receiver.early.is_promised(k);
+        let may = |receiver: &&mut Receiver| !receiver.is_stopped || is_due(receiver);
+        let Some(receiver) = self.receiver().filter(may) else { return };
         let Some(slot) = receiver.slot(index).filter(|slot| k > slot.delivered) else { return };
         let Some(body) = slot.lock.as_ref().filter(|lock| lock.k == k).map(|lock| lock.body.clone()) else {
             return;
@@ -311,6 +338,8 @@ impl CtBroadcast {
         slot.delivered = if planted!(U5) && index == 0 { slot.delivered } else { k };
         turn.applied(rule);
         turn.output(Output::Delivered { k, body });
+        self.tell_promises(index, k, turn);
+        self.settled(k, turn);
     }
 
     /// A message was spoken of: if it is not here after T_fast, it is asked for.

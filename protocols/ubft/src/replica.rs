@@ -28,6 +28,7 @@ mod install;
 mod job;
 mod judge;
 mod membership;
+mod merge;
 mod new_view;
 mod own;
 mod pace;

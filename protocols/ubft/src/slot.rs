@@ -44,6 +44,8 @@ pub struct Ballot {
     proposed: Option<(View, Hash)>,
     /// What this replica promised to certify, oldest first.
     promised: Vec<(View, Hash)>,
+    /// What it promised to certify once it is delivered (4.18).
+    early: Vec<(View, Hash)>,
     /// The newest view in which this replica promised to commit.
     committing: Option<View>,
     /// Of each replica the newest view in which it promised to certify, and to commit.
@@ -66,6 +68,7 @@ impl Ballot {
             slot,
             proposed: None,
             promised: Vec::new(),
+            early: Vec::new(),
             committing: None,
             will_certify: Few::new(),
             will_commit: Few::new(),
@@ -82,6 +85,7 @@ impl Ballot {
     pub fn renew(self, slot: Slot) -> Self {
         Self {
             promised: emptied(self.promised),
+            early: emptied(self.early),
             will_certify: self.will_certify.cleared(),
             will_commit: self.will_commit.cleared(),
             shares: self.shares.cleared(),
@@ -135,14 +139,48 @@ impl Ballot {
         {
             return None;
         }
-        if self.promised.len() >= PROMISES_MAX {
+        if self.promised.len() + self.early.len() >= PROMISES_MAX {
             if !is_leader {
                 return Some(Stand::Signature);
             }
-            self.promised.remove(0);
+            self.promised.drain(..self.promised.len().min(1));
         }
         self.promised.push((view, digest));
         Some(Stand::Promise)
+    }
+
+    /// Whether this replica may promise to certify what is proposed in a view before it is delivered.
+    #[must_use]
+    pub fn may_promise(&self, view: View) -> bool {
+        let of_view = |(other, _): &(View, Hash)| *other >= view;
+        let held = self.promised.iter().chain(&self.early);
+        let is_new = held.chain(&self.certified).chain(&self.proposed).all(|one| !of_view(one));
+        is_new && self.promised.len() + self.early.len() < PROMISES_MAX
+    }
+
+    /// Promises it, if it may.
+    pub fn promise_early(&mut self, view: View, digest: Hash) -> bool {
+        let may = self.may_promise(view);
+        if may {
+            self.early.push((view, digest));
+        }
+        may
+    }
+
+    /// Whether a promise of a view waits for its proposal to be delivered.
+    #[must_use]
+    pub fn is_early(&self, view: View) -> bool {
+        self.early.iter().any(|(early, _)| *early == view)
+    }
+
+    /// A proposal is delivered: if it is what was promised before, the promise binds; if it is another, nothing was.
+    pub fn fulfil(&mut self, view: View, digest: Hash) -> bool {
+        let Some(at) = self.early.iter().position(|(early, _)| *early == view) else { return false };
+        let (_, promised) = self.early.remove(at);
+        if promised == digest {
+            self.promised.push((view, digest));
+        }
+        promised == digest
     }
 
     /// A replica promises to certify what is proposed in a view, perhaps before that is here (E11).
@@ -241,8 +279,8 @@ impl Ballot {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let promises = (self.will_certify.len() + self.will_commit.len()) * 32;
-        (promises + self.shares.len() * SHARE_BYTES + self.commits.len() * 64 + self.promised.len() * 48)
-            as u64
+        let own = (self.promised.len() + self.early.len()) * 48;
+        (promises + self.shares.len() * SHARE_BYTES + self.commits.len() * 64 + own) as u64
     }
 
     /// The certificate of a view's proposal, once so many signed it, this replica among them (Alg. 2, line 34; E31).

@@ -289,8 +289,12 @@ impl Stream {
         (self.checkpoint.low.0..end).contains(&slot.0)
     }
 
-    fn prepare(
-        &mut self,
+    /// Whether this proposal may come next.
+    ///
+    /// # Errors
+    /// [`Invalid`].
+    pub fn may_prepare(
+        &self,
         config: &Config,
         (view, slot): (View, Slot),
         (batch, length): (&Batch, usize),
@@ -326,6 +330,17 @@ impl Stream {
         if !is_small(config, batch, length) {
             return Err(Invalid::Size);
         }
+        Ok(())
+    }
+
+    fn prepare(
+        &mut self,
+        config: &Config,
+        (view, slot): (View, Slot),
+        batch: (&Batch, usize),
+        digest: Hash,
+    ) -> Result<(), Invalid> {
+        self.may_prepare(config, (view, slot), batch, digest)?;
         self.prepared.insert(slot, digest);
         self.next_prepare = Some(Slot(slot.0 + 1));
         Ok(())

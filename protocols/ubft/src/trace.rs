@@ -27,6 +27,10 @@ names! {
     ForeignEntry = "E05_foreign_entry";
     /// A receiver that locks by a signature tells it as well (D1).
     LockedBySignature = "D01_locked_by_signature";
+    /// A follower promises to certify a proposal with what it locks of it (4.18).
+    Merged = "S4.18_promise";
+    /// A later message waits for one of its place that is promised (4.18).
+    MergedWait = "S4.18_wait";
     /// A broadcaster waits for a summary of its own messages (E23).
     Blocked = "E23_blocked";
     /// An operation of a register is complete at f_m + 1 memory nodes (section 6.1).

@@ -10,6 +10,7 @@ use synod_machine::{Span, Time, planted};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes};
 
+use super::early::Early;
 use super::words::Told;
 use crate::config::{Config, WAIT_TIMES_MAX};
 
@@ -21,11 +22,13 @@ pub(super) struct Lock {
     digest: Option<Hash>,
     /// The broadcaster's, once it was checked.
     pub(super) signature: Option<Signature>,
+    /// Something was promised with it (4.18).
+    pub(super) is_promised: bool,
 }
 
 impl Lock {
     pub(super) const fn new(k: u64, body: Bytes) -> Self {
-        Self { k, body, digest: None, signature: None }
+        Self { k, body, digest: None, signature: None, is_promised: false }
     }
 
     pub(super) fn digest(&mut self) -> Hash {
@@ -38,7 +41,7 @@ impl Lock {
         raw.map_or_else(|| Told::Digest(self.digest()), Told::Raw)
     }
 
-    fn is(&mut self, told: &Told) -> bool {
+    pub(super) fn is(&mut self, told: &Told) -> bool {
         match told {
             Told::Raw(body) => *body.bytes() == self.body,
             Told::Digest(digest) => self.digest() == *digest,
@@ -75,6 +78,15 @@ pub(super) struct Wanted {
     pub(super) k: u64,
     pub(super) digest: Hash,
     pub(super) signature: Signature,
+}
+
+/// What a receiver says that it locked.
+#[derive(Clone, Debug)]
+pub(super) struct Said {
+    pub(super) k: u64,
+    pub(super) told: Told,
+    /// It promises something with it (4.18).
+    pub(super) is_promised: bool,
 }
 
 /// Since when messages of a place were heard of and not delivered.
@@ -114,8 +126,9 @@ impl Slot {
 pub(super) struct Receiver {
     pub(super) slots: Vec<Slot>,
     /// By member: what it says it locked; empty of the broadcaster and of this node.
-    heard: Vec<Vec<Option<(u64, Told)>>>,
+    heard: Vec<Vec<Option<Said>>>,
     pub(super) others: NodeSet,
+    pub(super) early: Early,
     pub(super) is_stopped: bool,
     pub(super) is_armed: bool,
 }
@@ -129,6 +142,7 @@ impl Receiver {
             slots: vec![Slot::default(); tail],
             heard: (0..config.roster.size()).map(heard).collect(),
             others,
+            early: Early::default(),
             is_stopped: false,
             is_armed: false,
         }
@@ -138,21 +152,33 @@ impl Receiver {
         self.slots.get_mut(index)
     }
 
-    fn heard_of(&mut self, from: NodeId, index: usize) -> Option<&mut Option<(u64, Told)>> {
+    fn heard_of(&mut self, from: NodeId, index: usize) -> Option<&mut Option<Said>> {
         self.heard.get_mut(usize::try_from(from.0).ok()?)?.get_mut(index)
     }
 
-    /// Keeps what a receiver says (lines 18 to 21): newer numbers, and what is locked here.
-    pub(super) fn hear(&mut self, from: NodeId, index: usize, k: u64, told: Told) {
+    /// Keeps what a receiver says (lines 18 to 21): newer numbers, and what is locked here. Whether it promises, for the first time,
+    /// something about what is locked here.
+    pub(super) fn hear(&mut self, from: NodeId, index: usize, said: Said) -> bool {
         let is_ours = self
             .slot(index)
             .and_then(|slot| slot.lock.as_mut())
-            .is_some_and(|lock| lock.k == k && lock.is(&told));
-        if let Some(heard) = self.heard_of(from, index)
-            && (is_ours || heard.as_ref().is_none_or(|(last, _)| k > *last))
-        {
-            *heard = Some((k, told));
+            .is_some_and(|lock| lock.k == said.k && lock.is(&said.told));
+        let Some(heard) = self.heard_of(from, index) else { return false };
+        let last = heard.as_ref().filter(|last| last.k == said.k && last.told == said.told);
+        let was_promised = last.is_some_and(|last| last.is_promised);
+        let is_news = is_ours && said.is_promised && !was_promised;
+        if is_ours || heard.as_ref().is_none_or(|last| said.k > last.k) {
+            *heard = Some(Said { is_promised: said.is_promised || was_promised, ..said });
         }
+        is_news
+    }
+
+    /// Whether a receiver promised something about what is locked here.
+    pub(super) fn promises(&mut self, from: NodeId, index: usize) -> bool {
+        let is_promised = self
+            .heard_of(from, index)
+            .is_some_and(|heard| heard.as_ref().is_some_and(|heard| heard.is_promised));
+        is_promised && self.agrees(from, index)
     }
 
     /// Whether a receiver locked what is locked here.
@@ -160,7 +186,7 @@ impl Receiver {
         let Some(slot) = self.slots.get_mut(index) else { return false };
         let (Some(lock), Ok(from)) = (&mut slot.lock, usize::try_from(from.0)) else { return false };
         let heard = self.heard.get(from).and_then(|heard| heard.get(index)?.as_ref());
-        heard.is_some_and(|(k, told)| *k == lock.k && lock.is(told))
+        heard.is_some_and(|heard| heard.k == lock.k && lock.is(&heard.told))
     }
 
     /// Whether every other receiver locked what is locked here (line 22).
@@ -183,7 +209,7 @@ impl Receiver {
     /// what each of the others says, for a liar may speak of any.
     fn spoken_of(&self, index: usize) -> BTreeSet<u64> {
         let Some(slot) = self.slots.get(index) else { return BTreeSet::new() };
-        let heard = self.heard.iter().filter_map(|heard| Some(heard.get(index)?.as_ref()?.0));
+        let heard = self.heard.iter().filter_map(|heard| Some(heard.get(index)?.as_ref()?.k));
         let signed = slot.wanted.map_or(0, |wanted| wanted.k);
         heard.chain([slot.locked(), signed]).filter(|k| *k > slot.delivered).collect()
     }
@@ -212,14 +238,14 @@ impl Receiver {
     pub(super) fn bytes(&self) -> u64 {
         let body = |slot: &Slot| slot.lock.as_ref().map_or(0, |lock| lock.body.len()) + size_of::<Slot>();
         let slots: usize = self.slots.iter().map(body).sum();
-        let words = |heard: &Option<(u64, Told)>| {
-            let raw = match heard {
-                Some((_, Told::Raw(body))) => body.bytes().len(),
-                Some((_, Told::Digest(_))) | None => 0,
+        let words = |heard: &Option<Said>| {
+            let raw = match heard.as_ref().map(|heard| &heard.told) {
+                Some(Told::Raw(body)) => body.bytes().len(),
+                Some(Told::Digest(_)) | None => 0,
             };
-            raw + size_of::<Option<(u64, Told)>>()
+            raw + size_of::<Option<Said>>()
         };
         let heard: usize = self.heard.iter().flatten().map(words).sum();
-        (slots + heard) as u64
+        (slots + heard) as u64 + self.early.bytes()
     }
 }

@@ -10,7 +10,7 @@ use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Blob, Bytes};
 
 use super::CtBroadcast;
-use super::words::{Message, Output, SIGNED_BODY_MAX};
+use super::words::{Message, Output, SIGNED_BODY_MAX, Told};
 use crate::config::Config;
 use crate::job::Job;
 use crate::statement::Statement;
@@ -29,6 +29,8 @@ struct Kept {
     signature: Option<Signature>,
     /// When SIGNED went to one replica alone, by member.
     resent: Vec<(NodeId, Time)>,
+    /// Receivers that promised something about it (4.18).
+    promised: NodeSet,
 }
 
 /// See the module.
@@ -134,6 +136,7 @@ impl Sending<'_> {
             is_signing: false,
             signature: None,
             resent: Vec::new(),
+            promised: NodeSet::EMPTY,
         };
         self.sender.kept.push_back(kept);
         if is_signed || self.sender.is_slow {
@@ -170,6 +173,25 @@ impl Sending<'_> {
                 turn.send(peer, Message::Lock { k: kept.k, body });
             }
             signed(self.config, kept).into_iter().for_each(|message| turn.send(peer, message));
+        }
+    }
+
+    /// A receiver promises something with what it locked: it counts where that is what was said.
+    pub(super) fn on_promised(
+        &mut self,
+        from: NodeId,
+        k: u64,
+        told: &Told,
+        turn: &mut Turn<'_, CtBroadcast>,
+    ) {
+        let Some(kept) = self.sender.kept(k).filter(|kept| !kept.promised.contains(from)) else { return };
+        let is_it = match told {
+            Told::Raw(body) => *body.bytes() == kept.body,
+            Told::Digest(digest) => *kept.digest.get_or_insert_with(|| Hash::of(&kept.body)) == *digest,
+        };
+        if is_it {
+            kept.promised.insert(from);
+            turn.output(Output::Promised { k, by: from });
         }
     }
 

@@ -32,6 +32,9 @@ impl CtBroadcast {
         let index = self.config.index(k);
         let (body_max, is_own) = (self.config.body_max(), from == self.broadcaster);
         let body = body.filter(|body| body.len() <= body_max && Hash::of(body) == digest);
+        if self.waits(k) {
+            return self.hold_signed(from, signed, body);
+        }
         let Some(slot) = self.receiver().and_then(|receiver| receiver.slot(index)) else { return };
         if slot.locked() == k && !slot.admits(k, digest) {
             // Of another message than the one that is locked, two signatures prove a lie, and one nothing.
@@ -89,6 +92,9 @@ impl CtBroadcast {
     ) {
         let Statement::Broadcast { k, digest, .. } = claim.statement else { return };
         let (index, signature) = (self.config.index(k), claim.signature);
+        if self.waits(k) {
+            return self.hold_signed(self.broadcaster, Wanted { k, digest, signature }, body);
+        }
         let Some(slot) = self.receiver().and_then(|receiver| receiver.slot(index)) else { return };
         if !slot.admits(k, digest) {
             let known = slot.lock.as_mut().filter(|lock| lock.k == k);

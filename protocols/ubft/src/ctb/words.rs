@@ -33,6 +33,18 @@ pub enum Input {
     Show(u64),
     /// A body that was missing.
     Found(Bytes),
+    /// Message `k` came from its broadcaster, and something is promised with what is locked of it (4.18); of a receiver that may
+    /// ([`crate::CtBroadcast::may_promise`]).
+    Promise {
+        /// The number.
+        k: u64,
+        /// The message.
+        body: Bytes,
+    },
+    /// A summary has the place of message `k`, of which something is promised: its lock may move on.
+    Covered(u64),
+    /// Nothing is owed for the promise about message `k` any more.
+    Settled(u64),
     /// A replica came to the epoch, and may have missed what was said before: it is said to it again.
     Greet(NodeId),
     /// Memory nodes are asked for something, so that they know that this replica is in the epoch; of a receiver.
@@ -48,6 +60,13 @@ pub enum Output {
         k: u64,
         /// The message.
         body: Bytes,
+    },
+    /// A receiver promised something about message `k`, which is delivered here (4.18).
+    Promised {
+        /// The number.
+        k: u64,
+        /// The receiver.
+        by: NodeId,
     },
     /// The message is longer than may be, and was not sent.
     Refused(Bytes),
@@ -128,6 +147,8 @@ wire! {
             k: u64,
             /// What it locked.
             told: Told,
+            /// Whether it promises to certify what is proposed in it, once it is delivered (4.18).
+            promise: bool,
         },
         /// Message `k` is overdue: its broadcaster is to sign it.
         3 = Nack {

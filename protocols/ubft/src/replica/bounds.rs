@@ -24,8 +24,12 @@ impl Bounded for Consensus {
         let broadcasts: u64 = self.ctb.iter().map(|(_, one)| one.bytes_max()).sum();
         // Messages that wait, what a stream amounts to and its summary, and two bodies by reference.
         let reference = u64::from(super::summary::reference_max(&self.config));
-        let lanes =
-            n * (tail * (body + 4 * reference / tail.max(1)) + 2 * reference + 4 * window * 160 + 4_096);
+        let lanes = n
+            * (tail * (body + 64 + 4 * reference / tail.max(1))
+                + 2 * reference
+                + 2 * body
+                + 4 * window * 160
+                + 8_192);
         // Batches that somebody may be bound to, and others; two windows, and one behind.
         let works = 3 * window * ((n + 12) * body + 1_024 + n * 400);
         broadcasts + lanes + works + (n * n + 16) * 512 + 8 * window * 160 + Fetches::bytes_max(&self.config)

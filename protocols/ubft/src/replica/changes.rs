@@ -247,6 +247,17 @@ impl Replica {
         }
     }
 
+    /// Whether a change was checked here, or is certain to do nothing.
+    fn is_known(&self, change: &Change) -> bool {
+        let waiting = self.changes.waiting.get(&change.about());
+        self.epochs.is_void(change) || waiting.is_some_and(|waiting| waiting.change == *change)
+    }
+
+    /// The same of one in a batch.
+    pub(super) fn is_change_known(&self, op: &Bytes) -> bool {
+        read(op).is_some_and(|change| self.is_known(&change))
+    }
+
     /// Whether this replica vouches for a change in a batch: it was checked here, or is certain to do nothing. Otherwise it is checked.
     pub(super) fn is_change_good(
         &self,
@@ -256,8 +267,7 @@ impl Replica {
         turn: &mut Turn<'_, Self>,
     ) -> bool {
         let Some(change) = read(op) else { return false };
-        let waiting = self.changes.waiting.get(&change.about());
-        if self.epochs.is_void(&change) || waiting.is_some_and(|waiting| waiting.change == change) {
+        if self.is_known(&change) {
             return true;
         }
         if !was_asked {

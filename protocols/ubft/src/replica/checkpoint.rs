@@ -88,6 +88,7 @@ impl Consensus {
         self.certified_by.extend(equal.map(|(_, claim)| claim.clone()));
         self.checkpoints.retain(|_, (other, _)| other.low > low);
         self.prune();
+        self.release_early(turn);
         turn.output(Told::Certified(certificate));
         self.show_checkpoint(turn);
         self.count_commits(turn);

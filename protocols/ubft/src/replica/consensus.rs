@@ -44,6 +44,13 @@ use crate::trace::Rule;
 /// A share that was checked.
 pub(super) type Share = Verified<Claim<Statement>>;
 
+/// What a broadcast told, and is to be looked at.
+#[derive(Debug)]
+enum Heard {
+    Message(Bytes),
+    Promise(NodeId),
+}
+
 /// How this replica's slots go (4.10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mode {
@@ -62,7 +69,7 @@ pub struct Consensus {
     pub(super) ctb: Family<NodeId, CtBroadcast>,
     pub(super) lanes: BTreeMap<NodeId, Lane>,
     /// Messages that were delivered and not looked at.
-    inbox: VecDeque<(NodeId, u64, Bytes)>,
+    inbox: VecDeque<(NodeId, u64, Heard)>,
     pub(super) works: Stretch<Work>,
     /// Of slots that are over, for their memory: at most a window of them.
     pub(super) spare: Vec<Work>,
@@ -311,7 +318,10 @@ impl Consensus {
         let told: Vec<ctb::Output> = nested.step(event, &Of(member), turn).collect();
         for told in told {
             match told {
-                ctb::Output::Delivered { k, body } => self.inbox.push_back((broadcaster, k, body)),
+                ctb::Output::Delivered { k, body } => {
+                    self.inbox.push_back((broadcaster, k, Heard::Message(body)));
+                }
+                ctb::Output::Promised { k, by } => self.inbox.push_back((broadcaster, k, Heard::Promise(by))),
                 ctb::Output::Missing { k, digest } => self.miss_body(member, k, digest, turn),
                 ctb::Output::Retired { .. } => turn.output(Told::Retired),
                 ctb::Output::Reborn { memory, boot } => turn.output(Told::Reborn { memory, boot }),
@@ -330,7 +340,13 @@ impl Consensus {
                 }
                 _ => Some(node(broadcaster)),
             };
-            if let Some(of) = of {
+            let is_promised = match &word {
+                ctb::Message::Lock { k, body } if of == Some(from) => {
+                    self.promise_early(from, (*k, body.bytes()), turn)
+                }
+                _ => false,
+            };
+            if let Some(of) = of.filter(|_| !is_promised) {
                 self.cast(of, Event::Message { from, message: word }, turn);
             }
             return;
@@ -426,8 +442,11 @@ impl Consensus {
 
     /// Whatever was delivered meanwhile is looked at, one after the other and never within one another.
     pub(super) fn settle(&mut self, turn: &mut Turn<'_, Self>) {
-        while let Some((of, k, body)) = self.inbox.pop_front() {
-            self.on_delivered(of, k, body, turn);
+        while let Some((of, k, heard)) = self.inbox.pop_front() {
+            match heard {
+                Heard::Message(body) => self.on_delivered(of, k, body, turn),
+                Heard::Promise(by) => self.on_promised(of, k, by, turn),
+            }
         }
     }
 }

@@ -45,6 +45,14 @@ impl Judging {
     }
 }
 
+/// Whether the time of a batch is about the own one, of one that may be so late.
+fn is_timely(batch: &Batch, now: u64, late_ms: u64) -> bool {
+    let time = batch.time_ms;
+    // Time never goes back, so where nothing is executed one that has passed changes nothing: a slot that is filled late is filled.
+    let is_late = time.saturating_add(late_ms) < now && !batch.requests.is_empty();
+    time <= now.saturating_add(SKEW_MS) && !is_late
+}
+
 /// Of the request at a place of its batch.
 const fn bit(at: usize) -> u64 {
     if at < REQUESTS_MAX { 1 << at } else { 0 }
@@ -71,10 +79,7 @@ impl Replica {
     /// Each request was heard here with the same bytes, or is signed, or is certain to do nothing (E29).
     fn judge_one(&mut self, slot: Slot, turn: &mut Turn<'_, Self>) {
         let Some(mut judging) = self.judging.remove(&slot) else { return };
-        let (time, now) = (judging.batch.time_ms, turn.wall().0);
-        // Time never goes back, so where nothing is executed one that has passed changes nothing: a slot that is filled late is filled.
-        let is_late = time.saturating_add(self.late_ms()) < now && !judging.batch.requests.is_empty();
-        let mut is_good = time <= now.saturating_add(SKEW_MS) && !is_late;
+        let mut is_good = is_timely(&judging.batch, turn.wall().0, self.late_ms());
         for (at, request) in judging.batch.requests.iter().enumerate() {
             if judging.good & bit(at) > 0 {
                 continue;
@@ -109,6 +114,19 @@ impl Replica {
     fn late_ms(&self) -> u64 {
         let wait = self.consensus().map_or(0, |consensus| consensus.suspicion.wait.0 / 1_000_000);
         wait.max(SKEW_MS)
+    }
+
+    /// Whether this replica vouches for a batch already, with nothing to be checked for it.
+    pub(super) fn vouches(&self, batch: &Batch, turn: &mut Turn<'_, Self>) -> bool {
+        let is_good = |request: &Request| match inline(request) {
+            Some(op) if request.session == CHANGES => self.is_change_known(op),
+            _ => self.is_endorsed(request),
+        };
+        let is_vouched = is_timely(batch, turn.wall().0, self.late_ms()) && batch.requests.iter().all(is_good);
+        if is_vouched {
+            turn.applied(Rule::Endorse);
+        }
+        is_vouched
     }
 
     fn is_endorsed(&self, request: &Request) -> bool {

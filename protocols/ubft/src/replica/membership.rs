@@ -116,8 +116,22 @@ impl Replica {
             }
             return;
         }
+        if epoch == self.epoch {
+            self.weigh(from, &word, turn);
+        }
         if epoch == self.epoch || is_question {
             self.consent_in(epoch, Event::Message { from, message: word }, turn);
+        }
+    }
+
+    /// What a leader proposes is judged when it comes, if this replica may promise something with what it locks of it (4.18).
+    fn weigh(&mut self, from: NodeId, word: &Word, turn: &mut Turn<'_, Self>) {
+        let consensus = self.family.get_mut(self.epoch).map(synod_machine::Nested::get_mut);
+        let batch = consensus.and_then(|consensus| consensus.weigh(from, word));
+        if batch.is_some_and(|batch| self.vouches(&batch, turn))
+            && let Some(consensus) = self.family.get_mut(self.epoch)
+        {
+            consensus.get_mut().vouch();
         }
     }
 

@@ -87,7 +87,7 @@ impl Consensus {
         let (view, me, leader) = (self.view, self.me(), self.leader());
         let (all, others) = (self.config.roster.all(), self.others());
         let (is_open, is_sealing) = (self.is_open(slot), self.sealing.is_some());
-        let is_slow = self.mode.is_slow;
+        let (is_slow, is_merged) = (self.mode.is_slow, self.config.parameters.merge_promises);
         let is_far = slot.0 >= self.next.0.saturating_add(u64::from(self.config.parameters.window));
         let Some(work) = self.works.get_mut(slot) else { return };
         let Some((_, digest)) = work.ballot.proposed().filter(|(proposed, _)| *proposed == view) else {
@@ -111,6 +111,7 @@ impl Consensus {
             if work.ballot.is_certain(view, leader, all) && !is_far && work.ballot.promise_commit(view) {
                 turn.applied(Rule::A2WillCommit);
                 work.ballot.will_commit(me, view);
+                work.stood = (is_merged && work.k > 0).then_some((view, work.k, digest));
                 turn.send(others, Word::WillCommit { view, slot, tag: digest.short() });
             }
         }

@@ -67,6 +67,7 @@ impl Consensus {
         for slot in slots.into_iter().take(super::fetch::ANSWERS_MAX) {
             turn.applied(Rule::MissingShare);
             turn.send(self.others(), super::words::Word::Fetch(Want::Share { view, slot }));
+            self.show_lock(slot, turn);
         }
     }
 

@@ -43,9 +43,16 @@ impl Consensus {
     /// A message was delivered: nobody delivers another under its number.
     pub(super) fn on_delivered(&mut self, of: NodeId, k: u64, body: Bytes, turn: &mut Turn<'_, Self>) {
         let tail = self.tail();
+        if self.lanes.get(&of).is_some_and(|lane| k < lane.stream.next_k()) {
+            return self.on_late(of, k, body, turn);
+        }
         let Some(lane) = self.lanes.get_mut(&of).filter(|lane| !lane.is_halted) else { return };
-        if k < lane.stream.next_k() || !lane.wait(k, Stage::Bad, tail) {
+        if !lane.wait(k, Stage::Bad, tail) {
             return;
+        }
+        if let Some(message) = lane.merging.take(k, &body) {
+            self.place(of, k, Stage::Ready(Box::new(message)));
+            return self.advance(of, turn);
         }
         let frame_max = u32::try_from(crate::config::BODY_MAX).unwrap_or(u32::MAX);
         match read_body(body, frame_max) {
@@ -174,6 +181,7 @@ impl Consensus {
         }
         match message {
             Checked::Prepare { view, slot, batch, digest, .. } => {
+                self.merge(of, (k, view, slot), (digest, &batch), turn);
                 self.on_proposed((k, view, slot), digest, Some(batch), turn);
             }
             Checked::Commit(certificate) => self.on_committed(of, *certificate.subject(), turn),
@@ -314,8 +322,10 @@ impl Consensus {
             self.on_committed(of, certified, turn);
         }
         for (slot, digest) in prepared {
+            self.fulfil_shown((view, slot), digest, turn);
             self.on_proposed((0, view, slot), digest, None, turn);
         }
+        self.cover_early(of, turn);
         self.on_peer_view(of, view, turn);
         if is_shown {
             self.on_new_view(view, turn);

@@ -11,6 +11,7 @@ use synod_machine::Time;
 use synod_quorum::NodeSet;
 use synod_wire::{Bytes, Wire as _};
 
+use super::merge::Merging;
 use super::words::{Summary, Word};
 use crate::batch::{Batch, Slot, View};
 use crate::body::Body;
@@ -43,6 +44,8 @@ pub(super) struct Work {
     pub(super) is_scored: bool,
     /// f + 1 certificates decided it.
     pub(super) is_slow: bool,
+    /// The newest view in which this replica promised to commit, with number and batch of the proposal; where promises go with locks (4.18).
+    pub(super) stood: Option<(View, u64, Hash)>,
     batches: Few<Hash, Arc<Batch>>,
 }
 
@@ -58,6 +61,7 @@ impl Work {
             is_unanimous: false,
             is_scored: false,
             is_slow: false,
+            stood: None,
             batches: Few::new(),
         }
     }
@@ -128,11 +132,12 @@ pub(super) struct Lane {
     /// The own newest shares about this stream: of a summary, with its number, and of where it stood.
     pub(super) share: Option<(u64, Word)>,
     pub(super) left_share: Option<Word>,
+    pub(super) merging: Merging,
     bodies: VecDeque<(Hash, Bytes)>,
 }
 
 impl Lane {
-    pub(super) const fn new(stream: Stream) -> Self {
+    pub(super) fn new(stream: Stream) -> Self {
         Self {
             stream,
             waiting: BTreeMap::new(),
@@ -144,6 +149,7 @@ impl Lane {
             left: None,
             share: None,
             left_share: None,
+            merging: Merging::default(),
             bodies: VecDeque::new(),
         }
     }
@@ -166,10 +172,12 @@ impl Lane {
         waiting.max(self.summary.as_ref().map_or(0, |summary| summary.certificate.subject.k))
     }
 
-    /// Whether the message that comes next is not here, and one behind it is.
+    /// Whether the message that comes next is not here, and it or one behind it is known of.
     pub(super) fn has_gap(&self) -> bool {
         let next = self.stream.next_k();
-        !self.is_halted && self.known() >= next && !self.waiting.contains_key(&next)
+        // One that is promised is there, though nobody may say so again.
+        let is_known = self.known() >= next || self.merging.is_promised(next);
+        !self.is_halted && is_known && !self.waiting.contains_key(&next)
     }
 
     pub(super) fn keep_body(&mut self, digest: Hash, body: Bytes) {
@@ -193,7 +201,7 @@ impl Lane {
         let rows = |state: &State| state.size_hint() as u64;
         let summary = self.summary.as_ref().map_or(0, |summary| rows(&summary.state));
         let left = self.left.as_ref().map_or(0, |left| left.commits.len() as u64 * 48);
-        waits + bodies as u64 + summary + left + self.stream.bytes()
+        waits + bodies as u64 + summary + left + self.stream.bytes() + self.merging.bytes()
     }
 }
 

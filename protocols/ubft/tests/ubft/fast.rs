@@ -4,8 +4,7 @@ use synod_machine::Span;
 use synod_quorum::NodeId;
 use synod_ubft::replica::Word;
 
-use crate::group::{Group, HALF};
-use crate::net::seeds;
+use crate::group::{Group, HALF, threes};
 
 const SOON: Span = Span::millis(400);
 const LONG: Span = Span::secs(20);
@@ -35,8 +34,7 @@ fn without_a_fault_everything_is_decided_by_promises_and_nothing_is_signed_for_i
 
 #[test]
 fn t39_windows_and_tails_go_on_and_nothing_stalls() {
-    for seed in seeds(6) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(6) {
         group.order(150, LONG);
         // Of nine the last may be on its way; and jobs end in any order, so f + 1 may have signed a checkpoint before the one below it, which
         // is passed over.
@@ -82,8 +80,7 @@ fn t38_promises_that_come_early_late_twice_or_of_another_view_lose_nothing() {
 
 #[test]
 fn t44_a_follower_that_is_down_makes_it_slow_and_one_that_comes_back_fast_again() {
-    for seed in seeds(4) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(4) {
         group.order(5, SOON);
         group.net.cut_off(NodeId(2), 3);
         let follower = NodeId(2);
@@ -115,8 +112,7 @@ fn a_memory_node_that_stops_costs_nothing() {
 
 #[test]
 fn messages_that_are_lost_are_asked_for() {
-    for seed in seeds(10) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(10) {
         group.net.loss = 30;
         group.order(60, LONG);
         group.net.loss = 0;

@@ -7,15 +7,14 @@ use synod_machine::Span;
 use synod_quorum::NodeId;
 use synod_ubft::replica::{Summary, Word};
 
-use crate::group::Group;
+use crate::group::{Group, threes};
 use crate::net::seeds;
 
 const LONG: Span = Span::secs(30);
 
 #[test]
 fn t15_whoever_misses_more_than_three_tails_comes_back_by_summaries() {
-    for seed in seeds(6) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(6) {
         group.order(5, LONG);
         group.net.cut_off(NodeId(2), 3);
         group.liars.insert(NodeId(2));
@@ -32,8 +31,7 @@ fn t15_whoever_misses_more_than_three_tails_comes_back_by_summaries() {
 
 #[test]
 fn t16_summaries_that_are_forged_stale_or_withheld_stall_their_forger_alone() {
-    for seed in seeds(6) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(6) {
         // A liar signs nonsense in place of the states of others, and says its own summaries to nobody.
         let lie = |_: NodeId, word: &Word| match word {
             Word::Summary(_) => None,
@@ -54,8 +52,7 @@ fn t16_summaries_that_are_forged_stale_or_withheld_stall_their_forger_alone() {
 #[test]
 fn t17_states_of_one_stream_are_signed_alike_in_whatever_view_their_signers_are() {
     // The judge compares every share; here replicas are in different views while they sign.
-    for seed in seeds(6) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(6) {
         group.net.loss = 10;
         for round in 0..4_u32 {
             group.order(20, LONG);
@@ -72,8 +69,7 @@ fn t17_states_of_one_stream_are_signed_alike_in_whatever_view_their_signers_are(
 
 #[test]
 fn a_queue_that_evicts_loses_nothing_for_good() {
-    for seed in seeds(4) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(4) {
         // Nothing reaches replica 2 for a while, and its queues overflow.
         group.wanted = 40;
         group.net.cut.insert((NodeId(0), NodeId(2)));

@@ -1,7 +1,9 @@
 //! Consensus of a few replicas, with a user each who vouches for all and executes by hashing, and a judge who believes none of it: the
 //! properties of uBFT are checked here from what is said and told alone.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use synod_crypto::Hash;
@@ -14,18 +16,24 @@ use synod_ubft::stream::Low;
 use synod_ubft::{Body, Config, Parameters, ctb};
 use synod_wire::{Bytes, Limits, Wire as _};
 
-use crate::net::{Lie, Net, Seen};
+use crate::net::{Lie, Net, Seen, seeds};
 use crate::world::{TAIL, config as base, keys};
 
 pub(crate) const WINDOW: u32 = 32;
 pub(crate) const HALF: u64 = 16;
 
 pub(crate) fn config(me: NodeId, n: u32) -> Config {
+    config_of(me, n, false)
+}
+
+/// The same, with or without promises that go with what is locked.
+pub(crate) fn config_of(me: NodeId, n: u32, merge_promises: bool) -> Config {
     let parameters = Parameters {
         tail: TAIL,
         window: WINDOW,
         batch_bytes_max: 1 << 10,
         request_inline_max: 512,
+        merge_promises,
         ..Parameters::default()
     };
     Config { parameters, ..base(me, n) }
@@ -77,10 +85,28 @@ pub(crate) struct Group {
     is_pressed: bool,
     /// Who was leaving which view when all that was said before had been judged.
     leaving: BTreeMap<NodeId, View>,
+    /// Whose users vouch for nothing.
+    deaf: Rc<RefCell<BTreeSet<NodeId>>>,
+    /// What replicas promised with what they locked, by slot and view.
+    early: BTreeMap<NodeId, BTreeMap<(View, Slot), Hash>>,
+}
+
+/// For each of some seeds three replicas, without promises that go with what is locked, and with them.
+pub(crate) fn threes(few: u64) -> impl Iterator<Item = (u64, Group)> {
+    seeds(few).flat_map(|seed| [false, true].map(|is_merged| (seed, Group::with(3, seed, is_merged))))
 }
 
 impl Group {
     pub(crate) fn new(n: u32, seed: u64) -> Self {
+        Self::with(n, seed, false)
+    }
+
+    /// Three whose followers promise with what they lock, where their users vouch for it.
+    pub(crate) fn merged(seed: u64) -> Self {
+        Self::with(3, seed, true)
+    }
+
+    fn with(n: u32, seed: u64, is_merged: bool) -> Self {
         let specs = {
             let config = config(NodeId(0), n);
             let mut specs = Word::queues(&config);
@@ -90,9 +116,17 @@ impl Group {
         let mut net = Net::new(n, specs, (n - 1) * TAIL, seed);
         for id in (0..n).map(NodeId) {
             let start = Low { low: Slot(0), digest: Hash::ZERO, end: None };
-            let consensus = Consensus::new(Arc::new(config(id, n)), start).expect("a sound configuration");
+            let config = config_of(id, n, is_merged);
+            let consensus = Consensus::new(Arc::new(config), start).expect("a sound configuration");
             net.start(id, consensus, keys(id));
         }
+        let deaf = Rc::new(RefCell::new(BTreeSet::new()));
+        let is_deaf = Rc::clone(&deaf);
+        net.before = Some(Box::new(move |to, one: &mut Consensus, from, word| {
+            if one.weigh(from, word).is_some() && !is_deaf.borrow().contains(&to) {
+                one.vouch();
+            }
+        }));
         Self {
             n,
             net,
@@ -110,6 +144,8 @@ impl Group {
             since: None,
             is_pressed: false,
             leaving: BTreeMap::new(),
+            deaf,
+            early: BTreeMap::new(),
         }
     }
 
@@ -125,11 +161,14 @@ impl Group {
 
     pub(crate) fn deafen(&mut self, id: u32) {
         self.user(NodeId(id)).is_deaf = true;
+        self.deaf.borrow_mut().insert(NodeId(id));
     }
 
     pub(crate) fn hear(&mut self, id: u32) {
         let user = self.user(NodeId(id));
         user.is_deaf = false;
+        self.deaf.borrow_mut().remove(&NodeId(id));
+        let user = self.user(NodeId(id));
         for (view, slot, digest) in std::mem::take(&mut user.judged) {
             self.net.input(NodeId(id), Ask::Endorse { view, slot, digest });
         }
@@ -242,6 +281,9 @@ impl Group {
         if let Word::WillCertify { view, .. } | Word::WillCommit { view, .. } = word {
             self.promised(from, *view);
         }
+        if let Word::Ctb { word: ctb::Message::Locked { told, promise: true, .. }, .. } = word {
+            self.locked(from, told);
+        }
         let promises = self.promises.entry(from).or_default();
         match word {
             Word::WillCertify { view, slot, .. } => {
@@ -273,8 +315,28 @@ impl Group {
         }
     }
 
+    /// A promise to certify what is locked; all that is said here is short.
+    fn locked(&mut self, from: NodeId, told: &ctb::Told) {
+        let ctb::Told::Raw(body) = told else { unreachable!("it is short") };
+        let body =
+            Body::decode(body.bytes().clone(), &Limits::default()).expect("what is promised can be read");
+        let Body::Prepare { view, slot, batch } = body else { unreachable!("proposals alone are promised") };
+        self.early.entry(from).or_default().insert((view, slot), batch.digest());
+    }
+
+    /// Proposals that a replica promised with what it locked and that are delivered to it, as far as can be seen from outside: it has
+    /// them as proposed.
+    fn bound(&self, of: NodeId) -> BTreeSet<(View, Slot)> {
+        let one = &self.net.machines[&of];
+        let promised = self.early.get(&of).into_iter().flatten();
+        let is_here =
+            |((view, slot), digest): &(&(View, Slot), &Hash)| one.proposed(*slot) == Some((*view, **digest));
+        promised.filter(is_here).map(|(place, _)| *place).collect()
+    }
+
     /// U-S8: what was promised is kept before the view is left.
     fn streamed(&mut self, from: NodeId, body: &Body) {
+        let bound = if matches!(body, Body::SealView(_)) { self.bound(from) } else { BTreeSet::new() };
         let promises = self.promises.entry(from).or_default();
         match body {
             Body::Prepare { view, slot, .. } => {
@@ -292,6 +354,7 @@ impl Group {
             }
             Body::SealView(view) => {
                 let older = |(of, _): &&(View, Slot)| of < view;
+                promises.certify.extend(bound);
                 let open: Vec<_> = promises.certify.difference(&promises.signed).filter(older).collect();
                 assert!(open.is_empty(), "U-S8: {from} seals {view:?} without a signature for {open:?}");
                 let open: Vec<_> = promises.commit.difference(&promises.shown).filter(older).collect();

@@ -16,7 +16,7 @@ const Q2: NodeId = NodeId(2);
 
 fn locked(k: u64, body: &[u8]) -> Message {
     let told = Told::Raw(Bytes::copy_from_slice(body).try_into().expect("short"));
-    Message::Locked { broadcaster: 0, k, told }
+    Message::Locked { broadcaster: 0, k, told, promise: false }
 }
 
 /// What a liar writes into its own register for message `k`.

@@ -17,7 +17,7 @@ use crate::world::signature_by;
 const LONG: Span = Span::secs(30);
 
 /// A liar's message of its stream as it is said to all, signed.
-fn forged(liar: u32, k: u64, body: &Body) -> [Word; 2] {
+pub(crate) fn forged(liar: u32, k: u64, body: &Body) -> [Word; 2] {
     let (body, broadcaster) = (body.encode(), u8::try_from(liar).expect("few"));
     let digest = Hash::of(&body);
     let signature = signature_by(NodeId(liar), Statement::Broadcast { signer: broadcaster, k, digest });
@@ -40,7 +40,7 @@ fn prepare(view: u64, slot: u64, time_ms: u64) -> Body {
     proposal(view, slot, time_ms, Vec::new())
 }
 
-fn proposal(view: u64, slot: u64, time_ms: u64, requests: Vec<Request>) -> Body {
+pub(crate) fn proposal(view: u64, slot: u64, time_ms: u64, requests: Vec<Request>) -> Body {
     let batch = Batch { origin: View(view), time_ms, requests: requests.try_into().expect("few") };
     Body::Prepare { view: View(view), slot: Slot(slot), batch }
 }

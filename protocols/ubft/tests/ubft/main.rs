@@ -13,6 +13,7 @@ mod golden;
 mod group;
 mod liars;
 mod lies;
+mod merge;
 mod net;
 mod ordering;
 mod registers;

@@ -54,6 +54,9 @@ struct Flight<M: Machine> {
 /// What becomes of a message of a liar.
 pub(crate) type Lie<M> = Box<dyn FnMut(NodeId, &<M as Machine>::Message) -> Option<<M as Machine>::Message>>;
 
+/// What a user of this node does with its machine, when this message comes from that one.
+pub(crate) type Before<M> = Box<dyn FnMut(NodeId, &mut M, NodeId, &<M as Machine>::Message)>;
+
 /// Something that happened, for whoever watches.
 pub(crate) enum Seen<M: Machine> {
     /// A machine sends.
@@ -89,6 +92,8 @@ pub(crate) struct Net<M: Machine> {
     pub(crate) persisted: BTreeMap<NodeId, Vec<M::Record>>,
     /// By queue.
     pub(crate) sent: BTreeMap<u8, u64>,
+    /// What a user does when a message comes, before its machine is given it.
+    pub(crate) before: Option<Before<M>>,
     /// What is said to nodes that are no machines here.
     pub(crate) guests: Vec<(NodeId, NodeId, M::Message)>,
 }
@@ -118,6 +123,7 @@ impl<M: Machine<Message: Clone> + Bounded> Net<M> {
             jobs: 0,
             persisted: BTreeMap::new(),
             sent: BTreeMap::new(),
+            before: None,
             guests: Vec::new(),
         };
         (0..3).for_each(|at| net.start_memory(at));
@@ -269,6 +275,8 @@ impl<M: Machine<Message: Clone> + Bounded> Net<M> {
         }
         match what {
             What::Said(message) if self.machines.contains_key(&to) => {
+                let machine = self.machines.get_mut(&to).expect("it is there");
+                self.before.iter_mut().for_each(|before| before(to, machine, from, &message));
                 self.step(to, Event::Message { from, message });
             }
             What::Said(message) => self.guests.push((from, to, message)),

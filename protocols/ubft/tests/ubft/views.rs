@@ -9,7 +9,7 @@ use synod_ubft::replica::{Ask, Word};
 use synod_ubft::{Body, ctb};
 use synod_wire::{Limits, Wire as _};
 
-use crate::group::Group;
+use crate::group::{Group, threes};
 use crate::net::seeds;
 
 const SOON: Span = Span::millis(400);
@@ -21,8 +21,7 @@ fn stop(group: &mut Group, id: u32) {
 
 #[test]
 fn t18_a_leader_that_stops_after_all_promised_is_replaced_and_the_batch_kept() {
-    for seed in seeds(30) {
-        let mut group = Group::new(3, seed);
+    for (seed, mut group) in threes(30) {
         group.order(4, SOON);
         // Somewhere within the next slots the leader stops.
         group.wanted = 3;
@@ -53,8 +52,7 @@ fn with_five_replicas_two_that_stop_are_borne() {
 
 #[test]
 fn t19_what_one_replica_decided_fast_is_decided_by_all() {
-    for seed in seeds(20) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(20) {
         group.order(2, SOON);
         // Promises to commit reach replica 1 alone, which decides; then its words are lost.
         let lie = |to: NodeId, word: &Word| {
@@ -83,8 +81,7 @@ fn t19_what_one_replica_decided_fast_is_decided_by_all() {
 
 #[test]
 fn t20_t48_whoever_seals_first_leaves_nobody_behind() {
-    for seed in seeds(20) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(20) {
         group.order(2, SOON);
         // All promise to certify; the promises to commit are lost, and the leader says nothing more.
         let drop = |_: NodeId, word: &Word| (!matches!(word, Word::WillCommit { .. })).then(|| word.clone());
@@ -106,8 +103,7 @@ fn t20_t48_whoever_seals_first_leaves_nobody_behind() {
 
 #[test]
 fn t21_proposals_that_keep_coming_do_not_keep_a_view_from_being_left() {
-    for seed in seeds(2) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(2) {
         // The leader withholds its promises to commit, and proposes on.
         let lie = |_: NodeId, word: &Word| {
             (!matches!(word, Word::WillCommit { .. } | Word::Certify { .. })).then(|| word.clone())
@@ -121,8 +117,7 @@ fn t21_proposals_that_keep_coming_do_not_keep_a_view_from_being_left() {
 #[test]
 fn t21_nothing_is_promised_in_a_view_that_is_left_and_it_is_left_while_proposals_keep_coming() {
     let mut leaving = 0;
-    for seed in seeds(12) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(12) {
         group.order(4, SOON);
         // The leader orders on and on, and censors one client, for which the others wait.
         let since = group.net.now;
@@ -151,8 +146,7 @@ fn t21_nothing_is_promised_in_a_view_that_is_left_and_it_is_left_while_proposals
 
 #[test]
 fn a_leader_signs_what_it_proposed_behind_a_certificate_that_is_still_checked_before_it_leaves() {
-    for seed in seeds(20) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(20) {
         (0..3).for_each(|id| group.net.input(NodeId(id), Ask::SlowOnly));
         group.order(3, SOON);
         let turns = |group: &mut Group, is_done: fn(&Group) -> bool| {
@@ -234,8 +228,7 @@ fn t35_one_that_suspects_alone_is_followed_and_the_fast_path_goes_on() {
 
 #[test]
 fn t36_after_a_storm_of_view_changes_it_goes_on() {
-    for seed in seeds(6) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(6) {
         for round in 0..8_u32 {
             let victim = NodeId(round % 3);
             group.net.cut_off(victim, 3);
@@ -250,8 +243,7 @@ fn t36_after_a_storm_of_view_changes_it_goes_on() {
 
 #[test]
 fn t47_a_checkpoint_that_one_replica_has_alone_is_shown_before_it_leaves() {
-    for seed in seeds(12) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(12) {
         // Shares of checkpoints reach replica 1 alone.
         let lie = |to: NodeId, word: &Word| {
             let is_share = matches!(word, Word::CertifyCheckpoint { .. });
@@ -301,8 +293,7 @@ fn t32_a_leader_that_censors_is_replaced_within_the_wait() {
 /// until it is summed up.
 #[test]
 fn what_two_replicas_lost_of_all_that_they_may_say_is_said_again_though_no_link_ended() {
-    for seed in seeds(12) {
-        let mut group = Group::new(3, seed);
+    for (_, mut group) in threes(12) {
         group.order(6, SOON);
         stop(&mut group, 2);
         group.net.cut_off(NodeId(0), 3);

@@ -265,7 +265,11 @@ impl World {
                 assert!(is_proof(proof), "nobody is accused without a proof");
                 self.proofs.push(proof.clone());
             }
-            Output::Refused(_) | Output::Missing { .. } | Output::Retired { .. } | Output::Reborn { .. } => {}
+            Output::Promised { .. }
+            | Output::Refused(_)
+            | Output::Missing { .. }
+            | Output::Retired { .. }
+            | Output::Reborn { .. } => {}
         }
         self.outputs.push((id, output));
     }
