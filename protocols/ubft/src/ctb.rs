@@ -167,7 +167,7 @@ impl CtBroadcast {
         // A lock or a kept message, what others said they locked, and operations of registers.
         tail * (body + 512 + n * (RAW_MAX as u64 + 64) + n * (256 + 128 * memory))
             + WAITING_MAX as u64 * (body + 64)
-            + (EARLY_MAX as u64 + 2) * (body + 128)
+            + EARLY_MAX as u64 * (3 * body + 512)
     }
 
     fn sending(&mut self) -> Option<Sending<'_>> {

@@ -247,6 +247,12 @@ pub const GENESIS_KEYS: &[Key] = &[
         "Time that a leader may take before it is suspected, with ubft; doubles up to 10s.",
     ),
     Key::new(
+        "protocol.merge_promises",
+        Kind::Flag,
+        "false",
+        "Whether followers promise to certify a proposal with what they lock of it, with ubft of three members: a delay less.",
+    ),
+    Key::new(
         "protocol.lane_window",
         Kind::Count(1, 1_024),
         "64",

@@ -46,6 +46,8 @@ pub struct Ubft {
     pub fast_wait: Duration,
     /// How long a leader may take before it is suspected.
     pub suspect_wait: Duration,
+    /// Followers promise to certify a proposal with what they lock of it; of three members alone.
+    pub merge_promises: bool,
     /// The memory nodes, in the order that gives them their ids behind those of the members.
     pub memory: Vec<MemoryMember>,
 }
@@ -53,9 +55,11 @@ pub struct Ubft {
 /// Requests of a batch under Chop Chop, whose genesis says `batch_max` of its own batches.
 const BATCH_UNDER: u32 = 16;
 /// Keys of `[protocol]` that this protocol has.
-const OWN: [&str; 5] = ["tail", "window", "batch_max", "fast_wait", "suspect_wait"];
+const OWN: [&str; 6] = ["tail", "window", "batch_max", "fast_wait", "suspect_wait", "merge_promises"];
 /// Those of them that no other protocol has.
-const ONLY: [&str; 3] = ["tail", "fast_wait", "suspect_wait"];
+const ONLY: [&str; 4] = ["tail", "fast_wait", "suspect_wait", "merge_promises"];
+/// Members of a cluster in which promises may go with what is locked.
+const MERGE_MEMBERS: usize = 3;
 
 impl Default for Ubft {
     /// Five times the waits of the paper's hardware, for processes share cores and links have TLS.
@@ -66,6 +70,7 @@ impl Default for Ubft {
             batch_max: 16,
             fast_wait: Duration::from_millis(10),
             suspect_wait: Duration::from_millis(250),
+            merge_promises: false,
             memory: Vec::new(),
         }
     }
@@ -125,6 +130,7 @@ impl Ubft {
             batch_max: number("batch_max", default.batch_max)?,
             fast_wait: span("fast_wait", default.fast_wait)?,
             suspect_wait: span("suspect_wait", default.suspect_wait)?,
+            merge_promises: protocol.flag("merge_promises")?.unwrap_or(default.merge_promises),
             memory: memory.iter_mut().map(node).collect::<Result<_, _>>()?,
         })
     }
@@ -137,6 +143,11 @@ impl Ubft {
             let found =
                 format!("{replicas} members; ubft has 2f + 1, an odd number from 3 to {REPLICAS_MAX}");
             return refused("member.name", "cluster.protocol", found);
+        }
+        if self.merge_promises && replicas != MERGE_MEMBERS {
+            let found =
+                format!("{replicas} members; promises go with what is locked among {MERGE_MEMBERS} alone");
+            return refused("protocol.merge_promises", "member.name", found);
         }
         if nodes > MEMORY_NODES_MAX || nodes.is_multiple_of(2) {
             let found =
@@ -199,7 +210,8 @@ impl Ubft {
 
     /// Writes every value in the order of the fields.
     pub(super) fn encode(&self, out: &mut Writer) {
-        out.byte(1);
+        // A genesis without it has the id that it had before there was such a key.
+        out.byte(if self.merge_promises { 2 } else { 1 });
         for number in [self.tail, self.window, self.batch_max] {
             out.varint(u64::from(number));
         }

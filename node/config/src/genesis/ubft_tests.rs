@@ -44,7 +44,7 @@ fn a_ubft_genesis_is_read_back_as_written_and_defaults_may_be_left_out() {
     assert!(!text.contains("view_window") && text.contains("f = 1"), "{text}");
     let again = Genesis::parse("genesis.toml", &text).expect("what is written is valid");
     assert_eq!((&again, again.id()), (&genesis, genesis.id()));
-    let defaults = ["tail", "window", "batch_max", "fast_wait", "suspect_wait", "app"];
+    let defaults = ["tail", "window", "batch_max", "fast_wait", "suspect_wait", "merge_promises", "app"];
     let short: String = text
         .lines()
         .filter(|line| !defaults.iter().any(|key| line.starts_with(key)))
@@ -77,6 +77,7 @@ fn every_value_of_a_ubft_genesis_is_part_of_its_id() {
         (Ubft { batch_max: 2, ..ubft(3) }, "protocol.batch_max"),
         (Ubft { fast_wait: Duration::from_millis(3), ..ubft(3) }, "protocol.fast_wait"),
         (Ubft { suspect_wait: Duration::from_secs(3), ..ubft(3) }, "protocol.suspect_wait"),
+        (Ubft { merge_promises: true, ..ubft(3) }, "protocol.merge_promises"),
         (elsewhere(|node| node.name = "x".to_owned()), "memory[1].name"),
         (elsewhere(|node| node.memory = Address::loopback(9_000)), "memory[1].addresses"),
         (elsewhere(|node| node.ed25519 = key(77)), "memory[1].ed25519"),
@@ -106,6 +107,9 @@ fn what_no_cluster_of_ubft_can_be_made_of_is_refused() {
     ] {
         assert_eq!(refused(wrong.clone(), members(3)), Err(code::RELATION_BROKEN), "{wrong:?}");
     }
+    let merged = || Ubft { merge_promises: true, ..ubft(3) };
+    assert_eq!(refused(merged(), members(3)), Ok(()));
+    assert_eq!(refused(merged(), members(5)), Err(code::RELATION_BROKEN));
     let shares = |change: fn(&mut MemoryMember)| {
         let mut ubft = ubft(3);
         change(&mut ubft.memory[0]);

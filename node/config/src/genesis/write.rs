@@ -101,6 +101,7 @@ fn ubft_protocol(ubft: &Ubft) -> Vec<Field> {
         ("batch_max", ubft.batch_max.to_string()),
         ("fast_wait", literal(&format_duration(ubft.fast_wait))),
         ("suspect_wait", literal(&format_duration(ubft.suspect_wait))),
+        ("merge_promises", ubft.merge_promises.to_string()),
     ];
     fields.map(|(key, value)| ("protocol".to_owned(), key, value)).into()
 }

@@ -78,6 +78,7 @@ pub(super) fn config_of(genesis: &Genesis, me: NodeId, sizes: Parameters) -> Res
             fast: span(from.fast_wait),
             echo: span(from.fast_wait / 2),
             suspect: span(from.suspect_wait),
+            merge_promises: from.merge_promises,
             ..sizes
         },
     };

@@ -6,7 +6,7 @@
 //! messages elsewhere stops this one not: all receivers locked it, so nobody delivers another. Where a summary took the place and
 //! hides what became of the promise, the lock moves on, and the LOCKED of all others still delivers the message.
 //!
-//! *Bounds.* [`EARLY_MAX`] promises, one LOCK and one SIGNED that wait.
+//! *Bounds.* [`EARLY_MAX`] promises, each with one LOCK and one SIGNED that wait.
 
 use std::collections::BTreeMap;
 
@@ -27,14 +27,20 @@ struct Promised {
     lock: Lock,
     /// The lock stays until it is delivered.
     is_kept: bool,
+    later: Later,
+}
+
+/// What came of later messages of the place: of several the newest.
+#[derive(Clone, Debug, Default)]
+struct Later {
+    lock: Option<(u64, Bytes)>,
+    signed: Option<(Wanted, Option<Bytes>)>,
 }
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Early {
     promised: BTreeMap<u64, Promised>,
-    lock: Option<(u64, Bytes)>,
-    signed: Option<(NodeId, Wanted, Option<Bytes>)>,
 }
 
 impl Early {
@@ -43,18 +49,24 @@ impl Early {
         self.promised.contains_key(&k)
     }
 
-    /// Whether message `k` waits, for an earlier one has its place and is promised.
+    /// What message `k` waits behind, for an earlier one has its place and is promised.
+    fn before(&mut self, k: u64, tail: u64) -> Option<&mut Later> {
+        let mut earlier = self.promised.range_mut(..k).filter(|(_, one)| one.is_kept && !planted!(V13));
+        earlier.find(|(first, _)| (k - **first).is_multiple_of(tail)).map(|(_, one)| &mut one.later)
+    }
+
     fn waits(&self, k: u64, tail: u64) -> bool {
-        let is_before =
-            |(first, one): (&u64, &Promised)| one.is_kept && *first < k && (k - first) % tail == 0;
-        !planted!(V13) && self.promised.iter().any(is_before)
+        let mut earlier = self.promised.range(..k).filter(|(_, one)| one.is_kept && !planted!(V13));
+        earlier.any(|(first, _)| (k - first).is_multiple_of(tail))
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        let promised: usize = self.promised.values().map(|one| one.lock.body.len() + 128).sum();
-        let lock = self.lock.as_ref().map_or(0, |(_, body)| body.len());
-        let signed = self.signed.as_ref().and_then(|(_, _, body)| body.as_ref()).map_or(0, Bytes::len);
-        (promised + lock + signed) as u64
+        let one = |one: &Promised| {
+            let lock = one.later.lock.as_ref().map_or(0, |(_, body)| body.len());
+            let signed = one.later.signed.as_ref().and_then(|(_, body)| body.as_ref()).map_or(0, Bytes::len);
+            one.lock.body.len() + lock + signed + 512
+        };
+        self.promised.values().map(one).sum::<usize>() as u64
     }
 }
 
@@ -93,7 +105,8 @@ impl CtBroadcast {
         let Some(receiver) = self.receiver().filter(|_| may) else { return self.on_lock(k, body, turn) };
         let mut lock = Lock::new(k, body);
         lock.is_promised = true;
-        receiver.early.promised.insert(k, Promised { lock: lock.clone(), is_kept: true });
+        let promised = Promised { lock: lock.clone(), is_kept: true, later: Later::default() };
+        receiver.early.promised.insert(k, promised);
         turn.applied(Rule::Merged);
         self.lock(lock, turn);
     }
@@ -101,47 +114,48 @@ impl CtBroadcast {
     /// A later LOCK of a place whose message is promised: of several the newest waits, and of one number the first.
     pub(super) fn hold_lock(&mut self, k: u64, body: Bytes, turn: &mut Turn<'_, Self>) {
         turn.applied(Rule::MergedWait);
-        let Some(receiver) = self.receiver() else { return };
-        if receiver.early.lock.as_ref().is_none_or(|(last, _)| *last < k) {
-            receiver.early.lock = Some((k, body));
+        let tail = u64::from(self.config.parameters.tail.max(1));
+        let Some(later) = self.receiver().and_then(|receiver| receiver.early.before(k, tail)) else { return };
+        if later.lock.as_ref().is_none_or(|(last, _)| *last < k) {
+            later.lock = Some((k, body));
         }
     }
 
     /// A later SIGNED of it; others than the broadcaster are asked again.
     pub(super) fn hold_signed(&mut self, from: NodeId, signed: Wanted, body: Option<Bytes>) {
-        let is_own = from == self.broadcaster;
+        let (is_own, tail) = (from == self.broadcaster, u64::from(self.config.parameters.tail.max(1)));
         let Some(receiver) = self.receiver().filter(|_| is_own) else { return };
-        if receiver.early.signed.as_ref().is_none_or(|(_, last, _)| last.k <= signed.k) {
-            receiver.early.signed = Some((from, signed, body));
+        let Some(later) = receiver.early.before(signed.k, tail) else { return };
+        if later.signed.as_ref().is_none_or(|(last, _)| last.k <= signed.k) {
+            later.signed = Some((signed, body));
         }
     }
 
-    /// Nothing waits for message `k` any more: what waited for it is looked at.
-    fn go_on(&mut self, turn: &mut Turn<'_, Self>) {
-        let Some(receiver) = self.receiver() else { return };
-        let (lock, signed) = (receiver.early.lock.take(), receiver.early.signed.take());
-        if let Some((k, body)) = lock {
+    /// Nothing is waited for any more: what came later of the place is looked at.
+    fn go_on(&mut self, later: Later, turn: &mut Turn<'_, Self>) {
+        if let Some((k, body)) = later.lock {
             self.on_lock(k, body, turn);
         }
-        if let Some((from, signed, body)) = signed {
-            self.on_signed(from, signed, body, turn);
+        if let Some((signed, body)) = later.signed {
+            self.on_signed(self.broadcaster, signed, body, turn);
         }
     }
 
-    /// A summary has the place of message `k`: the lock may move on, and what all locked is delivered still.
+    /// A summary has the places of messages up to `k`: locks may move on, and what all locked is delivered still.
     pub(super) fn covered(&mut self, k: u64, turn: &mut Turn<'_, Self>) {
-        let promised = self.receiver().and_then(|receiver| receiver.early.promised.get_mut(&k));
-        if promised.is_some_and(|promised| core::mem::replace(&mut promised.is_kept, false)) {
-            self.go_on(turn);
-        }
+        let Some(receiver) = self.receiver() else { return };
+        let covered = receiver.early.promised.range_mut(..=k).map(|(_, one)| {
+            one.is_kept = false;
+            core::mem::take(&mut one.later)
+        });
+        let covered: Vec<Later> = covered.collect();
+        covered.into_iter().for_each(|later| self.go_on(later, turn));
     }
 
     /// Message `k` is delivered, or nothing is owed for its promise any more.
     pub(super) fn settled(&mut self, k: u64, turn: &mut Turn<'_, Self>) {
         let promised = self.receiver().and_then(|receiver| receiver.early.promised.remove(&k));
-        if promised.is_some_and(|promised| promised.is_kept) {
-            self.go_on(turn);
-        }
+        promised.into_iter().for_each(|promised| self.go_on(promised.later, turn));
     }
 
     /// What others promised of a message that is delivered here.

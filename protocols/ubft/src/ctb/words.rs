@@ -41,7 +41,7 @@ pub enum Input {
         /// The message.
         body: Bytes,
     },
-    /// A summary has the place of message `k`, of which something is promised: its lock may move on.
+    /// A summary has the places of messages up to `k`: locks of those of which something is promised may move on.
     Covered(u64),
     /// Nothing is owed for the promise about message `k` any more.
     Settled(u64),

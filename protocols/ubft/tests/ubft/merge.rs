@@ -141,7 +141,7 @@ fn press(group: &mut Group) {
 fn promised_by_both(seed: u64) -> (Group, Rc<RefCell<bool>>) {
     let (mut group, is_lost) = led(seed);
     let [lock, _] = forged(0, 1, &proposal(0, 0, 1_000, Vec::new()));
-    (1..3).for_each(|to| say(&mut group, to, &[lock.clone()]));
+    (1..3).for_each(|to| say(&mut group, to, std::slice::from_ref(&lock)));
     settle(&mut group);
     assert_eq!(group.count("S4.18_promise"), 2, "{:?}", group.net.rules);
     assert_eq!((next_k(&group, 1), next_k(&group, 2)), (2, 1));

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | rpc | the last follower said that it heard the request (`S5.4_echo`) |
 //! | echo | the leader proposed it (`A2.17_propose`) |
-//! | ctb | the last follower delivered the proposal (`A1.22_deliver_fast`, before the last `A2.20_will_certify`) |
+//! | ctb | the last follower delivered the proposal (`A1.22_deliver_fast`, before the last `A2.20_will_certify`, if there is one) |
 //! | will_certify | the last replica held all promises to certify, and promised to commit (`A2.27_will_commit`) |
 //! | will_commit | f + 1 replicas held all promises to commit, and decided (`A2.31_decide_fast`) |
 //! | execute | f + 1 replicas executed it (`A2.44_execute`), whose replies a client needs |
@@ -97,9 +97,11 @@ fn cuts(marks: &[(Instant, Step)], over: Instant) -> Option<[Instant; 7]> {
     let all = |step: Step, count: usize| (at(step).count() == count).then(|| at(step).next_back()).flatten();
     let heard = all(Step::Echo, followers)?;
     let proposed = all(Step::Propose, 1)?;
-    let certified = all(Step::WillCertify, followers)?;
-    let delivered = at(Step::Deliver).rfind(|at| (proposed..=certified).contains(at))?;
     let promised = all(Step::WillCommit, followers + 1)?;
+    // None says it where promises go with what is locked.
+    let is_merged = at(Step::WillCertify).next().is_none();
+    let certified = if is_merged { promised } else { all(Step::WillCertify, followers)? };
+    let delivered = at(Step::Deliver).rfind(|at| (proposed..=certified).contains(at))?;
     // What a replica that was not needed did of the request before comes earlier.
     let decided = at(Step::Decide).filter(|at| *at >= promised).nth(ENOUGH - 1)?;
     let executed = at(Step::Execute).filter(|at| *at >= promised).nth(ENOUGH - 1)?;

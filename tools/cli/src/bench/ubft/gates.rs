@@ -248,6 +248,7 @@ mod tests {
             tail: 256,
             window: 512,
             fast_path: false,
+            is_merged: false,
             has_crypto_thread: true,
             out: None,
         }

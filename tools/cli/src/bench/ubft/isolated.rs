@@ -105,6 +105,8 @@ fn options(plan: &UbftBench, app: App) -> Vec<String> {
         app.word(),
         "--path",
         path,
+        "--merge",
+        plan.merge(),
     ];
     let mut options: Vec<String> = words.map(str::to_owned).to_vec();
     let numbers =

@@ -118,6 +118,8 @@ pub(crate) struct UbftBench {
     pub(crate) window: u32,
     /// Without the fast path every slot is signed.
     pub(crate) fast_path: bool,
+    /// Followers promise with what they lock (specification, 4.18).
+    pub(crate) is_merged: bool,
     /// Each replica's signatures are made and checked by a thread beside its poller, and not by it.
     pub(crate) has_crypto_thread: bool,
     /// Where the result is written as well.
@@ -139,6 +141,11 @@ impl UbftBench {
     pub(super) fn batch_bytes(&self) -> u32 {
         let wanted = self.batch.saturating_mul(self.size.saturating_add(2 * EXTRA));
         wanted.max(self.op_max().saturating_add(2 * EXTRA)).clamp(1 << 10, BATCH_BYTES_MAX)
+    }
+
+    /// The word for whether promises go with what is locked.
+    pub(super) const fn merge(&self) -> &'static str {
+        if self.is_merged { "on" } else { "off" }
     }
 
     /// Whether only the time of one request in flight is measured.
@@ -168,6 +175,7 @@ mod tests {
             tail: 256,
             window: 512,
             fast_path: true,
+            is_merged: false,
             has_crypto_thread: true,
             out: None,
         }

@@ -144,7 +144,7 @@ fn shown(row: &Row, figures: &Figures<'_>) -> Value {
         "system": row.system.word(),
         "placement": plan.placement.word(),
         "path": if is_alone { "none" } else if plan.fast_path { "fast" } else { "slow" },
-        "merge": "off",
+        "merge": if is_alone { "none" } else { plan.merge() },
         "app": row.app.word(),
         "size": apps::bytes(row.app, plan.size),
         "closed": plan.rate.is_none().then_some(plan.closed),

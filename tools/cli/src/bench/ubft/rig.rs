@@ -72,6 +72,7 @@ fn config(plan: &UbftBench, me: NodeId) -> Result<Config, SynError> {
         batch_max: plan.batch,
         batch_bytes_max: plan.batch_bytes(),
         request_inline_max: plan.op_max(),
+        merge_promises: plan.is_merged,
         ..Parameters::default()
     };
     if plan.placement == Placement::Isolated && cores()? <= REPLICAS {

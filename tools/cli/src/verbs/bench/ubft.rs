@@ -29,6 +29,15 @@ enum Path {
     Slow,
 }
 
+/// Whether promises go with what is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Merge {
+    /// Followers promise to certify a proposal with what they lock of it: a delay less.
+    On,
+    /// They say so apart.
+    Off,
+}
+
 /// What is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum App {
@@ -80,6 +89,9 @@ pub(super) struct UbftOptions {
     /// Which way slots are decided.
     #[arg(long, value_enum, default_value = "fast")]
     path: Path,
+    /// Whether followers promise with what they lock; holds for each run of a suite.
+    #[arg(long, value_enum, default_value = "off")]
+    merge: Merge,
     /// Who answers.
     #[arg(long, value_enum, default_value = "all")]
     system: System,
@@ -172,6 +184,7 @@ impl UbftOptions {
             tail: self.tail,
             window: self.window,
             fast_path: self.path == Path::Fast,
+            is_merged: self.merge == Merge::On,
             has_crypto_thread: true,
             out: self.out,
         })

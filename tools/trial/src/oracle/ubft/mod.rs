@@ -16,5 +16,5 @@ pub use order::{Executed, Order, RowSeen, same_state};
 pub use promises::Promises;
 pub use reads::Reads;
 pub use registers::Written;
-pub use said::{About, Spoken, Streamed, one_correct};
+pub use said::{About, Heard, Spoken, Streamed, one_correct};
 pub use shares::Shares;

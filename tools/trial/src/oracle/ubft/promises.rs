@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use synod_crypto::Hash;
 
-use super::{About, Spoken, Streamed};
+use super::{About, Heard, Spoken, Streamed};
 use crate::oracle::{Verdict, breach};
 
 /// What one life of a replica promised in one epoch.
@@ -18,6 +18,12 @@ struct Kept {
     shown: BTreeSet<(u64, u64)>,
     last_k: u64,
     sealed: u64,
+    /// The first slot that no checkpoint of its stream has.
+    low: u64,
+    /// What is proposed in messages that came, by broadcaster, number and digest.
+    proposed: BTreeMap<(u32, u64, Hash), (u64, u64)>,
+    /// What was promised with a lock and waits for the other receiver to lock it too.
+    early: BTreeMap<(u32, u64), (Hash, u64, u64)>,
 }
 
 /// A replica, in one of its lives.
@@ -112,9 +118,51 @@ impl Promises {
             Spoken::Locked(epoch, broadcaster, k, digest) => {
                 self.lock(life, (*epoch, *broadcaster, *k), *digest)?;
             }
+            Spoken::Promised(epoch, broadcaster, k, digest) => {
+                self.promise_early(life, (*epoch, *broadcaster, *k), *digest)?;
+            }
             Spoken::Signed(epoch, k, digest) => self.lock(life, (*epoch, life.0, *k), *digest)?,
             Spoken::Share(..) | Spoken::Certificate(..) | Spoken::Registered(_) => {}
         }
+        Ok(())
+    }
+
+    /// A replica hears something. What it promised with what it locked binds when the other receiver locked the same: of three replicas
+    /// that delivers it.
+    pub fn hear(&mut self, life: Life, heard: &Heard) {
+        match *heard {
+            Heard::Proposed(epoch, broadcaster, k, digest, place) => {
+                let kept = self.kept.entry((life, epoch)).or_default();
+                kept.proposed.insert((broadcaster, k, digest), place);
+            }
+            Heard::Locked(epoch, broadcaster, k, digest) => {
+                let Some(kept) = self.kept.get_mut(&(life, epoch)) else { return };
+                let early = kept.early.get(&(broadcaster, k)).filter(|(locked, ..)| *locked == digest);
+                if let Some((_, view, slot)) = early.copied()
+                    && slot >= kept.low
+                    && view >= kept.sealed
+                {
+                    kept.certify.insert((view, slot));
+                }
+            }
+        }
+    }
+
+    /// A promise that goes with a lock: it is made once, of what came, and in no view that was left.
+    fn promise_early(
+        &mut self,
+        life: Life,
+        (epoch, broadcaster, k): (u32, u32, u64),
+        digest: Hash,
+    ) -> Verdict {
+        let kept = self.kept.entry((life, epoch)).or_default();
+        if kept.early.get(&(broadcaster, k)).is_some_and(|(locked, ..)| *locked == digest) {
+            return Ok(());
+        }
+        let Some((view, slot)) = kept.proposed.get(&(broadcaster, k, digest)).copied() else {
+            return breach("U-S8", format!("replica {} promises what nobody proposed to it", life.0));
+        };
+        self.promise(life, (epoch, view, slot))?.early.insert((broadcaster, k), (digest, view, slot));
         Ok(())
     }
 
@@ -193,6 +241,7 @@ impl Promises {
             Streamed::Checkpoint(low, end) => {
                 kept.certify.retain(|(_, slot)| slot >= low);
                 kept.commit.retain(|(_, slot)| slot >= low);
+                kept.low = *low;
                 if let Some(end) = end {
                     self.ends.insert(epoch, *end);
                 }
@@ -246,6 +295,26 @@ mod tests {
         assert_eq!(promises.say(ONE, &share(0, 4, digest)), Ok(()));
         assert_eq!(promises.say(ONE, &seal), Ok(()));
         assert_eq!(checker(&promises.say(ONE, &will)), "U-S8", "the view was left");
+    }
+
+    #[test]
+    fn what_is_promised_with_a_lock_binds_once_the_other_receiver_locked_the_same() {
+        let (body, batch) = (Hash([5; 32]), Hash([3; 32]));
+        let mut promises = Promises::new(32);
+        let early = Spoken::Promised(0, 0, 7, body);
+        assert_eq!(checker(&promises.clone().say(ONE, &early)), "U-S8", "nobody proposed it");
+        promises.hear(ONE, &Heard::Proposed(0, 0, 7, body, (0, 4)));
+        assert_eq!(promises.say(ONE, &early), Ok(()));
+        let seal = Spoken::Streamed(0, 2, Streamed::SealView(1));
+        assert_eq!(promises.clone().say(ONE, &seal), Ok(()), "it is not delivered");
+        let mut other = promises.clone();
+        other.hear(ONE, &Heard::Locked(0, 0, 7, batch));
+        assert_eq!(other.say(ONE, &seal), Ok(()), "the other locked something else");
+        promises.hear(ONE, &Heard::Locked(0, 0, 7, body));
+        assert_eq!(checker(&promises.clone().say(ONE, &seal)), "U-S8");
+        assert_eq!(promises.say(ONE, &share(0, 4, batch)), Ok(()));
+        assert_eq!(promises.say(ONE, &seal), Ok(()));
+        assert_eq!(promises.say(ONE, &early), Ok(()), "it says again what it locked");
     }
 
     #[test]

@@ -52,6 +52,15 @@ pub enum About {
     },
 }
 
+/// What a member hears that bears on its promises.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// A message of its broadcaster's that proposes something: epoch, broadcaster, number, digest; view and slot.
+    Proposed(u32, u32, u64, Hash, (u64, u64)),
+    /// Another receiver locked a message: epoch, broadcaster, number, digest.
+    Locked(u32, u32, u64, Hash),
+}
+
 /// What a member says that an oracle understands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spoken {
@@ -67,6 +76,8 @@ pub enum Spoken {
     Streamed(u32, u64, Streamed),
     /// It locked a message of a broadcaster: epoch, broadcaster, number, digest.
     Locked(u32, u32, u64, Hash),
+    /// It promises to certify what is proposed in a message that it locked: epoch, broadcaster, number, digest.
+    Promised(u32, u32, u64, Hash),
     /// It signs a message of its own: epoch, number, digest.
     Signed(u32, u64, Hash),
     /// It writes a register of this epoch.
@@ -84,6 +95,7 @@ impl Spoken {
             | Self::WillCommit(epoch, ..)
             | Self::Streamed(epoch, ..)
             | Self::Locked(epoch, ..)
+            | Self::Promised(epoch, ..)
             | Self::Signed(epoch, ..)
             | Self::Registered(epoch) => Some(*epoch),
         }

@@ -42,6 +42,7 @@ fn parameters(scenario: &Scenario, every: u64) -> Parameters {
         fast: Span::micros(of("fast_us", 2_000)),
         echo: Span::micros(of("echo_us", 1_000)),
         suspect: Span::millis(of("suspect_ms", 50)),
+        merge_promises: false,
     }
 }
 

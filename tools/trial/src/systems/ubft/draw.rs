@@ -117,6 +117,9 @@ pub fn scenario(system: &str, seed: u64, options: &RunOptions) -> Result<Scenari
     restarts(&mut scenario, faulty - liars, &draws);
     stopped(&mut scenario, memory, &draws);
     guests(&mut scenario, &mut draws.stream("ubft", 4));
+    if nodes == 3 && draws.stream("ubft", 5).chance(400_000) {
+        scenario.options.insert("merge".to_owned(), 1);
+    }
     scenario.incidents.sort_by_key(|incident| incident.at);
     Ok(scenario)
 }

@@ -223,5 +223,6 @@ fn parameters(scenario: &Scenario) -> Parameters {
         fast: Span::micros(of("fast_us", 2_000)),
         echo: Span::micros(of("echo_us", 1_000)),
         suspect: Span::millis(of("suspect_ms", 50)),
+        merge_promises: of("merge", 0) > 0,
     }
 }

@@ -8,7 +8,7 @@ use synod_ubft::replica::Word;
 use synod_ubft::{Body, ctb};
 use synod_wire::{Bytes, Limits, Wire, Writer};
 
-use crate::oracle::ubft::{About, Spoken, Streamed};
+use crate::oracle::ubft::{About, Heard, Spoken, Streamed};
 
 const LIMITS: Limits = Limits { frame_max: 16 << 20 };
 
@@ -103,14 +103,41 @@ fn of_ctb(me: u32, (epoch, broadcaster): (u32, u32), word: &ctb::Message, spoken
         ctb::Message::Signed { broadcaster, k, digest, .. } if u32::from(*broadcaster) == me => {
             spoken.push(Spoken::Signed(epoch, *k, *digest));
         }
-        ctb::Message::Locked { broadcaster, k, told } => {
-            let digest = match told {
-                ctb::Told::Raw(body) => Hash::of(body.bytes()),
-                ctb::Told::Digest(digest) => *digest,
-            };
-            spoken.push(Spoken::Locked(epoch, u32::from(*broadcaster), *k, digest));
+        ctb::Message::Locked { broadcaster, k, told, promise } => {
+            let (of, digest) = (u32::from(*broadcaster), locked(told));
+            spoken.push(Spoken::Locked(epoch, of, *k, digest));
+            if *promise {
+                spoken.push(Spoken::Promised(epoch, of, *k, digest));
+            }
         }
         _ => {}
+    }
+}
+
+/// The digest of what a receiver says it locked.
+fn locked(told: &ctb::Told) -> Hash {
+    match told {
+        ctb::Told::Raw(body) => Hash::of(body.bytes()),
+        ctb::Told::Digest(digest) => *digest,
+    }
+}
+
+/// What a replica hears in a frame of `from` that bears on what it promised with what it locked.
+#[must_use]
+pub fn heard(from: u32, message: &Message) -> Option<Heard> {
+    let Message::Word { epoch, word: Word::Ctb { broadcaster, word } } = message else { return None };
+    let (epoch, of) = (epoch.0, u32::from(*broadcaster));
+    match word {
+        ctb::Message::Lock { k, body } if of == from => match streamed(body.bytes()) {
+            Some(Body::Prepare { view, slot, .. }) => {
+                Some(Heard::Proposed(epoch, of, *k, Hash::of(body.bytes()), (view.0, slot.0)))
+            }
+            _ => None,
+        },
+        ctb::Message::Locked { broadcaster, k, told, .. } if u32::from(*broadcaster) == of && of != from => {
+            Some(Heard::Locked(epoch, of, *k, locked(told)))
+        }
+        _ => None,
     }
 }
 

@@ -47,6 +47,12 @@ impl Watch {
             self.promises.open(life);
             self.book.borrow_mut().executed.insert(life.0, 0);
         }
+        if let Seen::Frame(frame) = moment.seen
+            && let Some(message) = sight::opened(&frame.body)
+        {
+            let heard = sight::heard(frame.from.0, &message);
+            heard.iter().for_each(|heard| self.promises.hear(life, heard));
+        }
         for deed in moment.deeds {
             match deed {
                 Deed::Send { body, .. } => self.says(life, body)?,

@@ -39,8 +39,9 @@ fn broadcast(broadcaster: u8, word: &ctb::Message) -> Said {
         ctb::Message::Signed { broadcaster, k, .. } => {
             Said::marked(format!("SIGNED {broadcaster}/{k}"), Mark::Promise)
         }
-        ctb::Message::Locked { broadcaster, k, .. } => {
-            Said::marked(format!("LOCKED {broadcaster}/{k}"), Mark::Promise)
+        ctb::Message::Locked { broadcaster, k, promise, .. } => {
+            let promised = if *promise { " and WILL_CERTIFY" } else { "" };
+            Said::marked(format!("LOCKED {broadcaster}/{k}{promised}"), Mark::Promise)
         }
         ctb::Message::Nack { k } => Said::plain(format!("NACK {broadcaster}/{k}")),
         ctb::Message::Memory(_) => Said::plain("of a register"),
@@ -53,6 +54,9 @@ fn broadcast_told(broadcaster: u32, what: &ctb::Output) -> Said {
         ctb::Output::Delivered { k, body } => {
             let digest = synod_crypto::Hash::of(body).short();
             Said::marked(format!("delivers {broadcaster}/{k}: {digest:016x}"), Mark::Commit)
+        }
+        ctb::Output::Promised { k, by } => {
+            Said::plain(format!("counts a promise of {} about {broadcaster}/{k}", by.0))
         }
         ctb::Output::Refused(_) => Said::plain("refuses a message"),
         ctb::Output::Missing { k, .. } => Said::plain(format!("misses the body of {broadcaster}/{k}")),

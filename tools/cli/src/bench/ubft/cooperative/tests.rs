@@ -23,6 +23,7 @@ fn plan() -> UbftBench {
         tail: 256,
         window: 512,
         fast_path: true,
+        is_merged: false,
         has_crypto_thread: false,
         out: None,
     }
@@ -62,6 +63,9 @@ fn counts(plan: &UbftBench, system: System) -> Counts {
 fn a_request_of_the_fast_path_takes_twenty_two_messages_and_no_signature() {
     let expected = Counts { messages: 22 * 60, slots: 60, ..Counts::default() };
     assert_eq!(counts(&plan(), System::Synod), expected);
+    // Promises go with what is locked: 2 LOCKED more, 4 WILL_CERTIFY less.
+    let merged = Counts { messages: 20 * 60, slots: 60, ..Counts::default() };
+    assert_eq!(counts(&UbftBench { is_merged: true, ..plan() }, System::Synod), merged);
     let two = Counts { messages: 2 * 60, ..Counts::default() };
     assert_eq!(counts(&plan(), System::Unreplicated), two);
 }

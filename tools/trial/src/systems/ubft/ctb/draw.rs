@@ -105,6 +105,9 @@ pub fn scenario(seed: u64, options: &RunOptions) -> Result<Scenario, String> {
     }
     uneven(&mut scenario, memory, &mut draws.stream("ctb", 4));
     lasting(&mut scenario, memory, &mut draws.stream("ctb", 5));
+    if nodes == 3 && draws.stream("ctb", 6).chance(400_000) {
+        set(&mut scenario, "merge", 1);
+    }
     scenario.incidents.sort_by_key(|incident| incident.at);
     Ok(scenario)
 }

@@ -263,7 +263,7 @@ impl Forger {
             let signature = Signature([7; 64]);
             ctb::Message::Signed { broadcaster, k, digest, signature, body: body.try_into().ok() }
         } else {
-            ctb::Message::Locked { broadcaster, k, told: ctb::Told::Digest(digest) }
+            ctb::Message::Locked { broadcaster, k, told: ctb::Told::Digest(digest), promise: false }
         };
         Some(Message::Word { epoch: self.genesis.epoch, word: Word::Ctb { broadcaster, word } })
     }

@@ -88,7 +88,19 @@ impl Broadcasts {
             }
             _ => Some(NodeId(u32::from(broadcaster))),
         };
-        of.into_iter().for_each(|of| self.step_one(of, Event::Message { from, message: word.clone() }, turn));
+        let Some(of) = of else { return };
+        match word {
+            ctb::Message::Lock { k, body } if from == of && self.promises(of, k) => {
+                let promise = ctb::Input::Promise { k, body: body.into_bytes() };
+                self.step_one(of, Event::Input(promise), turn);
+            }
+            word => self.step_one(of, Event::Message { from, message: word }, turn),
+        }
+    }
+
+    /// Whether something is promised with what is locked of a message: of two in three, where that may be.
+    fn promises(&self, of: NodeId, k: u64) -> bool {
+        !k.is_multiple_of(3) && self.all.get(of).is_some_and(|one| one.may_promise(k))
     }
 
     fn greet(&mut self, peer: NodeId, turn: &mut Turn<'_, Self>) {

@@ -103,7 +103,10 @@ impl Watch {
                 self.book.borrow_mut().add("missing", 1);
                 Ok(())
             }
-            ctb::Output::Refused(_) | ctb::Output::Retired { .. } | ctb::Output::Reborn { .. } => Ok(()),
+            ctb::Output::Promised { .. }
+            | ctb::Output::Refused(_)
+            | ctb::Output::Retired { .. }
+            | ctb::Output::Reborn { .. } => Ok(()),
         }
     }
 }

@@ -105,6 +105,11 @@ impl Workload {
         if let Some(upto) = self.book.borrow_mut().deliver(node.0, broadcaster.0, k, self.rule) {
             let what = Input::Summarized(upto);
             desk.input(broadcaster, REPLICA, self.summary, Of { broadcaster, what });
+            // Receivers that miss messages have it in their place.
+            for receiver in self.roles.replicas().filter(|id| *id != broadcaster) {
+                let what = Input::Covered(upto);
+                desk.input(receiver, REPLICA, self.summary, Of { broadcaster, what });
+            }
         }
     }
 }
@@ -121,7 +126,11 @@ impl Harness for Workload {
                     desk.input(told.node, REPLICA, self.summary, input);
                 }
             }
-            Output::Refused(_) | Output::Equivocated(_) | Output::Retired { .. } | Output::Reborn { .. } => {}
+            Output::Promised { .. }
+            | Output::Refused(_)
+            | Output::Equivocated(_)
+            | Output::Retired { .. }
+            | Output::Reborn { .. } => {}
         }
     }
 

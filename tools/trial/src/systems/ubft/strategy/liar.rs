@@ -178,8 +178,12 @@ impl Liar {
             Message::Word { epoch, word } => {
                 let word = match word {
                     Word::Ctb { broadcaster, word: ctb::Message::Locked { broadcaster: of, k, .. } } => {
+                        let promise = act.draws.chance(500_000);
                         let told = ctb::Told::Digest(Hash::of(&act.draws.draw().to_le_bytes()));
-                        Word::Ctb { broadcaster, word: ctb::Message::Locked { broadcaster: of, k, told } }
+                        Word::Ctb {
+                            broadcaster,
+                            word: ctb::Message::Locked { broadcaster: of, k, told, promise },
+                        }
                     }
                     Word::WillCertify { view, slot, tag } => Word::WillCommit { view, slot, tag },
                     Word::WillCommit { .. } => return Edited::Nothing,
