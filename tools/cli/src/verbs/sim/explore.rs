@@ -13,7 +13,7 @@ use synod_trial::models::report::ModelReport;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  synod sim explore --help")]
 pub(super) struct Arguments {
-    /// hotstuff, astro, joins, journal, or all.
+    /// hotstuff, astro, joins, journal, ctb, register, or all.
     model: String,
     /// Goes as deep as these minutes per model allow; else one level, 36 s.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_440))]
