@@ -167,8 +167,8 @@ fn behind(trial: &Trial, core: &[NodeId]) -> (Vec<String>, Vec<u32>) {
     (late, out)
 }
 
-/// Every replica of the core executes what the furthest one did (U-L1), and takes part again (U-L4). Clients go on asking meanwhile, for an
-/// epoch ends with the slots that follow.
+/// Every replica of the core takes part again (U-L4), and executes what the furthest one did (U-L1). Clients go on asking until all take part, for an
+/// epoch ends with the slots that follow; then nobody asks for anything, and who is behind must find that out in silence.
 fn together(
     trial: &mut Trial,
     scenario: &Scenario,
@@ -192,7 +192,7 @@ fn together(
                 _ => Violation::new("U-L4", format!("no epoch lists replicas {out:?}")),
             });
         }
-        if now >= asked + Span::secs(1) {
+        if !out.is_empty() && now >= asked + Span::secs(1) {
             asked = now;
             for client in clients {
                 let input = trial.workload.more(*client, now);
