@@ -122,7 +122,8 @@ impl Replica {
             Some(op) if request.session == CHANGES => self.is_change_known(op),
             _ => self.is_endorsed(request),
         };
-        let is_vouched = is_timely(batch, turn.wall().0, self.late_ms()) && batch.requests.iter().all(is_good);
+        let is_vouched =
+            is_timely(batch, turn.wall().0, self.late_ms()) && batch.requests.iter().all(is_good);
         if is_vouched {
             turn.applied(Rule::Endorse);
         }

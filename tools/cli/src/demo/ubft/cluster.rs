@@ -1,7 +1,7 @@
 //! The demo's replicas and memory nodes, as processes, in a directory that goes with them.
 
 use crate::bench::{Processes, Start};
-use crate::deployment::describe_ports;
+use crate::deployment::{describe_ports, log_file};
 use crate::exit::bug;
 use crate::health::{Node, Survey, Vitals};
 use crate::layout::{GENESIS_FILE, PORTS_FILE};
@@ -121,12 +121,28 @@ impl UbftCluster {
                 let values = [("address", "the demo's nodes"), ("stage", what)];
                 let error = SynError::of(code::NO_ANSWER, &values);
                 return Err(match survey {
-                    Ok(survey) => survey.nodes.iter().map(told).fold(error, |error, told| error.because(told)),
+                    Ok(survey) => {
+                        survey.nodes.iter().fold(error, |error, node| error.because(self.how_far(node)))
+                    }
                     Err(why) => error.because(why),
                 });
             }
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// How far a node says that it is, and what it logged last.
+    fn how_far(&self, node: &Node) -> String {
+        let log = std::fs::read_to_string(log_file(self.directory(), &node.name)).unwrap_or_default();
+        let last = log.lines().last().unwrap_or("nothing");
+        let far = match &node.vitals {
+            Ok(vitals) => format!(
+                "ready {}, epoch {:?}, view {:?}, {:?} slots, state {:?}, memory nodes {:?}",
+                vitals.ready, vitals.epoch, vitals.view, vitals.executed, vitals.digest, vitals.memory_nodes
+            ),
+            Err(why) => why.to_string(),
+        };
+        format!("{}: {far}; logged last: {last}", node.name)
     }
 
     /// The replica that leads now, as the replicas say.
@@ -159,23 +175,6 @@ impl UbftCluster {
     pub(crate) fn program() -> Result<String, SynError> {
         let program = std::env::current_exe().map_err(|error| bug("program", &error))?;
         Ok(program.display().to_string())
-    }
-}
-
-/// How far a node says that it is.
-fn told(node: &Node) -> String {
-    match &node.vitals {
-        Ok(vitals) => format!(
-            "{}: ready {}, epoch {:?}, view {:?}, {:?} slots, state {:?}, memory nodes {:?}",
-            node.name,
-            vitals.ready,
-            vitals.epoch,
-            vitals.view,
-            vitals.executed,
-            vitals.digest,
-            vitals.memory_nodes
-        ),
-        Err(why) => format!("{}: {why}", node.name),
     }
 }
 
