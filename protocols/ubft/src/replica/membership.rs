@@ -30,7 +30,7 @@ use crate::trace::Rule;
 /// Signed things of one peer that are checked at a time; more are heard again when they are repeated.
 const CHECKS_MAX: u32 = 16;
 /// Answers to one peer in T_fast.
-const SERVED_MAX: usize = 64;
+pub(super) const SERVED_MAX: usize = 64;
 
 /// See the module.
 #[derive(Debug)]

@@ -253,3 +253,35 @@ impl Consensus {
         self.say_summary_again(turn);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Span = Span::millis(50);
+
+    fn decided(wait: u64, pressing: Option<u64>, (since, now): (u64, u64), is_must: bool) -> Span {
+        let mut suspicion = Suspicion::new(Span::millis(wait));
+        suspicion.enter(Time::ZERO + Span::millis(1_000));
+        suspicion.pressing = pressing.map(|at| Time::ZERO + Span::millis(at));
+        let at = |ms| Time::ZERO + Span::millis(ms);
+        suspicion.decided((FIRST, is_must), at(since), at(now));
+        suspicion.wait
+    }
+
+    #[test]
+    fn a_decision_halves_the_wait_down_to_twice_what_it_took_and_to_the_first() {
+        assert_eq!(decided(1_000, None, (2_000, 2_001), false), Span::millis(500), "at once");
+        assert_eq!(decided(1_000, None, (2_000, 2_400), false), Span::millis(800), "slowly");
+        assert_eq!(decided(1_000, None, (2_000, 2_900), false), Span::millis(1_000), "it is never longer");
+        assert_eq!(decided(60, None, (2_000, 2_001), false), FIRST);
+        assert_eq!(decided(1_000, None, (2_000, 2_001), true), Span::millis(1_000), "of an older view");
+    }
+
+    #[test]
+    fn what_a_decision_took_is_measured_as_the_wait_is() {
+        // From the oldest that waits, but not from before the view.
+        assert_eq!(decided(1_000, Some(1_600), (2_000, 2_000), false), Span::millis(800));
+        assert_eq!(decided(4_000, Some(0), (2_000, 2_400), false), Span::millis(2_800));
+    }
+}

@@ -12,6 +12,7 @@ use synod_wire::List;
 
 use super::admit::batch_bytes;
 use super::execute::link;
+use super::membership::SERVED_MAX;
 use super::state::Replica;
 use super::vocabulary::{Output, Timer};
 use super::words::Ask;
@@ -39,6 +40,8 @@ pub(super) struct Transfer {
     bytes: u64,
     /// Peers that have it no more.
     without: u32,
+    /// Pieces that came since a wait was over last.
+    pieces: usize,
 }
 
 impl Transfer {
@@ -75,7 +78,7 @@ impl Replica {
             return;
         }
         let source = self.next_source(self.config.me);
-        let transfer = Transfer { to, chain, source, from, got: Vec::new(), bytes: 0, without: 0 };
+        let transfer = Transfer { to, chain, source, from, got: Vec::new(), bytes: 0, without: 0, pieces: 0 };
         self.transfer = Some(transfer);
         turn.applied(Rule::Transfer);
         self.fetch_log(turn);
@@ -104,8 +107,13 @@ impl Replica {
         turn.arm(Timer::Transfer, self.patience());
     }
 
-    /// Nothing came: another one is asked.
+    /// Nothing came: another one is asked. One that gave as much as anybody gives in a while goes on where it stopped, or who has more to
+    /// fetch than that would begin anew for ever.
     pub(super) fn on_transfer(&mut self, turn: &mut Turn<'_, Self>) {
+        let pieces = self.transfer.as_mut().map_or(0, |transfer| core::mem::take(&mut transfer.pieces));
+        if self.install.is_none() && pieces >= SERVED_MAX / 2 {
+            return self.fetch_log(turn);
+        }
         self.late = self.late.saturating_add(1);
         if !self.on_late(turn) {
             self.start_over(turn);
@@ -116,7 +124,7 @@ impl Replica {
         let Some(source) = self.transfer.as_ref().map(|transfer| transfer.source) else { return };
         let next = self.next_source(source);
         if let Some(transfer) = &mut self.transfer {
-            (transfer.source, transfer.bytes) = (next, 0);
+            (transfer.source, transfer.bytes, transfer.pieces) = (next, 0, 0);
             transfer.got.clear();
         }
         self.fetch_log(turn);
@@ -170,7 +178,7 @@ impl Replica {
             }
             return;
         }
-        transfer.without = 0;
+        (transfer.without, transfer.pieces) = (0, transfer.pieces.saturating_add(1));
         for batch in batches {
             if transfer.from.0.saturating_add(transfer.got.len() as u64) < transfer.to.0 {
                 transfer.bytes = transfer.bytes.saturating_add(batch_bytes(&batch) as u64);

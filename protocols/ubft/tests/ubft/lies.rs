@@ -6,7 +6,7 @@ use synod_quorum::{Epoch, NodeId};
 use synod_ubft::batch::{Auth, Batch, Op, Request, Slot, View};
 use synod_ubft::certificate::{Certificate, Certified, Checkpoint, Subject};
 use synod_ubft::message::Message;
-use synod_ubft::replica::Word;
+use synod_ubft::replica::{ReplicaConfig, Word};
 use synod_ubft::{Body, Statement, ctb};
 use synod_wire::{Bytes, Wire as _};
 
@@ -123,31 +123,48 @@ fn t25_checkpoints_of_too_few_of_one_twice_or_of_another_epoch_halt_the_stream()
     halted(0, &[Body::Checkpoint(forged)]);
 }
 
+type Tweak = fn(&mut ReplicaConfig);
+
+/// Replicas that vouch for a proposal of this time, six seconds by their clock, where a leader is waited for so long.
+fn endorsed(waited: Tweak, time: u64, requests: Vec<Request>) -> u64 {
+    let mut town = Town::new(3, 0, 4, waited);
+    town.pass(Span::secs(5));
+    town.net.stop(NodeId(0));
+    town.liars.insert(NodeId(0));
+    for word in forged(0, 1, &proposal(0, 0, time, requests)) {
+        for to in 1..3 {
+            town.say(NodeId(0), to, Message::Word { epoch: Epoch(0), word: word.clone() });
+        }
+    }
+    let before = town.count("E29_endorse");
+    town.pass(Span::millis(40));
+    town.count("E29_endorse") - before
+}
+
+/// Of a number that no request has, so it does nothing and everybody vouches for it.
+fn nothing() -> Vec<Request> {
+    let op = Op::Inline(Bytes::from_static(b"op").try_into().expect("short"));
+    vec![Request { session: 1, id: 0, op, auth: Auth::Heard }]
+}
+
 /// Found by `ubft/smr:5b8fd5`: where a message takes longer than clocks may differ, what fills a slot came too late for ever.
 #[test]
 fn a_slot_that_is_filled_late_is_filled_and_requests_of_long_ago_and_what_is_to_come_are_not_vouched_for() {
-    // Of a number that no request has, so it does nothing and everybody vouches for it.
-    let request = || {
-        let op = Op::Inline(Bytes::from_static(b"op").try_into().expect("short"));
-        Request { session: 1, id: 0, op, auth: Auth::Heard }
-    };
-    let endorsed = |time: u64, requests: Vec<Request>| {
-        let mut town = Town::new(3, 0, 4, |_| {});
-        // Until six seconds by its clock.
-        town.pass(Span::secs(5));
-        town.net.stop(NodeId(0));
-        town.liars.insert(NodeId(0));
-        for word in forged(0, 1, &proposal(0, 0, time, requests)) {
-            for to in 1..3 {
-                town.say(NodeId(0), to, Message::Word { epoch: Epoch(0), word: word.clone() });
-            }
-        }
-        let before = town.count("E29_endorse");
-        town.pass(Span::millis(40));
-        town.count("E29_endorse") - before
-    };
-    assert_eq!(endorsed(1, vec![]), 2, "long ago, and nothing");
-    assert_eq!((endorsed(6_000, vec![]), endorsed(6_000, vec![request()])), (2, 2), "now");
-    assert_eq!(endorsed(1, vec![request()]), 0, "a request of long ago");
-    assert_eq!((endorsed(9_000, vec![]), endorsed(9_000, vec![request()])), (0, 0), "what is to come");
+    let first: Tweak = |_| {};
+    assert_eq!(endorsed(first, 1, vec![]), 2, "long ago, and nothing");
+    assert_eq!((endorsed(first, 6_000, vec![]), endorsed(first, 6_000, nothing())), (2, 2), "now");
+    assert_eq!(endorsed(first, 1, nothing()), 0, "a request of long ago");
+    let to_come = (endorsed(first, 9_000, vec![]), endorsed(first, 9_000, nothing()));
+    assert_eq!(to_come, (0, 0), "what is to come");
+}
+
+/// Found by `ubft/smr:2de544af`: what correct leaders proposed over links slower than clocks may differ was vouched for by nobody, in view
+/// after view.
+#[test]
+fn a_leader_that_is_waited_for_longer_may_propose_what_comes_later() {
+    let first: Tweak = |settings| settings.config.parameters.suspect = Span::millis(50);
+    let long: Tweak = |settings| settings.config.parameters.suspect = Span::secs(2);
+    assert_eq!((endorsed(first, 4_800, nothing()), endorsed(long, 4_800, nothing())), (0, 2));
+    assert_eq!(endorsed(long, 3_000, nothing()), 0, "later than it is waited for");
+    assert_eq!(endorsed(long, 9_000, nothing()), 0, "what is to come is no later");
 }

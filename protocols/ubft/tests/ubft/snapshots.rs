@@ -55,6 +55,29 @@ fn t26_a_replica_behind_the_archives_takes_a_snapshot_and_goes_on() {
     }
 }
 
+/// Peers answer 64 times in T_fast. Where links are so fast that more pieces of a log fit into that, it was begun anew at each peer, for ever.
+#[test]
+fn a_log_of_more_pieces_than_a_peer_gives_in_a_while_is_fetched_over_links_however_fast() {
+    let slow_waits = |settings: &mut ReplicaConfig| {
+        settings.config.parameters.fast = Span::millis(100);
+        settings.config.parameters.suspect = Span::millis(500);
+    };
+    let mut town = Town::new(3, 1, 5, slow_waits);
+    town.open();
+    town.net.cut_off(NodeId(2), 3);
+    let slots = 16 * 80;
+    for round in 0..slots {
+        town.ask(0, &format!("{round}"), LONG);
+    }
+    assert_eq!(town.count("A2.60_transfer"), 0);
+    town.net.heal();
+    town.ask(0, "again", LONG);
+    town.pass(Span::secs(3));
+    assert!(town.count("A2.60_transfer") > 0 && town.executed(1) > slots, "{}", town.describe());
+    assert_eq!(town.executed(2), town.executed(1), "{}", town.describe());
+    assert_eq!(town.chains(2), town.chains(1));
+}
+
 const fn is_of(seed: u64, part: Part) -> bool {
     matches!((seed % 3, part), (0, Part::Summary) | (1, Part::Own(_)) | (2, Part::App(_)))
 }
