@@ -111,7 +111,7 @@ impl Replica {
     /// fetch than that would begin anew for ever.
     pub(super) fn on_transfer(&mut self, turn: &mut Turn<'_, Self>) {
         let pieces = self.transfer.as_mut().map_or(0, |transfer| core::mem::take(&mut transfer.pieces));
-        if self.install.is_none() && pieces >= SERVED_MAX / 2 {
+        if pieces >= SERVED_MAX / 2 {
             return self.fetch_log(turn);
         }
         self.late = self.late.saturating_add(1);
