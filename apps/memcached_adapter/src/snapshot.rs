@@ -75,7 +75,7 @@ fn blob(bytes: &[u8], out: &mut Writer) {
 
 /// Builds the state of a stream on an emptied server.
 pub(crate) fn restore<S: Server>(server: &S, stream: &Bytes) -> Option<Kept> {
-    let mut input = Reader::new(stream.clone(), &Limits { frame_max: u32::MAX }).ok()?;
+    let mut input = Reader::new(stream, &Limits { frame_max: u32::MAX }).ok()?;
     let mut kept = Kept {
         position: u64::read(&mut input).ok()?,
         time: u64::read(&mut input).ok()?,

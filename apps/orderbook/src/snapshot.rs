@@ -45,7 +45,7 @@ pub(crate) fn begin(chunk: &[u8], config: &Config) -> Option<Arriving> {
 
 /// The state of a whole stream; `None` when it is not canonical, or breaks an invariant.
 pub(crate) fn restore(stream: &Bytes, config: Config) -> Option<Book> {
-    let mut input = Reader::new(stream.clone(), &Limits { frame_max: u32::MAX }).ok()?;
+    let mut input = Reader::new(stream, &Limits { frame_max: u32::MAX }).ok()?;
     let book = read(&mut input, config).ok()??;
     let sound = input.remaining() == 0 && book.broken().is_none() && encode(&book) == *stream;
     sound.then_some(book)

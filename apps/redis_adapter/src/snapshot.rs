@@ -153,7 +153,7 @@ fn stream<S: Server>(server: &S, key: &[u8], out: &mut Writer) {
 
 /// Builds the state of a stream on an emptied server.
 pub(crate) fn restore<S: Server>(server: &S, stream: &Bytes) -> Option<(Moment, Keyspace)> {
-    let mut input = Reader::new(stream.clone(), &Limits { frame_max: u32::MAX }).ok()?;
+    let mut input = Reader::new(stream, &Limits { frame_max: u32::MAX }).ok()?;
     let mut keys = Keyspace::default();
     let position = u64::read(&mut input).ok()?;
     let time = u64::read(&mut input).ok()?;

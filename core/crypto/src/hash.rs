@@ -58,6 +58,7 @@ impl fmt::Display for Hash {
 const STAGED: usize = 512;
 
 /// Hashes parts within a domain; each part is preceded by its length, so no two lists of parts collide.
+#[derive(Clone, Debug)]
 pub struct Hasher {
     /// What was more than is staged; begun only then, for it is large.
     inner: Option<Box<blake3::Hasher>>,

@@ -177,7 +177,7 @@ pub fn item_digest(payload: &[u8]) -> Hash {
 #[must_use]
 pub fn session_of(payload: &Bytes) -> Option<u64> {
     let limits = Limits { frame_max: 800 << 10 };
-    let mut input = Reader::new(payload.clone(), &limits).ok()?;
+    let mut input = Reader::new(payload, &limits).ok()?;
     let is_frame = input.array().is_ok_and(|head| head == [ITEM_VERSION, FRAME_TAG]);
     input.varint().ok().filter(|_| is_frame)
 }

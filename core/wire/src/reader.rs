@@ -1,7 +1,7 @@
 //! Reading: a cursor over shared bytes that never allocates from a length field.
 
 use bytes::Bytes;
-use commonware_codec::{Error, FixedSize, Read};
+use commonware_codec::{Copying, Error, FixedSize, Read};
 
 use crate::{Malformed, Why};
 
@@ -20,20 +20,27 @@ impl Default for Limits {
 }
 
 /// A cursor over one frame. Slices taken from it share the frame's memory.
-pub struct Reader {
-    frame: Bytes,
+pub struct Reader<'a> {
+    frame: &'a Bytes,
     at: usize,
 }
 
-impl Reader {
-    /// Starts at the first byte of `bytes`, or refuses it as too large.
+impl<'a> Reader<'a> {
+    /// Starts at the first byte of `frame`, or refuses it as too large.
     ///
     /// # Errors
-    /// [`Why::TooLarge`] when `bytes` is longer than `limits.frame_max`.
-    pub fn new(bytes: Bytes, limits: &Limits) -> Result<Self, Malformed> {
-        let length = bytes.len();
-        let reader = Self { frame: bytes, at: 0 };
-        match u32::try_from(length) {
+    /// [`Why::TooLarge`] when `frame` is longer than `limits.frame_max`.
+    pub fn new(frame: &'a Bytes, limits: &Limits) -> Result<Self, Malformed> {
+        Self::behind(frame, 0, limits)
+    }
+
+    /// Starts behind the first `head` bytes of `frame`, which are the caller's and do not count.
+    ///
+    /// # Errors
+    /// [`Why::TooLarge`] when more than `limits.frame_max` bytes follow.
+    pub fn behind(frame: &'a Bytes, head: usize, limits: &Limits) -> Result<Self, Malformed> {
+        let reader = Self { frame, at: head.min(frame.len()) };
+        match u32::try_from(reader.remaining()) {
             Ok(length) if length <= limits.frame_max => Ok(reader),
             _ => Err(Malformed { at: 0, why: Why::TooLarge }),
         }
@@ -108,9 +115,10 @@ impl Reader {
 
     /// Reads a fixed-width value through the codec library.
     pub(crate) fn fixed<T: Read<Cfg = ()> + FixedSize>(&mut self) -> Result<T, Malformed> {
-        let mut rest = self.frame.slice(self.at..);
+        let mut rest = Copying(self.rest());
         let value = T::read_cfg(&mut rest, &()).map_err(|error| self.refuse(translate(&error)))?;
-        self.at = self.frame.len().saturating_sub(rest.len());
+        let left = rest.0.len();
+        self.at = self.frame.len().saturating_sub(left);
         Ok(value)
     }
 

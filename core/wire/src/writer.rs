@@ -33,7 +33,15 @@ pub trait Wire: Sized {
     /// # Errors
     /// [`Malformed`] when the input is over its limits, not canonical, or has bytes behind the value.
     fn decode(bytes: Bytes, limits: &Limits) -> Result<Self, Malformed> {
-        let mut input = Reader::new(bytes, limits)?;
+        Self::decode_behind(&bytes, 0, limits)
+    }
+
+    /// Decodes what follows the first `head` bytes of a frame, which are the caller's: a version, for example.
+    ///
+    /// # Errors
+    /// See [`Wire::decode`].
+    fn decode_behind(frame: &Bytes, head: usize, limits: &Limits) -> Result<Self, Malformed> {
+        let mut input = Reader::behind(frame, head, limits)?;
         let value = Self::read(&mut input)?;
         input.finish()?;
         Ok(value)

@@ -16,6 +16,7 @@
 pub mod batch;
 mod body;
 pub mod certificate;
+mod chain;
 pub mod client;
 mod config;
 pub mod ctb;

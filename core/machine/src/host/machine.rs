@@ -109,7 +109,7 @@ fn record<R: Record>(bytes: &Bytes) -> Result<R, Unrecoverable> {
     match bytes.first() {
         Some(&version) if version == R::VERSION => {
             let limits = Limits { frame_max: 64 << 20 };
-            R::decode(bytes.slice(1..), &limits).map_err(|e| Unrecoverable(format!("a record is {e}")))
+            R::decode_behind(bytes, 1, &limits).map_err(|e| Unrecoverable(format!("a record is {e}")))
         }
         Some(version) => {
             Err(Unrecoverable(format!("record version {version}, this build reads {}", R::VERSION)))
@@ -150,7 +150,7 @@ where
         let spec = self.queues.get(usize::from(queue.0));
         let decoded = match (spec, body.first()) {
             (Some(spec), Some(&version)) if version == M::Message::VERSION => {
-                M::Message::decode(body.slice(1..), &spec.limits()).ok()
+                M::Message::decode_behind(&body, 1, &spec.limits()).ok()
             }
             _ => None,
         };

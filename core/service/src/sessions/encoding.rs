@@ -78,8 +78,8 @@ impl Sessions {
         let mut all = Writer::with_capacity(chunks.iter().map(Bytes::len).sum());
         chunks.iter().for_each(|chunk| all.bytes(chunk));
         let refuse = |why: &dyn core::fmt::Display| Unrecoverable(format!("the session table: {why}"));
-        let mut input =
-            Reader::new(all.freeze(), &Limits { frame_max: u32::MAX }).map_err(|error| refuse(&error))?;
+        let all = all.freeze();
+        let mut input = Reader::new(&all, &Limits { frame_max: u32::MAX }).map_err(|error| refuse(&error))?;
         let header = TableHeader::read(&mut input).map_err(|error| refuse(&error))?;
         if header.window != limits.window || header.count > limits.sessions_max {
             return Err(refuse(&"it was made under other limits"));

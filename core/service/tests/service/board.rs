@@ -46,8 +46,8 @@ impl Board {
     }
 
     fn decode(&mut self) -> Option<()> {
-        let mut input =
-            Reader::new(Bytes::copy_from_slice(&self.raw), &Limits { frame_max: u32::MAX }).ok()?;
+        let raw = Bytes::copy_from_slice(&self.raw);
+        let mut input = Reader::new(&raw, &Limits { frame_max: u32::MAX }).ok()?;
         let (mut values, mut executed) = (BTreeMap::new(), Vec::new());
         for _ in 0..input.varint().ok()? {
             values.insert(String::read(&mut input).ok()?, String::read(&mut input).ok()?);

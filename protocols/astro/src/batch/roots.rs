@@ -32,12 +32,12 @@ pub(super) fn write_lines(lines: &[Line]) -> (Writer, Vec<Span>) {
 
 /// What [`Batch::decode`] gives, and where the entries stand in the payload: their bytes are what their digests are of.
 pub(super) fn decode(payload: &Bytes) -> Result<(Batch, Vec<Span>), Malformed> {
-    decode_rest(Reader::new(payload.clone(), &Limits { frame_max: PAYLOAD_MAX })?)
+    decode_rest(Reader::new(payload, &Limits { frame_max: PAYLOAD_MAX })?)
 }
 
 /// What [`crate::BackedBatch::decode`] gives, and where all of it stands in the payload that the digests are of.
 pub(super) fn decode_backed(payload: &Bytes) -> Result<(ReadBackings, Batch, Vec<Span>), Malformed> {
-    let mut input = Reader::new(payload.clone(), &Limits { frame_max: PAYLOAD_MAX })?;
+    let mut input = Reader::new(payload, &Limits { frame_max: PAYLOAD_MAX })?;
     let backings = ReadBackings::read(&mut input)?;
     let (batch, spans) = decode_rest(input)?;
     Ok((backings, batch, spans))

@@ -146,8 +146,8 @@ impl Header {
     /// # Errors
     /// [`BatchFault`] names the first rule that is broken.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, BatchFault> {
-        let mut input =
-            Reader::new(bytes.to_vec().into(), &Limits::default()).map_err(|_| BatchFault::Magic)?;
+        let bytes = bytes.to_vec().into();
+        let mut input = Reader::new(&bytes, &Limits::default()).map_err(|_| BatchFault::Magic)?;
         let magic = input.array().map_err(|_| BatchFault::Magic)?;
         Self::take_fields(magic, &mut input).map_err(|_| BatchFault::Magic)?
     }

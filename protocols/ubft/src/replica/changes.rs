@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use synod_crypto::{Claim, Hasher, Signature, Verified};
+use synod_crypto::{Claim, Signature, Verified};
 use synod_machine::{Span, Time, Turn};
 use synod_quorum::NodeId;
 use synod_wire::{Bytes, Limits, List, Wire as _};
@@ -286,18 +286,12 @@ impl Replica {
     }
 
     /// Executes what a batch changes; one correct replica at least checked it.
-    pub(super) fn change(
-        &mut self,
-        slot: Slot,
-        batch: &Batch,
-        chain: &mut Hasher,
-        turn: &mut Turn<'_, Self>,
-    ) {
+    pub(super) fn change(&mut self, slot: Slot, batch: &Batch, turn: &mut Turn<'_, Self>) {
         let half = self.config.half_window();
         let ops = batch.requests.iter().filter(|request| request.session == CHANGES);
         for change in ops.filter_map(|request: &Request| read(super::admit::inline(request)?)) {
             let is_done = self.epochs.apply(&change, slot, self.time.0, half);
-            chain.add(&[u8::from(is_done)]);
+            self.exec_chain.add(&[u8::from(is_done)]);
             let waiting = self.changes.waiting.get(&change.about());
             if waiting.is_some_and(|waiting| waiting.change.number() <= change.number()) {
                 self.changes.waiting.remove(&change.about());

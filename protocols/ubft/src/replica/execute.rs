@@ -10,6 +10,7 @@ use super::vocabulary::{Output, Requested};
 use super::words::Ask;
 use crate::batch::{Batch, Op, Request, Slot, View};
 use crate::certificate::Checkpoint;
+use crate::chain::Chain;
 use crate::message::{Message, SYSTEM};
 use crate::sessions::Fate;
 use crate::trace::Rule;
@@ -67,13 +68,13 @@ impl Replica {
         turn.applied(Rule::Execute);
         let asked = core::mem::take(&mut self.asked);
         assert_eq!(asked.len(), replies.len(), "a result for each request");
-        let mut chain = Hasher::new("ubft replies");
-        chain.add(&self.exec_chain.0);
+        self.exec_chain.add(&slot.0.to_le_bytes());
         self.executing = None;
         self.executed = Slot(slot.0.saturating_add(1));
         for ((session, id), reply) in asked.iter().copied().zip(replies) {
             self.sessions.done(session, id, reply, slot);
-            chain.add([session, id].map(u64::to_le_bytes).as_flattened()).add(reply);
+            self.exec_chain.add([session, id].map(u64::to_le_bytes).as_flattened());
+            self.exec_chain.add(reply);
             if let Some((guest, _)) = self.attached.get(&session).copied() {
                 self.reply(guest, (session, id), reply.clone(), false, turn);
             }
@@ -82,10 +83,9 @@ impl Replica {
         for request in &batch.requests {
             self.forget(request.session, request.id);
         }
-        self.register(slot, &batch, &mut chain, turn);
-        self.change(slot, &batch, &mut chain, turn);
-        self.exec_chain = chain.finish();
-        self.log_chain = link(self.log_chain, digest);
+        self.register(slot, &batch, turn);
+        self.change(slot, &batch, turn);
+        self.log_chain.follow(slot, digest, self.config.half_window());
         let origin = batch.origin;
         self.archive(slot, &batch);
         self.judge_again(turn);
@@ -95,7 +95,7 @@ impl Replica {
     }
 
     /// Opens sessions.
-    fn register(&mut self, slot: Slot, batch: &Batch, chain: &mut Hasher, turn: &mut Turn<'_, Self>) {
+    fn register(&mut self, slot: Slot, batch: &Batch, turn: &mut Turn<'_, Self>) {
         for (place, request) in (0_u64..).zip(&batch.requests) {
             let Op::Inline(op) = &request.op else { continue };
             let Some(registration) =
@@ -105,7 +105,7 @@ impl Replica {
             };
             let (key, nonce) = (registration.key, registration.nonce);
             let session = self.sessions.open((key, nonce), slot, place);
-            chain.add(&session.unwrap_or(0).to_le_bytes());
+            self.exec_chain.add(&session.unwrap_or(0).to_le_bytes());
             turn.applied(Rule::Register);
             if let Some(registering) = self.registering.remove(&(key, nonce)) {
                 turn.send(registering.guest, Message::Registered { nonce, session });
@@ -131,13 +131,13 @@ impl Replica {
     fn checkpoint(&mut self, origin: View, turn: &mut Turn<'_, Self>) {
         let mut exec = Hasher::new("ubft executed");
         let epochs = Hash::of_value("ubft epochs", &self.epochs);
-        exec.add(&self.exec_chain.0).add(&self.sessions.root().0).add(&epochs.0);
+        exec.add(&self.exec_chain.close().0).add(&self.sessions.root().0).add(&epochs.0);
         let next = self.epochs.next(self.executed, origin);
         let configuration = next.as_ref().unwrap_or(&self.epochs.configuration);
         let checkpoint = Checkpoint {
             epoch: self.epochs.configuration.epoch,
             low: self.executed,
-            log_chain: self.log_chain,
+            log_chain: self.log_chain.head(),
             exec_chain: exec.finish(),
             config: configuration.digest(),
             end: self.epochs.end(),
@@ -179,9 +179,12 @@ impl Replica {
     }
 }
 
-/// The digest of all batches, with one more.
-pub(super) fn link(chain: Hash, batch: Hash) -> Hash {
-    let mut hasher = Hasher::new("ubft log");
-    hasher.add(&chain.0).add(&batch.0);
-    hasher.finish()
+/// The digest of all batches.
+pub(super) const fn log_chain(closed: Hash) -> Chain {
+    Chain::new("ubft log", closed)
+}
+
+/// The digest of all results.
+pub(super) const fn exec_chain(closed: Hash) -> Chain {
+    Chain::new("ubft replies", closed)
 }

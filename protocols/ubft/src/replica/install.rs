@@ -12,6 +12,7 @@ use synod_machine::{Turn, Wall};
 use synod_quorum::{NodeId, NodeSet};
 use synod_wire::{Bytes, Limits, Wire as _};
 
+use super::execute::{exec_chain, log_chain};
 use super::state::Replica;
 use super::vocabulary::{Output, Timer};
 use super::words::Ask;
@@ -251,7 +252,7 @@ impl Replica {
         self.sessions = Sessions::restore(self.settings.sessions, held.sessions);
         self.epochs = held.epochs;
         self.time = Wall(snapshot.time_ms);
-        (self.log_chain, self.exec_chain) = (snapshot.log_chain, snapshot.exec_chain);
+        (self.log_chain, self.exec_chain) = (log_chain(snapshot.log_chain), exec_chain(snapshot.exec_chain));
         self.begin_at(snapshot.low, turn);
     }
 
@@ -262,7 +263,7 @@ impl Replica {
         self.sessions = Sessions::new(self.settings.sessions, keys.collect::<Vec<_>>().into_iter());
         self.epochs = Epochs::genesis(&self.genesis);
         self.time = Wall(0);
-        (self.log_chain, self.exec_chain) = (Hash::ZERO, Hash::ZERO);
+        (self.log_chain, self.exec_chain) = (log_chain(Hash::ZERO), exec_chain(Hash::ZERO));
         (self.transfer, self.install) = (None, None);
         self.drop_snapshots(turn);
         turn.output(Output::Install { low: Slot(0), index: 0, count: 0, chunk: Bytes::new() });

@@ -14,6 +14,7 @@ use super::admit::Pending;
 use super::archive::Archive;
 use super::changes::Changes;
 use super::consensus::Consensus;
+use super::execute::{exec_chain, log_chain};
 use super::install::Install;
 use super::job::Task;
 use super::judge::Judging;
@@ -25,6 +26,7 @@ use super::words::{Alarm, Ask, Told, Word};
 use crate::batch::{Batch, Slot, View};
 use crate::body::CheckpointBy;
 use crate::certificate::{Checkpoint, Snapshotted};
+use crate::chain::Chain;
 use crate::config::{Config, NUMBER_END};
 use crate::epoch::{Configuration, Epochs};
 use crate::fault::Fault;
@@ -93,8 +95,8 @@ pub struct Replica {
     /// Everything below is executed.
     pub(super) executed: Slot,
     pub(super) time: Wall,
-    pub(super) log_chain: Hash,
-    pub(super) exec_chain: Hash,
+    pub(super) log_chain: Chain,
+    pub(super) exec_chain: Chain,
     pub(super) checkpoints: BTreeMap<Slot, Checkpoint>,
     pub(super) archive: Archive,
     /// It differed from what was certified, and took another state.
@@ -145,8 +147,8 @@ impl Replica {
 
     /// The digests of all that was decided, and of all results.
     #[must_use]
-    pub const fn chains(&self) -> (Hash, Hash) {
-        (self.log_chain, self.exec_chain)
+    pub fn chains(&self) -> (Hash, Hash) {
+        (self.log_chain.head(), self.exec_chain.head())
     }
 
     /// The sessions.
@@ -469,8 +471,8 @@ impl Recover for Replica {
             asked: Vec::new(),
             executed: Slot(0),
             time: Wall(0),
-            log_chain: Hash::ZERO,
-            exec_chain: Hash::ZERO,
+            log_chain: log_chain(Hash::ZERO),
+            exec_chain: exec_chain(Hash::ZERO),
             checkpoints: BTreeMap::new(),
             archive: Archive::default(),
             was_repaired: false,

@@ -11,7 +11,6 @@ use synod_quorum::NodeId;
 use synod_wire::List;
 
 use super::admit::batch_bytes;
-use super::execute::link;
 use super::membership::SERVED_MAX;
 use super::state::Replica;
 use super::vocabulary::{Output, Timer};
@@ -195,8 +194,6 @@ impl Replica {
     /// All is here: it counts if its chain is the certified one.
     fn take_log(&mut self, peer: NodeId, turn: &mut Turn<'_, Self>) {
         let Some(transfer) = self.transfer.take() else { return };
-        let waiting = self.decided.iter().map(|(_, digest, _)| *digest);
-        let start = waiting.fold(self.log_chain, link);
         // What was decided here meanwhile is here already.
         let have = self.executed.0.saturating_add(self.decided.len() as u64);
         if have > transfer.to.0 {
@@ -208,7 +205,11 @@ impl Replica {
         let known = usize::try_from(have.saturating_sub(transfer.from.0)).unwrap_or(usize::MAX);
         let got = transfer.got.into_iter().skip(known).map(|batch| (batch.digest(), batch));
         let got: Vec<(Hash, Batch)> = got.collect();
-        if got.iter().fold(start, |chain, (digest, _)| link(chain, *digest)) != transfer.chain {
+        let (half, mut chain) = (self.config.half_window(), self.log_chain.clone());
+        let waiting = self.decided.iter().map(|(_, digest, _)| *digest);
+        let digests = waiting.chain(got.iter().map(|(digest, _)| *digest));
+        (self.executed.0..).zip(digests).for_each(|(slot, digest)| chain.follow(Slot(slot), digest, half));
+        if chain.head() != transfer.chain {
             turn.blame(peer, Fault::BadContent);
             self.transfer = Some(Transfer { got: Vec::new(), bytes: 0, ..transfer });
             return self.start_over(turn);
