@@ -203,7 +203,7 @@ impl Client {
     fn send_call(&self, replica: NodeId, id: u64, turn: &mut Turn<'_, Self>) {
         let Some((session, call)) = self.session.zip(self.calls.get(&id)) else { return };
         if let Ok(op) = call.op.clone().try_into() {
-            turn.send(replica, Message::Ask { session, id, op, signature: call.signature });
+            turn.send(replica, Message::Ask { session, id, op, signature: call.signature.map(Box::new) });
         }
     }
 

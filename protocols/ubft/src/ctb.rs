@@ -63,7 +63,7 @@ struct OfRegisters;
 
 impl Lift<Registers, CtBroadcast> for OfRegisters {
     fn message(&self, message: MemoryWords) -> Message {
-        Message::Memory(message)
+        Message::Memory(Box::new(message))
     }
     fn timer(&self, timer: Repeat) -> Timer {
         Timer::Registers(timer)
@@ -133,7 +133,7 @@ impl CtBroadcast {
             broadcaster,
             k,
             digest,
-            signature,
+            signature: Box::new(signature),
             body: short,
         });
         let locked = Message::Locked { broadcaster, k, told, promise: lock.is_promised };
@@ -209,7 +209,7 @@ impl CtBroadcast {
             | Message::Signed { k, .. }
             | Message::Locked { k, .. }
             | Message::Nack { k } => *k,
-            Message::Memory(words) => return self.on_memory(from, *words, turn),
+            Message::Memory(words) => return self.on_memory(from, **words, turn),
         };
         if k == 0 || k >= NUMBER_END {
             turn.blame(from, Fault::Malformed);
@@ -225,7 +225,12 @@ impl CtBroadcast {
             Message::Signed { digest, signature, body, .. }
                 if from == self.broadcaster || self.receivers.contains(from) =>
             {
-                self.on_signed(from, Wanted { k, digest, signature }, body.map(Blob::into_bytes), turn);
+                self.on_signed(
+                    from,
+                    Wanted { k, digest, signature: *signature },
+                    body.map(Blob::into_bytes),
+                    turn,
+                );
             }
             Message::Locked { told, promise, .. } if self.receivers.contains(from) => {
                 let is_promised = promise && self.config.parameters.merge_promises;

@@ -113,7 +113,7 @@ wire! {
             /// The operation.
             op: Blob<INLINE_MAX>,
             /// The client's.
-            signature: Signature,
+            signature: Box<Signature>,
         },
         /// Batches from this slot on are missing.
         3 = FetchLog {
@@ -132,7 +132,7 @@ wire! {
             /// For this key.
             registration: Registration,
             /// The client's.
-            signature: Signature,
+            signature: Box<Signature>,
         },
         /// A client's session is on this link.
         6 = Attach {
@@ -141,7 +141,7 @@ wire! {
             /// Larger than in any earlier one.
             sequence: u64,
             /// The client's.
-            signature: Signature,
+            signature: Box<Signature>,
         },
         /// A client asks.
         7 = Ask {
@@ -152,7 +152,7 @@ wire! {
             /// The operation.
             op: Blob<INLINE_MAX>,
             /// The client's, where it was asked for.
-            signature: Option<Signature>,
+            signature: Option<Box<Signature>>,
         },
         /// A client asks for what is executed already.
         8 = Read {
@@ -201,7 +201,7 @@ wire! {
             epoch: Epoch,
         },
         /// An epoch is to end.
-        14 = Change(Change),
+        14 = Change(Box<Change>),
         /// Somebody asks where the receiver stands.
         15 = FetchStanding,
         /// The answer.
@@ -211,7 +211,7 @@ wire! {
             /// Which.
             snapshot: Snapshotted,
             /// Over it.
-            signature: Signature,
+            signature: Box<Signature>,
         },
         /// The sender saw a memory node that came back empty.
         18 = SawBoot {
@@ -220,7 +220,7 @@ wire! {
             /// Its boot number.
             boot: u64,
             /// Over both.
-            signature: Signature,
+            signature: Box<Signature>,
         },
         /// A part of the snapshot of this slot is missing.
         19 = FetchChunk {

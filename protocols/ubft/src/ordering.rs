@@ -253,7 +253,12 @@ impl Ordering {
     fn say(&self, id: u64, turn: &mut Turn<'_, Self>) {
         let Some(Said { payload, signature }) = self.asking.said(id) else { return };
         if let Ok(op) = payload.try_into() {
-            let message = crate::Message::Ask { session: self.asking.session(), id, op, signature };
+            let message = crate::Message::Ask {
+                session: self.asking.session(),
+                id,
+                op,
+                signature: signature.map(Box::new),
+            };
             turn.send(self.genesis.roster.all(), Message::Replica(message));
         }
     }

@@ -11,7 +11,11 @@ impl Client {
     pub(super) fn register(&self, replicas: NodeSet, turn: &mut Turn<'_, Self>) {
         let registration = Registration { key: self.config.key, nonce: self.config.nonce };
         if let Some(signature) = self.registration {
-            Self::send_to(replicas, &Message::Register { registration, signature }, turn);
+            Self::send_to(
+                replicas,
+                &Message::Register { registration, signature: Box::new(signature) },
+                turn,
+            );
         }
     }
 
@@ -63,7 +67,10 @@ impl Client {
     pub(super) fn attach(&self, replica: u8, turn: &mut Turn<'_, Self>) {
         let signed = self.attachments.get(&replica).copied();
         if let (Some(session), Some((sequence, signature))) = (self.session, signed) {
-            turn.send(NodeId(u32::from(replica)), Message::Attach { session, sequence, signature });
+            turn.send(
+                NodeId(u32::from(replica)),
+                Message::Attach { session, sequence, signature: Box::new(signature) },
+            );
         }
     }
 }

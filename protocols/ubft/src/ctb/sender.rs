@@ -81,7 +81,13 @@ impl Sender {
 fn signed(config: &Config, kept: &Kept) -> Option<Message> {
     let broadcaster = config.me.member()?;
     let body = (kept.body.len() <= SIGNED_BODY_MAX).then(|| Blob::try_from(kept.body.clone()).ok()).flatten();
-    Some(Message::Signed { broadcaster, k: kept.k, digest: kept.digest?, signature: kept.signature?, body })
+    Some(Message::Signed {
+        broadcaster,
+        k: kept.k,
+        digest: kept.digest?,
+        signature: Box::new(kept.signature?),
+        body,
+    })
 }
 
 /// What the broadcaster does with one event.

@@ -1,7 +1,7 @@
 //! What is asked of Consistent Tail Broadcast, said in it, and told by it.
 
 use synod_crypto::{Hash, Signature};
-use synod_machine::register::Place;
+use synod_machine::register::{Place, RegisterOp, RegisterReply};
 use synod_machine::{Message as Spoken, Queue};
 use synod_quorum::{Epoch, NodeId};
 use synod_wire::{Blob, Bytes, wire};
@@ -135,7 +135,7 @@ wire! {
             /// Of the body.
             digest: Hash,
             /// Over number and digest.
-            signature: Signature,
+            signature: Box<Signature>,
             /// The message, where it is short.
             body: Option<Blob<SIGNED_BODY_MAX>>,
         },
@@ -156,13 +156,25 @@ wire! {
             k: u64,
         },
         /// Between a receiver and memory nodes.
-        4 = Memory(MemoryWords),
+        4 = Memory(Box<MemoryWords>),
     }
 }
 
 impl Message {
     /// Queues of one broadcast: LOCK, SIGNED, LOCKED, NACK, memory.
     pub const QUEUES: u8 = 5;
+
+    /// The answer of a memory node that it is, if it is one.
+    #[must_use]
+    pub fn reply(&self) -> Option<&RegisterReply> {
+        match self {
+            Self::Memory(words) => match &**words {
+                MemoryWords::Reply(reply) => Some(reply),
+                _ => None,
+            },
+            Self::Lock { .. } | Self::Signed { .. } | Self::Locked { .. } | Self::Nack { .. } => None,
+        }
+    }
 }
 
 impl Spoken for Message {
@@ -176,15 +188,15 @@ impl Spoken for Message {
         })
     }
 
-    fn register(&self) -> Option<&synod_machine::register::RegisterOp> {
+    fn register(&self) -> Option<&RegisterOp> {
         match self {
             Self::Memory(words) => words.register(),
             Self::Lock { .. } | Self::Signed { .. } | Self::Locked { .. } | Self::Nack { .. } => None,
         }
     }
 
-    fn registered(reply: synod_machine::register::RegisterReply) -> Option<Self> {
-        MemoryWords::registered(reply).map(Self::Memory)
+    fn registered(reply: RegisterReply) -> Option<Self> {
+        Some(Self::Memory(Box::new(MemoryWords::registered(reply)?)))
     }
 }
 

@@ -149,7 +149,7 @@ impl Replica {
         if let Some(signature) = pending.signature
             && let Ok(op) = op.try_into()
         {
-            turn.send(leader, Message::Forward { session, id, op, signature });
+            turn.send(leader, Message::Forward { session, id, op, signature: Box::new(signature) });
         }
     }
 

@@ -80,7 +80,7 @@ impl Replica {
                 self.say_rejoin(turn);
             }
             Statement::Readmit { memory, boot, .. } => {
-                turn.send(self.others(), Message::SawBoot { memory, boot, signature });
+                turn.send(self.others(), Message::SawBoot { memory, boot, signature: Box::new(signature) });
                 self.on_boot_share(self.config.me, (memory, boot), signature, turn);
             }
             _ => {}
@@ -91,7 +91,7 @@ impl Replica {
         if let Some(change) = self.changes.rejoin.clone().filter(|_| !self.is_listed()) {
             self.changes.said = Some(turn.now());
             turn.applied(Rule::Rejoin);
-            turn.send(self.others(), Message::Change(change));
+            turn.send(self.others(), Message::Change(Box::new(change)));
         }
     }
 
@@ -108,7 +108,7 @@ impl Replica {
             if !self.epochs.is_void(&change) {
                 turn.send(
                     self.others(),
-                    Message::SawBoot { memory: *memory, boot: *boot, signature: *signature },
+                    Message::SawBoot { memory: *memory, boot: *boot, signature: Box::new(*signature) },
                 );
             }
         }
@@ -175,7 +175,7 @@ impl Replica {
     fn forward(&self, change: &Change, turn: &mut Turn<'_, Self>) {
         let leader = self.consensus().map(super::Consensus::leader);
         if let Some(leader) = leader.filter(|leader| *leader != self.config.me) {
-            turn.send(leader, Message::Change(change.clone()));
+            turn.send(leader, Message::Change(Box::new(change.clone())));
         }
     }
 

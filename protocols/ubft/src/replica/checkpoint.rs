@@ -89,7 +89,7 @@ impl Consensus {
         self.checkpoints.retain(|_, (other, _)| other.low > low);
         self.prune();
         self.release_early(turn);
-        turn.output(Told::Certified(certificate));
+        turn.output(Told::Certified(Box::new(certificate)));
         self.show_checkpoint(turn);
         self.count_commits(turn);
         self.hand_over(turn);

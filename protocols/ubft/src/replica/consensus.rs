@@ -35,7 +35,6 @@ use crate::config::{Config, Unsound};
 use crate::ctb::{self, CtBroadcast};
 use crate::fault::Fault;
 use crate::job;
-use crate::registers::MemoryWords;
 use crate::statement::Statement;
 use crate::stream::{Low, Stream};
 use crate::stretch::Stretch;
@@ -334,11 +333,9 @@ impl Consensus {
 
     fn on_word(&mut self, from: NodeId, word: Word, turn: &mut Turn<'_, Self>) {
         if let Word::Ctb { broadcaster, word } = word {
-            let of = match &word {
-                ctb::Message::Memory(MemoryWords::Reply(reply)) => {
-                    ctb::broadcaster_of(reply.place, self.config.parameters.tail)
-                }
-                _ => Some(node(broadcaster)),
+            let of = match word.reply() {
+                Some(reply) => ctb::broadcaster_of(reply.place, self.config.parameters.tail),
+                None => Some(node(broadcaster)),
             };
             let is_promised = match &word {
                 ctb::Message::Lock { k, body } if of == Some(from) => {
@@ -360,14 +357,14 @@ impl Consensus {
             Word::WillCommit { view, slot, .. } => self.on_will_commit(from, view, slot, turn),
             Word::Certify { view, slot, digest, signature } => {
                 let signer = from.member().unwrap_or(u8::MAX);
-                self.on_share(from, Statement::Certify { signer, view, slot, digest }, signature, turn);
+                self.on_share(from, Statement::Certify { signer, view, slot, digest }, *signature, turn);
             }
             Word::CertifyCheckpoint { checkpoint, signature } => {
                 let signer = from.member().unwrap_or(u8::MAX);
                 self.on_share(
                     from,
                     Statement::Checkpoint { signer, checkpoint: *checkpoint },
-                    signature,
+                    *signature,
                     turn,
                 );
             }
@@ -376,14 +373,14 @@ impl Consensus {
                 self.on_share(
                     from,
                     crate::certificate::Subject::statement(&summarized, signer),
-                    signature,
+                    *signature,
                     turn,
                 );
             }
             Word::CertifyLeft { view, about, low, checkpoint, commits, signature } => {
                 let signer = from.member().unwrap_or(u8::MAX);
                 let statement = Statement::Left { signer, view, about, low, checkpoint, commits };
-                self.on_share(from, statement, signature, turn);
+                self.on_share(from, statement, *signature, turn);
             }
             Word::Summary(summary) => self.on_summary(from, *summary, turn),
             Word::Hint { view, slot } => self.on_hint(from, view, slot, turn),
@@ -391,8 +388,8 @@ impl Consensus {
             Word::Content { digest, at, total, bytes } => {
                 self.on_content(from, (digest, at, total), bytes.bytes(), turn);
             }
-            Word::Checkpoint(certificate) => self.on_certificate(from, certificate, turn),
-            Word::Left(left) => self.on_left_body(left, turn),
+            Word::Checkpoint(certificate) => self.on_certificate(from, *certificate, turn),
+            Word::Left(left) => self.on_left_body(*left, turn),
             Word::Ctb { .. } => {}
         }
     }
@@ -426,10 +423,10 @@ impl Consensus {
         match ask {
             Ask::Propose { time, requests } => self.propose(time, requests, turn),
             Ask::Endorse { view, slot, digest } => self.on_endorsed(view, slot, digest, turn),
-            Ask::Executed(checkpoint) => self.on_executed(checkpoint, turn),
+            Ask::Executed(checkpoint) => self.on_executed(*checkpoint, turn),
             Ask::Resume(slot) => self.resume(slot, turn),
             Ask::Goto(slot) => self.go_to(slot, turn),
-            Ask::Adopt(certificate) => self.adopt(certificate, turn),
+            Ask::Adopt(certificate) => self.adopt(*certificate, turn),
             Ask::Ending(slot) => self.ending = Some(slot),
             Ask::Greet(peer) => self.greet(peer, turn),
             Ask::Pressing(since) => self.on_pressing(since, turn),

@@ -154,7 +154,7 @@ impl Replica {
         if let Some(newest) = newest.filter(|newest| newest.low == checkpoint.low) {
             self.on_certified(&newest, turn);
         } else if !self.has_diverged {
-            self.ask(Ask::Executed(checkpoint), turn);
+            self.ask(Ask::Executed(Box::new(checkpoint)), turn);
         }
         if self.executed == checkpoint.low {
             self.consider_snapshot(turn);

@@ -223,13 +223,15 @@ impl Consensus {
             Want::Left { view, about } => {
                 let left = self.lanes.get(&node(about)).and_then(|lane| lane.left.clone());
                 let left = left.filter(|left| left.view == view);
-                left.into_iter().for_each(|left| turn.send(from, Word::Left(left)));
+                left.into_iter().for_each(|left| turn.send(from, Word::Left(Box::new(left))));
             }
         }
     }
 
     pub(super) fn answer_checkpoint(&self, from: NodeId, turn: &mut Turn<'_, Self>) {
-        self.certified.iter().for_each(|certificate| turn.send(from, Word::Checkpoint(certificate.clone())));
+        self.certified
+            .iter()
+            .for_each(|certificate| turn.send(from, Word::Checkpoint(Box::new(certificate.clone()))));
     }
 
     fn answer_message(&mut self, from: NodeId, broadcaster: u8, k: u64, turn: &mut Turn<'_, Self>) {
@@ -273,7 +275,7 @@ impl Consensus {
         let me = self.me();
         let Some(work) = self.works.get(slot) else { return };
         if let Some((digest, signature)) = work.ballot.own_share(me, view) {
-            turn.send(from, Word::Certify { view, slot, digest, signature });
+            turn.send(from, Word::Certify { view, slot, digest, signature: Box::new(signature) });
             return;
         }
         let promise = work.ballot.promised().iter().find(|(promised, _)| *promised == view).copied();

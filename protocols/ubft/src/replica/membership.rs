@@ -235,7 +235,7 @@ impl Replica {
         }
         if let Some(newest) = newest.filter(|newest| newest.subject.epoch == self.epoch) {
             if self.consensus().is_some() {
-                self.ask(Ask::Adopt(newest), turn);
+                self.ask(Ask::Adopt(Box::new(newest)), turn);
             } else {
                 self.on_newest(newest, turn);
                 self.catch_up(turn);

@@ -82,7 +82,7 @@ impl Consensus {
 
     /// An own signature is made: it is kept like a peer's, and said.
     pub(super) fn on_signed(&mut self, claim: Share, turn: &mut Turn<'_, Self>) {
-        let signature = claim.signature;
+        let signature = Box::new(claim.signature);
         match claim.statement {
             Statement::Certify { view, slot, digest, .. } => {
                 turn.send(self.others(), Word::Certify { view, slot, digest, signature });

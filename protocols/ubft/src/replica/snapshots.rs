@@ -153,7 +153,7 @@ impl Replica {
             kept.share = Some(signature);
         }
         let snapshot = Snapshotted { epoch, low, root };
-        turn.send(self.others(), Message::CertifySnapshot { snapshot, signature });
+        turn.send(self.others(), Message::CertifySnapshot { snapshot, signature: Box::new(signature) });
         self.on_snapshot_share(self.config.me, snapshot, signature, turn);
     }
 
@@ -247,7 +247,7 @@ impl Replica {
             && let Some(signature) = kept.share
         {
             let snapshot = Snapshotted { epoch: kept.snapshot.epoch, low: *low, root: kept.snapshot.root() };
-            turn.send(self.others(), Message::CertifySnapshot { snapshot, signature });
+            turn.send(self.others(), Message::CertifySnapshot { snapshot, signature: Box::new(signature) });
         }
     }
 

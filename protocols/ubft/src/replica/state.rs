@@ -190,7 +190,7 @@ impl Replica {
                 self.decided.push_back((slot, digest, batch));
                 self.execute(turn);
             }
-            Told::Certified(certificate) => self.on_newest(certificate, turn),
+            Told::Certified(certificate) => self.on_newest(*certificate, turn),
             Told::Behind { .. } => self.catch_up(turn),
             Told::View(view) => {
                 self.note_view(view, turn);
@@ -265,18 +265,24 @@ impl Replica {
             Message::Word { epoch, word } => self.on_word(from, (epoch, word), turn),
             Message::Echo { session, id, op } => self.on_echo(from, (session, id), op, turn),
             Message::Forward { session, id, op, signature } => {
-                self.on_request(from, (session, id), op.into_bytes(), Some(signature), turn);
+                self.on_request(from, (session, id), op.into_bytes(), Some(*signature), turn);
             }
             Message::FetchLog { from: slot } => self.on_fetch_log(from, slot, turn),
             Message::Log { from: slot, batches } => self.on_log(from, slot, batches.into_vec(), turn),
             Message::Register { registration, signature } => {
-                self.on_register(from, registration, signature, turn);
+                self.on_register(from, registration, *signature, turn);
             }
             Message::Attach { session, sequence, signature } => {
-                self.on_attach(from, (session, sequence), signature, turn);
+                self.on_attach(from, (session, sequence), *signature, turn);
             }
             Message::Ask { session, id, op, signature } => {
-                self.on_request(from, (session, id), op.into_bytes(), signature, turn);
+                self.on_request(
+                    from,
+                    (session, id),
+                    op.into_bytes(),
+                    signature.map(|signature| *signature),
+                    turn,
+                );
             }
             Message::Read { id, question } => {
                 let question = question.into_bytes();
@@ -285,14 +291,14 @@ impl Replica {
                 }
             }
             Message::Hello { incarnation, epoch } => self.on_hello(from, (incarnation, epoch), turn),
-            Message::Change(change) => self.on_change(from, change, turn),
+            Message::Change(change) => self.on_change(from, *change, turn),
             Message::FetchStanding => self.say_standing(from, turn),
             Message::Standing(standing) => self.on_standing(from, *standing, turn),
             Message::CertifySnapshot { snapshot, signature } => {
-                self.on_certify_snapshot(from, snapshot, signature, turn);
+                self.on_certify_snapshot(from, snapshot, *signature, turn);
             }
             Message::SawBoot { memory, boot, signature } => {
-                self.on_saw_boot(from, (memory, boot), signature, turn);
+                self.on_saw_boot(from, (memory, boot), *signature, turn);
             }
             Message::FetchChunk { low, part } => self.on_fetch_chunk(from, (low, part), turn),
             Message::Chunk { low, part, bytes, path } => {

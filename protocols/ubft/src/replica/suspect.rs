@@ -208,7 +208,7 @@ impl Consensus {
         let mut words: Vec<Word> = shares
             .filter_map(|(slot, work)| {
                 let (digest, signature) = work.ballot.own_share(me, view)?;
-                Some(Word::Certify { view, slot, digest, signature })
+                Some(Word::Certify { view, slot, digest, signature: Box::new(signature) })
             })
             .take(RESHARE_MAX)
             .collect();
@@ -216,7 +216,7 @@ impl Consensus {
         {
             words.push(Word::CertifyCheckpoint {
                 checkpoint: Box::new(*checkpoint),
-                signature: claim.signature,
+                signature: Box::new(claim.signature),
             });
         }
         words

@@ -105,21 +105,21 @@ wire! {
             /// Of the batch.
             digest: Hash,
             /// Over it.
-            signature: Signature,
+            signature: Box<Signature>,
         },
         /// The sender signs a checkpoint (Alg. 2, line 47).
         4 = CertifyCheckpoint {
             /// The checkpoint.
             checkpoint: Box<Checkpoint>,
             /// Over it.
-            signature: Signature,
+            signature: Box<Signature>,
         },
         /// The sender signs a state of a stream (Alg. 4, line 2).
         5 = CertifySummary {
             /// Broadcaster, number and state.
             summarized: Summarized,
             /// Over it.
-            signature: Signature,
+            signature: Box<Signature>,
         },
         /// The sender signs where a replica stood (Alg. 3, line 11).
         6 = CertifyLeft {
@@ -134,7 +134,7 @@ wire! {
             /// Of what it is committed to.
             commits: Hash,
             /// Over it.
-            signature: Signature,
+            signature: Box<Signature>,
         },
         /// The newest summary of a broadcaster (Alg. 4, line 9).
         7 = Summary(Box<Summary>),
@@ -159,9 +159,9 @@ wire! {
             bytes: Blob<PIECE_MAX>,
         },
         /// A certified checkpoint.
-        11 = Checkpoint(CheckpointBy),
+        11 = Checkpoint(Box<CheckpointBy>),
         /// Where a replica stood when it left for a view.
-        12 = Left(Left),
+        12 = Left(Box<Left>),
     }
 }
 
@@ -202,13 +202,13 @@ pub enum Ask {
         digest: Hash,
     },
     /// All slots below were executed, with this result.
-    Executed(Checkpoint),
+    Executed(Box<Checkpoint>),
     /// Everything below a slot is executed by other means: go on from there.
     Resume(Slot),
     /// The user's state is the one behind this slot, which may lie before what was handed over.
     Goto(Slot),
     /// A checkpoint of this epoch whose certificate was checked.
-    Adopt(CheckpointBy),
+    Adopt(Box<CheckpointBy>),
     /// What was executed ends the epoch at this slot.
     Ending(Slot),
     /// A replica came to the epoch, and may have missed what was said before.
@@ -245,7 +245,7 @@ pub enum Told {
         is_slow: bool,
     },
     /// A checkpoint is certified, and newer than all before.
-    Certified(CheckpointBy),
+    Certified(Box<CheckpointBy>),
     /// Slots from here on are decided and checkpointed, and not known here: their batches are to be fetched.
     Behind {
         /// The first that is missing.

@@ -210,7 +210,8 @@ fn a_liar_asks_in_no_session_but_its_own_nothing_too_long_and_nothing_twice() {
                 choir.say(2, to, ask(77, id, b"of nobody"));
             }
             let op = Bytes::from_static(b"forged").try_into().expect("short");
-            let forged = Message::Ask { session: 1, id: 1, op, signature: Some(Signature([3; 64])) };
+            let forged =
+                Message::Ask { session: 1, id: 1, op, signature: Some(Box::new(Signature([3; 64]))) };
             choir.say(2, to, Said::Replica(forged));
             choir.say(2, to, ask(2, 1, &[0; 600]));
             choir.say(2, to, ask(2, 1 << 62, b"no number"));
@@ -310,7 +311,7 @@ fn strangers_get_no_signature_and_no_state() {
             NodeId::GUESTS,
             ClientStatement::Register { nonce: id },
         );
-        let register = Message::Register { registration, signature: signed.signature };
+        let register = Message::Register { registration, signature: Box::new(signed.signature) };
         choir.say(stranger, 1, Said::Replica(register));
         let question = Bytes::new().try_into().expect("short");
         choir.say(stranger, 1, Said::Replica(Message::Read { id, question }));

@@ -159,7 +159,13 @@ fn a_signed_message_without_its_body_waits_until_the_body_is_found() {
     let body = vec![5; 2_000];
     let digest = Hash::of(&body);
     let signature = crate::world::signature_of(1, digest);
-    let message = synod_ubft::ctb::Message::Signed { broadcaster: 0, k: 1, digest, signature, body: None };
+    let message = synod_ubft::ctb::Message::Signed {
+        broadcaster: 0,
+        k: 1,
+        digest,
+        signature: Box::new(signature),
+        body: None,
+    };
     for id in [1, 2] {
         world.say(P, id, message.clone());
     }

@@ -38,7 +38,7 @@ fn t16_summaries_that_are_forged_stale_or_withheld_stall_their_forger_alone() {
             Word::CertifySummary { summarized, signature } => {
                 let mut summarized = *summarized;
                 summarized.state = synod_crypto::Hash([7; 32]);
-                Some(Word::CertifySummary { summarized, signature: *signature })
+                Some(Word::CertifySummary { summarized, signature: signature.clone() })
             }
             _ => Some(word.clone()),
         };

@@ -60,9 +60,10 @@ pub(crate) fn line(message: &Message) -> String {
         Message::Word { epoch: Epoch(0), word: said } => word(said),
         Message::Word { epoch, word: said } => format!("e{} {}", epoch.0, word(said)),
         Message::Hello { incarnation, epoch } => format!("HELLO life {incarnation} e{}", epoch.0),
-        Message::Change(Change::Rejoin { node, incarnation, .. }) => {
-            format!("REJOIN n{node} life {incarnation}")
-        }
+        Message::Change(change) => match &**change {
+            Change::Rejoin { node, incarnation, .. } => format!("REJOIN n{node} life {incarnation}"),
+            Change::Readmit { .. } => format!("{message:?}"),
+        },
         Message::FetchStanding => "FETCH standing".to_owned(),
         Message::Standing(standing) => {
             let low = |certificate: &Option<CheckpointBy>| {

@@ -439,7 +439,7 @@ impl Group {
                 config: Hash::ZERO,
                 end: None,
             };
-            self.net.input(id, Ask::Executed(checkpoint));
+            self.net.input(id, Ask::Executed(Box::new(checkpoint)));
         }
     }
 

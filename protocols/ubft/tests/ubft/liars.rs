@@ -192,7 +192,7 @@ fn a_receiver_that_passes_on_what_nobody_signed_is_blamed_and_holds_nobody_up() 
         broadcaster: 0,
         k,
         digest: Hash::of(body),
-        signature: synod_crypto::Signature([7; 64]),
+        signature: Box::new(synod_crypto::Signature([7; 64])),
         body: Some(Bytes::copy_from_slice(body).try_into().expect("short")),
     };
     world.say(Q2, 1, fake(1, b"fake"));

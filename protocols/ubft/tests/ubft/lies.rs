@@ -24,7 +24,7 @@ pub(crate) fn forged(liar: u32, k: u64, body: &Body) -> [Word; 2] {
     let whole = |bytes: &Bytes| bytes.clone().try_into().expect("short");
     let lock = ctb::Message::Lock { k, body: whole(&body) };
     let short = Some(body.try_into().expect("short"));
-    let signed = ctb::Message::Signed { broadcaster, k, digest, signature, body: short };
+    let signed = ctb::Message::Signed { broadcaster, k, digest, signature: Box::new(signature), body: short };
     [lock, signed].map(|word| Word::Ctb { broadcaster, word })
 }
 

@@ -103,7 +103,11 @@ fn t31_floods_and_forged_sessions_are_dropped_and_held_by_nobody() {
     }
     for id in 5..8 {
         let signature = Some(Signature([3; 64]));
-        town.say(NodeId(NodeId::GUESTS.0 + 70), 1, Message::Ask { session, id, op: op(), signature });
+        town.say(
+            NodeId(NodeId::GUESTS.0 + 70),
+            1,
+            Message::Ask { session, id, op: op(), signature: signature.map(Box::new) },
+        );
     }
     town.pass(Span::millis(20));
     assert_eq!(town.of(1).waiting(), before);

@@ -200,7 +200,10 @@ fn a_root_that_one_replica_alone_signs_is_nobodys_snapshot() {
             Message::CertifySnapshot { snapshot, .. } => {
                 let snapshot = Snapshotted { root: Hash([7; 32]), ..*snapshot };
                 let statement = Statement::Snapshot { signer: 1, low: snapshot.low, root: snapshot.root };
-                Some(Message::CertifySnapshot { snapshot, signature: signature_by(NodeId(1), statement) })
+                Some(Message::CertifySnapshot {
+                    snapshot,
+                    signature: Box::new(signature_by(NodeId(1), statement)),
+                })
             }
             // Nor does it show what it has of the first one's.
             Message::Standing(standing) => {

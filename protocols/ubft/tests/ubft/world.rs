@@ -57,7 +57,7 @@ pub(crate) fn signature_by(signer: NodeId, statement: Statement) -> Signature {
 pub(crate) fn signed(k: u64, body: &[u8]) -> Message {
     let digest = Hash::of(body);
     let body = Some(Bytes::copy_from_slice(body).try_into().expect("short"));
-    Message::Signed { broadcaster: 0, k, digest, signature: signature_of(k, digest), body }
+    Message::Signed { broadcaster: 0, k, digest, signature: Box::new(signature_of(k, digest)), body }
 }
 
 pub(crate) fn lock(k: u64, body: &[u8]) -> Message {
@@ -293,7 +293,7 @@ impl World {
             What::Job(job) => self.step(to, Event::Done(job.run(&keys(to)))),
             What::Reply(reply) => {
                 let message = Message::registered(reply).expect("a reply is a message");
-                assert_eq!(message, Message::Memory(MemoryWords::Reply(reply)));
+                assert_eq!(message, Message::Memory(Box::new(MemoryWords::Reply(reply))));
                 self.step(to, Event::Message { from, message });
             }
             What::Op(op) => self.operate_at(from, to, op),

@@ -92,7 +92,7 @@ impl Cast {
         }
         let (config, digest) = (self.config(LIAR), Hash::of(&body));
         let statement = Statement::Broadcast { signer: 0, k, digest };
-        let signature = self.keys(LIAR).sign(config.scope(), LIAR, statement).signature;
+        let signature = Box::new(self.keys(LIAR).sign(config.scope(), LIAR, statement).signature);
         Message::Signed { broadcaster: 0, k, digest, signature, body: body.try_into().ok() }
     }
 

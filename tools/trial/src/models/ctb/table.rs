@@ -12,7 +12,6 @@ use synod_machine::{Effect, Event, Job as _, Message as _, Time, To};
 use synod_quorum::NodeId;
 use synod_service::memory::{MemoryNode, MemoryWord};
 use synod_ubft::ctb::{Message, Output};
-use synod_ubft::registers::MemoryWords;
 use synod_ubft::{CtBroadcast, Job};
 
 use super::cast::{Cast, LIAR, NUMBERS, SAYINGS, memory_id};
@@ -187,7 +186,7 @@ impl Table {
         let local = receivers[usize::from(of.0 == 2)];
         match what {
             What::Op(_, RegisterOp::Write { .. }) | What::Job(_) => true,
-            What::Said(_, Message::Memory(MemoryWords::Reply(_))) => self.hear(local, flight).next != local,
+            What::Said(_, message) if message.reply().is_some() => self.hear(local, flight).next != local,
             What::Said(..) => true,
             What::Op(_, RegisterOp::Read { .. }) => {
                 let answers = self.serve(node, flight).sent;

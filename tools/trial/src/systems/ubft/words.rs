@@ -123,7 +123,7 @@ fn message(message: &Message) -> Said {
         Message::Answer { id, .. } => plain(format!("ANSWER {id}")),
         Message::Hello { incarnation, epoch } => plain(format!("HELLO life {incarnation} e={}", epoch.0)),
         Message::Change(change) => {
-            let text = match change {
+            let text = match &**change {
                 synod_ubft::epoch::Change::Rejoin { node, incarnation, .. } => {
                     format!("REJOIN {node} life {incarnation}")
                 }

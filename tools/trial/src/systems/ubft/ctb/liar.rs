@@ -260,7 +260,7 @@ impl Forger {
         let k = k + act.draws.below(3) * u64::from(self.genesis.parameters.tail);
         let digest = Hash::of(&body);
         let word = if act.draws.chance(HALF) {
-            let signature = Signature([7; 64]);
+            let signature = Box::new(Signature([7; 64]));
             ctb::Message::Signed { broadcaster, k, digest, signature, body: body.try_into().ok() }
         } else {
             ctb::Message::Locked { broadcaster, k, told: ctb::Told::Digest(digest), promise: false }

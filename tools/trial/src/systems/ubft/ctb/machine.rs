@@ -12,7 +12,6 @@ use synod_machine::{
 };
 use synod_quorum::NodeId;
 use synod_ubft::message::{Message, queues};
-use synod_ubft::registers::MemoryWords;
 use synod_ubft::replica::Word;
 use synod_ubft::{Config, CtBroadcast, Done, Job, ctb};
 
@@ -82,11 +81,9 @@ impl Broadcasts {
     }
 
     fn on_word(&mut self, from: NodeId, broadcaster: u8, word: ctb::Message, turn: &mut Turn<'_, Self>) {
-        let of = match &word {
-            ctb::Message::Memory(MemoryWords::Reply(reply)) => {
-                ctb::broadcaster_of(reply.place, self.config.parameters.tail)
-            }
-            _ => Some(NodeId(u32::from(broadcaster))),
+        let of = match word.reply() {
+            Some(reply) => ctb::broadcaster_of(reply.place, self.config.parameters.tail),
+            None => Some(NodeId(u32::from(broadcaster))),
         };
         let Some(of) = of else { return };
         match word {

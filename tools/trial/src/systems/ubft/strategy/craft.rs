@@ -31,7 +31,7 @@ pub(crate) fn shown(
     let statement = Statement::Broadcast { signer: broadcaster, k, digest };
     let signature = signed(genesis, (me, epoch), keys, statement)?;
     let body = body.clone().try_into().ok();
-    Some(ctb::Message::Signed { broadcaster, k, digest, signature, body })
+    Some(ctb::Message::Signed { broadcaster, k, digest, signature: Box::new(signature), body })
 }
 
 /// A request that nobody made.

@@ -253,7 +253,9 @@ impl Liar {
                         state.view.0 += act.draws.below(2);
                         Word::Summary(Box::new(Summary { certificate, state }))
                     }
-                    Word::Checkpoint(certificate) => Word::Checkpoint(craft::hollow(act, &certificate)),
+                    Word::Checkpoint(certificate) => {
+                        Word::Checkpoint(Box::new(craft::hollow(act, &certificate)))
+                    }
                     Word::Content { digest, at, total, bytes } => {
                         let mut changed = bytes.bytes().to_vec();
                         if let Some(byte) = changed.first_mut() {
