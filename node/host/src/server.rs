@@ -8,7 +8,7 @@ use synod_config::{ClusterKind, Effective, Genesis, NodeConfig, NodeKey, SynErro
 use synod_journal::thread::Durable;
 use synod_journal::{self as journal, Journal, OsDisk, SyncMode};
 use synod_machine::Condition;
-use synod_machine::host::LaneLog;
+use synod_machine::host::{Hosted, LaneLog};
 use synod_net::{Address, Handle, Hosting, Keeper, Lane, Listener, Node, NodeBuilder, Role, Transport};
 use synod_quorum::NodeId;
 use synod_service::{BatchInput, ExecutorInput};
@@ -120,6 +120,17 @@ impl Server {
     /// # Errors
     /// The code of whatever refused: journal, port, configuration.
     pub fn start(setup: Setup) -> Result<Self, SynError> {
+        Self::start_as(setup, |_, hosted| hosted)
+    }
+
+    /// The same, but each machine, named by its number, runs inside what `wrap` makes of it: for tests in which a process lies.
+    ///
+    /// # Errors
+    /// Those of [`Server::start`].
+    pub fn start_as(
+        setup: Setup,
+        wrap: impl FnMut(u8, Box<dyn Hosted>) -> Box<dyn Hosted>,
+    ) -> Result<Self, SynError> {
         let config = setup.journal();
         let wal = setup.data.join("wal");
         let disk = OsDisk::open(&wal).map_err(|e| unreadable(&wal, &e))?;
@@ -132,10 +143,9 @@ impl Server {
         let damaged: Vec<bool> = opened.lanes.iter().map(is_damaged).collect();
         let lanes = opened.lanes.into_iter().map(machine_log).collect();
         let mut plan = plan::recover(&setup, lanes, &watch)?;
+        wrapped(&mut plan, wrap);
         let drill = setup.genesis.cluster().drill.then(Arc::<Drill>::default);
-        if let Some(drill) = &drill {
-            drilled(&mut plan, drill);
-        }
+        drill.iter().for_each(|drill| drilled(&mut plan, drill));
         let (journal, locked, writers) = lanes_of(opened.journal, &setup, &watch, plan.parts.len())?;
 
         let peer = Listener::tcp(&setup.node.listen.peer.to_string()).map_err(listen("listen.peer"))?;
@@ -349,6 +359,14 @@ fn hosting(
         builder = builder.machine(routed);
     }
     builder
+}
+
+/// The machines of a node, each inside what a test puts around it.
+fn wrapped(plan: &mut Plan, mut wrap: impl FnMut(u8, Box<dyn Hosted>) -> Box<dyn Hosted>) {
+    for part in std::mem::take(&mut plan.parts) {
+        let hosted = wrap(part.number, part.hosted);
+        plan.parts.push(Part { hosted, ..part });
+    }
 }
 
 /// The machines of a node of a drill: the only ones beside which its key may sign twice.

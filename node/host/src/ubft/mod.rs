@@ -23,4 +23,4 @@ pub(crate) use order::{AHEAD, orderings};
 pub(crate) use replica::{LANES, Standing, linked, recover};
 pub use servers::installed;
 pub(crate) use settings::limits;
-pub use settings::{FIRST_BOOT, MEMORY};
+pub use settings::{FIRST_BOOT, MEMORY, config};

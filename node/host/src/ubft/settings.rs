@@ -48,7 +48,10 @@ pub(super) fn plan(genesis: &Genesis) -> &'static [u8] {
 }
 
 /// What replicas and clients are built from; a client is built as if it were the first replica.
-pub(super) fn config(genesis: &Genesis, me: NodeId) -> Result<Config, SynError> {
+///
+/// # Errors
+/// SYN-1106 if the genesis orders otherwise, or its parameters make no replica.
+pub fn config(genesis: &Genesis, me: NodeId) -> Result<Config, SynError> {
     let sizes = Parameters {
         batch_bytes_max: 2 * OPERATION_MAX,
         request_inline_max: OPERATION_MAX,

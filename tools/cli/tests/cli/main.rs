@@ -28,5 +28,6 @@ mod surface;
 mod ubft;
 mod ubft_apps;
 mod ubft_bench;
+mod ubft_liars;
 mod wallet;
 mod webhooks;

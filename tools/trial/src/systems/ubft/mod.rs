@@ -8,6 +8,7 @@ pub(crate) mod cells;
 pub mod ctb;
 pub mod draw;
 pub mod ledger;
+pub mod lying;
 mod names;
 pub mod plan;
 pub mod playing;

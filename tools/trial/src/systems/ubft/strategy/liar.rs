@@ -38,7 +38,7 @@ struct Double {
 }
 
 /// The lying replica.
-pub(super) struct Liar {
+pub(crate) struct Liar {
     genesis: Config,
     family: Family,
     amount: u64,
@@ -47,7 +47,7 @@ pub(super) struct Liar {
 }
 
 impl Liar {
-    pub(super) fn new(genesis: Config, incident: &Incident) -> Self {
+    pub(crate) fn new(genesis: Config, incident: &Incident) -> Self {
         let amount = incident.amount.unsigned_abs();
         Self { genesis, family: incident.family, amount, doubles: BTreeMap::new(), wrote: Vec::new() }
     }

@@ -6,3 +6,4 @@ mod liar;
 
 pub(crate) use choose::{Corrupted, of};
 pub(crate) use craft::shown;
+pub(crate) use liar::Liar;

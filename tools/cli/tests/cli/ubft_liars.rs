@@ -1,0 +1,229 @@
+//! Among processes, a replica that lies as those of the simulator do: it changes no result and stops nobody.
+//!
+//! Two replicas and three memory nodes are the processes that `synod up --kind ubft` starts. The third replica is this test's own
+//! executable, started again: it hosts the real replica over the same sockets, and what leaves it is edited by the simulator's liars.
+
+use crate::rig::{Rig, read};
+use crate::ubft::{rows, state};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use synod_host::{Server, Setup};
+use synod_trial::systems::ubft::lying::Lying;
+
+/// Where the lying process lives, and which lies it tells.
+const FOLDER: &str = "LIAR_FOLDER";
+const LIES: &str = "LIAR_LIES";
+/// What the lying process says once it serves.
+const UP: &str = "the liar is up";
+/// Ports of a cluster: ten for each of its six nodes.
+const PORTS: u16 = 60;
+/// Where they are looked for: as many such blocks from here on.
+const FIRST: u16 = 20_000;
+const BLOCKS: u32 = 100;
+static NEXT: Mutex<Option<u16>> = Mutex::new(None);
+/// Rounds of writes, as many as have the tail, of 256 messages, begin anew.
+const ROUNDS: usize = 24;
+
+/// The lies of a line such as `B4/1+B14/0`: names of the adversaries' table, each with its shape.
+fn lies(line: &str) -> Vec<(&str, i64)> {
+    let lie = |word: &str| word.find('/').expect("a name and a shape");
+    line.split('+')
+        .map(|word| (&word[..lie(word)], word[lie(word) + 1..].parse().expect("a shape is a number")))
+        .collect()
+}
+
+/// No test: the process of a replica that lies. It ends with its standard input, and says by then how often it lied.
+#[test]
+#[ignore = "the other tests of this module start it as a process of its own"]
+fn the_process_of_a_liar() {
+    let (Ok(folder), Ok(line)) = (std::env::var(FOLDER), std::env::var(LIES)) else { return };
+    let folder = Path::new(&folder);
+    let setup = Setup::read(folder, [], &[]).expect("a replica's directory");
+    let config = synod_host::ubft::config(&setup.genesis, setup.own).expect("a genesis of ubft");
+    let (mut told, mut keys) = (None, Some(setup.key.to_keys().expect("randomness")));
+    let server = Server::start_as(setup, |machine, hosted| {
+        let keys = keys.take().expect("a replica is one machine");
+        let (lying, count) =
+            Lying::new((machine, hosted), &config, keys, (&lies(&line), 1)).expect("lies that there are");
+        told = Some(count);
+        Box::new(lying)
+    });
+    let server = server.expect("the replica starts");
+    println!("{UP}");
+    // Whoever started this closes its end, or is gone.
+    drop(std::io::stdin().read_to_end(&mut Vec::new()));
+    let counts: Vec<u64> =
+        told.expect("a machine").iter().map(|count| count.load(Ordering::Relaxed)).collect();
+    std::fs::write(folder.join("lies"), serde_json::to_string(&counts).expect("numbers"))
+        .expect("its directory is writable");
+    server.stop().expect("it ran to its end");
+}
+
+/// The processes of a cluster; they end with it.
+struct Cluster {
+    nodes: BTreeMap<String, Child>,
+    liar: String,
+    rig: Rig,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for node in self.nodes.values_mut() {
+            drop(node.kill());
+            drop(node.wait());
+        }
+    }
+}
+
+/// The first of as many ports that nobody listens on, and that no other test of this process took.
+fn free_ports() -> u16 {
+    let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = *next.get_or_insert_with(|| u16::try_from(std::process::id() % BLOCKS).expect("it is small"));
+    let count = u16::try_from(BLOCKS).expect("it is small");
+    let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    let mut blocks = (0..count).map(|at| (own + at) % count);
+    let free = blocks.find(|block| (FIRST + block * PORTS..FIRST + (block + 1) * PORTS).all(is_free));
+    let block = free.expect("a free block of ports");
+    *next = Some((block + 1) % count);
+    FIRST + block * PORTS
+}
+
+/// Waits until the process of a liar says that it serves.
+fn await_up(liar: &mut Child) {
+    let mut heard = BufReader::new(liar.stdout.take().expect("it is piped"));
+    let mut line = String::new();
+    while !line.trim_end().ends_with(UP) {
+        line.clear();
+        assert!(heard.read_line(&mut line).expect("text") > 0, "the liar ended before it served");
+    }
+    liar.stdout = Some(heard.into_inner());
+}
+
+impl Cluster {
+    /// A cluster whose replica `liar` tells these lies from its beginning.
+    fn start(liar: &str, line: &str) -> Self {
+        let rig = Rig::new();
+        rig.ok(&format!("init --name lied --kind ubft --nodes 3 --out cluster --base-port {}", free_ports()));
+        rig.ok("ctx add lied --genesis cluster/genesis.toml --dir cluster");
+        rig.ok("ctx use lied");
+        let mut cluster = Self { nodes: BTreeMap::new(), liar: liar.to_owned(), rig };
+        // The liar is there before those who would suspect a leader that is late.
+        let replicas = ["n0", "n1", "n2"].into_iter().filter(|name| *name != liar);
+        for name in ["m0", "m1", "m2", liar].into_iter().chain(replicas) {
+            let role = if name.starts_with('m') { "memnode" } else { "node" };
+            let mut command = match name == liar {
+                true => cluster.lying(name, line),
+                false => cluster.rig.command(&format!("{role} run --data cluster/{name}")),
+            };
+            let log = std::fs::File::create(cluster.rig.path(&format!("{name}.log"))).expect("a new file");
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+            let mut node = command.spawn().expect("a process starts");
+            if name == liar {
+                await_up(&mut node);
+            }
+            cluster.nodes.insert(name.to_owned(), node);
+        }
+        cluster
+    }
+
+    /// This executable once more, as the process of a liar.
+    fn lying(&self, name: &str, line: &str) -> Command {
+        let mut command = Command::new(std::env::current_exe().expect("this is a file"));
+        self.rig.furnish(&mut command);
+        command.args(["ubft_liars::the_process_of_a_liar", "--exact", "--ignored", "--nocapture"]);
+        command.env(FOLDER, self.rig.path("cluster").join(name)).env(LIES, line);
+        command
+    }
+
+    /// The replicas that tell the truth have executed equally many slots and have equal states; all that tell it are there.
+    fn agree(&self) -> Value {
+        self.until(|honest| {
+            let standing = |node: &Value| (node["executed"].clone(), node["digest"].clone());
+            honest[0]["digest"].is_string()
+                && honest[0]["executed"].as_u64() > Some(0)
+                && standing(honest[0]) == standing(honest[1])
+        })
+    }
+
+    /// Asks for the status until both replicas that tell the truth are ready, and it is so of them.
+    fn until(&self, is_so: impl Fn(&[&Value]) -> bool) -> Value {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            let status = self.rig.json("status");
+            let honest: Vec<&Value> =
+                rows(&status, "nodes").iter().filter(|node| node["node"] != *self.liar).collect();
+            let is_ready = honest.len() == 2 && honest.iter().all(|node| node["state"] == "ready");
+            if is_ready && is_so(&honest) {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "two that are ready and agree: {status}");
+        }
+    }
+
+    /// Nobody ended that tells the truth; the liar ends now, and says how often it told each of its lies.
+    fn end(mut self) -> Vec<u64> {
+        for (name, node) in &mut self.nodes {
+            let ended = node.try_wait().expect("it is ours");
+            assert_eq!(ended, None, "{name}: {}", read(&self.rig.path(&format!("{name}.log"))));
+        }
+        let liar = self.nodes.get_mut(&self.liar).expect("there is one");
+        drop(liar.stdin.take());
+        let ended = liar.wait().expect("it is ours");
+        assert!(ended.success(), "{}", read(&self.rig.path(&format!("{}.log", self.liar))));
+        let counts = read(&self.rig.path("cluster").join(&self.liar).join("lies"));
+        serde_json::from_str(&counts).expect("numbers")
+    }
+}
+
+/// Writes and reads past a replica that tells these lies.
+fn lied_to(liar: &str, line: &str) {
+    let cluster = Cluster::start(liar, line);
+    let rig = &cluster.rig;
+    cluster.until(|_| true);
+    for round in 0..ROUNDS {
+        rig.ok(&format!("kv put key{} {round} --timeout 120s", round % 4));
+        let value = rig.json(&format!("kv get key{} --timeout 120s", round % 4))["value"].clone();
+        assert_eq!(value, round.to_string(), "{liar} tells {line}");
+    }
+    for key in 0..4 {
+        let value = rig.json(&format!("kv get key{key} --timeout 120s"))["value"].clone();
+        assert_eq!(value, (ROUNDS - 4 + key).to_string(), "{liar} tells {line}");
+    }
+    let status = cluster.agree();
+    for name in ["m0", "m1", "m2"] {
+        assert_eq!(state(&status, "memory_nodes", "memory_node", name), "ready", "{status}");
+    }
+    let told = cluster.end();
+    println!("{liar} tells {line}: {told:?} calls changed, view {}", status["view"]);
+    assert!(told.iter().all(|count| *count > 0), "{liar} told no lie of {line}: {told:?}");
+}
+
+#[test]
+fn ubft_liars_a_leader_that_tells_each_another_message_changes_nothing() {
+    lied_to("n0", "B4/0");
+    lied_to("n0", "B4/1");
+}
+
+#[test]
+fn ubft_liars_a_leader_of_batches_and_certificates_of_nothing_changes_nothing() {
+    lied_to("n0", "B15/1");
+    lied_to("n0", "B9/1");
+}
+
+/// Registers are used where the fast path is not: false acknowledgements see to that.
+#[test]
+fn ubft_liars_a_follower_of_false_locks_and_false_registers_changes_nothing() {
+    lied_to("n2", "B7/0+B14/0");
+}
+
+#[test]
+fn ubft_liars_a_leader_that_equivocates_and_writes_false_registers_changes_nothing() {
+    lied_to("n0", "B4/3+B14/0+B7/0");
+}
