@@ -7,6 +7,8 @@ use std::rc::Rc;
 use synod_machine::Time;
 use synod_wire::Bytes;
 
+use crate::oracle::ubft::Detectors;
+
 /// One request that a user made.
 #[derive(Clone, Debug)]
 pub struct Asked {
@@ -45,6 +47,12 @@ pub struct Book {
     pub highest: u64,
     /// Per replica how many operations its state has.
     pub executed: BTreeMap<u32, u64>,
+    /// The highest slot that an honest replica executed.
+    pub slot: u64,
+    /// Decisions of honest replicas, on the fast path and on the slow one.
+    pub decided: (u64, u64),
+    /// Replicas that found somebody misbehaving.
+    pub detectors: Detectors,
     /// Counts for coverage.
     pub counts: BTreeMap<&'static str, u64>,
 }

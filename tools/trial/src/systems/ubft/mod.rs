@@ -12,6 +12,7 @@ pub mod lying;
 mod names;
 pub mod plan;
 pub mod playing;
+mod returning;
 pub mod run;
 pub mod sight;
 mod strategy;

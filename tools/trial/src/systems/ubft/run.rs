@@ -9,6 +9,7 @@ use synod_quorum::NodeId;
 use synod_sim::{Draws, Family, Scenario, Violation, World};
 
 use super::plan::REPLICA;
+use super::returning::{found, returns};
 use super::world::{Trial, build};
 use crate::oracle::ubft::one_correct;
 use crate::params::number;
@@ -46,7 +47,7 @@ pub fn play(scenario: &Scenario, token: &str, manner: Manner) -> Result<(Trial, 
 /// Whether a checker says that something did not happen in time.
 #[must_use]
 pub fn is_late(checker: &str) -> bool {
-    matches!(checker, "U-L1" | "U-L2" | "U-L4" | "U-S4")
+    matches!(checker, "U-L1" | "U-L2" | "U-L3" | "U-L4" | "U-S4")
 }
 
 fn phases(trial: &mut Trial, scenario: &Scenario) -> Result<(), Violation> {
@@ -124,7 +125,9 @@ fn liveness(trial: &mut Trial, scenario: &Scenario, core: &[NodeId]) -> Result<(
     }
     let bound = bound(scenario);
     answered(trial, &clients, healed, bound)?;
-    together(trial, scenario, (core, &clients), bound)
+    together(trial, scenario, (core, &clients), bound)?;
+    found(trial, core);
+    returns(trial, scenario, (core, &clients), bound)
 }
 
 /// The oldest thing a client waits for: since when, counted from when it was done with something last.
@@ -188,7 +191,7 @@ fn together(
         let now = trial.world.now();
         if now >= deadline {
             return Err(match out[..] {
-                [] => Violation::new("U-L1", late.join(", ")),
+                [] => super::returning::late(trial, core, late.join(", ")),
                 _ => Violation::new("U-L4", format!("no epoch lists replicas {out:?}")),
             });
         }
@@ -323,8 +326,10 @@ mod tests {
     #[test]
     fn only_what_time_could_mend_is_called_a_stall() {
         let of = |checker: &str| outcome(Some(&Violation::new(checker, String::new())));
-        assert_eq!((of("U-L1"), of("U-L4"), of("U-S4")), (Outcome::Stall, Outcome::Stall, Outcome::Stall));
-        for checker in ["U-S7", "U-L3", "X6"] {
+        for checker in ["U-L1", "U-L2", "U-L3", "U-L4", "U-S4"] {
+            assert_eq!(of(checker), Outcome::Stall, "{checker}");
+        }
+        for checker in ["U-S7", "U-S10", "X6"] {
             assert_eq!(of(checker), Outcome::Violation, "{checker}");
         }
     }

@@ -8,7 +8,7 @@ use synod_ubft::replica::Word;
 use synod_ubft::{Body, ctb};
 use synod_wire::{Bytes, Limits, Wire, Writer};
 
-use crate::oracle::ubft::{About, Heard, Spoken, Streamed};
+use crate::oracle::ubft::{About, Gaps, Heard, Spoken, Streamed};
 
 const LIMITS: Limits = Limits { frame_max: 16 << 20 };
 
@@ -138,6 +138,26 @@ pub fn heard(from: u32, message: &Message) -> Option<Heard> {
             Some(Heard::Locked(epoch, of, *k, locked(told)))
         }
         _ => None,
+    }
+}
+
+/// What one life of a replica hears in a frame of `from` that takes it forward in a stream.
+pub fn missed(gaps: &mut Gaps, life: (u32, u32), from: u32, message: &Message) {
+    let Message::Word { epoch, word } = message else { return };
+    match word {
+        Word::Ctb { word: ctb::Message::Signed { broadcaster, k, .. }, .. } => {
+            gaps.hear_signed((life, epoch.0, u32::from(*broadcaster)), *k);
+        }
+        Word::Ctb { word: ctb::Message::Locked { broadcaster, k, .. }, .. } => {
+            gaps.hear_locked((life, epoch.0, u32::from(*broadcaster)), from, *k);
+        }
+        Word::Summary(of) => {
+            let subject = &of.certificate.subject;
+            let signers: Vec<u32> = of.certificate.signed.iter().map(|(id, _)| u32::from(*id)).collect();
+            let lane = (life, epoch.0, u32::from(subject.about));
+            gaps.hear_summary(lane, (subject.k, subject.state), &signers);
+        }
+        _ => {}
     }
 }
 

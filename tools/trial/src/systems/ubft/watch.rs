@@ -11,7 +11,7 @@ use super::book::Shared;
 use super::ledger::{COUNT, Ledgers, counted};
 use super::plan::Roles;
 use super::{sight, workload};
-use crate::oracle::ubft::{Executed, Order, Promises, RowSeen, Shares, Spoken, Written, same_state};
+use crate::oracle::ubft::{Executed, Gaps, Order, Promises, RowSeen, Shares, Spoken, Written, same_state};
 use crate::oracle::{Verdict, breach};
 
 /// All oracles of one run.
@@ -21,6 +21,7 @@ pub struct Watch {
     promises: Promises,
     shares: Shares,
     written: Written,
+    gaps: Gaps,
     ledgers: Ledgers,
     book: Shared,
 }
@@ -35,6 +36,7 @@ impl Watch {
             promises: Promises::new(u64::from(window)),
             shares: Shares::new(roles.replicas),
             written: Written::default(),
+            gaps: Gaps::new(roles.replicas),
             ledgers,
             book,
         }
@@ -45,13 +47,16 @@ impl Watch {
         if matches!(moment.seen, Seen::Opened { .. }) {
             self.order.open(life.0);
             self.promises.open(life);
-            self.book.borrow_mut().executed.insert(life.0, 0);
+            let mut book = self.book.borrow_mut();
+            book.executed.insert(life.0, 0);
+            book.detectors.open(life.0);
         }
         if let Seen::Frame(frame) = moment.seen
             && let Some(message) = sight::opened(&frame.body)
         {
             let heard = sight::heard(frame.from.0, &message);
             heard.iter().for_each(|heard| self.promises.hear(life, heard));
+            sight::missed(&mut self.gaps, life, frame.from.0, &message);
         }
         for deed in moment.deeds {
             match deed {
@@ -65,17 +70,31 @@ impl Watch {
                         self.tells(life.0, output)?;
                     }
                 }
+                Deed::Applied(rule) => self.applies(life.0, rule.name),
                 _ => {}
             }
         }
         Ok(())
     }
 
+    fn applies(&self, node: u32, rule: &str) {
+        let mut book = self.book.borrow_mut();
+        match rule {
+            "A2.31_decide_fast" => book.decided.0 += 1,
+            "A2.41_decide_slow" => book.decided.1 += 1,
+            "A5_halt" | "A1.33_two_messages" => book.detectors.find(node),
+            _ => {}
+        }
+    }
+
     fn says(&mut self, life: (u32, u32), body: &Bytes) -> Verdict {
         let Some(message) = sight::opened(body) else { return Ok(()) };
         for spoken in sight::spoken(life.0, &message) {
             match &spoken {
-                Spoken::Share(about, value) => self.shares.sign(life.0, *about, *value)?,
+                Spoken::Share(about, value) => {
+                    self.gaps.sign(life, *about, *value)?;
+                    self.shares.sign(life.0, *about, *value)?;
+                }
                 Spoken::Certificate(about, value, signers) => {
                     self.shares.show(life.0, *about, *value, signers)?;
                 }
@@ -146,6 +165,7 @@ impl Watch {
         let mut book = self.book.borrow_mut();
         book.executed.insert(node, count);
         book.highest = book.highest.max(count);
+        book.slot = book.slot.max(slot);
         Ok(())
     }
 
@@ -216,6 +236,7 @@ impl Checker for Watch {
         let is_replica = self.roles.is_replica(moment.node);
         if !moment.honest {
             self.shares.fault(moment.node.0);
+            self.gaps.fault(moment.node.0);
             return Ok(());
         }
         let verdict = match moment.node {
@@ -232,6 +253,8 @@ impl Checker for Watch {
             ("certified", self.shares.certified()),
             ("registers_written", self.written.count()),
             ("requests", self.order.count()),
+            ("stream_steps", self.gaps.counts().0),
+            ("stream_gaps", self.gaps.counts().1),
         ] {
             book.counts.insert(name, value);
         }
