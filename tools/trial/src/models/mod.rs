@@ -10,6 +10,7 @@
 //! *Bounds.* A deadline per instance, and 100,000 states of single machines: about 3 GB.
 
 pub mod astro;
+mod bounded;
 pub mod ctb;
 pub mod explore;
 pub mod hotstuff;

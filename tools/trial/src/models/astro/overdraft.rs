@@ -1,18 +1,18 @@
 //! The schedules, and what must hold at the end of each.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use stateright::{Checker as _, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 use synod_astro::Opened;
 use synod_broadcast::signed::Certificate;
 use synod_crypto::Hash;
 
 use super::cast::{Cast, FUNDS, HONEST};
 use super::member::{Lived, Stimulus, certificate, live};
-use crate::models::report::{Broken, InstanceReport};
+use crate::models::bounded::{Bounded, Limit, explored};
+use crate::models::report::InstanceReport;
 use crate::oracle::astro::quorum;
 use crate::oracle::{Breach, Verdict, breach};
 
@@ -66,9 +66,7 @@ struct Overdraft {
     cast: Cast,
     lived: Mutex<BTreeMap<History, Lived>>,
     breaches: Mutex<Vec<Breach>>,
-    deadline: Instant,
-    cut: AtomicBool,
-    over: AtomicBool,
+    limit: Limit,
 }
 
 impl Overdraft {
@@ -78,9 +76,7 @@ impl Overdraft {
             cast: Cast::new(),
             lived: Mutex::default(),
             breaches: Mutex::default(),
-            deadline,
-            cut: AtomicBool::new(false),
-            over: AtomicBool::new(false),
+            limit: Limit::new(deadline),
         }
     }
 
@@ -182,6 +178,29 @@ impl Overdraft {
     }
 }
 
+impl Bounded for Overdraft {
+    const REACHED: &'static str = "all places are certified";
+
+    fn name(&self) -> String {
+        format!("II-F hands={}", self.instance.hands)
+    }
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn breach(&self, state: &State) -> Option<(&'static str, String)> {
+        let at = state.breach.checked_sub(1)?;
+        self.breaches().get(at).map(|breach| (breach.checker, breach.what.clone()))
+    }
+
+    fn size(&self) -> (usize, usize) {
+        let lived = self.lived.lock().unwrap_or_else(PoisonError::into_inner);
+        let steps: u64 = lived.values().map(|one| one.steps).sum();
+        (lived.len(), usize::try_from(steps).unwrap_or(usize::MAX))
+    }
+}
+
 impl Model for Overdraft {
     type State = State;
     type Action = Choice;
@@ -191,8 +210,8 @@ impl Model for Overdraft {
     }
 
     fn actions(&self, state: &State, choices: &mut Vec<Choice>) {
-        if !self.over.load(Ordering::Relaxed) && Instant::now() >= self.deadline {
-            return self.cut.store(true, Ordering::Relaxed);
+        if self.limit.cuts(false) {
+            return;
         }
         if state.lane.len() == PLACES {
             return;
@@ -244,34 +263,7 @@ impl Model for Overdraft {
 /// Explores one instance, depth first, until its frontier is empty, a property is violated or the deadline comes.
 #[must_use]
 pub fn explore(instance: Instance, deadline: Instant) -> InstanceReport {
-    let began = Instant::now();
-    let model = Overdraft::new(instance, deadline);
-    let checker = model.checker().finish_when(HasDiscoveries::AnyFailures).spawn_dfs().join();
-    let model = checker.model();
-    model.over.store(true, Ordering::Relaxed);
-    let name = format!("II-F hands={}", instance.hands);
-    let broken = checker.discovery("safe").map(|path| {
-        let at = path.last_state().breach;
-        let found = at.checked_sub(1).and_then(|at| model.breaches().get(at).cloned());
-        let (checker, what) = found.map_or(("", String::new()), |breach| (breach.checker, breach.what));
-        let trail = path.into_actions().iter().map(|choice| format!("{choice:?}")).collect();
-        Broken { instance: name.clone(), checker: checker.to_owned(), what, trail }
-    });
-    // Played again, so nothing may be held.
-    let reached = checker.discovery("all places are certified").is_some();
-    let lived = model.lived.lock().unwrap_or_else(PoisonError::into_inner);
-    InstanceReport {
-        name,
-        states: checker.state_count() as u64,
-        unique: checker.unique_state_count() as u64,
-        exhausted: broken.is_none() && !model.cut.load(Ordering::Relaxed),
-        depth: checker.max_depth() as u64,
-        machines: lived.len() as u64,
-        steps: lived.values().map(|one| one.steps).sum(),
-        reached,
-        broken,
-        ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-    }
+    explored(Overdraft::new(instance, deadline))
 }
 
 #[cfg(all(test, not(synod_plant)))]

@@ -1,6 +1,5 @@
 //! The broadcast as a model: what the liar says, and what comes next.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -9,7 +8,7 @@ use stateright::{Model, Property};
 use super::cast::{Cast, SAYINGS};
 use super::run::Instance;
 use super::table::{Flight, Local, Outcome, Table, What};
-use crate::oracle::Breach;
+use crate::models::bounded::{Bounded, Limit};
 
 /// The machines, what is on its way, and what was said.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,9 +39,7 @@ pub(super) struct Broadcast {
     instance: Instance,
     table: Mutex<Table>,
     first: State,
-    deadline: Instant,
-    cut: AtomicBool,
-    over: AtomicBool,
+    limit: Limit,
 }
 
 impl Broadcast {
@@ -50,46 +47,7 @@ impl Broadcast {
         let (table, receivers, node) = Table::begin(instance.memory);
         let nodes = vec![node; usize::from(instance.memory)];
         let first = State { receivers, nodes, touched: 0, flying: Vec::new(), said: 0, breach: 0 };
-        let (table, cut, over) = (Mutex::new(table), AtomicBool::new(false), AtomicBool::new(false));
-        Self { instance, table, first, deadline, cut, over }
-    }
-
-    /// Whether the deadline or the bound of the table came before the frontier was empty.
-    pub(super) fn was_cut(&self) -> bool {
-        self.cut.load(Ordering::Relaxed)
-    }
-
-    /// The exploration is over: what is asked from now on retraces it, and no deadline holds.
-    pub(super) fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
-    }
-
-    /// The breach that ended a run.
-    pub(super) fn breach(&self, state: &State) -> Option<Breach> {
-        self.table().breach(state.breach).cloned()
-    }
-
-    /// Different machine states, and machine steps taken.
-    pub(super) fn size(&self) -> (usize, usize) {
-        self.table().size()
-    }
-
-    /// The choices of a trail, in words.
-    pub(super) fn told(&self, choices: Vec<Choice>) -> Vec<String> {
-        let table = self.table();
-        let flight = |choice| match choice {
-            Choice::Say(saying) => table.saying(saying),
-            Choice::Come(flight) => flight,
-        };
-        let told = |choice: Choice| {
-            let flying = table.flying(flight(choice));
-            let name = match choice {
-                Choice::Say(_) => "says",
-                Choice::Come(_) => "comes",
-            };
-            format!("{name} {:?} {}", flying.of, flying.what.name())
-        };
-        choices.into_iter().map(told).collect()
+        Self { instance, table: Mutex::new(table), first, limit: Limit::new(deadline) }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -153,6 +111,43 @@ impl State {
     }
 }
 
+impl Bounded for Broadcast {
+    const REACHED: &'static str = "a message is delivered through registers";
+
+    fn name(&self) -> String {
+        self.instance.name()
+    }
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn breach(&self, state: &State) -> Option<(&'static str, String)> {
+        self.table().breach(state.breach).map(|breach| (breach.checker, breach.what.clone()))
+    }
+
+    fn size(&self) -> (usize, usize) {
+        self.table().size()
+    }
+
+    fn told(&self, choices: Vec<Choice>) -> Vec<String> {
+        let table = self.table();
+        let flight = |choice| match choice {
+            Choice::Say(saying) => table.saying(saying),
+            Choice::Come(flight) => flight,
+        };
+        let told = |choice: Choice| {
+            let flying = table.flying(flight(choice));
+            let name = match choice {
+                Choice::Say(_) => "says",
+                Choice::Come(_) => "comes",
+            };
+            format!("{name} {:?} {}", flying.of, flying.what.name())
+        };
+        choices.into_iter().map(told).collect()
+    }
+}
+
 impl Model for Broadcast {
     type State = State;
     type Action = Choice;
@@ -163,11 +158,7 @@ impl Model for Broadcast {
 
     fn actions(&self, state: &State, choices: &mut Vec<Choice>) {
         let table = self.table();
-        let is_due = !self.over.load(Ordering::Relaxed) && Instant::now() >= self.deadline;
-        if is_due || table.is_full() {
-            return self.cut.store(true, Ordering::Relaxed);
-        }
-        if state.breach != 0 {
+        if self.limit.cuts(table.is_full()) || state.breach != 0 {
             return;
         }
         let Instance { numbers, says, .. } = self.instance;

@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use stateright::{Checker as _, HasDiscoveries, Model as _};
-
 use super::broadcast::Broadcast;
-use crate::models::report::{Broken, InstanceReport};
+use crate::models::bounded::explored;
+use crate::models::report::InstanceReport;
 
 /// One bounded exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +18,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let Self { numbers, memory, says } = self;
         format!("numbers={numbers} memory={memory} says={says}")
     }
@@ -47,30 +46,7 @@ pub fn standard(more: u8) -> Vec<Instance> {
 /// Explores one instance, depth first, until its frontier is empty, a property is violated or the deadline comes.
 #[must_use]
 pub fn explore(instance: Instance, deadline: Instant) -> InstanceReport {
-    let began = Instant::now();
-    let broadcast = Broadcast::new(instance, deadline);
-    let checker = broadcast.checker().finish_when(HasDiscoveries::AnyFailures).spawn_dfs().join();
-    let broadcast = checker.model();
-    broadcast.end();
-    let broken = checker.discovery("safe").map(|path| {
-        let breach = broadcast.breach(path.last_state());
-        let (checker, what) = breach.map_or(("", String::new()), |breach| (breach.checker, breach.what));
-        let trail = broadcast.told(path.into_actions());
-        Broken { instance: instance.name(), checker: checker.to_owned(), what, trail }
-    });
-    let (machines, steps) = broadcast.size();
-    InstanceReport {
-        name: instance.name(),
-        states: checker.state_count() as u64,
-        unique: checker.unique_state_count() as u64,
-        exhausted: broken.is_none() && !broadcast.was_cut(),
-        depth: checker.max_depth() as u64,
-        machines: machines as u64,
-        steps: steps as u64,
-        reached: checker.discovery("a message is delivered through registers").is_some(),
-        broken,
-        ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-    }
+    explored(Broadcast::new(instance, deadline))
 }
 
 #[cfg(all(test, not(synod_plant)))]

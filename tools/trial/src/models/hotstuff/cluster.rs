@@ -5,7 +5,6 @@
 //! a *deviation*, of which an instance allows a number: a seat misses its turn, goes deaf to one machine or to all, its
 //! timer fires early, or the cluster splits in two. What a deaf seat does not hear waits for the cut to heal, or for ever.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -13,7 +12,7 @@ use stateright::{Model, Property};
 
 use super::instance::{Instance, SEATS};
 use super::table::{Frame, Local, Outcome, Stimulus, Table};
-use crate::oracle::Breach;
+use crate::models::bounded::{Bounded, Limit};
 
 /// Every seat, as a bit set.
 const ALL: u8 = 0b1_1111;
@@ -66,9 +65,7 @@ pub(super) struct Cluster {
     instance: Instance,
     table: Mutex<Table>,
     first: State,
-    deadline: Instant,
-    cut: AtomicBool,
-    over: AtomicBool,
+    limit: Limit,
 }
 
 impl Cluster {
@@ -88,38 +85,7 @@ impl Cluster {
         }
         first.judge(&mut table, true);
         first.turn_from(0);
-        Self {
-            instance,
-            table: Mutex::new(table),
-            first,
-            deadline,
-            cut: AtomicBool::new(false),
-            over: AtomicBool::new(false),
-        }
-    }
-
-    pub(super) fn instance(&self) -> &Instance {
-        &self.instance
-    }
-
-    /// Whether the deadline or the bound of the table came before the frontier was empty.
-    pub(super) fn was_cut(&self) -> bool {
-        self.cut.load(Ordering::Relaxed)
-    }
-
-    /// The exploration is over: what is asked from now on retraces it, and no deadline holds.
-    pub(super) fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
-    }
-
-    /// The breach that ended a run.
-    pub(super) fn breach(&self, state: &State) -> Option<Breach> {
-        self.table().breach(state.breach).cloned()
-    }
-
-    /// Different machine states, and machine steps taken.
-    pub(super) fn size(&self) -> (usize, usize) {
-        self.table().size()
+        Self { instance, table: Mutex::new(table), first, limit: Limit::new(deadline) }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -189,6 +155,26 @@ impl State {
     }
 }
 
+impl Bounded for Cluster {
+    const REACHED: &'static str = "the command is delivered";
+
+    fn name(&self) -> String {
+        self.instance.name()
+    }
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn breach(&self, state: &State) -> Option<(&'static str, String)> {
+        self.table().breach(state.breach).map(|breach| (breach.checker, breach.what.clone()))
+    }
+
+    fn size(&self) -> (usize, usize) {
+        self.table().size()
+    }
+}
+
 impl Model for Cluster {
     type State = State;
     type Action = Choice;
@@ -202,8 +188,7 @@ impl Model for Cluster {
             return;
         }
         let table = self.table();
-        if !self.over.load(Ordering::Relaxed) && (Instant::now() >= self.deadline || table.is_full()) {
-            self.cut.store(true, Ordering::Relaxed);
+        if self.limit.cuts(table.is_full()) {
             return;
         }
         let may_expire = |seat: &u8| table.may_expire(state.local(*seat));

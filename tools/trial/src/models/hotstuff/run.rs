@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
-use stateright::{Checker as _, HasDiscoveries, Model as _};
 use synod_hotstuff::Pack;
 
 use super::cluster::Cluster;
 use super::instance::Instance;
-use crate::models::report::{Broken, InstanceReport};
+use crate::models::bounded::explored;
+use crate::models::report::InstanceReport;
 
 const fn instance(pack: Pack, views: u64, twin: u8, stale: bool, deviations: u8) -> Instance {
     Instance { pack, views, twin, stale, deviations }
@@ -47,30 +47,7 @@ pub fn standard(deviations: u8) -> Vec<Instance> {
 /// Explores one instance, depth first, until its frontier is empty, a property is violated or the deadline comes.
 #[must_use]
 pub fn explore(instance: Instance, deadline: Instant) -> InstanceReport {
-    let began = Instant::now();
-    let cluster = Cluster::new(instance, deadline);
-    let checker = cluster.checker().finish_when(HasDiscoveries::AnyFailures).spawn_dfs().join();
-    let cluster = checker.model();
-    cluster.end();
-    let broken = checker.discovery("safe").map(|path| {
-        let breach = cluster.breach(path.last_state());
-        let (checker, what) = breach.map_or(("", String::new()), |breach| (breach.checker, breach.what));
-        let trail = path.into_actions().iter().map(|choice| format!("{choice:?}")).collect();
-        Broken { instance: instance.name(), checker: checker.to_owned(), what, trail }
-    });
-    let (machines, steps) = cluster.size();
-    InstanceReport {
-        name: cluster.instance().name(),
-        states: checker.state_count() as u64,
-        unique: checker.unique_state_count() as u64,
-        exhausted: broken.is_none() && !cluster.was_cut(),
-        depth: checker.max_depth() as u64,
-        machines: machines as u64,
-        steps: steps as u64,
-        reached: checker.discovery("the command is delivered").is_some(),
-        broken,
-        ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-    }
+    explored(Cluster::new(instance, deadline))
 }
 
 #[cfg(test)]

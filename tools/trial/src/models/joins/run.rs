@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use stateright::{Checker as _, HasDiscoveries, Model as _};
-
 use super::town::Town;
-use crate::models::report::{Broken, InstanceReport};
+use crate::models::bounded::explored;
+use crate::models::report::InstanceReport;
 
 /// One bounded exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +16,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let liar = if self.liar { "a liar" } else { "no liar" };
         format!("joins of two at once, {liar}, {} deviations", self.deviations)
     }
@@ -35,30 +34,7 @@ pub fn standard(deviations: u8) -> Vec<Instance> {
 /// Explores one instance, depth first, until its frontier is empty, a property is violated or the deadline comes.
 #[must_use]
 pub fn explore(instance: Instance, deadline: Instant) -> InstanceReport {
-    let began = Instant::now();
-    let town = Town::new(instance, deadline);
-    let checker = town.checker().finish_when(HasDiscoveries::AnyFailures).spawn_dfs().join();
-    let town = checker.model();
-    town.end();
-    let broken = checker.discovery("safe").map(|path| {
-        let breach = town.breach(path.last_state());
-        let (checker, what) = breach.map_or(("", String::new()), |breach| (breach.checker, breach.what));
-        let trail = path.into_actions().iter().map(|choice| format!("{choice:?}")).collect();
-        Broken { instance: instance.name(), checker: checker.to_owned(), what, trail }
-    });
-    let (machines, steps) = town.size();
-    InstanceReport {
-        name: instance.name(),
-        states: checker.state_count() as u64,
-        unique: checker.unique_state_count() as u64,
-        exhausted: broken.is_none() && !town.was_cut(),
-        depth: checker.max_depth() as u64,
-        machines: machines as u64,
-        steps: steps as u64,
-        reached: checker.discovery("both have joined").is_some(),
-        broken,
-        ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-    }
+    explored(Town::new(instance, deadline))
 }
 
 #[cfg(all(test, not(synod_plant)))]

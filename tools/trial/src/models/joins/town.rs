@@ -1,6 +1,5 @@
 //! All nodes as a model: who hears what when, and what the liar says.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -9,7 +8,7 @@ use stateright::{Model, Property};
 use super::cast::{FOUNDERS, LIAR, Lie, NODES};
 use super::run::Instance;
 use super::table::{Frame, Local, Outcome, Stimulus, Table};
-use crate::oracle::Breach;
+use crate::models::bounded::{Bounded, Limit};
 
 /// Every node, as a bit set.
 const ALL: u8 = 0b11_1111;
@@ -61,9 +60,7 @@ pub(super) struct Town {
     instance: Instance,
     table: Mutex<Table>,
     first: State,
-    deadline: Instant,
-    cut: AtomicBool,
-    over: AtomicBool,
+    limit: Limit,
 }
 
 impl Town {
@@ -82,34 +79,7 @@ impl Town {
             first.take(node, outcome);
         }
         first.turn_from(0);
-        Self {
-            instance,
-            table: Mutex::new(table),
-            first,
-            deadline,
-            cut: AtomicBool::new(false),
-            over: AtomicBool::new(false),
-        }
-    }
-
-    /// Whether the deadline or the bound of the table came before the frontier was empty.
-    pub(super) fn was_cut(&self) -> bool {
-        self.cut.load(Ordering::Relaxed)
-    }
-
-    /// The exploration is over: what is asked from now on retraces it, and no deadline holds.
-    pub(super) fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
-    }
-
-    /// The breach that ended a run.
-    pub(super) fn breach(&self, state: &State) -> Option<Breach> {
-        self.table().breach(state.breach).cloned()
-    }
-
-    /// Different machine states, and machine steps taken.
-    pub(super) fn size(&self) -> (usize, usize) {
-        self.table().size()
+        Self { instance, table: Mutex::new(table), first, limit: Limit::new(deadline) }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -188,6 +158,26 @@ impl State {
     }
 }
 
+impl Bounded for Town {
+    const REACHED: &'static str = "both have joined";
+
+    fn name(&self) -> String {
+        self.instance.name()
+    }
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn breach(&self, state: &State) -> Option<(&'static str, String)> {
+        self.table().breach(state.breach).map(|breach| (breach.checker, breach.what.clone()))
+    }
+
+    fn size(&self) -> (usize, usize) {
+        self.table().size()
+    }
+}
+
 impl Model for Town {
     type State = State;
     type Action = Choice;
@@ -198,9 +188,8 @@ impl Model for Town {
 
     fn actions(&self, state: &State, choices: &mut Vec<Choice>) {
         let table = self.table();
-        let is_due = !self.over.load(Ordering::Relaxed) && Instant::now() >= self.deadline;
-        if is_due || table.is_full() {
-            return self.cut.store(true, Ordering::Relaxed);
+        if self.limit.cuts(table.is_full()) {
+            return;
         }
         // Whoever goes on after all have joined only repeats itself.
         if state.breach != 0 || table.is_complete(&state.seats) && state.turn == QUIET {

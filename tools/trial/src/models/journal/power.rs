@@ -2,13 +2,13 @@
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use stateright::{Model, Property};
 
 use super::instance::Instance;
 use super::life::{Act, KINDS, Wreck, operations, wreck};
+use crate::models::bounded::{Bounded, Limit};
 use crate::oracle::Breach;
 
 /// What happened so far.
@@ -55,24 +55,12 @@ pub(super) enum Choice {
 /// One instance, explored once.
 pub(super) struct Power {
     instance: Instance,
-    deadline: Instant,
-    cut: AtomicBool,
-    over: AtomicBool,
+    limit: Limit,
 }
 
 impl Power {
     pub(super) const fn new(instance: Instance, deadline: Instant) -> Self {
-        Self { instance, deadline, cut: AtomicBool::new(false), over: AtomicBool::new(false) }
-    }
-
-    /// Whether the deadline came before the frontier was empty.
-    pub(super) fn was_cut(&self) -> bool {
-        self.cut.load(Ordering::Relaxed)
-    }
-
-    /// The exploration is over: what is asked from now on retraces it, and no deadline holds.
-    pub(super) fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
+        Self { instance, limit: Limit::new(deadline) }
     }
 
     fn lives(&self, acts: &[Act], choices: &mut Vec<Choice>) {
@@ -109,6 +97,22 @@ impl Power {
     }
 }
 
+impl Bounded for Power {
+    const REACHED: &'static str = "a torn disk recovers";
+
+    fn name(&self) -> String {
+        self.instance.name()
+    }
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn breach(&self, state: &State) -> Option<(&'static str, String)> {
+        state.breach.as_ref().map(|breach| (breach.checker, breach.what.clone()))
+    }
+}
+
 impl Model for Power {
     type State = State;
     type Action = Choice;
@@ -122,8 +126,7 @@ impl Model for Power {
         if state.breach.is_some() {
             return;
         }
-        if !self.over.load(Ordering::Relaxed) && Instant::now() >= self.deadline {
-            self.cut.store(true, Ordering::Relaxed);
+        if self.limit.cuts(false) {
             return;
         }
         match &state.wreck {

@@ -2,11 +2,10 @@
 
 use std::time::Instant;
 
-use stateright::{Checker as _, HasDiscoveries, Model as _};
-
 use super::instance::Instance;
 use super::power::Power;
-use crate::models::report::{Broken, InstanceReport};
+use crate::models::bounded::explored;
+use crate::models::report::InstanceReport;
 
 /// An instance of a few seconds.
 pub const SMALL: Instance = Instance { writes: 2, syncs: 1, room: 1_500 };
@@ -30,28 +29,7 @@ pub fn standard(writes: u8) -> Vec<Instance> {
 /// Explores one instance, depth first, until its frontier is empty, a property is violated or the deadline comes.
 #[must_use]
 pub fn explore(instance: Instance, deadline: Instant) -> InstanceReport {
-    let began = Instant::now();
-    let power = Power::new(instance, deadline);
-    let checker = power.checker().finish_when(HasDiscoveries::AnyFailures).spawn_dfs().join();
-    checker.model().end();
-    let broken = checker.discovery("safe").map(|path| {
-        let breach = path.last_state().breach.clone();
-        let (checker, what) = breach.map_or(("", String::new()), |b| (b.checker, b.what.clone()));
-        let trail = path.into_actions().iter().map(|choice| format!("{choice:?}")).collect();
-        Broken { instance: instance.name(), checker: checker.to_owned(), what, trail }
-    });
-    InstanceReport {
-        name: instance.name(),
-        states: checker.state_count() as u64,
-        unique: checker.unique_state_count() as u64,
-        exhausted: broken.is_none() && !checker.model().was_cut(),
-        depth: checker.max_depth() as u64,
-        machines: 0,
-        steps: 0,
-        reached: checker.discovery("a torn disk recovers").is_some(),
-        broken,
-        ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-    }
+    explored(Power::new(instance, deadline))
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use stateright::{Checker as _, HasDiscoveries, Model as _};
-
 use super::writing::Writing;
-use crate::models::report::{Broken, InstanceReport};
+use crate::models::bounded::explored;
+use crate::models::report::InstanceReport;
 
 /// One bounded exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +20,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let Self { writes, words, cools_down, takes_half } = self;
         format!("writes={writes} words={words} cools_down={cools_down} takes_half={takes_half}")
     }
@@ -49,29 +48,7 @@ pub fn standard(more: u8) -> Vec<Instance> {
 /// Explores one instance, depth first, until its frontier is empty, a property is violated or the deadline comes.
 #[must_use]
 pub fn explore(instance: Instance, deadline: Instant) -> InstanceReport {
-    let began = Instant::now();
-    let writing = Writing::new(instance, deadline);
-    let checker = writing.checker().finish_when(HasDiscoveries::AnyFailures).spawn_dfs().join();
-    let writing = checker.model();
-    writing.end();
-    let broken = checker.discovery("safe").map(|path| {
-        let breach = path.last_state().breach.clone();
-        let (checker, what) = breach.unwrap_or(("", String::new()));
-        let trail = path.into_actions().iter().map(|choice| format!("{choice:?}")).collect();
-        Broken { instance: instance.name(), checker: checker.to_owned(), what, trail }
-    });
-    InstanceReport {
-        name: instance.name(),
-        states: checker.state_count() as u64,
-        unique: checker.unique_state_count() as u64,
-        exhausted: broken.is_none() && !writing.was_cut(),
-        depth: checker.max_depth() as u64,
-        machines: 0,
-        steps: 0,
-        reached: writing.has_met_all(),
-        broken,
-        ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-    }
+    explored(Writing::new(instance, deadline))
 }
 
 #[cfg(test)]

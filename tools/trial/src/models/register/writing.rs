@@ -1,6 +1,6 @@
 //! The register as a model: whose access is next, and when the clock ticks.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use stateright::{Model, Property};
@@ -8,6 +8,7 @@ use synod_tail::register::{Backend, Copies, Entry, Pace, Region, RegionSpec, Ver
 
 use super::run::Instance;
 use super::words::{Reading, read, value, writes};
+use crate::models::bounded::{Bounded, Limit};
 use crate::oracle::{Verdict as Judged, breach};
 
 /// The cooldown, in ticks.
@@ -48,9 +49,7 @@ pub(super) struct Writing {
     region: Region,
     writes: Vec<Vec<(u32, u64)>>,
     met: AtomicU8,
-    deadline: Instant,
-    cut: AtomicBool,
-    over: AtomicBool,
+    limit: Limit,
 }
 
 impl Writing {
@@ -60,23 +59,7 @@ impl Writing {
             unreachable!("one register is a region");
         };
         let writes = writes(region, instance.writes, u32::from(instance.words));
-        let (cut, over) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { instance, region, writes, met: AtomicU8::new(0), deadline, cut, over }
-    }
-
-    /// Whether the deadline came before the frontier was empty.
-    pub(super) fn was_cut(&self) -> bool {
-        self.cut.load(Ordering::Relaxed)
-    }
-
-    /// The exploration is over: what is asked from now on retraces it, and no deadline holds.
-    pub(super) fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether every kind of verdict was met.
-    pub(super) fn has_met_all(&self) -> bool {
-        self.met.load(Ordering::Relaxed) == ALL_MET
+        Self { instance, region, writes, met: AtomicU8::new(0), limit: Limit::new(deadline) }
     }
 
     fn stores(&self, state: &State) -> Option<&Vec<(u32, u64)>> {
@@ -150,6 +133,27 @@ impl Writing {
     }
 }
 
+impl Bounded for Writing {
+    const REACHED: &'static str = "a read is over";
+
+    fn name(&self) -> String {
+        self.instance.name()
+    }
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn breach(&self, state: &State) -> Option<(&'static str, String)> {
+        state.breach.clone()
+    }
+
+    /// Every kind of verdict was met.
+    fn has_reached(&self, _is_found: bool) -> bool {
+        self.met.load(Ordering::Relaxed) == ALL_MET
+    }
+}
+
 impl Model for Writing {
     type State = State;
     type Action = Choice;
@@ -167,8 +171,8 @@ impl Model for Writing {
     }
 
     fn actions(&self, state: &State, choices: &mut Vec<Choice>) {
-        if !self.over.load(Ordering::Relaxed) && Instant::now() >= self.deadline {
-            return self.cut.store(true, Ordering::Relaxed);
+        if self.limit.cuts(false) {
+            return;
         }
         if state.breach.is_some() {
             return;
