@@ -10,7 +10,7 @@ use super::{astro, ctb, hotstuff, joins, journal, register};
 use crate::plants;
 
 /// The models, by name.
-pub const MODELS: [&str; 6] = ["hotstuff", "astro", "joins", "journal", "ctb", "register"];
+pub const MODELS: [&str; 7] = ["hotstuff", "astro", "joins", "journal", "ctb", "ctb-merged", "register"];
 
 /// How long a model is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,7 @@ fn level(model: &str, level: u8) -> Result<Vec<Instance>, String> {
     match model {
         "astro" => Ok(astro::standard(2 + level).into_iter().map(Instance::Astro).collect()),
         "ctb" => Ok(ctb::standard(level).into_iter().map(Instance::Ctb).collect()),
+        "ctb-merged" => Ok(ctb::merged(level).into_iter().map(Instance::Ctb).collect()),
         "hotstuff" => Ok(hotstuff::standard(1 + level).into_iter().map(Instance::Hotstuff).collect()),
         "joins" => Ok(joins::standard(2 + level).into_iter().map(Instance::Joins).collect()),
         "journal" => Ok(journal::standard(4 + level).into_iter().map(Instance::Journal).collect()),
@@ -75,6 +76,7 @@ fn controls(model: &str) -> Vec<(&'static str, Instance)> {
     match model {
         "astro" => astro::CONTROLS.map(|(id, instance)| (id, Instance::Astro(instance))).to_vec(),
         "ctb" => ctb::CONTROLS.map(|(id, instance)| (id, Instance::Ctb(instance))).to_vec(),
+        "ctb-merged" => ctb::MERGED_CONTROLS.map(|(id, instance)| (id, Instance::Ctb(instance))).to_vec(),
         "hotstuff" => hotstuff::CONTROLS.map(|(id, instance)| (id, Instance::Hotstuff(instance))).to_vec(),
         "joins" => joins::CONTROLS.map(|(id, instance)| (id, Instance::Joins(instance))).to_vec(),
         "register" => register::CONTROLS.map(|(id, instance)| (id, Instance::Register(instance))).to_vec(),

@@ -8,7 +8,7 @@ use synod_quorum::{Epoch, Member, NodeId, Roster};
 use synod_service::memory::{MemoryConfig, MemoryNode};
 use synod_sim::{Crypto, Keyring};
 use synod_ubft::batch::View;
-use synod_ubft::ctb::{Message, TwoMessages};
+use synod_ubft::ctb::{Message, Told, TwoMessages};
 use synod_ubft::{Config, Memory, Parameters, Statement};
 use synod_wire::Bytes;
 
@@ -20,6 +20,8 @@ pub(super) const LIAR: NodeId = NodeId(0);
 const TAIL: u32 = 16;
 /// Two numbers of one place of the tail, and one of another.
 pub(super) const NUMBERS: [u64; 3] = [16, 32, 1];
+/// The same where promises are merged: only what is next in its stream is promised, first number 1.
+const FROM_FIRST: [u64; 3] = [1, 17, 2];
 /// Things that the liar can say of one number: two words of two messages to two receivers.
 pub(super) const SAYINGS: u8 = 8;
 /// The two messages.
@@ -35,16 +37,17 @@ pub(super) struct Cast {
     keyring: Keyring,
     roster: Arc<Roster>,
     memory: u8,
+    is_merged: bool,
 }
 
 impl Cast {
-    pub(super) fn new(memory: u8) -> Self {
+    pub(super) fn new(memory: u8, is_merged: bool) -> Self {
         let keyring = Keyring::new(Crypto::Toy, 1);
         let member = |id| Member { key: keyring.public(u64::from(id)), power: 1 };
         let Ok(roster) = Roster::new(Epoch(0), (0..REPLICAS).map(member).collect()) else {
             unreachable!("three replicas with keys of their own");
         };
-        Self { keyring, roster: Arc::new(roster), memory }
+        Self { keyring, roster: Arc::new(roster), memory, is_merged }
     }
 
     pub(super) fn keys(&self, replica: NodeId) -> Keys {
@@ -59,7 +62,7 @@ impl Cast {
             roster: Arc::clone(&self.roster),
             first_view: View(0),
             memory: (0..self.memory).map(|at| Memory { node: memory_id(at), boot: 1 }).collect(),
-            parameters: Parameters { tail: TAIL, ..Parameters::default() },
+            parameters: Parameters { tail: TAIL, merge_promises: self.is_merged, ..Parameters::default() },
         }
     }
 
@@ -85,7 +88,8 @@ impl Cast {
 
     /// A saying: LOCK or SIGNED of a number and a message.
     pub(super) fn say(&self, saying: u8) -> Message {
-        let k = NUMBERS.get(usize::from(saying / SAYINGS)).copied().unwrap_or(1);
+        let numbers = if self.is_merged { FROM_FIRST } else { NUMBERS };
+        let k = numbers.get(usize::from(saying / SAYINGS)).copied().unwrap_or(1);
         let body = Bytes::from_static(MESSAGES[usize::from(Self::is_other(saying))]);
         if saying >> 1 & 1 == 0 {
             return Message::Lock { k, body: body.try_into().unwrap_or_default() };
@@ -94,6 +98,13 @@ impl Cast {
         let statement = Statement::Broadcast { signer: 0, k, digest };
         let signature = Box::new(self.keys(LIAR).sign(config.scope(), LIAR, statement).signature);
         Message::Signed { broadcaster: 0, k, digest, signature, body: body.try_into().ok() }
+    }
+
+    /// What a receiver says that it locked, once more and without a promise, when it cannot leave its view (4.18).
+    pub(super) fn locked(k: u64, message: u8) -> Message {
+        let body = Bytes::from_static(MESSAGES[usize::from(message != 0)]);
+        let told = Told::Raw(body.try_into().unwrap_or_default());
+        Message::Locked { broadcaster: 0, k, told, promise: false }
     }
 
     /// Which of the two messages a body is.

@@ -18,4 +18,4 @@ mod cast;
 mod run;
 mod table;
 
-pub use run::{CONTROLS, Instance, SMALL, explore, standard};
+pub use run::{CONTROLS, Instance, MERGED, MERGED_CONTROLS, SMALL, explore, merged, standard};

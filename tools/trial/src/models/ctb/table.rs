@@ -11,7 +11,7 @@ use synod_machine::testing::effects;
 use synod_machine::{Effect, Event, Job as _, Message as _, Time, To};
 use synod_quorum::NodeId;
 use synod_service::memory::{MemoryNode, MemoryWord};
-use synod_ubft::ctb::{Message, Output};
+use synod_ubft::ctb::{Input, Message, Output};
 use synod_ubft::{CtBroadcast, Job};
 
 use super::cast::{Cast, LIAR, NUMBERS, SAYINGS, memory_id};
@@ -53,6 +53,9 @@ pub(super) struct Receiver {
     /// Numbers and messages, in the order delivered.
     delivered: Vec<(u64, Option<u8>)>,
     is_slow: bool,
+    /// What its user promises with what it locked, and of what numbers the other's promise counts at it (4.18).
+    promised: Vec<(u64, Option<u8>)>,
+    counts: Vec<u64>,
     /// What it broke by itself.
     breach: Option<(&'static str, String)>,
 }
@@ -107,14 +110,14 @@ pub(super) struct Table {
 
 impl Table {
     /// An empty table, the first states of both receivers, and that of a memory node.
-    pub(super) fn begin(memory: u8) -> (Self, [Local; 2], Local) {
-        let cast = Cast::new(memory);
+    pub(super) fn begin(memory: u8, is_merged: bool) -> (Self, [Local; 2], Local) {
+        let cast = Cast::new(memory, is_merged);
         let (mut receivers, mut nodes, mut flights) = (Named::new(), Named::new(), Named::new());
         let begun = [1, 2].map(|id| {
             let Ok(machine) = CtBroadcast::new(Arc::new(cast.config(NodeId(id))), LIAR) else {
                 unreachable!("a sound configuration");
             };
-            receivers.name(Receiver { machine, delivered: Vec::new(), is_slow: false, breach: None })
+            receivers.name(Receiver::new(machine))
         });
         let node = nodes.name(Cast::node());
         let all = 0..SAYINGS * u8::try_from(NUMBERS.len()).unwrap_or(1);
@@ -142,6 +145,11 @@ impl Table {
         let mut receiver = self.receivers.get(local).clone();
         let Flying { of, what } = self.flights.get(flight).clone();
         let event = match what {
+            What::Said(LIAR, Message::Lock { k, body }) if receiver.may_promise(k) => {
+                let body = body.into_bytes();
+                receiver.promised.push((k, Cast::message(&body)));
+                Event::Input(Input::Promise { k, body })
+            }
             What::Said(from, message) => Event::Message { from, message },
             What::Job(job) => Event::Done(job.run(&self.cast.keys(of))),
             What::Op(..) => unreachable!("operations come to memory nodes"),
@@ -195,15 +203,46 @@ impl Table {
         }
     }
 
-    /// U-S1 to U-S3 and X6 of these states: the number of a breach, or 0.
+    /// U-S1 to U-S3, U-S8, X6 and the end of sealing in these states: the number of a breach, or 0.
     pub(super) fn judge(&mut self, receivers: [Local; 2]) -> u32 {
-        match self.agreed(receivers) {
+        let [one, other] = receivers;
+        let verdict = self.agreed(receivers);
+        let verdict = verdict.and_then(|()| self.is_kept(one, other, NodeId(2)));
+        match verdict.and_then(|()| self.is_kept(other, one, NodeId(1))) {
             Ok(()) => 0,
             Err(breach) => {
                 self.breaches.push(breach);
                 u32::try_from(self.breaches.len()).unwrap_or(u32::MAX)
             }
         }
+    }
+
+    /// What a receiver promised, and the other counts on, was promised of what the other delivered (U-S8), and is delivered when the other,
+    /// which cannot leave its view without it, says once more what it locked: so sealing ends (U-L1).
+    fn is_kept(&mut self, by: Local, at: Local, other: NodeId) -> Verdict {
+        let counting = self.receivers.get(at);
+        let counted: Vec<(u64, Option<u8>)> =
+            counting.delivered.iter().filter(|(k, _)| counting.counts.contains(k)).copied().collect();
+        for (k, message) in counted {
+            let promised = self.receivers.get(by);
+            if !promised.promised.contains(&(k, message)) {
+                return breach("U-S8", format!("a promise about number {k} counts, and nobody made it"));
+            }
+            if promised.has_delivered(k) {
+                continue;
+            }
+            let own = if other == NodeId(1) { NodeId(2) } else { NodeId(1) };
+            let said = What::Said(other, Cast::locked(k, message.unwrap_or(0)));
+            let flight = self.flights.name(Flying { of: own, what: said });
+            let next = self.hear(by, flight).next;
+            if !self.receivers.get(next).has_delivered(k) {
+                return breach(
+                    "U-L1",
+                    format!("number {k} is promised and never delivered: sealing does not end"),
+                );
+            }
+        }
+        Ok(())
     }
 
     fn agreed(&self, receivers: [Local; 2]) -> Verdict {
@@ -225,6 +264,11 @@ impl Table {
         self.breaches.get(usize::try_from(number).ok()?.checked_sub(1)?)
     }
 
+    /// Whether a promise of a receiver counts at the other.
+    pub(super) fn is_counted(&self, receivers: [Local; 2]) -> bool {
+        receivers.iter().any(|local| !self.receivers.get(*local).counts.is_empty())
+    }
+
     /// Whether a receiver delivered through registers.
     pub(super) fn is_slow(&self, receivers: [Local; 2]) -> bool {
         receivers.iter().any(|local| self.receivers.get(*local).is_slow)
@@ -241,6 +285,28 @@ impl Table {
 }
 
 impl Receiver {
+    const fn new(machine: CtBroadcast) -> Self {
+        Self {
+            machine,
+            delivered: Vec::new(),
+            is_slow: false,
+            promised: Vec::new(),
+            counts: Vec::new(),
+            breach: None,
+        }
+    }
+
+    fn has_delivered(&self, k: u64) -> bool {
+        self.delivered.iter().any(|(of, _)| *of == k)
+    }
+
+    /// Its user vouches for whatever is next in the stream.
+    fn may_promise(&self, k: u64) -> bool {
+        self.machine.may_promise(k)
+            && !self.has_delivered(k)
+            && (1..k).all(|before| self.has_delivered(before))
+    }
+
     fn take(&mut self, own: NodeId, effect: Effect<CtBroadcast>, cast: &Cast, sent: &mut Vec<Flying>) {
         match effect {
             Effect::Send { to, message } => {
@@ -267,6 +333,12 @@ impl Receiver {
                 }
                 self.delivered.push((k, message));
                 self.delivered.sort_unstable();
+            }
+            Effect::Output(Output::Promised { k, .. }) => {
+                if !self.counts.contains(&k) {
+                    self.counts.push(k);
+                    self.counts.sort_unstable();
+                }
             }
             Effect::Output(Output::Equivocated(proof)) if !cast.is_proof(&proof) => {
                 self.breach = Some(("X6", "two messages are no proof".to_owned()));
