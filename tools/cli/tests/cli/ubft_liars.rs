@@ -7,12 +7,12 @@ use crate::rig::{Rig, read};
 use crate::ubft::{rows, state};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use synod_host::{Server, Setup};
 use synod_trial::systems::ubft::lying::Lying;
@@ -22,13 +22,13 @@ const FOLDER: &str = "LIAR_FOLDER";
 const LIES: &str = "LIAR_LIES";
 /// What the lying process says once it serves.
 const UP: &str = "the liar is up";
-/// Ports of a cluster: ten for each of its six nodes.
-const PORTS: u16 = 60;
-/// Where they are looked for: as many such blocks from here on.
-const FIRST: u16 = 20_000;
-const BLOCKS: u32 = 100;
-static NEXT: Mutex<Option<u16>> = Mutex::new(None);
-/// Rounds of writes, as many as have the tail, of 256 messages, begin anew.
+/// Nodes of a cluster, each with a block of ports.
+const NODES: u16 = 6;
+const BLOCK: u16 = 10;
+/// Where blocks are looked for: below the ports of outgoing connections.
+const FIRST: u16 = 10_000;
+const PLACES: u64 = 2_000;
+/// Rounds of writes.
 const ROUNDS: usize = 24;
 
 /// The lies of a line such as `B4/1+B14/0`: names of the adversaries' table, each with its shape.
@@ -71,6 +71,7 @@ struct Cluster {
     nodes: BTreeMap<String, Child>,
     liar: String,
     rig: Rig,
+    _guards: Vec<TcpListener>,
 }
 
 impl Drop for Cluster {
@@ -82,17 +83,22 @@ impl Drop for Cluster {
     }
 }
 
-/// The first of as many ports that nobody listens on, and that no other test of this process took.
-fn free_ports() -> u16 {
-    let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
-    let own = *next.get_or_insert_with(|| u16::try_from(std::process::id() % BLOCKS).expect("it is small"));
-    let count = u16::try_from(BLOCKS).expect("it is small");
-    let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    let mut blocks = (0..count).map(|at| (own + at) % count);
-    let free = blocks.find(|block| (FIRST + block * PORTS..FIRST + (block + 1) * PORTS).all(is_free));
-    let block = free.expect("a free block of ports");
-    *next = Some((block + 1) % count);
-    FIRST + block * PORTS
+/// The first of a cluster's ports, and what owns them as `synod up` does: whoever listens on the last port of a block has the block.
+fn claim() -> (u16, Vec<TcpListener>) {
+    let mut drawn = RandomState::new().build_hasher();
+    let listen = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+    for _ in 0..400 {
+        drawn.write_u8(0);
+        let place = u16::try_from(drawn.finish() % PLACES).expect("it is small");
+        let first = FIRST + place * BLOCK;
+        let last = (1..=NODES).map(|block| listen(first + block * BLOCK - 1));
+        let Ok(guards) = last.collect::<Result<Vec<TcpListener>, _>>() else { continue };
+        let mut services = (0..NODES * BLOCK).filter(|at| at % BLOCK != BLOCK - 1);
+        if services.all(|at| listen(first + at).is_ok()) {
+            return (first, guards);
+        }
+    }
+    unreachable!("of {PLACES} places one is free")
 }
 
 /// Waits until the process of a liar says that it serves.
@@ -110,10 +116,11 @@ impl Cluster {
     /// A cluster whose replica `liar` tells these lies from its beginning.
     fn start(liar: &str, line: &str) -> Self {
         let rig = Rig::new();
-        rig.ok(&format!("init --name lied --kind ubft --nodes 3 --out cluster --base-port {}", free_ports()));
+        let (first, guards) = claim();
+        rig.ok(&format!("init --name lied --kind ubft --nodes 3 --out cluster --base-port {first}"));
         rig.ok("ctx add lied --genesis cluster/genesis.toml --dir cluster");
         rig.ok("ctx use lied");
-        let mut cluster = Self { nodes: BTreeMap::new(), liar: liar.to_owned(), rig };
+        let mut cluster = Self { nodes: BTreeMap::new(), liar: liar.to_owned(), rig, _guards: guards };
         // The liar is there before those who would suspect a leader that is late.
         let replicas = ["n0", "n1", "n2"].into_iter().filter(|name| *name != liar);
         for name in ["m0", "m1", "m2", liar].into_iter().chain(replicas) {

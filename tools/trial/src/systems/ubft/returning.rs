@@ -52,6 +52,7 @@ pub(super) fn returns(
     (core, clients): (&[NodeId], &[NodeId]),
     bound: Span,
 ) -> Result<(), Violation> {
+    let Some(client) = clients.first().copied() else { return Ok(()) };
     let mut stream = Draws::new(scenario.seed).stream("returns", 0);
     if !may_be_fast(trial, scenario, core) || !stream.chance(OFTEN) {
         return Ok(());
@@ -68,10 +69,8 @@ pub(super) fn returns(
             let slot = trial.book.borrow().slot;
             return Err(Violation::new("U-L1", format!("slots {first} to {slot} are all that is decided")));
         }
-        if let Some(client) = clients.first() {
-            let input = trial.workload.more(*client, now);
-            trial.world.input(*client, REPLICA, Span::ZERO, Box::new(input));
-        }
+        let input = trial.workload.more(client, now);
+        trial.world.input(client, REPLICA, Span::ZERO, Box::new(input));
         trial.world.run(now + GAP, &mut trial.workload)?;
         let book = trial.book.borrow();
         back.decide(book.slot, (book.decided.0 - decided.0, book.decided.1 - decided.1));
