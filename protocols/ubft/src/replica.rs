@@ -17,6 +17,7 @@
 mod admit;
 mod archive;
 mod bounds;
+mod casts;
 mod certify;
 mod changes;
 mod checkpoint;

@@ -1,7 +1,7 @@
 //! Checkpoints of the first level (Algorithm 2, lines 44 to 61; specification, 4.11): f + 1 replicas sign the state behind each half
 //! window, and what lies below is let go.
 
-use synod_machine::Turn;
+use synod_machine::{Turn, planted};
 use synod_quorum::NodeId;
 use synod_wire::List;
 
@@ -127,6 +127,7 @@ impl Consensus {
     /// The own stream shows the newest checkpoint (line 61; E8).
     pub(super) fn show_checkpoint(&mut self, turn: &mut Turn<'_, Self>) {
         if self.low.low > self.own.low
+            && !(planted!(V14) && self.sealing.is_some())
             && self.can_say()
             && let Some(certificate) = self.certified.clone()
         {

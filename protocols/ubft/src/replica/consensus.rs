@@ -18,10 +18,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use synod_crypto::{Claim, Hash, Verified};
-use synod_machine::{Event, Family, Lift, Machine, Never, Turn};
+use synod_machine::{Event, Lift, Machine, Never, Turn};
 use synod_quorum::{NodeId, NodeSet, Quorums};
 use synod_wire::{Bytes, Wire as _};
 
+use super::casts::Casts;
 use super::fetch::Fetches;
 use super::job::{Finished, Task};
 use super::pace::Pace;
@@ -44,7 +45,7 @@ use crate::trace::Rule;
 pub(super) type Share = Verified<Claim<Statement>>;
 
 /// What a broadcast told, and is to be looked at.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Heard {
     Message(Bytes),
     Promise(NodeId),
@@ -62,10 +63,11 @@ pub(super) struct Mode {
 }
 
 /// See the module.
+#[derive(Clone, Debug)]
 pub struct Consensus {
     pub(super) config: Arc<Config>,
     pub(super) quorums: Quorums,
-    pub(super) ctb: Family<NodeId, CtBroadcast>,
+    pub(super) ctb: Casts,
     pub(super) lanes: BTreeMap<NodeId, Lane>,
     /// Messages that were delivered and not looked at.
     inbox: VecDeque<(NodeId, u64, Heard)>,
@@ -127,7 +129,7 @@ impl Consensus {
     pub fn new(config: Arc<Config>, start: Low) -> Result<Self, Unsound> {
         let quorums = config.quorums()?;
         let n = usize::try_from(config.roster.size()).unwrap_or(0);
-        let mut ctb = Family::new(n);
+        let mut ctb = Casts::new(n);
         for id in config.roster.all().iter() {
             let one = CtBroadcast::new(Arc::clone(&config), id)?;
             ctb.member(id, || one);

@@ -43,7 +43,7 @@ pub(super) enum For {
     Found(u8),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Pending {
     what: For,
     source: NodeId,
@@ -70,7 +70,7 @@ impl Budget {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Fetches {
     pending: BTreeMap<Want, Pending>,
     hints: BTreeMap<NodeId, Budget>,

@@ -28,7 +28,7 @@ use crate::stream::Checked;
 use crate::trace::Rule;
 
 /// A proposal that came and is not delivered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Weighed {
     k: u64,
     body: Bytes,
@@ -49,7 +49,7 @@ struct Early {
 }
 
 /// What there is of one stream beside it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Merging {
     weighed: Option<Weighed>,
     /// What this replica promised of messages that are not delivered.

@@ -77,7 +77,7 @@ impl Consensus {
         let (view, me) = (self.view, self.me());
         // Promises may have been freed by a checkpoint: the own stream shows it first (E38).
         self.show_checkpoint(turn);
-        let is_shown = self.own.low >= self.low.low;
+        let is_shown = planted!(V14) || self.own.low >= self.low.low;
         let slots: Vec<Slot> = self.works.from(self.own.low).map(|(slot, _)| slot).collect();
         slots.into_iter().for_each(|slot| self.try_commit(slot, turn));
         self.certify_promised(turn);

@@ -26,7 +26,7 @@ const GREET_EVERY: Span = Span::secs(1);
 const RESHARE_MAX: usize = 64;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Suspicion {
     pub(super) wait: Span,
     /// Since when what a client signed waits.

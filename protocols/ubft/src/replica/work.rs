@@ -26,7 +26,7 @@ pub(super) const BATCHES_MAX: usize = 4;
 const BODIES_MAX: usize = 2;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) ballot: Ballot,
     /// The number of the newest proposal in its leader's stream; 0 where a summary showed it.
@@ -99,7 +99,7 @@ impl Work {
 }
 
 /// How far a message of a stream is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Stage {
     /// Its body goes by reference.
     Wanting {
@@ -114,7 +114,7 @@ pub(super) enum Stage {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lane {
     pub(super) stream: Stream,
     pub(super) waiting: BTreeMap<u64, Stage>,
@@ -206,7 +206,7 @@ impl Lane {
 }
 
 /// What this replica said in its own stream, whether it is applied yet or not: what it may say next follows from it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Own {
     pub(super) view: View,
     pub(super) low: Slot,

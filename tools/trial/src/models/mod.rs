@@ -2,7 +2,7 @@
 //!
 //! *What it gives.* [`hotstuff`] is a cluster with twins, [`astro`] members beside an owner and a representative who
 //! lie, [`joins`] two members that join at once, [`journal`] a journal on a disk that loses power, [`ctb`] a broadcast whose broadcaster lies,
-//! [`register`] a register word by word. They are models of the checker stateright, searched depth first. An instance
+//! [`register`] a register word by word, [`slot`] replicas that leave views. They are models of the checker stateright, searched depth first. An instance
 //! bounds what is explored; the report says whether its frontier was emptied. [`explore`](explore::explore) runs a model as `synod sim explore` does.
 //!
 //! *Controls.* A model that cannot fail proves nothing: in a build with planted bugs each control must be found.
@@ -18,3 +18,4 @@ pub mod joins;
 pub mod journal;
 pub mod register;
 pub mod report;
+pub mod slot;
