@@ -2,10 +2,12 @@
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use synod_machine::Family;
 use synod_quorum::NodeId;
 
+use crate::config::{Config, Unsound};
 use crate::ctb::CtBroadcast;
 
 /// See the module.
@@ -15,18 +17,25 @@ pub(super) struct Casts {
 }
 
 impl Casts {
-    pub(super) const fn new(max: usize) -> Self {
-        Self { family: Family::new(max), max }
+    /// Of all replicas of a configuration.
+    pub(super) fn new(config: &Arc<Config>) -> Result<Self, Unsound> {
+        let max = usize::try_from(config.roster.size()).unwrap_or(0);
+        let mut family = Family::new(max);
+        for id in config.roster.all().iter() {
+            let one = CtBroadcast::new(Arc::clone(config), id)?;
+            family.member(id, || one);
+        }
+        Ok(Self { family, max })
     }
 }
 
 impl Clone for Casts {
     fn clone(&self) -> Self {
-        let mut copy = Self::new(self.max);
+        let mut family = Family::new(self.max);
         for (id, one) in self.family.iter() {
-            copy.family.member(id, || one.clone());
+            family.member(id, || one.clone());
         }
-        copy
+        Self { family, max: self.max }
     }
 }
 

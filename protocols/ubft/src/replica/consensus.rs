@@ -128,12 +128,7 @@ impl Consensus {
     /// A configuration that cannot work.
     pub fn new(config: Arc<Config>, start: Low) -> Result<Self, Unsound> {
         let quorums = config.quorums()?;
-        let n = usize::try_from(config.roster.size()).unwrap_or(0);
-        let mut ctb = Casts::new(n);
-        for id in config.roster.all().iter() {
-            let one = CtBroadcast::new(Arc::clone(&config), id)?;
-            ctb.member(id, || one);
-        }
+        let ctb = Casts::new(&config)?;
         let lane = |id| (id, Lane::new(Stream::new(&config, id, start)));
         let own = Own {
             view: config.first_view,
