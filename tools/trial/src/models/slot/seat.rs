@@ -230,7 +230,7 @@ impl Seat {
                 self.log.insert(slot, (digest, self.machine.view()));
                 self.executed = slot.0 + 1;
                 self.chain = Hash::of(&[self.chain.0, digest.0].concat());
-                vec![Ask::Executed(self.checkpoint())]
+                vec![Ask::Executed(Box::new(self.checkpoint()))]
             }
             Told::Certified(certificate) => {
                 let Checkpoint { low, log_chain, .. } = certificate.subject;
@@ -298,7 +298,7 @@ impl Seat {
             Word::Ctb { broadcaster, word: ctb::Message::Lock { body, .. } } if *broadcaster == own => {
                 match Body::decode(body.bytes().clone(), &Limits::default()) {
                     Ok(Body::Commit(shown)) => {
-                        drop(said.shown.insert((shown.subject.view, shown.subject.slot)));
+                        said.shown.insert((shown.subject.view, shown.subject.slot));
                     }
                     Ok(Body::Checkpoint(shown)) => said.low = said.low.max(shown.subject.low),
                     Ok(Body::SealView(to)) => self.seals(to),
