@@ -312,6 +312,9 @@ impl Model for Cluster {
             Property::sometimes("all is executed in a later view", |_: &Self, state: &State| {
                 state.seats().all(|seat| seat.executed() >= SLOTS && seat.view() > 0)
             }),
+            Property::sometimes("a view is left behind a promise", |cluster: &Self, state: &State| {
+                cluster.instance.slow || state.seats().any(Seat::is_tried)
+            }),
         ]
     }
 }

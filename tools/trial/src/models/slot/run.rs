@@ -29,8 +29,8 @@ impl Instance {
 /// The planted bugs that must be found, each with the instance that finds it.
 pub const CONTROLS: [(&str, Instance); 3] = [
     ("U9", Instance { liar: false, slow: false, deviations: 1 }),
-    ("V4", Instance { liar: true, slow: true, deviations: 3 }),
-    ("V14", Instance { liar: false, slow: false, deviations: 3 }),
+    ("V4", Instance { liar: true, slow: true, deviations: 2 }),
+    ("V14", Instance { liar: false, slow: false, deviations: 2 }),
 ];
 
 /// The instances of a level: with promises and without, with a liar and without.
@@ -64,7 +64,9 @@ pub fn explore(instance: Instance, deadline: Instant) -> InstanceReport {
         depth: checker.max_depth() as u64,
         machines,
         steps,
-        reached: checker.discovery("all is executed in a later view").is_some(),
+        reached: ["all is executed in a later view", "a view is left behind a promise"]
+            .iter()
+            .all(|reached| checker.discovery(reached).is_some()),
         broken,
         ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
     }
@@ -77,14 +79,14 @@ mod tests {
     use super::{Instance, explore};
 
     #[test]
-    fn with_one_deviation_no_promise_is_broken_and_every_view_is_left() {
-        for (liar, slow) in [(false, false), (false, true), (true, false), (true, true)] {
-            let instance = Instance { liar, slow, deviations: 1 };
+    fn with_one_deviation_and_with_two_nothing_is_broken_and_every_view_is_left() {
+        let one = [(false, false, 1), (false, true, 1), (true, false, 1), (true, true, 1)];
+        for (liar, slow, deviations) in one.into_iter().chain([(false, false, 2), (true, true, 2)]) {
+            let instance = Instance { liar, slow, deviations };
             let report = explore(instance, Instant::now() + Duration::from_secs(300));
-            println!("{report:?}");
             assert_eq!(report.broken, None);
-            assert!(report.exhausted && report.unique > 50, "{report:?}");
-            assert!(report.reached || liar, "{report:?}");
+            let least = if deviations == 1 { 200 } else { 5_000 };
+            assert!(report.exhausted && report.reached && report.unique > least, "{report:?}");
         }
     }
 }

@@ -68,6 +68,8 @@ struct Promises {
     shown: BTreeSet<(View, Slot)>,
     low: Slot,
     view: View,
+    /// Whether it left a view in which it had promised anything.
+    is_tried: bool,
 }
 
 /// A replica.
@@ -154,6 +156,11 @@ impl Seat {
 
     pub(super) fn is_sealing(&self) -> bool {
         self.machine.is_sealing()
+    }
+
+    /// Whether it left a view in which it had promised something that no checkpoint covered.
+    pub(super) fn is_tried(&self) -> bool {
+        self.promises.is_tried
     }
 
     pub(super) fn executed(&self) -> u64 {
@@ -312,6 +319,7 @@ impl Seat {
     fn seals(&mut self, to: View) {
         let said = &mut self.promises;
         said.view = to;
+        said.is_tried |= said.certify.iter().chain(&said.commit).any(|one| one.0 < to && one.1 >= said.low);
         let owes = |promised: &BTreeSet<(View, Slot)>, kept: &BTreeSet<(View, Slot)>| {
             promised.iter().find(|one| one.0 < to && one.1 >= said.low && !kept.contains(one)).copied()
         };
