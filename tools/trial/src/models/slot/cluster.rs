@@ -41,6 +41,9 @@ struct Flying {
     digest: Digest,
 }
 
+/// What states are compared by: the machines, what is on its way, and all numbers.
+type Key = (Vec<Digest>, Vec<(u8, u8, Digest)>, ([u8; 3], [u8; 3], bool));
+
 /// The machines, what is on its way, who hears whom, and whose turn it is.
 #[derive(Clone)]
 pub(super) struct State {
@@ -55,7 +58,7 @@ pub(super) struct State {
 }
 
 impl State {
-    fn key(&self) -> (Vec<Digest>, Vec<(u8, u8, Digest)>, ([u8; 3], [u8; 3], bool)) {
+    fn key(&self) -> Key {
         (
             self.seats.iter().map(|held| held.digest).collect(),
             self.flight.iter().map(|one| (one.to, one.from, one.digest)).collect(),
