@@ -10,7 +10,8 @@ use super::{astro, ctb, hotstuff, joins, journal, register, slot};
 use crate::plants;
 
 /// The models, by name.
-pub const MODELS: [&str; 8] = ["hotstuff", "astro", "joins", "journal", "ctb", "ctb-merged", "register", "slot"];
+pub const MODELS: [&str; 8] =
+    ["hotstuff", "astro", "joins", "journal", "ctb", "ctb-merged", "register", "slot"];
 
 /// How long a model is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
