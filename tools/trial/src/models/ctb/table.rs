@@ -334,11 +334,9 @@ impl Receiver {
                 self.delivered.push((k, message));
                 self.delivered.sort_unstable();
             }
-            Effect::Output(Output::Promised { k, .. }) => {
-                if !self.counts.contains(&k) {
-                    self.counts.push(k);
-                    self.counts.sort_unstable();
-                }
+            Effect::Output(Output::Promised { k, .. }) if !self.counts.contains(&k) => {
+                self.counts.push(k);
+                self.counts.sort_unstable();
             }
             Effect::Output(Output::Equivocated(proof)) if !cast.is_proof(&proof) => {
                 self.breach = Some(("X6", "two messages are no proof".to_owned()));
