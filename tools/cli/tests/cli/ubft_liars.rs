@@ -5,7 +5,7 @@
 
 use crate::rig::{Rig, read};
 use crate::ubft::{rows, state};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -104,6 +104,21 @@ fn claim() -> (u16, Vec<TcpListener>) {
     unreachable!("of {PLACES} places one is free")
 }
 
+/// Where its nodes are, as `synod up` writes it down.
+fn ports(first: u16) -> Value {
+    let names = ["n0", "n1", "n2", "m0", "m1", "m2"];
+    let node = |(index, name): (u16, &&str)| {
+        let at = first + index * BLOCK;
+        let ports = match name.starts_with('n') {
+            true => json!({"peer": at, "client": at + 1, "http": at + 2, "resp": at + 4, "metrics": at + 5}),
+            false => json!({"metrics": at + 5, "memory": at + 6}),
+        };
+        json!({"cluster": "lied", "name": name, "index": index, "ports": ports})
+    };
+    let nodes: Vec<Value> = (0..).zip(&names).map(node).collect();
+    json!({"schema": "synod-ports/1", "nodes": nodes})
+}
+
 /// Waits until the process of a liar says that it serves.
 fn await_up(liar: &mut Child) {
     let mut heard = BufReader::new(liar.stdout.take().expect("it is piped"));
@@ -121,6 +136,7 @@ impl Cluster {
         let rig = Rig::new();
         let (first, guards) = claim();
         rig.ok(&format!("init --name lied --kind ubft --nodes 3 --out cluster --base-port {first}"));
+        std::fs::write(rig.path("cluster/ports.json"), ports(first).to_string()).expect("a new file");
         rig.ok("ctx add lied --genesis cluster/genesis.toml --dir cluster");
         rig.ok("ctx use lied");
         let mut cluster = Self { nodes: BTreeMap::new(), liar: liar.to_owned(), rig, _guards: guards };
@@ -166,14 +182,16 @@ impl Cluster {
     fn until(&self, is_so: impl Fn(&[&Value]) -> bool) -> Value {
         let deadline = Instant::now() + Duration::from_secs(120);
         loop {
-            let status = self.rig.json("status");
+            let ran = self.rig.run("status --json");
+            assert!(Instant::now() < deadline, "two that are ready and agree: {} {}", ran.out, ran.err);
+            // Nobody may have come up yet.
+            let Ok(status) = serde_json::from_str::<Value>(&ran.out) else { continue };
             let honest: Vec<&Value> =
                 rows(&status, "nodes").iter().filter(|node| node["node"] != *self.liar).collect();
             let is_ready = honest.len() == 2 && honest.iter().all(|node| node["state"] == "ready");
             if is_ready && is_so(&honest) {
                 return status;
             }
-            assert!(Instant::now() < deadline, "two that are ready and agree: {status}");
         }
     }
 
