@@ -140,6 +140,21 @@ fn a_frame_over_its_limit_is_refused_unread() {
 }
 
 #[test]
+fn what_stands_before_a_value_is_the_callers_and_does_not_count() {
+    let frame = Bytes::from_static(&[9, 1, 2, 3]);
+    let limits = Limits { frame_max: 3 };
+    assert_eq!(<[u8; 3]>::decode_behind(&frame, 1, &limits), Ok([1, 2, 3]));
+    let refused = <[u8; 4]>::decode_behind(&frame, 0, &limits);
+    assert_eq!(refused, Err(Malformed { at: 0, why: Why::TooLarge }));
+    let trailing = <[u8; 2]>::decode_behind(&frame, 1, &limits).map_err(|refusal| refusal.why);
+    assert_eq!(trailing, Err(Why::Trailing));
+    for head in [4, 5, usize::MAX] {
+        let refused = u8::decode_behind(&frame, head, &limits).map_err(|refusal| refusal.why);
+        assert_eq!(refused, Err(Why::Short), "nothing is left behind {head}");
+    }
+}
+
+#[test]
 fn a_blob_shares_the_memory_of_its_frame() {
     let frame = Blob::<64>::try_from(Bytes::from_static(b"payload")).expect("fits").encode();
     let inside = frame.as_ptr_range();
