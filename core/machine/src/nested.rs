@@ -4,6 +4,7 @@
 //! consumes its outputs. *Many*: a bounded [`Family`] by key. *Beside*: two hosted machines joined by a connector.
 //! *Roles*: different machines speaking one vocabulary.
 
+use core::fmt::{self, Debug};
 use std::collections::BTreeMap;
 
 use synod_crypto::Hash;
@@ -122,6 +123,24 @@ impl<C: Machine, P: Machine, L: Lift<C, P>> Sink<C> for Lifted<'_, C, P, L> {
 pub struct Family<K, C: Machine> {
     members: BTreeMap<K, Nested<C>>,
     max: usize,
+}
+
+impl<K: Clone, C: Machine + Clone> Clone for Family<K, C>
+where
+    C::Output: Clone,
+{
+    fn clone(&self) -> Self {
+        Self { members: self.members.clone(), max: self.max }
+    }
+}
+
+impl<K: Debug, C: Machine + Debug> Debug for Family<K, C>
+where
+    C::Output: Debug,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(&self.members).finish()
+    }
 }
 
 impl<K: Ord + Copy, C: Machine> Family<K, C> {

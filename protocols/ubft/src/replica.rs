@@ -17,7 +17,6 @@
 mod admit;
 mod archive;
 mod bounds;
-mod casts;
 mod certify;
 mod changes;
 mod checkpoint;

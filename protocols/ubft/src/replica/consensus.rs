@@ -18,11 +18,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use synod_crypto::{Claim, Hash, Verified};
-use synod_machine::{Event, Lift, Machine, Never, Turn};
+use synod_machine::{Event, Family, Lift, Machine, Never, Turn};
 use synod_quorum::{NodeId, NodeSet, Quorums};
 use synod_wire::{Bytes, Wire as _};
 
-use super::casts::Casts;
 use super::fetch::Fetches;
 use super::job::{Finished, Task};
 use super::pace::Pace;
@@ -67,7 +66,7 @@ pub(super) struct Mode {
 pub struct Consensus {
     pub(super) config: Arc<Config>,
     pub(super) quorums: Quorums,
-    pub(super) ctb: Casts,
+    pub(super) ctb: Family<NodeId, CtBroadcast>,
     pub(super) lanes: BTreeMap<NodeId, Lane>,
     /// Messages that were delivered and not looked at.
     inbox: VecDeque<(NodeId, u64, Heard)>,
@@ -128,7 +127,12 @@ impl Consensus {
     /// A configuration that cannot work.
     pub fn new(config: Arc<Config>, start: Low) -> Result<Self, Unsound> {
         let quorums = config.quorums()?;
-        let ctb = Casts::new(&config)?;
+        let n = usize::try_from(config.roster.size()).unwrap_or(0);
+        let mut ctb = Family::new(n);
+        for id in config.roster.all().iter() {
+            let one = CtBroadcast::new(Arc::clone(&config), id)?;
+            ctb.member(id, || one);
+        }
         let lane = |id| (id, Lane::new(Stream::new(&config, id, start)));
         let own = Own {
             view: config.first_view,
