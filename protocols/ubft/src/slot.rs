@@ -25,7 +25,7 @@ use crate::statement::Statement;
 pub const PROMISES_MAX: usize = 4;
 
 /// Bytes of a share that is kept.
-const SHARE_BYTES: usize = 384;
+pub(crate) const SHARE_BYTES: usize = 384;
 
 /// How a replica stands by a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

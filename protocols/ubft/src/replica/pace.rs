@@ -29,6 +29,14 @@ pub(super) struct Pace {
 }
 
 impl Pace {
+    /// Most bytes that it holds.
+    pub(super) const BYTES_MAX: u64 = (KEPT * size_of::<Span>()) as u64;
+
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.last.len() * size_of::<Span>()) as u64
+    }
+
     /// A slot was decided so long after its proposal came.
     pub(super) fn decided(&mut self, took: Span) {
         if self.last.len() >= KEPT {
