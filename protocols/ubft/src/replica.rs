@@ -32,6 +32,7 @@ mod merge;
 mod new_view;
 mod own;
 mod pace;
+mod pending;
 mod promise;
 mod propose;
 mod seal;

@@ -5,13 +5,13 @@ use synod_machine::{Span, Time, Turn};
 use synod_quorum::NodeId;
 use synod_wire::{Bytes, Limits, List, Wire as _};
 
+use super::pending::Pending;
 use super::state::Replica;
 use super::vocabulary::{ClientFor, Job, Timer};
 use super::words::Ask;
 use crate::batch::{Auth, Batch, Op, Request, View};
 use crate::config::NUMBER_END;
 use crate::fault::Fault;
-use crate::few::Few;
 use crate::message::{CHANGES, ClientStatement, Message, Registration, Replied, SYSTEM};
 use crate::sessions::Fate;
 use crate::trace::Rule;
@@ -22,32 +22,6 @@ const OPEN_MAX: u64 = 2;
 const REQUEST_EXTRA: usize = 96;
 /// Registrations that wait at most.
 const REGISTERING_MAX: usize = 64;
-
-/// A request that was heard, or of which somebody says that it heard it.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    /// The operation, and its digest.
-    pub(super) op: Option<(Bytes, Hash)>,
-    /// The client sent it to this replica.
-    pub(super) is_heard: bool,
-    pub(super) signature: Option<Signature>,
-    /// Since when its signature is here.
-    signed: Option<Time>,
-    heard: Option<Time>,
-    /// What followers say they heard.
-    echoes: Few<NodeId, Hash>,
-    /// The view in which it was said to the leader, or proposed.
-    said: Option<View>,
-    was_asked: bool,
-    guest: Option<NodeId>,
-}
-
-impl Pending {
-    pub(super) fn bytes(&self) -> u64 {
-        let op = self.op.as_ref().map_or(0, |(op, _)| op.len());
-        (op + self.echoes.len() * 48 + size_of::<Self>()) as u64
-    }
-}
 
 /// A client that asks for a session.
 #[derive(Clone, Copy, Debug)]
@@ -111,14 +85,10 @@ impl Replica {
             return;
         }
         let (now, digest) = (turn.now(), Hash::of(&op));
-        let pending = self.pending.entry((session, id)).or_default();
-        // The first operation of an id is the one.
-        if pending.is_heard || pending.op.as_ref().is_some_and(|(_, kept)| *kept != digest) {
+        let guest = Some(from).filter(|from| *from != self.config.me);
+        if !self.pending.entry((session, id)).or_default().hear((op, digest), now, guest) {
             return;
         }
-        let guest = Some(from).filter(|from| *from != self.config.me);
-        (pending.is_heard, pending.heard, pending.guest) = (true, Some(now), guest);
-        pending.op = Some((op, digest));
         self.say_heard((session, id), turn);
         self.judge_again(turn);
         self.expect_echoes(turn);
@@ -132,22 +102,20 @@ impl Replica {
             return;
         };
         let me = self.config.me;
-        let Some(pending) = self.pending.get_mut(&key) else { return };
-        let Some((op, digest)) = pending.op.clone() else { return };
         if leader == me {
             self.consider_ready(key, view);
             return;
         }
-        if pending.said == Some(view) {
+        let Some(pending) = self.pending.get_mut(&key).filter(|pending| pending.said != Some(view)) else {
             return;
-        }
+        };
         pending.said = Some(view);
-        if pending.is_heard {
+        if let Some(op) = pending.echo() {
             turn.applied(Rule::Echo);
-            turn.send(leader, Message::Echo { session, id, op: digest });
+            turn.send(leader, Message::Echo { session, id, op });
         }
-        if let Some(signature) = pending.signature
-            && let Ok(op) = op.try_into()
+        if let Some((op, signature)) = pending.forward()
+            && let Ok(op) = op.clone().try_into()
         {
             turn.send(leader, Message::Forward { session, id, op, signature: Box::new(signature) });
         }
@@ -159,9 +127,7 @@ impl Replica {
         let Some(pending) = self.pending.get_mut(&key).filter(|pending| pending.said != Some(view)) else {
             return;
         };
-        let Some((_, digest)) = &pending.op else { return };
-        let is_echoed = pending.is_heard && followers.iter().all(|id| pending.echoes.get(id) == Some(digest));
-        if is_echoed || pending.signature.is_some() {
+        if pending.is_ready(followers) {
             pending.said = Some(view);
             self.ready.push_back(key);
         }
@@ -176,7 +142,7 @@ impl Replica {
         if !matches!(self.fate(session, id), Fate::Fresh | Fate::Ahead) {
             return;
         }
-        self.pending.entry(key).or_default().echoes.insert(from, op);
+        self.pending.entry(key).or_default().echoed(from, op);
         if let Some(view) = self.consensus().filter(|_| self.is_leader()).map(super::Consensus::view) {
             self.consider_ready(key, view);
         }
@@ -201,16 +167,12 @@ impl Replica {
         let (now, wait, is_leader) = (turn.now(), self.echo(), self.is_leader());
         let mut is_any = false;
         for ((session, id), pending) in &mut self.pending {
-            let waits =
-                is_leader && pending.signature.is_none() && !pending.was_asked && pending.said.is_none();
-            let (Some(heard), Some(guest)) = (pending.heard.filter(|_| waits), pending.guest) else {
-                continue;
-            };
+            let Some((heard, guest)) = pending.waits().filter(|_| is_leader) else { continue };
             if now.since(heard) < wait {
                 is_any = true;
                 continue;
             }
-            pending.was_asked = true;
+            pending.ask();
             turn.applied(Rule::NeedSigned);
             turn.send(guest, Message::NeedSigned { session: *session, id: *id });
         }
@@ -225,6 +187,7 @@ impl Replica {
         self.ready.clear();
         self.forward_again(turn);
         self.registering.values_mut().for_each(|registering| registering.said = None);
+        self.say_registrations(turn);
         let keys: Vec<(u64, u64)> = self.pending.keys().copied().collect();
         for key in keys {
             if let Some(pending) = self.pending.get_mut(&key) {
@@ -243,7 +206,7 @@ impl Replica {
         signature: Signature,
         turn: &mut Turn<'_, Self>,
     ) {
-        let Registration { key, nonce } = registration;
+        let (Registration { key, nonce }, is_leader) = (registration, self.is_leader());
         if nonce >= NUMBER_END {
             turn.blame(from, Fault::Malformed);
             return;
@@ -252,9 +215,31 @@ impl Replica {
             turn.send(from, Message::Registered { nonce, session: Some(session) });
             return;
         }
-        if self.registering.len() < REGISTERING_MAX {
+        let known = self.registering.get_mut(&(key, nonce)).filter(|known| known.signature == signature);
+        if let Some(known) = known {
+            // A peer passed it on before its client said it here, or what was passed on was lost.
+            if self.config.roster.member(from).is_none() {
+                (known.guest, known.said) = (from, known.said.filter(|_| is_leader));
+            }
+            self.say_registrations(turn);
+        } else if self.registering.len() < REGISTERING_MAX {
             let statement = ClientStatement::Register { nonce };
             self.check_client(ClientFor::Register(from), Bytes::new(), (statement, key, signature), turn);
+        }
+    }
+
+    /// A follower passes registrations on to the leader: a client may say them to it alone.
+    fn say_registrations(&mut self, turn: &mut Turn<'_, Self>) {
+        let me = self.config.me;
+        let leading = self.consensus().map(|consensus| (consensus.view(), consensus.leader()));
+        let Some((view, leader)) = leading.filter(|(_, leader)| *leader != me) else { return };
+        for ((key, nonce), registering) in &mut self.registering {
+            if registering.said != Some(view) {
+                registering.said = Some(view);
+                let registration = Registration { key: *key, nonce: *nonce };
+                let signature = Box::new(registering.signature);
+                turn.send(leader, Message::Register { registration, signature });
+            }
         }
     }
 
@@ -311,6 +296,7 @@ impl Replica {
                 let (signature, since) = (claim.signature, turn.now());
                 let registering = Registering { signature, guest, since, said: None };
                 self.registering.entry((claim.key, nonce)).or_insert(registering);
+                self.say_registrations(turn);
             }
             (ClientFor::Batch(slot, at), _) => {
                 if let Some(judging) = self.judging.get_mut(&slot) {
@@ -335,12 +321,10 @@ impl Replica {
         let now = turn.now();
         let is_leader = self.is_leader();
         let pending = self.pending.entry(key).or_default();
-        if pending.signature.is_some() || pending.op.as_ref().is_some_and(|(_, kept)| *kept != digest) {
+        if !pending.sign((op, digest), now, signature) {
             return;
         }
-        (pending.signature, pending.signed) = (Some(signature), Some(now));
         self.may_be_signed = true;
-        pending.op = Some((op, digest));
         if !is_leader {
             pending.said = None;
         }
@@ -351,8 +335,7 @@ impl Replica {
     /// The oldest thing that a client signed and that waits.
     pub(super) fn oldest_signed(&mut self) -> Option<Time> {
         // Asked behind every event: what waits is looked at only where something of it may be signed.
-        let some =
-            self.may_be_signed.then(|| self.pending.values().filter_map(|pending| pending.signed).min());
+        let some = self.may_be_signed.then(|| self.pending.values().filter_map(Pending::signed_since).min());
         let request = some.flatten();
         self.may_be_signed = request.is_some();
         let registrations = self.registering.values().map(|registering| registering.since);
@@ -363,7 +346,7 @@ impl Replica {
     fn fills_a_batch(&self) -> bool {
         let parameters = self.config.parameters;
         let max = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
-        let op = |key: &(u64, u64)| self.pending.get(key).and_then(|pending| pending.op.as_ref());
+        let op = |key: &(u64, u64)| self.pending.get(key).and_then(Pending::proposed);
         let bytes = self.ready.iter().filter_map(op).map(|(op, _)| op.len() + REQUEST_EXTRA);
         let mut sums = bytes.scan(0_usize, |sum, bytes| {
             *sum = sum.saturating_add(bytes);
@@ -415,10 +398,8 @@ impl Replica {
         while requests.len() < count_max {
             let Some((session, id)) = self.ready.pop_front() else { break };
             let Some(pending) = self.pending.get(&(session, id)) else { continue };
-            let Some(op) = pending.op.as_ref().and_then(|(op, _)| op.clone().try_into().ok()) else {
-                continue;
-            };
-            let auth = pending.signature.map_or(Auth::Heard, Auth::Signed);
+            let Some((op, auth)) = pending.proposed() else { continue };
+            let Ok(op) = op.clone().try_into() else { continue };
             let request = Request { session, id, op: Op::Inline(op), auth };
             if request.size_hint() >= room {
                 self.ready.push_front((session, id));

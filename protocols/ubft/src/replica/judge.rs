@@ -140,9 +140,7 @@ impl Replica {
             Fate::Done(_) | Fate::Below | Fate::Gone => return true,
             Fate::Fresh | Fate::Ahead | Fate::Beyond | Fate::Unknown => {}
         }
-        let Some(pending) = self.pending.get(&(request.session, request.id)) else { return false };
-        let is_same = pending.op.as_ref().is_some_and(|(kept, _)| kept == op);
-        is_same && (pending.is_heard || pending.signature.is_some())
+        self.pending.get(&(request.session, request.id)).is_some_and(|pending| pending.is_of(op))
     }
 
     /// What a client is said to have signed of a request in a batch.

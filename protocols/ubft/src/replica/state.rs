@@ -10,7 +10,6 @@ use synod_machine::{
 };
 use synod_quorum::{Epoch, NodeId, Quorums};
 
-use super::admit::Pending;
 use super::archive::Archive;
 use super::changes::Changes;
 use super::consensus::Consensus;
@@ -19,6 +18,7 @@ use super::install::Install;
 use super::job::Task;
 use super::judge::Judging;
 use super::membership::Membership;
+use super::pending::Pending;
 use super::snapshots::{SNAPSHOTS_MAX, Snapshots};
 use super::transfer::Transfer;
 use super::vocabulary::{Done, Incarnation, Input, Job, Output, ReplicaConfig, Timer};
@@ -404,7 +404,8 @@ impl Bounded for Replica {
         let parameters = &self.config.parameters;
         // As much again may be heard ahead of its window.
         let waiting = 2 * u64::from(sessions_max + n) * u64::from(session_window);
-        let pending = waiting * (u64::from(parameters.request_inline_max) + 512 + u64::from(n) * 64);
+        // One operation that is said and one that is signed.
+        let pending = waiting * (2 * u64::from(parameters.request_inline_max) + 512 + u64::from(n) * 64);
         let batch = self.config.body_max() as u64 + 1_024;
         let batches = 4 * u64::from(parameters.window) * batch;
         let sessions = Sessions::bytes_max(&self.settings.sessions, n);

@@ -8,6 +8,7 @@ use synod_machine::{Machine as _, Span};
 use synod_quorum::NodeId;
 use synod_ubft::message::{Message, Replied};
 use synod_ubft::replica::{Output, Word};
+use synod_wire::Bytes;
 
 use crate::net::seeds;
 use crate::town::{Town, client_id};
@@ -84,6 +85,47 @@ fn t30_two_operations_of_one_id_are_executed_as_one_at_most() {
         let other = town.call(0, "y");
         town.pass(Span::secs(3));
         assert!(town.result(ticket).is_some() || town.result(other).is_some(), "{:?}", town.net.rules);
+    }
+}
+
+/// A client may not have a leader suspected that does what it must: what is signed for a follower alone gets to the leader, though the client said
+/// another operation there.
+#[test]
+fn t49_a_client_that_signs_for_a_follower_what_it_did_not_say_to_the_leader_ends_no_view() {
+    for seed in seeds(8) {
+        let mut town = Town::new(3, 2, seed, plain);
+        town.open();
+        town.ask(0, "first", LONG);
+        let session = town.session(0).expect("it is open");
+        for (id, heard) in [(2, &["b", "b", "b"]), (3, &["b", "b", "a"]), (4, &["b", "c", "d"])] {
+            for (to, op) in (0..).zip(heard) {
+                let op = Bytes::from_static(op.as_bytes()).try_into().expect("short");
+                town.say(client_id(0), to, Message::Ask { session, id, op, signature: None });
+            }
+            for to in 1..3 {
+                let (op, signature) = town.signed(0, (session, id), "a");
+                town.say(client_id(0), to, Message::Ask { session, id, op, signature: Some(signature) });
+            }
+            town.pass(LONG);
+        }
+        town.ask(1, "of another", LONG);
+        assert!((0..3).all(|id| town.executed(id) == 5), "{}", town.describe());
+        let views = (0..3).map(|id| town.of(id).consensus().map(|one| one.view().0));
+        assert!(views.into_iter().all(|view| view == Some(0)), "{}", town.describe());
+    }
+}
+
+#[test]
+fn t49_a_client_that_registers_with_a_follower_alone_ends_no_view_and_has_its_session() {
+    for follower in 1..3 {
+        let mut town = Town::new(3, 1, 9, plain);
+        let others = (0..3).filter(|id| *id != follower).map(NodeId);
+        town.net.cut.extend(others.map(|other| (client_id(0), other)));
+        town.pass(LONG);
+        let is_open = |id: u32| town.count("register") > 0 && town.of(id).waiting() == 0;
+        assert!((0..3).all(is_open), "{}", town.describe());
+        let views = (0..3).map(|id| town.of(id).consensus().map(|one| one.view().0));
+        assert!(views.into_iter().all(|view| view == Some(0)), "{}", town.describe());
     }
 }
 

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use synod_crypto::{Hash, Keys, Seed, merkle};
+use synod_crypto::{Hash, Keys, Scope, Seed, Signature, merkle};
 use synod_machine::{
     Condition, Effect, Event, Job as _, Log, Machine as _, Recover as _, Rng, Span, Time, To, Turn, Wall,
 };
-use synod_quorum::NodeId;
-use synod_ubft::batch::Slot;
+use synod_quorum::{Epoch, NodeId};
+use synod_ubft::batch::{INLINE_MAX, Slot};
 use synod_ubft::client::{self, Client, ClientConfig};
-use synod_ubft::message::Message;
+use synod_ubft::message::{ClientStatement, Message};
 use synod_ubft::replica::{Incarnation, Input, Output, Replica, ReplicaConfig};
 use synod_ubft::sessions::SessionLimits;
-use synod_wire::Bytes;
+use synod_wire::{Blob, Bytes};
 
 use crate::group::config;
 use crate::net::{Net, Seen};
@@ -421,7 +421,15 @@ impl Town {
     }
 
     pub(crate) fn is_ready(&self, at: u32) -> bool {
-        self.clients[&client_id(at)].told.iter().any(|told| matches!(told, client::Output::Ready(_)))
+        self.session(at).is_some()
+    }
+
+    /// The name of a client's session, once it is open.
+    pub(crate) fn session(&self, at: u32) -> Option<u64> {
+        self.clients[&client_id(at)].told.iter().find_map(|told| match told {
+            client::Output::Ready(session) => Some(*session),
+            _ => None,
+        })
     }
 
     /// Sessions are open.
@@ -477,6 +485,21 @@ impl Town {
 
     pub(crate) fn say(&mut self, from: NodeId, to: u32, message: Message) {
         self.net.say(from, NodeId(to), message);
+    }
+
+    /// An operation with its client's signature.
+    pub(crate) fn signed(
+        &self,
+        at: u32,
+        (session, id): (u64, u64),
+        op: &'static str,
+    ) -> (Blob<INLINE_MAX>, Box<Signature>) {
+        let op = Bytes::from_static(op.as_bytes());
+        let statement = ClientStatement::Asked { session, id, op: Hash::of(&op) };
+        let scope = Scope { cluster: config(NodeId(0), self.n).cluster, epoch: Epoch(0) };
+        let keys = &self.clients[&client_id(at)].keys;
+        let signature = keys.sign(scope, NodeId::GUESTS, statement).signature;
+        (op.try_into().expect("short"), Box::new(signature))
     }
 
     pub(crate) fn chains(&self, id: u32) -> (Hash, Hash) {
