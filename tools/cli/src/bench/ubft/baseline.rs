@@ -1,11 +1,13 @@
 //! Replicas of MinBFT: a program beside this one measures them, for it needs crates that the lock file of what ships refuses
 //! (docs/adr/0033-baselines-stand-apart.md). Its rows have the names of ours and stand behind them.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 use synod_config::{SynError, code};
 
+use super::beside::{self, Ran};
 use super::plan::{Baseline, UbftBench};
 use crate::session::Session;
 
@@ -13,6 +15,9 @@ use crate::session::Session;
 pub(crate) const WANTED: &str = "needs --baseline with the program of baselines/minbft: `cargo build --release --locked \
                                  --manifest-path baselines/minbft/Cargo.toml` makes \
                                  baselines/minbft/target/release/synod-baseline-minbft";
+
+/// Longest that the program may take.
+const MOST: Duration = Duration::from_secs(900);
 
 /// A row of another program, and what of it gates look at.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +31,7 @@ pub(super) struct Beside {
 /// Runs the program, and takes its rows.
 ///
 /// # Errors
-/// SYN-1205 where it cannot be started, SYN-7002 where it ends with an error or says something else, SYN-6009 for a row with
+/// SYN-1205 where it cannot be started, SYN-7002 where it ends with an error, too late, or says something else, SYN-6009 for a row with
 /// wrong results.
 pub(super) fn rows(session: &Session, plan: &UbftBench, of: &Baseline) -> Result<Vec<Beside>, SynError> {
     session.tell("flip of minbft, cooperative");
@@ -40,8 +45,7 @@ pub(super) fn rows(session: &Session, plan: &UbftBench, of: &Baseline) -> Result
     for each in &of.uses_us {
         command.args(["--enclave-us", &each.to_string()]);
     }
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| {
+    let ran = beside::run(&mut command, MOST).map_err(|error| {
         SynError::of(code::PROGRAM_MISSING, &[("program", &program), ("package", "baselines/minbft")])
             .because(error)
     })?;
@@ -49,11 +53,14 @@ pub(super) fn rows(session: &Session, plan: &UbftBench, of: &Baseline) -> Result
         let values = [("check", "the baseline"), ("problem", why)];
         SynError::of(code::EXPECTATION_FAILED, &values).because(&program)
     };
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
+    let Ran::Ended(status, out, err) = ran else {
+        return Err(failed("it took over 15 min, and was stopped"));
+    };
+    if !status.success() {
+        let said = String::from_utf8_lossy(&err);
         return Err(failed(said.lines().next_back().unwrap_or("it ended with an error")));
     }
-    let told = parsed(&output.stdout).ok_or_else(|| failed("it told no rows of MinBFT"))?;
+    let told = parsed(&out).ok_or_else(|| failed("it told no rows of MinBFT"))?;
     let enclaves: Vec<u32> = told.iter().map(|row| row.enclave_us).collect();
     if enclaves != of.uses_us || told.iter().any(|row| row.size != u64::from(plan.size)) {
         return Err(failed("it told other rows than it was asked for"));

@@ -14,6 +14,7 @@
 mod alone;
 mod apps;
 mod baseline;
+mod beside;
 mod breakdown;
 mod caller;
 mod cooperative;
