@@ -6,6 +6,8 @@ use crate::exit::bug;
 use crate::health::{Node, Survey, Vitals};
 use crate::layout::{GENESIS_FILE, PORTS_FILE};
 use crate::serve::client;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +24,8 @@ const TOLD: Duration = Duration::from_secs(2);
 /// How long what is wanted of the nodes may take on a slow and busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
+/// Bytes of the end of a log that are read.
+const TAIL: u64 = 4 << 10;
 
 /// Replicas, memory nodes, and a client that believes none of them alone.
 pub(crate) struct UbftCluster {
@@ -133,8 +137,9 @@ impl UbftCluster {
 
     /// How far a node says that it is, and what it logged last.
     fn how_far(&self, node: &Node) -> String {
-        let log = std::fs::read_to_string(log_file(self.directory(), &node.name)).unwrap_or_default();
-        let last = log.lines().last().unwrap_or("nothing");
+        let end = tail(&log_file(self.directory(), &node.name)).unwrap_or_default();
+        let end = String::from_utf8_lossy(&end);
+        let last = end.lines().last().unwrap_or("nothing");
         let far = match &node.vitals {
             Ok(vitals) => format!(
                 "ready {}, epoch {:?}, view {:?}, {:?} slots, state {:?}, memory nodes {:?}",
@@ -180,4 +185,14 @@ impl UbftCluster {
 
 fn standing(vitals: &Vitals) -> Option<(u64, u64)> {
     vitals.executed.zip(vitals.digest)
+}
+
+/// The end of a file: its last line, unless that is very long.
+fn tail(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let end = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(end.saturating_sub(TAIL)))?;
+    let mut last = Vec::new();
+    file.take(TAIL).read_to_end(&mut last)?;
+    Ok(last)
 }
