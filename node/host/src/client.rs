@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use synod_config::{Genesis, Protocol, SynError, code};
 use synod_crypto::Seed;
-use synod_machine::host::{Host, HostConfig};
+use synod_machine::host::{Host, HostConfig, Hosted};
 use synod_machine::{Condition, Span};
 use synod_net::{Address, Deliveries, Handle, Hosting, Node, Role, Transport};
 use synod_quorum::NodeId;
@@ -125,6 +125,24 @@ impl ClusterClient {
         Self::connect_all(setup, std::iter::once(identity))
     }
 
+    /// The same with a cluster of uBFT, but the client runs inside what `wrap` makes of it: for tests in which a client lies.
+    ///
+    /// # Errors
+    /// Those of [`Self::connect`]; unsupported with any other cluster.
+    pub fn connect_hosted(
+        setup: &ClientSetup,
+        identity: Identity,
+        wrap: impl FnOnce(u8, Box<dyn Hosted>) -> Box<dyn Hosted>,
+    ) -> Result<Self, SynError> {
+        if setup.genesis.cluster().protocol != Protocol::Ubft {
+            let what = "a client that lies to a cluster that is not ubft";
+            return Err(SynError::of(code::UNSUPPORTED, &[("verb", what)]));
+        }
+        let watch = Arc::new(Watch::default());
+        let sessions = Sessions::Ubft(vec![Front::open(setup, identity, &watch, wrap)?]);
+        Ok(Self::over(setup, sessions, watch))
+    }
+
     fn connect_all(
         setup: &ClientSetup,
         identities: impl Iterator<Item = Identity>,
@@ -135,14 +153,18 @@ impl ClusterClient {
         }
         let watch = Arc::new(Watch::default());
         let sessions = if setup.genesis.cluster().protocol == Protocol::Ubft {
-            let open = |identity| Front::open(setup, identity, &watch);
+            let open = |identity| Front::open(setup, identity, &watch, |_, hosted| hosted);
             Sessions::Ubft(identities.map(open).collect::<Result<_, _>>()?)
         } else {
             let open = |identity| session(setup, identity, &watch);
             Sessions::Framed(identities.map(open).collect::<Result<_, _>>()?)
         };
+        Ok(Self::over(setup, sessions, watch))
+    }
+
+    fn over(setup: &ClientSetup, sessions: Sessions, watch: Arc<Watch>) -> Self {
         let genesis = setup.genesis.clone();
-        Ok(Self { sessions, next: AtomicU64::new(0), watch, trust: setup.trust, genesis })
+        Self { sessions, next: AtomicU64::new(0), watch, trust: setup.trust, genesis }
     }
 
     /// What was seen of the members: links and contradictions.

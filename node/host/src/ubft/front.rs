@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use synod_config::{SynError, code};
 use synod_crypto::{Hash, Keys, Seed};
-use synod_machine::host::{Host, HostConfig};
+use synod_machine::host::{Host, HostConfig, Hosted};
 use synod_machine::{Condition, Span};
 use synod_net::{Address, Deliveries, Handle, Hosting, Node, Role, Transport};
 use synod_quorum::NodeId;
@@ -82,11 +82,13 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Opens a session of this identity; connections are made in the background and made again when they break.
+    /// Opens a session of this identity, whose machine runs inside what `wrap` makes of it; connections are made in the background and made again
+    /// when they break.
     pub(crate) fn open(
         setup: &ClientSetup,
         identity: Identity,
         watch: &Arc<Watch>,
+        wrap: impl FnOnce(u8, Box<dyn Hosted>) -> Box<dyn Hosted>,
     ) -> Result<Self, SynError> {
         let Identity { key: seed, number, resume, .. } = identity;
         if resume.is_some() || setup.believe.is_some() {
@@ -126,7 +128,7 @@ impl Front {
             }
         };
         let node = guest(setup, &seed)
-            .machine(Hosting::new(REPLICA, Box::new(machine)))
+            .machine(Hosting::new(REPLICA, wrap(REPLICA, Box::new(machine))))
             .keys(Keys::ed25519(&seed, random::bytes()))
             .connector(connector)
             .observer(watch.clone());

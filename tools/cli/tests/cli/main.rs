@@ -27,6 +27,7 @@ mod shards;
 mod surface;
 mod ubft;
 mod ubft_apps;
+mod ubft_asked;
 mod ubft_bench;
 mod ubft_liars;
 mod wallet;

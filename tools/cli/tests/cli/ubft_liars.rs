@@ -8,8 +8,8 @@ use crate::ubft::{rows, state};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 use synod_host::{Server, Setup};
 use synod_trial::systems::ubft::lying::Lying;
 
-/// Where the lying process lives, and which lies it tells.
+/// Where the lying process lives, which lies it tells, and what its draws begin from.
 const FOLDER: &str = "LIAR_FOLDER";
 const LIES: &str = "LIAR_LIES";
+const DRAWS: &str = "LIAR_DRAWS";
 /// What the lying process says once it serves.
 const UP: &str = "the liar is up";
 /// Nodes of a cluster, each with a block of ports.
@@ -30,6 +31,8 @@ const FIRST: u16 = 10_000;
 const PLACES: u64 = 2_000;
 /// Rounds of writes.
 const ROUNDS: usize = 24;
+/// Clusters that are started until a liar got to lie: one that is suspected before it said much proves nothing.
+const TRIES: u64 = 5;
 
 /// The lies of a line such as `B4/1+B14/0`: names of the adversaries' table, each with its shape.
 fn lies(line: &str) -> Vec<(&str, i64)> {
@@ -50,11 +53,12 @@ fn the_process_of_a_liar() {
     let folder = Path::new(&folder);
     let setup = Setup::read(folder, [], &[]).expect("a replica's directory");
     let config = synod_host::ubft::config(&setup.genesis, setup.own).expect("a genesis of ubft");
+    let draws: u64 = std::env::var(DRAWS).expect("a number").parse().expect("a number");
     let (mut told, mut keys) = (None, Some(setup.key.to_keys().expect("randomness")));
     let server = Server::start_as(setup, |machine, hosted| {
         let keys = keys.take().expect("a replica is one machine");
         let (lying, count) =
-            Lying::new((machine, hosted), &config, keys, (&lies(&line), 1)).expect("lies that there are");
+            Lying::new((machine, hosted), &config, keys, (&lies(&line), draws)).expect("lies that there are");
         told = Some(count);
         Box::new(lying)
     });
@@ -69,11 +73,19 @@ fn the_process_of_a_liar() {
     server.stop().expect("it ran to its end");
 }
 
+/// A replica that lies, which lies it tells, and what its draws begin from.
+type Liar<'a> = (&'a str, &'a str, u64);
+
+/// How often a replica blamed whom for what.
+pub(crate) type Blames = BTreeMap<(String, String), u64>;
+
 /// The processes of a cluster; they end with it.
-struct Cluster {
+pub(crate) struct Cluster {
     nodes: BTreeMap<String, Child>,
-    liar: String,
-    rig: Rig,
+    /// The replica that lies, if one does.
+    liar: Option<String>,
+    first: u16,
+    pub(crate) rig: Rig,
     _guards: Vec<TcpListener>,
 }
 
@@ -131,88 +143,134 @@ fn await_up(liar: &mut Child) {
 }
 
 impl Cluster {
-    /// A cluster whose replica `liar` tells these lies from its beginning.
-    fn start(liar: &str, line: &str) -> Self {
+    /// A cluster, of which one replica may lie from its beginning.
+    pub(crate) fn start(liar: Option<Liar<'_>>) -> Self {
         let rig = Rig::new();
         let (first, guards) = claim();
         rig.ok(&format!("init --name lied --kind ubft --nodes 3 --out cluster --base-port {first}"));
         std::fs::write(rig.path("cluster/ports.json"), ports(first).to_string()).expect("a new file");
         rig.ok("ctx add lied --genesis cluster/genesis.toml --dir cluster");
         rig.ok("ctx use lied");
-        let mut cluster = Self { nodes: BTreeMap::new(), liar: liar.to_owned(), rig, _guards: guards };
+        let liar_name = liar.map(|(name, ..)| name.to_owned());
+        let mut cluster = Self { nodes: BTreeMap::new(), liar: liar_name, first, rig, _guards: guards };
+        ["m0", "m1", "m2"].into_iter().for_each(|name| cluster.run(name, "memnode"));
         // The liar is there before those who would suspect a leader that is late.
-        let replicas = ["n0", "n1", "n2"].into_iter().filter(|name| *name != liar);
-        for name in ["m0", "m1", "m2", liar].into_iter().chain(replicas) {
-            let role = if name.starts_with('m') { "memnode" } else { "node" };
-            let mut command = match name == liar {
-                true => cluster.lying(name, line),
-                false => cluster.rig.command(&format!("{role} run --data cluster/{name}")),
-            };
-            let log = std::fs::File::create(cluster.rig.path(&format!("{name}.log"))).expect("a new file");
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
-            let mut node = command.spawn().expect("a process starts");
-            if name == liar {
-                await_up(&mut node);
-            }
-            cluster.nodes.insert(name.to_owned(), node);
+        if let Some((name, line, draws)) = liar {
+            let command = cluster.lying(name, line, draws);
+            await_up(cluster.spawn(name, command));
         }
+        let liar = cluster.liar.clone();
+        let honest = ["n0", "n1", "n2"].into_iter().filter(|name| Some(*name) != liar.as_deref());
+        honest.for_each(|name| cluster.run(name, "node"));
         cluster
     }
 
+    fn run(&mut self, name: &str, role: &str) {
+        let command = self.rig.command(&format!("{role} run --data cluster/{name}"));
+        self.spawn(name, command);
+    }
+
+    fn spawn(&mut self, name: &str, mut command: Command) -> &mut Child {
+        let log = std::fs::File::create(self.rig.path(&format!("{name}.log"))).expect("a new file");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        let node = command.spawn().expect("a process starts");
+        self.nodes.entry(name.to_owned()).or_insert(node)
+    }
+
     /// This executable once more, as the process of a liar.
-    fn lying(&self, name: &str, line: &str) -> Command {
+    fn lying(&self, name: &str, line: &str, draws: u64) -> Command {
         let mut command = Command::new(std::env::current_exe().expect("this is a file"));
         self.rig.furnish(&mut command);
         command.args(["ubft_liars::the_process_of_a_liar", "--exact", "--nocapture"]);
         command.env(FOLDER, self.rig.path("cluster").join(name)).env(LIES, line);
+        command.env(DRAWS, draws.to_string());
         command
     }
 
     /// The replicas that tell the truth have executed equally many slots and have equal states; all that tell it are there.
-    fn agree(&self) -> Value {
+    pub(crate) fn agree(&self) -> Value {
         self.until(|honest| {
             let standing = |node: &Value| (node["executed"].clone(), node["digest"].clone());
             honest[0]["digest"].is_string()
                 && honest[0]["executed"].as_u64() > Some(0)
-                && standing(honest[0]) == standing(honest[1])
+                && honest.iter().all(|node| standing(node) == standing(honest[0]))
         })
     }
 
-    /// Asks for the status until both replicas that tell the truth are ready, and it is so of them.
-    fn until(&self, is_so: impl Fn(&[&Value]) -> bool) -> Value {
+    /// Asks for the status until all replicas that tell the truth are ready, and it is so of them.
+    pub(crate) fn until(&self, is_so: impl Fn(&[&Value]) -> bool) -> Value {
+        let expected = if self.liar.is_some() { 2 } else { 3 };
         let deadline = Instant::now() + Duration::from_secs(120);
         loop {
             let ran = self.rig.run("status --json");
-            assert!(Instant::now() < deadline, "two that are ready and agree: {} {}", ran.out, ran.err);
+            assert!(
+                Instant::now() < deadline,
+                "{expected} that are ready and agree: {} {}",
+                ran.out,
+                ran.err
+            );
             // Nobody may have come up yet.
             let Ok(status) = serde_json::from_str::<Value>(&ran.out) else { continue };
-            let honest: Vec<&Value> =
-                rows(&status, "nodes").iter().filter(|node| node["node"] != *self.liar).collect();
-            let is_ready = honest.len() == 2 && honest.iter().all(|node| node["state"] == "ready");
+            let honest: Vec<&Value> = rows(&status, "nodes")
+                .iter()
+                .filter(|node| node["node"].as_str() != self.liar.as_deref())
+                .collect();
+            let is_ready = honest.len() == expected && honest.iter().all(|node| node["state"] == "ready");
             if is_ready && is_so(&honest) {
                 return status;
             }
         }
     }
 
+    /// What the replicas that tell the truth say in their metrics whom they blamed for what.
+    pub(crate) fn blames(&self) -> Blames {
+        let mut blames = Blames::new();
+        for (at, name) in (0..).zip(["n0", "n1", "n2"]) {
+            if Some(name) == self.liar.as_deref() {
+                continue;
+            }
+            let port = self.first + at * BLOCK + 5;
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+            write!(stream, "GET /metrics HTTP/1.1\r\nhost: node\r\nconnection: close\r\n\r\n")
+                .expect("it reads");
+            let mut page = String::new();
+            stream.read_to_string(&mut page).expect("it answers");
+            assert!(page.trim_end().ends_with("# EOF"), "{page}");
+            for line in page.lines().filter_map(|line| line.strip_prefix("synod_blames_total{peer=\"")) {
+                let (peer, rest) = line.split_once("\",fault=\"").expect("both labels");
+                let (fault, times) = rest.split_once("\"} ").expect("a count");
+                let times: u64 = times.parse().expect("a number");
+                *blames.entry((peer.to_owned(), fault.to_owned())).or_default() += times;
+            }
+        }
+        blames
+    }
+
     /// Nobody ended that tells the truth; the liar ends now, and says how often it told each of its lies.
-    fn end(mut self) -> Vec<u64> {
+    pub(crate) fn end(mut self) -> Vec<u64> {
         for (name, node) in &mut self.nodes {
             let ended = node.try_wait().expect("it is ours");
             assert_eq!(ended, None, "{name}: {}", read(&self.rig.path(&format!("{name}.log"))));
         }
-        let liar = self.nodes.get_mut(&self.liar).expect("there is one");
+        let Some(name) = self.liar.clone() else { return Vec::new() };
+        let liar = self.nodes.get_mut(&name).expect("there is one");
         drop(liar.stdin.take());
         let ended = liar.wait().expect("it is ours");
-        assert!(ended.success(), "{}", read(&self.rig.path(&format!("{}.log", self.liar))));
-        let counts = read(&self.rig.path("cluster").join(&self.liar).join("lies"));
+        assert!(ended.success(), "{}", read(&self.rig.path(&format!("{name}.log"))));
+        let counts = read(&self.rig.path("cluster").join(&name).join("lies"));
         serde_json::from_str(&counts).expect("numbers")
     }
 }
 
-/// Writes and reads past a replica that tells these lies.
+/// In a cluster where each of these lies was told, no result is false and nobody waits in vain; neither where fewer were.
 fn lied_to(liar: &str, line: &str) {
-    let cluster = Cluster::start(liar, line);
+    let was_told = |draws| past(liar, line, draws).iter().all(|count| *count > 0);
+    assert!((1..=TRIES).any(was_told), "{liar} told not all of {line} in any of {TRIES} clusters");
+}
+
+/// Writes and reads past a replica that tells these lies; says how often it told each.
+fn past(liar: &str, line: &str, draws: u64) -> Vec<u64> {
+    let cluster = Cluster::start(Some((liar, line, draws)));
     let rig = &cluster.rig;
     cluster.until(|_| true);
     for round in 0..ROUNDS {
@@ -228,9 +286,12 @@ fn lied_to(liar: &str, line: &str) {
     for name in ["m0", "m1", "m2"] {
         assert_eq!(state(&status, "memory_nodes", "memory_node", name), "ready", "{status}");
     }
+    let blames = cluster.blames();
     let told = cluster.end();
-    println!("{liar} tells {line}: {told:?} calls changed, view {}", status["view"]);
-    assert!(told.iter().all(|count| *count > 0), "{liar} told no lie of {line}: {told:?}");
+    println!("{liar} tells {line}: {told:?} calls changed, view {}, {blames:?}", status["view"]);
+    let others: Vec<_> = blames.keys().filter(|(peer, _)| peer != liar).collect();
+    assert!(others.is_empty(), "who tells the truth is blamed by one that does: {others:?}");
+    told
 }
 
 #[test]

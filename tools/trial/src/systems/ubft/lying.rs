@@ -1,8 +1,8 @@
-//! The simulator's lying replicas outside the simulator: a hosted machine whose frames and register operations a liar edits before any
+//! The simulator's lying replicas, and lying clients, outside the simulator: a hosted machine whose frames and register operations a liar edits before any
 //! runtime sees them.
 //!
-//! *What it gives.* [`Lying`] holds the real replica and lies as the incidents of a simulated run do, with the replica's own key, over
-//! whatever transport hosts it. *Bounds.* Those of the replica and of the liars; nothing is held back.
+//! *What it gives.* [`Lying`] holds the real replica or client and lies as the incidents of a simulated run do, with its own key, over
+//! whatever transport hosts it. *Bounds.* Those of the machine and of the liars; nothing is held back.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -18,7 +18,8 @@ use synod_sim::{Act, Board, Deed, Draws, Family, Incident, Seen, Strategy, Strea
 use synod_ubft::Config;
 use synod_wire::Bytes;
 
-use super::strategy::Liar;
+pub use super::strategy::Asks;
+use super::strategy::{Asker, Liar};
 
 /// A lie by its name in the table of adversaries, and its shape.
 fn incident((name, amount): (&str, i64)) -> Option<Incident> {
@@ -34,13 +35,13 @@ fn incident((name, amount): (&str, i64)) -> Option<Incident> {
     Some(Incident { id: 0, family, at: Span::ZERO, lasts: Span::ZERO, nodes: Vec::new(), amount })
 }
 
-/// How many calls of the replica each of the lies changed.
+/// How many calls of the machine each of the lies changed.
 pub type Told = Arc<Vec<AtomicU64>>;
 
-/// A replica that lies. See the module.
+/// A replica or a client that lies. See the module.
 pub struct Lying {
     inner: Box<dyn Hosted>,
-    liars: Vec<Liar>,
+    liars: Vec<Box<dyn Strategy + Send>>,
     told: Told,
     node: NodeId,
     machine: u8,
@@ -61,11 +62,36 @@ impl Lying {
         keys: Keys,
         (lies, seed): (&[(&str, i64)], u64),
     ) -> Option<(Self, Told)> {
-        let told: Told = Arc::new(lies.iter().map(|_| AtomicU64::new(0)).collect());
-        let incidents: Option<Vec<Incident>> = lies.iter().map(|lie| incident(*lie)).collect();
-        let liars = incidents?.iter().map(|incident| Liar::new(config.clone(), incident)).collect();
-        let node = config.me;
-        let peers = (0..config.roster.size()).map(NodeId).filter(|id| *id != node).collect();
+        let liar = |lie: &(&str, i64)| -> Option<Box<dyn Strategy + Send>> {
+            Some(Box::new(Liar::new(config.clone(), &incident(*lie)?)))
+        };
+        let liars = lies.iter().map(liar).collect::<Option<Vec<_>>>()?;
+        let peers = (0..config.roster.size()).map(NodeId).filter(|id| *id != config.me).collect();
+        Some(Self::telling((machine, inner), liars, (config.me, peers, keys), seed))
+    }
+
+    /// The client `inner` of a cluster with these lies, and its key.
+    #[must_use]
+    pub fn client(
+        (machine, inner): (u8, Box<dyn Hosted>),
+        config: &Config,
+        keys: Keys,
+        (asks, seed): (&[Asks], u64),
+    ) -> (Self, Told) {
+        let key = keys.public();
+        let liar =
+            |asks: &Asks| -> Box<dyn Strategy + Send> { Box::new(Asker::new(config.clone(), key, *asks)) };
+        let peers = (0..config.roster.size()).map(NodeId).collect();
+        Self::telling((machine, inner), asks.iter().map(liar).collect(), (NodeId::GUESTS, peers, keys), seed)
+    }
+
+    fn telling(
+        (machine, inner): (u8, Box<dyn Hosted>),
+        liars: Vec<Box<dyn Strategy + Send>>,
+        (node, peers, keys): (NodeId, Vec<NodeId>, Keys),
+        seed: u64,
+    ) -> (Self, Told) {
+        let told: Told = Arc::new(liars.iter().map(|_| AtomicU64::new(0)).collect());
         let lying = Self {
             inner,
             liars,
@@ -78,10 +104,10 @@ impl Lying {
             board: Board::default(),
             now: Time(0),
         };
-        Some((lying, told))
+        (lying, told)
     }
 
-    /// Lets the replica act, and says what the liars make of it.
+    /// Lets the machine act, and says what the liars make of it.
     fn with(
         &mut self,
         at: Option<At>,
