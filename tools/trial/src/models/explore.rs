@@ -6,12 +6,12 @@
 use std::time::{Duration, Instant};
 
 use super::report::{ControlReport, InstanceReport, ModelReport};
-use super::{astro, ctb, hotstuff, joins, journal, register, slot};
+use super::{astro, ctb, hotstuff, joins, journal, register, rejoin, slot};
 use crate::plants;
 
 /// The models, by name.
-pub const MODELS: [&str; 8] =
-    ["hotstuff", "astro", "joins", "journal", "ctb", "ctb-merged", "register", "slot"];
+pub const MODELS: [&str; 9] =
+    ["hotstuff", "astro", "joins", "journal", "ctb", "ctb-merged", "register", "slot", "rejoin"];
 
 /// How long a model is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,7 @@ enum Instance {
     Joins(joins::Instance),
     Journal(journal::Instance),
     Register(register::Instance),
+    Rejoin(rejoin::Instance),
     Slot(slot::Instance),
 }
 
@@ -56,6 +57,7 @@ impl Instance {
             Self::Joins(instance) => joins::explore(instance, deadline),
             Self::Journal(instance) => journal::explore(instance, deadline),
             Self::Register(instance) => register::explore(instance, deadline),
+            Self::Rejoin(instance) => rejoin::explore(instance, deadline),
             Self::Slot(instance) => slot::explore(instance, deadline),
         }
     }
@@ -71,6 +73,7 @@ fn level(model: &str, level: u8) -> Result<Vec<Instance>, String> {
         "joins" => Ok(joins::standard(2 + level).into_iter().map(Instance::Joins).collect()),
         "journal" => Ok(journal::standard(4 + level).into_iter().map(Instance::Journal).collect()),
         "register" => Ok(register::standard(level).into_iter().map(Instance::Register).collect()),
+        "rejoin" => Ok(rejoin::standard(level).into_iter().map(Instance::Rejoin).collect()),
         "slot" => Ok(slot::standard(1 + level).into_iter().map(Instance::Slot).collect()),
         _ => Err(format!("no model is called {model}: there are {}", MODELS.join(", "))),
     }
@@ -84,6 +87,7 @@ fn controls(model: &str) -> Vec<(&'static str, Instance)> {
         "hotstuff" => hotstuff::CONTROLS.map(|(id, instance)| (id, Instance::Hotstuff(instance))).to_vec(),
         "joins" => joins::CONTROLS.map(|(id, instance)| (id, Instance::Joins(instance))).to_vec(),
         "register" => register::CONTROLS.map(|(id, instance)| (id, Instance::Register(instance))).to_vec(),
+        "rejoin" => rejoin::CONTROLS.map(|(id, instance)| (id, Instance::Rejoin(instance))).to_vec(),
         "slot" => slot::CONTROLS.map(|(id, instance)| (id, Instance::Slot(instance))).to_vec(),
         _ => journal::CONTROLS.map(|(id, instance)| (id, Instance::Journal(instance))).to_vec(),
     }
